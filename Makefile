@@ -1,0 +1,84 @@
+# Everything people and .ci/run do here. Each target sets up .venv by itself; see CONTRIBUTING.md.
+
+PY := .venv/bin/python
+PYTEST_ARGS ?=
+WORKERS ?= auto
+PYTEST := $(PY) -m pytest -q $(PYTEST_ARGS)
+PARALLEL := -n $(WORKERS) --inline-snapshot=disable
+LINT_IMPORTS := $(PY) -c "from importlinter.cli import lint_imports_command as main; main()"
+CODE := src tests bench scripts
+PAGES := $(wildcard scripts/*_reference.py)
+COMPILE := $(PY) -m uv pip compile -q --universal --generate-hashes --no-emit-index-url \
+	--no-header --no-annotate --python-version 3.11 $(LOCK_ARGS) pyproject.toml
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup test check unit integration doctest tests test-model bench docs lock fmt clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+
+setup: ## make or update the development environment
+	@sh scripts/setup.sh requirements-dev.lock
+
+test: ## everything .ci/run runs: check, all tests, the embedded model
+	@start=$$(date +%s); \
+	$(MAKE) --no-print-directory check tests test-model && \
+	echo "== everything passed in $$(($$(date +%s) - start)) s"
+
+check: setup ## linters, types, layers, sizes, locks, links, generated pages
+	@echo "== check: style"
+	@$(PY) -m ruff check -q --output-format concise $(CODE)
+	@out=$$($(PY) -m ruff format --check $(CODE)) || { echo "$$out"; exit 1; }
+	@echo "== check: types"
+	@$(PY) -m mypy --no-error-summary src scripts bench
+	@echo "== check: layers"
+	@out=$$($(LINT_IMPORTS) 2>&1) || { echo "$$out"; exit 1; }
+	@echo "== check: sizes"
+	@$(PY) scripts/sizes.py
+	@echo "== check: repository"
+	@$(PY) scripts/portable.py
+	@$(PY) scripts/locks.py
+	@$(PY) scripts/links.py
+	@set -e; for page in $(PAGES); do $(PY) $$page --check; done
+
+unit: setup ## fast tests, loopback only
+	@echo "== unit tests"
+	@$(PYTEST) $(PARALLEL) tests/unit
+
+integration: setup ## tests with real processes, terminals and servers
+	@echo "== integration tests"
+	@$(PYTEST) $(PARALLEL) tests/integration
+
+doctest: setup ## the examples of README.md and docs/
+	@echo "== documentation examples"
+	@$(PYTEST) tests/docs
+
+tests: setup ## unit, integration and doctest in one run
+	@echo "== tests: unit, integration, documentation examples"
+	@$(PYTEST) $(PARALLEL) tests/unit tests/integration tests/docs
+
+test-model: setup ## tasks done by the embedded model (downloads it once)
+	@echo "== tests: embedded model"
+	@$(PYTEST) tests/model
+
+bench: setup ## measure; options with BENCH_ARGS="--peer VENV"
+	@$(PY) -m bench $(BENCH_ARGS)
+
+docs: setup ## write the generated reference pages
+	@set -e; for page in $(PAGES); do echo "== $$page"; $(PY) $$page; done
+
+lock: setup ## bring the lock files in step with pyproject.toml; LOCK_ARGS=--upgrade for new versions
+	@$(COMPILE) -o requirements.lock
+	@$(COMPILE) --extra local -c requirements.lock -o requirements-local.lock
+	@$(COMPILE) --extra local --group dev -c requirements-local.lock -o requirements-dev.lock
+	@$(PY) scripts/locks.py
+
+fmt: setup ## format the code and apply safe fixes
+	@$(PY) -m ruff check -q --fix $(CODE) || true
+	@$(PY) -m ruff format -q $(CODE)
+
+clean: ## remove the environment and every cache
+	@rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache \
+		.hypothesis .coverage build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,81 @@
+"""Writes docs/reference/cli.md from the parsers of the command line. `--check` only compares."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from hermes.cli import registry
+from hermes.cli.main import Parser
+
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
+HEAD = """\
+# Command line
+
+Written by `make docs` from the commands themselves; edit those instead. `hermes` without a command
+is `hermes chat`. Before the command: `-p NAME` uses a profile's home, `-V` shows the version.
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for command in registry.COMMANDS:
+        parser = Parser(prog=f"hermes {command.name}", description=command.summary)
+        command.load().configure(parser)
+        parts += section(parser, parser.description or command.summary, level=2)
+    return "\n".join(parts)
+
+
+def section(parser: argparse.ArgumentParser, summary: str, level: int) -> Iterator[str]:
+    """A heading, what the command does, its arguments, then its own subcommands."""
+    yield f"{'#' * level} `{parser.prog}`\n"
+    yield f"{summary.strip()}\n"
+    # argparse has no public list of what was added to a parser.
+    actions = [a for a in parser._actions if a.help != argparse.SUPPRESS]  # noqa: SLF001
+    groups = [a for a in actions if isinstance(a, argparse._SubParsersAction)]  # noqa: SLF001
+    plain = [a for a in actions if a not in groups and a.dest != "help"]
+    if plain:
+        yield "| argument | meaning |\n|---|---|"
+        yield "\n".join(row(action) for action in plain) + "\n"
+    for group in groups:
+        summaries = {choice.dest: choice.help for choice in group._choices_actions}  # noqa: SLF001
+        for name, child in group.choices.items():
+            yield from section(child, summaries.get(name) or child.description or "", level + 1)
+
+
+def row(action: argparse.Action) -> str:
+    value = action.metavar or (action.dest.upper() if takes_value(action) else "")
+    if action.choices and action.metavar is None:
+        value = ",".join(str(choice) for choice in action.choices)
+    names = ", ".join(action.option_strings)
+    cells = (f"`{' '.join(part for part in (names, str(value)) if part)}`", meaning(action))
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def takes_value(action: argparse.Action) -> bool:
+    return action.nargs != 0
+
+
+def meaning(action: argparse.Action) -> str:
+    """The help text with its `%(name)s` places filled in."""
+    return (action.help or "") % {**vars(action), "prog": "hermes"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write the reference of the command line.")
+    parser.add_argument("--check", action="store_true", help="fail when the page is stale")
+    args = parser.parse_args()
+    text = reference()
+    if not args.check:
+        TARGET.parent.mkdir(parents=True, exist_ok=True)
+        TARGET.write_text(text, encoding="utf-8")
+        return 0
+    if TARGET.exists() and TARGET.read_text(encoding="utf-8") == text:
+        return 0
+    print(f"docs/reference/{TARGET.name} is stale: run `make docs`", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

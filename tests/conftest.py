@@ -1,0 +1,199 @@
+"""What every test gets: a clean environment, a home of its own, and no network.
+
+- The environment is reduced to the few variables of `KEPT`; `HOME` and `HERMES_HOME` are empty
+  temporary folders (fixtures `user_home` and `hermes_home`). No provider key survives.
+- Sockets may reach this machine only, except in tests marked `internet`. An attempt to leave is
+  refused where it happens and fails the test even when the code under test swallows the refusal.
+- `--no-skips` turns a skipped or expected-to-fail test into a failed run.
+"""
+
+import ipaddress
+import itertools
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KEPT = frozenset({"PATH", "LANG", "TERM", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL"})
+"""Variables that pass into every test."""
+
+KEPT_PREFIXES = ("LC_", "PYTEST_", "COVERAGE_", "HERMES_TEST_")
+"""Prefixes of variables that pass into every test."""
+
+KEPT_PREFIXES_ONLINE = ("PIP_", "UV_", "SSL_", "REQUESTS_CA_", "HTTP_", "HTTPS_", "NO_", "HF_")
+"""Prefixes that pass into tests marked `internet` as well (any letter case)."""
+
+LOCAL_FAMILIES = frozenset(
+    getattr(socket, name) for name in ("AF_UNIX", "AF_NETLINK") if hasattr(socket, name)
+)
+GUARDED_EVENTS = frozenset(
+    {
+        "socket.connect",
+        "socket.getaddrinfo",
+        "socket.gethostbyname",
+        "socket.sendto",
+        "socket.sendmsg",
+    }
+)
+
+
+class NetworkBlocked(RuntimeError):
+    """A test tried to reach another machine. Not an OSError, so that it looks like no outage."""
+
+
+class NetworkGuard:
+    """Refuses sockets that leave this machine, and remembers the refusals of the current test."""
+
+    def __init__(self) -> None:
+        self.test = "no test (collection or session code)"
+        self.open = False
+        self.refused: list[str] = []
+
+    def enter(self, test: str, *, open_: bool) -> None:
+        self.test, self.open = test, open_
+        self.refused = []
+
+    def audit(self, event: str, args: tuple[Any, ...]) -> None:
+        if event not in GUARDED_EVENTS or self.open:
+            return
+        target = remote_target(event, args)
+        if target is None:
+            return
+        message = f"{self.test}: {event} to {target!r} would leave this machine"
+        self.refused.append(message)
+        raise NetworkBlocked(f"{message}; use loopback, or mark the test `internet`")
+
+
+def remote_target(event: str, args: tuple[Any, ...]) -> str | None:
+    """The host a socket call wants to reach when it is not this machine, else None."""
+    if event.startswith("socket.get"):
+        host = args[0]
+    else:
+        sock, address = args[0], args[1]
+        if sock.family in LOCAL_FAMILIES or address is None:
+            return None
+        host = address[0] if isinstance(address, tuple) else address
+    if isinstance(host, bytes | bytearray):
+        host = host.decode("ascii", "replace")
+    return None if host is None or is_this_machine(str(host)) else str(host)
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether `host` is a loopback or wildcard address, or the name `localhost`."""
+    if host in ("", "localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+GUARD = NetworkGuard()
+sys.addaudithook(GUARD.audit)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--no-skips",
+        action="store_true",
+        help="fail the run when a test was skipped or expected to fail, and list those tests",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    GUARD.enter(item.nodeid, open_=item.get_closest_marker("internet") is not None)
+    try:
+        return (yield)
+    finally:
+        GUARD.enter("no test (between tests)", open_=False)
+
+
+@pytest.fixture(autouse=True)
+def network_stays_local() -> Iterator[None]:
+    """Fails a test whose code tried to leave this machine and hid the refusal."""
+    yield
+    if GUARD.refused:
+        pytest.fail("network blocked: " + "; ".join(GUARD.refused), pytrace=False)
+
+
+HOME_NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def user_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder that is `HOME` for this test."""
+    folder = tmp_path_factory.getbasetemp() / "homes" / str(next(HOME_NUMBERS))
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def hermes_home(user_home: Path) -> Path:
+    """The path that is `HERMES_HOME` for this test; nothing is there yet."""
+    return user_home / ".hermes"
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    user_home: Path,
+    hermes_home: Path,
+) -> None:
+    """Leaves only harmless variables, and points the homes at temporary folders."""
+    prefixes = KEPT_PREFIXES
+    if request.node.get_closest_marker("internet"):
+        prefixes += KEPT_PREFIXES_ONLINE
+    for name in list(os.environ):
+        if name not in KEPT and not name.upper().startswith(prefixes):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(user_home))
+    monkeypatch.setenv("HERMES_HOME", str(hermes_home))
+
+
+@pytest.fixture(autouse=True)
+def no_home_is_left_in_force() -> Iterator[None]:
+    """A command run inside the test process chooses a home for the whole process."""
+    yield
+    home = sys.modules.get("hermes.config.home")
+    if home is not None:
+        home._in_force.clear()
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def skipped_tests(reporter: Any) -> list[str]:
+    """One line for each skipped or expected-to-fail test the terminal reporter counted."""
+    return [
+        f"{kind}: {report.nodeid}"
+        for kind in ("skipped", "xfailed")
+        for report in reporter.stats.get(kind, [])
+    ]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(session.config, "workerinput"):
+        return
+    if session.config.getoption("--no-skips") and skipped_tests(reporter):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if not config.getoption("--no-skips"):
+        return
+    names = skipped_tests(terminalreporter)
+    if names:
+        terminalreporter.section("--no-skips: these tests did not run", red=True, bold=True)
+        for name in names:
+            terminalreporter.line(name)

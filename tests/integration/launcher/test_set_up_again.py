@@ -1,0 +1,158 @@
+"""When the environment is brought up to date, and what survives an accident."""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.integration.launcher.checkout import Checkout, program
+
+UPDATING = r"hermes: updating the environment in \.venv \.\.\. done after \d+ s\n"
+METADATA = "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n"
+WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    """A folder with one installable package, `tiny` 1.0."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "tiny-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny.py", "X = 1\n")
+        wheel.writestr("tiny-1.0.dist-info/METADATA", METADATA)
+        wheel.writestr("tiny-1.0.dist-info/WHEEL", WHEEL)
+        wheel.writestr("tiny-1.0.dist-info/RECORD", "")
+    return folder
+
+
+def without_uv(used: Checkout, wheels: Path) -> None:
+    """Leaves pip alone with a folder of wheels instead of an index."""
+    (Path(used.path.split(":")[0]) / "uv").unlink()
+    used.variables.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=str(wheels))
+
+
+def pin(wheels: Path, digest: str | None = None) -> str:
+    (wheel,) = wheels.iterdir()
+    digest = digest or hashlib.sha256(wheel.read_bytes()).hexdigest()
+    return f"tiny==1.0 \\\n    --hash=sha256:{digest}\n"
+
+
+def installed(checkout: Checkout, module: str) -> bool:
+    return any((checkout.root / ".venv").glob(f"lib/python3*/site-packages/{module}.py"))
+
+
+def test_changed_lock_is_installed_with_uv(used: Checkout, uv_calls: Path) -> None:
+    used.edit_lock()
+    result = used.run("go")
+    assert re.fullmatch(UPDATING, result.stderr)
+    assert json.loads(result.stdout)["arguments"] == ["go"]
+    (call,) = uv_calls.read_text().splitlines()
+    assert call.startswith("pip install --compile-bytecode --python ")
+    assert call.endswith(f"--require-hashes -r {used.root / 'requirements.lock'}")
+    assert used.run().stderr == ""
+
+
+def test_changed_lock_is_installed_with_pip_when_there_is_no_uv(
+    used: Checkout, wheels: Path
+) -> None:
+    without_uv(used, wheels)
+    used.edit_lock(text=pin(wheels))
+    result = used.run()
+    assert result.returncode == 0, result.stderr
+    assert installed(used, "tiny")
+    assert used.run().stderr == ""
+
+
+def test_uv_that_fails_leaves_the_work_to_pip(used: Checkout, wheels: Path) -> None:
+    without_uv(used, wheels)
+    program(Path(used.path.split(":")[0]), "uv", "#!/bin/sh\nexit 2\n")
+    used.edit_lock(text=pin(wheels))
+    assert used.run().returncode == 0
+    assert installed(used, "tiny")
+
+
+def test_wrong_hash_is_refused_with_the_reason(used: Checkout, wheels: Path) -> None:
+    without_uv(used, wheels)
+    used.edit_lock(text=pin(wheels, digest="0" * 64))
+    for _ in range(2):  # a failed set-up is tried again, not taken for done
+        result = used.run()
+        assert result.returncode == 1
+        assert result.stdout == ""
+        assert "THESE PACKAGES DO NOT MATCH THE HASHES" in result.stderr
+        assert "serves other files than the lock names" in result.stderr.splitlines()[-1]
+        assert "Traceback" not in result.stderr
+    assert not installed(used, "tiny")
+
+
+def test_wider_set_that_cannot_be_had_leaves_the_narrower_one_working(
+    used: Checkout, wheels: Path
+) -> None:
+    without_uv(used, wheels)
+    used.edit_lock("requirements-local.lock", pin(wheels, digest="0" * 64))
+    assert used.set_up("requirements-local.lock").returncode == 1
+    result = used.run("go")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_wider_set_is_updated_never_narrowed(used: Checkout, uv_calls: Path) -> None:
+    assert used.set_up("requirements-dev.lock").returncode == 0
+    used.edit_lock("requirements-dev.lock")
+    used.edit_lock("requirements.lock")
+    used.run()
+    used.set_up("requirements-local.lock")
+    locks = [Path(call.split(" -r ")[1]).name for call in uv_calls.read_text().splitlines()]
+    assert locks == ["requirements-dev.lock", "requirements-dev.lock"]
+    assert used.run().stderr == ""
+
+
+def test_unknown_lock_is_refused(used: Checkout) -> None:
+    result = used.set_up("other.lock")
+    assert result.returncode == 2
+    assert "unknown lock 'other.lock'" in result.stderr
+
+
+def test_killed_set_up_is_redone_from_nothing(used: Checkout, uv_calls: Path) -> None:
+    folder = Path(used.path.split(":")[0])
+    program(folder, "uv", '#!/bin/sh\n: >"$(dirname "$0")/started"\nexec sleep 60\n')
+    used.edit_lock()
+    running = used.start()
+    while not (folder / "started").exists():
+        assert running.poll() is None
+        time.sleep(0.02)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.communicate()
+    leftover = used.root / ".venv" / "half-installed"
+    leftover.touch()
+    (folder / "uv").unlink()
+
+    result = used.run("go")
+    assert "setting up" in result.stderr
+    assert json.loads(result.stdout)["arguments"] == ["go"]
+    assert not leftover.exists()
+    assert used.run().stderr == ""
+
+
+def test_two_at_once_set_up_only_once(used: Checkout, uv_calls: Path) -> None:
+    folder = Path(used.path.split(":")[0])
+    program(folder, "uv", '#!/bin/sh\necho "$@" >>"$(dirname "$0")/calls"\nsleep 1\n')
+    used.edit_lock()
+    running = [used.start(name) for name in ("first", "second")]
+    results = [process.communicate() for process in running]
+    assert [process.returncode for process in running] == [0, 0], results
+    names = sorted(json.loads(out)["arguments"][0] for out, _ in results)
+    assert names == ["first", "second"]
+    assert len(uv_calls.read_text().splitlines()) == 1
+
+
+def test_lost_interpreter_is_replaced(used: Checkout) -> None:
+    (used.root / ".venv" / "bin" / "python").unlink()
+    (used.root / ".venv" / "bin" / "python").symlink_to("/nowhere/python3.11")
+    result = used.run("go")
+    assert "setting up" in result.stderr
+    assert json.loads(result.stdout)["arguments"] == ["go"]

@@ -1,0 +1,130 @@
+"""The size gate finds planted violations and accepts the repository's own rules."""
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from scripts import sizes
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    folder = tmp_path / "src" / "hermes"
+    folder.mkdir(parents=True)
+    (folder / "fine.py").write_text('"""Fine."""\n\n\ndef fine() -> int:\n    return 1\n')
+    return folder
+
+
+@pytest.fixture
+def tests(tmp_path: Path) -> Path:
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    return folder
+
+
+def failing(package: Path, tests: Path, **options: object) -> dict[str, list[str]]:
+    """Row name -> places over the limit."""
+    rows = sizes.measure(package, tests, **{"exemptions": {}, **options})
+    return {row.name: [case.place for case in row.failures] for row in rows if row.failures}
+
+
+def plant(package: Path, name: str, text: str) -> None:
+    path = package / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(dedent(text))
+
+
+def test_small_clean_code_passes(package: Path, tests: Path) -> None:
+    assert failing(package, tests) == {}
+
+
+PLANTED = {
+    "lines of the largest file": ("big.py", "x = 1\n" * 501),
+    "lines of the median file": ("big.py", "x = 1\n" * 400),
+    "lines of the longest function": ("f.py", "def f() -> None:\n" + "    x = 1\n" * 80),
+    "lines of the loop function": ("agent/loop.py", "def f() -> None:\n" + "    x = 1\n" * 80),
+    "lines of the largest class": ("c.py", "class C:\n" + "    x = 1\n" * 300),
+    "methods of the largest class": (
+        "m.py",
+        "class C:\n" + "".join(f"    def m{n}(self) -> None: ...\n" for n in range(21)),
+    ),
+    "imports inside functions": ("i.py", "def f() -> None:\n    import os\n"),
+    "global statements": ("g.py", "x = 1\ndef f() -> None:\n    global x\n    x = 2\n"),
+    "environment reads outside config": ("e.py", "import os\nx = os.environ['A']\n"),
+    "broad excepts per 1,000 lines": (
+        "b.py",
+        "try:\n    x = 1\nexcept (ValueError, Exception):\n    x = 2\n",
+    ),
+    "excepts that only pass": ("p.py", "try:\n    x = 1\nexcept ValueError:\n    pass\n"),
+    "functions without return annotation": ("r.py", "def f():\n    return 1\n"),
+    "lines of core and agent": ("core/k.py", "x = 1\n" * 3001),
+}
+
+
+@pytest.mark.parametrize("row", PLANTED)
+def test_planted_violation_fails_its_row(package: Path, tests: Path, row: str) -> None:
+    plant(package, *PLANTED[row])
+    assert row in failing(package, tests)
+
+
+def test_every_row_has_a_planted_violation(package: Path, tests: Path) -> None:
+    rows = {row.name for row in sizes.measure(package, tests)}
+    assert rows == {*PLANTED, "patches per test"}
+
+
+def test_environment_may_be_read_in_config(package: Path, tests: Path) -> None:
+    plant(package, "config/environment.py", "from os import environ\n")
+    assert failing(package, tests) == {}
+
+
+def test_from_import_of_the_environment_is_found(package: Path, tests: Path) -> None:
+    plant(package, "agent/x.py", "from os import getenv\n")
+    assert "environment reads outside config" in failing(package, tests)
+
+
+def test_suppressing_every_exception_counts_as_silent(package: Path, tests: Path) -> None:
+    plant(package, "s.py", "import contextlib\nwith contextlib.suppress(Exception):\n    x = 1\n")
+    assert failing(package, tests) == {"excepts that only pass": ["hermes/s.py:2"]}
+
+
+def test_handler_that_raises_again_is_not_broad(package: Path, tests: Path) -> None:
+    plant(package, "b.py", "try:\n    x = 1\nexcept BaseException:\n    x = 2\n    raise\n")
+    assert failing(package, tests) == {}
+
+
+def test_test_doubles_are_beside_the_kernel(package: Path, tests: Path) -> None:
+    for number in range(7):
+        plant(package, f"core/testing/k{number}.py", "x = 1\n" * 140)
+        plant(package, f"agent/k{number}.py", "x = 1\n" * 140)
+        plant(package, f"core/k{number}.py", "x = 1\n" * 140)
+    rows = {row.name: row.worst.value for row in sizes.measure(package, tests, {})}
+    assert rows["lines of core and agent"] == 14 * 140
+
+
+def test_too_many_patches_fail(package: Path, tests: Path) -> None:
+    (tests / "test_a.py").write_text(
+        "def test_a(monkeypatch):\n    monkeypatch.setattr('os.name', 'x')\n"
+    )
+    assert failing(package, tests) == {"patches per test": ["tests/test_a.py:2"]}
+
+
+def test_setting_variables_is_no_patch(package: Path, tests: Path) -> None:
+    (tests / "test_a.py").write_text("def test_a(monkeypatch):\n    monkeypatch.setenv('A', 'b')\n")
+    assert failing(package, tests) == {}
+
+
+def test_exemption_with_a_reason_is_shown_and_accepted(package: Path, tests: Path) -> None:
+    plant(package, "big.py", "x = 1\n" * 501)
+    plant(package, "tiny.py", "x = 1\n")
+    exemptions = {("lines of the largest file", "hermes/big.py"): "a table of data"}
+    assert failing(package, tests, exemptions=exemptions) == {}
+    table = sizes.render(sizes.measure(package, tests, exemptions))
+    assert "exempt  lines of the largest file: hermes/big.py: a table of data" in table
+
+
+def test_exemption_that_is_not_needed_fails(package: Path, tests: Path) -> None:
+    exemptions = {("lines of the largest file", "hermes/fine.py"): "was big once"}
+    rows = sizes.measure(package, tests, exemptions)
+    assert "exemption not needed: hermes/fine.py" in sizes.render(rows)
+    assert any(row.unused for row in rows)

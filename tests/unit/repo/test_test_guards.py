@@ -1,0 +1,151 @@
+"""What every test lives under: no network, clean homes, warnings as errors, no skips in CI."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).parents[3]
+
+PLANTED = """
+import contextlib, os, socket, warnings
+from pathlib import Path
+
+import pytest
+
+
+def test_resolving_a_name():
+    socket.getaddrinfo("example.org", 443)
+
+
+def test_connecting_by_address():
+    with contextlib.closing(socket.socket()) as sock:
+        sock.connect(("192.0.2.1", 80))
+
+
+def test_sending_a_datagram():
+    with contextlib.closing(socket.socket(type=socket.SOCK_DGRAM)) as sock:
+        sock.sendto(b"x", ("192.0.2.1", 80))
+
+
+def test_hiding_the_refusal():
+    with contextlib.suppress(Exception):
+        socket.getaddrinfo("example.org", 443)
+
+
+def test_warning():
+    warnings.warn("old ways")
+
+
+def test_loopback_is_open():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(("localhost", server.getsockname()[1])).close()
+
+
+def test_unix_socket_is_open(tmp_path):
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        client.connect(str(tmp_path / "s"))
+
+
+def test_environment_is_clean():
+    assert "PLANTED_API_KEY" not in os.environ
+    assert list(Path.home().iterdir()) == []
+    assert Path(os.environ["HERMES_HOME"]).parent == Path.home()
+
+
+async def test_async_functions_run():
+    pass
+
+
+@pytest.mark.internet
+def test_marked_internet_is_not_guarded():
+    socket.getaddrinfo("192.0.2.1", 443)  # a number is looked up on this machine
+"""
+SKIPS = """
+import pytest
+
+
+def test_runs():
+    pass
+
+
+def test_skips():
+    pytest.skip("no such program here")
+
+
+@pytest.mark.xfail
+def test_is_expected_to_fail():
+    assert False
+"""
+
+
+def run_pytest(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Runs planted tests under this repository's conftest and configuration."""
+    shutil.copy(REPO / "tests" / "conftest.py", folder)
+    (folder / "test_planted.py").write_text(text)
+    config = ["-c", str(REPO / "pyproject.toml"), "--rootdir", str(folder)]
+    plugins = ["-p", "no:cacheprovider"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rA", *config, *plugins, *options, str(folder)],
+        env={**os.environ, "PLANTED_API_KEY": "secret"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return run_pytest(tmp_path_factory.mktemp("guards"), PLANTED).stdout
+
+
+@pytest.mark.parametrize(
+    ("test", "reason"),
+    [
+        ("test_resolving_a_name", "socket.getaddrinfo to 'example.org' would leave this machine"),
+        ("test_connecting_by_address", "socket.connect to '192.0.2.1' would leave this machine"),
+        ("test_sending_a_datagram", "socket.sendto to '192.0.2.1' would leave this machine"),
+        ("test_hiding_the_refusal", "socket.getaddrinfo to 'example.org' would leave this machine"),
+        ("test_warning", "UserWarning: old ways"),
+    ],
+)
+def test_forbidden_things_fail_the_test(outcome: str, test: str, reason: str) -> None:
+    assert re.search(rf"^(FAILED|ERROR) \S*::{test}\b", outcome, re.MULTILINE)
+    assert reason in outcome
+
+
+def test_the_refusal_names_the_test(outcome: str) -> None:
+    assert "test_planted.py::test_resolving_a_name: socket.getaddrinfo" in outcome
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "test_loopback_is_open",
+        "test_unix_socket_is_open",
+        "test_environment_is_clean",
+        "test_async_functions_run",
+        "test_marked_internet_is_not_guarded",
+    ],
+)
+def test_allowed_things_pass(outcome: str, test: str) -> None:
+    assert re.search(rf"^PASSED \S*::{test}$", outcome, re.MULTILINE), outcome
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n1"])
+def test_no_skips_fails_the_run_and_lists_them(tmp_path: Path, workers: str) -> None:
+    result = run_pytest(tmp_path, SKIPS, "--no-skips", workers)
+    assert result.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "skipped: test_planted.py::test_skips" in result.stdout
+    assert "xfailed: test_planted.py::test_is_expected_to_fail" in result.stdout
+    assert "1 passed, 1 skipped, 1 xfailed" in result.stdout
+
+
+def test_skips_pass_without_the_option(tmp_path: Path) -> None:
+    assert run_pytest(tmp_path, SKIPS).returncode == 0
