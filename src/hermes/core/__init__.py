@@ -1,0 +1,1 @@
+"""The vocabulary every other package speaks: messages, events, errors, usage and Protocols."""

@@ -1,0 +1,219 @@
+"""Every error Hermes raises on purpose, and what each one decides.
+
+    HermesError
+    ├── UsageError                the command line or an API call was wrong
+    ├── ConfigError               a settings file or value is wrong (file, line, column)
+    ├── Interrupted               the user asked to stop
+    ├── BudgetSpent               a cap on calls or money was reached
+    ├── StoreError                the session store cannot do what was asked
+    │   ├── StoreCorrupt          the file is damaged
+    │   ├── StoreTooNew           the file was written by a later version
+    │   ├── StoreFull             no room on the disk
+    │   └── SessionNotFound
+    ├── ToolError                 told to the model as the tool's result
+    │   ├── ToolUnknown
+    │   ├── ToolArgumentsInvalid
+    │   ├── ToolDenied
+    │   └── ToolTimedOut
+    ├── LocalModelError           the embedded model cannot be fetched or started
+    │   ├── DownloadFailed
+    │   └── ChecksumMismatch
+    └── ProviderError             a model endpoint refused or failed (status, body)
+        ├── CredentialMissing     no key is configured
+        ├── CredentialRefused     401, 403                      -> refresh, rotate, fall back
+        ├── QuotaSpent            402, billing                  -> rotate, fall back
+        ├── RateLimited           429 (retry_after)             -> wait, rotate, fall back
+        ├── ModelNotFound         404                           -> fall back
+        ├── ContextOverflow       413, context length           -> compact
+        ├── ContentRefused        filtered by the provider      -> fail
+        ├── RequestRefused        any other 4xx                 -> fall back
+        │   ├── SignatureRefused  bad reasoning signature       -> drop reasoning, retry once
+        │   └── UnicodeRefused    characters it cannot take     -> clean, retry
+        └── Transient             worth trying again            -> retry, fall back
+            ├── ServerFault       5xx, overloaded
+            ├── Unreachable       no connection, DNS, TLS
+            ├── StreamStalled     no byte for too long
+            ├── StreamCut         the connection ended mid reply
+            └── ReplyInvalid      malformed or empty reply
+
+`exit_code` is what the command line returns; `hint` says what the user can do next.
+"""
+
+from typing import ClassVar
+
+
+class HermesError(Exception):
+    """Base of all. `str(error)` is one line for a person; `hint` is the next step, or empty."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UsageError(HermesError):
+    exit_code = 2
+
+
+class ConfigError(HermesError):
+    """A settings file or value is wrong. `where` is `file:line:column` as far as known."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(f"{where}: {message}" if where else message, hint=hint)
+        self.where = where
+
+
+class Interrupted(HermesError):
+    exit_code = 130
+
+    def __init__(self, message: str = "interrupted", *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+
+
+class BudgetSpent(HermesError):
+    pass
+
+
+class StoreError(HermesError):
+    exit_code = 6
+
+
+class StoreCorrupt(StoreError):
+    pass
+
+
+class StoreTooNew(StoreError):
+    pass
+
+
+class StoreFull(StoreError):
+    pass
+
+
+class SessionNotFound(StoreError):
+    exit_code = 2
+
+
+class ToolError(HermesError):
+    """A tool could not do its work. The message goes to the model as the tool's result."""
+
+
+class ToolUnknown(ToolError):
+    pass
+
+
+class ToolArgumentsInvalid(ToolError):
+    pass
+
+
+class ToolDenied(ToolError):
+    pass
+
+
+class ToolTimedOut(ToolError):
+    pass
+
+
+class LocalModelError(HermesError):
+    exit_code = 7
+
+
+class DownloadFailed(LocalModelError):
+    pass
+
+
+class ChecksumMismatch(LocalModelError):
+    pass
+
+
+class ProviderError(HermesError):
+    """A model endpoint refused or failed.
+
+    `provider` is the provider id, `status` the HTTP status or None, `body` the start of what it
+    answered (already free of secrets).
+    """
+
+    exit_code = 5
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str = "",
+        status: int | None = None,
+        body: str = "",
+        hint: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.provider = provider
+        self.status = status
+        self.body = body
+
+
+class CredentialMissing(ProviderError):
+    exit_code = 4
+
+
+class CredentialRefused(ProviderError):
+    exit_code = 4
+
+
+class QuotaSpent(ProviderError):
+    pass
+
+
+class RateLimited(ProviderError):
+    """`retry_after` is how many seconds the endpoint asked for, or None."""
+
+    retry_after: float | None = None
+
+
+class ModelNotFound(ProviderError):
+    pass
+
+
+class ContextOverflow(ProviderError):
+    pass
+
+
+class ContentRefused(ProviderError):
+    pass
+
+
+class RequestRefused(ProviderError):
+    pass
+
+
+class SignatureRefused(RequestRefused):
+    pass
+
+
+class UnicodeRefused(RequestRefused):
+    pass
+
+
+class Transient(ProviderError):
+    """Trying the same request again may help."""
+
+
+class ServerFault(Transient):
+    pass
+
+
+class Unreachable(Transient):
+    pass
+
+
+class StreamStalled(Transient):
+    pass
+
+
+class StreamCut(Transient):
+    pass
+
+
+class ReplyInvalid(Transient):
+    pass

@@ -1,0 +1,131 @@
+"""The one stream that comes out of the agent. Every surface is a renderer of it.
+
+Each event encodes to a JSON object whose `type` names it, so `hermes chat --json` is this union
+written line by line.
+"""
+
+from typing import Any
+
+import msgspec
+
+from hermes.core.messages import ToolCall
+from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
+from hermes.core.usage import Usage
+
+
+class TurnStarted(msgspec.Struct, frozen=True, tag="turn_started"):
+    session_id: str
+    model: str
+    provider: str
+
+
+class ModelCalled(msgspec.Struct, frozen=True, tag="model_called"):
+    """A request is about to be sent."""
+
+    iteration: int
+
+
+class TextFinished(msgspec.Struct, frozen=True, tag="text_finished"):
+    """The whole text of one reply, after its deltas."""
+
+    text: str
+
+
+class ToolStarted(msgspec.Struct, frozen=True, tag="tool_started"):
+    call: ToolCall
+
+
+class ToolOutput(msgspec.Struct, frozen=True, tag="tool_output"):
+    """Output while the tool still runs."""
+
+    call_id: str
+    text: str
+
+
+class ToolFinished(msgspec.Struct, frozen=True, tag="tool_finished"):
+    call_id: str
+    name: str
+    result: str
+    failed: bool
+    seconds: float
+
+
+class ApprovalAsked(msgspec.Struct, frozen=True, tag="approval_asked"):
+    call_id: str
+    tool: str
+    subject: str
+    """What would be done: the command, the path, the address."""
+    reason: str
+
+
+class ApprovalAnswered(msgspec.Struct, frozen=True, tag="approval_answered"):
+    call_id: str
+    answer: str
+
+
+class Compacted(msgspec.Struct, frozen=True, tag="compacted"):
+    messages_before: int
+    messages_after: int
+    tokens_before: int
+    tokens_after: int
+    seconds: float
+    summary_model: str
+
+
+class UsageReported(msgspec.Struct, frozen=True, tag="usage_reported"):
+    """After each model call; `cost_usd` is None when the price is not known."""
+
+    usage: Usage
+    cost_usd: float | None = None
+
+
+class Notice(msgspec.Struct, frozen=True, tag="notice"):
+    """Something the user should know that is not part of the answer."""
+
+    text: str
+
+
+class TurnFinished(msgspec.Struct, frozen=True, tag="turn_finished"):
+    """Always the last event of a turn."""
+
+    session_id: str
+    exit_reason: str
+    text: str
+    usage: Usage
+    api_calls: int
+    cost_usd: float | None = None
+    error: str = ""
+    hint: str = ""
+    exit_code: int = 0
+
+
+Event = (
+    TurnStarted
+    | ModelCalled
+    | TextDelta
+    | ReasoningDelta
+    | TextFinished
+    | ToolStarted
+    | ToolOutput
+    | ToolFinished
+    | ApprovalAsked
+    | ApprovalAnswered
+    | Retrying
+    | FellBack
+    | Compacted
+    | UsageReported
+    | Notice
+    | TurnFinished
+)
+
+
+def to_json(event: Event) -> bytes:
+    return msgspec.json.encode(event)
+
+
+def from_json(data: bytes) -> Event:
+    event: Event = _decoder.decode(data)
+    return event
+
+
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Event)

@@ -1,0 +1,93 @@
+"""Protocols the agent needs from the world; `app` fills them in."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from hermes.core.events import ApprovalAsked
+from hermes.core.messages import Message
+from hermes.core.usage import Usage
+
+
+class Consent(StrEnum):
+    """A person's answer to `ApprovalAsked`."""
+
+    ONCE = "once"
+    SESSION = "session"
+    ALWAYS = "always"
+    DENY = "deny"
+
+
+class Approver(Protocol):
+    """Puts a question to whoever is there. Nobody there means `DENY`."""
+
+    async def ask(self, question: ApprovalAsked) -> Consent: ...
+
+
+class Clock(Protocol):
+    def now(self) -> datetime:
+        """The current time, with a time zone."""
+        ...
+
+    def monotonic(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class SessionInfo(msgspec.Struct, frozen=True):
+    id: str
+    source: str
+    model: str
+    started_at: float
+    title: str = ""
+    system_prompt: str = ""
+    message_count: int = 0
+    last_active: float = 0.0
+    preview: str = ""
+
+
+class SessionLog(Protocol):
+    """The append-only log of conversations. A returned call means the data is on disk."""
+
+    async def create(
+        self, session_id: str, *, source: str, model: str, system_prompt: str
+    ) -> None: ...
+
+    async def append(self, session_id: str, message: Message) -> int: ...
+
+    async def messages(self, session_id: str) -> tuple[Message, ...]: ...
+
+    async def info(self, session_id: str) -> SessionInfo: ...
+
+    async def latest(self, source: str = "") -> SessionInfo | None: ...
+
+    async def record_usage(self, session_id: str, usage: Usage, cost_usd: float | None) -> None: ...
+
+    async def finish(self, session_id: str, exit_reason: str) -> None: ...
+
+
+class ChildTask(msgspec.Struct, frozen=True):
+    goal: str
+    context: str = ""
+    toolsets: tuple[str, ...] = ()
+
+
+class ChildResult(msgspec.Struct, frozen=True):
+    status: str
+    """completed, failed, interrupted or error."""
+    summary: str
+
+
+class Spawner(Protocol):
+    """Runs subagents for `delegate_task`; results keep the order of the tasks."""
+
+    async def run(self, tasks: Sequence[ChildTask]) -> list[ChildResult]: ...
+
+
+class Outbox(Protocol):
+    """Sends a message to a chat for `send_message`; returns the delivery's id."""
+
+    async def send(self, target: str, text: str) -> str: ...

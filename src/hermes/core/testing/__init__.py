@@ -1,0 +1,33 @@
+"""Test doubles for models: a scripted model in the process and a scripted model server on HTTP.
+
+Part of the product, for plugin authors too. How to use it: `docs/contributing/testing.md`.
+"""
+
+from hermes.core.testing.prefix_cache import SessionReport
+from hermes.core.testing.scripted import ScriptedModel, scripts
+from hermes.core.testing.server import ModelServer, echo
+from hermes.core.testing.steps import (
+    CallIds,
+    Cut,
+    ErrorEvent,
+    Fault,
+    Interleave,
+    KeepAlive,
+    Malformed,
+    Refuse,
+    ScriptError,
+    Slow,
+    SplitBytes,
+    Stall,
+    Step,
+    StepLike,
+    steps_from_data,
+)
+from hermes.util.loopback_http import RecordedRequest
+
+# fmt: off
+__all__ = [
+    "CallIds", "Cut", "ErrorEvent", "Fault", "Interleave", "KeepAlive", "Malformed", "ModelServer",
+    "RecordedRequest", "Refuse", "ScriptError", "ScriptedModel", "SessionReport", "Slow",
+    "SplitBytes", "Stall", "Step", "StepLike", "echo", "scripts", "steps_from_data",
+]

@@ -1,0 +1,88 @@
+"""How a reply leaves the server: its bytes, with the faults of the step worked in.
+
+A fault that cannot strike is a `ScriptError`: a test must not pass because nothing went wrong.
+"""
+
+import msgspec
+
+from hermes.core.messages import AssistantPart, ToolCall
+from hermes.core.testing import steps
+from hermes.core.testing.refusals import REFUSALS
+from hermes.core.testing.steps import ScriptError, Step
+from hermes.core.testing.wire import Answer, Wire
+from hermes.util.loopback_http import Action, Stop
+
+TORN = b'data: {"id":"torn","choices":[{"delta":{"content":"to\n\n'
+COMMENT = b": keep-alive\n\n"
+
+
+def parts_of(step: Step) -> tuple[AssistantPart, ...]:
+    """The parts with the ids the step asks for."""
+    ids = step.fault(steps.CallIds)
+    if ids is None:
+        return step.parts
+    _need_calls(step, ids, 2 if ids.mode == "duplicate" else 1)
+    shared = step.calls[0].id if ids.mode == "duplicate" else ""
+    return tuple(
+        msgspec.structs.replace(part, id=shared) if isinstance(part, ToolCall) else part
+        for part in step.parts
+    )
+
+
+def _need_calls(step: Step, fault: steps.Fault, least: int) -> None:
+    if len(step.calls) < least:
+        raise ScriptError(f"the reply has {len(step.calls)} tool calls, too few for {fault!r}")
+
+
+def streamed(wire: Wire, answer: Answer, step: Step) -> list[Action]:
+    interleave = step.fault(steps.Interleave)
+    if interleave:
+        _need_calls(step, interleave, 2)
+    frames = wire.stream(answer, interleave=interleave is not None)
+    step.check_reach(sum(delta for _, delta in frames))
+    before: list[Action] = []
+    if slow := step.fault(steps.Slow):
+        before.append(float(slow.seconds))
+    if step.fault(steps.KeepAlive):
+        before.append(COMMENT)
+    seen, actions = 0, _due(0, 0, wire, step)
+    for number, (data, delta) in enumerate(frames, start=1):
+        actions += [*before, data]
+        if delta:
+            seen += 1
+            actions += _due(seen, number, wire, step)
+    return actions
+
+
+def _due(seen: int, number: int, wire: Wire, step: Step) -> list[Action]:
+    """What goes wrong once `seen` deltas, of `number` events, are out."""
+    actions: list[Action] = []
+    for fault in step.faults:
+        match fault:
+            case steps.Stall(after, seconds) if after == seen:
+                actions.append(float(seconds))
+            case steps.Malformed(after) if after == seen:
+                actions.append(TORN)
+            case steps.ErrorEvent(after, kind) if after == seen:
+                actions += [wire.sse(wire.error_event(REFUSALS[kind]), number), Stop.END]
+            case steps.Cut(after) if after == seen:
+                actions.append(Stop.CUT)
+    return actions
+
+
+def whole(wire: Wire, answer: Answer, step: Step) -> list[Action]:
+    """The reply in one body; `after` has no meaning here."""
+    body = msgspec.json.encode(wire.whole(answer))
+    half = len(body) // 2
+    actions: list[Action] = [body]
+    for fault in step.faults:
+        match fault:
+            case steps.ErrorEvent() | steps.KeepAlive() | steps.Interleave():
+                raise ScriptError(f"{fault!r} needs a request with stream: true")
+            case steps.Slow(seconds=seconds) | steps.Stall(seconds=seconds):
+                actions.insert(0, float(seconds))
+            case steps.Malformed():
+                actions[-1] = body[:half]
+            case steps.Cut():
+                actions[-1:] = [body[:half], Stop.CUT, body[half:]]
+    return actions

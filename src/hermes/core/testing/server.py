@@ -1,0 +1,219 @@
+"""A model server to test against: real HTTP on loopback, three wires, answers from a script."""
+
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from hermes.core.testing import delivery
+from hermes.core.testing.prefix_cache import (
+    MOST_BREAKPOINTS,
+    PrefixCache,
+    SessionReport,
+    prompt_blocks,
+    session_report,
+)
+from hermes.core.testing.refusals import REFUSALS, Refusal
+from hermes.core.testing.scripted import output_tokens, thought_tokens
+from hermes.core.testing.steps import (
+    Refuse,
+    Script,
+    ScriptItem,
+    SplitBytes,
+    Step,
+    StepLike,
+    as_step,
+)
+from hermes.core.testing.wire import Answer, Wire
+from hermes.core.testing.wire_anthropic import ANTHROPIC
+from hermes.core.testing.wire_chat import CHAT
+from hermes.core.testing.wire_responses import RESPONSES
+from hermes.core.usage import FREE, Price, Usage
+from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
+
+WIRES = {wire.path: wire for wire in (CHAT, ANTHROPIC, RESPONSES)}
+_JSON = "application/json"
+
+
+class ModelServer:
+    """Answers `/v1/chat/completions`, `/v1/messages`, `/v1/responses` and `/v1/models`.
+
+    `/v1` may be left out. Used as a context manager; leaving it fails when a step was not used or
+    a call had none. Calls take the steps in the order they arrive.
+    """
+
+    def __init__(
+        self,
+        script: Sequence[ScriptItem] | Callable[[RecordedRequest], StepLike],
+        *,
+        models: Sequence[str] = ("lab-model",),
+        port: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+        log: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        self.requests: list[RecordedRequest] = []
+        self.failures: list[Exception] = []
+        """What went wrong with the script itself."""
+        self._script = Script(script)
+        self._models = models
+        self._cache = PrefixCache(clock)
+        self._calls: list[Usage] = []
+        self._log = log
+        self._port = port
+        self._http: LoopbackServer | None = None
+
+    @property
+    def url(self) -> str:
+        """The root, without `/v1`."""
+        return f"http://127.0.0.1:{self._running.port}"
+
+    @property
+    def connections(self) -> int:
+        """How many connections were made; a client that reuses its own makes one."""
+        return self._running.connections
+
+    @property
+    def hangups(self) -> int:
+        """How many clients left before their reply was complete."""
+        return self._running.hangups
+
+    @property
+    def _running(self) -> LoopbackServer:
+        if self._http is None:
+            raise RuntimeError("the model server is not started")
+        return self._http
+
+    def start(self) -> Self:
+        self._http = LoopbackServer(self._respond, self._port)
+        return self
+
+    def close(self) -> None:
+        self._running.close()
+
+    def verify(self) -> None:
+        """Raises the first failure of the script, or `ScriptError` when steps are left over."""
+        if self.failures:
+            raise self.failures[0]
+        self._script.verify()
+
+    def session_report(self, price: Price = FREE) -> SessionReport:
+        """Tokens and cost of all calls so far that were not refused."""
+        return session_report(self._calls, price)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+        if kind is None:
+            self.verify()
+
+    def _respond(self, request: RecordedRequest) -> Outgoing:
+        self.requests.append(request)
+        calls = len(self._calls)
+        path = request.path.partition("?")[0]
+        wire = WIRES.get(path) or WIRES.get("/v1" + path)
+        if wire is not None and request.method == "POST":
+            outgoing = self._call(wire, request)
+        elif path in ("/v1/models", "/models") and request.method == "GET":
+            outgoing = _sent(200, _models(self._models, request))
+        else:
+            message = f"Invalid URL ({request.method} {path})"
+            outgoing = _sent(404, CHAT.error(_invalid(message)))
+        self._log(f"{request.method} {request.path} -> {outgoing.status}{self._detail(calls)}")
+        return outgoing
+
+    def _detail(self, before: int) -> str:
+        """What a call cost, when there is one more than before."""
+        if len(self._calls) == before:
+            return ""
+        usage = self._calls[-1]
+        return f" ({usage.prompt} prompt tokens, {usage.cache_read} from the cache)"
+
+    def _call(self, wire: Wire, request: RecordedRequest) -> Outgoing:
+        try:
+            if complaint := _complaint(wire, request.body):
+                return _sent(400, wire.error(_invalid(complaint)))
+            return self._reply(wire, request, self._script.take(request))
+        except Exception as error:  # noqa: BLE001 - a wrong script fails the test, not the thread
+            self.failures.append(error)
+            return _sent(400, wire.error(_invalid(f"model server: {error}")))
+
+    def _reply(self, wire: Wire, request: RecordedRequest, step: Step) -> Outgoing:
+        if refuse := step.fault(Refuse):
+            return _refused(wire, refuse)
+        parts = delivery.parts_of(step)
+        usage = step.usage or msgspec.structs.replace(
+            self._cache.measure(wire, request.body),
+            output=output_tokens(parts),
+            reasoning=thought_tokens(parts),
+        )
+        number, created = len(self._calls) + 1, int(time.time())
+        answer = Answer(number, created, parts, step.finish, usage, request.body)
+        stream = bool(request.body.get("stream"))
+        actions = (delivery.streamed if stream else delivery.whole)(wire, answer, step)
+        self._calls.append(usage)
+        headers = {
+            "Content-Type": "text/event-stream; charset=utf-8" if stream else _JSON,
+            wire.request_id: f"req_{number:04}",
+        }
+        split = step.fault(SplitBytes)
+        return Outgoing(200, headers, actions, chunked=stream, split=split.size if split else 0)
+
+
+def _complaint(wire: Wire, body: Any) -> str:
+    """What a real endpoint would say against the request, or nothing."""
+    if not isinstance(body, dict):
+        return "We could not parse the JSON body of your request."
+    if missing := [field for field in wire.required if field not in body]:
+        return f"Missing required parameter: '{missing[0]}'."
+    marks = sum(block.ttl > 0 for block in prompt_blocks(wire, body))
+    if marks > MOST_BREAKPOINTS:
+        return f"A maximum of 4 blocks with cache_control may be provided. Found {marks}."
+    return ""
+
+
+def _invalid(message: str) -> Refusal:
+    kind = "invalid_request_error"
+    return Refusal(400, kind, None, message, kind, message)
+
+
+def _refused(wire: Wire, refuse: Refuse) -> Outgoing:
+    refusal = REFUSALS[refuse.kind]
+    headers = {"Content-Type": _JSON, wire.request_id: "req_0001"}
+    if refuse.retry_after is not None:
+        headers["Retry-After"] = f"{refuse.retry_after:g}"
+    if refusal.raw is not None:
+        return Outgoing(refusal.status, {**headers, "Content-Type": "text/html"}, [refusal.raw])
+    return Outgoing(refusal.status, headers, [msgspec.json.encode(wire.error(refusal))])
+
+
+def _sent(status: int, body: dict[str, Any]) -> Outgoing:
+    return Outgoing(status, {"Content-Type": _JSON}, [msgspec.json.encode(body)])
+
+
+def _models(names: Sequence[str], request: RecordedRequest) -> dict[str, Any]:
+    if "anthropic-version" in request.headers:
+        kind = {"type": "model", "created_at": "2026-01-01T00:00:00Z"}
+        return {"data": [{**kind, "id": n, "display_name": n} for n in names], "has_more": False}
+    fields = {"object": "model", "created": 1767225600, "owned_by": "lab"}
+    return {"object": "list", "data": [{**fields, "id": name} for name in names]}
+
+
+def echo(request: RecordedRequest) -> Step:
+    """A script that says back the last text of the user, on any wire."""
+    said = request.body.get("messages") or request.body.get("input") or ""
+    if isinstance(said, str):
+        return as_step(said)
+    texts = [_text(item.get("content")) for item in said if item.get("role") == "user"]
+    return as_step(next((text for text in reversed(texts) if text), "(nothing was said)"))
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(block["text"] for block in content or () if "text" in block)

@@ -1,0 +1,139 @@
+"""A tool: what the model sees, what running it does, and how it is called."""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Container
+from enum import StrEnum
+from typing import Any, Protocol
+
+import msgspec
+
+from hermes.core.cancel import CancelToken
+from hermes.core.model import ToolSpec
+
+
+class Effect(StrEnum):
+    """What a call can do to the world; the approval policy is keyed on it."""
+
+    READ = "read"
+    WRITE = "write"
+    EXECUTE = "execute"
+    NETWORK = "network"
+    SEND = "send"
+    SPEND = "spend"
+
+
+class ToolContext(msgspec.Struct, frozen=True):
+    """What a running call may use of its turn."""
+
+    session_id: str
+    call_id: str
+    cancel: CancelToken
+    output: Callable[[str], None]
+    """Shows text to the user while the tool runs; the model sees only the result."""
+
+
+class Concern(msgspec.Struct, frozen=True):
+    """Why a call needs a person's consent."""
+
+    kind: str
+    """The pattern class; consent for a session or for always is given to this."""
+    subject: str
+    reason: str
+    refused: bool = False
+    """True: no consent can lift it."""
+    also: tuple[str, ...] = ()
+    """Further pattern classes of the same call; consent must cover each of them."""
+
+
+Handler = Callable[[ToolContext, dict[str, Any]], Awaitable[str]]
+Examine = Callable[[dict[str, Any]], Concern | None]
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """Made once for a session, by a factory over the operations it needs."""
+
+    spec: ToolSpec
+    handler: Handler
+    """Returns the text for the model; raises `ToolError` for a failure the model should see."""
+    effect: Effect = Effect.READ
+    examine: Examine = lambda _arguments: None
+    """Looks at the arguments before a call and says whether a person must consent."""
+    serial: bool = False
+    """True when calls change shared state and must run one at a time, in order."""
+    toolset: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Awaitable[str]], **fields: Any) -> "Tool":
+        """A tool from an async function: schema from its signature, texts from its docstring.
+
+        A parameter of the type `ToolContext` receives it. A docstring line `name: text` describes
+        the parameter `name`.
+        """
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+        names = [each.name for each in parameters if each.annotation is not ToolContext]
+        receivers = [each.name for each in parameters if each.annotation is ToolContext]
+
+        async def handler(context: ToolContext, arguments: dict[str, Any]) -> str:
+            known = {name: arguments[name] for name in names if name in arguments}
+            return await function(**known, **dict.fromkeys(receivers, context))
+
+        return cls(spec=spec_of(function), handler=handler, **fields)
+
+
+class ToolBox(Protocol):
+    """The tools of one session, ready to run."""
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]: ...
+
+    def get(self, name: str) -> Tool | None: ...
+
+
+def spec_of(function: Callable[..., Any]) -> ToolSpec:
+    """Name, description and JSON Schema of a tool function."""
+    signature = inspect.signature(function, eval_str=True)
+    description, notes = _split_docstring(inspect.getdoc(function) or "", signature.parameters)
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for name, parameter in signature.parameters.items():
+        if parameter.annotation is ToolContext:
+            continue
+        schema = _schema_of(parameter.annotation)
+        if parameter.default is inspect.Parameter.empty:
+            required.append(name)
+        elif parameter.default not in (None, ""):
+            schema["default"] = parameter.default
+        if name in notes:
+            schema["description"] = notes[name]
+        properties[name] = schema
+    parameters: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        parameters["required"] = required
+    return ToolSpec(function.__name__, description, parameters)
+
+
+def _schema_of(annotation: Any) -> dict[str, Any]:
+    """msgspec's JSON Schema of one annotation, without the noise a model has to pay for."""
+    schema = msgspec.json.schema(annotation)
+    options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
+    return dict(options[0]) if len(options) == 1 else schema
+
+
+_NOTE = re.compile(r"^(\w+): (.+)$")
+
+
+def _split_docstring(text: str, names: Container[str]) -> tuple[str, dict[str, str]]:
+    prose: list[str] = []
+    notes: dict[str, str] = {}
+    for line in text.splitlines():
+        match = _NOTE.match(line)
+        if match and match[1] in names:
+            notes[match[1]] = match[2]
+        else:
+            prose.append(line)
+    return "\n".join(prose).strip(), notes

@@ -1,0 +1,55 @@
+"""Tokens used and what they cost."""
+
+from typing import Self
+
+import msgspec
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens of one call or of many. `input` does not contain the two cache counts."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    """Part of `output`."""
+
+    @property
+    def prompt(self) -> int:
+        """Everything the model read."""
+        return self.input + self.cache_read + self.cache_write
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.output
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.reasoning + other.reasoning,
+        )
+
+
+class Price(msgspec.Struct, frozen=True):
+    """US dollars for a million tokens, as published on `date`."""
+
+    input: float
+    output: float
+    cache_read: float
+    cache_write: float
+    date: str = ""
+
+    def cost(self, usage: Usage) -> float:
+        return (
+            usage.input * self.input
+            + usage.output * self.output
+            + usage.cache_read * self.cache_read
+            + usage.cache_write * self.cache_write
+        ) / 1_000_000
+
+
+FREE = Price(0, 0, 0, 0)

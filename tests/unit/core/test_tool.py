@@ -1,0 +1,110 @@
+"""A tool made of a function: what the model sees and how it is called."""
+
+from typing import Literal
+
+import msgspec
+import pytest
+
+from hermes.core.cancel import CancelToken
+from hermes.core.model import ToolSpec
+from hermes.core.tool import Concern, Effect, Tool, ToolContext, spec_of
+
+
+async def search(
+    pattern: str,
+    path: str = ".",
+    limit: int = 50,
+    kind: Literal["content", "files"] = "content",
+    globs: list[str] | None = None,
+    whole_words: bool = False,
+    title: str = "",
+) -> str:
+    """Search files.
+
+    pattern: a regular expression
+    limit: most results
+    Note: results are sorted.
+    """
+    return f"{pattern} {path} {limit} {kind} {globs} {whole_words} {title}"
+
+
+async def speak(context: ToolContext, text: str) -> str:
+    """Say it aloud."""
+    context.output(text)
+    return f"said in {context.session_id}"
+
+
+@pytest.fixture
+def heard() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def context(heard: list[str]) -> ToolContext:
+    return ToolContext("s1", "c1", CancelToken(), heard.append)
+
+
+def test_the_schema_comes_from_the_signature_and_the_texts_from_the_docstring():
+    assert spec_of(search) == ToolSpec(
+        "search",
+        "Search files.\n\nNote: results are sorted.",
+        {
+            "type": "object",
+            "properties": {
+                "pattern": {"type": "string", "description": "a regular expression"},
+                "path": {"type": "string", "default": "."},
+                "limit": {"type": "integer", "default": 50, "description": "most results"},
+                "kind": {"enum": ["content", "files"], "default": "content"},
+                "globs": {"type": "array", "items": {"type": "string"}},
+                "whole_words": {"type": "boolean", "default": False},
+                "title": {"type": "string"},
+            },
+            "required": ["pattern"],
+        },
+    )
+
+
+def test_a_spec_can_be_sent_as_json():
+    spec = spec_of(search)
+    assert msgspec.json.decode(msgspec.json.encode(spec), type=ToolSpec) == spec
+
+
+def test_a_function_without_parameters_or_docstring_has_an_empty_schema():
+    async def now() -> str:
+        return "noon"
+
+    assert spec_of(now) == ToolSpec("now", "", {"type": "object", "properties": {}})
+
+
+def test_the_context_is_not_shown_to_the_model():
+    assert set(spec_of(speak).parameters["properties"]) == {"text"}
+
+
+async def test_a_call_gets_its_arguments_and_the_defaults(context):
+    tool = Tool.from_function(search)
+    result = await tool.handler(context, {"pattern": "x", "limit": 3})
+    assert result == "x . 3 content None False "
+
+
+async def test_a_call_gets_its_context(context, heard):
+    assert await Tool.from_function(speak).handler(context, {"text": "hello"}) == "said in s1"
+    assert heard == ["hello"]
+
+
+async def test_the_model_cannot_pass_a_context_or_unknown_arguments(context, heard):
+    arguments = {"text": "hello", "context": "forged", "other": 1}
+    assert await Tool.from_function(speak).handler(context, arguments) == "said in s1"
+
+
+def test_fields_of_the_tool_are_set_by_its_maker():
+    concern = Concern("shell", "rm", "deletes")
+    tool = Tool.from_function(
+        speak, effect=Effect.SEND, serial=True, toolset="voice", examine=lambda _arguments: concern
+    )
+    assert (tool.name, tool.effect, tool.serial, tool.toolset) == ("speak", "send", True, "voice")
+    assert tool.examine({}) == concern
+
+
+def test_a_tool_is_harmless_unless_said_otherwise():
+    tool = Tool.from_function(search)
+    assert (tool.effect, tool.serial, tool.examine({})) == (Effect.READ, False, None)

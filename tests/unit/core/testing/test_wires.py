@@ -1,0 +1,192 @@
+"""Every wire says the same thing, streamed or not, in its own words."""
+
+import http.client
+import json
+
+import pytest
+
+from hermes.core.messages import Text, Thinking, ToolCall
+from hermes.core.testing import ModelServer, RecordedRequest, Step, echo
+from hermes.core.usage import Usage
+
+CALLS = (
+    ToolCall("call_1", "read_file", '{"path": "a.txt"}'),
+    ToolCall("call_2", "terminal", '{"command": "echo grüße"}'),
+)
+FINISHES = {
+    "/v1/chat/completions": {
+        "stop": "stop",
+        "tool_calls": "tool_calls",
+        "length": "length",
+        "content_filter": "content_filter",
+    },
+    "/v1/messages": {
+        "stop": "end_turn",
+        "tool_calls": "tool_use",
+        "length": "max_tokens",
+        "content_filter": "refusal",
+    },
+    "/v1/responses": {
+        "stop": "completed",
+        "tool_calls": "completed",
+        "length": "max_output_tokens",
+        "content_filter": "content_filter",
+    },
+}
+
+
+def test_a_reply_with_every_kind_of_part_arrives_whole(ask, path, stream):
+    parts = [Thinking("I should look"), Text("Schauen wir: 日本語 🙂"), *CALLS]
+    with ModelServer([parts]) as server:
+        reply = ask(server, path, stream=stream)
+    assert reply.thinking == "I should look"
+    assert reply.text == "Schauen wir: 日本語 🙂"
+    assert reply.calls == (
+        ("call_1", "read_file", '{"path":"a.txt"}'),
+        ("call_2", "terminal", json.dumps({"command": "echo grüße"}, separators=(",", ":"))),
+    )
+    assert reply.finish == FINISHES[path]["tool_calls"]
+
+
+@pytest.mark.parametrize("finish", ["stop", "length", "content_filter"])
+def test_finish_reasons_are_told_in_the_words_of_the_wire(ask, path, stream, finish):
+    with ModelServer([Step((Text("some"),), finish_reason=finish)]) as server:
+        assert ask(server, path, stream=stream).finish == FINISHES[path][finish]
+
+
+def test_a_reply_without_parts_is_an_empty_reply(ask, path, stream):
+    with ModelServer([Step()]) as server:
+        reply = ask(server, path, stream=stream)
+    assert (reply.text, reply.calls) == ("", ())
+
+
+def test_usage_given_in_the_step_fills_the_fields_of_each_wire(ask, path, stream):
+    usage = Usage(input=100, output=20, cache_read=3000, cache_write=400, reasoning=5)
+    with ModelServer([Step((Text("x"),), usage=usage)]) as server:
+        told = ask(server, path, stream=stream).usage
+    assert (
+        told
+        == {
+            "/v1/chat/completions": {
+                "prompt_tokens": 3500,
+                "completion_tokens": 20,
+                "total_tokens": 3520,
+                "prompt_tokens_details": {"cached_tokens": 3000, "cache_write_tokens": 400},
+                "completion_tokens_details": {"reasoning_tokens": 5},
+            },
+            "/v1/messages": {
+                "input_tokens": 100,
+                "cache_creation_input_tokens": 400,
+                "cache_read_input_tokens": 3000,
+                "output_tokens": 20,
+            },
+            "/v1/responses": {
+                "input_tokens": 3500,
+                "input_tokens_details": {"cached_tokens": 3000},
+                "output_tokens": 20,
+                "output_tokens_details": {"reasoning_tokens": 5},
+                "total_tokens": 3520,
+            },
+        }[path]
+    )
+
+
+def test_chat_usage_comes_in_the_stream_only_when_asked_for(post):
+    with ModelServer(["hi"]) as server:
+        events = post(server, "/v1/chat/completions", stream=True, stream_options=None).events
+    assert events[-1] == "[DONE]"
+    assert all("usage" not in chunk and chunk["choices"] for chunk in events[:-1])
+
+
+def test_signed_thoughts_come_back_as_they_were_scripted(post):
+    signed = {"type": "thinking", "thinking": "deep", "signature": "s1gn"}
+    hidden = {"type": "redacted_thinking", "data": "xyz"}
+    step = [Thinking("deep", details=(signed,)), Thinking(details=(hidden,)), Text("ok")]
+    with ModelServer([step, step, step]) as server:
+        whole = post(server, "/v1/messages").json
+        events = post(server, "/v1/messages", stream=True).events
+        chat = post(server, "/v1/chat/completions").json
+    assert whole["content"][:2] == [signed, hidden]
+    starts = [e["content_block"] for e in events if e["type"] == "content_block_start"]
+    assert starts[:2] == [{"type": "thinking", "thinking": "", "signature": ""}, hidden]
+    signatures = [e["delta"] for e in events if e.get("delta", {}).get("type") == "signature_delta"]
+    assert signatures == [{"type": "signature_delta", "signature": "s1gn"}]
+    assert chat["choices"][0]["message"]["reasoning_details"] == [signed, hidden]
+
+
+def test_encrypted_reasoning_items_come_back_as_they_were_scripted(post):
+    item = {"id": "rs_9", "type": "reasoning", "summary": [], "encrypted_content": "gAAA"}
+    with ModelServer([[Thinking(items=(item,)), Text("ok")]] * 2) as server:
+        whole = post(server, "/v1/responses").json
+        events = post(server, "/v1/responses", stream=True).events
+    assert whole["output"][0] == item
+    assert item in [e.get("item") for e in events if e["type"] == "response.output_item.done"]
+
+
+def test_extra_content_of_a_call_is_kept(post):
+    call = ToolCall("c", "f", "{}", extra={"google": {"thought_signature": "abc"}})
+    with ModelServer([[call]] * 2) as server:
+        whole = post(server, "/v1/chat/completions").json
+        chunks = post(server, "/v1/chat/completions", stream=True).events
+    assert whole["choices"][0]["message"]["tool_calls"][0]["extra_content"] == call.extra
+    heads = [c["choices"][0]["delta"].get("tool_calls") for c in chunks[:-2]]
+    assert [h[0]["extra_content"] for h in heads if h and "id" in h[0]] == [call.extra]
+
+
+def test_invalid_arguments_reach_the_client_as_the_model_wrote_them(post):
+    with ModelServer([[ToolCall("c", "f", '{"a": ')]] * 3) as server:
+        chat = post(server, "/v1/chat/completions").json
+        events = post(server, "/v1/messages", stream=True).events
+        responses = post(server, "/v1/responses").json
+    assert chat["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == '{"a": '
+    assert [e["delta"]["partial_json"] for e in events if e["type"] == "content_block_delta"] == [
+        '{"a": '
+    ]
+    assert responses["output"][0]["arguments"] == '{"a": '
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [{"role": "user", "content": "first"}, {"role": "user", "content": "last"}]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "last"}]}]},
+        {
+            "messages": [
+                {"role": "user", "content": "last"},
+                {"role": "assistant", "content": "yes"},
+                {"role": "user", "content": [{"type": "tool_result", "content": "ok"}]},
+            ]
+        },
+        {"input": "last"},
+        {"input": [{"role": "user", "content": [{"type": "input_text", "text": "last"}]}]},
+    ],
+)
+def test_echo_says_the_last_words_of_the_user(body):
+    assert echo(RecordedRequest("POST", "/", {}, b"", body)).parts == (Text("last"),)
+
+
+def get(server, path, headers=None):
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
+    connection.request("GET", path, headers=headers or {})
+    response = connection.getresponse()
+    data = json.loads(response.read())
+    connection.close()
+    return response.status, data
+
+
+def test_the_models_are_listed_in_the_style_of_the_client():
+    with ModelServer([], models=("one", "two")) as server:
+        status, openai = get(server, "/v1/models")
+        _, anthropic = get(server, "/models", {"anthropic-version": "2023-06-01"})
+    assert status == 200
+    assert openai["object"] == "list"
+    assert [model["id"] for model in openai["data"]] == ["one", "two"]
+    assert [model["display_name"] for model in anthropic["data"]] == ["one", "two"]
+    assert anthropic["has_more"] is False
+
+
+def test_an_unknown_address_is_404():
+    with ModelServer([]) as server:
+        status, data = get(server, "/v1/v1/models")
+    assert status == 404
+    assert "Invalid URL (GET /v1/v1/models)" in data["error"]["message"]
