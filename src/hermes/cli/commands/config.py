@@ -1,0 +1,349 @@
+"""`hermes config`: look at settings, change them, and say where each comes from."""
+
+import argparse
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import yaml
+
+from hermes.cli.context import Cli
+from hermes.config import edit, environment
+from hermes.config.assignment import assign, variable_named
+from hermes.config.convert import Problem
+from hermes.config.home import ensure_hermes_home, tilde, unusable
+from hermes.config.keys import MISSING, find, split_key
+from hermes.config.loader import Loaded, Origin, describe, examine
+from hermes.config.masking import is_secret_variable, mask, mask_settings
+from hermes.config.reference import meaning
+from hermes.config.schema import describe as describe_type
+from hermes.config.schema import leaf_keys, locate
+from hermes.config.settings import Settings
+from hermes.config.variables import is_known_variable, key_of
+from hermes.core.errors import ConfigError, UsageError
+from hermes.util import atomic
+
+EMPTY = "# Settings of Hermes. `hermes config show` lists them with their defaults.\n"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Look at settings, change them, and see where each comes from."
+    parser.set_defaults(help=parser.format_help, act=_help)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION")
+
+    def action(name: str, act: Callable[..., int], summary: str) -> argparse.ArgumentParser:
+        added = actions.add_parser(name, help=summary, description=summary)
+        added.set_defaults(act=act)
+        return added
+
+    show = action("show", _show, "show all settings in force, secrets masked")
+    show.add_argument("--changed", action="store_true", help="only what differs from the default")
+    get = action("get", _get, "show one setting, block or variable")
+    get.add_argument("key", help="for example terminal.timeout")
+    get.add_argument("--reveal", action="store_true", help="show a secret as it is")
+    set_ = action("set", _set, "set a key of config.yaml, or a variable of .env")
+    set_.add_argument("key", help="terminal.timeout, or a variable such as OPENAI_API_KEY")
+    set_.add_argument("value", help="the value, as YAML")
+    set_.add_argument("--force", action="store_true", help="also a key that is not known")
+    unset = action("unset", _unset, "go back to the default")
+    unset.add_argument("key")
+    action("edit", _edit, "open config.yaml in your editor, and check it afterwards")
+    action("path", _path, "print where config.yaml is")
+    action("env-path", _env_path, "print where .env is")
+    check = action("check", _check, "look for mistakes; exit code 1 when there are any")
+    action("migrate", _migrate, "rewrite older forms of settings, keeping a backup")
+    explain = action("explain", _explain, "say where a value comes from and what it means")
+    explain.add_argument("key")
+    for described in (show, get, check, explain):
+        described.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace, cli: Cli) -> int:
+    act: Callable[[argparse.Namespace, Cli], int] = args.act
+    return act(args, cli)
+
+
+def _help(args: argparse.Namespace, cli: Cli) -> int:
+    cli.say(args.help().rstrip())
+    return 0
+
+
+def _show(args: argparse.Namespace, cli: Cli) -> int:
+    loaded = cli.load()
+    shown = mask_settings(loaded.settings, loaded.secrets())
+    if args.changed:
+        shown = _difference(shown, mask_settings(Settings()))
+    saved = {
+        name: mask(value) if is_secret_variable(name) else value
+        for name, value in loaded.saved.items()
+    }
+    if args.json:
+        cli.json({"home": str(cli.home.root), "settings": shown, "variables": saved})
+        return 0
+    cli.say(f"# {tilde(cli.home.config_file)} (profile {cli.home.profile})")
+    cli.say(_yaml(shown) if shown else "# every setting has its default")
+    if saved:
+        cli.say(f"\n# {tilde(cli.home.env_file)}")
+        for name, value in saved.items():
+            cli.say(f"# {name}={value}")
+    for warning in loaded.warnings:
+        cli.note(f"warning: {warning}")
+    return 0
+
+
+def _get(args: argparse.Namespace, cli: Cli) -> int:
+    loaded = cli.load()
+    variable = variable_named(args.key)
+    if variable:
+        value = loaded.variable(variable)
+        if value is None:
+            raise UsageError(f"{variable} is not set", hint=f"`hermes config set {variable} VALUE`")
+        secret = is_secret_variable(variable) and not args.reveal
+        shown: Any = mask(value) if secret else value
+    else:
+        value = loaded.value(args.key)
+        shown = msgspec.to_builtins(value)
+        if not args.reveal:
+            shown = mask_settings(value, loaded.secrets(), split_key(args.key))
+    if args.json:
+        cli.json(shown)
+    else:
+        cli.say(_text(shown))
+    return 0
+
+
+def _set(args: argparse.Namespace, cli: Cli) -> int:
+    change = assign(args.key, args.value, force=args.force)
+    if change.variable:
+        edit.set_variable(cli.home, change.variable, change.value)
+        cli.say(f"{change.variable} saved in {tilde(cli.home.env_file)}")
+        _note_about_variable(change.variable, cli)
+        return 0
+    edit.set_value(cli.home, change.parts, change.value)
+    cli.say(f"{args.key} set in {tilde(cli.home.config_file)}")
+    return 0
+
+
+def _note_about_variable(name: str, cli: Cli) -> None:
+    key = key_of(name)
+    if not key and not is_known_variable(name):
+        cli.note(f"note: Hermes itself does not use {name}")
+    with suppress(ConfigError):  # what else is wrong is not the matter now
+        if key and examine(cli.home).origin(key).kind == "config":
+            cli.note(f"note: config.yaml sets {key}, and that counts; `hermes config unset {key}`")
+
+
+def _unset(args: argparse.Namespace, cli: Cli) -> int:
+    variable = variable_named(args.key)
+    if variable:
+        removed = edit.unset_variable(cli.home, variable)
+        file = cli.home.env_file
+    else:
+        place = locate(split_key(args.key))
+        parts = place.parts if place else split_key(args.key)
+        removed = edit.unset_value(cli.home, parts)
+        file = cli.home.config_file
+    if not removed:
+        cli.note(f"{variable or args.key} is not set in {tilde(file)}")
+        return 1
+    cli.say(f"{variable or args.key} removed from {tilde(file)}")
+    return 0
+
+
+def _edit(_: argparse.Namespace, cli: Cli) -> int:
+    path, command = cli.home.config_file, _editor(cli)
+    ensure_hermes_home(cli.home)
+    try:
+        if not path.exists():
+            atomic.write_text(path, EMPTY)
+        code = subprocess.run([*command, str(path)], check=False).returncode
+    except OSError as error:
+        raise unusable(path, error) from error
+    if code:
+        cli.note(f"the editor ended with code {code}")
+    try:
+        problems = examine(cli.home).problems
+    except ConfigError as error:
+        cli.note(f"your text is kept, but it cannot be used: {error}")
+        return error.exit_code
+    for problem in problems:
+        cli.note(f"{problem.severity}: {describe(problem)}")
+    if any(problem.severity == "error" for problem in problems):
+        cli.note("your text is kept; `hermes config edit` opens it again")
+        return ConfigError.exit_code
+    cli.say(f"{tilde(path)} is fine" if not problems else f"{tilde(path)} can be used")
+    return 1 if code else 0
+
+
+def _editor(cli: Cli) -> list[str]:
+    chosen = environment.editor()
+    if chosen:
+        command = shlex.split(chosen)
+        if not shutil.which(command[0], path=environment.search_path()):
+            raise UsageError(f"cannot find the editor {command[0]!r}", hint="set EDITOR")
+        return command
+    if not cli.interactive:
+        raise UsageError("this is not a terminal", hint="set EDITOR, or use `hermes config set`")
+    for name in ("vi", "nano"):
+        found = shutil.which(name, path=environment.search_path())
+        if found:
+            return [found]
+    raise UsageError("no editor was found", hint="set EDITOR, or use `hermes config set`")
+
+
+def _path(_: argparse.Namespace, cli: Cli) -> int:
+    cli.say(str(cli.home.config_file))
+    return 0
+
+
+def _env_path(_: argparse.Namespace, cli: Cli) -> int:
+    cli.say(str(cli.home.env_file))
+    return 0
+
+
+def _check(args: argparse.Namespace, cli: Cli) -> int:
+    problems = [*_problems(cli), *_loose_permissions(cli)]
+    if args.json:
+        found = [
+            {"severity": p.severity, "key": p.key, "message": p.message, "where": p.where}
+            for p in problems
+        ]
+        cli.json({"ok": not problems, "problems": found})
+    else:
+        for problem in problems:
+            cli.say(f"{problem.severity}: {describe(problem)}")
+        if not problems:
+            cli.say(f"no mistakes found in {cli.home.display()}")
+    return 1 if problems else 0
+
+
+def _problems(cli: Cli) -> tuple[Problem, ...]:
+    try:
+        return examine(cli.home).problems
+    except ConfigError as error:
+        message = str(error).removeprefix(f"{error.where}: ")
+        return (Problem((), message, "error", error.where),)
+
+
+def _loose_permissions(cli: Cli) -> list[Problem]:
+    path = cli.home.env_file
+    if not path.is_file() or path.stat().st_mode & 0o077 == 0:
+        return []
+    message = f"others can read your keys; `chmod 600 {shlex.quote(str(path))}`"
+    return [Problem((), message, "warning", tilde(path))]
+
+
+def _migrate(_: argparse.Namespace, cli: Cli) -> int:
+    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    backup = cli.home.config_file.with_name(f"config.yaml.{stamp}.bak")
+    done = edit.migrate(cli.home, backup)
+    for text in done:
+        cli.say(text)
+    if done:
+        cli.say(f"the old file is kept as {tilde(backup)}")
+    else:
+        cli.say("nothing to do: there are no older forms in config.yaml")
+    return 0
+
+
+def _explain(args: argparse.Namespace, cli: Cli) -> int:
+    loaded = cli.load()
+    variable = variable_named(args.key)
+    if variable:
+        return _explain_variable(variable, loaded, args.json, cli)
+    keys = [key for key in leaf_keys() if key.startswith(f"{args.key}.") and "<" not in key]
+    if keys and find(Settings(), split_key(args.key)) is not MISSING:
+        return _explain_block(keys, loaded, args.json, cli)
+    origin = _masked(loaded.origin(args.key), args.key, loaded)
+    means, takes = meaning(split_key(args.key)), _takes(args.key)
+    if args.json:
+        cli.json({"key": args.key, **msgspec.to_builtins(origin), "meaning": means, "type": takes})
+        return 0
+    cli.say(f"{args.key} = {_inline(origin.value)}")
+    cli.say(f"  from       {origin.where}")
+    for lower in origin.overrode:
+        cli.say(f"  instead of {_inline(lower.value)} from {lower.where}")
+    if means:
+        cli.say(f"  meaning    {means}")
+    cli.say(f"  takes      {takes}")
+    return 0
+
+
+def _explain_variable(name: str, loaded: Loaded, as_json: bool, cli: Cli) -> int:
+    saved, given = loaded.saved.get(name), environment.variable(name)
+    hide = mask if is_secret_variable(name) else str
+    places = [(tilde(cli.home.env_file), saved), ("the environment", given)]
+    found = [{"value": hide(value), "where": where} for where, value in places if value]
+    key = key_of(name)
+    if as_json:
+        cli.json({"variable": name, "found": found, "sets": key})
+        return 0
+    cli.say(f"{name} = {found[0]['value']}" if found else f"{name} is not set")
+    for at, place in enumerate(found):
+        cli.say(f"  {'instead of' if at else 'from      '} {place['where']}")
+    if key:
+        cli.say(f"  sets       {key} (where config.yaml does not)")
+    return 0
+
+
+def _explain_block(keys: list[str], loaded: Loaded, as_json: bool, cli: Cli) -> int:
+    origins = {key: _masked(loaded.origin(key), key, loaded) for key in keys}
+    if as_json:
+        cli.json({key: msgspec.to_builtins(origin) for key, origin in origins.items()})
+        return 0
+    for key, origin in origins.items():
+        cli.say(f"{key} = {_inline(origin.value)}  ({origin.where})")
+    return 0
+
+
+def _masked(origin: Origin, key: str, loaded: Loaded) -> Origin:
+    parts, secrets = split_key(key), loaded.secrets()
+    hidden = mask_settings(origin.value, secrets, parts)
+    lower = tuple(_masked(below, key, loaded) for below in origin.overrode)
+    return Origin(hidden, origin.kind, origin.where, lower)
+
+
+def _takes(key: str) -> str:
+    place = locate(split_key(key))
+    return describe_type(place.type) if place else "any value (this key is not known)"
+
+
+def _difference(value: Any, default: Any) -> Any:
+    """The part of `value` that is not as in `default`."""
+    if not isinstance(value, dict) or not isinstance(default, dict):
+        return value
+    return {
+        key: _difference(held, default.get(key))
+        for key, held in value.items()
+        if held != default.get(key)
+    }
+
+
+def _inline(value: Any) -> str:
+    """A value on one line."""
+    return msgspec.json.encode(_round(value)).decode() if value is not None else "unset"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return _yaml(value) if isinstance(value, dict | list) else _inline(value)
+
+
+def _yaml(value: Any) -> str:
+    text: str = yaml.safe_dump(_round(value), sort_keys=False, allow_unicode=True, width=4096)
+    return text.rstrip()
+
+
+def _round(value: Any) -> Any:
+    """Whole numbers without `.0`."""
+    if isinstance(value, dict):
+        return {key: _round(held) for key, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [_round(held) for held in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

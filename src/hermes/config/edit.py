@@ -1,0 +1,258 @@
+"""Change config.yaml and .env, keeping comments, order, permissions and symbolic links.
+
+Only this module imports ruamel.yaml, and only commands that change files import this module. A
+file that cannot be parsed is never written to. After each change the new text is read back with
+the parser that settings are read with: what it says must be what was meant.
+"""
+
+import io
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import filelock
+import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+from hermes.config import dotenv
+from hermes.config.document import KEEPING, parse_document, read_document
+from hermes.config.home import Home, ensure_hermes_home, tilde, unusable
+from hermes.config.keys import MISSING, Parts, child, find, join_key
+from hermes.config.legacy import modernise
+from hermes.core.errors import ConfigError, UsageError
+from hermes.util import atomic
+
+Change = Callable[[Any], Any]
+
+LOCK_TIMEOUT = 10
+
+
+def set_value(home: Home, parts: Parts, value: Any) -> None:
+    """Write one key to config.yaml."""
+    _change(home, lambda data: _put(data, parts, _quoted(value)))
+
+
+def add_value(home: Home, parts: Parts, item: Any) -> None:
+    """Add `item` to a list in config.yaml, unless it is in it; what others added is kept."""
+
+    def add(data: Any) -> None:
+        held = find(data, parts)
+        if not isinstance(held, list):
+            _put(data, parts, [_quoted(item)])
+        elif item not in held:
+            held.append(_quoted(item))
+
+    _change(home, add)
+
+
+def unset_value(home: Home, parts: Parts) -> bool:
+    """Take one key out of config.yaml; False when it was not there."""
+    if not _holds(read_document(home.config_file).data, parts):
+        return False
+    _change(home, lambda data: _remove(data, parts))
+    return True
+
+
+def migrate(home: Home, backup: Path) -> list[str]:
+    """Rewrite older forms; what was done, or nothing. The old file is kept as `backup`."""
+    old = read_document(home.config_file)
+    moves = modernise(deepcopy(old.data))
+    if moves:
+        try:
+            atomic.write_bytes(backup, home.config_file.read_bytes(), mode=0o600)
+        except OSError as error:
+            raise unusable(backup, error) from error
+        _change(home, _modernise)
+    return [move.text for move in moves]
+
+
+def _modernise(data: Any) -> None:
+    for move in modernise(data):
+        if move.old == move.new:  # only the value changed, and `off` needs quotes
+            _put(data, move.new, _quoted(find(data, move.new)))
+
+
+def set_variable(home: Home, name: str, value: str) -> None:
+    """Write one variable to .env, which only its owner may read."""
+    _change_variables(home, lambda text: dotenv.with_variable(text, name, value))
+
+
+def unset_variable(home: Home, name: str) -> bool:
+    """Take one variable out of .env; False when it was not there."""
+    before = dotenv.read_text(home.env_file)
+    if dotenv.without_variable(before, name) == before:
+        return False
+    _change_variables(home, lambda text: dotenv.without_variable(text, name))
+    return True
+
+
+def _change_variables(home: Home, change: Callable[[str], str]) -> None:
+    with _locked(home):
+        text = change(dotenv.read_text(home.env_file))
+        _write(home.env_file, text, mode=0o600)
+
+
+def _change(home: Home, change: Change) -> None:
+    path = home.config_file
+    with _locked(home):
+        before = read_document(path)
+        expected = deepcopy(before.data)
+        change(expected)
+        text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
+        new = _edited(path, text, change)
+        after = parse_document(path, new)
+        if after.data != expected:
+            raise ConfigError(
+                "this file cannot be changed without altering other values in it",
+                where=tilde(path),
+                hint=f"make the change by hand; {KEEPING}",
+            )
+        _write(path, new, mode=None)
+
+
+def _edited(path: Path, text: str, change: Change) -> str:
+    editor = YAML(typ="rt")
+    editor.preserve_quotes = True
+    editor.width = 4096
+    editor.allow_unicode = True
+    mapping, dash = _indentation(text)
+    editor.indent(mapping=mapping, sequence=dash + 2, offset=dash)
+    try:
+        data = editor.load(text)
+    except YAMLError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(f"cannot be edited: {reason}", where=tilde(path), hint=KEEPING) from error
+    if data is None:
+        # Only comments: ruamel has nowhere to keep them, so they are put in front again.
+        data = CommentedMap()
+        change(data)
+        gap = "\n" if text and not text.endswith("\n") else ""
+        return f"{text}{gap}{_dump(editor, data)}"
+    change(data)
+    return _dump(editor, data)
+
+
+def _dump(editor: YAML, data: Any) -> str:
+    out = io.StringIO()
+    editor.dump(data, out)
+    return out.getvalue()
+
+
+def _quoted(value: Any) -> Any:
+    """`value` with quotes around text that YAML 1.1 would take for another type.
+
+    Settings are read as YAML 1.1; ruamel writes YAML 1.2, where `off` is text.
+    """
+    if isinstance(value, Mapping):
+        return {_quoted(key): _quoted(held) for key, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [_quoted(held) for held in value]
+    if isinstance(value, str) and _is_ambiguous(value):
+        return DoubleQuotedScalarString(value)
+    return value
+
+
+def _is_ambiguous(text: str) -> bool:
+    try:
+        return not isinstance(yaml.load(text, Loader=yaml.CSafeLoader), str)
+    except yaml.YAMLError:
+        return True
+
+
+def _indentation(text: str) -> tuple[int, int]:
+    """How far this file indents blocks, and the dashes of lists, below the key they belong to."""
+    mapping, dash = 0, -1
+    above = ""
+    for line in text.splitlines():
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        deeper = _indent(line) - _indent(above)
+        if above.split(" #")[0].rstrip().endswith(":"):
+            if line.lstrip().startswith("- "):
+                dash = deeper if dash < 0 else dash
+            elif deeper > 0:
+                mapping = mapping or deeper
+        above = line
+    return mapping or 2, max(dash, 0)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _put(data: Any, parts: Parts, value: Any) -> None:
+    holder = data
+    for at, part in enumerate(parts[:-1]):
+        inner = child(holder, part)
+        if isinstance(inner, str) and parts[: at + 1] == ("model",):
+            inner = holder[part] = {"default": inner}
+        elif not isinstance(inner, MutableMapping | list):
+            if isinstance(holder, list):
+                raise UsageError(f"{join_key(parts[: at + 1])} does not exist")
+            inner = holder[_real_key(holder, part)] = {}
+        holder = inner
+    _assign(holder, parts, value)
+
+
+def _assign(holder: Any, parts: Parts, value: Any) -> None:
+    if not isinstance(holder, list):
+        holder[_real_key(holder, parts[-1])] = value
+        return
+    if not parts[-1].isdigit() or int(parts[-1]) >= len(holder):
+        raise UsageError(f"{join_key(parts)} does not exist: the list has {len(holder)} entries")
+    holder[int(parts[-1])] = value
+
+
+def _remove(data: Any, parts: Parts) -> None:
+    """Take the key out, and the blocks that are empty without it."""
+    holder = data
+    for part in parts[:-1]:
+        holder = child(holder, part)
+    del holder[int(parts[-1]) if isinstance(holder, list) else _real_key(holder, parts[-1])]
+    if not holder and len(parts) > 1:
+        _remove(data, parts[:-1])
+
+
+def _real_key(holder: MutableMapping[Any, Any], name: str) -> Any:
+    """The key as the file has it: YAML reads an id as a number."""
+    return next((key for key in holder if str(key) == name), _quoted(name))
+
+
+def _holds(data: Any, parts: Parts) -> bool:
+    for part in parts:
+        data = child(data, part)
+        if data is MISSING:
+            return False
+    return True
+
+
+def _write(path: Path, text: str, *, mode: int | None) -> None:
+    try:
+        atomic.write_text(path, text, mode=mode)
+    except OSError as error:
+        raise unusable(path, error) from error
+
+
+@contextmanager
+def _locked(home: Home) -> Iterator[None]:
+    """One writer at a time: two changes at once must both be kept."""
+    root = ensure_hermes_home(home)
+    lock = filelock.FileLock(root / ".config.lock", timeout=LOCK_TIMEOUT, mode=0o600)
+    try:
+        lock.acquire()
+    except filelock.Timeout as error:
+        raise ConfigError(
+            f"another process is changing the settings in {home.display()}",
+            hint="try again in a moment",
+        ) from error
+    except OSError as error:
+        raise unusable(root / ".config.lock", error) from error
+    try:
+        yield
+    finally:
+        lock.release()

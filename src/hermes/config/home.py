@@ -1,0 +1,262 @@
+"""Where Hermes keeps its files: one home per profile, and which one is in force.
+
+Which home, first answer wins: `-p NAME`; `HERMES_HOME`; the profile chosen with
+`hermes profile use`; `~/.hermes`. Profiles live in `<default root>/profiles/<name>`; the profile
+"default" is the default root itself. Nothing is created by looking.
+
+Only the standard library is imported here, so that `hermes --version` stays cheap.
+"""
+
+import contextlib
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from hermes.core.errors import ConfigError, UsageError
+
+DEFAULT_PROFILE = "default"
+PROFILES = "profiles"
+ACTIVE_PROFILE = "active_profile"
+
+_PROFILE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_in_force: list["Home"] = []
+"""Homes chosen by `use_home`, the last one counts. Process-wide: plain threads see it too."""
+
+
+class Home(NamedTuple):
+    """One home folder. It may not exist yet."""
+
+    root: Path
+
+    @classmethod
+    def resolve(cls, profile: str | None = None) -> "Home":
+        """The home that `-p profile`, the environment and the saved choice ask for."""
+        if profile is not None:
+            home = cls.of_profile(profile)
+            if not home.root.is_dir() and not home.is_default:
+                raise UsageError(
+                    f"there is no profile {profile!r}",
+                    hint=f"`hermes profile create {profile}` makes it; `hermes profile list` shows"
+                    " what there is",
+                )
+            return home
+        named = os.environ.get("HERMES_HOME", "").strip()
+        if named:
+            return cls(_absolute(named))
+        return _chosen()
+
+    @classmethod
+    def of_profile(cls, name: str) -> "Home":
+        """The home of profile `name`, whether it exists or not."""
+        check_profile_name(name)
+        root = default_root()
+        return cls(root if name == DEFAULT_PROFILE else root / PROFILES / name)
+
+    @property
+    def profile(self) -> str:
+        """The name of the profile this home belongs to."""
+        return DEFAULT_PROFILE if self.is_default else self.root.name
+
+    @property
+    def is_default(self) -> bool:
+        return self.root.parent.name != PROFILES
+
+    @property
+    def default_root(self) -> Path:
+        """The home of the default profile, beside which the others live."""
+        return self.root if self.is_default else self.root.parent.parent
+
+    @property
+    def config_file(self) -> Path:
+        return self.root / "config.yaml"
+
+    @property
+    def env_file(self) -> Path:
+        return self.root / ".env"
+
+    @property
+    def auth_file(self) -> Path:
+        return self.root / "auth.json"
+
+    @property
+    def state_db(self) -> Path:
+        return self.root / "state.db"
+
+    @property
+    def soul_file(self) -> Path:
+        return self.root / "SOUL.md"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def models(self) -> Path:
+        """Downloaded model weights. Shared by all profiles: they are large and not personal."""
+        return self.default_root / "models"
+
+    @property
+    def memories(self) -> Path:
+        return self.root / "memories"
+
+    @property
+    def sessions(self) -> Path:
+        return self.root / "sessions"
+
+    @property
+    def skills(self) -> Path:
+        return self.root / "skills"
+
+    @property
+    def cron(self) -> Path:
+        return self.root / "cron"
+
+    @property
+    def scripts(self) -> Path:
+        return self.root / "scripts"
+
+    @property
+    def plugins(self) -> Path:
+        return self.root / "plugins"
+
+    @property
+    def hooks(self) -> Path:
+        return self.root / "hooks"
+
+    @property
+    def cache(self) -> Path:
+        return self.root / "cache"
+
+    def display(self) -> str:
+        """The folder as a person writes it, with `~`."""
+        return tilde(self.root)
+
+
+def _chosen() -> Home:
+    """The home of the profile chosen with `hermes profile use`."""
+    name = active_profile()
+    home = Home.of_profile(name)
+    if not home.is_default and not home.root.is_dir():
+        raise ConfigError(
+            f"the chosen profile {name!r} does not exist",
+            where=tilde(default_root() / ACTIVE_PROFILE),
+            hint="`hermes -p default profile use default` goes back to the default profile",
+        )
+    return home
+
+
+def use_home(home: Home) -> contextlib.ExitStack:
+    """Make `home` the one `get_hermes_home` answers with, from now on.
+
+    As a context manager the choice ends with the block.
+    """
+    _in_force.append(home)
+    undo = contextlib.ExitStack()
+    undo.callback(_in_force.remove, home)
+    return undo
+
+
+def current_home() -> Home:
+    """The home given to `use_home`, else the one the environment asks for."""
+    return _in_force[-1] if _in_force else Home.resolve()
+
+
+def get_hermes_home() -> Path:
+    """The folder of the home in force; it may not exist yet."""
+    return current_home().root
+
+
+def display_hermes_home() -> str:
+    """The same, shortened with `~` for messages."""
+    return current_home().display()
+
+
+def default_root() -> Path:
+    """The home of the default profile: `HERMES_HOME` (or the root above it), else `~/.hermes`."""
+    named = os.environ.get("HERMES_HOME", "").strip()
+    return Home(_absolute(named or "~/.hermes")).default_root
+
+
+def active_profile() -> str:
+    """The profile chosen with `hermes profile use`, or "default"."""
+    choice = default_root() / ACTIVE_PROFILE
+    try:
+        name = choice.read_text(encoding="utf-8").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return DEFAULT_PROFILE
+    except (OSError, UnicodeDecodeError) as error:
+        raise unusable(choice, error) from error
+    if name and not _PROFILE_NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} is not the name of a profile",
+            where=tilde(choice),
+            hint="`hermes -p default profile use default` goes back to the default profile",
+        )
+    return name or DEFAULT_PROFILE
+
+
+def check_profile_name(name: str) -> None:
+    if not _PROFILE_NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot be the name of a profile",
+            hint="use lower-case letters, digits, - and _, at most 64, for example: work",
+        )
+
+
+def check_home(home: Home) -> None:
+    """Raise ConfigError when the home is there but cannot be read."""
+    try:
+        os.listdir(home.root)  # noqa: PTH208 - the cheapest call that needs the right to read
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise unusable(home.root, error) from error
+
+
+def ensure_hermes_home(home: Home | None = None) -> Path:
+    """Create the home folder (only its owner may look inside) and return it."""
+    home = home or current_home()
+    try:
+        home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise unusable(home.root, error) from error
+    effective = os.access in os.supports_effective_ids
+    if not os.access(home.root, os.W_OK | os.X_OK, effective_ids=effective):
+        raise ConfigError(
+            f"cannot write to {tilde(home.root)}",
+            hint="change its owner or permissions, or set HERMES_HOME to another folder",
+        )
+    return home.root
+
+
+def unusable(path: Path, error: OSError | UnicodeDecodeError) -> ConfigError:
+    """The error for a file or folder that the system will not let us use."""
+    if isinstance(error, UnicodeDecodeError):
+        return ConfigError(f"{tilde(path)} is not UTF-8 text", hint="save it as UTF-8")
+    hints = {
+        FileExistsError: "there is a file of that name; HERMES_HOME must name a folder",
+        NotADirectoryError: "there is a file of that name; HERMES_HOME must name a folder",
+        IsADirectoryError: "move the folder away; a file is expected there",
+        PermissionError: "change its owner or permissions, or set HERMES_HOME to another folder",
+    }
+    reason = (error.strerror or str(error)).lower()
+    return ConfigError(f"cannot use {tilde(path)}: {reason}", hint=hints.get(type(error), ""))
+
+
+def tilde(path: Path) -> str:
+    """`path` with the user's own folder written as `~`."""
+    with contextlib.suppress(ValueError, RuntimeError):
+        inside = path.relative_to(Path.home())
+        return str(Path("~") / inside)
+    return str(path)
+
+
+def _absolute(path: str) -> Path:
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError as error:
+        raise ConfigError(
+            f"cannot tell where {path} is: no home folder is known",
+            hint="set HOME or HERMES_HOME",
+        ) from error

@@ -1,0 +1,105 @@
+"""The meaning of each setting, read from the strings under the fields."""
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterator
+from functools import cache
+from types import NoneType
+from typing import Any, NamedTuple, get_args, get_origin
+
+import msgspec
+
+from hermes.config.keys import Parts
+from hermes.config.schema import (
+    PLACEHOLDER,
+    default_of,
+    describe,
+    fields_of,
+    is_section,
+    locate,
+    members,
+)
+from hermes.config.settings import Settings
+
+
+class Entry(NamedTuple):
+    """One key of the reference."""
+
+    key: str
+    type: str
+    default: str
+    meaning: str
+
+
+def meaning(parts: Parts) -> str:
+    """What the key means, or nothing for a block or an unknown key."""
+    place = locate(parts)
+    if place is None or not parts:
+        return ""
+    for size in range(len(place.parts), 0, -1):
+        holder = locate(place.parts[: size - 1])
+        for kind in members(holder.type) if holder else ():
+            if is_section(kind):
+                return meanings(kind).get(place.parts[size - 1], "")
+    return ""
+
+
+def entries(section: type[msgspec.Struct] = Settings, prefix: str = "") -> Iterator[Entry]:
+    """Every key below `section`, in the order of the fields."""
+    for name, field in fields_of(section).items():
+        key = f"{prefix}{name}"
+        if is_section(field.type):
+            yield from entries(field.type, f"{key}.")
+            continue
+        default = default_of(field)
+        yield Entry(key, describe(field.type), _shown(default), meanings(section).get(name, ""))
+        for kind in members(field.type):
+            yield from _inside(kind, key)
+
+
+def _inside(kind: Any, key: str) -> Iterator[Entry]:
+    """The keys of the blocks that a mapping or a list holds."""
+    if get_origin(kind) in (dict, tuple):
+        inner = get_args(kind)[1 if get_origin(kind) is dict else 0]
+        step = f".{PLACEHOLDER}" if get_origin(kind) is dict else "[]"
+        for member in members(inner):
+            if is_section(member):
+                yield from entries(member, f"{key}{step}.")
+            elif get_origin(member) is tuple:
+                yield from _inside(member, f"{key}{step}")
+
+
+def meanings(section: type[msgspec.Struct]) -> dict[str, str]:
+    """The strings under the fields of `section` and of the sections it extends."""
+    found: dict[str, str] = {}
+    for base in reversed(section.__mro__):
+        if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
+            found |= _strings(base.__module__).get(base.__name__, {})
+    return found
+
+
+@cache
+def _strings(module: str) -> dict[str, dict[str, str]]:
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: _of_class(node) for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _of_class(node: ast.ClassDef) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for field, under in zip(node.body, node.body[1:], strict=False):
+        match field, under:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = text
+    return found
+
+
+def _shown(value: Any) -> str:
+    if value is msgspec.NODEFAULT:
+        return "required"
+    if value is None or isinstance(value, NoneType):
+        return "unset"
+    return msgspec.json.encode(value).decode()

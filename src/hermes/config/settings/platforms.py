@@ -1,0 +1,188 @@
+"""Messaging platforms: how the agent behaves on each."""
+
+from typing import Any, Literal
+
+from msgspec import field
+
+from hermes.config.settings.base import OffOr, Section
+from hermes.config.settings.platform_extras import (
+    DingtalkExtra,
+    FeishuExtra,
+    HomeAssistantExtra,
+    SlackExtra,
+    TelegramExtra,
+    WebhookExtra,
+    WecomCallbackExtra,
+    WeixinExtra,
+)
+
+UnauthorizedDm = Literal["pair", "ignore"]
+
+
+class PlatformBehaviour(Section, frozen=True):
+    unauthorized_dm_behavior: UnauthorizedDm | None = None
+    """What a stranger's message gets here; unset follows the setting for all platforms."""
+
+
+class AllowedMentions(Section, frozen=True):
+    everyone: bool = False
+    """Whether answers may ping @everyone."""
+    roles: bool = False
+    """Whether answers may ping roles."""
+    users: bool = True
+    """Whether answers may ping users."""
+    replied_user: bool = True
+    """Whether an answer pings the one it answers."""
+
+
+class DiscordSettings(PlatformBehaviour, frozen=True):
+    require_mention: bool = True
+    """Answer in servers only when mentioned."""
+    free_response_channels: tuple[str, ...] = ()
+    """Channels where no mention is needed."""
+    auto_thread: bool = True
+    """Open a thread for each conversation."""
+    reactions: bool = True
+    """Show progress by reactions."""
+    ignored_channels: tuple[str, ...] = ()
+    """Channels the agent never answers in."""
+    no_thread_channels: tuple[str, ...] = ()
+    """Channels where no thread is opened."""
+    allowed_channels: tuple[str, ...] = ()
+    """The only channels the agent answers in; empty is all."""
+    channel_prompts: dict[str, str] = field(default_factory=dict)
+    """Further instructions for single channels, by id."""
+    allow_mentions: AllowedMentions = AllowedMentions()
+
+
+class TelegramSettings(PlatformBehaviour, frozen=True):
+    proxy_url: str = ""
+    """Proxy to Telegram."""
+    require_mention: bool = False
+    """Answer in groups only when mentioned."""
+    mention_patterns: tuple[str, ...] = ()
+    """Patterns that count as a mention."""
+    ignored_threads: tuple[str, ...] = ()
+    """Topics the agent never answers in."""
+    reactions: bool = False
+    """Show progress by reactions."""
+    channel_prompts: dict[str, str] = field(default_factory=dict)
+    """Further instructions for single chats, by id."""
+
+
+class SlackSettings(PlatformBehaviour, frozen=True):
+    require_mention: bool = True
+    """Answer in channels only when mentioned."""
+    mention_patterns: tuple[str, ...] = ()
+    """Patterns that count as a mention."""
+    reply_prefix: str = ""
+    """Text before each answer."""
+    channel_prompts: dict[str, str] = field(default_factory=dict)
+    """Further instructions for single channels, by id."""
+
+
+class MatrixSettings(PlatformBehaviour, frozen=True):
+    require_mention: bool = True
+    """Answer in rooms only when mentioned."""
+    free_response_rooms: tuple[str, ...] = ()
+    """Rooms where no mention is needed."""
+    auto_thread: bool = True
+    """Open a thread for each conversation."""
+    dm_mention_threads: bool = False
+    """Open a thread when mentioned in a direct chat."""
+
+
+class WhatsAppSettings(PlatformBehaviour, frozen=True):
+    reply_prefix: str = ""
+    """Text before each answer."""
+
+
+class MattermostSettings(PlatformBehaviour, frozen=True):
+    require_mention: bool = True
+    """Answer in channels only when mentioned."""
+    free_response_channels: tuple[str, ...] = ()
+    """Channels where no mention is needed."""
+    reply_mode: str = ""
+    """`thread` answers in a thread; empty in the channel."""
+    channel_prompts: dict[str, str] = field(default_factory=dict)
+    """Further instructions for single channels, by id."""
+
+
+class Connection(PlatformBehaviour, frozen=True):
+    enabled: bool | None = None
+    """Connect to it; unset connects when its credentials are there."""
+    token: str = ""
+    """Its token, best written as `${NAME}`; several Slack workspaces by commas."""
+    reply_to_mode: OffOr = "first"
+    """Which parts of an answer quote the message."""
+
+
+class Platform(Connection, frozen=True):
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What only this platform has."""
+
+
+class TelegramPlatform(Connection, frozen=True):
+    extra: TelegramExtra = TelegramExtra()
+
+
+class SlackPlatform(Connection, frozen=True):
+    extra: SlackExtra = SlackExtra()
+
+
+class FeishuPlatform(Connection, frozen=True):
+    extra: FeishuExtra = FeishuExtra()
+
+
+class HomeAssistantPlatform(Connection, frozen=True):
+    extra: HomeAssistantExtra = HomeAssistantExtra()
+
+
+class WeixinPlatform(Connection, frozen=True):
+    extra: WeixinExtra = WeixinExtra()
+
+
+class WecomCallbackPlatform(Connection, frozen=True):
+    extra: WecomCallbackExtra = WecomCallbackExtra()
+
+
+class WebhookPlatform(Connection, frozen=True):
+    extra: WebhookExtra = WebhookExtra()
+
+
+class DingtalkPlatform(Connection, frozen=True):
+    extra: DingtalkExtra = DingtalkExtra()
+
+
+class EmailPlatform(Platform, frozen=True):
+    skip_attachments: bool = False
+    """Leave attachments alone."""
+
+
+class PlatformsSettings(Section, frozen=True):
+    telegram: TelegramPlatform = TelegramPlatform()
+    discord: Platform = Platform()
+    slack: SlackPlatform = SlackPlatform()
+    whatsapp: Platform = Platform()
+    signal: Platform = Platform()
+    matrix: Platform = Platform()
+    mattermost: Platform = Platform()
+    email: EmailPlatform = EmailPlatform()
+    sms: Platform = Platform()
+    dingtalk: DingtalkPlatform = DingtalkPlatform()
+    feishu: FeishuPlatform = FeishuPlatform()
+    wecom: Platform = Platform()
+    wecom_callback: WecomCallbackPlatform = WecomCallbackPlatform()
+    weixin: WeixinPlatform = WeixinPlatform()
+    bluebubbles: Platform = Platform()
+    qq: Platform = Platform()
+    homeassistant: HomeAssistantPlatform = HomeAssistantPlatform()
+    webhook: WebhookPlatform = WebhookPlatform()
+    api_server: Platform = Platform()
+
+
+class GatewaySettings(Section, frozen=True):
+    proxy_url: str = ""
+    """Hermes API server that does the work instead of this machine."""
+    cwd: str = "~"
+    """Folder commands start in when a chat asks."""

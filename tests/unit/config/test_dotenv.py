@@ -1,0 +1,115 @@
+"""The .env file: what is read from it, and that changes keep the rest."""
+
+import io
+import subprocess
+from pathlib import Path
+
+import pytest
+from dotenv import dotenv_values
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes.config.dotenv import parse, read_dotenv, values, with_variable, without_variable
+from hermes.core.errors import ConfigError
+
+LINES = r"""
+# a comment
+A=1
+B = 2
+export C=3
+D="four # not a comment"
+E='five # not a comment'
+F=six # a comment
+G=se#ven
+H=
+I=""
+J="a\nb \"q\" \\"
+K='a\nb'
+L="several
+lines"
+M=with spaces
+N = "x"   # comment
+O=a=b=c
+export  P='p'
+'Q'=q
+R=ünïcode
+S="it's"
+T='say "hi"'
+"""
+
+
+def read(text: str) -> dict[str, str]:
+    return values(parse(text), {})
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_it_reads_what_python_dotenv_reads(ending: str) -> None:
+    text = LINES.replace("\n", ending)
+    expected = dotenv_values(stream=io.StringIO(text, newline=""), interpolate=False)
+    assert read(text) == expected
+    assert len(expected) == 20
+
+
+def test_a_name_without_a_value_and_a_broken_line_are_passed_over() -> None:
+    assert read('ALONE\nX="open\nY=1\n=5\n') == {"Y": "1"}
+
+
+def test_a_reference_sees_earlier_lines_and_then_the_environment() -> None:
+    pieces = parse("A=1\nB=${A}-${HOME}-${NOPE}-$A\nC='${A}'\n")
+    assert values(pieces, {"HOME": "/h", "A": "9"})["B"] == "1-/h-${NOPE}-$A"
+    assert values(pieces, {})["C"] == "${A}"
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        ("\ufeffA=é".encode(), "é"),
+        ("A=é".encode("latin-1"), "é"),
+        (b"A=1\r\nB=2\r", "1"),
+    ],
+)
+def test_other_encodings_are_read(tmp_path: Path, data: bytes, value: str) -> None:
+    file = tmp_path / ".env"
+    file.write_bytes(data)
+    assert read_dotenv(file)["A"] == value
+
+
+def test_a_missing_file_is_empty_and_a_folder_is_refused(tmp_path: Path) -> None:
+    assert read_dotenv(tmp_path / "none") == {}
+    with pytest.raises(ConfigError, match="is a directory"):
+        read_dotenv(tmp_path)
+
+
+def test_setting_a_variable_keeps_everything_else() -> None:
+    text = "# keys\nexport A='old'\n\nB=2 # two\nA=older"
+    assert with_variable(text, "A", "new") == "# keys\n\nB=2 # two\nA=new\n"
+    assert with_variable("A=1", "B", "2") == "A=1\nB=2\n"
+    assert with_variable("A=1\r\n", "B", "2") == "A=1\r\nB=2\r\n"
+    assert with_variable("export A=1\n", "A", "2") == "export A=2\n"
+    assert without_variable(text, "A") == "# keys\n\nB=2 # two\n"
+    assert without_variable(text, "Z") == text
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\r\x00")))
+def test_any_value_is_read_back_as_it_was_set(value: str) -> None:
+    text = with_variable("# c\nA=1\n", "KEY", value)
+    assert values(parse(text), {"x": "expanded"}) == {"A": "1", "KEY": value}
+    assert dotenv_values(stream=io.StringIO(text), interpolate=False)["KEY"] == value
+
+
+@pytest.mark.parametrize("value", ["${x}", "it's ${x}", "\\${x}"])
+def test_a_value_that_looks_like_a_reference_is_read_back_as_it_was_set(value: str) -> None:
+    assert values(parse(with_variable("", "KEY", value)), {"x": "expanded"}) == {"KEY": value}
+
+
+@pytest.mark.parametrize("value", ["plain", "two words", "it's", 'say "hi" # x', "$HOME", "a;b&c"])
+def test_a_shell_reads_the_same_value(tmp_path: Path, value: str) -> None:
+    file = tmp_path / ".env"
+    file.write_text(with_variable("", "KEY", value))
+    script = f'. "{file}"; printf %s "$KEY"'
+    assert subprocess.check_output(["sh", "-c", script], text=True) == value
+
+
+@given(st.text(max_size=200))
+def test_parsing_any_text_loses_nothing(text: str) -> None:
+    assert "".join(piece.text for piece in parse(text)) == text

@@ -1,0 +1,119 @@
+"""What child processes get of the environment, and what is shown of secrets."""
+
+import subprocess
+
+import pytest
+
+from hermes.config import environment
+from hermes.config.environment import child_environment
+from hermes.config.home import Home, use_home
+from hermes.config.masking import is_secret_setting, is_secret_variable, mask, mask_settings
+from hermes.config.settings import Settings
+from hermes.config.settings.agent import StoreSettings
+from hermes.config.settings.model import ModelSettings
+
+
+def test_children_do_not_get_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "MY_PASSWD", "X_CREDENTIALS", "AUTH_HEADER", "DB_PASSWORD"):
+        monkeypatch.setenv(name, "hidden")
+    monkeypatch.setenv("EDITOR", "vi")
+    seen = subprocess.check_output(["env"], env=child_environment(), text=True)
+    assert "hidden" not in seen
+    assert "EDITOR=vi" in seen
+    assert "PATH=" in seen
+
+
+def test_children_do_not_get_what_stands_in_the_env_file(
+    monkeypatch: pytest.MonkeyPatch, home: Home
+) -> None:
+    monkeypatch.setenv("TWILIO_ACCOUNT_SID", "AC1")
+    home.env_file.write_text("TWILIO_ACCOUNT_SID=AC2\n")
+    with use_home(home):
+        assert "TWILIO_ACCOUNT_SID" not in child_environment()
+        passed = child_environment(["TWILIO_ACCOUNT_SID", "NOT_SET"])
+    assert passed["TWILIO_ACCOUNT_SID"] == "AC2"
+    assert "NOT_SET" not in passed
+
+
+def test_a_named_secret_is_passed_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "t")
+    assert child_environment(["GITHUB_TOKEN"])["GITHUB_TOKEN"] == "t"
+
+
+@pytest.mark.parametrize("name", ["SSH_AUTH_SOCK", "XAUTHORITY", "GIT_AUTHOR_NAME"])
+def test_children_get_what_git_and_windows_need(monkeypatch, name: str) -> None:
+    monkeypatch.setenv(name, "plain")
+    assert child_environment()[name] == "plain"
+
+
+def test_reading_the_environment_changes_nothing(home: Home, monkeypatch) -> None:
+    home.env_file.write_text("NEW_KEY=1\n")
+    child_environment(["NEW_KEY"])
+    assert environment.variable("NEW_KEY") is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "wanted"),
+    [({}, False), ({"NO_COLOR": "1"}, True), ({"NO_COLOR": ""}, False), ({"TERM": "dumb"}, True)],
+)
+def test_colours_are_left_out_when_unwanted(monkeypatch, variables, wanted: bool) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert environment.no_color() is wanted
+
+
+def test_switches_are_read_as_people_write_them(monkeypatch) -> None:
+    for text, on in (("1", True), ("true", True), ("0", False), ("off", False), ("", False)):
+        monkeypatch.setenv("HERMES_QUIET", text)
+        assert environment.flag("HERMES_QUIET") is on
+
+
+def test_the_editor_is_the_users_own(monkeypatch) -> None:
+    assert environment.editor() is None
+    monkeypatch.setenv("EDITOR", "nano")
+    monkeypatch.setenv("VISUAL", "code -w")
+    assert environment.editor() == "code -w"
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "FAL_KEY", "slack_bot_token", "SUDO_PASSWORD"])
+def test_secret_names_are_recognised(name: str) -> None:
+    assert is_secret_variable(name)
+
+
+@pytest.mark.parametrize(
+    ("key", "secret"),
+    [
+        ("model.api_key", True),
+        ("platforms.slack.token", True),
+        ("platforms.webhook.extra.secret", True),
+        ("mcp_servers.a.env.ANYTHING", True),
+        ("mcp_servers.a.headers.Authorization", True),
+        ("skills.config.GITHUB_TOKEN", True),
+        ("voice.record_key", False),
+        ("terminal.ssh_key", False),
+        ("custom_providers.0.key_env", False),
+        ("model.max_tokens", False),
+    ],
+)
+def test_secret_settings_are_recognised(key: str, secret: bool) -> None:
+    assert is_secret_setting(tuple(key.split("."))) is secret
+
+
+def test_a_masked_secret_gives_little_away() -> None:
+    assert mask("short") == "********"
+    assert mask("sk-0123456789abcdefXYZ1") == "sk-0…XYZ1"
+    assert mask("${OPENAI_API_KEY}") == "${OPENAI_API_KEY}"
+    assert mask("") == ""
+
+
+def test_secrets_are_masked_wherever_they_stand() -> None:
+    settings = Settings(
+        model=ModelSettings(api_key="very-secret", base_url="http://h/known-secret"),
+        store=StoreSettings(url="postgresql://me:pass@host/db"),
+        timezone="known-secret",
+    )
+    shown = mask_settings(settings, frozenset({"known-secret"}))
+    assert shown["model"]["api_key"] == "********"
+    assert shown["store"]["url"] == "postgresql://me:********@host/db"
+    assert shown["timezone"] == "********"
