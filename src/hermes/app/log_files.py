@@ -1,0 +1,187 @@
+"""Log files that several processes write to, and the two forms of a line in them.
+
+Text: `2026-11-15 03:17:22.123+01:00 INFO [session] hermes.agent.loop: message`; further lines of a
+message or a traceback are indented. JSON: one object a line. `app.log_reader` reads both.
+"""
+
+import fcntl
+import logging
+import os
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from hermes.util.log_context import current_session
+from hermes.util.text import clean
+
+COMPONENTS = ("gateway", "agent", "tools", "cli", "cron")
+NO_SESSION = "-"
+
+_NOT_OPEN = -1
+_COMPONENT_OF = {
+    "gateway": "gateway",
+    "cron": "cron",
+    **dict.fromkeys(("cli", "tui", "web", "acp", "mcp_server"), "cli"),
+    **dict.fromkeys(("tools", "terminal", "mcp", "skills", "memory", "plugins"), "tools"),
+}
+
+
+class LogEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is written of one record, and read back from either form."""
+
+    time: str
+    """ISO 8601 with offset; empty when a line that was read had none."""
+    level: str
+    logger: str
+    message: str
+    component: str = ""
+    session: str = ""
+
+
+def component_of(logger: str) -> str:
+    """The part of Hermes that a logger's name stands for."""
+    package, _, rest = logger.partition(".")
+    return _COMPONENT_OF.get(rest.partition(".")[0], "agent") if package == "hermes" else "agent"
+
+
+def as_text(entry: LogEntry) -> str:
+    message = entry.message.replace("\n", "\n    ")
+    session = entry.session or NO_SESSION
+    return f"{entry.time} {entry.level} [{session}] {entry.logger}: {message}"
+
+
+def as_json(entry: LogEntry) -> str:
+    return msgspec.json.encode(entry).decode()
+
+
+class RedactingFormatter(logging.Formatter):
+    """The whole record as one text, without secrets: message, arguments, traceback and stack."""
+
+    def __init__(self, redact: Callable[[str], str], form: Callable[[LogEntry], str]) -> None:
+        super().__init__()
+        self._redact = redact
+        self._form = form
+
+    def format(self, record: logging.LogRecord) -> str:
+        texts = [_message(record)]
+        if record.exc_info and record.exc_info[0] is not None:
+            texts.append(self.formatException(record.exc_info))
+        if record.stack_info:
+            texts.append(self.formatStack(record.stack_info))
+        return self._form(
+            LogEntry(
+                time=_time_text(record.created),
+                level=record.levelname,
+                logger=record.name,
+                message=self._redact(clean("\n".join(texts))),
+                component=component_of(record.name),
+                session=current_session(),
+            )
+        )
+
+
+class LogFile(logging.Handler):
+    """Appends each record with one write, so processes never mix their lines.
+
+    At `max_bytes` the file moves to `name.1`, that one to `name.2` and so on, `backups` of them.
+    A process whose file was moved away by another opens the new one. Whatever goes wrong here is
+    told once on stderr and never to the code that logs.
+    """
+
+    def __init__(self, path: Path, *, max_bytes: int, backups: int) -> None:
+        super().__init__()
+        self.path = path
+        self._max_bytes = max_bytes
+        self._backups = backups
+        self._complained = False
+        self._descriptor = _NOT_OPEN
+
+    def open(self) -> None:
+        """Open the file now, not with the first record. Raises OSError."""
+        if self._descriptor == _NOT_OPEN:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._descriptor = os.open(self.path, flags, 0o600)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._write(f"{self.format(record)}\n".encode())
+        except Exception as error:  # noqa: BLE001 - logging must never break the code that logs
+            self._complain(error)
+
+    def close(self) -> None:
+        self.acquire()
+        try:
+            self._close_file()
+        finally:
+            self.release()
+        super().close()
+
+    def _write(self, line: bytes) -> None:
+        self.open()
+        if not self._is_current():
+            self._reopen()
+        size = os.fstat(self._descriptor).st_size
+        if self._max_bytes and size and size + len(line) > self._max_bytes:
+            self._rotate()
+        os.write(self._descriptor, line)
+
+    def _is_current(self) -> bool:
+        """Whether the open file is still the one under our name."""
+        try:
+            there = self.path.stat()
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(there, os.fstat(self._descriptor))
+
+    def _reopen(self) -> None:
+        self._close_file()
+        self.open()
+
+    def _close_file(self) -> None:
+        if self._descriptor != _NOT_OPEN:
+            os.close(self._descriptor)
+            self._descriptor = _NOT_OPEN
+
+    def _rotate(self) -> None:
+        # The lock is on the old file, which every process that wants to rotate has open.
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        if self._is_current():
+            for number in range(self._backups, 0, -1):
+                older = rotated(self.path, number - 1)
+                if older.exists():
+                    older.replace(rotated(self.path, number))
+            if not self._backups:
+                self.path.unlink()
+        self._reopen()
+
+    def _complain(self, error: Exception) -> None:
+        """Not `handleError`: that would print the record with its secrets."""
+        if not self._complained:
+            self._complained = True
+            complain(self.path, error)
+
+
+def rotated(path: Path, number: int) -> Path:
+    """`agent.log`, `agent.log.1`, …"""
+    return path.with_name(f"{path.name}.{number}") if number else path
+
+
+def complain(path: Path, error: Exception) -> None:
+    reason = error.strerror if isinstance(error, OSError) else type(error).__name__
+    sys.stderr.write(f"hermes: cannot write the log {path}: {reason}\n")
+
+
+def _message(record: logging.LogRecord) -> str:
+    """A message whose arguments do not fit it is worth more than none."""
+    try:
+        return record.getMessage()
+    except (TypeError, ValueError, KeyError):
+        return f"{record.msg} {record.args}"
+
+
+def _time_text(created: float) -> str:
+    moment = datetime.fromtimestamp(created).astimezone()
+    return moment.isoformat(sep=" ", timespec="milliseconds")

@@ -1,0 +1,154 @@
+"""Reading log files back: the last entries, over rotated files, and those still to come."""
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from hermes.app.log_files import NO_SESSION, LogEntry, component_of, rotated
+
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+_HEAD = re.compile(
+    r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S*) (?P<level>[A-Z]+) "
+    r"(?:\[(?P<session>[^\]]*)\] )?(?P<logger>[\w.-]+): (?P<message>.*)"
+)
+_INDENT = "    "
+_json_entry = msgspec.json.Decoder(LogEntry)
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which entries to show; an empty field wants all."""
+
+    level: str = ""
+    """The least important one."""
+    session: str = ""
+    """A session's id, or its beginning."""
+    component: str = ""
+    since: float = 0.0
+    """Unix time of the earliest."""
+
+    def has(self, entry: LogEntry) -> bool:
+        return (
+            _rank(entry.level) >= _rank(self.level)
+            and entry.session.startswith(self.session)
+            and self.component in ("", entry.component)
+            and (not self.since or _unix_time(entry) >= self.since)
+        )
+
+
+def files_of(path: Path) -> list[Path]:
+    """The log and its rotated ones, the newest first."""
+    found: list[Path] = []
+    while (path_of_number := rotated(path, len(found))).exists():
+        found.append(path_of_number)
+    return found
+
+
+def last_entries(path: Path, count: int, wanted: Wanted, end: int | None = None) -> list[LogEntry]:
+    """The last `count` wanted entries, oldest first. No file is read that is not needed.
+
+    Of the newest file only the first `end` bytes count.
+    """
+    entries: list[LogEntry] = []
+    for file in files_of(path):
+        if len(entries) >= count or (wanted.since and file.stat().st_mtime < wanted.since):
+            break
+        data = file.read_bytes()[: end if file == path else None]
+        lines = data.decode("utf-8", "replace").splitlines()
+        entries = [*(entry for entry in parse(lines) if wanted.has(entry)), *entries]
+    return entries[max(0, len(entries) - count) :]
+
+
+def follow(path: Path, wanted: Wanted, start: int, pause: float = 0.25) -> Iterator[LogEntry]:
+    """Wanted entries from byte `start` on, over rotations, until the caller stops."""
+    for lines in _arriving_lines(path, start, pause):
+        yield from (entry for entry in parse(lines) if wanted.has(entry))
+
+
+def parse(lines: Iterable[str]) -> Iterator[LogEntry]:
+    """The entries in `lines` of either form.
+
+    A line that begins no entry belongs to the one before; at the start of a file it stands alone.
+    """
+    held: LogEntry | None = None
+    for text in lines:
+        entry = _from_json(text) if text.startswith("{") else _from_text(text)
+        if entry is None and held is not None:
+            held = msgspec.structs.replace(
+                held, message=f"{held.message}\n{text.removeprefix(_INDENT)}"
+            )
+            continue
+        if held is not None:
+            yield held
+        held = entry or LogEntry("", "", "", text)
+    if held is not None:
+        yield held
+
+
+def _from_json(text: str) -> LogEntry | None:
+    try:
+        return _json_entry.decode(text)
+    except msgspec.DecodeError:
+        return None
+
+
+def _from_text(text: str) -> LogEntry | None:
+    match = _HEAD.match(text)
+    if match is None:
+        return None
+    session = match["session"] or ""
+    return LogEntry(
+        time=match["time"],
+        level=match["level"],
+        logger=match["logger"],
+        message=match["message"],
+        component=component_of(match["logger"]),
+        session="" if session == NO_SESSION else session,
+    )
+
+
+def _rank(level: str) -> int:
+    return LEVELS.index(level) if level in LEVELS else -1
+
+
+def _unix_time(entry: LogEntry) -> float:
+    try:
+        return datetime.fromisoformat(entry.time.replace(",", ".")).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _arriving_lines(path: Path, start: int, pause: float) -> Iterator[list[str]]:
+    """Whole lines as they come. A file moved away is read to its end, then the new one."""
+    file = path.open("rb")
+    file.seek(start)
+    part = b""
+    try:
+        while True:
+            # Asked before reading: what is written after a rotation is in the new file.
+            moved = _was_moved(path, file)
+            *lines, part = (part + file.read()).split(b"\n")
+            if lines:
+                yield [line.decode("utf-8", "replace") for line in lines]
+            if moved:
+                file.close()
+                file, part = path.open("rb"), b""
+            elif not lines:
+                time.sleep(pause)
+    finally:
+        file.close()
+
+
+def _was_moved(path: Path, file: BinaryIO) -> bool:
+    """Whether there is another file under the name now, or the same one was emptied."""
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    return not os.path.samestat(there, os.fstat(file.fileno())) or there.st_size < file.tell()

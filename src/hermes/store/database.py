@@ -1,0 +1,51 @@
+"""Opening `state.db`."""
+
+import os
+from pathlib import Path
+
+import apsw
+
+from hermes.store.faults import BUSY_MILLISECONDS, as_store_error, patiently
+from hermes.store.migrations import bring_up_to_date, refuse_newer
+
+
+def connect(path: Path) -> apsw.Connection:
+    """A connection to an existing, migrated or new store. Raises `StoreError`.
+
+    The journal is a write-ahead log with `synchronous=NORMAL`. A commit is then in the hands of the
+    operating system when it returns, so it survives the death of the process at any instant,
+    SIGKILL included. Only a power cut may take the last few commits, and it leaves the file
+    whole; FULL would pay a disk flush for every message to keep those as well.
+    """
+    try:
+        _make_private_file(path)
+        connection = apsw.Connection(str(path))
+    except (apsw.Error, OSError) as error:
+        raise as_store_error(error, path) from error
+    try:
+        _configure(connection)
+    except apsw.Error as error:
+        connection.close()
+        raise as_store_error(error, path) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _make_private_file(path: Path) -> None:
+    """SQLite gives its side files the mode of the main one, so only this one needs care."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def _configure(connection: apsw.Connection) -> None:
+    connection.set_busy_timeout(BUSY_MILLISECONDS)
+    # Until the version is known nothing may be written, not even by closing.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    patiently(lambda: refuse_newer(connection))
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+    patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    patiently(lambda: bring_up_to_date(connection))

@@ -1,0 +1,132 @@
+"""The one thread of this process that writes to the store.
+
+Writes that wait at the same moment share one transaction; a caller is told only after the commit
+that holds its own write.
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import apsw
+
+from hermes.core.errors import StoreError
+from hermes.store.database import connect
+from hermes.store.faults import as_store_error, patiently
+
+T = TypeVar("T")
+Work = Callable[[apsw.Connection], T]
+
+GROUP_LIMIT = 256
+WRITES_PER_CHECKPOINT = 50
+
+log = logging.getLogger(__name__)
+
+
+class Job(NamedTuple):
+    work: Work[Any]
+    """May run more than once, each time in a new transaction, so it must have no other effect."""
+    done: Future[Any]
+
+
+class Writer:
+    """Started by the first `submit`; a file that cannot be opened is tried again by the next."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._gate = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._ending = False
+        self._connection: apsw.Connection | None = None
+        self._since_checkpoint = 0
+
+    def submit(self, work: Work[T]) -> Future[T]:
+        """The result of `work`, once it is committed."""
+        done: Future[T] = Future()
+        with self._gate:
+            if self._closed:
+                raise StoreError("the session store is closed")
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="store-write", daemon=True)
+                self._thread.start()
+            self._jobs.put(Job(work, done))
+        return done
+
+    def close(self) -> None:
+        """Finish what was submitted and end the thread."""
+        with self._gate:
+            self._closed = True
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._jobs.put(None)
+            thread.join()
+
+    def _run(self) -> None:
+        while group := self._take():
+            self._settle(group)
+        if self._connection is not None:
+            self._connection.close()
+
+    def _take(self) -> list[Job]:
+        """Wait for a job, then add all that are waiting. Empty means closed."""
+        group: list[Job] = []
+        while not self._ending and len(group) < GROUP_LIMIT:
+            try:
+                job = self._jobs.get(block=not group)
+            except queue.Empty:
+                break
+            if job is None:
+                self._ending = True
+            elif job.done.set_running_or_notify_cancel():
+                group.append(job)
+        return group
+
+    def _settle(self, group: Sequence[Job]) -> None:
+        """Commit the group and answer every caller; one that fails does not take others along."""
+        try:
+            results = patiently(lambda: self._transaction(group))
+        except Exception as error:  # noqa: BLE001 - whatever went wrong belongs to the waiting caller
+            self._fail(group, error)
+            return
+        for job, result in zip(group, results, strict=True):
+            job.done.set_result(result)
+        self._checkpoint(len(group))
+
+    def _fail(self, group: Sequence[Job], error: Exception) -> None:
+        if len(group) > 1 and not isinstance(error, apsw.BusyError):
+            for job in group:
+                self._settle([job])
+            return
+        for job in group:
+            job.done.set_exception(as_store_error(error, self._path))
+
+    def _transaction(self, group: Sequence[Job]) -> list[Any]:
+        if self._connection is None:
+            self._connection = connect(self._path)
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            results = [job.work(connection) for job in group]
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return results
+
+    def _checkpoint(self, writes: int) -> None:
+        """Move the log into the main file now and then, as far as readers allow."""
+        self._since_checkpoint += writes
+        if self._connection is None or self._since_checkpoint < WRITES_PER_CHECKPOINT:
+            return
+        self._since_checkpoint = 0
+        try:
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error as error:
+            log.warning("checkpoint of %s put off: %s", self._path, error)

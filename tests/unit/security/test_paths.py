@@ -1,0 +1,87 @@
+"""Which files are protected."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes.security.paths import Guard
+
+
+def guard(home: str = "/home/u", workspace: str = "/home/u/work") -> Guard:
+    return Guard(Path(home), (Path(workspace),), (Path(home) / ".hermes",))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["~/.ssh", "~/.ssh/id_rsa", "~/.gnupg/x", "~/.npmrc", "~/.bashrc", "~/.config/gh/hosts.yml",
+     "/etc", "/etc/hosts", "/lib/x", "/usr/local/bin/x", "/dev/sda", "/proc/1/mem", "/etc/shadow",
+     "~/.hermes/.env", "~/.hermes/profiles/p/.env", "~/.hermes/mcp-tokens/a.json",
+     "~/work/../.ssh/x"],
+)  # fmt: skip
+def test_protected(path: str) -> None:
+    concern = guard().writing(path, "/home/u/work")
+    assert concern is not None
+    assert concern.refused
+
+
+@pytest.mark.parametrize("path", ["a.py", "~/work/.env", "./.ssh/x", ".bashrc", "etc/hosts"])
+def test_inside_the_workspace(path: str) -> None:
+    assert guard().writing(path, "/home/u/work") is None
+
+
+@pytest.mark.parametrize("path", ["~/other", "/tmp/x", "/home/u/work2/x", "/srv/x", "~/.sshx"])
+def test_elsewhere_is_asked(path: str) -> None:
+    concern = guard().writing(path, "/home/u/work")
+    assert concern is not None
+    assert not concern.refused
+
+
+def test_skills_and_memories_of_ours_are_no_policy() -> None:
+    assert not guard().is_own("/home/u/.hermes/skills/x/config.yaml")
+    assert not guard().is_own("/home/u/.hermes/memories/MEMORY.md")
+    assert guard().is_own("/home/u/.hermes/config.yaml")
+
+
+def test_a_project_in_a_system_folder_is_a_workplace_but_etc_is_not() -> None:
+    assert guard(workspace="/usr/src/app").writing("a.py", "/usr/src/app") is None
+    for workspace in ("/usr", "/etc/nginx", "/"):
+        concern = guard(workspace=workspace).writing("/etc/nginx/a", "/")
+        assert concern is not None
+        assert concern.refused
+    assert guard(workspace="/usr").is_system("/usr/bin/ls")
+
+
+def test_a_home_at_the_root_opens_nothing() -> None:
+    assert guard(home="/").is_system("/etc/hosts")
+    assert guard(home="/").is_credential("/.ssh/id_rsa")
+
+
+def test_a_service_user_at_home_in_a_system_folder() -> None:
+    own = guard(home="/var/lib/hermes", workspace="/var/lib/hermes/work")
+    assert own.writing("a.py", "/var/lib/hermes/work") is None
+    assert own.refuses_writing("/var/lib/other/x")
+
+
+def test_devices_everybody_writes_to() -> None:
+    assert not guard().is_system("/dev/null")
+    assert guard().is_system("/dev/sda")
+
+
+def test_reading_what_holds_secrets_is_a_question() -> None:
+    for path in ("~/.ssh/id_rsa", "/etc/shadow", "~/.hermes/.env"):
+        concern = guard().reading(path, "/")
+        assert concern is not None
+        assert not concern.refused
+    assert guard().reading("/etc/hosts", "/") is None
+
+
+def test_stores_that_are_links_are_followed(tmp_path: Path) -> None:
+    home, dotfiles = tmp_path / "home", tmp_path / "dotfiles"
+    (dotfiles / "config").mkdir(parents=True)
+    home.mkdir()
+    (home / ".config").symlink_to(dotfiles / "config")
+    (home / ".bashrc").symlink_to(dotfiles / "bashrc")
+    watching = guard(str(home), str(tmp_path))
+    for path in ("config/gh/hosts.yml", "config/git/credentials", "bashrc"):
+        assert watching.refuses_writing(str(dotfiles / path)), path
+    assert not watching.refuses_writing(str(dotfiles / "config/nvim/init.lua"))

@@ -1,0 +1,149 @@
+import hashlib
+
+import apsw
+import pytest
+
+from hermes.core.errors import StoreCorrupt, StoreError, StoreTooNew
+from hermes.core.messages import User
+from hermes.store import schema
+from hermes.store.database import connect
+from hermes.store.migrations import MIGRATIONS
+from hermes.store.sqlite_log import SqliteLog
+
+BASE = {
+    "sessions": "id TEXT PRIMARY KEY, source TEXT NOT NULL, user_id TEXT, model TEXT,"
+    " model_config TEXT, system_prompt TEXT, parent_session_id TEXT REFERENCES sessions(id),"
+    " started_at REAL NOT NULL, ended_at REAL, end_reason TEXT, message_count INTEGER DEFAULT 0,"
+    " tool_call_count INTEGER DEFAULT 0, input_tokens INTEGER DEFAULT 0,"
+    " output_tokens INTEGER DEFAULT 0",
+    "messages": "id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " session_id TEXT NOT NULL REFERENCES sessions(id), role TEXT NOT NULL, content TEXT,"
+    " tool_call_id TEXT, tool_calls TEXT, tool_name TEXT, timestamp REAL NOT NULL,"
+    " token_count INTEGER",
+}
+
+
+def old_database(path, version):
+    """A database as the documented schema had it at `version`, with two sessions in it."""
+    columns = dict(BASE)
+    for migration in MIGRATIONS:
+        if migration.version <= version and migration.columns:
+            columns[migration.table] += "".join(f", {n} {kind}" for n, kind in migration.columns)
+    connection = apsw.Connection(str(path))
+    for table, definition in columns.items():
+        connection.execute(f"CREATE TABLE {table} ({definition})")
+    connection.execute("CREATE TABLE schema_version (version INTEGER NOT NULL)")
+    connection.execute("INSERT INTO schema_version VALUES (?)", (version,))
+    for number, session in enumerate(("old", "older")):
+        connection.execute(
+            "INSERT INTO sessions (id, source, model, started_at, message_count)"
+            " VALUES (?, 'cli', 'm', ?, 1)",
+            (session, 100.0 - number),
+        )
+        connection.execute(
+            "INSERT INTO messages (session_id, role, content, timestamp)"
+            " VALUES (?, 'user', ?, 101)",
+            (session, f"hello from {session}"),
+        )
+    if version == 3:
+        connection.execute("UPDATE sessions SET title = 'same'")
+    connection.close()
+
+
+def objects(connection):
+    return {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+
+
+def columns_of(connection, table):
+    return [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+
+
+def test_a_new_store_has_every_named_object_and_is_private(tmp_path):
+    path = tmp_path / "home" / "state.db"
+    connection = connect(path)
+    assert objects(connection) >= schema.OBJECTS
+    assert connection.execute("SELECT version FROM schema_version").fetchall() == [(6,)]
+    assert connection.execute("PRAGMA journal_mode").get == "wal"
+    assert {p.stat().st_mode & 0o777 for p in path.parent.iterdir()} == {0o600}
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    connection.close()
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
+async def test_a_database_of_any_earlier_version_opens_and_keeps_its_rows(tmp_path, version):
+    path = tmp_path / "state.db"
+    old_database(path, version)
+    log = SqliteLog(path)
+    assert await log.messages("old") == (User.say("hello from old"),)
+    await log.append("old", User.say("and on"))
+    assert [info.id for info in await log.recent()] == ["old", "older"]
+    log.close()
+
+    fresh = connect(tmp_path / "fresh.db")
+    migrated = connect(path)
+    for table in ("sessions", "messages"):
+        assert set(columns_of(migrated, table)) == set(columns_of(fresh, table))
+    assert objects(migrated) >= schema.OBJECTS
+    assert migrated.execute("SELECT version FROM schema_version").fetchall() == [(6,)]
+    found = migrated.execute(
+        "SELECT rowid FROM messages_fts WHERE messages_fts MATCH 'hello' ORDER BY rowid"
+    ).fetchall()
+    assert found == [(1,), (2,)]
+    migrated.execute("INSERT INTO messages_fts(messages_fts) VALUES ('integrity-check')")
+    migrated.close()
+    fresh.close()
+
+
+def test_titles_that_were_the_same_are_told_apart(tmp_path):
+    old_database(tmp_path / "state.db", 3)
+    connection = connect(tmp_path / "state.db")
+    titles = connection.execute("SELECT id, title FROM sessions ORDER BY id").fetchall()
+    assert titles == [("old", "same (old)"), ("older", "same")]
+    connection.close()
+
+
+def test_a_half_migrated_database_is_finished(tmp_path):
+    path = tmp_path / "state.db"
+    old_database(path, 4)
+    connection = apsw.Connection(str(path))
+    connection.execute("ALTER TABLE sessions ADD COLUMN billing_mode TEXT")
+    connection.close()
+    connect(path).close()
+
+
+def test_a_database_from_the_future_is_refused_and_not_touched(tmp_path):
+    path = tmp_path / "state.db"
+    connection = connect(path)
+    connection.execute("UPDATE schema_version SET version = 7")
+    connection.close()
+    before = hashlib.sha256(path.read_bytes()).digest()
+    with pytest.raises(StoreTooNew, match="version 7") as caught:
+        connect(path)
+    assert "Update Hermes" in caught.value.hint
+    assert hashlib.sha256(path.read_bytes()).digest() == before
+    assert not (tmp_path / "state.db-wal").read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["garbage", "cut"])
+async def test_a_damaged_file_is_reported_and_not_touched(tmp_path, damage):
+    path = tmp_path / "state.db"
+    connect(path).close()
+    data = path.read_bytes()
+    path.write_bytes(b"not a database at all " * 500 if damage == "garbage" else data[:9000])
+    before = path.read_bytes()
+    log = SqliteLog(path)
+    with pytest.raises(StoreCorrupt, match="damaged") as caught:
+        await log.create("s", source="cli", model="m", system_prompt="")
+    with pytest.raises(StoreCorrupt):
+        await log.latest()
+    log.close()
+    assert "backup" in caught.value.hint
+    assert path.read_bytes() == before
+
+
+async def test_a_store_that_cannot_be_opened_says_so(tmp_path):
+    (tmp_path / "state.db").mkdir()
+    log = SqliteLog(tmp_path / "state.db")
+    with pytest.raises(StoreError, match="cannot be opened"):
+        await log.latest()
+    log.close()

@@ -1,0 +1,210 @@
+import asyncio
+import threading
+
+import apsw
+import pytest
+
+from hermes.core.errors import SessionNotFound, StoreError
+from hermes.core.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
+from hermes.core.usage import Usage
+from hermes.store.sqlite_log import SqliteLog
+
+
+@pytest.fixture
+async def log(tmp_path):
+    ticks = iter(range(1000, 100_000))
+    log = SqliteLog(tmp_path / "state.db", now=lambda: float(next(ticks)))
+    yield log
+    log.close()
+
+
+async def start(log, session_id="s", source="cli"):
+    await log.create(session_id, source=source, model="m", system_prompt="be brief")
+
+
+async def test_a_conversation_comes_back_in_order_and_whole(log):
+    await start(log)
+    conversation = (
+        User((Text("look"), Image("data:image/png;base64,AAAA"))),
+        Assistant(
+            (
+                Thinking("hm", ({"signature": "x"},), ({"encrypted_content": "y"},)),
+                Text("I look."),
+                ToolCall("call_1", "read_file", '{"path": "a"}', {"google": {"thought": "z"}}),
+            ),
+            "tool_calls",
+        ),
+        ToolResult("call_1", "read_file", "text 🙂", failed=True),
+        Assistant((Text("done"),), "length"),
+    )
+    ids = [await log.append("s", message) for message in conversation]
+    assert ids == sorted(ids)
+    assert await log.messages("s") == conversation
+
+
+async def test_nothing_is_on_disk_before_the_first_call(tmp_path):
+    log = SqliteLog(tmp_path / "state.db")
+    log.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_info_tells_what_a_list_of_sessions_shows(log):
+    await start(log)
+    await log.append("s", User.say("first\n line " + "x" * 100))
+    await log.append("s", User.say("second"))
+    info = await log.info("s")
+    assert info.preview == ("first line " + "x" * 100)[:63]
+    assert (info.message_count, info.system_prompt, info.model) == (2, "be brief", "m")
+    assert info.last_active > info.started_at
+
+
+async def test_the_latest_session_is_the_one_last_used(log):
+    assert await log.latest() is None
+    for name, source in (("old", "cli"), ("new", "cli"), ("chat", "telegram")):
+        await start(log, name, source)
+    assert (await log.latest()).id == "chat"
+    assert (await log.latest("cli")).id == "new"
+    await log.append("old", User.say("again"))
+    assert (await log.latest("cli")).id == "old"
+    assert await log.latest("discord") is None
+    assert [info.id for info in await log.recent(limit=2)] == ["chat", "new"]
+    assert [info.id for info in await log.recent("cli")] == ["new", "old"]
+
+
+async def test_usage_adds_up_and_an_unknown_price_stays_unknown(log, tmp_path):
+    await start(log)
+    await log.record_usage("s", Usage(1, 2, 3, 4, 5), None)
+    connection = apsw.Connection(str(tmp_path / "state.db"))
+    cost = "SELECT estimated_cost_usd FROM sessions"
+    assert connection.execute(cost).get is None
+    await log.record_usage("s", Usage(10, 20, 30, 40, 50), 0.25)
+    await log.record_usage("s", Usage(), None)
+    assert connection.execute(cost).get == 0.25
+    row = connection.execute(
+        "SELECT input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,"
+        " reasoning_tokens FROM sessions"
+    ).fetchall()
+    assert row == [(11, 22, 33, 44, 55)]
+    connection.close()
+
+
+async def test_a_finished_session_opens_again_with_its_next_message(log, tmp_path):
+    await start(log)
+    await log.finish("s", "user_exit")
+    connection = apsw.Connection(str(tmp_path / "state.db"))
+    ended = "SELECT end_reason, ended_at IS NULL FROM sessions"
+    assert connection.execute(ended).fetchall() == [("user_exit", 0)]
+    await log.append("s", User.say("one more thing"))
+    assert connection.execute(ended).fetchall() == [(None, 1)]
+    connection.close()
+
+
+async def test_an_unknown_session_is_a_clear_error_everywhere(log):
+    await start(log)
+    for attempt in (
+        log.append("x", User.say("hi")),
+        log.messages("x"),
+        log.info("x"),
+        log.finish("x", "done"),
+        log.record_usage("x", Usage(), None),
+    ):
+        with pytest.raises(SessionNotFound, match="no session x"):
+            await attempt
+    assert await log.messages("s") == ()
+
+
+async def test_creating_a_session_twice_is_refused(log):
+    await start(log)
+    with pytest.raises(StoreError, match="already a session s"):
+        await start(log)
+
+
+async def test_many_writes_at_once_are_all_kept_and_one_bad_one_harms_nobody(log):
+    await start(log)
+    outcomes = await asyncio.gather(
+        *(log.append("x" if n == 70 else "s", User.say(str(n))) for n in range(300)),
+        return_exceptions=True,
+    )
+    assert [type(o) for o in outcomes].count(SessionNotFound) == 1
+    stored = [message.text for message in await log.messages("s")]
+    assert stored == [str(n) for n in range(300) if n != 70]
+    assert (await log.info("s")).message_count == 299
+
+
+async def test_a_huge_message_is_kept(log):
+    await start(log)
+    await log.append("s", User.say("x" * 10_000_000))
+    assert len((await log.messages("s"))[0].text) == 10_000_000
+
+
+async def test_search_index_follows_the_messages(log, tmp_path):
+    await start(log)
+    await log.append("s", User.say("a needle in the hay"))
+    connection = apsw.Connection(str(tmp_path / "state.db"))
+    find = "SELECT count(*) FROM messages_fts WHERE messages_fts MATCH 'needle'"
+    assert connection.execute(find).get == 1
+    connection.execute("UPDATE messages SET content = 'only hay'")
+    assert connection.execute(find).get == 0
+    connection.execute("INSERT INTO messages_fts(messages_fts) VALUES ('integrity-check')")
+    connection.close()
+
+
+async def test_a_write_waits_for_another_process_to_finish(log, tmp_path):
+    await start(log)
+    other = apsw.Connection(str(tmp_path / "state.db"))
+    other.execute("BEGIN IMMEDIATE")
+    waiting = asyncio.create_task(log.append("s", User.say("patience")))
+    await asyncio.sleep(1.2)  # longer than the timeout of one try
+    assert not waiting.done()
+    other.execute("COMMIT")
+    other.close()
+    await waiting
+    assert len(await log.messages("s")) == 1
+
+
+async def test_readers_do_not_wait_for_a_writer(log, tmp_path):
+    await start(log)
+    other = apsw.Connection(str(tmp_path / "state.db"))
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("UPDATE sessions SET title = 'x'")
+    assert (await log.info("s")).title == ""
+    other.execute("ROLLBACK")
+    other.close()
+
+
+async def test_two_logs_share_one_file(log, tmp_path):
+    second = SqliteLog(tmp_path / "state.db")
+    await asyncio.gather(start(log, "a"), start(second, "b"))
+    await asyncio.gather(
+        *(log.append("a", User.say(str(n))) for n in range(50)),
+        *(second.append("b", User.say(str(n))) for n in range(50)),
+    )
+    assert len(await log.messages("b")) == len(await second.messages("a")) == 50
+    second.close()
+
+
+async def test_close_finishes_what_was_asked_and_ends_the_threads(tmp_path):
+    log = SqliteLog(tmp_path / "state.db")
+    await start(log)
+    pending = [asyncio.ensure_future(log.append("s", User.say(str(n)))) for n in range(20)]
+    await asyncio.sleep(0)
+    log.close()
+    log.close()
+    await asyncio.gather(*pending)
+    assert not [t for t in threading.enumerate() if t.name.startswith("store-")]
+    with pytest.raises(StoreError, match="closed"):
+        await log.append("s", User.say("late"))
+    with pytest.raises(StoreError, match="closed"):
+        await log.info("s")
+    again = SqliteLog(tmp_path / "state.db")
+    assert len(await again.messages("s")) == 20
+    again.close()
+
+
+async def test_a_caller_that_gave_up_does_not_stop_the_others(log):
+    await start(log)
+    given_up = asyncio.ensure_future(log.append("s", User.say("a")))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await log.append("s", User.say("b"))
+    assert (await log.messages("s"))[-1] == User.say("b")
