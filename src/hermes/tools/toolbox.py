@@ -1,0 +1,127 @@
+"""The tools of a session: their arguments checked, their results kept to a size."""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from hermes.core.errors import ToolArgumentsInvalid
+from hermes.core.model import ToolSpec
+from hermes.core.tool import Tool
+from hermes.tools.coercion import coerced
+
+PREVIEW_SHARE = 10
+"""A result that is too long is shown with this fraction of the allowed size."""
+
+
+class Toolbox:
+    """`spill` is the folder for results of more than `max_chars` characters.
+
+    `redact` takes secrets out of a result, before anybody sees or keeps it.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        spill: Path,
+        max_chars: int = 100_000,
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._spill, self._max_chars, self._redact = spill, max_chars, redact
+        self._validators: dict[str, jsonschema_rs.Validator] = {}
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(tool.spec for tool in self._tools.values())
+
+    def get(self, name: str) -> Tool | None:
+        return self._tools.get(name)
+
+    def decode(self, tool: Tool, text: str) -> dict[str, Any]:
+        """Arguments as the schema wants them, from what the model wrote.
+
+        Raises `ToolArgumentsInvalid` with a message the model can act on.
+        """
+        schema = tool.spec.parameters
+        arguments = _drop_unknown(tool.spec, coerced(_parse(text, tool.spec), schema))
+        validator = self._validators.get(tool.name)
+        if validator is None:
+            validator = self._validators[tool.name] = jsonschema_rs.validator_for(schema)
+        problems = [_problem(error) for error in validator.iter_errors(arguments)]
+        if problems:
+            raise ToolArgumentsInvalid(
+                f"the arguments of {tool.name} are wrong: {'; '.join(problems[:5])}",
+                hint=usage(tool.spec),
+            )
+        return arguments
+
+    def fit(self, tool: Tool, call_id: str, result: str) -> str:
+        """The result, or its beginning and end with the file that holds the whole."""
+        result = self._redact(result.encode("utf-8", "replace").decode())  # no lone surrogates
+        if len(result) <= self._max_chars:
+            return result
+        room = self._max_chars // PREVIEW_SHARE
+        head, tail = result[: room * 2 // 5], result[-(room * 3 // 5) :]
+        name = re.sub(r"[^\w.-]", "_", f"{tool.name}-{call_id}")[:100] + ".txt"
+        try:
+            self._spill.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path = self._spill / name
+            path.write_text(result, "utf-8")
+            where = f"all of it is in {path}, to be read in pages with read_file"
+        except OSError as error:
+            where = f"the rest could not be kept: {error.strerror}"
+        return f"{head}\n[… {len(result)} characters in all; {where} …]\n{tail}"
+
+
+def usage(spec: ToolSpec) -> str:
+    """`write_file(path: string, content: string)`; optional parameters in brackets."""
+    required = spec.parameters.get("required", ())
+    parts = [
+        f"{name}: {schema.get('type', 'any')}" if name in required else f"[{name}]"
+        for name, schema in spec.parameters.get("properties", {}).items()
+    ]
+    return f"call it as {spec.name}({', '.join(parts)})"
+
+
+def _parse(text: str, spec: ToolSpec) -> dict[str, Any]:
+    """The object in the text; empty text means no arguments."""
+    value: Any = text
+    try:
+        for _ in range(2):  # some models encode the object twice
+            if isinstance(value, str):
+                value = msgspec.json.decode(value) if value.strip() else {}
+    except msgspec.DecodeError as error:
+        raise ToolArgumentsInvalid(
+            f"the arguments are not valid JSON: {error}", hint=usage(spec)
+        ) from error
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ToolArgumentsInvalid("the arguments are not a JSON object", hint=usage(spec))
+    return value
+
+
+def _drop_unknown(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Unknown names that carry nothing are dropped; others are an error, never ignored."""
+    properties = spec.parameters.get("properties", {})
+    if spec.parameters.get("additionalProperties") or not properties:
+        return arguments
+    unknown = [name for name in arguments if name not in properties]
+    for name in unknown:
+        if arguments[name]:
+            close = difflib.get_close_matches(name, properties, n=1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            raise ToolArgumentsInvalid(
+                f"{spec.name} has no parameter {name!r}{meant}", hint=usage(spec)
+            )
+    return {name: value for name, value in arguments.items() if name in properties}
+
+
+def _problem(error: jsonschema_rs.ValidationError) -> str:
+    place = ".".join(str(part) for part in error.instance_path)
+    return f"{place}: {error.message}" if place else error.message

@@ -1,0 +1,192 @@
+"""Files of this machine, also the odd ones."""
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hermes.terminal.base import Lines
+from hermes.terminal.local_files import LocalFiles
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> LocalFiles:
+    return LocalFiles(lambda: str(tmp_path), tmp_path / "home")
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def write_raw(path: bytes, data: bytes) -> None:
+    Path(os.fsdecode(path)).write_bytes(data)
+
+
+async def lines(files: LocalFiles, path: Path, offset: int = 1, limit: int = 10) -> Lines:
+    return await files.lines(str(path), offset=offset, limit=limit, longest=20)
+
+
+async def test_a_page_of_a_file(files: LocalFiles, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("".join(f"line {n}\n" for n in range(1, 101)))
+    page = await lines(files, path, offset=5, limit=2)
+    assert page == Lines(("line 5", "line 6"), 100)
+    assert await lines(files, path, offset=100) == Lines(("line 100",), 100)
+    assert await lines(files, path, offset=101) == Lines((), 100)
+
+
+async def test_a_last_line_without_an_end_counts(files: LocalFiles, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("one\ntwo\nthree")
+    assert await lines(files, path, limit=1) == Lines(("one",), 3)
+    assert (await lines(files, path)).lines == ("one", "two", "three")
+
+
+async def test_an_empty_file(files: LocalFiles, tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    assert await lines(files, tmp_path / "a") == Lines((), 0)
+
+
+async def test_crlf_and_byte_order_mark_are_taken_off(files: LocalFiles, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    assert await lines(files, path) == Lines(("one", "two"), 2, crlf=True)
+
+
+async def test_other_encodings_are_readable_and_marked(files: LocalFiles, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes("caf\xe9\n".encode("latin-1"))
+    assert await lines(files, path) == Lines(("caf�",), 1, undecodable=True)
+
+
+async def test_binary_is_recognised(files: LocalFiles, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"\x7fELF\0\0\0")
+    (tmp_path / "b").write_text("text", "utf-16")
+    assert (await lines(files, tmp_path / "a")).binary
+    assert (await lines(files, tmp_path / "b")).binary
+
+
+async def test_a_huge_sparse_file_is_no_effort(files: LocalFiles, tmp_path: Path) -> None:
+    path = tmp_path / "huge"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+    assert (await lines(files, path)).binary
+
+
+async def test_the_lines_of_a_huge_text_are_not_all_counted(
+    files: LocalFiles, tmp_path: Path
+) -> None:
+    path = tmp_path / "huge"
+    with path.open("wb") as file:
+        file.write(b"one\n" * 3_000)
+        file.truncate(1 << 30)
+    page = await lines(files, path, limit=2)
+    assert page.lines == ("one", "one")
+    assert not page.complete
+
+
+async def test_a_huge_line_is_cut_on_a_character(files: LocalFiles, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("é" * 3_000_000 + "\nshort\n")
+    page = await lines(files, path)
+    assert page == Lines(("é" * 20 + " [… line cut]", "short"), 2)
+
+
+async def test_paths_are_resolved(files: LocalFiles, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to("sub")
+    assert await files.locate("link/../link/new") == str(tmp_path / "sub/new")
+    assert await files.locate("~/x") == str(tmp_path / "home/x")
+    assert await files.locate("/a/../b") == "/b"
+
+
+async def test_names_that_are_not_utf_8(files: LocalFiles, tmp_path: Path) -> None:
+    raw = os.fsencode(tmp_path) + b"/caf\xe9.txt"
+    write_raw(raw, b"hello\n")
+    assert (await files.names(str(tmp_path))) == ["caf\udce9.txt"]
+    # The form a model is shown and sends back.
+    located = await files.locate("caf\\xe9.txt")
+    assert os.fsencode(located) == raw
+    assert (await lines(files, Path(located))).lines == ("hello",)
+
+
+async def test_kinds_of_files(files: LocalFiles, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_text("abc")
+    kinds = {}
+    for name in ("pipe", "file", ".", "missing", "file/below"):
+        info = await files.stat(str(tmp_path / name))
+        kinds[name] = info and info.kind
+    assert kinds == {
+        "pipe": "other",
+        "file": "file",
+        ".": "folder",
+        "missing": None,
+        "file/below": None,
+    }
+
+
+async def test_writing_makes_folders_and_leaves_nothing_else(
+    files: LocalFiles, tmp_path: Path
+) -> None:
+    path = tmp_path / "a" / "b" / "c.txt"
+    await files.write(str(path), b"one\r\n")
+    assert path.read_bytes() == b"one\r\n"
+    assert names_in(path.parent) == ["c.txt"]
+
+
+async def test_a_new_file_has_the_usual_mode_and_an_old_one_keeps_its_own(
+    files: LocalFiles, tmp_path: Path
+) -> None:
+    usual = tmp_path / "usual"
+    usual.touch()
+    new, script = tmp_path / "new", tmp_path / "run.sh"
+    script.touch()
+    script.chmod(0o750)
+    await files.write(str(new), b"x")
+    await files.write(str(script), b"x")
+    assert stat.S_IMODE(new.stat().st_mode) == stat.S_IMODE(usual.stat().st_mode)
+    assert stat.S_IMODE(script.stat().st_mode) == 0o750
+
+
+async def test_a_folder_is_not_overwritten(files: LocalFiles, tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        await files.write(str(tmp_path), b"x")
+
+
+async def test_a_failed_write_leaves_the_old_file_and_no_litter(
+    files: LocalFiles, tmp_path: Path
+) -> None:
+    path = tmp_path / ("n" * 250)
+    path.write_text("old")
+    with pytest.raises(OSError, match="too long"):
+        await files.write(str(path.with_name("n" * 300)), b"new")
+    assert names_in(tmp_path) == [path.name]
+
+
+@pytest.fixture
+def read_only_folder() -> Iterator[Path]:
+    """A folder the test may not write into, also when the tests run as root."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    (folder / "old.txt").write_text("old")
+    (folder / "old.txt").chmod(0o666)
+    folder.chmod(0o555)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    yield folder
+    os.seteuid(user)
+    folder.chmod(0o755)
+    (folder / "old.txt").unlink()
+    folder.rmdir()
+
+
+async def test_a_read_only_folder(files: LocalFiles, read_only_folder: Path) -> None:
+    with pytest.raises(PermissionError):
+        await files.write(str(read_only_folder / "new.txt"), b"x")
+    await files.write(str(read_only_folder / "old.txt"), b"changed")
+    assert (read_only_folder / "old.txt").read_text() == "changed"
+    assert names_in(read_only_folder) == ["old.txt"]

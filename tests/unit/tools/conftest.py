@@ -1,0 +1,53 @@
+"""The four tools over a temporary workspace, and how to call them."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.core.cancel import CancelToken
+from hermes.core.tool import Tool, ToolContext
+from hermes.security.paths import Guard
+from hermes.terminal.local import LocalShell
+from hermes.terminal.local_files import LocalFiles
+
+
+@pytest.fixture
+def workspace(user_home: Path) -> Path:
+    folder = user_home / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def guard(user_home: Path, hermes_home: Path, workspace: Path) -> Guard:
+    return Guard(user_home, (workspace,), (hermes_home,))
+
+
+@pytest.fixture
+def files(user_home: Path, workspace: Path) -> LocalFiles:
+    return LocalFiles(lambda: str(workspace), user_home, ripgrep="")
+
+
+@pytest.fixture
+async def shell(user_home: Path, workspace: Path) -> AsyncIterator[LocalShell]:
+    shell = LocalShell({"PATH": os.environ["PATH"], "HOME": str(user_home)}, workspace)
+    yield shell
+    await shell.close()
+
+
+@pytest.fixture
+def shown() -> list[str]:
+    """What the user saw while a tool ran."""
+    return []
+
+
+@pytest.fixture
+def use(shown: list[str]) -> Callable[..., Awaitable[str]]:
+    async def use(tool: Tool, **arguments: Any) -> str:
+        context = ToolContext("session", "call", CancelToken(), shown.append)
+        return await tool.handler(context, arguments)
+
+    return use

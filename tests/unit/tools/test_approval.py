@@ -1,0 +1,158 @@
+"""Who may do what: the one policy point."""
+
+import asyncio
+
+import pytest
+
+from hermes.core.errors import ToolDenied
+from hermes.core.events import ApprovalAnswered, ApprovalAsked
+from hermes.core.ports import Consent
+from hermes.core.tool import Concern, Tool
+from hermes.tools.approval import Approvals
+
+DELETE = Concern("recursive delete", "rm -rf x", "deletes folders")
+BOTH = Concern("privileges", "sudo rm -rf x", "two reasons", also=("recursive delete",))
+WIPE = Concern("disk wipe", "rm -rf /", "deletes the system", refused=True)
+
+
+class Person:
+    """Gives the answers in order, and notes the questions."""
+
+    def __init__(self, *answers: Consent) -> None:
+        self._answers = list(answers)
+        self.asked: list[ApprovalAsked] = []
+
+    async def ask(self, question: ApprovalAsked) -> Consent:
+        self.asked.append(question)
+        return self._answers.pop(0)
+
+
+class Asleep:
+    async def ask(self, question: ApprovalAsked) -> Consent:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+class Bench:
+    """An Approvals under test, with everything it said and remembered."""
+
+    def __init__(
+        self,
+        approver: object,
+        *,
+        mode: str = "manual",
+        allowlist: tuple[str, ...] = (),
+        timeout: float = 60,
+    ) -> None:
+        self.events: list[ApprovalAsked | ApprovalAnswered] = []
+        self.remembered: list[str] = []
+        self._approvals = Approvals(mode, approver, allowlist, timeout, self._remember)  # type: ignore[arg-type]
+
+    async def _remember(self, kind: str) -> None:
+        self.remembered.append(kind)
+
+    async def permit(self, concern: Concern | None) -> None:
+        async def act() -> str:
+            """Does something."""
+            return ""
+
+        tool = Tool.from_function(act, examine=lambda _arguments: concern)
+        await self._approvals.permit(tool, {}, "c1", self.events.append)
+
+
+async def test_a_harmless_call_asks_nobody() -> None:
+    bench = Bench(None)
+    await bench.permit(None)
+    assert bench.events == []
+
+
+async def test_the_question_and_the_answer_are_announced() -> None:
+    bench = Bench(Person(Consent.ONCE))
+    await bench.permit(DELETE)
+    assert bench.events == [
+        ApprovalAsked("c1", "act", "rm -rf x", "deletes folders"),
+        ApprovalAnswered("c1", "once"),
+    ]
+
+
+async def test_once_is_asked_again_session_is_not() -> None:
+    person = Person(Consent.ONCE, Consent.SESSION)
+    bench = Bench(person)
+    for _ in range(4):
+        await bench.permit(DELETE)
+    assert len(person.asked) == 2
+    assert bench.remembered == []
+
+
+async def test_always_is_remembered_by_class() -> None:
+    person = Person(Consent.ALWAYS)
+    bench = Bench(person)
+    await bench.permit(BOTH)
+    await bench.permit(BOTH)
+    await bench.permit(DELETE)
+    assert len(person.asked) == 1
+    assert bench.remembered == ["privileges", "recursive delete"]
+
+
+async def test_consent_to_one_class_does_not_cover_another() -> None:
+    person = Person(Consent.SESSION, Consent.DENY)
+    bench = Bench(person)
+    await bench.permit(DELETE)
+    with pytest.raises(ToolDenied):
+        await bench.permit(BOTH)
+
+
+async def test_no_is_no() -> None:
+    bench = Bench(Person(Consent.DENY))
+    with pytest.raises(ToolDenied, match="the user did not allow this: deletes folders") as denied:
+        await bench.permit(DELETE)
+    assert "another way" in denied.value.hint
+    assert bench.events[-1] == ApprovalAnswered("c1", "deny")
+
+
+async def test_silence_is_no() -> None:
+    bench = Bench(Asleep(), timeout=0.01)
+    with pytest.raises(ToolDenied, match="nobody answered in time"):
+        await bench.permit(DELETE)
+    assert bench.events[-1] == ApprovalAnswered("c1", "deny")
+
+
+async def test_without_a_person_the_way_to_allow_it_is_told() -> None:
+    bench = Bench(None)
+    with pytest.raises(ToolDenied, match="without a person's consent") as denied:
+        await bench.permit(BOTH)
+    assert "'privileges' and 'recursive delete' in command_allowlist" in denied.value.hint
+    assert "approvals.mode: off" in denied.value.hint
+    assert bench.events == []
+
+
+async def test_the_allowlist_and_mode_off_let_it_pass() -> None:
+    await Bench(None, allowlist=("Recursive Delete ",)).permit(DELETE)
+    await Bench(None, mode="off").permit(BOTH)
+    with pytest.raises(ToolDenied):
+        await Bench(None, allowlist=("recursive delete",)).permit(BOTH)
+
+
+@pytest.mark.parametrize("mode", ["manual", "smart", "off"])
+async def test_the_floor_holds_in_every_mode(mode: str) -> None:
+    bench = Bench(Person(), mode=mode, allowlist=("disk wipe",))
+    with pytest.raises(ToolDenied, match="refused: deletes the system"):
+        await bench.permit(WIPE)
+    assert bench.events == []
+
+
+async def test_one_question_at_a_time_and_an_answer_covers_those_waiting() -> None:
+    person = Person(Consent.SESSION)
+    bench = Bench(person)
+    await asyncio.gather(*(bench.permit(DELETE) for _ in range(5)))
+    assert len(person.asked) == 1
+
+
+async def test_a_stopped_turn_stops_the_question() -> None:
+    bench = Bench(Asleep())
+    task = asyncio.ensure_future(bench.permit(DELETE))
+    while not bench.events:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

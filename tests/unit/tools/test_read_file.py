@@ -1,0 +1,126 @@
+"""What a model gets when it reads a file."""
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from hermes.core.errors import ToolError
+from hermes.core.tool import Tool
+from hermes.security.paths import Guard
+from hermes.terminal.local_files import LocalFiles
+from hermes.terminal.output import OutputLimits
+from hermes.tools.read_file import read_file_tool
+
+Use = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+def tool(files: LocalFiles, guard: Guard, workspace: Path) -> Tool:
+    return read_file_tool(files, guard, lambda: str(workspace))
+
+
+def test_the_parameters_models_know(tool: Tool) -> None:
+    assert tool.name == "read_file"
+    properties = tool.spec.parameters["properties"]
+    assert list(properties) == ["path", "offset", "limit"]
+    assert (properties["offset"]["default"], properties["limit"]["default"]) == (1, 500)
+    assert tool.spec.parameters["required"] == ["path"]
+
+
+async def test_lines_are_numbered(tool: Tool, use: Use, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("one\n\nthree|x\n")
+    assert await use(tool, path="a.txt") == "1|one\n2|\n3|three|x"
+
+
+async def test_a_page_says_how_to_go_on(tool: Tool, use: Use, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("".join(f"{n}\n" for n in range(1, 1_001)))
+    first = await use(tool, path="a.txt")
+    assert first.endswith("500|500\n[lines 1-500 of 1000; go on with offset=501]")
+    assert await use(tool, path="a.txt", offset=1_000) == "1000|1000"
+    assert "has 1000 lines" in await use(tool, path="a.txt", offset=2_000)
+    assert (await use(tool, path="a.txt", offset=-3, limit=1)).startswith("1|1\n")
+
+
+async def test_an_empty_file_says_so(tool: Tool, use: Use, workspace: Path) -> None:
+    (workspace / "a.txt").touch()
+    assert await use(tool, path="a.txt") == "[the file is empty]"
+
+
+async def test_line_ends_and_odd_bytes_are_mentioned(tool: Tool, use: Use, workspace: Path) -> None:
+    (workspace / "a.txt").write_bytes(b"\xef\xbb\xbfone\r\ncaf\xe9\r\n")
+    text = await use(tool, path="a.txt")
+    assert text.splitlines()[:2] == ["1|one", "2|caf�"]
+    assert "CRLF" in text
+    assert "not UTF-8" in text
+
+
+async def test_a_huge_line_is_cut(tool: Tool, use: Use, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("x" * 10_000_000)
+    assert await use(tool, path="a.txt") == f"1|{'x' * 2_000} [… line cut]"
+
+
+async def test_too_much_at_once_is_refused_with_a_size_that_works(
+    tool: Tool, use: Use, workspace: Path
+) -> None:
+    (workspace / "a.txt").write_text(("y" * 1_000 + "\n") * 500)
+    with pytest.raises(ToolError, match="the limit is 100000") as refusal:
+        await use(tool, path="a.txt")
+    limit = int(refusal.value.hint.rpartition("limit=")[2])
+    assert (await use(tool, path="a.txt", limit=limit)).startswith("1|yyy")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("READM.md", "README.md"), ("readme.md", "README.md"), ("config.yml", "config.yaml")],
+)
+async def test_a_missing_file_brings_similar_names(
+    tool: Tool, use: Use, workspace: Path, wrong: str, right: str
+) -> None:
+    (workspace / right).touch()
+    (workspace / "unrelated").touch()
+    with pytest.raises(ToolError, match="there is no file") as missing:
+        await use(tool, path=wrong)
+    assert right in missing.value.hint
+    assert "unrelated" not in missing.value.hint
+
+
+async def test_what_is_no_text_file_is_refused_in_words(
+    tool: Tool, use: Use, workspace: Path
+) -> None:
+    (workspace / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    os.mkfifo(workspace / "pipe")
+    for path, reason in {
+        "image.png": "binary",
+        "pipe": "device, pipe or socket",
+        ".": "is a folder",
+        "nowhere/at/all": "there is no file",
+        "x\0y": "null byte",
+    }.items():
+        with pytest.raises(ToolError, match=reason):
+            await use(tool, path=path)
+
+
+async def test_the_configured_limits_hold(
+    files: LocalFiles, guard: Guard, use: Use, workspace: Path
+) -> None:
+    limits = OutputLimits(max_lines=3, max_line_length=4)
+    tool = read_file_tool(files, guard, lambda: str(workspace), limits, max_chars=1_000)
+    (workspace / "a.txt").write_text("abcdefg\n" * 10)
+    text = await use(tool, path="a.txt")
+    assert text.splitlines()[-2:] == [
+        "3|abcd [… line cut]",
+        "[lines 1-3 of 10; go on with offset=4]",
+    ]
+
+
+def test_keys_and_our_own_secrets_need_consent(
+    tool: Tool, user_home: Path, hermes_home: Path
+) -> None:
+    for path in ("~/.ssh/id_rsa", str(user_home / ".aws/credentials"), str(hermes_home / ".env")):
+        concern = tool.examine({"path": path})
+        assert concern is not None, path
+        assert not concern.refused
+    assert tool.examine({"path": "src/a.py"}) is None
+    assert tool.examine({"path": "/etc/hosts"}) is None

@@ -1,0 +1,90 @@
+"""What a model gets when it searches."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from hermes.core.errors import ToolArgumentsInvalid, ToolError
+from hermes.core.tool import Tool
+from hermes.security.paths import Guard
+from hermes.terminal.local_files import LocalFiles
+from hermes.tools.search_files import search_files_tool
+
+Use = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+def tool(files: LocalFiles, guard: Guard, workspace: Path) -> Tool:
+    for name, text in {"a.py": "x = 1\ny = 2\n", "src/b.py": "x = 3\n", "c.md": "x\n"}.items():
+        path = workspace / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return search_files_tool(files, guard, lambda: str(workspace))
+
+
+def test_the_parameters_models_know(tool: Tool) -> None:
+    properties = tool.spec.parameters["properties"]
+    defaults = {name: schema.get("default") for name, schema in properties.items()}
+    assert defaults == {
+        "pattern": None,
+        "target": "content",
+        "path": ".",
+        "file_glob": None,
+        "limit": 50,
+        "offset": 0,
+        "output_mode": "content",
+        "context": 0,
+    }
+
+
+@pytest.mark.parametrize("pattern", ["*.py", ".py", "**/*.py"])
+async def test_files_are_counted_and_listed(tool: Tool, use: Use, pattern: str) -> None:
+    text = await use(tool, pattern=pattern, target="files")
+    assert text == f"2 files match {pattern} in .:\na.py\nsrc/b.py"
+
+
+async def test_no_file_and_one_file(tool: Tool, use: Use) -> None:
+    assert await use(tool, pattern="*.zig", target="files") == "0 files match *.zig in ."
+    text = await use(tool, pattern="*.md", target="files")
+    assert text.splitlines()[0] == "1 file matches *.md in .:"
+
+
+async def test_a_long_list_comes_in_pages(tool: Tool, use: Use, workspace: Path) -> None:
+    for number in range(120):
+        (workspace / f"f{number:03}.txt").touch()
+    first = await use(tool, pattern="*.txt", target="files")
+    assert first.startswith("120 files match *.txt")
+    assert first.endswith("f049.txt\n[shown: 1-50 of 120; go on with offset=50]")
+    last = await use(tool, pattern="*.txt", target="files", offset=100)
+    assert last.splitlines()[1] == "f100.txt"
+    assert last.endswith("[shown: 101-120 of 120]")
+
+
+async def test_lines_with_place_and_count(tool: Tool, use: Use) -> None:
+    text = await use(tool, pattern=r"x = \d")
+    assert text == "2 matches in 2 files:\na.py:1:x = 1\nsrc/b.py:1:x = 3"
+    assert await use(tool, pattern="nowhere") == "0 matches in 0 files for 'nowhere'"
+
+
+async def test_other_forms_of_the_answer(tool: Tool, use: Use) -> None:
+    files_only = await use(tool, pattern="=", output_mode="files_only")
+    assert files_only == "3 matches in 2 files:\na.py\nsrc/b.py"
+    count = await use(tool, pattern="=", output_mode="count")
+    assert count == "3 matches in 2 files:\na.py: 2\nsrc/b.py: 1"
+    around = await use(tool, pattern="y", context=1, file_glob="*.py")
+    assert around == "1 match in 1 file:\na.py-1-x = 1\na.py:2:y = 2"
+
+
+async def test_a_wrong_expression_and_a_missing_folder(tool: Tool, use: Use) -> None:
+    with pytest.raises(ToolArgumentsInvalid, match="not a valid regular expression"):
+        await use(tool, pattern="(")
+    with pytest.raises(ToolArgumentsInvalid, match="empty"):
+        await use(tool, pattern="")
+    with pytest.raises(ToolError, match="no folder or file nowhere"):
+        await use(tool, pattern="x", path="nowhere")
+
+
+def test_searching_keys_needs_consent(tool: Tool) -> None:
+    assert tool.examine({"pattern": "KEY", "path": "~/.ssh"}) is not None
+    assert tool.examine({"pattern": "KEY"}) is None

@@ -1,0 +1,127 @@
+"""Arguments as models write them, and results of any size."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from hermes.core.errors import ToolArgumentsInvalid
+from hermes.core.tool import Tool
+from hermes.tools.toolbox import Toolbox
+
+
+async def sample(
+    path: str,
+    count: int = 1,
+    ratio: float = 0.5,
+    deep: bool = False,
+    names: list[str] | None = None,
+    mode: Literal["fast", "slow"] = "fast",
+) -> str:
+    """A tool."""
+    return f"{path} {count} {ratio} {deep} {names} {mode}"
+
+
+@pytest.fixture
+def tool() -> Tool:
+    return Tool.from_function(sample)
+
+
+@pytest.fixture
+def box(tool: Tool, tmp_path: Path) -> Toolbox:
+    return Toolbox([tool], tmp_path / "spill", max_chars=1_000)
+
+
+def test_tools_are_found_by_name(box: Toolbox, tool: Tool) -> None:
+    assert box.get("sample") is tool
+    assert box.get("other") is None
+    assert [spec.name for spec in box.specs] == ["sample"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"path": "a"}', {"path": "a"}),
+        ('{"path": "a", "count": "42"}', {"path": "a", "count": 42}),
+        ('{"path": "a", "count": "-3"}', {"path": "a", "count": -3}),
+        ('{"path": "a", "count": 42.0}', {"path": "a", "count": 42}),
+        ('{"path": "a", "ratio": "1.5"}', {"path": "a", "ratio": 1.5}),
+        ('{"path": "a", "deep": "True"}', {"path": "a", "deep": True}),
+        ('{"path": "a", "deep": "false"}', {"path": "a", "deep": False}),
+        ('{"path": "a", "names": "[\\"x\\"]"}', {"path": "a", "names": ["x"]}),
+        ('{"path": "a", "names": "x"}', {"path": "a", "names": ["x"]}),
+        ('{"path": "a", "names": [1]}', {"path": "a", "names": ["1"]}),
+        ('{"path": "a", "count": null}', {"path": "a"}),
+        ('{"path": 7}', {"path": "7"}),
+        ('{"path": {"a": 1}}', {"path": '{\n  "a": 1\n}'}),
+        ('"{\\"path\\": \\"a\\"}"', {"path": "a"}),
+        ('{"path": "a", "verbose": false, "extra": ""}', {"path": "a"}),
+    ],
+)
+def test_arguments_are_brought_into_shape(
+    box: Toolbox, tool: Tool, text: str, expected: dict[str, object]
+) -> None:
+    decoded = box.decode(tool, text)
+    assert decoded == expected
+    assert [type(value) for value in decoded.values()] == [type(v) for v in expected.values()]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"path": ', "not valid JSON"),
+        ("[1]", "not a JSON object"),
+        ("", '"path" is a required property'),
+        ("null", '"path" is a required property'),
+        ('{"path": "a", "count": "many"}', "count: .*many.*integer"),
+        ('{"path": "a", "count": 1.5}', "count: .*integer"),
+        ('{"path": "a", "mode": "quick"}', "mode: .*fast"),
+        ('{"path": "a", "pathh": "b"}', "no parameter 'pathh'; did you mean 'path'"),
+        ('{"path": "a", "background": true}', "no parameter 'background'"),
+    ],
+)
+def test_a_mistake_is_explained(box: Toolbox, tool: Tool, text: str, message: str) -> None:
+    with pytest.raises(ToolArgumentsInvalid, match=message) as wrong:
+        box.decode(tool, text)
+    assert "\n" not in str(wrong.value)
+    if "JSON" not in message:
+        assert "sample(path: string" in wrong.value.hint
+
+
+def test_a_short_result_passes_unchanged(box: Toolbox, tool: Tool, tmp_path: Path) -> None:
+    assert box.fit(tool, "c1", "short") == "short"
+    assert not (tmp_path / "spill").exists()
+
+
+def test_a_long_result_goes_to_a_file_and_names_it(
+    box: Toolbox, tool: Tool, tmp_path: Path
+) -> None:
+    result = "start" + "x" * 5_000 + "end"
+    text = box.fit(tool, "call/../1", result)
+    assert text.startswith("start")
+    assert text.endswith("end")
+    assert len(text) < 500
+    (path,) = (tmp_path / "spill").iterdir()
+    assert str(path) in text
+    assert path.read_text() == result
+
+
+def test_a_result_that_cannot_be_kept_is_still_shortened(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    box = Toolbox([tool], tmp_path / "file" / "spill", max_chars=100)
+    assert "could not be kept" in box.fit(tool, "c1", "x" * 1_000)
+
+
+def test_lone_surrogates_never_leave(box: Toolbox, tool: Tool) -> None:
+    assert box.fit(tool, "c1", "a\udce9b") == "a?b"
+
+
+def test_the_syntax_parser_is_loaded_only_with_the_terminal_tool() -> None:
+    code = (
+        "import sys, hermes.tools.toolbox, hermes.tools.approval, hermes.tools.read_file, "
+        "hermes.tools.write_file, hermes.tools.search_files; "
+        "sys.exit('tree_sitter' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
