@@ -1,0 +1,135 @@
+"""The model process: started when needed, warm between turns, gone when we are."""
+
+import asyncio
+import secrets
+import sys
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+import httpx2
+import msgspec
+
+from hermes.core.errors import LocalModelError
+from hermes.providers.local.order import ServeAnswer, ServeOrder
+
+RUNTIME = "xllamacpp"
+LOCK = "requirements-local.lock"
+SERVE = ("-I", "-m", "hermes.providers.local.serve")
+START_SECONDS = 120.0
+STOP_SECONDS = 2.0
+SAVED_PREFIX = "prefix.bin"
+
+
+def runtime_is_installed() -> bool:
+    return find_spec(RUNTIME) is not None
+
+
+async def install_runtime(checkout: Path) -> None:
+    """Add llama.cpp to the environment of the checkout, from the lock file."""
+    setup = checkout / "scripts" / "setup.sh"
+    if not setup.is_file():
+        raise LocalModelError(
+            "the embedded model needs the package xllamacpp", hint="pip install 'hermes[local]'"
+        )
+    process = await asyncio.create_subprocess_exec(
+        "sh", setup, LOCK, stdin=asyncio.subprocess.DEVNULL
+    )
+    try:
+        failed = await process.wait()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+    if failed:
+        raise LocalModelError("the runtime of the embedded model could not be installed")
+
+
+class ModelProcess:
+    """A child that serves one GGUF file over HTTP on loopback."""
+
+    def __init__(self, process: asyncio.subprocess.Process, address: str, api_key: str) -> None:
+        self._process = process
+        self._drain = asyncio.ensure_future(_discard(process))
+        self.base_url, self.api_key = f"{address}/v1", api_key
+
+    @classmethod
+    async def start(cls, model: Path, *, context: int, threads: int, cache: Path) -> "ModelProcess":
+        """Raises `LocalModelError` when the file cannot be served."""
+        cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+        order = ServeOrder(
+            model=str(model),
+            alias=model.stem,
+            api_key=secrets.token_hex(16),
+            context=context,
+            threads=threads,
+            slots=f"{cache}/",
+        )
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *SERVE,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C at the terminal is for the agent
+        )
+        try:
+            answer = await asyncio.wait_for(_converse(process, order), START_SECONDS)
+        except BaseException:
+            await _end(process)
+            raise
+        return cls(process, answer.address, order.api_key)
+
+    async def restore_prefix(self, client: httpx2.AsyncClient) -> None:
+        """Load the prompt of an earlier run from disk, if there is one; seconds are saved."""
+        await self._slot(client, "restore")
+
+    async def save_prefix(self, client: httpx2.AsyncClient) -> None:
+        await self._slot(client, "save")
+
+    async def close(self) -> None:
+        self._drain.cancel()
+        await _end(self._process)
+
+    async def _slot(self, client: httpx2.AsyncClient, action: str) -> None:
+        url = f"{self.base_url.removesuffix('/v1')}/slots/0?action={action}"
+        headers = {"authorization": f"Bearer {self.api_key}"}
+        # Only speed is at stake: a prefix that cannot be loaded or saved is computed again.
+        with suppress(httpx2.HTTPError):
+            await client.post(url, json={"filename": SAVED_PREFIX}, headers=headers, timeout=10.0)
+
+
+async def _converse(process: asyncio.subprocess.Process, order: ServeOrder) -> ServeAnswer:
+    if process.stdin is None or process.stdout is None or process.stderr is None:
+        raise LocalModelError("the model process has no pipes")
+    with suppress(ConnectionError):  # it died at once; what it said on stderr tells why
+        process.stdin.write(msgspec.json.encode(order) + b"\n")
+        await process.stdin.drain()
+    line = await process.stdout.readline()
+    if not line:
+        complaint = (await process.stderr.read()).decode("utf-8", "replace").strip()
+        last = complaint.splitlines()[-1] if complaint else f"exit code {await process.wait()}"
+        raise LocalModelError(f"the model process did not start: {last}")
+    answer = msgspec.json.decode(line, type=ServeAnswer)
+    if answer.error:
+        raise LocalModelError(
+            f"{order.model} cannot be used: {answer.error}",
+            hint="`hermes local list` shows the models, `hermes local use 0.5b` goes back",
+        )
+    return answer
+
+
+async def _discard(process: asyncio.subprocess.Process) -> None:
+    """Read what the runtime writes to stderr, so that it never blocks on a full pipe."""
+    while process.stderr is not None and await process.stderr.read(65_536):
+        continue
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """The child ends by itself when its standard input does."""
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        await asyncio.wait_for(process.wait(), STOP_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()

@@ -1,0 +1,75 @@
+"""The child process that holds the model: llama.cpp's HTTP server, on loopback only.
+
+Run as `python -P -m hermes.providers.local.serve`. The first line on standard input is a
+`ServeOrder`; the answer is one `ServeAnswer` line on standard output. The process ends as soon as
+standard input does, so it cannot outlive its parent, however that one dies. Secrets come in the
+order, never on the command line.
+"""
+
+import os
+import sys
+import threading
+from io import RawIOBase
+
+import msgspec
+import xllamacpp
+
+from hermes.providers.local.order import ServeAnswer, ServeOrder
+
+
+def main() -> int:
+    answers = _keep_stdout_clean()
+    orders = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 - a descriptor
+    order = msgspec.json.decode(orders.readline(), type=ServeOrder)
+    threading.Thread(target=_end_with_parent, args=[orders], daemon=True).start()
+    try:
+        server = xllamacpp.Server(params_of(order))
+    except (RuntimeError, ValueError, MemoryError) as error:
+        _answer(answers, ServeAnswer(error=str(error) or type(error).__name__))
+        return 1
+    _answer(answers, ServeAnswer(address=server.listening_address))
+    threading.Event().wait()
+    return 0
+
+
+def params_of(order: ServeOrder) -> "xllamacpp.CommonParams":
+    """llama.cpp's parameters for one slot, quiet, without its web page."""
+    params = xllamacpp.CommonParams()
+    params.model.path = order.model
+    params.model_alias = {order.alias}
+    params.n_ctx = order.context
+    params.n_parallel = 1
+    params.cpuparams.n_threads = order.threads
+    params.cpuparams_batch.n_threads = order.threads
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.api_keys = [order.api_key]
+    params.slot_save_path = order.slots
+    params.cors_origins = "null"
+    params.ui = False
+    params.warmup = False
+    params.fit_params = False
+    params.verbosity = order.verbosity
+    return params
+
+
+def _keep_stdout_clean() -> int:
+    """A private copy of standard output; whatever else prints there goes to standard error."""
+    answers = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return answers
+
+
+def _answer(descriptor: int, answer: ServeAnswer) -> None:
+    os.write(descriptor, msgspec.json.encode(answer) + b"\n")
+    os.close(descriptor)
+
+
+def _end_with_parent(orders: RawIOBase) -> None:
+    """Nothing more is ever written to standard input: its end means the parent is gone."""
+    orders.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

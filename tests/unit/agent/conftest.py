@@ -1,0 +1,76 @@
+"""An agent over a scripted model, simple tools and a real store."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.agent.agent import Agent
+from hermes.agent.dispatch import Dispatcher
+from hermes.core.events import Event
+from hermes.core.hooks import Hooks, NoHooks
+from hermes.core.messages import System, User
+from hermes.core.model import Model
+from hermes.core.testing import ScriptedModel, scripts
+from hermes.core.tool import Tool
+from hermes.core.usage import Price
+from hermes.store.sqlite_log import SqliteLog
+from hermes.tools.toolbox import Toolbox
+from hermes.util.clock import SystemClock
+
+
+class AllowAll:
+    async def permit(self, *_details: Any) -> None:
+        return None
+
+
+@pytest.fixture
+def script() -> Iterator[Callable[..., ScriptedModel]]:
+    with scripts() as make:
+        yield make
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
+    log = SqliteLog(tmp_path / "state.db")
+    yield log
+    log.close()
+
+
+MakeAgent = Callable[..., Any]
+
+
+@pytest.fixture
+async def make_agent(log: SqliteLog, tmp_path: Path) -> MakeAgent:
+    await log.create("s1", source="test", model="scripted", system_prompt="be brief")
+
+    def make(
+        model: Model,
+        *tools: Tool,
+        hooks: Hooks | None = None,
+        policy: Any = None,
+        max_iterations: int = 90,
+        price: Price | None = None,
+    ) -> Agent:
+        box = Toolbox(tools, spill=tmp_path / "spill")
+        dispatcher = Dispatcher(
+            box, box, policy or AllowAll(), log, hooks or NoHooks(), SystemClock()
+        )
+        return Agent(
+            "s1",
+            System("be brief"),
+            (),
+            model,
+            dispatcher,
+            log,
+            tools=box.specs,
+            max_iterations=max_iterations,
+            price=price,
+        )
+
+    return make
+
+
+async def events_of(agent: Agent, text: str = "go") -> list[Event]:
+    return [event async for event in agent.run(User.say(text))]
