@@ -1,0 +1,136 @@
+"""From settings to a running agent. The only package that names implementations."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx2
+import msgspec
+
+from hermes.agent.agent import Agent
+from hermes.agent.dispatch import Dispatcher
+from hermes.app.local_model import LocalModel
+from hermes.app.logs import start_logging
+from hermes.app.models import build_model
+from hermes.app.tools import build_approvals, build_tools
+from hermes.config.home import Home, ensure_hermes_home
+from hermes.config.loader import Loaded
+from hermes.core.hooks import NoHooks
+from hermes.core.messages import Message, System
+from hermes.core.ports import Approver, SessionInfo
+from hermes.prompt.system import system_prompt
+from hermes.providers.local.fetch import Progress
+from hermes.providers.resolver import Choice, Target, resolve
+from hermes.security.redaction import Redactor
+from hermes.store.repair import repair
+from hermes.store.sqlite_log import SqliteLog
+from hermes.terminal.local import LocalShell
+from hermes.util.clock import SystemClock
+from hermes.util.session_ids import new_session_id
+
+Conversation = tuple[str, System, tuple[Message, ...]]
+"""Session id, system prompt and what was said so far."""
+
+
+class SessionRequest(msgspec.Struct, frozen=True):
+    """Which conversation, for whom, and where."""
+
+    working_folder: Path
+    resume: str = ""
+    """Id of a session to go on with."""
+    latest: bool = False
+    """Go on with the newest session of `source`; a new one when there is none."""
+    source: str = "cli"
+    approver: Approver | None = None
+    """None: nobody is there to ask."""
+
+
+class App:
+    """What one process needs, made when first used and closed together."""
+
+    def __init__(self, home: Home, loaded: Loaded, progress: Progress) -> None:
+        self.home, self.loaded = home, loaded
+        ensure_hermes_home(home)
+        self._redactor = Redactor(loaded.secrets())
+        start_logging(home, loaded.settings.logging, self._redactor)
+        self._clock = SystemClock()
+        self._log = SqliteLog(home.state_db)
+        self._client = httpx2.AsyncClient(follow_redirects=False, trust_env=True)
+        self._shells: list[LocalShell] = []
+        self._local = LocalModel(home, loaded.settings.local, progress)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
+    ) -> None:
+        for shell in self._shells:
+            await shell.close()
+        await self._local.close(self._client)
+        await self._client.aclose()
+        self._log.close()
+
+    def target(self) -> Target:
+        """Where requests go, by the settings alone."""
+        model = self.loaded.settings.model
+        choice = Choice(
+            provider=model.provider,
+            model=model.default,
+            base_url=model.base_url,
+            api_key=model.api_key,
+            context_length=model.context_length or 0,
+        )
+        return resolve(choice, self.loaded.secret)
+
+    async def agent(self, request: SessionRequest) -> Agent:
+        """An agent for a new or an old conversation."""
+        past = await self._past(request)
+        target = self.target()
+        if target.provider == "local":
+            target = await self._local.ready(target, self._client)
+        model = build_model(target, self._client, self._clock)
+        settings = self.loaded.settings
+        bench = build_tools(self.loaded, self.home, request.working_folder, self._redactor.redact)
+        self._shells.append(bench.shell)
+        approvals = build_approvals(self.loaded, self.home, request.approver)
+        session_id, system, history = past or await self._new(request, target)
+        dispatcher = Dispatcher(
+            bench.toolbox, bench.toolbox, approvals, self._log, NoHooks(), self._clock
+        )
+        return Agent(
+            session_id,
+            system,
+            history,
+            model,
+            dispatcher,
+            self._log,
+            tools=bench.toolbox.specs,
+            max_iterations=settings.agent.max_turns,
+            price=target.profile.price,
+        )
+
+    async def _past(self, request: SessionRequest) -> Conversation | None:
+        info: SessionInfo | None = None
+        if request.resume:
+            info = await self._log.info(request.resume)
+        elif request.latest:
+            info = await self._log.latest(request.source)
+        if info is None:
+            return None
+        history = repair(await self._log.messages(info.id))
+        return info.id, System(info.system_prompt), tuple(history)
+
+    async def _new(self, request: SessionRequest, target: Target) -> Conversation:
+        now = self._clock.now()
+        session_id = new_session_id(now)
+        text = system_prompt(
+            working_folder=str(request.working_folder),
+            now=now,
+            session_id=session_id,
+            model=f"{target.model} ({target.provider})",
+        )
+        await self._log.create(
+            session_id, source=request.source, model=target.model, system_prompt=text
+        )
+        return session_id, System(text), ()

@@ -1,0 +1,115 @@
+"""`hermes chat`: talk to the agent, or ask one thing."""
+
+import argparse
+import asyncio
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from hermes.app.app import App, SessionRequest
+from hermes.cli.approver import TerminalApprover
+from hermes.cli.context import Cli
+from hermes.cli.progress import ProgressLine
+from hermes.cli.render import AnswerOnly, JsonLines, Renderer, Terminal
+from hermes.cli.style import Style
+from hermes.cli.turns import one_turn
+from hermes.config.loader import Loaded
+from hermes.core.errors import UsageError
+from hermes.core.messages import User
+
+EPILOG = """\
+examples:
+  hermes chat                                    a conversation
+  hermes chat -q "what is in this folder?"       one question
+  git diff | hermes chat -q "review this: -"     `-` at the end stands for standard input
+  hermes chat --continue -q "and the tests?"     go on where the last chat ended
+  hermes chat -q "…" --json | jq .type           every event as a JSON line
+
+exit codes: 0 answered, 1 failed, 2 wrong usage, 3 settings, 4 key missing or refused,
+5 model endpoint, 6 session store, 7 embedded model, 130 interrupted
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Talk to the agent. Without -q it is a conversation."
+    parser.epilog = EPILOG
+    add = parser.add_argument
+    add("-q", "--query", metavar="TEXT", help="ask this, print the answer and end")
+    add("-m", "--model", metavar="NAME", help="model to use")
+    add("--provider", metavar="ID", help="provider to use (openrouter, openai, custom, local, …)")
+    add("--base-url", metavar="URL", help="address of an OpenAI-compatible endpoint")
+    add("-r", "--resume", metavar="ID", help="go on with this session")
+    add("-c", "--continue", dest="go_on", action="store_true", help="go on with the latest session")
+    add("--max-turns", type=int, metavar="N", help="most model calls in one turn")
+    add("--yolo", action="store_true", help="run dangerous commands without asking")
+    add("--source", default="cli", metavar="NAME", help="label stored with a new session")
+    add("-v", "--verbose", action="store_true", help="show the model's reasoning too")
+    add("-Q", "--quiet", action="store_true", help="print the final answer only")
+    add("--json", action="store_true", help="print every event as a JSON line")
+
+
+def run(args: argparse.Namespace, cli: Cli) -> int:
+    query = _query(args, cli)
+    loaded = cli.load(_overrides(args))
+    for warning in loaded.warnings:
+        cli.note(f"hermes: {warning}")
+    return asyncio.run(_chat(loaded, args, cli, query))
+
+
+async def _chat(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str | None) -> int:
+    style = Style.of(cli.stdout)
+    can_ask = cli.interactive and not args.json
+    request = SessionRequest(
+        resume=args.resume or "",
+        latest=args.go_on,
+        source=args.source,
+        working_folder=Path.cwd(),
+        approver=TerminalApprover(cli.stdin, cli.stdout, style) if can_ask else None,
+    )
+    async with App(cli.home, loaded, ProgressLine(cli.stderr)) as app:
+        agent = await app.agent(request)
+        renderer = _renderer(args, cli, style, streaming=cli.stdout.isatty() or query is None)
+        if query is not None:
+            return await one_turn(agent, User.say(query), renderer)
+        # A prompt costs imports that a single question does not need.
+        conversation = import_module("hermes.cli.conversation")
+        result: int = await conversation.converse(agent, renderer, cli.home, style)
+        return result
+
+
+def _renderer(args: argparse.Namespace, cli: Cli, style: Style, *, streaming: bool) -> Renderer:
+    if args.json:
+        return JsonLines(cli.stdout)
+    if args.quiet or not streaming:
+        return AnswerOnly(cli.stdout, cli.stderr)
+    return Terminal(cli.stdout, style, reasoning=args.verbose)
+
+
+def _query(args: argparse.Namespace, cli: Cli) -> str | None:
+    """What to ask; None for a conversation. A trailing `-` is replaced by standard input."""
+    query: str | None = args.query
+    if query is None:
+        if cli.stdin.isatty():
+            if args.json:
+                raise UsageError("--json needs a question", hint='hermes chat --json -q "…"')
+            return None
+        query = "-"
+    if query == "-" or query.endswith(" -"):
+        query = query[:-1] + cli.stdin.read()
+    if not query.strip():
+        raise UsageError("the question is empty", hint='hermes chat -q "what is in this folder?"')
+    return query
+
+
+def _overrides(args: argparse.Namespace) -> dict[str, Any]:
+    """Flags as settings; a flag that was not given says nothing."""
+    if args.max_turns is not None and args.max_turns < 1:
+        raise UsageError("--max-turns must be at least 1")
+    given = {
+        "model.default": args.model,
+        "model.provider": args.provider or ("custom" if args.base_url else None),
+        "model.base_url": args.base_url,
+        "agent.max_turns": args.max_turns,
+        "approvals.mode": "off" if args.yolo else None,
+    }
+    return {key: value for key, value in given.items() if value is not None}

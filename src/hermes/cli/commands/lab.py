@@ -1,0 +1,111 @@
+"""`hermes lab serve`: the scripted model server, started by hand."""
+
+import argparse
+import json
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from hermes.cli.context import Cli
+from hermes.core.errors import UsageError
+from hermes.core.testing import ModelServer, RecordedRequest, Step, echo, steps_from_data
+
+EXAMPLE = """\
+example:
+  hermes lab serve --port 8100 --script demo.yaml
+
+  with demo.yaml:
+    - Hello, I am a script.
+    - parts:
+        - {type: tool_call, id: call_1, name: terminal, arguments: '{"command": "date"}'}
+    - faults:
+        - {type: refuse, kind: rate_limited, retry_after: 1}
+    - parts: [{type: text, text: "This stream is cut."}]
+      faults: [{type: cut, after: 2}]
+
+  then, in another terminal:
+    hermes chat --provider custom --base-url http://127.0.0.1:8100/v1 --model lab-model
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Try things out without a model."
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    serve = actions.add_parser(
+        "serve",
+        help="run a scripted model server on this machine",
+        description="Run a model server on loopback that speaks chat completions, Anthropic\n"
+        "messages and OpenAI responses, and answers from a script. Ctrl-C ends it.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    serve.add_argument(
+        "--port", type=int, default=0, help="port to listen on (default: a free one)"
+    )
+    serve.add_argument(
+        "--script", type=Path, metavar="FILE", help="JSON or YAML list of steps, used in order"
+    )
+    serve.add_argument(
+        "--echo",
+        action="store_true",
+        help="say back the last user message once the script is used up (default without --script)",
+    )
+
+
+def run(args: argparse.Namespace, cli: Cli) -> int:
+    steps = read_script(args.script) if args.script else []
+    answer = playing(steps, then_echo=args.echo or args.script is None)
+    try:
+        server = ModelServer(answer, port=args.port, log=cli.say).start()
+    except (OSError, OverflowError) as error:
+        hint = "choose another --port, or leave it out for a free one"
+        raise UsageError(f"cannot listen on port {args.port}: {error}", hint=hint) from None
+    try:
+        base = f"{server.url}/v1"
+        with suppress(KeyboardInterrupt):
+            cli.say(f"model server at {base}; Ctrl-C ends it")
+            cli.say(f"try it: hermes chat --provider custom --base-url {base} --model lab-model")
+            threading.Event().wait()
+        cli.say(str(server.session_report()))
+    finally:
+        server.close()
+    return 0
+
+
+def playing(steps: list[Step], *, then_echo: bool) -> Any:
+    """The steps as a list for the server, or as a function that goes on with an echo."""
+    if not then_echo:
+        return steps
+    left = iter(steps)
+
+    def answer(request: RecordedRequest) -> Step:
+        return next(left, None) or echo(request)
+
+    return answer
+
+
+def read_script(path: Path) -> list[Step]:
+    """The steps of a script file; `UsageError` names the place of what is wrong."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        return steps_from_data(data)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{path}:{error.lineno}:{error.colno}: {error.msg}") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise UsageError(f"{path}{place}: {error.problem}") from None
+    except yaml.reader.ReaderError as error:
+        raise UsageError(f"{path}: character {error.position + 1}: {error.reason}") from None
+    except msgspec.ValidationError as error:
+        hint = "`hermes lab serve --help` shows a script"
+        raise UsageError(f"{path}: {error}", hint=hint) from None

@@ -1,0 +1,134 @@
+"""The `hermes` command: find the subcommand, run it, turn an error into a line and an exit code."""
+
+import argparse
+import sys
+from difflib import get_close_matches
+from importlib import import_module
+from typing import NamedTuple, NoReturn
+
+from hermes import __version__
+from hermes.cli import registry
+from hermes.core.errors import HermesError, Interrupted, UsageError
+
+OK, BUG = 0, 70
+PIPE_CLOSED = 141
+
+USAGE = """\
+usage: hermes [-p PROFILE] [COMMAND] [OPTIONS]
+
+A personal AI agent. Without a command it starts a chat.
+
+options:
+  -p, --profile NAME    use this profile's home
+  -V, --version         show the version
+  -h, --help            show this help; `hermes COMMAND --help` shows a command's
+
+commands:
+{commands}
+
+examples:
+  hermes chat -q "how many Python files are in this folder?"
+  hermes --continue
+  hermes config explain model.provider
+"""
+
+
+class Invocation(NamedTuple):
+    """The command line, taken apart."""
+
+    command: registry.Command | None
+    """None when only help or the version was asked for."""
+    arguments: list[str]
+    profile: str | None
+    wants: str = ""
+    """`help` or `version` when that was asked of `hermes` itself."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are errors like any other."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
+
+
+def run() -> NoReturn:
+    """Entry point of the installed script."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: list[str]) -> int:
+    try:
+        return _dispatch(argv)
+    except HermesError as error:
+        return _complain(error)
+    except KeyboardInterrupt:
+        return _complain(Interrupted())
+    except BrokenPipeError:
+        # Whoever read our output went away (`hermes … | head`). Say nothing more, also at exit.
+        sys.stdout = sys.stderr = None
+        return PIPE_CLOSED
+    except Exception as error:  # noqa: BLE001 - the last boundary: a bug shows no traceback
+        where = import_module("hermes.app.crash").record(error)
+        problem = f"internal error: {type(error).__name__}: {error}"
+        _complain(HermesError(problem, hint=f"this is a bug; the details are in {where}"))
+        return BUG
+
+
+def _dispatch(argv: list[str]) -> int:
+    invocation = parse(argv)
+    if invocation.wants == "version":
+        sys.stdout.write(f"hermes {__version__}\n")
+        return OK
+    if invocation.command is None:
+        width = max(len(command.name) for command in registry.COMMANDS)
+        lines = [f"  {name:<{width}}  {summary}" for name, summary in registry.COMMANDS]
+        sys.stdout.write(USAGE.format(commands="\n".join(lines)))
+        return OK
+    module = invocation.command.load()
+    parser = Parser(
+        prog=f"hermes {invocation.command.name}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.configure(parser)
+    args = parser.parse_args(invocation.arguments)
+    cli = import_module("hermes.cli.context").Cli.open(invocation.profile)
+    return module.run(args, cli)
+
+
+def parse(argv: list[str]) -> Invocation:
+    """Options of `hermes` itself, then a command; anything else belongs to the default command."""
+    rest, profile = list(argv), None
+    while rest:
+        word = rest[0]
+        if word in ("-V", "--version"):
+            return Invocation(None, [], profile, "version")
+        if word in ("-h", "--help"):
+            return Invocation(None, [], profile, "help")
+        if word in ("-p", "--profile"):
+            if len(rest) < 2:
+                raise UsageError(f"{word} needs the name of a profile", hint="hermes profile list")
+            profile, rest = rest[1], rest[2:]
+        elif word.startswith("--profile="):
+            profile, rest = word.partition("=")[2], rest[1:]
+        else:
+            break
+    if not rest or rest[0].startswith("-"):
+        return Invocation(registry.find(registry.DEFAULT), rest, profile)
+    command = registry.find(rest[0])
+    if command is None:
+        raise UsageError(f"there is no command {rest[0]!r}", hint=_suggestion(rest[0]))
+    return Invocation(command, rest[1:], profile)
+
+
+def _suggestion(word: str) -> str:
+    close = get_close_matches(word, [command.name for command in registry.COMMANDS], n=1)
+    if close:
+        return f"did you mean `hermes {close[0]}`? `hermes --help` lists the commands"
+    return '`hermes --help` lists the commands; to ask something: hermes chat -q "…"'
+
+
+def _complain(error: HermesError) -> int:
+    sys.stderr.write(f"hermes: {error}\n")
+    if error.hint:
+        sys.stderr.write(f"  {error.hint}\n")
+    return error.exit_code

@@ -1,0 +1,49 @@
+"""Every subcommand as data: importing this costs nothing, a command is loaded when it is used."""
+
+import argparse
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+
+if TYPE_CHECKING:
+    from hermes.cli.context import Cli
+
+
+class Command(NamedTuple):
+    name: str
+    summary: str
+
+    @property
+    def module(self) -> str:
+        return f"hermes.cli.commands.{self.name}"
+
+    def load(self) -> "CommandModule":
+        return cast("CommandModule", import_module(self.module))
+
+
+class CommandModule(Protocol):
+    """What a module in `hermes.cli.commands` holds."""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Describe the command and add its arguments."""
+
+    def run(self, args: argparse.Namespace, cli: "Cli") -> int:
+        """Do the work; the result is the exit code."""
+
+
+COMMANDS = (
+    Command("chat", "talk to the agent, or ask one thing with -q"),
+    Command("config", "show, explain and change settings"),
+    Command("profile", "list, make and choose profiles"),
+    Command("sessions", "look at past conversations"),
+    Command("local", "fetch and choose the embedded model"),
+    Command("logs", "read the log files"),
+    Command("lab", "a scripted model server for trying things out"),
+    Command("version", "show the version"),
+)
+"""In the order of the help text."""
+
+DEFAULT = "chat"
+
+
+def find(name: str) -> Command | None:
+    return next((command for command in COMMANDS if command.name == name), None)

@@ -1,0 +1,136 @@
+"""Renderers: the agent's events as text on a terminal, as an answer in a pipe, as JSON lines."""
+
+from typing import Protocol, TextIO
+
+import msgspec
+
+from hermes.cli.style import Style
+from hermes.core.events import (
+    ApprovalAnswered,
+    Event,
+    Notice,
+    TextFinished,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    to_json,
+)
+from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
+
+ARGUMENT_WIDTH = 60
+PREVIEW_WIDTH = 76
+
+
+class Renderer(Protocol):
+    def show(self, event: Event) -> None: ...
+
+
+class JsonLines:
+    """Every event, a JSON object a line."""
+
+    def __init__(self, stdout: TextIO) -> None:
+        self._stdout = stdout
+
+    def show(self, event: Event) -> None:
+        self._stdout.write(to_json(event).decode() + "\n")
+        self._stdout.flush()
+
+
+class AnswerOnly:
+    """The final answer on stdout and nothing else; problems on stderr."""
+
+    def __init__(self, stdout: TextIO, stderr: TextIO) -> None:
+        self._stdout, self._stderr = stdout, stderr
+
+    def show(self, event: Event) -> None:
+        if not isinstance(event, TurnFinished):
+            return
+        if event.text:
+            self._stdout.write(event.text + "\n")
+            self._stdout.flush()
+        for line in problem_lines(event):
+            self._stderr.write(line + "\n")
+
+
+class Terminal:
+    """Text as it comes, a line for each tool call, and how it went."""
+
+    def __init__(self, stdout: TextIO, style: Style, *, reasoning: bool = False) -> None:
+        self._stdout, self._style, self._reasoning = stdout, style, reasoning
+        self._at_line_start = True
+
+    def show(self, event: Event) -> None:
+        match event:
+            case TextDelta():
+                self._write(event.text)
+            case ReasoningDelta() if self._reasoning:
+                self._write(self._style.dim(event.text))
+            case TextFinished():
+                self._end_line()
+            case _:
+                for line in self._lines(event):
+                    self._line(line)
+
+    def _lines(self, event: Event) -> list[str]:
+        """What an event that is not text adds to the screen; most add nothing."""
+        style = self._style
+        match event:
+            case ToolStarted(call=call):
+                return [f"{style.accent('●')} {call.name} {brief_arguments(call.arguments)}"]
+            case ToolFinished():
+                mark = style.bad("✗") if event.failed else style.dim("↳")
+                outcome = f"{one_line(event.result)} ({event.seconds:.1f} s)"
+                return [f"  {mark} {style.dim(outcome)}"]
+            case Retrying():
+                return [style.warn(f"{event.error}; trying again in {event.seconds:.0f} s")]
+            case FellBack():
+                return [style.warn(f"{event.error}; {event.model} on {event.provider} takes over")]
+            case ApprovalAnswered():
+                return [style.dim(f"  approval: {event.answer}")]
+            case Notice():
+                return [style.warn(event.text)]
+            case TurnFinished():
+                return [style.bad(line) for line in problem_lines(event)]
+            case _:
+                return []
+
+    def _write(self, text: str) -> None:
+        self._stdout.write(text)
+        self._stdout.flush()
+        self._at_line_start = text.endswith("\n")
+
+    def _line(self, text: str) -> None:
+        self._end_line()
+        self._write(text + "\n")
+
+    def _end_line(self) -> None:
+        if not self._at_line_start:
+            self._write("\n")
+
+
+def problem_lines(end: TurnFinished) -> list[str]:
+    """What went wrong in a turn, if anything, and what to do about it."""
+    if end.exit_reason == "max_iterations":
+        return ["(stopped: the step limit of this turn was reached; --max-turns raises it)"]
+    if end.exit_reason == "truncated":
+        return ["(the reply was cut at the model's output limit)"]
+    if not end.error:
+        return []
+    return [f"hermes: {end.error}"] + ([f"  {end.hint}"] if end.hint else [])
+
+
+def brief_arguments(arguments: str) -> str:
+    """The arguments of a call in a few words: values alone, the long ones cut."""
+    try:
+        values = msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return one_line(arguments, ARGUMENT_WIDTH)
+    if not isinstance(values, dict):
+        return one_line(arguments, ARGUMENT_WIDTH)
+    shown = [value if isinstance(value, str) else str(value) for value in values.values()]
+    return one_line("  ".join(shown), ARGUMENT_WIDTH)
+
+
+def one_line(text: str, width: int = PREVIEW_WIDTH) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"

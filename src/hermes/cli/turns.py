@@ -1,0 +1,42 @@
+"""One turn at the terminal."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hermes.agent.agent import Agent
+from hermes.cli.render import Renderer
+from hermes.core.errors import Interrupted
+from hermes.core.events import TurnFinished
+from hermes.core.messages import User
+
+
+async def one_turn(agent: Agent, message: User, renderer: Renderer) -> int:
+    """Run a turn and show it; the result is the exit code."""
+    exit_code = 0
+    with stoppable(agent):
+        async for event in agent.run(message):
+            renderer.show(event)
+            if isinstance(event, TurnFinished):
+                exit_code = event.exit_code
+    return exit_code
+
+
+@contextmanager
+def stoppable(agent: Agent) -> Iterator[None]:
+    """Within it Ctrl-C and SIGTERM stop the turn; a second Ctrl-C ends the program."""
+    loop = asyncio.get_running_loop()
+
+    def stop(reason: str) -> None:
+        if not agent.interrupt(reason):
+            raise Interrupted
+        loop.remove_signal_handler(signal.SIGINT)
+
+    loop.add_signal_handler(signal.SIGINT, stop, "stopped by Ctrl-C")
+    loop.add_signal_handler(signal.SIGTERM, stop, "stopped by SIGTERM")
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        loop.remove_signal_handler(signal.SIGTERM)

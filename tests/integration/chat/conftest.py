@@ -1,0 +1,63 @@
+"""`hermes` as a user runs it: a process of its own, with pipes or a terminal."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from hermes.core.testing import ModelServer
+
+HERMES = [sys.executable, "-I", "-m", "hermes"]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def hermes(work: Path) -> Run:
+    """Runs the command to its end, without a terminal."""
+
+    def run(*arguments: str, stdin: str = "", **options) -> "subprocess.CompletedProcess[str]":
+        options = {"cwd": work, "input": stdin, "timeout": 60, **options}
+        return subprocess.run(
+            [*HERMES, *arguments], check=False, capture_output=True, text=True, **options
+        )
+
+    return run
+
+
+@pytest.fixture
+def terminal(work: Path):
+    """Starts the command in a terminal of its own."""
+    children: list[pexpect.spawn] = []
+
+    def start(*arguments: str) -> pexpect.spawn:
+        child = pexpect.spawn(
+            HERMES[0],
+            [*HERMES[1:], *arguments],
+            cwd=str(work),
+            env={**os.environ, "TERM": "xterm-256color"},
+            encoding="utf-8",
+            dimensions=(30, 100),
+            timeout=30,
+        )
+        children.append(child)
+        return child
+
+    yield start
+    for child in children:
+        child.close(force=True)
+
+
+def at(server: ModelServer) -> list[str]:
+    """Flags that send requests to `server`."""
+    return ["--base-url", f"{server.url}/v1", "--model", "lab-model"]

@@ -1,0 +1,101 @@
+"""`hermes chat` in a real terminal."""
+
+import re
+from pathlib import Path
+
+import pexpect
+
+from hermes.core.messages import Text, ToolCall
+from hermes.core.testing import ModelServer, Stall, Step
+from tests.integration.chat.conftest import at
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).replace("\r\n", "\n")
+
+
+def danger(call_id: str = "c1") -> ToolCall:
+    return ToolCall(call_id, "terminal", '{"command":"rm -rf junk"}')
+
+
+def test_tool_calls_and_their_results_are_shown(terminal):
+    look = ToolCall("c1", "search_files", '{"pattern":"*.py","target":"files"}')
+    with ModelServer([look, "There are none."]) as server:
+        child = terminal("chat", "-q", "how many?", *at(server))
+        child.expect(pexpect.EOF)
+    shown = plain(child.before)
+    assert "● search_files *.py files" in shown
+    assert "↳ 0 files match" in shown
+    assert shown.rstrip().endswith("There are none.")
+
+
+def test_a_dangerous_command_runs_only_after_a_yes(terminal, work: Path):
+    (work / "junk").mkdir()
+    with ModelServer([danger("c1"), danger("c2"), "Done."]) as server:
+        child = terminal("chat", "-q", "clean up", *at(server))
+        child.expect("allow\\?")
+        child.sendline("n")
+        child.expect("approval: deny")
+        assert (work / "junk").is_dir()
+        child.expect("allow\\?")
+        child.sendline("o")
+        child.expect("approval: once")
+        child.expect(pexpect.EOF)
+    assert not (work / "junk").exists()
+
+
+def test_a_yes_for_the_session_is_not_asked_again(terminal, work: Path):
+    with ModelServer([danger("c1"), danger("c2"), "Done."]) as server:
+        child = terminal("chat", "-q", "clean up", *at(server))
+        child.expect("allow\\?")
+        child.sendline("s")
+        child.expect(pexpect.EOF)
+    assert plain(child.before).count("allow?") == 0
+
+
+def test_always_is_written_to_the_settings(terminal, hermes_home: Path):
+    hermes_home.mkdir()
+    (hermes_home / "config.yaml").write_text("# mine\nagent:\n  max_turns: 5\n")
+    with ModelServer([danger(), "Done."]) as server:
+        child = terminal("chat", "-q", "clean up", *at(server))
+        child.expect("allow\\?")
+        child.sendline("a")
+        child.expect(pexpect.EOF)
+    text = (hermes_home / "config.yaml").read_text()
+    assert text.startswith("# mine\n")
+    assert "command_allowlist" in text
+
+
+def test_a_conversation_goes_on_until_it_is_left(terminal):
+    with ModelServer(["First answer.", "Second answer."]) as server:
+        child = terminal("chat", *at(server))
+        child.expect("Hermes")
+        child.expect("›")
+        child.send("one\r")
+        child.expect("First answer\\.")
+        child.expect("›")
+        child.send("two\r")
+        child.expect("Second answer\\.")
+        child.expect("›")
+        child.sendeof()
+        child.expect(pexpect.EOF)
+        child.wait()
+        assert child.exitstatus == 0
+        assert len(server.requests[1].body["messages"]) == 4
+
+
+def test_ctrl_c_stops_the_turn_and_not_the_conversation(terminal):
+    stalled = Step((Text("never finished"),), faults=(Stall(1),))
+    with ModelServer([stalled, "Here again."]) as server:
+        child = terminal("chat", *at(server))
+        child.expect("›")
+        child.send("one\r")
+        child.expect("never")
+        child.sendintr()
+        child.expect("stopped by Ctrl-C")
+        child.expect("›")
+        child.send("two\r")
+        child.expect("Here again\\.")
+        child.expect("›")
+        child.send("/quit\r")
+        child.expect(pexpect.EOF)

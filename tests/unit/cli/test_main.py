@@ -1,0 +1,110 @@
+"""The command itself: cheap to start, honest about its arguments."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from hermes.cli import registry
+from hermes.cli.main import main, parse
+
+ALLOWED = {"hermes", "argparse", "platformdirs", "yaml"}
+"""Third-party and own packages that `--version` and `--help` may import."""
+
+LIST_MODULES = """
+import sys
+sys.path[:0] = {path!r}
+from hermes.cli.main import main
+main(sys.argv[1:])
+import json
+sys.stderr.write(json.dumps(sorted(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("flag", ["--version", "--help"])
+def test_the_cheap_answers_import_almost_nothing(flag):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            LIST_MODULES.format(path=sys.path),
+            flag,
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    modules = json.loads(done.stderr)
+    packages = {name.partition(".")[0] for name in modules}
+    foreign = packages - ALLOWED - set(sys.stdlib_module_names)
+    assert foreign <= {"__main__"}
+    assert "asyncio" not in modules
+    assert len([name for name in modules if name.startswith("hermes")]) <= 8
+
+
+def test_the_version_is_one_line(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("hermes 0.")
+
+
+def test_help_names_every_command(capsys):
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for command in registry.COMMANDS:
+        assert f"  {command.name} " in shown
+
+
+@pytest.mark.parametrize("command", registry.COMMANDS, ids=lambda command: command.name)
+def test_every_command_has_help(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([command.name, "--help"])
+    assert ended.value.code == 0
+    assert f"usage: hermes {command.name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "command", "arguments", "profile"),
+    [
+        ([], "chat", [], None),
+        (["-q", "hi"], "chat", ["-q", "hi"], None),
+        (["chat", "-q", "hi"], "chat", ["-q", "hi"], None),
+        (["-p", "work", "logs", "-n", "5"], "logs", ["-n", "5"], "work"),
+        (["--profile=work", "--continue"], "chat", ["--continue"], "work"),
+    ],
+)
+def test_options_of_hermes_come_before_the_command(argv, command, arguments, profile):
+    invocation = parse(argv)
+    assert invocation.command is not None
+    assert (invocation.command.name, invocation.arguments, invocation.profile) == (
+        command,
+        arguments,
+        profile,
+    )
+
+
+def test_a_mistyped_command_is_guessed(capsys):
+    assert main(["confg"]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("hermes: there is no command 'confg'\n")
+    assert "hermes config" in shown
+
+
+BUG = """
+import sys
+from hermes.cli import main
+main.parse = lambda _argv: 1 / 0
+sys.exit(main.main([]))
+"""
+
+
+def test_a_bug_is_one_line_and_the_rest_is_in_the_log(hermes_home):
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", BUG], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 70
+    assert done.stderr.startswith("hermes: internal error: ZeroDivisionError")
+    assert "Traceback" not in done.stderr
+    assert "ZeroDivisionError" in (hermes_home / "logs" / "errors.log").read_text()
