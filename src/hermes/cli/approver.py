@@ -3,7 +3,6 @@
 import asyncio
 from typing import TextIO
 
-from hermes.cli.style import Style
 from hermes.core.events import ApprovalAsked
 from hermes.core.ports import Consent
 
@@ -20,18 +19,22 @@ ANSWERS = {
 
 
 class TerminalApprover:
-    """Shows what would be done and why it is dangerous; anything but a clear yes is a no."""
+    """Reads the answer to a question; anything but a clear yes is a no.
 
-    def __init__(self, stdin: TextIO, stdout: TextIO, style: Style) -> None:
-        self._stdin, self._stdout, self._style = stdin, stdout, style
+    The question is an event among others, so the renderer shows it in its turn and then calls
+    `shown`; only then is the answer read.
+    """
 
-    async def ask(self, question: ApprovalAsked) -> Consent:
-        self._stdout.write(
-            f"{self._style.warn('⚠ ' + question.reason)}\n"
-            f"  {question.subject}\n"
-            f"  {self._style.bold('allow?')} [o]nce, [s]ession, [a]lways, [N]o: "
-        )
-        self._stdout.flush()
+    def __init__(self, stdin: TextIO) -> None:
+        self._stdin = stdin
+        self._on_screen = asyncio.Event()
+
+    def shown(self) -> None:
+        self._on_screen.set()
+
+    async def ask(self, question: ApprovalAsked) -> Consent:  # noqa: ARG002 - it is on the screen
+        self._on_screen.clear()
+        await self._on_screen.wait()
         answer = await read_line(self._stdin)
         return ANSWERS.get(answer.strip().lower(), Consent.DENY)
 

@@ -1,12 +1,13 @@
 """Renderers: the agent's events as text on a terminal, as an answer in a pipe, as JSON lines."""
 
+from collections.abc import Callable
 from typing import Protocol, TextIO
 
 import msgspec
 
 from hermes.cli.style import Style
 from hermes.core.events import (
-    ApprovalAnswered,
+    ApprovalAsked,
     Event,
     Notice,
     TextFinished,
@@ -19,6 +20,11 @@ from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
 
 ARGUMENT_WIDTH = 60
 PREVIEW_WIDTH = 76
+CHOICES = "[o]nce, [s]ession, [a]lways, [N]o:"
+
+
+class ErrorResult(msgspec.Struct):
+    error: str
 
 
 class Renderer(Protocol):
@@ -55,8 +61,16 @@ class AnswerOnly:
 class Terminal:
     """Text as it comes, a line for each tool call, and how it went."""
 
-    def __init__(self, stdout: TextIO, style: Style, *, reasoning: bool = False) -> None:
+    def __init__(
+        self,
+        stdout: TextIO,
+        style: Style,
+        *,
+        reasoning: bool = False,
+        question_shown: Callable[[], None] = lambda: None,
+    ) -> None:
         self._stdout, self._style, self._reasoning = stdout, style, reasoning
+        self._question_shown = question_shown
         self._at_line_start = True
 
     def show(self, event: Event) -> None:
@@ -67,6 +81,10 @@ class Terminal:
                 self._write(self._style.dim(event.text))
             case TextFinished():
                 self._end_line()
+            case ApprovalAsked():
+                self._line(f"  {self._style.warn('⚠ ' + event.reason)}")
+                self._write(f"  {self._style.bold('allow?')} {CHOICES} ")
+                self._question_shown()
             case _:
                 for line in self._lines(event):
                     self._line(line)
@@ -79,14 +97,12 @@ class Terminal:
                 return [f"{style.accent('●')} {call.name} {brief_arguments(call.arguments)}"]
             case ToolFinished():
                 mark = style.bad("✗") if event.failed else style.dim("↳")
-                outcome = f"{one_line(event.result)} ({event.seconds:.1f} s)"
+                outcome = f"{one_line(readable(event.result))} ({event.seconds:.1f} s)"
                 return [f"  {mark} {style.dim(outcome)}"]
             case Retrying():
                 return [style.warn(f"{event.error}; trying again in {event.seconds:.0f} s")]
             case FellBack():
                 return [style.warn(f"{event.error}; {event.model} on {event.provider} takes over")]
-            case ApprovalAnswered():
-                return [style.dim(f"  approval: {event.answer}")]
             case Notice():
                 return [style.warn(event.text)]
             case TurnFinished():
@@ -129,6 +145,16 @@ def brief_arguments(arguments: str) -> str:
         return one_line(arguments, ARGUMENT_WIDTH)
     shown = [value if isinstance(value, str) else str(value) for value in values.values()]
     return one_line("  ".join(shown), ARGUMENT_WIDTH)
+
+
+def readable(result: str) -> str:
+    """A tool's result for people: of an error object, the error."""
+    if not result.startswith('{"error"'):
+        return result
+    try:
+        return msgspec.json.decode(result, type=ErrorResult).error
+    except msgspec.DecodeError:
+        return result
 
 
 def one_line(text: str, width: int = PREVIEW_WIDTH) -> str:

@@ -34,12 +34,12 @@ def test_a_dangerous_command_runs_only_after_a_yes(terminal, work: Path):
     with ModelServer([danger("c1"), danger("c2"), "Done."]) as server:
         child = terminal("chat", "-q", "clean up", *at(server))
         child.expect("allow\\?")
+        assert plain(child.before).startswith("● terminal rm -rf junk\n  ⚠ deletes")
         child.sendline("n")
-        child.expect("approval: deny")
+        child.expect("did not allow this")
         assert (work / "junk").is_dir()
         child.expect("allow\\?")
         child.sendline("o")
-        child.expect("approval: once")
         child.expect(pexpect.EOF)
     assert not (work / "junk").exists()
 

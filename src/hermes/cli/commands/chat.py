@@ -58,17 +58,18 @@ def run(args: argparse.Namespace, cli: Cli) -> int:
 
 async def _chat(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str | None) -> int:
     style = Style.of(cli.stdout)
-    can_ask = cli.interactive and not args.json
+    approver = TerminalApprover(cli.stdin)
+    renderer = _renderer(args, cli, style, approver)
+    can_ask = cli.interactive and isinstance(renderer, Terminal)
     request = SessionRequest(
         resume=args.resume or "",
         latest=args.go_on,
         source=args.source,
         working_folder=Path.cwd(),
-        approver=TerminalApprover(cli.stdin, cli.stdout, style) if can_ask else None,
+        approver=approver if can_ask else None,
     )
     async with App(cli.home, loaded, ProgressLine(cli.stderr)) as app:
         agent = await app.agent(request)
-        renderer = _renderer(args, cli, style, streaming=cli.stdout.isatty() or query is None)
         if query is not None:
             return await one_turn(agent, User.say(query), renderer)
         # A prompt costs imports that a single question does not need.
@@ -77,12 +78,14 @@ async def _chat(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str |
         return result
 
 
-def _renderer(args: argparse.Namespace, cli: Cli, style: Style, *, streaming: bool) -> Renderer:
+def _renderer(
+    args: argparse.Namespace, cli: Cli, style: Style, approver: TerminalApprover
+) -> Renderer:
     if args.json:
         return JsonLines(cli.stdout)
-    if args.quiet or not streaming:
+    if args.quiet or not cli.stdout.isatty():
         return AnswerOnly(cli.stdout, cli.stderr)
-    return Terminal(cli.stdout, style, reasoning=args.verbose)
+    return Terminal(cli.stdout, style, reasoning=args.verbose, question_shown=approver.shown)
 
 
 def _query(args: argparse.Namespace, cli: Cli) -> str | None:
@@ -90,8 +93,8 @@ def _query(args: argparse.Namespace, cli: Cli) -> str | None:
     query: str | None = args.query
     if query is None:
         if cli.stdin.isatty():
-            if args.json:
-                raise UsageError("--json needs a question", hint='hermes chat --json -q "…"')
+            if args.json or not cli.stdout.isatty():
+                raise UsageError("a conversation needs a terminal", hint='hermes chat -q "…"')
             return None
         query = "-"
     if query == "-" or query.endswith(" -"):
