@@ -134,7 +134,7 @@ class WheelSource:
             output = asyncio.ensure_future(process.communicate())
             while not output.done():
                 await asyncio.wait({output}, timeout=POLL_SECONDS)
-                report(_size_below(staging))
+                report(_size_of_wheels(staging))
         finally:
             if process.returncode is None:
                 with suppress(ProcessLookupError):
@@ -165,9 +165,11 @@ def _reason(output: bytes) -> str:
     return errors[-1].removeprefix("ERROR: ").strip()
 
 
-def _size_below(folder: Path) -> int:
-    total = 0
-    for file in folder.rglob("*"):
+def _size_of_wheels(staging: Path) -> int:
+    """Bytes of the wheels here, the unfinished one included. A wheel that pip is just copying out
+    of its own folder is there twice; only the larger one counts."""
+    sizes: dict[str, int] = {}
+    for wheel in staging.rglob("*.whl"):
         with suppress(FileNotFoundError):  # pip moves its files while we look
-            total += file.stat().st_size if file.is_file() else 0
-    return total
+            sizes[wheel.name] = max(sizes.get(wheel.name, 0), wheel.stat().st_size)
+    return sum(sizes.values())

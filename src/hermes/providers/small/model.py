@@ -46,8 +46,7 @@ class SmallModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """As `Model.stream`. Raises `ReplyInvalid` when the answer is no call and no text."""
         reply_text = ReplyText()
-        answers = _closing(self._inner.stream(self.small_request(request)))
-        async with aclosing(answers) as events:
+        async with aclosing(self._inner.stream(self.small_request(request))) as events:
             async for event in events:
                 match event:
                     case TextDelta():
@@ -118,9 +117,11 @@ class SmallModel:
         if len(answer) != 1:
             raise self._invalid(message, "is not one call or one reply")
         [(name, value)] = answer.items()
-        if not isinstance(value, str if name == REPLY else dict):
+        if name != REPLY and isinstance(value, dict):
+            return name, value
+        if name != REPLY or not isinstance(value, str):
             raise self._invalid(message, "is not one call or one reply")
-        if name == REPLY and not value.strip():
+        if not value.strip():
             raise self._invalid(message, "is empty")
         return name, value
 
@@ -132,13 +133,3 @@ class SmallModel:
             body=message.text[:200],
             hint="ask in other words, or use a larger model",
         )
-
-
-async def _closing(events: Any) -> AsyncGenerator[ModelEvent, None]:
-    """The same events from a generator that can be closed, whatever kind of iterator this is."""
-    try:
-        async for event in events:
-            yield event
-    finally:
-        if close := getattr(events, "aclose", None):
-            await close()

@@ -1,0 +1,117 @@
+"""The process that holds the model: starts, remembers its prompt, and never outlives us."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx2
+import psutil
+import pytest
+
+from hermes.core.errors import LocalModelError
+from hermes.core.messages import System, User
+from hermes.core.model import ModelRequest, Reply
+from hermes.core.usage import Usage
+from hermes.providers.local.runtime import ModelProcess
+from hermes.providers.profile import Profile
+from hermes.providers.resolver import Target
+from hermes.providers.wire.chat_completions import ChatCompletions
+
+pytestmark = [pytest.mark.model, pytest.mark.internet]
+
+LONG = System("You answer with one word. " + "The sky is blue and the grass is green. " * 20)
+
+
+async def start(model: Path, cache: Path) -> ModelProcess:
+    return await ModelProcess.start(model, context=1024, threads=1, cache=cache)
+
+
+async def ask(process: ModelProcess, client: httpx2.AsyncClient) -> tuple[str, Usage]:
+    target = Target("local", "m", process.base_url, process.api_key, "", Profile())
+    request = ModelRequest((LONG, User.say("Say yes.")), max_tokens=4, temperature=0)
+    events = [event async for event in ChatCompletions(target, client).stream(request)]
+    assert isinstance(events[-1], Reply)
+    return events[-1].message.text, events[-1].usage
+
+
+async def test_the_prompt_is_remembered_between_turns_and_between_processes(
+    weights_file: Path, tmp_path: Path
+):
+    async with httpx2.AsyncClient() as client:
+        process = await start(weights_file, tmp_path)
+        text, first = await ask(process, client)
+        _, again = await ask(process, client)
+        await process.save_prefix(client)
+        await process.close()
+        assert text
+        assert first.cache_read == 0
+        assert again.cache_read > 0.9 * first.prompt
+
+        process = await start(weights_file, tmp_path)
+        await process.restore_prefix(client)
+        _, restored = await ask(process, client)
+        await process.close()
+        assert restored.cache_read > 0.9 * first.prompt
+
+
+async def test_strangers_on_this_machine_are_refused(weights_file: Path, tmp_path: Path):
+    process = await start(weights_file, tmp_path)
+    async with httpx2.AsyncClient() as client:
+        answer = await client.post(f"{process.base_url}/chat/completions", json={"messages": []})
+    await process.close()
+    assert answer.status_code == 401
+
+
+@pytest.mark.parametrize("content", [b"", b"GGUF", b"GGUF" + bytes(5000), b"no model at all"])
+async def test_a_file_that_is_no_model_is_said_in_one_line(tmp_path: Path, content: bytes):
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes(content)
+    with pytest.raises(LocalModelError) as caught:
+        await start(bad, tmp_path / "cache")
+    assert "bad.gguf" in str(caught.value) or "did not start" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from hermes.providers.local.runtime import ModelProcess
+async def main():
+    process = await ModelProcess.start(
+        Path(sys.argv[1]), context=256, threads=1, cache=Path(sys.argv[2])
+    )
+    print(process._process.pid, flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+def test_it_ends_when_its_parent_is_killed(weights_file: Path, tmp_path: Path):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(weights_file), str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    assert psutil.pid_exists(child)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 20
+    while psutil.pid_exists(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not psutil.pid_exists(child) or psutil.Process(child).status() == "zombie"
+
+
+async def test_two_can_run_at_once(weights_file: Path, tmp_path: Path):
+    first, second = await asyncio.gather(
+        start(weights_file, tmp_path / "a"), start(weights_file, tmp_path / "b")
+    )
+    assert first.base_url != second.base_url
+    await first.close()
+    await second.close()
