@@ -16,6 +16,7 @@ from hermes.core.errors import LocalModelError
 from hermes.core.messages import System, User
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.usage import Usage
+from hermes.providers.local.prefix import RememberedPrefix
 from hermes.providers.local.runtime import ModelProcess
 from hermes.providers.profile import Profile
 from hermes.providers.resolver import Target
@@ -30,10 +31,11 @@ async def start(model: Path, cache: Path) -> ModelProcess:
     return await ModelProcess.start(model, context=1024, threads=1, cache=cache)
 
 
-async def ask(process: ModelProcess, client: httpx2.AsyncClient) -> tuple[str, Usage]:
-    target = Target("local", "m", process.base_url, process.api_key, "", Profile())
+async def ask(process: ModelProcess, client: httpx2.AsyncClient, cache: Path) -> tuple[str, Usage]:
+    target = Target("local", "m", process.base_url, process.api_key, "", Profile(keep_alive=False))
+    model = RememberedPrefix(ChatCompletions(target, client), process, client, cache)
     request = ModelRequest((LONG, User.say("Say yes.")), max_tokens=4, temperature=0)
-    events = [event async for event in ChatCompletions(target, client).stream(request)]
+    events = [event async for event in model.stream(request)]
     assert isinstance(events[-1], Reply)
     return events[-1].message.text, events[-1].usage
 
@@ -43,19 +45,33 @@ async def test_the_prompt_is_remembered_between_turns_and_between_processes(
 ):
     async with httpx2.AsyncClient() as client:
         process = await start(weights_file, tmp_path)
-        text, first = await ask(process, client)
-        _, again = await ask(process, client)
-        await process.save_prefix(client)
+        (tmp_path / "prefix-of-an-older-version.bin").write_bytes(b"x")
+        text, first = await ask(process, client, tmp_path)
+        _, again = await ask(process, client, tmp_path)
         await process.close()
         assert text
         assert first.cache_read == 0
         assert again.cache_read > 0.9 * first.prompt
+        assert len(list(tmp_path.glob("prefix-*.bin"))) == 1
 
         process = await start(weights_file, tmp_path)
-        await process.restore_prefix(client)
-        _, restored = await ask(process, client)
+        _, restored = await ask(process, client, tmp_path)
         await process.close()
         assert restored.cache_read > 0.9 * first.prompt
+
+
+async def test_a_damaged_saved_prompt_is_passed_over(weights_file: Path, tmp_path: Path):
+    async with httpx2.AsyncClient() as client:
+        process = await start(weights_file, tmp_path)
+        await ask(process, client, tmp_path)
+        (saved,) = tmp_path.glob("prefix-*.bin")
+        await process.close()
+        saved.write_bytes(saved.read_bytes()[:1000])
+        process = await start(weights_file, tmp_path)
+        text, usage = await ask(process, client, tmp_path)
+        await process.close()
+    assert text
+    assert usage.cache_read == 0
 
 
 async def test_strangers_on_this_machine_are_refused(weights_file: Path, tmp_path: Path):
@@ -72,13 +88,15 @@ async def test_a_file_that_is_no_model_is_said_in_one_line(tmp_path: Path, conte
     bad.write_bytes(content)
     with pytest.raises(LocalModelError) as caught:
         await start(bad, tmp_path / "cache")
-    assert "bad.gguf" in str(caught.value) or "did not start" in str(caught.value)
+    assert "bad.gguf cannot be used: " in str(caught.value)
+    assert "check the input params" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 PARENT = """
 import asyncio, sys
 from pathlib import Path
+from hermes.providers.local.prefix import RememberedPrefix
 from hermes.providers.local.runtime import ModelProcess
 async def main():
     process = await ModelProcess.start(

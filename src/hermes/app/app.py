@@ -17,10 +17,12 @@ from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
 from hermes.core.hooks import NoHooks
 from hermes.core.messages import Message, System
+from hermes.core.model import Model
 from hermes.core.ports import Approver, SessionInfo
 from hermes.prompt.system import system_prompt
 from hermes.providers.local.fetch import Progress
 from hermes.providers.resolver import Choice, Target, resolve
+from hermes.providers.wire.chat_completions import ChatCompletions
 from hermes.security.redaction import Redactor
 from hermes.store.repair import repair
 from hermes.store.sqlite_log import SqliteLog
@@ -67,7 +69,7 @@ class App:
     ) -> None:
         for shell in self._shells:
             await shell.close()
-        await self._local.close(self._client)
+        await self._local.close()
         await self._client.aclose()
         self._log.close()
 
@@ -87,9 +89,10 @@ class App:
         """An agent for a new or an old conversation."""
         past = await self._past(request)
         target = self.target()
+        wire: Model = ChatCompletions(target, self._client)
         if target.provider == "local":
-            target = await self._local.ready(target, self._client)
-        model = build_model(target, self._client, self._clock)
+            target, wire = await self._local.ready(target, self._client)
+        model = build_model(wire, target.profile, self._clock)
         settings = self.loaded.settings
         bench = build_tools(self.loaded, self.home, request.working_folder, self._redactor.redact)
         self._shells.append(bench.shell)

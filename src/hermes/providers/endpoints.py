@@ -101,7 +101,7 @@ ENDPOINTS = (
         "local",
         "the embedded starter model",
         needs_key=False,
-        profile=Profile(price=FREE, small=True),
+        profile=Profile(price=FREE, small=True, keep_alive=False),
     ),
 )
 

@@ -19,7 +19,12 @@ class Profile(msgspec.Struct, frozen=True):
     """Too small for native tool calls; `providers.small` speaks for it."""
     extra_body: dict[str, object] = {}
     """Fields added to every request."""
+    keep_alive: bool = True
+    """False where the server may drop a connection between two requests."""
 
+
+SMALL_CONTEXT = 4096
+"""What servers on this machine give a small model unless told otherwise."""
 
 _SMALL = re.compile(r"(?<![\d.])(0\.\d+|1(\.\d+)?)b\b")
 
@@ -33,4 +38,7 @@ def profile_for(model: str, base: Profile, *, on_this_machine: bool = False) -> 
     name = model.lower()
     developer = base.developer_role or "gpt-5" in name or "codex" in name
     small = base.small or (on_this_machine and _SMALL.search(name) is not None)
-    return msgspec.structs.replace(base, developer_role=developer, small=small)
+    context = min(base.context_length, SMALL_CONTEXT) if small else base.context_length
+    return msgspec.structs.replace(
+        base, developer_role=developer, small=small, context_length=context
+    )

@@ -66,6 +66,8 @@ async def _first_that_works(
 ) -> None:
     _check_room(weights, path)
     partial = path.with_name(f"{path.name}.part")
+    if not weights.sha256:  # nothing would tell two versions of a file apart
+        partial.unlink(missing_ok=True)
     label = f"fetching {weights.label}"
     failures: list[DownloadFailed | ChecksumMismatch] = []
     for source in sources:

@@ -1,13 +1,13 @@
 """The model process: started when needed, warm between turns, gone when we are."""
 
 import asyncio
+import re
 import secrets
 import sys
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-import httpx2
 import msgspec
 
 from hermes.core.errors import LocalModelError
@@ -18,7 +18,8 @@ LOCK = "requirements-local.lock"
 SERVE = ("-I", "-m", "hermes.providers.local.serve")
 START_SECONDS = 120.0
 STOP_SECONDS = 2.0
-SAVED_PREFIX = "prefix.bin"
+
+_LOGGED_ERROR = re.compile(r" E [^:\n]+: (.+)")
 
 
 def runtime_is_installed() -> bool:
@@ -79,23 +80,9 @@ class ModelProcess:
             raise
         return cls(process, answer.address, order.api_key)
 
-    async def restore_prefix(self, client: httpx2.AsyncClient) -> None:
-        """Load the prompt of an earlier run from disk, if there is one; seconds are saved."""
-        await self._slot(client, "restore")
-
-    async def save_prefix(self, client: httpx2.AsyncClient) -> None:
-        await self._slot(client, "save")
-
     async def close(self) -> None:
         self._drain.cancel()
         await _end(self._process)
-
-    async def _slot(self, client: httpx2.AsyncClient, action: str) -> None:
-        url = f"{self.base_url.removesuffix('/v1')}/slots/0?action={action}"
-        headers = {"authorization": f"Bearer {self.api_key}"}
-        # Only speed is at stake: a prefix that cannot be loaded or saved is computed again.
-        with suppress(httpx2.HTTPError):
-            await client.post(url, json={"filename": SAVED_PREFIX}, headers=headers, timeout=10.0)
 
 
 async def _converse(process: asyncio.subprocess.Process, order: ServeOrder) -> ServeAnswer:
@@ -111,8 +98,10 @@ async def _converse(process: asyncio.subprocess.Process, order: ServeOrder) -> S
         raise LocalModelError(f"the model process did not start: {last}")
     answer = msgspec.json.decode(line, type=ServeAnswer)
     if answer.error:
+        # The runtime only says that it failed; the reason is the first error it logged.
+        logged = _LOGGED_ERROR.search((await process.stderr.read()).decode("utf-8", "replace"))
         raise LocalModelError(
-            f"{order.model} cannot be used: {answer.error}",
+            f"{order.model} cannot be used: {logged[1] if logged else answer.error}",
             hint="`hermes local list` shows the models, `hermes local use 0.5b` goes back",
         )
     return answer

@@ -1,5 +1,6 @@
 """The models on this machine: fetched ones, and files of the user's own."""
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -60,7 +61,11 @@ def _from_url(url: str) -> Weights:
     file = address.rsplit("/", 1)[-1].partition("?")[0]
     if not file.endswith(SUFFIX):
         raise UsageError(f"{address} does not name a {SUFFIX} file")
-    digest = fragment.removeprefix("sha256=").lower() if fragment.startswith("sha256=") else ""
+    digest = fragment.removeprefix("sha256=").lower()
+    if fragment and not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise UsageError(
+            f"#{fragment} is not a checksum", hint=f"{address}#sha256=<64 hexadecimal digits>"
+        )
     return Weights(id=file, label=file, file=file, size=0, sha256=digest, url=address)
 
 

@@ -83,11 +83,15 @@ _WRITE = Example(
 )
 _KNOWLEDGE = Example("What's the capital of Spain?", "The capital of Spain is Madrid.")
 _COUNT = Example(
-    "How many text files are in docs?",
-    "There are 4 text files in docs.",
-    (Step("terminal", {"command": "find docs -name '*.txt' | wc -l"}, "4"),),
+    "How many text files are here?",
+    "There are 4 text files here.",
+    (Step("terminal", {"command": "find . -name '*.txt' | wc -l"}, "4"),),
 )
-_LANGUAGE = Example("Say 'thank you' in Italian", "“Thank you” is “grazie” in Italian.")
+_LENGTH = Example(
+    "How long is poem.txt?",
+    "poem.txt has 25 lines.",
+    (Step("terminal", {"command": "wc -l < poem.txt"}, "25"),),
+)
 _LIST = Example(
     "Show me what is here",
     "This folder contains docs, settings.json, src and tasks.md.",
@@ -135,8 +139,8 @@ SMALL = SmallProfile(
         _WRITE,
         _KNOWLEDGE,
         _COUNT,
-        _LANGUAGE,
         _LIST,
+        _LENGTH,
         _CALCULATE,
         _RENAME,
     ),

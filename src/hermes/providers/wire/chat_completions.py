@@ -34,6 +34,8 @@ class ChatCompletions:
         self._timeout = httpx2.Timeout(stale_seconds, connect=CONNECT_SECONDS)
         self._form = ChatForm(target.profile.developer_role, target.profile.thinking_field)
         self._headers = {"content-type": "application/json", "accept": "text/event-stream"}
+        if not target.profile.keep_alive:
+            self._headers["connection"] = "close"
         if target.api_key:
             self._headers["authorization"] = f"Bearer {target.api_key}"
 
