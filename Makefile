@@ -4,7 +4,7 @@ PY := .venv/bin/python
 PYTEST_ARGS ?=
 WORKERS ?= auto
 PYTEST := $(PY) -m pytest -q $(PYTEST_ARGS)
-PARALLEL := -n $(WORKERS) --inline-snapshot=disable
+PARALLEL := -n $(WORKERS)
 LINT_IMPORTS := $(PY) -c "from importlinter.cli import lint_imports_command as main; main()"
 CODE := src tests bench scripts
 PAGES := $(wildcard scripts/*_reference.py)
