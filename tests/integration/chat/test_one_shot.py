@@ -177,7 +177,7 @@ def test_a_home_that_is_no_folder(hermes, work: Path):
 
 
 def test_whoever_reads_the_output_may_go_away(hermes, work: Path):
-    with ModelServer(["a long answer " * 10_000]) as server:
+    with ModelServer(lambda _request: "a long answer " * 10_000) as server:
         command = " ".join([*HERMES, "chat", "--json", "-q", "x", *at(server), "| head -c 1"])
         done = subprocess.run(
             ["bash", "-c", f"set -o pipefail; {command}"],

@@ -163,6 +163,5 @@ class Script:
     def verify(self) -> None:
         """Raises `ScriptError` when steps are left over."""
         if left := self._steps[self._used :]:
-            raise ScriptError(
-                f"{len(left)} of {len(self._steps)} steps were never used; next: {left[0]!r}"
-            )
+            first = repr(left[0])[:200]
+            raise ScriptError(f"{len(left)} of {len(self._steps)} steps never used; next: {first}")

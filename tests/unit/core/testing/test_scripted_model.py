@@ -60,7 +60,7 @@ async def test_a_used_up_script_says_so():
 
 
 async def test_an_unused_step_fails_the_test():
-    unused = pytest.raises(AssertionError, match="1 of 2 steps were never used")
+    unused = pytest.raises(AssertionError, match="1 of 2 steps never used")
     with unused, ScriptedModel(["one", "two"]) as model:
         await play(model)
 

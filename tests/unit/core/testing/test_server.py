@@ -37,7 +37,7 @@ def test_a_step_can_be_a_function(ask):
 
 def test_an_unused_step_fails_the_test(ask):
     with (
-        pytest.raises(ScriptError, match="1 of 2 steps were never used; next: 'b'"),
+        pytest.raises(ScriptError, match="1 of 2 steps never used; next: 'b'"),
         ModelServer(["a", "b"]) as server,
     ):
         ask(server, "/v1/responses")
