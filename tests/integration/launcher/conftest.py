@@ -1,4 +1,4 @@
-"""Checkouts that never used, or are ready."""
+"""Checkouts that were never used, or are ready."""
 
 import os
 import shutil
