@@ -25,8 +25,8 @@ class TerminalApprover:
     `shown`; only then is the answer read.
     """
 
-    def __init__(self, stdin: TextIO) -> None:
-        self._stdin = stdin
+    def __init__(self, stdin: TextIO, stdout: TextIO) -> None:
+        self._stdin, self._stdout = stdin, stdout
         self._on_screen = asyncio.Event()
 
     def shown(self) -> None:
@@ -35,7 +35,11 @@ class TerminalApprover:
     async def ask(self, question: ApprovalAsked) -> Consent:  # noqa: ARG002 - it is on the screen
         self._on_screen.clear()
         await self._on_screen.wait()
-        answer = await read_line(self._stdin)
+        try:
+            answer = await read_line(self._stdin)
+        except asyncio.CancelledError:
+            self._stdout.write("\n")  # as the Enter of an answer would have done
+            raise
         return ANSWERS.get(answer.strip().lower(), Consent.DENY)
 
 

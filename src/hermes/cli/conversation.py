@@ -20,7 +20,9 @@ async def converse(agent: Agent, renderer: Renderer, home: Home, style: Style) -
     """Turn after turn, until the user leaves."""
     home.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     prompt: PromptSession[str] = PromptSession(
-        history=FileHistory(str(home.root / "history")), key_bindings=_keys()
+        history=FileHistory(str(home.root / "history")),
+        key_bindings=_keys(),
+        enable_suspend=True,
     )
     where = f"{agent.model.name} on {agent.model.provider}, session {agent.session_id}"
     print_line = prompt.app.output.write_raw

@@ -7,6 +7,7 @@ import msgspec
 
 from hermes.cli.style import Style
 from hermes.core.events import (
+    ApprovalAnswered,
     ApprovalAsked,
     Event,
     Notice,
@@ -85,6 +86,8 @@ class Terminal:
                 self._line(f"  {self._style.warn('⚠ ' + event.reason)}")
                 self._write(f"  {self._style.bold('allow?')} {CHOICES} ")
                 self._question_shown()
+            case ApprovalAnswered():
+                self._at_line_start = True
             case _:
                 for line in self._lines(event):
                     self._line(line)

@@ -1,5 +1,6 @@
 """`hermes chat` in a real terminal."""
 
+import os
 import re
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pexpect
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Stall, Step
-from tests.integration.chat.conftest import at
+from tests.integration.chat.conftest import HERMES, at
 
 
 def plain(text: str) -> str:
@@ -99,3 +100,40 @@ def test_ctrl_c_stops_the_turn_and_not_the_conversation(terminal):
         child.expect("›")
         child.send("/quit\r")
         child.expect(pexpect.EOF)
+
+
+def test_no_answer_in_time_means_no(terminal, hermes_home: Path, work: Path):
+    (work / "junk").mkdir()
+    hermes_home.mkdir()
+    (hermes_home / "config.yaml").write_text("approvals:\n  timeout: 1\n")
+    with ModelServer([danger(), "Then not."]) as server:
+        child = terminal("chat", "-q", "clean up", *at(server))
+        child.expect(pexpect.EOF)
+    assert "[N]o: \n  ✗ nobody answered in time" in plain(child.before)
+    assert (work / "junk").is_dir()
+
+
+def test_ctrl_z_suspends_and_the_chat_comes_back(work: Path):
+    with ModelServer(["Back again."]) as server:
+        shell = pexpect.spawn(
+            "bash",
+            ["--norc", "-i"],
+            cwd=str(work),
+            env={**os.environ, "TERM": "xterm-256color", "PS1": "READY> "},
+            encoding="utf-8",
+            timeout=30,
+        )
+        shell.expect("READY> ")
+        shell.sendline(" ".join([*HERMES, "chat", *at(server)]))
+        shell.expect("›")
+        shell.send("\x1a")
+        shell.expect("Stopped")
+        shell.expect("READY> ")
+        shell.sendline("fg")
+        shell.expect("›")
+        shell.send("hello\r")
+        shell.expect("Back again\\.")
+        shell.expect("›")
+        shell.sendeof()
+        shell.expect("READY> ")
+        shell.close(force=True)

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace, cli: Cli) -> int:
 
 async def _chat(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str | None) -> int:
     style = Style.of(cli.stdout)
-    approver = TerminalApprover(cli.stdin)
+    approver = TerminalApprover(cli.stdin, cli.stdout)
     renderer = _renderer(args, cli, style, approver)
     can_ask = cli.interactive and isinstance(renderer, Terminal)
     request = SessionRequest(
