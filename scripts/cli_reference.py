@@ -3,12 +3,12 @@
 import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+
+from generated_page import write_or_check
 
 from hermes.cli import registry
 from hermes.cli.main import Parser
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
 HEAD = """\
 # Command line
 
@@ -62,20 +62,5 @@ def meaning(action: argparse.Action) -> str:
     return (action.help or "") % {**vars(action), "prog": "hermes"}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Write the reference of the command line.")
-    parser.add_argument("--check", action="store_true", help="fail when the page is stale")
-    args = parser.parse_args()
-    text = reference()
-    if not args.check:
-        TARGET.parent.mkdir(parents=True, exist_ok=True)
-        TARGET.write_text(text, encoding="utf-8")
-        return 0
-    if TARGET.exists() and TARGET.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"docs/reference/{TARGET.name} is stale: run `make docs`", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check("cli.md", reference))

@@ -4,15 +4,13 @@ python scripts/settings_reference.py          write the file
 python scripts/settings_reference.py --check  fail when the file is not what would be written
 """
 
-import argparse
 import sys
 from itertools import groupby
-from pathlib import Path
+
+from generated_page import write_or_check
 
 from hermes.config.reference import Entry, entries
 from hermes.config.variables import VARIABLES
-
-TARGET = Path(__file__).parent.parent / "docs" / "reference" / "settings.md"
 
 HEAD = """\
 # Settings
@@ -52,20 +50,5 @@ def row(entry: Entry) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Write the reference of settings.")
-    parser.add_argument("--check", action="store_true", help="fail when the file is stale")
-    args = parser.parse_args()
-    text = reference()
-    if not args.check:
-        TARGET.parent.mkdir(parents=True, exist_ok=True)
-        TARGET.write_text(text, encoding="utf-8")
-        return 0
-    if TARGET.exists() and TARGET.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{TARGET.name} is stale: run `python scripts/settings_reference.py`", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check("settings.md", reference))

@@ -4,7 +4,6 @@ import argparse
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.config import edit, environment
 from hermes.config.assignment import assign, variable_named
@@ -33,17 +33,10 @@ EMPTY = "# Settings of Hermes. `hermes config show` lists them with their defaul
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Look at settings, change them, and see where each comes from."
-    parser.set_defaults(help=parser.format_help, act=_help)
-    actions = parser.add_subparsers(title="actions", metavar="ACTION")
-
-    def action(name: str, act: Callable[..., int], summary: str) -> argparse.ArgumentParser:
-        added = actions.add_parser(name, help=summary, description=summary)
-        added.set_defaults(act=act)
-        return added
-
-    show = action("show", _show, "show all settings in force, secrets masked")
+    action = Actions(parser).add
+    show = action("show", _show, "show all settings in force, secrets masked", json=True)
     show.add_argument("--changed", action="store_true", help="only what differs from the default")
-    get = action("get", _get, "show one setting, block or variable")
+    get = action("get", _get, "show one setting, block or variable", json=True)
     get.add_argument("key", help="for example terminal.timeout")
     get.add_argument("--reveal", action="store_true", help="show a secret as it is")
     set_ = action("set", _set, "set a key of config.yaml, or a variable of .env")
@@ -55,22 +48,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     action("edit", _edit, "open config.yaml in your editor, and check it afterwards")
     action("path", _path, "print where config.yaml is")
     action("env-path", _env_path, "print where .env is")
-    check = action("check", _check, "look for mistakes; exit code 1 when there are any")
+    action("check", _check, "look for mistakes; exit code 1 when there are any", json=True)
     action("migrate", _migrate, "rewrite older forms of settings, keeping a backup")
-    explain = action("explain", _explain, "say where a value comes from and what it means")
+    explain = action(
+        "explain", _explain, "say where a value comes from and what it means", json=True
+    )
     explain.add_argument("key")
-    for described in (show, get, check, explain):
-        described.add_argument("--json", action="store_true", help="as JSON")
 
 
-def run(args: argparse.Namespace, cli: Cli) -> int:
-    act: Callable[[argparse.Namespace, Cli], int] = args.act
-    return act(args, cli)
-
-
-def _help(args: argparse.Namespace, cli: Cli) -> int:
-    cli.say(args.help().rstrip())
-    return 0
+run = run_action
 
 
 def _show(args: argparse.Namespace, cli: Cli) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
 from hermes.core.testing import ModelServer, RecordedRequest, Step, echo, steps_from_data
@@ -34,14 +35,13 @@ example:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Try things out without a model."
-    actions = parser.add_subparsers(metavar="ACTION", required=True)
-    serve = actions.add_parser(
+    serve = Actions(parser).add(
         "serve",
-        help="run a scripted model server on this machine",
+        _serve,
+        "run a scripted model server on this machine",
         description="Run a model server on loopback that speaks chat completions, Anthropic\n"
         "messages and OpenAI responses, and answers from a script. Ctrl-C ends it.",
         epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     serve.add_argument(
         "--port", type=int, default=0, help="port to listen on (default: a free one)"
@@ -56,7 +56,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace, cli: Cli) -> int:
+run = run_action
+
+
+def _serve(args: argparse.Namespace, cli: Cli) -> int:
     steps = read_script(args.script) if args.script else []
     answer = playing(steps, then_echo=args.echo or args.script is None)
     try:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.cli.progress import ProgressLine
 from hermes.core.errors import UsageError
@@ -30,20 +31,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         " but it needs no account and nothing leaves this machine."
     )
     parser.epilog = EPILOG
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    pull = actions.add_parser("pull", help="fetch weights (an id or an address)")
+    actions = Actions(parser)
+    pull = actions.add("pull", _pull, "fetch weights (an id or an address)")
     pull.add_argument("model", nargs="?", help="0.5b, 1.5b or the address of a GGUF file")
-    listing = actions.add_parser("list", help="show what there is")
-    listing.add_argument("--json", action="store_true", help="as JSON")
-    use = actions.add_parser("use", help="choose the model (an id, a file or a path)")
+    actions.add("list", _list, "show what there is", json=True)
+    use = actions.add("use", _use, "choose the model (an id, a file or a path)")
     use.add_argument("model")
-    remove = actions.add_parser("rm", help="delete fetched weights")
+    remove = actions.add("rm", _remove, "delete fetched weights")
     remove.add_argument("model")
     remove.add_argument("--yes", action="store_true", help="do not ask")
 
 
-def run(args: argparse.Namespace, cli: Cli) -> int:
-    return {"pull": _pull, "list": _list, "use": _use, "rm": _remove}[args.action](args, cli)
+run = run_action
 
 
 def _pull(args: argparse.Namespace, cli: Cli) -> int:

@@ -1,8 +1,8 @@
 """`hermes profile`: homes beside each other, each with its own settings, keys and memory."""
 
 import argparse
-from collections.abc import Callable
 
+from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.config import environment
 from hermes.config.home import DEFAULT_PROFILE, Home, active_profile, tilde
@@ -12,15 +12,8 @@ from hermes.core.errors import UsageError
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Make and choose profiles: each has its own settings, keys and memory."
-    parser.set_defaults(help=parser.format_help, act=_help)
-    actions = parser.add_subparsers(title="actions", metavar="ACTION")
-
-    def action(name: str, act: Callable[..., int], summary: str) -> argparse.ArgumentParser:
-        added = actions.add_parser(name, help=summary, description=summary)
-        added.set_defaults(act=act)
-        return added
-
-    listed = action("list", _list, "list the profiles; * marks the one used without -p")
+    action = Actions(parser).add
+    action("list", _list, "list the profiles; * marks the one used without -p", json=True)
     use = action("use", _use, "choose the profile used without -p")
     create = action("create", _create, "make a profile")
     create.add_argument("--clone", action="store_true", help="copy config.yaml, .env and SOUL.md")
@@ -30,24 +23,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--no-alias", action="store_true", help=argparse.SUPPRESS)
     delete = action("delete", _delete, "delete a profile and all its data")
     delete.add_argument("-y", "--yes", action="store_true", help="do not ask")
-    show = action("show", _show, "say where a profile is and what it holds")
+    show = action("show", _show, "say where a profile is and what it holds", json=True)
     path = action("path", _path, "print the folder of a profile")
     for needed in (use, create, delete):
         needed.add_argument("name")
     for optional in (show, path):
         optional.add_argument("name", nargs="?", help="without it: the one in force")
-    for described in (listed, show):
-        described.add_argument("--json", action="store_true", help="as JSON")
 
 
-def run(args: argparse.Namespace, cli: Cli) -> int:
-    act: Callable[[argparse.Namespace, Cli], int] = args.act
-    return act(args, cli)
-
-
-def _help(args: argparse.Namespace, cli: Cli) -> int:
-    cli.say(args.help().rstrip())
-    return 0
+run = run_action
 
 
 def _list(args: argparse.Namespace, cli: Cli) -> int:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 from hermes.app.sessions import past_sessions, stored_conversation
+from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
 from hermes.core.messages import Assistant, Message, ToolResult
@@ -19,18 +20,15 @@ SHOWN_RESULT = 2000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Look at past conversations."
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="the newest sessions")
+    actions = Actions(parser)
+    listing = actions.add("list", _list, "the newest sessions", json=True)
     listing.add_argument("--source", default="", help="only those of cli, telegram, …")
     listing.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
-    showing = actions.add_parser("show", help="one conversation")
+    showing = actions.add("show", _show, "one conversation", json=True)
     showing.add_argument("id", help="a session's id, from the list")
-    for action in (listing, showing):
-        action.add_argument("--json", action="store_true", help="as one JSON document")
 
 
-def run(args: argparse.Namespace, cli: Cli) -> int:
-    return _list(args, cli) if args.action == "list" else _show(args, cli)
+run = run_action
 
 
 def _list(args: argparse.Namespace, cli: Cli) -> int:

@@ -9,11 +9,12 @@ import httpx2
 
 from hermes.core.model import Model, ModelEvent, ModelRequest, Reply
 from hermes.providers.local.runtime import ModelProcess
+from hermes.providers.wrapper import ModelWrapper
 
 SECONDS = 10.0
 
 
-class RememberedPrefix:
+class RememberedPrefix(ModelWrapper):
     """A `Model` in front of the model process.
 
     Before the first call it loads what an earlier run saved for the same system prompt; when
@@ -24,17 +25,9 @@ class RememberedPrefix:
     def __init__(
         self, inner: Model, process: ModelProcess, client: httpx2.AsyncClient, folder: Path
     ) -> None:
-        self._inner, self._process, self._client = inner, process, client
-        self._folder = folder
+        super().__init__(inner)
+        self._process, self._client, self._folder = process, client, folder
         self._asked = False
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def provider(self) -> str:
-        return self._inner.provider
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         first, self._asked = not self._asked, True

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from hermes.core.errors import ProviderError, RateLimited, Transient
 from hermes.core.model import Model, ModelEvent, ModelRequest, Retrying
 from hermes.core.ports import Clock
+from hermes.providers.wrapper import ModelWrapper
 
 ATTEMPTS = 3
 FIRST_DELAY = 1.0
@@ -15,19 +16,12 @@ LONGEST_RETRY_AFTER = 60.0
 """A server that asks for a longer wait is not waited for."""
 
 
-class RetryingModel:
+class RetryingModel(ModelWrapper):
     """A `Model` that calls `inner` up to `attempts` times, with jittered, doubling pauses."""
 
     def __init__(self, inner: Model, clock: Clock, *, attempts: int = ATTEMPTS) -> None:
-        self._inner, self._clock, self._attempts = inner, clock, attempts
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def provider(self) -> str:
-        return self._inner.provider
+        super().__init__(inner)
+        self._clock, self._attempts = clock, attempts
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         for attempt in range(1, self._attempts + 1):

@@ -22,9 +22,10 @@ from hermes.providers.small.transcript import (
     shown_result,
     tokens_of,
 )
+from hermes.providers.wrapper import ModelWrapper
 
 
-class SmallModel:
+class SmallModel(ModelWrapper):
     """Wraps a model that cannot use tools natively, or not with a long prompt.
 
     The agent's system prompt and tool schemas are replaced by a short prompt, a few tools and
@@ -32,16 +33,8 @@ class SmallModel:
     """
 
     def __init__(self, inner: Model, profile: SmallProfile = SMALL) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._profile = profile
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def provider(self) -> str:
-        return self._inner.provider
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """As `Model.stream`. Raises `ReplyInvalid` when the answer is no call and no text."""

@@ -1,0 +1,23 @@
+"""What every script that writes a reference page does: write it, or say that it is stale."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
+
+
+def write_or_check(name: str, make: Callable[[], str]) -> int:
+    """Write `docs/reference/<name>`; with `--check` on the command line only compare it."""
+    parser = argparse.ArgumentParser(description=f"Write docs/reference/{name}.")
+    parser.add_argument("--check", action="store_true", help="fail when the page is stale")
+    args = parser.parse_args()
+    page, text = REFERENCE / name, make()
+    if not args.check:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(text, encoding="utf-8")
+    elif not page.exists() or page.read_text(encoding="utf-8") != text:
+        print(f"docs/reference/{name} is stale: run `make docs`", file=sys.stderr)
+        return 1
+    return 0
