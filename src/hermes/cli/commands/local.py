@@ -61,7 +61,9 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
     chosen = cli.load().settings.local.model
     models = on_shelf(cli.home.models)
     if args.json:
-        cli.json([{**msgspec.to_builtins(m), "in_use": _means(chosen, m)} for m in models])
+        facts = [msgspec.to_builtins(model, enc_hook=str) for model in models]
+        used = [{"in_use": _means(chosen, model)} for model in models]
+        cli.json([known | use for known, use in zip(facts, used, strict=True)])
         return 0
     for model in models:
         mark = "*" if _means(chosen, model) else " "
