@@ -1,6 +1,7 @@
 """Opening `state.db`."""
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import apsw
@@ -22,14 +23,13 @@ def connect(path: Path) -> apsw.Connection:
         connection = apsw.Connection(str(path))
     except (apsw.Error, OSError) as error:
         raise as_store_error(error, path) from error
-    try:
-        _configure(connection)
-    except apsw.Error as error:
-        connection.close()
-        raise as_store_error(error, path) from error
-    except BaseException:
-        connection.close()
-        raise
+    with ExitStack() as undo:
+        undo.callback(connection.close)
+        try:
+            _configure(connection)
+        except apsw.Error as error:
+            raise as_store_error(error, path) from error
+        undo.pop_all()
     return connection
 
 

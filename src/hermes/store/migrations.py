@@ -9,6 +9,7 @@ import msgspec
 
 from hermes.core.errors import StoreTooNew
 from hermes.store import schema
+from hermes.store.transaction import transaction
 
 
 class Migration(msgspec.Struct, frozen=True):
@@ -77,14 +78,8 @@ def bring_up_to_date(connection: apsw.Connection) -> None:
     """Create what is missing and migrate what is old, all in one transaction."""
     if _is_current(connection):
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         _upgrade(connection)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _is_current(connection: apsw.Connection) -> bool:

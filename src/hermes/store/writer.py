@@ -17,6 +17,7 @@ import apsw
 from hermes.core.errors import StoreError
 from hermes.store.database import connect
 from hermes.store.faults import as_store_error, patiently
+from hermes.store.transaction import transaction
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
@@ -110,15 +111,8 @@ class Writer:
         if self._connection is None:
             self._connection = connect(self._path)
         connection = self._connection
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            results = [job.work(connection) for job in group]
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        return results
+        with transaction(connection):
+            return [job.work(connection) for job in group]
 
     def _checkpoint(self, writes: int) -> None:
         """Move the log into the main file now and then, as far as readers allow."""

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from hermes.core.cancel import CancelToken
@@ -92,11 +93,10 @@ class LocalShell:
         source = (command + "\n").encode("utf-8", "surrogateescape")
         (lifeline.folder / "command").write_bytes(source)
         capture = Capture(self._limits, on_output)
-        try:
+        with ExitStack() as undo:
+            undo.callback(capture.close)
             process = await self._spawn(lifeline, folder, capture)
-        except BaseException:
-            capture.close()
-            raise
+            undo.pop_all()
         capture.begin()
         self._captures.add(capture)
         timed_out = False

@@ -193,9 +193,8 @@ def _replace(path: Path, data: bytes) -> None:
                 with contextlib.suppress(PermissionError):
                     os.fchown(file.fileno(), old.st_uid, old.st_gid)
         name.replace(path)
-    except BaseException:
-        name.unlink(missing_ok=True)
-        raise
+    finally:
+        name.unlink(missing_ok=True)  # after a success it has its new name
 
 
 def _stat_or_none(path: Path) -> os.stat_result | None:

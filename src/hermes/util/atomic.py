@@ -29,10 +29,9 @@ def write_bytes(path: Path, data: bytes, *, mode: int | None = None) -> None:
             os.fsync(file.fileno())
         temporary.chmod(mode)
         temporary.replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
+    finally:
+        with contextlib.suppress(OSError):  # after a success it has its new name
             temporary.unlink()
-        raise
     _sync_folder(target.parent)
 
 

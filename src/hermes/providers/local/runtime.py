@@ -4,7 +4,7 @@ import asyncio
 import re
 import secrets
 import sys
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -73,11 +73,10 @@ class ModelProcess:
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,  # Ctrl-C at the terminal is for the agent
         )
-        try:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(_end, process)
             answer = await asyncio.wait_for(_converse(process, order), START_SECONDS)
-        except BaseException:
-            await _end(process)
-            raise
+            undo.pop_all()
         return cls(process, answer.address, order.api_key)
 
     async def close(self) -> None:
