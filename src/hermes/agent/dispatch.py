@@ -31,30 +31,19 @@ class Policy(Protocol):
         ...
 
 
-class Arguments(Protocol):
-    def decode(self, tool: Tool, text: str) -> dict[str, Any]:
-        """Checked arguments from what the model wrote; raises `ToolArgumentsInvalid`."""
-        ...
-
-    def fit(self, tool: Tool, call_id: str, result: str) -> str:
-        """The result, cut to what a model should be given."""
-        ...
-
-
 class Dispatcher:
     """Runs calls side by side, except where a tool must run alone. Results keep call order."""
 
     def __init__(
         self,
         tools: ToolBox,
-        arguments: Arguments,
         policy: Policy,
         log: SessionLog,
         hooks: Hooks,
         clock: Clock,
     ) -> None:
-        self._tools, self._arguments, self._policy = tools, arguments, policy
-        self._log, self._hooks, self._clock = log, hooks, clock
+        self._tools, self._policy, self._log = tools, policy, log
+        self._hooks, self._clock = hooks, clock
 
     async def run(self, turn: Turn) -> AsyncGenerator[Event, None]:
         """Events of all the calls as they happen. Each result is stored as soon as it is there."""
@@ -105,6 +94,8 @@ class Dispatcher:
             logger.exception("tool %s failed", call.name)
             problem = f"Error executing {call.name}: {type(error).__name__}: {error}"
             text, failed = _error(problem), True
+        if failed:  # an error may quote what the tool saw
+            text = self._tools.fit(call.name, call.id, text)
         result = ToolResult(call.id, call.name, text, failed)
         await self._log.append(turn.session_id, result)
         seconds = round(self._clock.monotonic() - began, 3)
@@ -119,7 +110,7 @@ class Dispatcher:
         if tool is None:
             known = ", ".join(spec.name for spec in self._tools.specs)
             raise ToolUnknown(f"there is no tool {call.name!r}; the tools are: {known}")
-        arguments = self._arguments.decode(tool, call.arguments)
+        arguments = self._tools.decode(tool, call.arguments)
         details = {"tool_name": tool.name, "args": arguments, "task_id": turn.session_id}
         for answer in await self._hooks.fire(HookName.PRE_TOOL_CALL, **details):
             if isinstance(answer, dict) and answer.get("action") == "block":
@@ -133,7 +124,7 @@ class Dispatcher:
         with turn.cancel.scope():
             await self._policy.permit(tool, arguments, call.id, announce)
             result = await tool.handler(context, arguments)
-        result = self._arguments.fit(tool, call.id, result)
+        result = self._tools.fit(call.name, call.id, result)
         await self._hooks.fire(HookName.POST_TOOL_CALL, result=result, **details)
         return result
 

@@ -41,7 +41,7 @@ async def run_turn(
         end = turn.finished()
     except HermesError as error:
         end = turn.failed(error)
-    except Exception as bug:
+    except Exception as bug:  # a turn always ends with an event, also when we are at fault
         logger.exception("the turn failed")
         end = turn.failed(HermesError(f"internal error: {type(bug).__name__}: {bug}"))
     yield await _close(turn, log, end)

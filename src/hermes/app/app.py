@@ -88,19 +88,14 @@ class App:
     async def agent(self, request: SessionRequest) -> Agent:
         """An agent for a new or an old conversation."""
         past = await self._past(request)
-        target = self.target()
-        wire: Model = ChatCompletions(target, self._client)
-        if target.provider == "local":
-            target, wire = await self._local.ready(target, self._client)
+        target, wire = await self._wire(self.target())
         model = build_model(wire, target.profile, self._clock)
         settings = self.loaded.settings
         bench = build_tools(self.loaded, self.home, request.working_folder, self._redactor.redact)
         self._shells.append(bench.shell)
         approvals = build_approvals(self.loaded, self.home, request.approver)
         session_id, system, history = past or await self._new(request, target)
-        dispatcher = Dispatcher(
-            bench.toolbox, bench.toolbox, approvals, self._log, NoHooks(), self._clock
-        )
+        dispatcher = Dispatcher(bench.toolbox, approvals, self._log, NoHooks(), self._clock)
         return Agent(
             session_id,
             system,
@@ -112,6 +107,11 @@ class App:
             max_iterations=settings.agent.max_turns,
             price=target.profile.price,
         )
+
+    async def _wire(self, target: Target) -> tuple[Target, Model]:
+        if target.provider == "local":
+            return await self._local.ready(target, self._client)
+        return target, ChatCompletions(target, self._client)
 
     async def _past(self, request: SessionRequest) -> Conversation | None:
         info: SessionInfo | None = None

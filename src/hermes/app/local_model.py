@@ -14,7 +14,7 @@ from hermes.providers.local.prefix import RememberedPrefix
 from hermes.providers.local.runtime import ModelProcess, install_runtime, runtime_is_installed
 from hermes.providers.local.shelf import weights_for
 from hermes.providers.local.threads import threads_for
-from hermes.providers.resolver import Target
+from hermes.providers.resolver import NO_KEY, Target
 from hermes.providers.wire.chat_completions import ChatCompletions
 
 STARTER = (
@@ -36,7 +36,7 @@ class LocalModel:
         weights = weights_for(target.model or self._settings.model, self._home.models)
         async with self._starting:
             if self._process is None:
-                if target.source == "no key is configured":
+                if target.source == NO_KEY:
                     self._progress.say(STARTER.format(label=weights.label))
                 if not runtime_is_installed():
                     await install_runtime(checkout())

@@ -93,6 +93,14 @@ class ToolBox(Protocol):
 
     def get(self, name: str) -> Tool | None: ...
 
+    def decode(self, tool: Tool, text: str) -> dict[str, Any]:
+        """Checked arguments from what the model wrote; raises `ToolArgumentsInvalid`."""
+        ...
+
+    def fit(self, name: str, call_id: str, result: str) -> str:
+        """A result or an error as the model may see it: without secrets, and not too long."""
+        ...
+
 
 def spec_of(function: Callable[..., Any]) -> ToolSpec:
     """Name, description and JSON Schema of a tool function."""

@@ -10,6 +10,9 @@ from hermes.providers import endpoints
 from hermes.providers.endpoints import Endpoint
 from hermes.providers.profile import Profile, profile_for
 
+NO_KEY = "no key is configured"
+"""The `Target.source` of a request nobody configured anything for."""
+
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 KeyLookup = Callable[[str], str | None]
@@ -49,7 +52,7 @@ def resolve(choice: Choice, key: KeyLookup) -> Target:
             if endpoint.base_url and key(variable):
                 return _target(endpoint, choice, key, f"{variable} is set")
     local = Choice(provider="local", model="", context_length=choice.context_length)
-    return _target(_require("local"), local, key, "no key is configured")
+    return _target(_require("local"), local, key, NO_KEY)
 
 
 def _named(choice: Choice, key: KeyLookup) -> Target:

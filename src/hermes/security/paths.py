@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.tool import Concern
+from hermes.util.paths import real_path
 
 STARTUP_FILES = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile",
@@ -122,11 +123,8 @@ class Guard(msgspec.Struct, frozen=True):
         return _in_any(real, SYSTEM_FOLDERS)
 
     def real(self, path: str, folder: str) -> str:
-        """The absolute path with `~`, `..` and links resolved, as the system would see it."""
-        path = path.partition("\0")[0]
-        if path == "~" or path.startswith("~/"):
-            path = f"{self.home}{path[1:]}"
-        return os.path.realpath(Path(folder, path))
+        """The file that `path` means, exactly as the file tools will find it."""
+        return real_path(path, folder, str(self.home))
 
     def _in_home(self, real: str, names: Sequence[str]) -> bool:
         """Both the place in the home and, where that is a link, the place it leads to."""

@@ -18,7 +18,9 @@ _MARKS = ", ".join("?" for _ in COLUMNS)
 
 # Sending a message to a finished session opens it again.
 _COUNT_MESSAGE = """
-UPDATE sessions SET message_count = message_count + 1, tool_call_count = tool_call_count + ?,
+UPDATE sessions SET
+    message_count = coalesce(message_count, 0) + 1,
+    tool_call_count = coalesce(tool_call_count, 0) + ?,
     ended_at = NULL, end_reason = NULL
 WHERE id = ?
 """

@@ -20,6 +20,7 @@ from hermes.terminal.base import FileInfo, Grep, Grepped, Lines
 from hermes.terminal.output import cut_line
 from hermes.terminal.ripgrep import grep_with_ripgrep
 from hermes.terminal.walk import SNIFF, find_files, grep_files
+from hermes.util.paths import real_path
 
 COUNT_MOST = 64 * 1_048_576
 """Bytes after the page that are read to count the lines of the file."""
@@ -41,6 +42,8 @@ class LocalFiles:
         self._ripgrep = shutil.which("rg") if ripgrep is None else ripgrep
 
     async def locate(self, path: str) -> str:
+        if "\0" in path:
+            raise OSError(errno.EINVAL, "a path cannot contain a null byte")
         return await asyncio.to_thread(real_path, path, self._folder(), self._home)
 
     async def stat(self, path: str) -> FileInfo | None:
@@ -72,21 +75,6 @@ async def _stoppable(work: Callable[[threading.Event], T], cancel: CancelToken) 
             return await asyncio.to_thread(work, stop)
     finally:
         stop.set()
-
-
-def real_path(path: str, folder: str, home: str) -> str:
-    """Absolute, with `~`, `..` and links resolved. A name shown with `\\xNN` is understood."""
-    if "\0" in path:
-        raise OSError(errno.EINVAL, "a path cannot contain a null byte")
-    if path == "~" or path.startswith("~/"):
-        path = home + path[1:]
-    real = os.path.realpath(Path(folder, path))
-    if "\\x" in path and not os.path.lexists(real):
-        raw, _ = codecs.escape_decode(path.encode("utf-8", "surrogateescape"))
-        escaped = os.path.realpath(Path(folder, os.fsdecode(raw)))
-        if os.path.lexists(escaped):
-            return escaped
-    return real
 
 
 def _stat(path: str) -> FileInfo | None:

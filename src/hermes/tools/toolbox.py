@@ -60,17 +60,17 @@ class Toolbox:
             )
         return arguments
 
-    def fit(self, tool: Tool, call_id: str, result: str) -> str:
+    def fit(self, name: str, call_id: str, result: str) -> str:
         """The result, or its beginning and end with the file that holds the whole."""
         result = self._redact(result.encode("utf-8", "replace").decode())  # no lone surrogates
         if len(result) <= self._max_chars:
             return result
         room = self._max_chars // PREVIEW_SHARE
         head, tail = result[: room * 2 // 5], result[-(room * 3 // 5) :]
-        name = re.sub(r"[^\w.-]", "_", f"{tool.name}-{call_id}")[:100] + ".txt"
+        file = re.sub(r"[^\w.-]", "_", f"{name}-{call_id}")[:100] + ".txt"
         try:
             self._spill.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path = self._spill / name
+            path = self._spill / file
             path.write_text(result, "utf-8")
             where = f"all of it is in {path}, to be read in pages with read_file"
         except OSError as error:

@@ -266,3 +266,16 @@ def test_a_key_never_reaches_the_model_the_store_or_the_logs(hermes, hermes_home
     assert b"the key is sk-" in sent
     for file in [*hermes_home.glob("state.db*"), *hermes_home.glob("logs/*")]:
         assert key.encode() not in file.read_bytes()
+
+
+def test_a_key_in_the_output_of_a_command_that_fails_is_taken_out_too(hermes, work: Path):
+    key = "sk-or-" + "v1-" + "fedcba9876543210" * 2
+    hermes("config", "set", "OPENROUTER_API_KEY", key)
+    (work / "leak.txt").write_text(f"the key is {key}\n")
+    slow = call("terminal", '{"command":"cat leak.txt; sleep 60","timeout":1}')
+    with ModelServer([slow, "too slow"]) as server:
+        hermes("chat", "-q", "look", *at(server))
+        told = server.requests[1].body["messages"][-1]["content"]
+    assert "stopped after 1 s" in told
+    assert "the key is" in told
+    assert key not in told

@@ -54,9 +54,7 @@ async def make_agent(log: SqliteLog, tmp_path: Path) -> MakeAgent:
         price: Price | None = None,
     ) -> Agent:
         box = Toolbox(tools, spill=tmp_path / "spill")
-        dispatcher = Dispatcher(
-            box, box, policy or AllowAll(), log, hooks or NoHooks(), SystemClock()
-        )
+        dispatcher = Dispatcher(box, policy or AllowAll(), log, hooks or NoHooks(), SystemClock())
         return Agent(
             "s1",
             System("be brief"),

@@ -85,3 +85,20 @@ def test_stores_that_are_links_are_followed(tmp_path: Path) -> None:
     for path in ("config/gh/hosts.yml", "config/git/credentials", "bashrc"):
         assert watching.refuses_writing(str(dotfiles / path)), path
     assert not watching.refuses_writing(str(dotfiles / "config/nvim/init.lua"))
+
+
+def test_a_name_spelt_with_escapes_is_judged_by_the_file_it_means(tmp_path: Path):
+    """Tools show bytes that are not UTF-8 as `\\xNN` and take such names back."""
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "id_ed25519").write_text("key")
+    work, other = tmp_path / "work", tmp_path / "other"
+    work.mkdir()
+    other.mkdir()
+    (other / "note.txt").write_text("x")
+    guard = Guard(home=tmp_path, workspace=(work,))
+    reading = guard.reading(r"~/.ss\x68/id_ed25519", str(work))
+    assert reading is not None
+    assert reading.kind == "credential access"
+    writing = guard.writing(r"../othe\x72/note.txt", str(work))
+    assert writing is not None
+    assert writing.kind == "write outside the workspace"

@@ -91,7 +91,7 @@ def test_a_mistake_is_explained(box: Toolbox, tool: Tool, text: str, message: st
 
 
 def test_a_short_result_passes_unchanged(box: Toolbox, tool: Tool, tmp_path: Path) -> None:
-    assert box.fit(tool, "c1", "short") == "short"
+    assert box.fit(tool.name, "c1", "short") == "short"
     assert not (tmp_path / "spill").exists()
 
 
@@ -99,7 +99,7 @@ def test_a_long_result_goes_to_a_file_and_names_it(
     box: Toolbox, tool: Tool, tmp_path: Path
 ) -> None:
     result = "start" + "x" * 5_000 + "end"
-    text = box.fit(tool, "call/../1", result)
+    text = box.fit(tool.name, "call/../1", result)
     assert text.startswith("start")
     assert text.endswith("end")
     assert len(text) < 500
@@ -111,11 +111,11 @@ def test_a_long_result_goes_to_a_file_and_names_it(
 def test_a_result_that_cannot_be_kept_is_still_shortened(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     box = Toolbox([tool], tmp_path / "file" / "spill", max_chars=100)
-    assert "could not be kept" in box.fit(tool, "c1", "x" * 1_000)
+    assert "could not be kept" in box.fit(tool.name, "c1", "x" * 1_000)
 
 
 def test_lone_surrogates_never_leave(box: Toolbox, tool: Tool) -> None:
-    assert box.fit(tool, "c1", "a\udce9b") == "a?b"
+    assert box.fit(tool.name, "c1", "a\udce9b") == "a?b"
 
 
 def test_the_syntax_parser_is_loaded_only_with_the_terminal_tool() -> None:

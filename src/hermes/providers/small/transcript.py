@@ -13,6 +13,7 @@ from hermes.core.messages import Assistant, Message, System, Text, ToolResult, U
 from hermes.core.model import ToolSpec
 from hermes.providers.small.profile import REPLY, Example, SmallProfile
 from hermes.providers.small.schema import describe
+from hermes.util.text import cut_middle
 
 MARGIN = 64
 """Tokens left over for the chat template's own marks."""
@@ -65,15 +66,7 @@ def tokens_of(messages: Iterable[Message], profile: SmallProfile) -> int:
 def shown_result(message: ToolResult, profile: SmallProfile) -> str:
     """What the model gets to see of a result."""
     limit = int(profile.result_tokens * profile.bytes_per_token)
-    return excerpt(_flat(message.text).strip() or "[no output]", limit)
-
-
-def excerpt(text: str, limit: int) -> str:
-    """Head and tail of `text`, `limit` characters in all, with a mark where something is gone."""
-    if len(text) <= limit:
-        return text
-    head = limit * 2 // 3
-    return f"{text[:head]}\n… {len(text) - limit} characters left out …\n{text[head - limit :]}"
+    return cut_middle(_flat(message.text).strip() or "[no output]", limit)
 
 
 def _turns(messages: tuple[Message, ...]) -> list[list[Message]]:
@@ -127,7 +120,7 @@ def _fitted(turn: list[Message], profile: SmallProfile, budget: int) -> list[Mes
     if over <= 0 or not isinstance(first[0], User):
         return first + rest
     limit = max(len(first[0].text) - int((over + MARGIN) * profile.bytes_per_token), 200)
-    return [User.say(excerpt(first[0].text, limit)), *rest]
+    return [User.say(cut_middle(first[0].text, limit)), *rest]
 
 
 def _cost(messages: list[Message], profile: SmallProfile) -> int:

@@ -4,7 +4,7 @@ import msgspec
 
 from hermes.core.messages import Assistant, Image, Message, System, Text, ToolCall, ToolResult, User
 from hermes.providers.small.profile import SMALL
-from hermes.providers.small.transcript import excerpt, front, shortened, tokens_of
+from hermes.providers.small.transcript import front, shortened, tokens_of
 from tests.unit.providers.small.test_schema import READ, SEARCH, TERMINAL, WRITE
 
 TOOLS = (TERMINAL, READ, WRITE, SEARCH)
@@ -76,10 +76,6 @@ def test_a_long_result_keeps_its_head_and_its_tail():
     assert shown.text.endswith("line 4999")
     assert "characters left out" in shown.text
     assert tokens_of((shown,), SMALL) < SMALL.result_tokens + 40
-
-
-def test_excerpt_leaves_short_text_alone():
-    assert excerpt("short", 10) == "short"
 
 
 def test_old_turns_go_first_and_the_question_with_its_results_stays():
