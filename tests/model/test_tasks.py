@@ -65,7 +65,7 @@ async def test_the_embedded_model_does_most_simple_tasks(
 ):
     home = Home(home_with_weights)
     attempts = []
-    async with App(home, load(home), Silent()) as app:
+    async with App(home, load(home), Silent(), print) as app:
         for number, task in enumerate(TASKS):
             folder = tmp_path / str(number)
             folder.mkdir()

@@ -18,7 +18,7 @@ from hermes.core.events import (
 )
 from hermes.core.model import FellBack, Model, ReasoningDelta, Reply, Retrying, TextDelta
 from hermes.core.ports import SessionLog
-from hermes.core.usage import Price
+from hermes.core.usage import ModelCall, Price
 from hermes.util.log_context import in_session
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,8 @@ async def _ask(
             case Reply():
                 cost = price.cost(event.usage) if price else None
                 await log.append(turn.session_id, event.message)
-                await log.record_usage(turn.session_id, event.usage, cost)
+                call = ModelCall(event.usage, model.name, model.provider, cost)
+                await log.record_call(turn.session_id, call)
                 turn.add_reply(event.message, event.usage, cost)
                 if event.message.text:
                     yield TextFinished(event.message.text)

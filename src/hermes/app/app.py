@@ -1,5 +1,8 @@
 """From settings to a running agent. The only package that names implementations."""
 
+import logging
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,9 +15,11 @@ from hermes.agent.dispatch import Dispatcher
 from hermes.app.local_model import LocalModel
 from hermes.app.logs import start_logging
 from hermes.app.models import build_model
+from hermes.app.pruning import prune_when_due
 from hermes.app.tools import build_approvals, build_tools
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
+from hermes.core.errors import StoreError
 from hermes.core.hooks import NoHooks
 from hermes.core.messages import Message, System
 from hermes.core.model import Model
@@ -24,11 +29,13 @@ from hermes.providers.local.fetch import Progress
 from hermes.providers.resolver import Choice, Target, resolve
 from hermes.providers.wire.chat_completions import ChatCompletions
 from hermes.security.redaction import Redactor
+from hermes.store.opening import open_store
 from hermes.store.repair import repair
-from hermes.store.sqlite_log import SqliteLog
 from hermes.terminal.local import LocalShell
 from hermes.util.clock import SystemClock
 from hermes.util.session_ids import new_session_id
+
+log = logging.getLogger(__name__)
 
 Conversation = tuple[str, System, tuple[Message, ...]]
 """Session id, system prompt and what was said so far."""
@@ -39,7 +46,7 @@ class SessionRequest(msgspec.Struct, frozen=True):
 
     working_folder: Path
     resume: str = ""
-    """Id of a session to go on with."""
+    """Id or title of a session to go on with."""
     latest: bool = False
     """Go on with the newest session of `source`; a new one when there is none."""
     source: str = "cli"
@@ -50,13 +57,16 @@ class SessionRequest(msgspec.Struct, frozen=True):
 class App:
     """What one process needs, made when first used and closed together."""
 
-    def __init__(self, home: Home, loaded: Loaded, progress: Progress) -> None:
+    def __init__(
+        self, home: Home, loaded: Loaded, progress: Progress, tell: Callable[[str], None]
+    ) -> None:
+        """`tell` gets what the user must know beside the conversation."""
         self.home, self.loaded = home, loaded
         ensure_hermes_home(home)
         self._redactor = Redactor(loaded.secrets())
         start_logging(home, loaded.settings.logging, self._redactor)
         self._clock = SystemClock()
-        self._log = SqliteLog(home.state_db)
+        self._store = open_store(loaded.settings.store.url, home.state_db, tell)
         self._client = httpx2.AsyncClient(follow_redirects=False, trust_env=True)
         self._shells: list[LocalShell] = []
         self._local = LocalModel(home, loaded.settings.local, progress)
@@ -67,11 +77,16 @@ class App:
     async def __aexit__(
         self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
     ) -> None:
+        try:
+            settings = self.loaded.settings.sessions
+            await prune_when_due(self._store, settings, self.home, time.time)
+        except (StoreError, OSError) as error:
+            log.warning("old sessions were not pruned: %s", error)
         for shell in self._shells:
             await shell.close()
         await self._local.close()
         await self._client.aclose()
-        self._log.close()
+        self._store.close()
 
     def target(self) -> Target:
         """Where requests go, by the settings alone."""
@@ -95,14 +110,14 @@ class App:
         self._shells.append(bench.shell)
         approvals = build_approvals(self.loaded, self.home, request.approver)
         session_id, system, history = past or await self._new(request, target)
-        dispatcher = Dispatcher(bench.toolbox, approvals, self._log, NoHooks(), self._clock)
+        dispatcher = Dispatcher(bench.toolbox, approvals, self._store, NoHooks(), self._clock)
         return Agent(
             session_id,
             system,
             history,
             model,
             dispatcher,
-            self._log,
+            self._store,
             tools=bench.toolbox.specs,
             max_iterations=settings.agent.max_turns,
             price=target.profile.price,
@@ -116,12 +131,12 @@ class App:
     async def _past(self, request: SessionRequest) -> Conversation | None:
         info: SessionInfo | None = None
         if request.resume:
-            info = await self._log.info(request.resume)
+            info = await self._store.resolve(request.resume)
         elif request.latest:
-            info = await self._log.latest(request.source)
+            info = await self._store.latest(request.source)
         if info is None:
             return None
-        history = repair(await self._log.messages(info.id))
+        history = repair(await self._store.messages(info.id))
         return info.id, System(info.system_prompt), tuple(history)
 
     async def _new(self, request: SessionRequest, target: Target) -> Conversation:
@@ -133,7 +148,7 @@ class App:
             session_id=session_id,
             model=f"{target.model} ({target.provider})",
         )
-        await self._log.create(
+        await self._store.create(
             session_id, source=request.source, model=target.model, system_prompt=text
         )
         return session_id, System(text), ()

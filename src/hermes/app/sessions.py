@@ -1,36 +1,25 @@
-"""Past conversations of a home, for the surfaces that show them."""
+"""The session store of a home, for whoever looks at past conversations."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from hermes.config.home import Home
-from hermes.core.errors import SessionNotFound
-from hermes.core.messages import Message
-from hermes.core.ports import SessionInfo
-from hermes.store.sqlite_log import SqliteLog
+from hermes.store.opening import open_store
+from hermes.store.port import SessionStore
 
 
-async def past_sessions(home: Home, source: str, limit: int) -> tuple[SessionInfo, ...]:
-    """The sessions started last, newest first. Looking creates no store."""
-    if not home.state_db.exists():
-        return ()
-    async with _opened(home) as log:
-        return await log.recent(source, limit)
-
-
-async def stored_conversation(
-    home: Home, session_id: str
-) -> tuple[SessionInfo, tuple[Message, ...]]:
-    if not home.state_db.exists():
-        raise SessionNotFound(f"there is no session {session_id}: nothing was stored yet")
-    async with _opened(home) as log:
-        return await log.info(session_id), await log.messages(session_id)
+def store_exists(home: Home, url: str) -> bool:
+    """Whether there can be sessions. Asking creates nothing."""
+    return bool(url) or home.state_db.exists()
 
 
 @asynccontextmanager
-async def _opened(home: Home) -> AsyncIterator[SqliteLog]:
-    log = SqliteLog(home.state_db)
+async def opened_store(
+    home: Home, url: str, tell: Callable[[str], None]
+) -> AsyncIterator[SessionStore]:
+    """The store, closed at the end. `tell` gets what the user must know about its state."""
+    store = open_store(url, home.state_db, tell)
     try:
-        yield log
+        yield store
     finally:
-        log.close()
+        store.close()

@@ -9,7 +9,7 @@ import msgspec
 
 from hermes.core.events import ApprovalAsked
 from hermes.core.messages import Message
-from hermes.core.usage import Usage
+from hermes.core.usage import ModelCall, Usage
 
 
 class Consent(StrEnum):
@@ -45,26 +45,51 @@ class SessionInfo(msgspec.Struct, frozen=True):
     title: str = ""
     system_prompt: str = ""
     message_count: int = 0
+    tool_call_count: int = 0
+    parent_id: str = ""
+    """The session this one branched off, went on from after a compaction, or works for."""
+    user_id: str = ""
+    ended_at: float | None = None
+    end_reason: str = ""
+    archived_at: float | None = None
+    usage: Usage = Usage()
+    cost_usd: float | None = None
     last_active: float = 0.0
     preview: str = ""
+    """The beginning of what the user said first."""
 
 
 class SessionLog(Protocol):
     """The append-only log of conversations. A returned call means the data is on disk."""
 
     async def create(
-        self, session_id: str, *, source: str, model: str, system_prompt: str
-    ) -> None: ...
+        self,
+        session_id: str,
+        *,
+        source: str,
+        model: str,
+        system_prompt: str,
+        parent_id: str = "",
+        user_id: str = "",
+    ) -> None:
+        """Raises `StoreError` when the session exists already."""
+        ...
 
-    async def append(self, session_id: str, message: Message) -> int: ...
+    async def append(self, session_id: str, message: Message) -> int:
+        """The message's number in the log. A finished session is open again."""
+        ...
 
-    async def messages(self, session_id: str) -> tuple[Message, ...]: ...
+    async def messages(self, session_id: str) -> tuple[Message, ...]:
+        """The conversation: what was logged, without what was undone or compacted."""
+        ...
 
     async def info(self, session_id: str) -> SessionInfo: ...
 
-    async def latest(self, source: str = "") -> SessionInfo | None: ...
+    async def latest(self, source: str = "") -> SessionInfo | None:
+        """The session somebody was active in last, of any source or of one."""
+        ...
 
-    async def record_usage(self, session_id: str, usage: Usage, cost_usd: float | None) -> None: ...
+    async def record_call(self, session_id: str, call: ModelCall) -> None: ...
 
     async def finish(self, session_id: str, exit_reason: str) -> None: ...
 

@@ -53,3 +53,19 @@ class Price(msgspec.Struct, frozen=True):
 
 
 FREE = Price(0, 0, 0, 0)
+
+
+class ModelCall(msgspec.Struct, frozen=True):
+    """One call of a model, as it is accounted for."""
+
+    usage: Usage
+    model: str = ""
+    provider: str = ""
+    cost_usd: float | None = None
+    """None: the price is not known."""
+    task: str = "main"
+    """`main`, or the auxiliary task the call was made for."""
+    tool: str = ""
+    """The tool that made the call, or empty."""
+    seconds: float = 0.0
+    """From the request to the end of the reply."""

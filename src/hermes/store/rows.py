@@ -12,13 +12,13 @@ role, JSON that is broken) loses only the broken part on the way out.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from hermes.core.errors import UsageError
-from hermes.core.messages import Message, ToolResult, User
+from hermes.core.messages import Assistant, Message, Text, ToolCall, ToolResult, User
 from hermes.core.openai_format import from_dict, to_dict
 from hermes.util.text import clean
 
@@ -33,6 +33,7 @@ COLUMNS = (
     "reasoning_details",
     "codex_reasoning_items",
 )
+JSON_COLUMNS = ("tool_calls", "reasoning_details", "codex_reasoning_items")
 Row = Sequence[Any]
 """Values of `COLUMNS`, in order."""
 
@@ -44,30 +45,84 @@ log = logging.getLogger(__name__)
 
 def to_row(message: Message) -> tuple[str | None, ...]:
     data = to_dict(message)
-    finish_reason = data.get("finish_reason")
     if isinstance(message, ToolResult):
-        finish_reason = _FAILED if message.failed else None
+        data["finish_reason"] = _FAILED if message.failed else None
+        data["tool_name"] = data.pop("name")
+    return row_of(data)
+
+
+def row_of(data: Mapping[str, Any]) -> tuple[str | None, ...]:
+    """The row of a dict with the names of `COLUMNS`; what is not there is NULL."""
     return (
-        data["role"],
-        _content_to_text(data["content"], is_user=isinstance(message, User)),
-        _text(data.get("tool_call_id")),
-        _json(data.get("tool_calls")),
-        _text(data.get("name")),
-        _text(finish_reason),
-        _text(data.get("reasoning")),
-        _json(data.get("reasoning_details")),
-        _json(data.get("codex_reasoning_items")),
+        clean(str(data["role"])),
+        _content_to_text(data.get("content"), is_user=data["role"] == "user"),
+        *(_stored(column, data.get(column)) for column in COLUMNS[2:]),
     )
 
 
 def from_row(row: Row) -> Message | None:
     """The message of a row; None for a row that is not a message."""
+    return _plain(row) or _any(row)
+
+
+def columns_of(row: Row) -> dict[str, Any]:
+    """The row as a dict, with JSON read and a user's content parts as a list."""
     data = dict(zip(COLUMNS, row, strict=True))
-    for column in ("tool_calls", "reasoning_details", "codex_reasoning_items"):
+    for column in JSON_COLUMNS:
         data[column] = _objects(data[column])
-    data["tool_calls"] = [c for c in data["tool_calls"] if isinstance(c.get("function"), dict)]
     if data["role"] == "user":
         data["content"] = _content_from_text(data["content"])
+    return data
+
+
+def user_text(content: str | None) -> str:
+    """What a user wrote, from a stored `content`."""
+    message = from_row(("user", content, *[None] * (len(COLUMNS) - 2)))
+    return message.text if isinstance(message, User) else ""
+
+
+class _Function(msgspec.Struct):
+    name: str
+    arguments: str
+
+
+class _Call(msgspec.Struct):
+    id: str
+    function: _Function
+    extra_content: dict[str, Any] | None = None
+
+
+_calls = msgspec.json.Decoder(list[_Call])
+
+
+def _plain(row: Row) -> Message | None:
+    """The message of a row as this program writes most of them; None for any other.
+
+    A long conversation is loaded before the first answer, so the common forms take no detour.
+    """
+    role, content, call_id, calls, name, finish_reason, reasoning, details, items = row
+    if role == "tool" and call_id and name and content is not None:
+        return ToolResult(call_id, name, content, finish_reason == _FAILED)
+    if role == "user" and content and content[0] != "[":
+        return User((Text(content),))
+    if role != "assistant" or reasoning or details or items:
+        return None
+    texts = (Text(content),) if content else ()
+    if not calls:
+        return Assistant(texts, finish_reason or "stop")
+    try:
+        made = [
+            ToolCall(call.id, call.function.name, call.function.arguments, call.extra_content)
+            for call in _calls.decode(calls)
+        ]
+    except msgspec.DecodeError:
+        return None
+    return Assistant((*texts, *made), finish_reason or "tool_calls") if made else None
+
+
+def _any(row: Row) -> Message | None:
+    data = columns_of(row)
+    data["tool_calls"] = [c for c in data["tool_calls"] if isinstance(c.get("function"), dict)]
     try:
         message = from_dict(data)
     except UsageError as error:
@@ -78,13 +133,17 @@ def from_row(row: Row) -> Message | None:
     return message
 
 
-def user_text(content: str | None) -> str:
-    """What a user wrote, from a stored `content`."""
-    message = from_row(("user", content, *[None] * (len(COLUMNS) - 2)))
-    return message.text if isinstance(message, User) else ""
+def _stored(column: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return clean(value)
+    return _json(value) if column in JSON_COLUMNS else clean(str(value))
 
 
 def _content_to_text(content: Any, *, is_user: bool) -> str | None:
+    if content is None:
+        return None
     if not isinstance(content, str):
         return _json(content)
     text = clean(content)
@@ -112,13 +171,7 @@ def _parts(text: str) -> list[Any] | None:
     return value if is_parts else None
 
 
-def _text(value: str | None) -> str | None:
-    return None if value is None else clean(value)
-
-
-def _json(value: Any) -> str | None:
-    if value is None:
-        return None
+def _json(value: Any) -> str:
     return msgspec.json.encode(_cleaned(value)).decode()
 
 

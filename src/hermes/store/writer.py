@@ -4,28 +4,19 @@ Writes that wait at the same moment share one transaction; a caller is told only
 that holds its own write.
 """
 
-import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import apsw
-
 from hermes.core.errors import StoreError
-from hermes.store.database import connect
-from hermes.store.faults import as_store_error, patiently
-from hermes.store.transaction import transaction
+from hermes.store.sql import Backend, Database
 
 T = TypeVar("T")
-Work = Callable[[apsw.Connection], T]
+Work = Callable[[Database], T]
 
 GROUP_LIMIT = 256
-WRITES_PER_CHECKPOINT = 50
-
-log = logging.getLogger(__name__)
 
 
 class Job(NamedTuple):
@@ -35,17 +26,16 @@ class Job(NamedTuple):
 
 
 class Writer:
-    """Started by the first `submit`; a file that cannot be opened is tried again by the next."""
+    """Started by the first `submit`; a store that cannot be opened is tried again by the next."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._ending = False
-        self._connection: apsw.Connection | None = None
-        self._since_checkpoint = 0
+        self._database: Database | None = None
 
     def submit(self, work: Work[T]) -> Future[T]:
         """The result of `work`, once it is committed."""
@@ -71,8 +61,7 @@ class Writer:
     def _run(self) -> None:
         while group := self._take():
             self._settle(group)
-        if self._connection is not None:
-            self._connection.close()
+        self._disconnect()
 
     def _take(self) -> list[Job]:
         """Wait for a job, then add all that are waiting. Empty means closed."""
@@ -91,36 +80,32 @@ class Writer:
     def _settle(self, group: Sequence[Job]) -> None:
         """Commit the group and answer every caller; one that fails does not take others along."""
         try:
-            results = patiently(lambda: self._transaction(group))
+            results = self._backend.patiently(lambda: self._transaction(group))
         except Exception as error:  # noqa: BLE001 - whatever went wrong belongs to the waiting caller
             self._fail(group, error)
             return
         for job, result in zip(group, results, strict=True):
             job.done.set_result(result)
-        self._checkpoint(len(group))
+        if self._database is not None:
+            self._backend.after_writes(self._database, len(group))
 
     def _fail(self, group: Sequence[Job], error: Exception) -> None:
-        if len(group) > 1 and not isinstance(error, apsw.BusyError):
+        if len(group) > 1 and not self._backend.is_busy(error):
             for job in group:
                 self._settle([job])
             return
         for job in group:
-            job.done.set_exception(as_store_error(error, self._path))
+            job.done.set_exception(self._backend.as_store_error(error))
 
     def _transaction(self, group: Sequence[Job]) -> list[Any]:
-        if self._connection is None:
-            self._connection = connect(self._path)
-        connection = self._connection
-        with transaction(connection):
-            return [job.work(connection) for job in group]
+        if self._database is not None and self._backend.is_stale(self._database):
+            self._disconnect()
+        if self._database is None:
+            self._database = self._backend.connect()
+        with self._backend.transaction(self._database):
+            return [job.work(self._database) for job in group]
 
-    def _checkpoint(self, writes: int) -> None:
-        """Move the log into the main file now and then, as far as readers allow."""
-        self._since_checkpoint += writes
-        if self._connection is None or self._since_checkpoint < WRITES_PER_CHECKPOINT:
-            return
-        self._since_checkpoint = 0
-        try:
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        except apsw.Error as error:
-            log.warning("checkpoint of %s put off: %s", self._path, error)
+    def _disconnect(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()

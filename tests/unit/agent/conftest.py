@@ -15,7 +15,8 @@ from hermes.core.model import Model
 from hermes.core.testing import ScriptedModel, scripts
 from hermes.core.tool import Tool
 from hermes.core.usage import Price
-from hermes.store.sqlite_log import SqliteLog
+from hermes.store.opening import open_store
+from hermes.store.session_store import SqlSessionStore
 from hermes.tools.toolbox import Toolbox
 from hermes.util.clock import SystemClock
 
@@ -32,8 +33,8 @@ def script() -> Iterator[Callable[..., ScriptedModel]]:
 
 
 @pytest.fixture
-async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
-    log = SqliteLog(tmp_path / "state.db")
+async def log(tmp_path: Path) -> AsyncIterator[SqlSessionStore]:
+    log = open_store("", tmp_path / "state.db")
     yield log
     log.close()
 
@@ -42,7 +43,7 @@ MakeAgent = Callable[..., Any]
 
 
 @pytest.fixture
-async def make_agent(log: SqliteLog, tmp_path: Path) -> MakeAgent:
+async def make_agent(log: SqlSessionStore, tmp_path: Path) -> MakeAgent:
     await log.create("s1", source="test", model="scripted", system_prompt="be brief")
 
     def make(

@@ -3,12 +3,13 @@ import hashlib
 import apsw
 import pytest
 
-from hermes.core.errors import StoreCorrupt, StoreError, StoreTooNew
+from hermes.core.errors import StoreError, StoreTooNew
 from hermes.core.messages import User
-from hermes.store import schema
-from hermes.store.database import connect
-from hermes.store.migrations import MIGRATIONS
-from hermes.store.sqlite_log import SqliteLog
+from hermes.store.opening import open_store
+from hermes.store.records import SessionFilter
+from hermes.store.sqlite import schema
+from hermes.store.sqlite.database import connect
+from hermes.store.sqlite.migrations import MIGRATIONS
 
 BASE = {
     "sessions": "id TEXT PRIMARY KEY, source TEXT NOT NULL, user_id TEXT, model TEXT,"
@@ -73,10 +74,10 @@ def test_a_new_store_has_every_named_object_and_is_private(tmp_path):
 async def test_a_database_of_any_earlier_version_opens_and_keeps_its_rows(tmp_path, version):
     path = tmp_path / "state.db"
     old_database(path, version)
-    log = SqliteLog(path)
+    log = open_store("", path)
     assert await log.messages("old") == (User.say("hello from old"),)
     await log.append("old", User.say("and on"))
-    assert [info.id for info in await log.recent()] == ["old", "older"]
+    assert [info.id for info in await log.sessions(SessionFilter())] == ["old", "older"]
     log.close()
 
     fresh = connect(tmp_path / "fresh.db")
@@ -124,26 +125,27 @@ def test_a_database_from_the_future_is_refused_and_not_touched(tmp_path):
     assert not (tmp_path / "state.db-wal").read_bytes()
 
 
-@pytest.mark.parametrize("damage", ["garbage", "cut"])
-async def test_a_damaged_file_is_reported_and_not_touched(tmp_path, damage):
+@pytest.mark.parametrize("damage", ["garbage", "cut short"])
+async def test_a_damaged_file_is_kept_and_the_user_told(tmp_path, damage):
     path = tmp_path / "state.db"
-    connect(path).close()
+    old_database(path, 6)
     data = path.read_bytes()
     path.write_bytes(b"not a database at all " * 500 if damage == "garbage" else data[:9000])
     before = path.read_bytes()
-    log = SqliteLog(path)
-    with pytest.raises(StoreCorrupt, match="damaged") as caught:
-        await log.create("s", source="cli", model="m", system_prompt="")
-    with pytest.raises(StoreCorrupt):
-        await log.latest()
+    told = []
+    log = open_store("", path, told.append)
+    await log.create("s", source="cli", model="m", system_prompt="")
+    assert (await log.info("s")).source == "cli"
     log.close()
-    assert "backup" in caught.value.hint
-    assert path.read_bytes() == before
+    (kept,) = tmp_path.glob("state.db.damaged-*")
+    assert kept.read_bytes() == before
+    assert len(told) == 1
+    assert str(kept) in told[0]
 
 
 async def test_a_store_that_cannot_be_opened_says_so(tmp_path):
     (tmp_path / "state.db").mkdir()
-    log = SqliteLog(tmp_path / "state.db")
-    with pytest.raises(StoreError, match="cannot be opened"):
+    log = open_store("", tmp_path / "state.db")
+    with pytest.raises(StoreError, match="cannot be used"):
         await log.latest()
     log.close()

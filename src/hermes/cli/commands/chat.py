@@ -38,8 +38,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("-m", "--model", metavar="NAME", help="model to use")
     add("--provider", metavar="ID", help="provider to use (openrouter, openai, custom, local, …)")
     add("--base-url", metavar="URL", help="address of an OpenAI-compatible endpoint")
-    add("-r", "--resume", metavar="ID", help="go on with this session")
-    add("-c", "--continue", dest="go_on", action="store_true", help="go on with the latest session")
+    add("-r", "--resume", metavar="ID", help="go on with this session (an id or a title)")
+    add(
+        "-c", "--continue", dest="go_on", nargs="?", const="", metavar="TITLE",
+        help="go on with the latest session, or the latest of this title",
+    )  # fmt: skip
     add("--max-turns", type=int, metavar="N", help="most model calls in one turn")
     add("--yolo", action="store_true", help="run dangerous commands without asking")
     add("--source", default="cli", metavar="NAME", help="label stored with a new session")
@@ -62,13 +65,13 @@ async def _chat(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str |
     renderer = _renderer(args, cli, style, approver)
     can_ask = cli.interactive and isinstance(renderer, Terminal)
     request = SessionRequest(
-        resume=args.resume or "",
-        latest=args.go_on,
+        resume=args.resume or args.go_on or "",
+        latest=args.go_on is not None,
         source=args.source,
         working_folder=Path.cwd(),
         approver=approver if can_ask else None,
     )
-    async with App(cli.home, loaded, ProgressLine(cli.stderr)) as app:
+    async with App(cli.home, loaded, ProgressLine(cli.stderr), cli.note) as app:
         agent = await app.agent(request)
         if query is not None:
             return await one_turn(agent, User.say(query), renderer)

@@ -6,14 +6,17 @@ import pytest
 
 from hermes.core.errors import SessionNotFound, StoreError
 from hermes.core.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
-from hermes.core.usage import Usage
-from hermes.store.sqlite_log import SqliteLog
+from hermes.core.usage import ModelCall, Usage
+from hermes.store.opening import open_engine, open_store
+from hermes.store.records import SessionFilter
+from hermes.store.session_store import SqlSessionStore
 
 
 @pytest.fixture
 async def log(tmp_path):
     ticks = iter(range(1000, 100_000))
-    log = SqliteLog(tmp_path / "state.db", now=lambda: float(next(ticks)))
+    engine = open_engine("", tmp_path / "state.db")
+    log = SqlSessionStore(engine, now=lambda: float(next(ticks)))
     yield log
     log.close()
 
@@ -43,7 +46,7 @@ async def test_a_conversation_comes_back_in_order_and_whole(log):
 
 
 async def test_nothing_is_on_disk_before_the_first_call(tmp_path):
-    log = SqliteLog(tmp_path / "state.db")
+    log = open_store("", tmp_path / "state.db")
     log.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -67,18 +70,21 @@ async def test_the_latest_session_is_the_one_last_used(log):
     await log.append("old", User.say("again"))
     assert (await log.latest("cli")).id == "old"
     assert await log.latest("discord") is None
-    assert [info.id for info in await log.recent(limit=2)] == ["chat", "new"]
-    assert [info.id for info in await log.recent("cli")] == ["new", "old"]
+    assert [info.id for info in await log.sessions(SessionFilter(limit=2))] == ["chat", "new"]
+    assert [info.id for info in await log.sessions(SessionFilter(sources=("cli",)))] == [
+        "new",
+        "old",
+    ]
 
 
 async def test_usage_adds_up_and_an_unknown_price_stays_unknown(log, tmp_path):
     await start(log)
-    await log.record_usage("s", Usage(1, 2, 3, 4, 5), None)
+    await log.record_call("s", ModelCall(Usage(1, 2, 3, 4, 5), cost_usd=None))
     connection = apsw.Connection(str(tmp_path / "state.db"))
     cost = "SELECT estimated_cost_usd FROM sessions"
     assert connection.execute(cost).get is None
-    await log.record_usage("s", Usage(10, 20, 30, 40, 50), 0.25)
-    await log.record_usage("s", Usage(), None)
+    await log.record_call("s", ModelCall(Usage(10, 20, 30, 40, 50), cost_usd=0.25))
+    await log.record_call("s", ModelCall(Usage(), cost_usd=None))
     assert connection.execute(cost).get == 0.25
     row = connection.execute(
         "SELECT input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,"
@@ -106,7 +112,7 @@ async def test_an_unknown_session_is_a_clear_error_everywhere(log):
         log.messages("x"),
         log.info("x"),
         log.finish("x", "done"),
-        log.record_usage("x", Usage(), None),
+        log.record_call("x", ModelCall(Usage(), cost_usd=None)),
     ):
         with pytest.raises(SessionNotFound, match="no session x"):
             await attempt
@@ -173,7 +179,7 @@ async def test_readers_do_not_wait_for_a_writer(log, tmp_path):
 
 
 async def test_two_logs_share_one_file(log, tmp_path):
-    second = SqliteLog(tmp_path / "state.db")
+    second = open_store("", tmp_path / "state.db")
     await asyncio.gather(start(log, "a"), start(second, "b"))
     await asyncio.gather(
         *(log.append("a", User.say(str(n))) for n in range(50)),
@@ -184,7 +190,7 @@ async def test_two_logs_share_one_file(log, tmp_path):
 
 
 async def test_close_finishes_what_was_asked_and_ends_the_threads(tmp_path):
-    log = SqliteLog(tmp_path / "state.db")
+    log = open_store("", tmp_path / "state.db")
     await start(log)
     pending = [asyncio.ensure_future(log.append("s", User.say(str(n)))) for n in range(20)]
     await asyncio.sleep(0)
@@ -196,7 +202,7 @@ async def test_close_finishes_what_was_asked_and_ends_the_threads(tmp_path):
         await log.append("s", User.say("late"))
     with pytest.raises(StoreError, match="closed"):
         await log.info("s")
-    again = SqliteLog(tmp_path / "state.db")
+    again = open_store("", tmp_path / "state.db")
     assert len(await again.messages("s")) == 20
     again.close()
 

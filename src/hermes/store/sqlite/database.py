@@ -1,13 +1,13 @@
 """Opening `state.db`."""
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import apsw
 
-from hermes.store.faults import BUSY_MILLISECONDS, as_store_error, patiently
-from hermes.store.migrations import bring_up_to_date, refuse_newer
+from hermes.store.sqlite.faults import BUSY_MILLISECONDS, as_store_error, patiently
+from hermes.store.sqlite.migrations import bring_up_to_date, refuse_newer
 
 
 def connect(path: Path) -> apsw.Connection:
@@ -34,9 +34,14 @@ def connect(path: Path) -> apsw.Connection:
 
 
 def _make_private_file(path: Path) -> None:
-    """SQLite gives its side files the mode of the main one, so only this one needs care."""
+    """SQLite gives its side files the mode of the main one, so only this one needs care.
+
+    A file that is there is not opened: closing it again would drop the locks that SQLite holds on
+    it for this process.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _configure(connection: apsw.Connection) -> None:

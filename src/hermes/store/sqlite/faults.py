@@ -35,8 +35,8 @@ def as_store_error(error: Exception, path: Path) -> Exception:
         case apsw.NotADBError() | apsw.CorruptError():
             return StoreCorrupt(
                 f"the session store {path} is damaged ({error})",
-                hint=f"Restore a backup, or move {path.name} and {path.name}-wal away: "
-                "a new store is made at the next start. Nothing was changed.",
+                hint="Run `hermes sessions repair`: it keeps the damaged file and brings back "
+                "what it can.",
             )
         case apsw.FullError():
             return _full(path)

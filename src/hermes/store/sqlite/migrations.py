@@ -1,25 +1,11 @@
-"""From an empty file, or from any earlier version, to the current schema.
-
-A migration is data: columns to add and statements to run. It may be run again without harm, for a
-column that is already there is left alone.
-"""
+"""From an empty file, or from any earlier version, to the current schema and its additions."""
 
 import apsw
-import msgspec
 
 from hermes.core.errors import StoreTooNew
-from hermes.store import schema
-from hermes.store.transaction import transaction
-
-
-class Migration(msgspec.Struct, frozen=True):
-    version: int
-    """The version reached by it."""
-    table: str = ""
-    columns: tuple[tuple[str, str], ...] = ()
-    """Name and type of each column to add to `table`."""
-    statements: tuple[str, ...] = ()
-
+from hermes.store.sqlite import additions, schema
+from hermes.store.sqlite.migration import Migration, apply, set_version, version_in
+from hermes.store.sqlite.transaction import transaction
 
 # Before titles were unique two sessions could share one; each later one gets its id added.
 _SEPARATE_TITLES = """
@@ -66,12 +52,16 @@ MIGRATIONS = (
 
 def refuse_newer(connection: apsw.Connection) -> None:
     """Raise `StoreTooNew` for a database of a later version. Only reads."""
-    version = _version(connection, _objects(connection))
-    if version > schema.VERSION:
-        raise StoreTooNew(
-            f"the session store has version {version}, this Hermes knows up to {schema.VERSION}",
-            hint="Update Hermes, or choose another home with HERMES_HOME. Nothing was changed.",
-        )
+    objects = _objects(connection)
+    for found, known in (
+        (_version(connection, objects), schema.VERSION),
+        (_additions(connection, objects), additions.VERSION),
+    ):
+        if found > known:
+            raise StoreTooNew(
+                f"the session store has version {found}, this Hermes knows up to {known}",
+                hint="Update Hermes, or choose another home with HERMES_HOME. Nothing was changed.",
+            )
 
 
 def bring_up_to_date(connection: apsw.Connection) -> None:
@@ -84,34 +74,34 @@ def bring_up_to_date(connection: apsw.Connection) -> None:
 
 def _is_current(connection: apsw.Connection) -> bool:
     objects = _objects(connection)
-    return objects >= schema.OBJECTS and _version(connection, objects) == schema.VERSION
+    return (
+        objects >= schema.OBJECTS | additions.OBJECTS
+        and _version(connection, objects) == schema.VERSION
+        and _additions(connection, objects) == additions.VERSION
+    )
 
 
 def _upgrade(connection: apsw.Connection) -> None:
     objects = _objects(connection)
-    old_version = _version(connection, objects)
-    for statement in (schema.VERSION_TABLE, schema.SESSIONS, schema.MESSAGES):
+    old_version, old_additions = _version(connection, objects), _additions(connection, objects)
+    for statement in (schema.VERSION_TABLE, schema.SESSIONS, schema.MESSAGES, additions.TABLE):
         connection.execute(statement)
     for migration in MIGRATIONS:
         if 0 < old_version < migration.version:
-            _apply(connection, migration)
+            apply(connection, migration)
+            set_version(connection, "schema_version", migration.version)
     connection.execute(schema.SEARCH)
     for statement in (*schema.INDEXES, *schema.TRIGGERS):
         connection.execute(statement)
     if "messages" in objects and "messages_fts" not in objects:
         connection.execute(schema.REBUILD_SEARCH)
-    _set_version(connection, schema.VERSION)
-
-
-def _apply(connection: apsw.Connection, migration: Migration) -> None:
-    columns = connection.execute("SELECT name FROM pragma_table_info(?)", (migration.table,))
-    present = {row[0] for row in columns.fetchall()}
-    for name, kind in migration.columns:
-        if name not in present:
-            connection.execute(f"ALTER TABLE {migration.table} ADD COLUMN {name} {kind}")
-    for statement in migration.statements:
-        connection.execute(statement)
-    _set_version(connection, migration.version)
+    set_version(connection, "schema_version", schema.VERSION)
+    # An object that went missing is made again by its own addition.
+    complete = objects >= additions.OBJECTS
+    for addition in additions.ADDITIONS:
+        if not complete or addition.version > old_additions:
+            apply(connection, addition)
+    set_version(connection, "additions_version", additions.VERSION)
 
 
 def _objects(connection: apsw.Connection) -> set[str]:
@@ -120,13 +110,9 @@ def _objects(connection: apsw.Connection) -> set[str]:
 
 def _version(connection: apsw.Connection, objects: set[str]) -> int:
     """0 for an empty file; 1 where tables exist and nothing says which version they have."""
-    if "schema_version" in objects:
-        found = connection.execute("SELECT max(version) FROM schema_version").get
-        if found is not None:
-            return int(found)
-    return 1 if "sessions" in objects else 0
+    found = version_in(connection, "schema_version") if "schema_version" in objects else 0
+    return found or int("sessions" in objects)
 
 
-def _set_version(connection: apsw.Connection, version: int) -> None:
-    connection.execute("DELETE FROM schema_version")
-    connection.execute("INSERT INTO schema_version (version) VALUES (?)", (version,))
+def _additions(connection: apsw.Connection, objects: set[str]) -> int:
+    return version_in(connection, "additions_version") if "additions_version" in objects else 0

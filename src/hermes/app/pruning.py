@@ -1,0 +1,46 @@
+"""Old sessions deleted by themselves, for those who ask for it (`sessions.auto_prune`)."""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from hermes.config.home import Home
+from hermes.config.settings.agent import SessionSettings
+from hermes.store.port import SessionStore
+from hermes.store.records import SessionFilter
+from hermes.util import atomic
+
+HOUR, DAY = 3600.0, 86400.0
+MARK = "sessions-pruned-at"
+
+log = logging.getLogger(__name__)
+
+
+async def prune_when_due(
+    store: SessionStore, settings: SessionSettings, home: Home, now: Callable[[], float]
+) -> int:
+    """Delete ended sessions older than the settings allow, at most once in the interval; how many
+    went."""
+    mark = home.cache / MARK
+    if not settings.auto_prune or now() - _last(mark.read_text) < _interval(settings):
+        return 0
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    atomic.write_text(mark, f"{now()}\n")
+    before = now() - settings.retention_days * DAY
+    gone = await store.prune(SessionFilter(started_before=before))
+    if gone:
+        log.info("deleted %d sessions older than %d days", len(gone), settings.retention_days)
+        if settings.vacuum_after_prune:
+            await store.vacuum()
+    return len(gone)
+
+
+def _interval(settings: SessionSettings) -> float:
+    return settings.min_interval_hours * HOUR
+
+
+def _last(read: Callable[[], str]) -> float:
+    """When it was done last; never, as far as known, is long ago."""
+    with suppress(OSError, ValueError):
+        return float(read())
+    return 0.0

@@ -1,0 +1,1 @@
+"""The parts of a session store, each over the same engine."""

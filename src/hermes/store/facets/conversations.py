@@ -1,0 +1,83 @@
+"""The log, what its conversations are, and how they go on."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from hermes.core.messages import Message
+from hermes.core.ports import SessionInfo
+from hermes.core.usage import ModelCall
+from hermes.store.facets.access import Access
+from hermes.store.queries import calls, lineage, messages, projections, sessions
+from hermes.store.records import LoggedMessage, UsageLine
+
+
+class Conversations(Access):
+    """`port.Conversations`."""
+
+    async def create(
+        self,
+        session_id: str,
+        *,
+        source: str,
+        model: str,
+        system_prompt: str,
+        parent_id: str = "",
+        user_id: str = "",
+    ) -> None:
+        new = sessions.NewSession(session_id, source, model, system_prompt, parent_id, user_id)
+        await self.write(partial(sessions.insert, new=new, now=self._now()))
+
+    async def append(self, session_id: str, message: Message) -> int:
+        append = partial(messages.append_message, self._engine.backend)
+        return await self.write(
+            partial(append, session_id=session_id, message=message, now=self._now())
+        )
+
+    async def messages(self, session_id: str) -> tuple[Message, ...]:
+        return await self.read(partial(projections.conversation, session_id=session_id))
+
+    async def entries(self, session_id: str) -> tuple[LoggedMessage | Message, ...]:
+        return tuple(await self.read(partial(projections.entries, session_id=session_id)))
+
+    async def log(self, session_id: str) -> tuple[LoggedMessage, ...]:
+        return await self.read(partial(messages.log, session_id=session_id))
+
+    async def record_call(self, session_id: str, call: ModelCall) -> None:
+        await self.write(partial(calls.record, session_id=session_id, call=call, now=self._now()))
+
+    async def usage(
+        self, session_id: str = "", *, since: float | None = None
+    ) -> tuple[UsageLine, ...]:
+        return await self.read(partial(calls.lines, session_id=session_id, since=since or 0.0))
+
+    async def finish(self, session_id: str, exit_reason: str) -> None:
+        await self.write(
+            partial(sessions.end, session_id=session_id, reason=exit_reason, now=self._now())
+        )
+
+    async def reopen(self, session_id: str) -> None:
+        await self.write(partial(sessions.change, session_id=session_id, statement=sessions.REOPEN))
+
+    async def branch(self, session_id: str, new_id: str, *, up_to: int | None = None) -> None:
+        await self.write(
+            partial(
+                lineage.branch, session_id=session_id, new_id=new_id, up_to=up_to, now=self._now()
+            )
+        )
+
+    async def compact(
+        self, session_id: str, new_id: str, conversation: Sequence[LoggedMessage | Message]
+    ) -> None:
+        work = partial(lineage.compact, conversation=conversation, now=self._now())
+        await self.write(partial(work, session_id=session_id, new_id=new_id))
+
+    async def undo(self, session_id: str, turns: int = 1) -> str:
+        return await self.write(
+            partial(lineage.undo, session_id=session_id, turns=turns, now=self._now())
+        )
+
+    async def ancestors(self, session_id: str) -> tuple[SessionInfo, ...]:
+        return await self.read(partial(lineage.ancestors, session_id=session_id))
+
+    async def descendants(self, session_id: str) -> tuple[SessionInfo, ...]:
+        return await self.read(partial(lineage.descendants, session_id=session_id))

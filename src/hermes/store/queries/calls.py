@@ -1,0 +1,118 @@
+"""Calls of models: one row each, and their sums."""
+
+from typing import Any
+
+from hermes.core.usage import ModelCall, Usage
+from hermes.store.queries import sessions
+from hermes.store.records import UsageLine
+from hermes.store.sql import Database, Row
+
+COLUMNS = (
+    "timestamp",
+    "task",
+    "provider",
+    "model",
+    "tool",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "cost_usd",
+    "seconds",
+)
+REQUIRED = tuple(name for name in COLUMNS if name != "cost_usd")
+INSERT = (
+    f"INSERT INTO model_calls (session_id, {', '.join(COLUMNS)})"
+    f" VALUES (?, {', '.join('?' for _ in COLUMNS)})"
+)
+_ADD = """
+UPDATE sessions SET
+    input_tokens = coalesce(input_tokens, 0) + ?,
+    output_tokens = coalesce(output_tokens, 0) + ?,
+    cache_read_tokens = coalesce(cache_read_tokens, 0) + ?,
+    cache_write_tokens = coalesce(cache_write_tokens, 0) + ?,
+    reasoning_tokens = coalesce(reasoning_tokens, 0) + ?
+"""
+_ADD_TOKENS = f"{_ADD} WHERE id = ?"
+_ADD_PRICED = f"{_ADD}, estimated_cost_usd = coalesce(estimated_cost_usd, 0) + ? WHERE id = ?"
+
+# A branch is a conversation of its own; what goes on after a compaction, and what subagents do,
+# belongs to the session that was asked for.
+_FAMILY = """
+WITH RECURSIVE family(id, is_subagent) AS (
+    SELECT id, 0 FROM sessions WHERE id = ?
+    UNION
+    SELECT child.id, CASE WHEN made.reason IS NULL THEN 1 ELSE family.is_subagent END
+    FROM family
+    JOIN sessions AS child ON child.parent_session_id = family.id
+    LEFT JOIN (SELECT session_id, min(reason) AS reason FROM projections
+        WHERE reason IN ('branch', 'compression') GROUP BY session_id) AS made
+        ON made.session_id = child.id
+    WHERE made.reason IS NULL OR made.reason <> 'branch'
+)
+"""
+_EVERYONE = """
+WITH family(id, is_subagent) AS (
+    SELECT sessions.id, CASE WHEN parent_session_id IS NULL OR EXISTS (
+        SELECT 1 FROM projections WHERE session_id = sessions.id AND reason <> 'undo'
+    ) THEN 0 ELSE 1 END FROM sessions
+)
+"""
+_SUMS = """
+SELECT task, model, provider, tool, coalesce(is_subagent, 0) AS by_subagent, count(*),
+    sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
+    sum(reasoning_tokens), coalesce(sum(cost_usd), 0), count(*) - count(cost_usd)
+FROM model_calls {join} JOIN family ON family.id = model_calls.session_id
+WHERE timestamp >= ?
+GROUP BY task, model, provider, tool, coalesce(is_subagent, 0)
+ORDER BY 12 DESC, 6 DESC, task, model, tool
+"""
+
+
+def record(database: Database, session_id: str, call: ModelCall, now: float) -> None:
+    tokens = _tokens(call.usage)
+    if call.cost_usd is None:
+        sessions.change(database, session_id, _ADD_TOKENS, tokens)
+    else:
+        sessions.change(database, session_id, _ADD_PRICED, (*tokens, call.cost_usd))
+    facts = (now, call.task, call.provider, call.model, call.tool)
+    database.change(INSERT, (session_id, *facts, *tokens, call.cost_usd, call.seconds))
+
+
+def lines(database: Database, session_id: str, since: float) -> tuple[UsageLine, ...]:
+    """Of a session and those that belong to it, or of all when `session_id` is empty."""
+    values: tuple[Any, ...] = (since,)
+    statement = _EVERYONE + _SUMS.format(join="LEFT")
+    if session_id:
+        sessions.info(database, session_id)
+        statement, values = _FAMILY + _SUMS.format(join=""), (session_id, since)
+    return tuple(_line(row) for row in database.rows(statement, values))
+
+
+def of_session(database: Database, session_id: str) -> list[dict[str, Any]]:
+    """Every call, oldest first, by column."""
+    rows = database.rows(
+        f"SELECT {', '.join(COLUMNS)} FROM model_calls WHERE session_id = ? ORDER BY id",
+        (session_id,),
+    )
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+
+
+def _tokens(usage: Usage) -> tuple[int, int, int, int, int]:
+    return (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)
+
+
+def _line(row: Row) -> UsageLine:
+    task, model, provider, tool, is_subagent, calls, *tokens, cost, unpriced = row
+    return UsageLine(
+        task=task,
+        model=model,
+        provider=provider,
+        tool=tool,
+        is_subagent=bool(is_subagent),
+        calls=calls,
+        usage=Usage(*(int(count) for count in tokens)),
+        cost_usd=float(cost),
+        unpriced_calls=unpriced,
+    )

@@ -1,0 +1,1 @@
+"""Finding messages: the query language, ranking and snippets, the same for every database."""

@@ -1,0 +1,140 @@
+"""The query language.
+
+    disk error            both words, in any order
+    "disk error"          this phrase
+    disk OR error         either
+    disk NOT error        the first without the second
+    deploy*               words that start so
+    chat-send             what is written together is looked for as a phrase
+
+NOT binds the next term, OR is weakest: `a b OR c NOT d` is (a and b) or (c and not d). The
+operators are upper-case words. Whatever else is special to a database has no meaning here.
+
+Every text is a query, nothing is an error: a quote without its partner, an operator with nothing
+to work on and signs that are no part of a word are dropped; a group with nothing but NOT is looked
+for instead. Only the first `MAX_TEXT` characters and the first `MAX_TERMS` terms count.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from hermes.store.search.scripts import is_unspaced
+from hermes.util.text import clean
+
+MAX_TEXT = 2000
+MAX_TERMS = 64
+
+_QUOTES = str.maketrans("“”„‟＂", '"""""')
+_TOKEN = re.compile(r'"([^"]*)"(\*?)|([^\s"]+)')
+# As SQLite's unicode61 sees them: letters, digits and private-use characters, with the combining
+# accents that follow. The underscore separates.
+_PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
+_ACCENTS = "\u0300-\u0331"
+_WORD = re.compile(f"(?:[^\\W_]|[{_PRIVATE}])(?:[^\\W_]|[{_PRIVATE}{_ACCENTS}])*")
+_ACCENT = re.compile(f"[{_ACCENTS}]")
+
+
+class Term(msgspec.Struct, frozen=True):
+    words: tuple[str, ...]
+    """One word, or the words of a phrase in order."""
+    text: str
+    """As written, without quotes, star and signs at the ends."""
+    prefix: bool = False
+    """The last word may go on."""
+
+    @property
+    def is_unspaced(self) -> bool:
+        """Whether it is to be found as a piece of text, not as words."""
+        return is_unspaced(self.text)
+
+
+class Group(msgspec.Struct, frozen=True):
+    all_of: tuple[Term, ...]
+    """Never empty."""
+    none_of: tuple[Term, ...] = ()
+
+
+class Query(msgspec.Struct, frozen=True):
+    any_of: tuple[Group, ...]
+    """Empty when the text held nothing to look for."""
+
+    @property
+    def wanted(self) -> tuple[Term, ...]:
+        """Every term that a match may show."""
+        return tuple(term for group in self.any_of for term in group.all_of)
+
+
+_Operator = Literal["AND", "OR", "NOT"]
+_OPERATORS: dict[str, _Operator] = {"AND": "AND", "OR": "OR", "NOT": "NOT"}
+
+
+def parse(text: str) -> Query:
+    groups: list[Group | None] = []
+    wanted: list[Term] = []
+    unwanted: list[Term] = []
+    is_negated = False
+    count = 0
+    for item in _items(clean(text[:MAX_TEXT]).translate(_QUOTES)):
+        if isinstance(item, Term):
+            (unwanted if is_negated else wanted).append(item)
+            count += 1
+        elif item == "OR":
+            groups.append(_group(wanted, unwanted))
+            wanted, unwanted = [], []
+        is_negated = item == "NOT"
+        if count == MAX_TERMS:
+            break
+    groups.append(_group(wanted, unwanted))
+    return Query(tuple(group for group in groups if group))
+
+
+def _group(wanted: list[Term], unwanted: list[Term]) -> Group | None:
+    if wanted:
+        return Group(tuple(wanted), tuple(unwanted))
+    return Group(tuple(unwanted)) if unwanted else None
+
+
+def _items(text: str) -> Iterator[Term | _Operator | None]:
+    """Terms and operators in order; None for a token with no word in it."""
+    for phrase, star, token in _TOKEN.findall(text):
+        if not token:
+            yield _term(phrase, is_prefix=bool(star))
+            continue
+        start, end = _bounds(token)
+        operator = _OPERATORS.get(token[start:end])
+        is_prefix = token[end : end + 1] == "*"
+        yield operator if operator and not is_prefix else _term(token, is_prefix=is_prefix)
+
+
+def _term(text: str, *, is_prefix: bool) -> Term | None:
+    words = tuple(_composed(word) for word in _WORD.findall(text))
+    if not words:
+        return None
+    start, end = _bounds(text)
+    return Term(words, text[start:end], is_prefix)
+
+
+def _composed(word: str) -> str:
+    """`word` with letters only: accents joined to their letters, or dropped where none fits."""
+    if not _ACCENT.search(word):
+        return word
+    return _ACCENT.sub("", unicodedata.normalize("NFC", word))
+
+
+def _bounds(text: str) -> tuple[int, int]:
+    """Where the part of `text` without signs at its ends starts and ends. Marks stay, since a
+    Thai or Burmese word may end with one."""
+    start, end = 0, len(text)
+    while start < end and _is_sign(text[start]):
+        start += 1
+    while start < end and _is_sign(text[end - 1]):
+        end -= 1
+    return start, end
+
+
+def _is_sign(character: str) -> bool:
+    return unicodedata.category(character)[0] not in "LNM" and not _WORD.match(character)

@@ -1,0 +1,188 @@
+"""The piece of a message that shows why it was found.
+
+Matches are sought the way the indexes do it: words without regard to case and accents, phrases
+across any signs, text in a script written without spaces anywhere. A huge message is looked at in
+slices, up to the first one with a match.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache, lru_cache
+
+import msgspec
+
+from hermes.store.search.language import Query, Term
+from hermes.store.search.scripts import is_unspaced
+
+LENGTH = 240
+"""Characters of the message in a snippet, about 40 words."""
+
+_SLICE = 1 << 16
+_OVERLAP = LENGTH
+_MARGIN = 24
+"""How far a cut may move to fall between words."""
+_MATCHES = 500
+"""So many matches are weighed to find the best place."""
+_MIN_PIECE = 3
+
+_ACCENTS = re.compile("[\u0300-\u0331]")
+_SPACES = re.compile(r"\s+")
+Span = tuple[int, int, int]
+"""Start, end, and the number of the term."""
+
+
+class _Finder(msgspec.Struct, frozen=True):
+    """How the terms of a query are found in folded text."""
+
+    needles: tuple[tuple[str, ...], ...]
+    """What must be there for each of the terms; looking for it is fast."""
+    words: re.Pattern[str]
+    pieces: re.Pattern[str]
+    """For text with a script written without spaces."""
+
+    def spans(self, text: str) -> list[Span]:
+        folded = fold(text)
+        if not any(all(needle in folded for needle in term) for term in self.needles):
+            return []
+        pattern = self.pieces if is_unspaced(text) else self.words
+        found: list[Span] = []
+        for match in pattern.finditer(folded):
+            found.append((match.start(), match.end(), match.lastindex or 0))
+            if len(found) == _MATCHES:
+                break
+        return found
+
+
+def snippet(content: str, query: Query) -> str:
+    """About `LENGTH` characters of `content` around the best match, `>>>` and `<<<` around each
+    match in it, `…` where something is left out, white space as single spaces. The start of
+    `content` when nothing in it matches."""
+    finder = _finder(query)
+    for text, is_first, is_last in _slices(content):
+        spans = [
+            span
+            for span in finder.spans(text)
+            # At a cut nobody can tell where a word ends; the neighbouring slice has it whole.
+            if (is_first or span[0] > 0) and (is_last or span[1] < len(text))
+        ]
+        if spans:
+            return _cut(text, spans, is_first=is_first, is_last=is_last)
+    return _cut(content[: 2 * LENGTH], [], is_first=True, is_last=len(content) <= 2 * LENGTH)
+
+
+def fold(text: str) -> str:
+    """`text` in lower case and without accents, character for character. Accents that stand
+    apart from their letters must be composed before."""
+    if text.isascii():
+        return text.lower()
+    marked, plain = _folds()
+    # The one letter whose lower case is longer than itself.
+    lowered = text.replace("\u0130", "i").lower()
+    return marked.sub(lambda match: plain[match[0]], lowered)
+
+
+@cache
+def _folds() -> tuple[re.Pattern[str], dict[str, str]]:
+    """The lower-case letters that lose something, and what is left of each."""
+    plain = {"ς": "σ"}
+    for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00)):
+        base = unicodedata.normalize("NFD", chr(code))[0]
+        if base.isascii() and base.islower():
+            plain[chr(code)] = base
+    return re.compile(f"[{''.join(plain)}]"), plain
+
+
+def _slices(content: str) -> Iterator[tuple[str, bool, bool]]:
+    """Pieces of `content` with composed accents, and whether each is the first and the last."""
+    for start in range(0, max(len(content), 1), _SLICE):
+        end = start + _SLICE + _OVERLAP
+        text = content[max(start - _OVERLAP, 0) : end]
+        yield _composed(text), start == 0, end >= len(content)
+        if end >= len(content):
+            return
+
+
+def _composed(text: str) -> str:
+    if text.isascii() or not _ACCENTS.search(text):
+        return text
+    return unicodedata.normalize("NFC", text)
+
+
+@lru_cache(maxsize=32)
+def _finder(query: Query) -> _Finder:
+    # Where two terms match at one place the longer is marked.
+    terms = sorted(set(query.wanted), key=lambda term: (-len(term.text), term.text))
+    return _Finder(
+        tuple(tuple(fold(_composed(word)) for word in _needles(term)) for term in terms),
+        re.compile("|".join(f"({_word_pattern(term)})" for term in terms) or "(?!)"),
+        re.compile("|".join(f"({_piece_pattern(term)})" for term in terms) or "(?!)"),
+    )
+
+
+def _needles(term: Term) -> tuple[str, ...]:
+    return (term.text,) if term.is_unspaced else term.words
+
+
+def _word_pattern(term: Term) -> str:
+    if term.is_unspaced:
+        return re.escape(fold(_composed(term.text)))
+    words = r"[\W_]+".join(re.escape(fold(_composed(word))) for word in term.words)
+    rest = r"[^\W_]*" if term.prefix else ""
+    return rf"(?<![^\W_]){words}{rest}(?![^\W_])"
+
+
+def _piece_pattern(term: Term) -> str:
+    if term.is_unspaced or len(term.text) < _MIN_PIECE:
+        return _word_pattern(term)
+    return f"{_word_pattern(term)}|{re.escape(fold(_composed(term.text)))}"
+
+
+def _cut(text: str, spans: list[Span], *, is_first: bool, is_last: bool) -> str:
+    first, last = _best(spans) if spans else (0, 0)
+    room = max(LENGTH - (last - first), 0)
+    start = max(first - room // 2, 0)
+    end = min(start + LENGTH, len(text))
+    start = max(min(start, end - LENGTH), 0)
+    start, end = _between_words(text, start, end, first, min(last, end))
+    shown = _SPACES.sub(" ", _marked(text, spans, start, end)).strip()
+    before = "" if is_first and start == 0 else "…"
+    after = "" if is_last and end == len(text) else "…"
+    return f"{before}{shown}{after}"
+
+
+def _best(spans: list[Span]) -> tuple[int, int]:
+    """Start and end of the first stretch that fits a snippet and holds the most terms."""
+    best, most, last = 0, 0, 0
+    best_end = spans[0][1]
+    for number, (start, _, _) in enumerate(spans):
+        last = max(last, number)
+        while last + 1 < len(spans) and spans[last + 1][1] - start <= LENGTH:
+            last += 1
+        terms = len({term for _, _, term in spans[number : last + 1]})
+        if terms > most:
+            best, most, best_end = number, terms, spans[last][1]
+    return spans[best][0], best_end
+
+
+def _between_words(text: str, start: int, end: int, first: int, last: int) -> tuple[int, int]:
+    """The cut moved inwards to the next space, where there is one near and no match in between."""
+    if start > 0:
+        space = _SPACES.search(text, start, min(start + _MARGIN, first))
+        start = space.end() if space else start
+    if end < len(text):
+        space = _SPACES.search(text, max(end - _MARGIN, last), end)
+        end = space.start() if space else end
+    return start, end
+
+
+def _marked(text: str, spans: list[Span], start: int, end: int) -> str:
+    parts: list[str] = []
+    position = start
+    for first, last, _ in spans:
+        if start <= first < end:
+            stop = min(last, end)
+            parts += [text[position:first], ">>>", text[first:stop], "<<<"]
+            position = stop
+    parts.append(text[position:end])
+    return "".join(parts)

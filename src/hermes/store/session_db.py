@@ -1,0 +1,303 @@
+"""`SessionDB`: the store by the names that plugins and scripts know, without async.
+
+Its dicts have the columns of the tables, with JSON columns read.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from hermes.config.home import current_home
+from hermes.config.loader import load
+from hermes.core.errors import SessionNotFound, UsageError
+from hermes.core.openai_format import to_dict
+from hermes.core.usage import ModelCall, Usage
+from hermes.store.opening import open_engine
+from hermes.store.queries import (
+    calls,
+    lineage,
+    messages,
+    projections,
+    sessions,
+    titles,
+    transfer,
+    upkeep,
+)
+from hermes.store.records import Record, SearchRequest, SessionFilter
+from hermes.store.rows import row_of
+from hermes.store.search.finder import search
+from hermes.store.search.language import parse
+from hermes.store.sql import Database
+
+T = TypeVar("T")
+
+DAY = 86400.0
+_BILLING = (
+    "actual_cost_usd",
+    "cost_status",
+    "cost_source",
+    "pricing_version",
+    "billing_provider",
+    "billing_base_url",
+    "billing_mode",
+)
+
+
+class _Sync:
+    """Work on the store from any thread, waiting for it."""
+
+    def __init__(self, db_path: str | Path | None = None) -> None:
+        """The file `db_path`, or the store that the settings of the home in force name."""
+        home = current_home()
+        url = load(home).settings.store.url if db_path is None else ""
+        self.db_path = Path(db_path) if db_path is not None else home.state_db
+        self._engine = open_engine(url, self.db_path)
+
+    def close(self) -> None:
+        """Finish pending writes and let go of the store. May be called again."""
+        self._engine.close()
+
+    def _write(self, work: Callable[[Database], T]) -> T:
+        return self._engine.write(work).result()
+
+    def _read(self, work: Callable[[Database], T]) -> T:
+        return self._engine.read(work)
+
+
+class _Writes(_Sync):
+    def create_session(
+        self,
+        session_id: str,
+        source: str,
+        model: str | None = None,
+        model_config: Any = None,
+        system_prompt: str | None = None,
+        user_id: str | None = None,
+        parent_session_id: str | None = None,
+    ) -> str:
+        """The id. A session that is there already stays as it is."""
+        config = model_config if isinstance(model_config, str | None) else _json(model_config)
+        new = sessions.NewSession(
+            session_id, source, model, system_prompt, parent_session_id, user_id, config
+        )
+
+        def work(database: Database) -> None:
+            if not sessions.exists(database, session_id):
+                sessions.insert(database, new, time.time())
+
+        self._write(work)
+        return session_id
+
+    def end_session(self, session_id: str, end_reason: str) -> None:
+        self._write(
+            partial(sessions.end, session_id=session_id, reason=end_reason, now=time.time())
+        )
+
+    def reopen_session(self, session_id: str) -> None:
+        self._write(partial(sessions.change, session_id=session_id, statement=sessions.REOPEN))
+
+    def append_message(
+        self,
+        session_id: str,
+        role: str,
+        content: Any = None,
+        tool_calls: Any = None,
+        tool_name: str | None = None,
+        tool_call_id: str | None = None,
+        token_count: int | None = None,
+        finish_reason: str | None = None,
+        reasoning: str | None = None,
+        reasoning_details: Any = None,
+        codex_reasoning_items: Any = None,
+    ) -> int:
+        """The message's id."""
+        row = row_of(
+            {
+                "role": role,
+                "content": content,
+                "tool_calls": tool_calls,
+                "tool_name": tool_name,
+                "tool_call_id": tool_call_id,
+                "finish_reason": finish_reason,
+                "reasoning": reasoning,
+                "reasoning_details": reasoning_details,
+                "codex_reasoning_items": codex_reasoning_items,
+            }
+        )
+        count = len(tool_calls) if isinstance(tool_calls, list) else 0
+        append = partial(messages.append, self._engine.backend, calls=count, now=time.time())
+        return self._write(partial(append, session_id=session_id, row=row, token_count=token_count))
+
+    def set_session_title(self, session_id: str, title: str) -> bool:
+        """False for an unknown session; `ValueError` for a title that is taken or too long."""
+        try:
+            self._write(partial(titles.set_title, session_id=session_id, title=title))
+        except SessionNotFound:
+            return False
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+        return True
+
+    def update_token_counts(
+        self,
+        session_id: str,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        model: str | None = None,
+        cache_read_tokens: int = 0,
+        cache_write_tokens: int = 0,
+        reasoning_tokens: int = 0,
+        estimated_cost_usd: float | None = None,
+        **billing: Any,
+    ) -> None:
+        """Add what a call used. `billing` may name any other billing column of the session."""
+        if unknown := sorted(set(billing) - set(_BILLING)):
+            raise TypeError(f"update_token_counts() has no argument {unknown[0]!r}")
+        usage = Usage(
+            input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens
+        )
+        provider = billing.get("billing_provider") or ""
+        call = ModelCall(usage, model or "", provider, estimated_cost_usd)
+
+        def work(database: Database) -> None:
+            calls.record(database, session_id, call, time.time())
+            facts = {"model": model, **billing}
+            for column, value in facts.items():
+                if value is not None:
+                    statement = f"UPDATE sessions SET {column} = ? WHERE id = ?"
+                    sessions.change(database, session_id, statement, (value,))
+
+        self._write(work)
+
+    def prune_sessions(self, older_than_days: float = 90, source: str | None = None) -> int:
+        """Delete ended sessions that started before then; how many."""
+        which = SessionFilter(
+            sources=(source,) if source else (),
+            started_before=time.time() - older_than_days * DAY,
+            ended_only=True,
+        )
+        return len(self._write(partial(upkeep.prune, which=which)))
+
+    def clear_messages(self, session_id: str) -> None:
+        """Forget what was said, keep the session."""
+        self._write(partial(upkeep.clear_messages, session_id=session_id))
+
+    def delete_session(self, session_id: str) -> bool:
+        """False for an unknown session."""
+        try:
+            self._write(partial(upkeep.delete, session_id=session_id))
+        except SessionNotFound:
+            return False
+        return True
+
+
+class _Reads(_Sync):
+    def get_session(self, session_id: str) -> Record | None:
+        """The columns of its row; None for an unknown session."""
+        return self._found(partial(transfer.row, session_id=session_id))
+
+    def get_messages(self, session_id: str) -> list[Record]:
+        """Everything logged, by column."""
+        said = self._read(partial(transfer.message_dicts, session_id=session_id))
+        return [{"session_id": session_id, **message} for message in said]
+
+    def get_messages_as_conversation(self, session_id: str) -> list[Record]:
+        """The conversation as OpenAI-format messages, without what was undone or compacted."""
+        said = self._found(partial(projections.conversation, session_id=session_id))
+        return [to_dict(message) for message in said or ()]
+
+    def resolve_session_by_title(self, title: str) -> str | None:
+        """The id of the newest session of the title's line."""
+        return self._read(partial(titles.by_title, title=title))
+
+    def get_next_title_in_lineage(self, base_title: str) -> str:
+        return self._read(partial(titles.next_title, title=base_title))
+
+    def search_messages(
+        self,
+        query: str,
+        source_filter: Sequence[str] | None = None,
+        exclude_sources: Sequence[str] | None = None,
+        role_filter: Sequence[str] | None = None,
+        limit: int = 20,
+        offset: int = 0,
+    ) -> list[Record]:
+        """Hits, best first; none for a query with nothing to look for."""
+        request = SearchRequest(
+            query,
+            sources=tuple(source_filter or ()),
+            exclude_sources=tuple(exclude_sources or ()),
+            roles=tuple(role_filter or ()),
+            limit=limit,
+            offset=offset,
+        )
+        if not parse(query).any_of:
+            return []
+        find = partial(search, self._engine.backend, request=request, now=time.time())
+        return [msgspec.to_builtins(hit) for hit in self._read(find)]
+
+    def list_sessions_rich(
+        self,
+        source: str | None = None,
+        exclude_sources: Sequence[str] | None = None,
+        limit: int = 20,
+        offset: int = 0,
+    ) -> list[Record]:
+        """Newest-started first: the columns of each, `preview` and `last_active`."""
+        which = SessionFilter(
+            sources=(source,) if source else (),
+            exclude_sources=tuple(exclude_sources or ()),
+            limit=limit,
+            offset=offset,
+        )
+
+        def work(database: Database) -> list[Record]:
+            return [
+                {
+                    **transfer.row(database, info.id),
+                    "preview": info.preview,
+                    "last_active": info.last_active,
+                }
+                for info in sessions.select(database, which)
+            ]
+
+        return self._read(work)
+
+    def get_ancestors(self, session_id: str) -> list[str]:
+        """Ids of parent, grandparent, …"""
+        return [info.id for info in self._read(partial(lineage.ancestors, session_id=session_id))]
+
+    def get_descendants(self, session_id: str) -> list[str]:
+        """Ids of children and theirs, oldest first."""
+        return [info.id for info in self._read(partial(lineage.descendants, session_id=session_id))]
+
+    def export_session(self, session_id: str) -> Record | None:
+        """The session with its messages; None for an unknown one."""
+        return self._found(partial(transfer.export, session_id=session_id))
+
+    def export_all(self, source: str | None = None) -> list[Record]:
+        which = SessionFilter(sources=(source,) if source else (), archived=None)
+
+        def work(database: Database) -> list[Record]:
+            ids = sessions.select_ids(database, which)
+            return [transfer.export(database, session_id) for session_id in ids]
+
+        return self._read(work)
+
+    def _found(self, work: Callable[[Database], T]) -> T | None:
+        try:
+            return self._read(work)
+        except SessionNotFound:
+            return None
+
+
+class SessionDB(_Writes, _Reads):
+    """Sessions and messages of one store. Threads may share it; `close` it at the end."""
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,187 @@
+"""SQLite as `store.sql.Backend`."""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import apsw
+
+from hermes.core.errors import StoreCorrupt
+from hermes.store.records import Candidate, SearchRequest, Sizes
+from hermes.store.search.language import Query
+from hermes.store.sql import Database, Progress, Row
+from hermes.store.sqlite import faults, schema, search_schema
+from hermes.store.sqlite.database import connect
+from hermes.store.sqlite.find import find
+from hermes.store.sqlite.health import check
+from hermes.store.sqlite.transaction import transaction
+
+T = TypeVar("T")
+Tell = Callable[[str], None]
+
+WRITES_PER_CHECKPOINT = 50
+PAGES_PER_STEP = 2000
+
+log = logging.getLogger(__name__)
+
+
+class SqliteDatabase:
+    """A connection and the file it was opened on."""
+
+    def __init__(self, connection: apsw.Connection, path: Path) -> None:
+        self.connection = connection
+        self.path = path
+        self.file = _identity(path)
+        self.since_checkpoint = 0
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        return cast("list[Row]", self.connection.execute(statement, tuple(values)).fetchall())
+
+    def change(self, statement: str, values: Sequence[Any] = ()) -> int:
+        self.connection.execute(statement, tuple(values))
+        return self.connection.changes()
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+class SqliteBackend:
+    """One file, shared by several processes of one machine."""
+
+    errors: tuple[type[Exception], ...] = (apsw.Error, OSError)
+
+    def __init__(self, path: Path, tell: Tell = log.warning) -> None:
+        self.where = str(path)
+        self._path = path
+        self._tell = tell
+        self._sound: tuple[int, int] | None = None
+        """The file that was found sound."""
+
+    def connect(self) -> SqliteDatabase:
+        """A damaged file is kept under another name and what can be read of it brought back; the
+        user is told."""
+        try:
+            return self._connect()
+        except StoreCorrupt:
+            # A sound store, which is every one but a few, needs none of what this imports.
+            rescue = import_module("hermes.store.sqlite.rescue").rescue
+            self._tell(rescue(self._path).summary())
+            return self._connect()
+
+    def _connect(self) -> SqliteDatabase:
+        with ExitStack() as undo:
+            database = SqliteDatabase(connect(self._path), self._path)
+            undo.callback(database.close)
+            if database.file != self._sound:
+                check(database.connection, self._path)
+                self._sound = database.file
+            undo.pop_all()
+        return database
+
+    def is_stale(self, database: Database) -> bool:
+        """A backup was put in the file's place, say, or a repaired file."""
+        return _own(database).file != _identity(self._path)
+
+    def transaction(self, database: Database) -> AbstractContextManager[None]:
+        return transaction(_own(database).connection)
+
+    def patiently(self, work: Callable[[], T]) -> T:
+        return faults.patiently(work)
+
+    def as_store_error(self, error: Exception) -> Exception:
+        return faults.as_store_error(error, self._path)
+
+    def is_busy(self, error: Exception) -> bool:
+        return isinstance(error, apsw.BusyError)
+
+    def after_writes(self, database: Database, count: int) -> None:
+        """Move the log into the main file now and then, as far as readers allow."""
+        own = _own(database)
+        own.since_checkpoint += count
+        if own.since_checkpoint < WRITES_PER_CHECKPOINT:
+            return
+        own.since_checkpoint = 0
+        try:
+            own.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error as error:
+            log.warning("checkpoint of %s put off: %s", self._path, error)
+
+    def insert_message(self, database: Database, columns: Sequence[str], row: Row) -> int:
+        """Triggers keep the search index in step."""
+        return int(_own(database).connection.execute(_insertion(tuple(columns)), row).get)
+
+    def find(self, database: Database, query: Query, request: SearchRequest) -> list[Candidate]:
+        return find(database, query, request)
+
+    def reindex(self, database: Database, progress: Progress) -> int:
+        count = int(database.rows("SELECT count(*) FROM messages")[0][0])
+        progress(0, count)
+        database.change(schema.REBUILD_SEARCH)
+        database.change(search_schema.REBUILD)
+        progress(count, count)
+        return count
+
+    def vacuum(self, database: Database) -> None:
+        database.rows("VACUUM")
+        _own(database).connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def sizes(self, database: Database) -> Sizes:
+        page_size = database.rows("PRAGMA page_size")[0][0]
+        search = database.rows(
+            "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE aggregate = TRUE"
+            " AND (name GLOB 'messages_fts*' OR name GLOB 'messages_trigram*')"
+        )
+        return Sizes(
+            total=sum(_size(Path(f"{self._path}{suffix}")) for suffix in ("", "-wal")),
+            unused=database.rows("PRAGMA freelist_count")[0][0] * page_size,
+            search=search[0][0],
+        )
+
+    def backup(self, database: Database, target: Path, progress: Progress) -> None:
+        """A snapshot: a transaction on our side keeps it still while others go on writing."""
+        source = _own(database).connection
+        copy = connect_target(target)
+        try:
+            source.execute("BEGIN")
+            source.execute("SELECT 1 FROM sessions LIMIT 1").fetchall()
+            with copy.backup("main", source, "main") as work:
+                while not work.done:
+                    work.step(PAGES_PER_STEP)
+                    progress(work.page_count - work.remaining, work.page_count)
+        finally:
+            copy.close()
+            if source.in_transaction:
+                source.execute("ROLLBACK")
+
+
+def connect_target(target: Path) -> apsw.Connection:
+    """A new, private file; `target` must not exist."""
+    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    return apsw.Connection(str(target))
+
+
+def _own(database: Database) -> SqliteDatabase:
+    return cast("SqliteDatabase", database)
+
+
+@lru_cache(maxsize=8)
+def _insertion(columns: tuple[str, ...]) -> str:
+    marks = ", ".join("?" for _ in columns)
+    return f"INSERT INTO messages ({', '.join(columns)}) VALUES ({marks}) RETURNING id"
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells one file from another that took its name."""
+    with suppress(OSError):
+        facts = path.stat()
+        return facts.st_dev, facts.st_ino
+    return None
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
