@@ -1,0 +1,44 @@
+"""The address of a PostgreSQL store."""
+
+import pytest
+
+from hermes.core.errors import ConfigError
+from hermes.store.postgres.address import parameters_of, shown
+from hermes.store.postgres.backend import PostgresBackend
+
+
+@pytest.mark.parametrize(
+    ("url", "where"),
+    [
+        ("postgresql://ann:s3cret@db:5433/hermes", "postgresql://ann@db:5433/hermes"),
+        ("postgres://db/hermes?password=s3cret&user=ann", "postgresql://ann@db/hermes"),
+        ("postgresql:///hermes", "postgresql:///hermes"),
+        ("postgresql://ann:s3cret@[::1]/h", "postgresql://ann@[::1]/h"),
+        ("postgresql:///h?host=/run/pg&port=1", "postgresql://%2Frun%2Fpg:1/h"),
+        ("postgresql://a:1,b:2/h", "postgresql://a,b/h"),
+    ],
+)
+def test_the_address_is_shown_without_its_password(url, where):
+    assert PostgresBackend(url).where == where
+
+
+def test_what_the_url_says_wins_over_what_is_sensible():
+    given = parameters_of("postgresql://h/d?connect_timeout=3&client_encoding=LATIN1")
+    assert (given["connect_timeout"], given["application_name"]) == ("3", "hermes")
+    assert given["client_encoding"] == "UTF8"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["postgresql://u:s3cret@[::1/d", "postgresql://h/d?s3cret=1", "host=a s3cret", "x://s3cret"],
+)
+def test_a_broken_address_is_refused_without_showing_what_was_in_it(url):
+    with pytest.raises(ConfigError, match="not a PostgreSQL address") as caught:
+        PostgresBackend(url)
+    assert "s3cret" not in f"{caught.value} {caught.value.hint} {caught.value.__cause__}"
+
+
+def test_signs_in_a_name_stay_readable_by_postgresql():
+    parameters = parameters_of("postgresql://a%40b:x@h/my%20db")
+    again = parameters_of(shown(parameters))
+    assert (again["user"], again["dbname"]) == ("a@b", "my db")
