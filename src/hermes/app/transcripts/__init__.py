@@ -1,0 +1,1 @@
+"""Stored sessions in forms that leave the store, and back: JSON Lines, Markdown, HTML."""

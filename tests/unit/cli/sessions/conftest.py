@@ -1,0 +1,107 @@
+"""`hermes sessions …` as a user runs it, on a store in a home of its own."""
+
+import asyncio
+import io
+import json
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from hermes.cli.commands import sessions
+from hermes.cli.context import Cli
+from hermes.cli.main import Parser
+from hermes.config.home import Home
+from hermes.core.errors import HermesError
+from hermes.store.opening import open_store
+from hermes.store.port import SessionStore
+
+DAY = 86_400
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Sessions:
+    """Runs the command."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+
+    def __call__(self, *words: str, typed: str | None = None) -> Outcome:
+        """With `typed` it is run at a terminal, where that is what the user answers."""
+        stream = io.StringIO if typed is None else Terminal
+        cli = Cli(self.home, stream(typed or ""), stream(), stream())
+        parser = Parser(prog="hermes sessions")
+        sessions.configure(parser)
+        try:
+            code = sessions.run(parser.parse_args(words), cli)
+        except HermesError as error:
+            cli.note(f"hermes: {error}\n  {error.hint}")
+            code = error.exit_code
+        return Outcome(code, cli.stdout.getvalue(), cli.stderr.getvalue())
+
+    def store(self, work: Callable[[SessionStore], Any]) -> Any:
+        """Let `work` use the store directly."""
+
+        async def use() -> Any:
+            store = open_store("", self.home.state_db)
+            try:
+                return await work(store)
+            finally:
+                store.close()
+
+        return asyncio.run(use())
+
+    def add(self, session_id: str, *texts: str, **columns: Any) -> None:
+        """A session in which the user and the assistant take turns."""
+        record = {
+            "id": session_id,
+            "source": "cli",
+            "model": "m",
+            "started_at": time.time(),
+            "messages": [
+                {"role": ("user", "assistant")[number % 2], "content": text}
+                for number, text in enumerate(texts)
+            ],
+            **columns,
+        }
+        self.store(lambda store: store.restore(record))
+
+    def ids(self) -> set[str]:
+        return {info["id"] for info in self("list", "--all", "--json").document}
+
+
+@pytest.fixture
+def empty(tmp_path) -> Sessions:
+    return Sessions(Home(tmp_path / "home"))
+
+
+@pytest.fixture
+def hermes(empty) -> Sessions:
+    """A store with two sessions, one of them with a title and a tool call."""
+    old = time.time() - 10 * DAY
+    call = {"id": "c", "type": "function", "function": {"name": "terminal", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "list the\nfiles"},
+        {"role": "assistant", "content": "I look.", "tool_calls": [call]},
+        {"role": "tool", "content": "x" * 5000, "tool_call_id": "c", "tool_name": "terminal"},
+    ]
+    empty.add(
+        "20260101_aaaa", started_at=old, ended_at=old + 60, title="the plan", messages=messages
+    )
+    empty.add("20260102_bbbb", "what is a zebra?", "a striped animal", source="telegram")
+    return empty

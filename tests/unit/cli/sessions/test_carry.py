@@ -1,0 +1,235 @@
+import json
+import os
+import stat
+
+import pytest
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out.jsonl"
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_an_export_imported_elsewhere_is_the_same(hermes, empty, out, tmp_path):
+    hermes.store(lambda store: store.undo("20260102_bbbb"))
+    hermes.store(lambda store: store.branch("20260101_aaaa", "branch"))
+    assert hermes("export", str(out)).out == f"wrote 3 sessions to {out}\n"
+    elsewhere = type(empty)(empty.home._replace(root=tmp_path / "elsewhere"))
+    assert elsewhere("import", str(out)).out == "imported 3 sessions\n"
+    for session in ("20260101_aaaa", "20260102_bbbb", "branch"):
+        for words in (("--json",), ("--log", "--json")):
+            there, here = (one("show", session, *words).document for one in (elsewhere, hermes))
+            for document in (there, here):
+                for message in document["messages"]:
+                    message.pop("id", None)
+            assert there == here
+    again = tmp_path / "again.jsonl"
+    elsewhere("export", str(again))
+    assert [one["id"] for one in lines(again)] == [one["id"] for one in lines(out)]
+
+
+def test_an_export_is_private_and_replaced_only_when_forced(hermes, out):
+    hermes("export", str(out), "--session-id", "the plan")
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    outcome = hermes("export", str(out))
+    assert (outcome.code, "exists already" in outcome.err) == (2, True)
+    assert len(lines(out)) == 1
+    out.chmod(0o644)
+    assert hermes("export", str(out), "--force").code == 0
+    assert (len(lines(out)), stat.S_IMODE(out.stat().st_mode)) == (2, 0o644)
+
+
+def test_an_export_can_be_narrowed(hermes, out):
+    hermes("export", str(out), "--source", "telegram")
+    assert [one["id"] for one in lines(out)] == ["20260102_bbbb"]
+    text = hermes("export", "-", "--session-id", "20260102", "--session-id", "20260101").out
+    assert [json.loads(line)["id"] for line in text.splitlines()] == [
+        "20260101_aaaa",
+        "20260102_bbbb",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("a.md", "# the plan\n"),
+        ("a.HTML", "<!DOCTYPE html>\n"),
+        ("a.jsonl", "{"),
+        ("noname", "{"),
+    ],
+)
+def test_the_name_of_the_file_decides_the_form(hermes, tmp_path, name, start):
+    assert hermes("export", str(tmp_path / name)).code == 0
+    assert (tmp_path / name).read_text("utf-8").startswith(start)
+
+
+def test_the_form_can_be_said(hermes):
+    assert hermes("export", "-", "--format", "html").out.endswith("</html>\n")
+    markdown = hermes("export", "-", "--format", "markdown").out
+    assert markdown.count("\n---\n") == 1
+    assert hermes("export", "-", "--format", "pdf").code == 2
+
+
+def test_an_output_that_cannot_be_written_is_a_clear_error(hermes, tmp_path):
+    (tmp_path / "folder").mkdir()
+    for name, said in (
+        ("folder", "is not a file"),
+        ("missing/out.jsonl", "there is no folder"),
+        ("x" * 300, "file name too long"),
+    ):
+        outcome = hermes("export", str(tmp_path / name), "--force")
+        assert (outcome.code, said in outcome.err) == (2, True), outcome.err
+    outcome = hermes("export", "/dev/null", "--force")
+    assert (outcome.code, "is not a file" in outcome.err) == (2, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "home"]
+
+
+def test_a_link_stays_a_link(hermes, tmp_path):
+    link = tmp_path / "link.jsonl"
+    link.symlink_to("target.jsonl")
+    assert hermes("export", str(link)).code == 0
+    assert link.is_symlink()
+    assert len(lines(tmp_path / "target.jsonl")) == 2
+
+
+def test_nothing_to_export_writes_nothing(hermes, out):
+    assert hermes("export", str(out), "--source", "nowhere").code == 2
+    assert hermes("export", str(out), "--session-id", "nobody").code == 2
+    assert not out.exists()
+
+
+def write(path, *sessions):
+    path.write_text("\n".join(json.dumps(one) for one in sessions), "utf-8")
+
+
+def test_plain_messages_become_a_session(empty, out):
+    said = [
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        {"role": "assistant", "content": "hello", "reasoning_content": "greet"},
+    ]
+    write(out, {"messages": said}, said)
+    document = empty("import", str(out), "--json").document
+    assert len(document["stored"]) == 2
+    shown = empty("show", document["stored"][0], "--json").document
+    assert shown["session"]["system_prompt"] == "be brief"
+    assert shown["session"]["source"] == "import"
+    assert [m["content"] for m in shown["messages"]] == ["hi", "hello"]
+    assert shown["messages"][1]["reasoning"] == "greet"
+
+
+def test_the_documented_columns_are_read_and_unknown_ones_ignored(empty, out):
+    call = {"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}}
+    messages = [
+        {"id": 7, "session_id": "s", "role": "user", "content": "go", "timestamp": 5.0},
+        {"id": 8, "role": "assistant", "content": None, "tool_calls": json.dumps([call])},
+        {"id": 9, "role": "tool", "content": "ok", "tool_call_id": "c", "tool_name": "t"},
+        {"id": 10, "role": "assistant", "content": "done", "tool_calls": "[broken"},
+    ]
+    write(out, {"id": "s", "source": "cli", "started_at": 4.0, "odd": [1], "messages": messages})
+    assert empty("import", str(out)).code == 0
+    text = empty("show", "s").out
+    assert "user: go" in text
+    assert "[call of t] {}" in text
+    assert "[result of t]\nok" in text
+    assert "assistant: done" in text
+
+
+def test_existing_sessions_are_refused_or_skipped(hermes, out):
+    write(out, {"id": "new", "messages": []}, {"id": "20260101_aaaa", "messages": []})
+    outcome = hermes("import", str(out))
+    assert outcome.code == 2
+    assert f"{out}:2: there is already a session 20260101_aaaa" in outcome.err
+    assert "new" not in hermes.ids()
+    outcome = hermes("import", str(out), "--skip-existing")
+    assert outcome.out == "imported 1 session, left out 1 that was there\n"
+    assert "new" in hermes.ids()
+    assert len(hermes("show", "the plan", "--json").document["messages"]) == 3
+
+
+def test_a_title_in_use_gets_a_number_and_the_user_is_told(hermes, out):
+    write(out, {"id": "new", "title": "the plan", "messages": []})
+    assert "new is now called the plan #2" in hermes("import", str(out)).out
+
+
+def test_a_child_may_stand_before_its_parent(empty, out):
+    write(
+        out,
+        {"id": "child", "parent_session_id": "parent", "messages": []},
+        {"id": "parent", "parent_session_id": "grandparent", "messages": []},
+        {"id": "grandparent", "parent_session_id": "nobody", "messages": []},
+        {"id": "ring", "parent_session_id": "ring", "messages": []},
+    )
+    assert empty("import", str(out)).code == 0
+    assert len(empty("tree", "child", "--json").document["ancestors"]) == 2
+
+
+BROKEN = [
+    ("{", "this is not JSON"),
+    ("\x00", "this is not JSON"),
+    ("[" * 100_000, "this is not JSON"),
+    ("3", "there are no messages"),
+    ('"text"', "there are no messages"),
+    ('{"id": "x"}', "there are no messages"),
+    ('{"messages": 3}', "messages: expected array, got int"),
+    ('{"messages": [3]}', "messages[0]: expected object, got int"),
+    ('{"messages": [{"content": "x"}]}', "messages[0]: object missing required field role"),
+    ('{"messages": [{"role": 3}]}', "messages[0].role: expected str, got int"),
+    ('{"messages": [{"role": "user", "timestamp": "now"}]}', "messages[0].timestamp: expected"),
+    ('{"messages": [{"role": "user", "timestamp": -1}]}', "messages[0].timestamp: expected"),
+    ('{"id": "", "messages": []}', "id: expected str of length >= 1"),
+    ('{"id": "a\\u001b[2J", "messages": []}', "id: it has control characters"),
+    ('{"started_at": 1e300, "messages": []}', "started_at: expected float <="),
+    ('{"title": "' + "x" * 101 + '", "messages": []}', "101 characters; at most 100"),
+    ('{"model_calls": [{}], "messages": []}', "model_calls[0]: object missing"),
+    ('{"projection": {"after_id": 1, "basis": 2}, "messages": []}', "projection.basis: expected"),
+    ('{"id": "a", "projection": {"after_id": 1, "basis": [["b", 1, 2]]}, "messages": []}',
+     "takes messages from another session"),
+    ('{"id": "a", "projection": {"after_id": 1, "basis": []}, "messages": [{"role": "user"}]}',
+     "each must have an id of its own"),
+    ('{"id": "good", "messages": []}', "session good is in line 1 already"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "said"), BROKEN, ids=[said for _, said in BROKEN])
+def test_a_broken_line_is_named_and_nothing_is_stored(empty, out, line, said):
+    out.write_text('{"id": "good", "messages": []}\n\n' + line + "\n", "utf-8")
+    outcome = empty("import", str(out))
+    assert (outcome.code, f"{out}:3: " in outcome.err, said in outcome.err) == (2, True, True), (
+        outcome.err
+    )
+    assert "good" not in empty.ids()
+
+
+def test_many_broken_lines_are_not_all_shown(empty, out):
+    out.write_text("{\n" * 9)
+    err = empty("import", str(out)).err
+    assert (err.count("not JSON"), "and 4 more lines" in err) == (5, True)
+
+
+def test_a_file_that_cannot_be_read_is_a_clear_error(empty, tmp_path):
+    (tmp_path / "nothing").write_text("\n\n")
+    (tmp_path / "latin").write_bytes(b'{"messages": [{"role": "user", "content": "\xe9"}]}')
+    (tmp_path / "folder").mkdir()
+    for name, said in (
+        ("missing", "no such file"),
+        ("folder", "is a directory"),
+        ("nothing", "there is no session in it"),
+        ("latin", "latin:1: this is not JSON"),
+    ):
+        outcome = empty("import", str(tmp_path / name))
+        assert (outcome.code, said in outcome.err) == (2, True), outcome.err
+    assert not empty.home.root.exists() or not empty.ids()
+
+
+def test_a_pipe_cannot_be_checked_before_it_is_stored(empty):
+    reader, writer = os.pipe()
+    os.write(writer, b'{"messages": []}')
+    os.close(writer)
+    outcome = empty("import", f"/dev/fd/{reader}")
+    os.close(reader)
+    assert (outcome.code, "it must be a file" in outcome.err) == (2, True)
