@@ -1,5 +1,6 @@
 """A store in use: one thread that writes, and a connection for each reader at work."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -26,6 +27,10 @@ class Engine:
     def write(self, work: Callable[[Database], T]) -> Future[T]:
         """The result of `work`, once it is committed. `work` may run more than once."""
         return self._writer.submit(work)
+
+    def write_from_loop(self, work: Callable[[Database], T]) -> "asyncio.Future[T]":
+        """`write` for a coroutine."""
+        return self._writer.submit_from_loop(work)
 
     def read(self, work: Callable[[Database], T]) -> T:
         """The result of `work`, which must not write."""

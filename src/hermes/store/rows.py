@@ -38,17 +38,23 @@ Row = Sequence[Any]
 """Values of `COLUMNS`, in order."""
 
 _FAILED = "error"
+_NUL = rb"\u0000"
+_NO_REASONING = (None, None, None)
 _PART_TYPES = frozenset({"text", "image_url", "input_image"})
 
 log = logging.getLogger(__name__)
 
 
 def to_row(message: Message) -> tuple[str | None, ...]:
-    data = to_dict(message)
-    if isinstance(message, ToolResult):
-        data["finish_reason"] = _FAILED if message.failed else None
-        data["tool_name"] = data.pop("name")
-    return row_of(data)
+    match message:
+        case ToolResult(call_id, name, text, failed):
+            outcome = _FAILED if failed else None
+            return ("tool", clean(text), clean(call_id), None, clean(name), outcome, *_NO_REASONING)
+        case User((Text(text),)):
+            content = _content_to_text(text, is_user=True)
+            return ("user", content, None, None, None, None, *_NO_REASONING)
+        case _:
+            return row_of(to_dict(message))
 
 
 def row_of(data: Mapping[str, Any]) -> tuple[str | None, ...]:
@@ -77,6 +83,8 @@ def columns_of(row: Row) -> dict[str, Any]:
 
 def user_text(content: str | None) -> str:
     """What a user wrote, from a stored `content`."""
+    if not content or content[0] != "[":
+        return content or ""
     message = from_row(("user", content, *[None] * (len(COLUMNS) - 2)))
     return message.text if isinstance(message, User) else ""
 
@@ -172,7 +180,14 @@ def _parts(text: str) -> list[Any] | None:
 
 
 def _json(value: Any) -> str:
-    return msgspec.json.encode(_cleaned(value)).decode()
+    """Cleaning looks at every text in `value`, so it is done only where there is a need."""
+    try:
+        encoded = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        encoded = _NUL
+    if _NUL in encoded:
+        encoded = msgspec.json.encode(_cleaned(value))
+    return encoded.decode()
 
 
 def _cleaned(value: Any) -> Any:

@@ -4,10 +4,13 @@ Writes that wait at the same moment share one transaction; a caller is told only
 that holds its own write.
 """
 
+import asyncio
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from hermes.core.errors import StoreError
@@ -22,11 +25,28 @@ GROUP_LIMIT = 256
 class Job(NamedTuple):
     work: Work[Any]
     """May run more than once, each time in a new transaction, so it must have no other effect."""
-    done: Future[Any]
+    done: "Future[Any] | asyncio.Future[Any]"
+    loop: asyncio.AbstractEventLoop | None
+    """Where `done` belongs to, if to any."""
+
+
+class Answer(NamedTuple):
+    job: Job
+    result: Any = None
+    error: Exception | None = None
+
+    def give(self) -> None:
+        """To be called where the job's future belongs to."""
+        if self.job.done.cancelled():
+            return
+        if self.error is None:
+            self.job.done.set_result(self.result)
+        else:
+            self.job.done.set_exception(self.error)
 
 
 class Writer:
-    """Started by the first `submit`; a store that cannot be opened is tried again by the next."""
+    """Started by the first job; a store that cannot be opened is tried again by the next."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -37,17 +57,27 @@ class Writer:
         self._ending = False
         self._database: Database | None = None
 
-    def submit(self, work: Work[T]) -> Future[T]:
+    def submit(self, work: Work[T]) -> "Future[T]":
         """The result of `work`, once it is committed."""
         done: Future[T] = Future()
+        self._put(Job(work, done, None))
+        return done
+
+    def submit_from_loop(self, work: Work[T]) -> "asyncio.Future[T]":
+        """`submit` for a coroutine. One wake-up of the loop brings the answers of a whole group."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        self._put(Job(work, done, loop))
+        return done
+
+    def _put(self, job: Job) -> None:
         with self._gate:
             if self._closed:
                 raise StoreError("the session store is closed")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="store-write", daemon=True)
                 self._thread.start()
-            self._jobs.put(Job(work, done))
-        return done
+            self._jobs.put(job)
 
     def close(self) -> None:
         """Finish what was submitted and end the thread."""
@@ -73,7 +103,7 @@ class Writer:
                 break
             if job is None:
                 self._ending = True
-            elif job.done.set_running_or_notify_cancel():
+            elif not job.done.cancelled():
                 group.append(job)
         return group
 
@@ -84,8 +114,7 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - whatever went wrong belongs to the waiting caller
             self._fail(group, error)
             return
-        for job, result in zip(group, results, strict=True):
-            job.done.set_result(result)
+        _give(Answer(job, result) for job, result in zip(group, results, strict=True))
         if self._database is not None:
             self._backend.after_writes(self._database, len(group))
 
@@ -94,8 +123,8 @@ class Writer:
             for job in group:
                 self._settle([job])
             return
-        for job in group:
-            job.done.set_exception(self._backend.as_store_error(error))
+        told = self._backend.as_store_error(error)
+        _give(Answer(job, error=told) for job in group)
 
     def _transaction(self, group: Sequence[Job]) -> list[Any]:
         if self._database is not None and self._backend.is_stale(self._database):
@@ -109,3 +138,20 @@ class Writer:
         database, self._database = self._database, None
         if database is not None:
             database.close()
+
+
+def _give(answers: Iterable[Answer]) -> None:
+    by_loop: defaultdict[asyncio.AbstractEventLoop, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        if answer.job.loop is None:
+            answer.give()
+        else:
+            by_loop[answer.job.loop].append(answer)
+    for loop, some in by_loop.items():
+        with suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+            loop.call_soon_threadsafe(_give_all, some)
+
+
+def _give_all(answers: list[Answer]) -> None:
+    for answer in answers:
+        answer.give()

@@ -30,7 +30,7 @@ class Access:
 
     async def write(self, work: Callable[[Database], T]) -> T:
         """The result of `work`, once it is committed."""
-        return await asyncio.wrap_future(self._engine.write(work))
+        return await self._engine.write_from_loop(work)
 
     async def read(self, work: Callable[[Database], T]) -> T:
         if self._closed:

@@ -28,9 +28,9 @@ class Conversations(Access):
         await self.write(partial(sessions.insert, new=new, now=self._now()))
 
     async def append(self, session_id: str, message: Message) -> int:
-        append = partial(messages.append_message, self._engine.backend)
+        backend, now = self._engine.backend, self._now()
         return await self.write(
-            partial(append, session_id=session_id, message=message, now=self._now())
+            lambda database: messages.append_message(backend, database, session_id, message, now)
         )
 
     async def messages(self, session_id: str) -> tuple[Message, ...]:

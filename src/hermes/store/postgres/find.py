@@ -8,9 +8,7 @@ from hermes.store.postgres.database import PostgresDatabase
 from hermes.store.postgres.indexing import index_missing
 from hermes.store.records import Candidate, SearchRequest
 from hermes.store.search.language import Query
-
-CANDIDATES = 1000
-"""How many matches, the newest first, are ranked."""
+from hermes.store.search.ranking import CANDIDATES
 
 _UNTOLD = 0.5
 """The relevance, of at most 1.0, of a match that has no positions to judge by beside others that

@@ -7,8 +7,9 @@ slices, up to the first one with a match.
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import islice
 
 import msgspec
 
@@ -32,37 +33,53 @@ Span = tuple[int, int, int]
 """Start, end, and the number of the term."""
 
 
-class _Finder(msgspec.Struct, frozen=True):
-    """How the terms of a query are found in folded text."""
+class _Seeker(msgspec.Struct, frozen=True):
+    """How a term is found in folded text: its first word by plain search, which is fast, and then
+    the rest where that stands."""
 
-    needles: tuple[tuple[str, ...], ...]
-    """What must be there for each of the terms; looking for it is fast."""
-    words: re.Pattern[str]
-    pieces: re.Pattern[str]
+    needles: tuple[str, ...]
+    """What must be there; every match begins with the first."""
+    word: re.Pattern[str]
+    piece: re.Pattern[str]
     """For text with a script written without spaces."""
 
-    def spans(self, text: str) -> list[Span]:
-        folded = fold(text)
-        if not any(all(needle in folded for needle in term) for term in self.needles):
-            return []
-        pattern = self.pieces if is_unspaced(text) else self.words
-        found: list[Span] = []
-        for match in pattern.finditer(folded):
-            found.append((match.start(), match.end(), match.lastindex or 0))
-            if len(found) == _MATCHES:
-                break
-        return found
+    def matches(self, folded: str, *, in_pieces: bool) -> Iterator[tuple[int, int]]:
+        if not all(needle in folded for needle in self.needles):
+            return
+        pattern, first = (self.piece if in_pieces else self.word), self.needles[0]
+        at = folded.find(first)
+        while at >= 0:
+            match = pattern.match(folded, at)
+            if match:
+                yield match.span()
+            at = folded.find(first, match.end() if match else at + 1)
+
+
+def _spans(text: str, seekers: Sequence[_Seeker]) -> list[Span]:
+    """Every match, in order. Of two at one place the longer counts."""
+    folded, in_pieces = fold(text), is_unspaced(text)
+    found = [
+        (start, -end, number)
+        for number, seeker in enumerate(seekers)
+        for start, end in islice(seeker.matches(folded, in_pieces=in_pieces), _MATCHES)
+    ]
+    found.sort()
+    spans: list[Span] = []
+    for start, negative_end, number in found:
+        if not spans or start >= spans[-1][1]:
+            spans.append((start, -negative_end, number))
+    return spans
 
 
 def snippet(content: str, query: Query) -> str:
     """About `LENGTH` characters of `content` around the best match, `>>>` and `<<<` around each
     match in it, `…` where something is left out, white space as single spaces. The start of
     `content` when nothing in it matches."""
-    finder = _finder(query)
+    seekers = _seekers(query)
     for text, is_first, is_last in _slices(content):
         spans = [
             span
-            for span in finder.spans(text)
+            for span in _spans(text, seekers)
             # At a cut nobody can tell where a word ends; the neighbouring slice has it whole.
             if (is_first or span[0] > 0) and (is_last or span[1] < len(text))
         ]
@@ -110,13 +127,14 @@ def _composed(text: str) -> str:
 
 
 @lru_cache(maxsize=32)
-def _finder(query: Query) -> _Finder:
-    # Where two terms match at one place the longer is marked.
-    terms = sorted(set(query.wanted), key=lambda term: (-len(term.text), term.text))
-    return _Finder(
-        tuple(tuple(fold(_composed(word)) for word in _needles(term)) for term in terms),
-        re.compile("|".join(f"({_word_pattern(term)})" for term in terms) or "(?!)"),
-        re.compile("|".join(f"({_piece_pattern(term)})" for term in terms) or "(?!)"),
+def _seekers(query: Query) -> tuple[_Seeker, ...]:
+    return tuple(
+        _Seeker(
+            tuple(fold(_composed(word)) for word in _needles(term)),
+            re.compile(_word_pattern(term)),
+            re.compile(_piece_pattern(term)),
+        )
+        for term in dict.fromkeys(query.wanted)
     )
 
 

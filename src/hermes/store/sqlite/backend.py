@@ -108,6 +108,8 @@ class SqliteBackend:
         own.since_checkpoint = 0
         try:
             own.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.BusyError:
+            log.debug("another process is moving the log of %s already", self._path)
         except apsw.Error as error:
             log.warning("checkpoint of %s put off: %s", self._path, error)
 

@@ -9,6 +9,8 @@ import apsw
 from hermes.store.sqlite.faults import BUSY_MILLISECONDS, as_store_error, patiently
 from hermes.store.sqlite.migrations import bring_up_to_date, refuse_newer
 
+CACHE_KIB = 8192
+
 
 def connect(path: Path) -> apsw.Connection:
     """A connection to an existing, migrated or new store. Raises `StoreError`.
@@ -53,4 +55,6 @@ def _configure(connection: apsw.Connection) -> None:
     patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA foreign_keys = ON")
+    # A search reads a few hundred messages all over the file.
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     patiently(lambda: bring_up_to_date(connection))

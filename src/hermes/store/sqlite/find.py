@@ -18,10 +18,8 @@ import msgspec
 
 from hermes.store.records import Candidate, SearchRequest
 from hermes.store.search.language import Group, Query, Term
+from hermes.store.search.ranking import CANDIDATES
 from hermes.store.sql import Database
-
-CANDIDATES = 1000
-"""How many of the newest matches are ranked, unless a later page is asked for."""
 
 _WORDS = "messages_fts"
 _TRIGRAMS = "messages_trigram"
@@ -42,6 +40,15 @@ class _Arm(msgspec.Struct, frozen=True):
     match: str
     """An FTS5 expression; or the short term."""
     conditions: tuple[_Sql, ...] = ()
+    is_joint: bool = False
+    """Whether every match has several words, all of them."""
+
+
+# To weigh several words bm25 looks for each in every message there is, which costs far more than to
+# find them in the newest. That all of them are there says most, so the shorter texts come first.
+# The same goes for the trigrams of a piece of text.
+_BM25 = f"-bm25({_WORDS})"
+_LENGTH_SCORE = "1.0 / (1.0 + octet_length(m.content) / 1000.0)"
 
 
 def find(database: Database, query: Query, request: SearchRequest) -> list[Candidate]:
@@ -63,7 +70,7 @@ def _walk(database: Database, arm: _Arm, request: SearchRequest, limit: int) -> 
     if arm.index:
         # A cross join keeps the index outside, where it gives the ids in the order wanted.
         source = f"{arm.index} AS i CROSS JOIN messages AS m ON m.id = i.rowid"
-        order, score = "i.rowid", f"-bm25({arm.index})"
+        order, score = "i.rowid", _LENGTH_SCORE if arm.is_joint or arm.index == _TRIGRAMS else _BM25
         start = _Sql(f"{arm.index} MATCH ?", (arm.match,))
     else:
         source = "messages AS m"
@@ -86,14 +93,15 @@ def _walk(database: Database, arm: _Arm, request: SearchRequest, limit: int) -> 
 
 def _merged(arms: Iterable[_Arm]) -> Iterator[_Arm]:
     """The arms, those that need nothing but their index as one."""
-    plain: dict[str, list[str]] = {}
+    plain: dict[str, list[_Arm]] = {}
     for arm in arms:
         if arm.index and not arm.conditions:
-            plain.setdefault(arm.index, []).append(arm.match)
+            plain.setdefault(arm.index, []).append(arm)
         else:
             yield arm
-    for index, matches in plain.items():
-        yield _Arm(index, " OR ".join(f"({match})" for match in matches))
+    for index, alike in plain.items():
+        match = " OR ".join(f"({arm.match})" for arm in alike)
+        yield _Arm(index, match, is_joint=len(alike) == 1 and alike[0].is_joint)
 
 
 def _arms(group: Group) -> Iterator[_Arm]:
@@ -106,7 +114,8 @@ def _arms(group: Group) -> Iterator[_Arm]:
     expression = " AND ".join(map(_words, words))
     if excluded := " OR ".join(_words(term) for term in group.none_of if not term.is_unspaced):
         expression = f"({expression}) NOT ({excluded})"
-    yield _Arm(_WORDS, expression, tuple(_outside_trigrams(group.none_of)))
+    is_joint = len(words) > 1 or len(words[0].words) > 1
+    yield _Arm(_WORDS, expression, tuple(_outside_trigrams(group.none_of)), is_joint)
     if inner := " OR ".join(_piece(term) for term in words if _is_long(term)):
         yield _Arm(_TRIGRAMS, inner, (*(map(_has, words) if len(words) > 1 else ()), *unwanted))
 

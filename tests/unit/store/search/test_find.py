@@ -2,6 +2,7 @@
 
 import pytest
 
+from hermes.store.search.ranking import CANDIDATES
 from tests.unit.store.search.library import NOW
 
 TEXTS = {
@@ -165,7 +166,7 @@ def test_filters_apply_before_the_newest_are_taken(library):
 @pytest.mark.parametrize("query", ["needle", "服务器", "服务", "needle OR 服务器"])
 def test_the_newest_are_candidates_and_a_later_page_gets_more(library, query):
     ids = [library.say("needle 服务器") for _ in range(1100)]
-    assert library.ids(query) == set(ids[-1000:])
+    assert library.ids(query) == set(ids[-CANDIDATES:])
     assert library.ids(query, limit=20, offset=1030) == set(ids[-1050:])
 
 
