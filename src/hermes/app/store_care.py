@@ -11,6 +11,7 @@ from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.store.port import Progress, SessionStore, unheard
 from hermes.store.sqlite.rescue import repair
+from hermes.store.sqlite.restore import restore
 
 
 async def back_up(
@@ -32,6 +33,12 @@ async def back_up(
             copy.unlink()
 
 
+def restore_store(home: Home, url: str, backup: Path) -> Path | None:
+    """Put a backup in the place of the store; where the old store is kept, if there was one."""
+    _only_for_sqlite("restore", url)
+    return restore(home.state_db, backup)
+
+
 class Repaired(msgspec.Struct, frozen=True):
     """What a repair did."""
 
@@ -47,11 +54,7 @@ class Repaired(msgspec.Struct, frozen=True):
 
 def repair_store(home: Home, url: str, progress: Progress = unheard) -> Repaired:
     """Look at the whole store and put a sound one in the place of a damaged one."""
-    if url:
-        raise UsageError(
-            "repair is for the SQLite file of a home; store.url names a PostgreSQL server",
-            hint="a server repairs itself; its own tools check and restore it",
-        )
+    _only_for_sqlite("repair", url)
     report = repair(home.state_db, progress)
     found = report.salvaged
     return Repaired(
@@ -61,3 +64,11 @@ def repair_store(home: Home, url: str, progress: Progress = unheard) -> Repaired
         sessions=found.sessions if found else 0,
         messages=found.messages if found else 0,
     )
+
+
+def _only_for_sqlite(action: str, url: str) -> None:
+    if url:
+        raise UsageError(
+            f"{action} is for the SQLite file of a home; store.url names a PostgreSQL server",
+            hint="a server repairs itself; its own tools check and restore it",
+        )

@@ -89,7 +89,7 @@ class Assistant(WireCached, frozen=True, tag="assistant"):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+        return tuple([part for part in self.parts if isinstance(part, ToolCall)])
 
 
 class ToolResult(WireCached, frozen=True, tag="tool"):

@@ -1,12 +1,12 @@
 """A logged history made fit to send. The log itself is never touched."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hermes.core.messages import (
     INTERRUPTED_RESULT,
     Assistant,
     Message,
-    Thinking,
+    Text,
     ToolCall,
     ToolResult,
 )
@@ -22,41 +22,42 @@ def repair(messages: Iterable[Message]) -> tuple[Message, ...]:
     - A reply with nothing in it is dropped.
     """
     repaired: list[Message] = []
-    exchange = _Exchange(())
+    calls: tuple[ToolCall, ...] = ()
+    results: list[ToolResult] = []
+    others: list[Message] = []
     for message in messages:
         if isinstance(message, ToolResult):
-            exchange.answer(message)
+            results.append(message)
         elif not isinstance(message, Assistant):
-            exchange.others.append(message)
+            others.append(message)
         elif not _is_empty(message):
-            repaired += exchange.finish()
+            if calls or results:
+                repaired += _answers(calls, results)
+            repaired += others
             repaired.append(message)
-            exchange = _Exchange(message.calls)
-    return (*repaired, *exchange.finish())
+            calls, results, others = message.calls, [], []
+    return (*repaired, *_answers(calls, results), *others)
 
 
-class _Exchange:
-    """What follows one reply, up to the next."""
-
-    def __init__(self, calls: tuple[ToolCall, ...]) -> None:
-        self.results: dict[str, ToolResult | None] = {call.id: None for call in calls}
-        self.names = {call.id: call.name for call in calls}
-        self.others: list[Message] = []
-
-    def answer(self, result: ToolResult) -> None:
-        if self.results.get(result.call_id, result) is None:
-            self.results[result.call_id] = result
-
-    def finish(self) -> list[Message]:
-        results = [
-            result or ToolResult(call_id, self.names[call_id], INTERRUPTED_RESULT, failed=True)
-            for call_id, result in self.results.items()
-        ]
-        return [*results, *self.others]
+def _answers(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Sequence[ToolResult]:
+    """One result for each call, in the order of the calls."""
+    asked = [call.id for call in calls]
+    if [result.call_id for result in results] == asked and len(set(asked)) == len(asked):
+        return results
+    first: dict[str, ToolResult] = {}
+    for result in results:
+        first.setdefault(result.call_id, result)
+    return [
+        first.get(call_id) or ToolResult(call_id, name, INTERRUPTED_RESULT, failed=True)
+        for call_id, name in {call.id: call.name for call in calls}.items()
+    ]
 
 
 def _is_empty(reply: Assistant) -> bool:
-    if reply.text or reply.calls:
-        return False
-    thoughts = (part for part in reply.parts if isinstance(part, Thinking))
-    return not any(thought.details or thought.items for thought in thoughts)
+    for part in reply.parts:
+        if isinstance(part, Text):
+            if part.text:
+                return False
+        elif isinstance(part, ToolCall) or part.details or part.items:
+            return False
+    return True

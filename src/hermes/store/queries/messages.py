@@ -1,6 +1,7 @@
 """Rows of `messages`: appended, and read in the order they were logged."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from hermes.core.messages import Assistant, Message
@@ -19,6 +20,7 @@ UPDATE sessions SET
     ended_at = NULL, end_reason = NULL
 WHERE id = ?
 """
+_ALL = f"SELECT {NAMES}, id FROM messages WHERE session_id = ? ORDER BY timestamp, id"
 _LOGGED = f"SELECT id, timestamp, token_count, {NAMES} FROM messages"
 
 
@@ -45,10 +47,14 @@ def append_message(
 
 
 def all_rows(database: Database, session_id: str) -> list[Row]:
-    """The `COLUMNS` of every message of the session."""
-    return database.rows(
-        f"SELECT {NAMES} FROM messages WHERE session_id = ? ORDER BY id", (session_id,)
-    )
+    """The `COLUMNS` of every message of the session, each row with its id at the end.
+
+    The index gives them by time, which is nearly the order of their ids. To have the database sort
+    them would copy every text once more.
+    """
+    rows = database.rows(_ALL, (session_id,))
+    rows.sort(key=itemgetter(-1))
+    return rows
 
 
 def log(database: Database, session_id: str) -> tuple[LoggedMessage, ...]:

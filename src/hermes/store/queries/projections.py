@@ -63,7 +63,7 @@ def conversation(database: Database, session_id: str) -> tuple[Message, ...]:
         rows = messages.all_rows(database, session_id)
         if not rows and not sessions.exists(database, session_id):
             raise sessions.not_found(session_id)
-        return tuple([message for row in rows if (message := from_row(row)) is not None])
+        return tuple([message for row in rows if (message := from_row(row[:-1])) is not None])
     return tuple(_message(entry) for entry in entries(database, session_id))
 
 

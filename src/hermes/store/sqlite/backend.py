@@ -61,6 +61,8 @@ class SqliteBackend:
         self._tell = tell
         self._sound: tuple[int, int] | None = None
         """The file that was found sound."""
+        self._seen: dict[Path, tuple[int, int] | None] = {}
+        """The file and those beside it, as they were when it was opened last."""
 
     def connect(self) -> SqliteDatabase:
         """A damaged file is kept under another name and what can be read of it brought back; the
@@ -74,14 +76,31 @@ class SqliteBackend:
             return self._connect()
 
     def _connect(self) -> SqliteDatabase:
+        self._leave_old_log()
         with ExitStack() as undo:
             database = SqliteDatabase(connect(self._path), self._path)
             undo.callback(database.close)
+            self._seen = {one: _identity(one) for one in self._files()}
             if database.file != self._sound:
                 check(database.connection, self._path)
                 self._sound = database.file
             undo.pop_all()
         return database
+
+    def _leave_old_log(self) -> None:
+        """When another file took the name of the one we had, the log of the old one may still be
+        there. SQLite would take it for that of the new file and ruin it."""
+        main, *sides = self._files()
+        if not self._seen or self._seen.get(main) == _identity(main):
+            return
+        for side in sides:
+            if (seen := self._seen.get(side)) is not None and seen == _identity(side):
+                side.unlink(missing_ok=True)
+
+    def _files(self) -> tuple[Path, Path, Path]:
+        """SQLite has its log beside the file itself, also when our path is a link."""
+        path = self._path.resolve()
+        return path, Path(f"{path}-wal"), Path(f"{path}-shm")
 
     def is_stale(self, database: Database) -> bool:
         """A backup was put in the file's place, say, or a repaired file."""

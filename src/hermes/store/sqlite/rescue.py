@@ -1,26 +1,22 @@
 """Puts a sound store in the place of a damaged one, and keeps the damaged one."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 import apsw
-import filelock
 import msgspec
 
 from hermes.core.errors import StoreCorrupt, StoreError, StoreFull
 from hermes.store.port import Progress, unheard
-from hermes.store.sqlite.faults import BUSY_MILLISECONDS, as_store_error, patiently
+from hermes.store.sqlite import exchange
+from hermes.store.sqlite.faults import as_store_error
 from hermes.store.sqlite.health import SearchIndexDamaged, check, findings, search_indexes
 from hermes.store.sqlite.migrations import refuse_newer
-from hermes.store.sqlite.salvage.aside import keep, remove, sync
+from hermes.store.sqlite.salvage.aside import keep, remove
 from hermes.store.sqlite.salvage.rebuild import SalvageReport, counted, salvage
 from hermes.store.sqlite.transaction import transaction
-
-LOCK_SECONDS = 600
-_SIDE_FILES = ("-wal", "-journal", "-shm")
 
 Outcome = Literal["already_sound", "reindexed", "rescued"]
 
@@ -70,10 +66,10 @@ def rescue(path: Path, progress: Progress = unheard, now: datetime | None = None
     path = path.resolve()  # that is where SQLite has its log, also when `path` is a link
     moment = now or datetime.now(UTC).astimezone()
     try:
-        with _locked(path), _opened(path) as connection:
+        with exchange.locked(path), exchange.opened(path) as connection:
             damage = _damage(connection, path)
             if damage == "tables" or (damage == "search" and not _reindexed(connection)):
-                _hold_writers(connection)
+                exchange.hold_writers(connection)
                 return _replace(path, progress, moment)
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             return RescueReport(path, "reindexed" if damage == "search" else "already_sound")
@@ -82,34 +78,6 @@ def rescue(path: Path, progress: Progress = unheard, now: datetime | None = None
     except (apsw.Error, OSError) as error:
         found = as_store_error(error, path)
         raise (_no_room(path) if isinstance(found, StoreFull) else found) from error
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    lock = filelock.FileLock(f"{path}.rescue.lock", timeout=LOCK_SECONDS, mode=0o600)
-    try:
-        lock.acquire()
-    except filelock.Timeout as error:
-        raise StoreError(
-            f"another process is repairing the session store {path}",
-            hint="Try again when it is done.",
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[apsw.Connection]:
-    """A connection that changes nothing by closing."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
-        connection.set_busy_timeout(BUSY_MILLISECONDS)
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        yield connection
-    finally:
-        connection.close()
 
 
 def _damage(connection: apsw.Connection, path: Path) -> Literal["none", "search", "tables"]:
@@ -144,12 +112,6 @@ def _reindexed(connection: apsw.Connection) -> bool:
     return True
 
 
-def _hold_writers(connection: apsw.Connection) -> None:
-    """Nobody writes to the file until the connection is closed, as far as it is a database."""
-    with suppress(apsw.CorruptError, apsw.NotADBError):
-        patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
-
-
 def _replace(path: Path, progress: Progress, moment: datetime) -> RescueReport:
     """Until the new file takes the place of the old one, a failure leaves things as they were;
     the copy of the old file goes too, for that file is still there."""
@@ -160,13 +122,8 @@ def _replace(path: Path, progress: Progress, moment: datetime) -> RescueReport:
         kept = keep(path, moment)
         undo.callback(remove, kept)
         salvaged = salvage(kept, recovering, progress)
-        sync(recovering)
         undo.pop_all()
-    # A log left beside the new file would be taken for its own.
-    for suffix in _SIDE_FILES:
-        Path(f"{path}{suffix}").unlink(missing_ok=True)
-    recovering.replace(path)
-    sync(path.parent)
+    exchange.put_in_place(recovering, path)
     return RescueReport(path, "rescued", kept, salvaged)
 
 

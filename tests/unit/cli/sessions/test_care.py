@@ -1,4 +1,6 @@
 import asyncio
+import contextlib
+import sqlite3
 import stat
 
 import pytest
@@ -69,6 +71,40 @@ def test_a_damaged_store_is_repaired_and_kept(hermes):
     assert document["sessions"] == 3
     assert "was damaged" in document["summary"]
     assert "zebra" in hermes("show", "20260102").out
+
+
+def test_a_backup_is_restored_and_the_store_before_it_kept(hermes, tmp_path):
+    copy = tmp_path / "copy.db"
+    assert hermes("backup", str(copy)).code == 0
+    hermes.add("later", "said after the backup")
+    assert hermes("restore", str(copy)).code == 2, "nobody was asked"
+    outcome = hermes("restore", str(copy), "--yes")
+    assert outcome.code == 0
+    assert "said after" not in hermes("list").out
+    assert "zebra" in hermes("show", "20260102").out
+    (kept,) = hermes.home.root.glob("state.db.replaced-*")
+    assert str(kept) in outcome.out
+    assert hermes("restore", str(kept), "--yes").code == 0
+    assert "said after" in hermes("list").out
+
+
+@pytest.mark.parametrize("what", ["nothing", "text", "another database", "the store itself"])
+def test_only_a_store_is_restored(hermes, tmp_path, what):
+    file = tmp_path / "file.db"
+    match what:
+        case "text":
+            file.write_text("not a database " * 1000)
+        case "another database":
+            with contextlib.closing(sqlite3.connect(file)) as other:
+                other.execute("CREATE TABLE t (x)")
+        case "the store itself":
+            file = hermes.home.state_db
+    before = hermes("list").out
+    outcome = hermes("restore", str(file), "--yes")
+    assert outcome.code != 0
+    assert outcome.err
+    assert hermes("list").out == before
+    assert not list(hermes.home.root.glob("state.db.re*-*"))
 
 
 def test_there_must_be_something_to_repair(empty):

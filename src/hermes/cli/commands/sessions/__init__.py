@@ -3,9 +3,18 @@
 import argparse
 
 from hermes.cli.actions import Actions, run_action
-from hermes.cli.commands.sessions import care, carry, change, find, look, remove, usage
+from hermes.cli.commands.sessions import (
+    browse,
+    care,
+    carry,
+    change,
+    find,
+    look,
+    remove,
+    usage,
+)
 
-PARTS = (look, find, usage, change, carry, remove, care)
+PARTS = (look, browse, find, usage, change, carry, remove, care)
 """Each adds its actions, in the order of the help text."""
 
 

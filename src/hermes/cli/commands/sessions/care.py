@@ -1,14 +1,14 @@
-"""`hermes sessions stats`, `reindex`, `vacuum`, `backup` and `repair`."""
+"""`hermes sessions stats`, `reindex`, `vacuum`, `backup`, `restore` and `repair`."""
 
 import argparse
 from pathlib import Path
 
-from hermes.app.store_care import back_up, repair_store
+from hermes.app.store_care import back_up, repair_store, restore_store
 from hermes.app.transcripts.plain import plain_line
 from hermes.app.transcripts.wording import cost, moment
 from hermes.cli.actions import Actions
-from hermes.cli.commands.sessions.access import looking, shown_progress, working
-from hermes.cli.commands.sessions.arguments import example
+from hermes.cli.commands.sessions.access import consents, looking, shown_progress, working
+from hermes.cli.commands.sessions.arguments import add_yes, example
 from hermes.cli.commands.sessions.wording import document, many, table
 from hermes.cli.context import Cli
 from hermes.store.port import SessionStore
@@ -44,6 +44,16 @@ def add_actions(actions: Actions) -> None:
     )
     backup.add_argument("out", type=Path, metavar="OUT", help="a new file")
     backup.add_argument("--force", action="store_true", help="replace OUT when it exists")
+    restore = actions.add(
+        "restore",
+        _restore,
+        "put a backup in the place of the store",
+        description="Put a backup in the place of the SQLite store. The store that was there is\n"
+        "kept beside it under a dated name. Programs that run go on with the backup.",
+        epilog=example("hermes sessions restore state-backup.db"),
+    )
+    restore.add_argument("file", type=Path, metavar="FILE", help="what `backup` wrote")
+    add_yes(restore)
     actions.add(
         "repair",
         _repair,
@@ -109,6 +119,17 @@ async def _backup(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
     url = cli.load().settings.store.url
     await back_up(store, url, args.out, overwrite=args.force, progress=progress)
     cli.say(f"copied the store to {args.out} ({human_size(args.out.stat().st_size)})")
+    return 0
+
+
+def _restore(args: argparse.Namespace, cli: Cli) -> int:
+    if not consents(args, cli, f"Replace the session store by {plain_line(str(args.file))}?"):
+        cli.say("nothing was changed")
+        return 0
+    kept = restore_store(cli.home, cli.load().settings.store.url, args.file)
+    cli.say(f"the store is now that of {args.file}")
+    if kept is not None:
+        cli.say(f"the one that was there is kept as {kept}")
     return 0
 
 

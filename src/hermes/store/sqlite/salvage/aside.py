@@ -1,4 +1,4 @@
-"""Copies of a damaged store under a dated name, beside it."""
+"""Copies of a store under a dated name, beside it."""
 
 import os
 from collections.abc import Iterator
@@ -14,10 +14,11 @@ KEPT = ("-wal", "-journal")
 _CHUNK = 2**20
 
 
-def keep(path: Path, moment: datetime) -> Path:
-    """Copy `path` and its side files; where to. Nothing is left behind by a copy that fails."""
+def keep(path: Path, moment: datetime, why: str = "damaged") -> Path:
+    """Copy `path` and its side files; where to. `why` is a part of the name. Nothing is left
+    behind by a copy that fails."""
     with ExitStack() as undo:
-        target = _free_name(path, moment)
+        target = _free_name(path, moment, why)
         undo.callback(remove, target)
         # The log first: pages that another process moves from it meanwhile are then in both.
         for suffix in KEPT:
@@ -45,8 +46,8 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _free_name(path: Path, moment: datetime) -> Path:
-    dated = f"{path.name}.damaged-{moment:%Y%m%d-%H%M%S}"
+def _free_name(path: Path, moment: datetime, why: str) -> Path:
+    dated = f"{path.name}.{why}-{moment:%Y%m%d-%H%M%S}"
     name, number = dated, 1
     while any((path.parent / f"{name}{suffix}").exists() for suffix in ("", *KEPT)):
         number += 1

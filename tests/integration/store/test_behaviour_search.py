@@ -1,0 +1,242 @@
+"""Search: what is found, in any language, and what a hit says."""
+
+import pytest
+
+from hermes.core.errors import UsageError
+from hermes.core.messages import Assistant, Text, ToolCall, ToolResult, User
+from hermes.store.records import SearchRequest
+from tests.integration.store.conftest import reply, say, start
+
+TEXTS = {
+    "deploy": "We deploy the blue server on Friday",
+    "deployed": "They deployed the red server yesterday",
+    "order": "the server blue comes in another order",
+    "hyphen": "use chat-send for the message",
+    "dotted": "open src/hermes/main.py at line 12",
+    "accent": "das Café in Köln",
+    "chinese": "我们昨天讨论了服务器部署的问题",
+    "japanese": "サーバーのエラーを調べてください",
+    "korean": "서버를 다시 시작했습니다",
+    "thai": "เราต้องรีสตาร์ทเซิร์ฟเวอร์คืนนี้",
+    "mixed": "请重启 nginx 服务器 now",
+}
+FOUND = {
+    "server": {"deploy", "deployed", "order"},
+    "SERVER": {"deploy", "deployed", "order"},
+    "server Friday": {"deploy"},
+    "server nothing": set(),
+    "deploy": {"deploy"},
+    "deploy*": {"deploy", "deployed"},
+    '"blue server"': {"deploy"},
+    '"server blue"': {"order"},
+    '"blue serv"*': {"deploy"},
+    "Friday OR yesterday": {"deploy", "deployed"},
+    "blue Friday OR red yesterday": {"deploy", "deployed"},
+    "server NOT blue": {"deployed"},
+    "chat-send": {"hyphen"},
+    "main.py": {"dotted"},
+    "src/hermes/main.py": {"dotted"},
+    "Köln": {"accent"},
+    "服务器": {"chinese", "mixed"},
+    "服务器部署": {"chinese"},
+    "部署": {"chinese"},
+    "问": {"chinese"},
+    "重启 nginx": {"mixed"},
+    "服务器 NOT nginx": {"chinese"},
+    "部署 OR エラー": {"chinese", "japanese"},
+    "サーバー": {"japanese"},
+    "調べて": {"japanese"},
+    "다시": {"korean"},
+    "서버": {"korean"},
+    "เซิร์ฟเวอร์": {"thai"},
+}
+HOSTILE = (
+    'server"',
+    "server AND",
+    "OR server",
+    "NOT OR server",
+    "(server",
+    "server)",
+    "server^2",
+    "content:server",
+    "NEAR(server 3)",
+    "server + blue",
+    "server*blue",
+    "'; DROP TABLE messages; --",
+    "%",
+    "server\x00blue",
+    "server \ud800",
+    "{server}",
+    "a" * 5000,
+    " ".join(["server"] * 500),
+    "服务器" * 300,
+    "***",
+    '""',
+)
+
+
+@pytest.fixture
+async def library(store):
+    for session, text in TEXTS.items():
+        await start(store, session, text)
+    return store
+
+
+async def found(store, query: str, **filters) -> list[str]:
+    hits = await store.search(SearchRequest(query, **filters))
+    return [hit.session_id for hit in hits]
+
+
+@pytest.mark.parametrize("query", FOUND)
+async def test_what_a_query_finds(library, query):
+    sessions = await found(library, query)
+    assert len(sessions) == len(set(sessions)), "a message is one hit"
+    assert set(sessions) == FOUND[query]
+
+
+@pytest.mark.parametrize("query", HOSTILE)
+async def test_a_strange_query_finds_something_or_is_a_usage_error(library, query):
+    try:
+        hits = await library.search(SearchRequest(query))
+    except UsageError as error:
+        assert str(error)
+        return
+    assert {hit.session_id for hit in hits} <= set(TEXTS)
+
+
+@pytest.mark.parametrize("query", ["", "  ", '"', "OR", "!?", "*"])
+async def test_a_query_with_nothing_to_look_for_is_refused(library, query):
+    with pytest.raises(UsageError):
+        await library.search(SearchRequest(query))
+
+
+async def test_a_hit_says_where_it_is_and_what_stands_around_it(store):
+    await start(store, "s", "the question before " + "x" * 300, "the needle is here", "the end")
+    await store.set_title("s", "plan")
+    (hit,) = await store.search(SearchRequest("needle"))
+    log = await store.log("s")
+    assert (hit.id, hit.session_id, hit.role) == (log[1].id, "s", "assistant")
+    assert hit.timestamp == log[1].timestamp
+    assert (hit.source, hit.model, hit.title) == ("cli", "m", "plan")
+    assert hit.session_started == (await store.info("s")).started_at
+    assert hit.snippet == "the >>>needle<<< is here"
+    before, after = hit.context
+    assert (before.role, before.content) == ("user", ("the question before " + "x" * 300)[:200])
+    assert (after.role, after.content) == ("user", "the end")
+
+
+@pytest.mark.parametrize(
+    ("query", "marked"),
+    [
+        ("部署", ">>>部署<<<"),
+        ("服务器部署", ">>>服务器部署<<<"),
+        ("エラー", ">>>エラー<<<"),
+        ("nginx", ">>>nginx<<<"),
+        ("DEPLOY*", ">>>deployed<<<"),
+    ],
+)
+async def test_a_snippet_marks_the_match_in_any_script(library, query, marked):
+    hits = await library.search(SearchRequest(query))
+    assert any(marked in hit.snippet for hit in hits)
+    assert all(hit.snippet.count(">>>") == hit.snippet.count("<<<") >= 1 for hit in hits)
+
+
+async def test_a_snippet_of_a_long_message_is_short_and_shows_the_match(store):
+    await start(store, "s", "filler words " * 5000 + "the needle " + "more words " * 5000)
+    (hit,) = await store.search(SearchRequest("needle"))
+    assert ">>>needle<<<" in hit.snippet
+    assert len(hit.snippet) < 1000
+
+
+async def test_context_at_the_edges_of_a_session(store):
+    await start(store, "a", "needle")
+    await start(store, "b", "other session")
+    (hit,) = await store.search(SearchRequest("needle"))
+    assert hit.context == ()
+
+
+async def test_filters(store):
+    await start(store, "a", "needle one", "needle two", source="cli")
+    await start(store, "b", "needle three", source="telegram")
+    await start(store, "c", "needle four", source="cron")
+    await store.append("c", ToolResult("x", "t", "needle five"))
+    (first,) = await store.log("b")
+    expected = {
+        "sources": (("cli", "cron"), {"a", "c"}),
+        "exclude_sources": (("cli",), {"b", "c"}),
+        "roles": (("assistant",), {"a"}),
+        "sessions": (("b", "c"), {"b", "c"}),
+        "since": (first.timestamp, {"b", "c"}),
+        "until": (first.timestamp, {"a", "b"}),
+    }
+    for name, (value, sessions) in expected.items():
+        assert set(await found(store, "needle", **{name: value})) == sessions, name
+    assert await found(store, "needle", sources=("cli",), roles=("tool",)) == []
+    assert await found(store, "needle", roles=("tool",)) == ["c"]
+
+
+@pytest.mark.parametrize("word", ["needle", "服务器", "部署"])
+async def test_pages_of_hits_do_not_overlap(store, word):
+    await start(store, "s", *(f"{word} {number}" for number in range(25)))
+    pages = [
+        await store.search(SearchRequest(word, limit=10, offset=offset)) for offset in (0, 10, 20)
+    ]
+    assert [len(page) for page in pages] == [10, 10, 5]
+    assert len({hit.id for page in pages for hit in page}) == 25
+    assert await store.search(SearchRequest(word, limit=10, offset=30)) == ()
+
+
+async def test_what_a_user_said_and_what_is_recent_come_first(store):
+    await start(store, "s")
+    await store.append("s", ToolResult("x", "t", "the needle was found"))
+    await store.append("s", User.say("the needle was found"))
+    await store.append("s", reply("the needle was found"))
+    hits = await store.search(SearchRequest("needle"))
+    assert hits[0].role == "user"
+    assert hits[-1].role == "tool"
+
+
+async def test_an_undone_message_is_still_found(store):
+    await start(store, "s", "needle", "ok")
+    await store.undo("s")
+    assert await found(store, "needle") == ["s"]
+
+
+async def test_a_deleted_message_is_not_found_any_more(store):
+    await start(store, "s", "needle 服务器部署")
+    await start(store, "t", "needle 服务器部署")
+    await store.delete("s")
+    for query in ("needle", "服务器部署", "部署"):
+        assert await found(store, query) == ["t"]
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+async def test_text_that_another_program_wrote_or_changed_is_found(store, place):
+    await start(store, "s", "old words")
+    place.change("UPDATE messages SET content = 'changed 服务器部署'")
+    place.change(
+        "INSERT INTO messages (session_id, role, content, timestamp)"
+        " VALUES ('s', 'user', 'foreign サーバー', 1.0)"
+    )
+    assert await found(store, "old") == []
+    for query in ("changed", "服务器部署", "部署", "foreign", "サーバー"):
+        assert await found(store, query) == ["s"], query
+
+
+async def test_an_index_that_is_built_anew_finds_the_same(library):
+    told: list[tuple[int, int]] = []
+    assert await library.reindex(lambda done, total: told.append((done, total))) == len(TEXTS)
+    assert told[-1] == (len(TEXTS), len(TEXTS))
+    for query, sessions in FOUND.items():
+        assert set(await found(library, query)) == sessions, query
+    await say(library, "mixed", "written afterwards 之后写的")
+    assert await found(library, "afterwards") == ["mixed"]
+    assert await found(library, "之后写") == ["mixed"]
+
+
+async def test_hits_in_a_message_that_calls_tools(store):
+    await start(store, "s")
+    call = ToolCall("c", "terminal", '{"command": "ls"}')
+    await store.append("s", Assistant((Text("listing the needle"), call), "tool_calls"))
+    (hit,) = await store.search(SearchRequest("needle"))
+    assert hit.role == "assistant"
