@@ -48,15 +48,9 @@ class SearchRequest(msgspec.Struct, frozen=True):
     offset: int = 0
 
 
-class Candidate(msgspec.Struct, frozen=True):
-    """A message that matches, with what ranking needs."""
-
-    id: int
-    session_id: str
-    role: str
-    timestamp: float
-    relevance: float
-    """Higher is better; 1.0 where the database cannot tell."""
+Candidate = tuple[int, str, str, float, float]
+"""A message that matches, with what ranking needs: id, session, role, timestamp and relevance, of
+which more is better. A plain row, since hundreds are ranked for each page that is shown."""
 
 
 class Neighbour(msgspec.Struct, frozen=True):

@@ -43,10 +43,10 @@ def find(database: PostgresDatabase, query: Query, request: SearchRequest) -> li
     rows = database.rows(statement, values, prepare=False)
     best = max((row[-1] for row in rows), default=1.0) or 1.0
     found = [
-        Candidate(id_, session_id, role, timestamp, rank / best or _UNTOLD)
+        (id_, session_id, role, timestamp, rank / best or _UNTOLD)
         for id_, session_id, role, timestamp, rank in rows
     ]
-    return sorted(found, key=lambda one: (one.relevance, one.id), reverse=True)
+    return sorted(found, key=lambda one: (one[4], one[0]), reverse=True)
 
 
 def _filters(request: SearchRequest) -> list[Condition]:

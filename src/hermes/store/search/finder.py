@@ -9,7 +9,7 @@ from hermes.store.records import Candidate, Neighbour, SearchHit, SearchRequest
 from hermes.store.rows import user_text
 from hermes.store.search.language import Query, parse
 from hermes.store.search.ranking import rank
-from hermes.store.search.snippets import snippet
+from hermes.store.search.snippets import seekers, snippet_by
 from hermes.store.sql import Backend, Database, Row
 
 CONTEXT_LENGTH = 200
@@ -42,15 +42,16 @@ def _page(database: Database, ranked: list[Candidate], request: SearchRequest) -
     """The candidates of the page. A branched session may hold copies of messages: of those with
     the same role, time and text only the best-ranked counts."""
     end = request.offset + request.limit
-    times = Counter((found.role, found.timestamp) for found in ranked)
+    times = Counter((role, timestamp) for _, _, role, timestamp, _ in ranked)
     single: list[Candidate] = []
     seen: set[tuple[str, float, str | None]] = set()
     for batch in _batches(ranked, max(request.limit, 20)):
-        alike = [found.id for found in batch if times[found.role, found.timestamp] > 1]
+        alike = [id_ for id_, _, role, timestamp, _ in batch if times[role, timestamp] > 1]
         texts: dict[int, str | None] = dict(_by_id(database, _TEXTS, alike))
         for found in batch:
-            if found.id in texts:
-                key = (found.role, found.timestamp, texts[found.id])
+            id_, _, role, timestamp, _ = found
+            if id_ in texts:
+                key = (role, timestamp, texts[id_])
                 if key in seen:
                     continue
                 seen.add(key)
@@ -83,23 +84,24 @@ FROM messages WHERE id IN
 
 
 def _hits(database: Database, page: list[Candidate], query: Query) -> Iterator[SearchHit]:
-    facts = {row[0]: row for row in _by_id(database, _FACTS, [found.id for found in page])}
+    facts = {row[0]: row for row in _by_id(database, _FACTS, [found[0] for found in page])}
     beside = {id_ for row in facts.values() for id_ in row[6:] if id_ is not None}
     neighbours = {
         id_: Neighbour(role, _shown(role, content)[:CONTEXT_LENGTH])
         for id_, role, content in _by_id(database, _NEIGHBOURS, sorted(beside))
     }
-    for found in page:
-        if found.id not in facts:
+    terms = seekers(query)
+    for id_, session_id, role, timestamp, _ in page:
+        if id_ not in facts:
             continue  # deleted since it was found
-        _, content, source, model, started, title, *near = facts[found.id]
+        _, content, source, model, started, title, *near = facts[id_]
         yield SearchHit(
-            id=found.id,
-            session_id=found.session_id,
-            role=found.role,
-            timestamp=found.timestamp,
-            snippet=snippet(_shown(found.role, content), query),
-            context=tuple(neighbours[id_] for id_ in near if id_ in neighbours),
+            id=id_,
+            session_id=session_id,
+            role=role,
+            timestamp=timestamp,
+            snippet=snippet_by(_shown(role, content), terms),
+            context=tuple(neighbours[one] for one in near if one in neighbours),
             source=source,
             model=model or "",
             session_started=started,

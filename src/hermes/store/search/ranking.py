@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from hermes.store.records import Candidate
 
-CANDIDATES = 300
+CANDIDATES = 200
 """How many of the newest matches are ranked, unless a later page is asked for."""
 
 _WEIGHTS = {"user": 1.0, "assistant": 0.8, "system": 0.5, "tool": 0.4}
@@ -19,10 +19,10 @@ _OLD = 0.3
 def rank(candidates: Iterable[Candidate], now: float) -> list[Candidate]:
     """Best first: relevance, weighted by who said it and how long ago. Equals: newest first."""
 
-    def score(found: Candidate) -> tuple[float, float, int]:
+    def score(candidate: Candidate) -> tuple[float, float, int]:
+        id_, _, role, timestamp, relevance = candidate
         # From 1.0 for now (or a clock that was ahead) down to `_OLD`.
-        recency = _OLD + (1 - _OLD) * 2.0 ** (min(found.timestamp - now, 0.0) / _HALF_LIFE)
-        weight = _WEIGHTS.get(found.role, _OTHER)
-        return found.relevance * weight * recency, found.timestamp, found.id
+        recency = _OLD + (1 - _OLD) * 2.0 ** (min(timestamp - now, 0.0) / _HALF_LIFE)
+        return relevance * _WEIGHTS.get(role, _OTHER) * recency, timestamp, id_
 
     return sorted(candidates, key=score, reverse=True)

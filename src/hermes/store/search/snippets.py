@@ -8,7 +8,7 @@ slices, up to the first one with a match.
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from itertools import islice
 
 import msgspec
@@ -33,7 +33,7 @@ Span = tuple[int, int, int]
 """Start, end, and the number of the term."""
 
 
-class _Seeker(msgspec.Struct, frozen=True):
+class Seeker(msgspec.Struct, frozen=True):
     """How a term is found in folded text: its first word by plain search, which is fast, and then
     the rest where that stands."""
 
@@ -55,7 +55,7 @@ class _Seeker(msgspec.Struct, frozen=True):
             at = folded.find(first, match.end() if match else at + 1)
 
 
-def _spans(text: str, seekers: Sequence[_Seeker]) -> list[Span]:
+def _spans(text: str, seekers: Sequence[Seeker]) -> list[Span]:
     """Every match, in order. Of two at one place the longer counts."""
     folded, in_pieces = fold(text), is_unspaced(text)
     found = [
@@ -75,7 +75,11 @@ def snippet(content: str, query: Query) -> str:
     """About `LENGTH` characters of `content` around the best match, `>>>` and `<<<` around each
     match in it, `…` where something is left out, white space as single spaces. The start of
     `content` when nothing in it matches."""
-    seekers = _seekers(query)
+    return snippet_by(content, seekers(query))
+
+
+def snippet_by(content: str, seekers: Sequence[Seeker]) -> str:
+    """`snippet` for the terms of a query, which are prepared once for many texts."""
     for text, is_first, is_last in _slices(content):
         spans = [
             span
@@ -126,10 +130,10 @@ def _composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-@lru_cache(maxsize=32)
-def _seekers(query: Query) -> tuple[_Seeker, ...]:
+def seekers(query: Query) -> tuple[Seeker, ...]:
+    """What the terms of a query are found by."""
     return tuple(
-        _Seeker(
+        Seeker(
             tuple(fold(_composed(word)) for word in _needles(term)),
             re.compile(_word_pattern(term)),
             re.compile(_piece_pattern(term)),

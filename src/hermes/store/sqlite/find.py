@@ -55,14 +55,22 @@ def find(database: Database, query: Query, request: SearchRequest) -> list[Candi
     """The newest messages that match: at least `CANDIDATES` of them if there are so many, and
     enough for the page asked for."""
     limit = max(CANDIDATES, request.offset + request.limit)
+    arms = _merged(arm for group in query.any_of for arm in _arms(group))
+    walks = [rows for arm in arms if (rows := _walk(database, arm, request, limit))]
+    if len(walks) <= 1:
+        return walks[0] if walks else []
+    return _together(walks, limit)
+
+
+def _together(walks: list[list[Candidate]], limit: int) -> list[Candidate]:
+    """Each message once, with the better of its scores. Those of two indexes cannot be compared,
+    but their order can."""
     found: dict[int, Candidate] = {}
-    for arm in _merged(arm for group in query.any_of for arm in _arms(group)):
-        for candidate in _walk(database, arm, request, limit):
-            known = found.get(candidate.id)
-            if known is None or known.relevance < candidate.relevance:
-                found[candidate.id] = candidate
-    if len(found) <= limit:
-        return list(found.values())
+    for rows in walks:
+        best = max(row[4] for row in rows) or 1.0
+        for id_, session_id, role, timestamp, score in rows:
+            if id_ not in found or found[id_][4] < score / best:
+                found[id_] = (id_, session_id, role, timestamp, score / best)
     return [found[id_] for id_ in sorted(found, reverse=True)[:limit]]
 
 
@@ -78,17 +86,11 @@ def _walk(database: Database, arm: _Arm, request: SearchRequest, limit: int) -> 
         start = _Sql(f"m.id IN ({_PLACES})", _place_values(arm.match))
     near = _near(order, request.sessions)
     conditions = (start, *near, *arm.conditions, *_filters(request))
-    rows = database.rows(
+    return database.rows(
         f"SELECT m.id, m.session_id, m.role, m.timestamp, {score} FROM {source}"
         f" WHERE {' AND '.join(part.text for part in conditions)} ORDER BY {order} DESC LIMIT ?",
         (*(value for part in conditions for value in part.values), limit),
     )
-    # The scores of two indexes cannot be compared, their order can.
-    best = max((row[4] for row in rows), default=1.0) or 1.0
-    return [
-        Candidate(id_, session_id, role, timestamp, relevance / best)
-        for id_, session_id, role, timestamp, relevance in rows
-    ]
 
 
 def _merged(arms: Iterable[_Arm]) -> Iterator[_Arm]:

@@ -122,7 +122,7 @@ def test_a_store_without_the_additions_gets_them_and_its_messages_are_found(url,
     assert client.database.rows("SELECT archived_at FROM sessions") == [(None,)]
     client.say("a new message")
     found = client.backend.find(client.database, parse("message"), SearchRequest("message"))
-    assert sorted(one.id for one in found) == [1, 2]
+    assert sorted(one[0] for one in found) == [1, 2]
 
 
 def test_the_first_schema_of_the_search_path_holds_the_store(server, url):

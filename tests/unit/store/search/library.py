@@ -63,8 +63,8 @@ class Library:
     def ids(self, query: str, **filters: Any) -> set[int]:
         """What the database finds, before ranking and paging."""
         found = find(self, parse(query), SearchRequest(query, **filters))
-        assert len({candidate.id for candidate in found}) == len(found), "a message is found once"
-        return {candidate.id for candidate in found}
+        assert len({candidate[0] for candidate in found}) == len(found), "a message is found once"
+        return {candidate[0] for candidate in found}
 
     def texts(self, query: str, **filters: Any) -> set[str]:
         ids = self.ids(query, **filters)

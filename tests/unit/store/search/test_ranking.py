@@ -1,6 +1,5 @@
 import itertools
 
-from hermes.store.records import Candidate
 from hermes.store.search.ranking import rank
 
 NOW = 1_000_000_000.0
@@ -8,11 +7,11 @@ DAY = 86400.0
 
 
 def candidate(id_=1, role="user", days=0.0, relevance=1.0):
-    return Candidate(id_, "s", role, NOW - days * DAY, relevance)
+    return (id_, "s", role, NOW - days * DAY, relevance)
 
 
 def order(*candidates):
-    return [found.id for found in rank(candidates, NOW)]
+    return [found[0] for found in rank(candidates, NOW)]
 
 
 def test_recent_comes_before_old():
