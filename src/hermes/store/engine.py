@@ -28,9 +28,12 @@ class Engine:
         """The result of `work`, once it is committed. `work` may run more than once."""
         return self._writer.submit(work)
 
-    def write_from_loop(self, work: Callable[[Database], T]) -> "asyncio.Future[T]":
-        """`write` for a coroutine."""
-        return self._writer.submit_from_loop(work)
+    def write_from_loop(
+        self, work: Callable[[Database], T], *, is_small: bool
+    ) -> "asyncio.Future[T]":
+        """`write` for a coroutine. A small one may be done right here."""
+        is_quick = is_small and self.backend.is_on_this_machine
+        return self._writer.submit_from_loop(work, is_small=is_quick)
 
     def read(self, work: Callable[[Database], T]) -> T:
         """The result of `work`, which must not write."""

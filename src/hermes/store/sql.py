@@ -36,6 +36,8 @@ class Backend(Protocol):
 
     where: str
     """The file or the address (without its password), for messages."""
+    is_on_this_machine: bool
+    """Whether a small write takes a fraction of a millisecond."""
     errors: tuple[type[Exception], ...]
     """What the database's driver raises."""
 
@@ -47,8 +49,11 @@ class Backend(Protocol):
         """Whether the connection no longer leads to the store and must be made anew."""
         ...
 
-    def transaction(self, database: Database) -> AbstractContextManager[None]:
-        """A write transaction: kept when the block ends well, undone in every other case."""
+    def transaction(
+        self, database: Database, *, waits: bool = True
+    ) -> AbstractContextManager[None]:
+        """A write transaction: kept when the block ends well, undone in every other case. One that
+        does not wait fails at once when another process is in the way."""
         ...
 
     def patiently(self, work: Callable[[], Any]) -> Any:

@@ -1,7 +1,9 @@
-"""The one thread of this process that writes to the store.
+"""Writes to the store: one at a time in this process, together where many wait.
 
-Writes that wait at the same moment share one transaction; a caller is told only after the commit
-that holds its own write.
+A thread does them. Writes that wait at the same moment share one transaction, and a caller is told
+only after the commit that holds its own. To hand a small write to a thread and its answer back
+costs as much as the write itself, so a single small one that comes from an event loop, with nothing
+else to do, is done at once, right there; it neither waits for a lock nor for the disk.
 """
 
 import asyncio
@@ -20,14 +22,18 @@ T = TypeVar("T")
 Work = Callable[[Database], T]
 
 GROUP_LIMIT = 256
+MOST_AT_ONCE = 49
+"""After so many the thread has the next, and with it the upkeep that may wait for the disk."""
 
 
 class Job(NamedTuple):
     work: Work[Any]
     """May run more than once, each time in a new transaction, so it must have no other effect."""
     done: "Future[Any] | asyncio.Future[Any]"
-    loop: asyncio.AbstractEventLoop | None
+    loop: asyncio.AbstractEventLoop | None = None
     """Where `done` belongs to, if to any."""
+    is_small: bool = False
+    """Takes a fraction of a millisecond."""
 
 
 class Answer(NamedTuple):
@@ -52,6 +58,12 @@ class Writer:
         self._backend = backend
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
+        """Held while deciding who gets a job."""
+        self._turn = threading.Lock()
+        """Held while writing."""
+        self._asked: defaultdict[asyncio.AbstractEventLoop, list[Job]] = defaultdict(list)
+        """What each loop asked for since it last came round."""
+        self._done_at_once = 0
         self._thread: threading.Thread | None = None
         self._closed = False
         self._ending = False
@@ -60,29 +72,82 @@ class Writer:
     def submit(self, work: Work[T]) -> "Future[T]":
         """The result of `work`, once it is committed."""
         done: Future[T] = Future()
-        self._put(Job(work, done, None))
+        with self._gate:
+            self._refuse_closed()
+            self._put(Job(work, done))
         return done
 
-    def submit_from_loop(self, work: Work[T]) -> "asyncio.Future[T]":
-        """`submit` for a coroutine. One wake-up of the loop brings the answers of a whole group."""
+    def submit_from_loop(self, work: Work[T], *, is_small: bool) -> "asyncio.Future[T]":
+        """`submit` for a coroutine. What is asked for until the loop comes round is one group, and
+        one wake-up of the loop brings all its answers."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
-        self._put(Job(work, done, loop))
+        with self._gate:
+            self._refuse_closed()
+            asked = self._asked[loop]
+            asked.append(Job(work, done, loop, is_small))
+            if len(asked) == 1:
+                loop.call_soon(self._go, loop)
         return done
 
-    def _put(self, job: Job) -> None:
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise StoreError("the session store is closed")
+
+    def _go(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start what the loop asked for."""
         with self._gate:
-            if self._closed:
-                raise StoreError("the session store is closed")
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="store-write", daemon=True)
-                self._thread.start()
-            self._jobs.put(job)
+            jobs = self._asked.pop(loop, [])
+            alone = len(jobs) == 1 and jobs[0].is_small and self._jobs.empty()
+            if not alone or not self._turn.acquire(blocking=False):
+                for job in jobs:
+                    self._put(job)
+                return
+        answer = None
+        try:
+            answer = self._at_once(jobs[0])
+        finally:
+            self._turn.release()
+        if answer is not None:
+            answer.give()
+        else:
+            with self._gate:
+                self._put(jobs[0])
+
+    def _at_once(self, job: Job) -> Answer | None:
+        """None when it has to be done by the thread after all."""
+        database = self._database
+        if (
+            database is None
+            or self._done_at_once >= MOST_AT_ONCE
+            or self._backend.is_stale(database)
+            or job.done.cancelled()
+        ):
+            return None
+        try:
+            with self._backend.transaction(database, waits=False):
+                result = job.work(database)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong belongs to the waiting caller
+            if self._backend.is_busy(error):
+                return None
+            return Answer(job, error=self._backend.as_store_error(error))
+        self._done_at_once += 1
+        return Answer(job, result)
+
+    def _put(self, job: Job) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="store-write", daemon=True)
+            self._thread.start()
+        self._jobs.put(job)
 
     def close(self) -> None:
         """Finish what was submitted and end the thread."""
         with self._gate:
             self._closed = True
+            for jobs in self._asked.values():
+                for job in jobs:
+                    self._put(job)
+            self._asked.clear()
             thread, self._thread = self._thread, None
         if thread is not None:
             self._jobs.put(None)
@@ -90,8 +155,10 @@ class Writer:
 
     def _run(self) -> None:
         while group := self._take():
-            self._settle(group)
-        self._disconnect()
+            with self._turn:
+                self._settle(group)
+        with self._turn:
+            self._disconnect()
 
     def _take(self) -> list[Job]:
         """Wait for a job, then add all that are waiting. Empty means closed."""
@@ -116,7 +183,8 @@ class Writer:
             return
         _give(Answer(job, result) for job, result in zip(group, results, strict=True))
         if self._database is not None:
-            self._backend.after_writes(self._database, len(group))
+            written, self._done_at_once = len(group) + self._done_at_once, 0
+            self._backend.after_writes(self._database, written)
 
     def _fail(self, group: Sequence[Job], error: Exception) -> None:
         if len(group) > 1 and not self._backend.is_busy(error):

@@ -9,6 +9,8 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 def clean(text: str) -> str:
     """`text` without NUL and lone surrogates, which no file, database or endpoint can take."""
+    if text.isascii():
+        return text.replace("\x00", "")
     return _UNSTORABLE.sub("", text)
 
 

@@ -28,9 +28,10 @@ class Access:
         self._reads.shutdown(wait=True)
         self._engine.close()
 
-    async def write(self, work: Callable[[Database], T]) -> T:
-        """The result of `work`, once it is committed."""
-        return await self._engine.write_from_loop(work)
+    async def write(self, work: Callable[[Database], T], *, is_small: bool = False) -> T:
+        """The result of `work`, once it is committed. A small one takes a fraction of a
+        millisecond."""
+        return await self._engine.write_from_loop(work, is_small=is_small)
 
     async def read(self, work: Callable[[Database], T]) -> T:
         if self._closed:

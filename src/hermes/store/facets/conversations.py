@@ -9,6 +9,8 @@ from hermes.core.usage import ModelCall
 from hermes.store.facets.access import Access
 from hermes.store.queries import calls, lineage, messages, projections, sessions
 from hermes.store.records import LoggedMessage, UsageLine
+from hermes.store.rows import to_row
+from hermes.store.sql import Database
 
 
 class Conversations(Access):
@@ -28,10 +30,13 @@ class Conversations(Access):
         await self.write(partial(sessions.insert, new=new, now=self._now()))
 
     async def append(self, session_id: str, message: Message) -> int:
-        backend, now = self._engine.backend, self._now()
-        return await self.write(
-            lambda database: messages.append_message(backend, database, session_id, message, now)
-        )
+        row, now = to_row(message), self._now()
+        backend, count = self._engine.backend, messages.calls_in(message)
+
+        def work(database: Database) -> int:
+            return messages.append(backend, database, session_id, row, calls=count, now=now)
+
+        return await self.write(work, is_small=messages.is_small(row))
 
     async def messages(self, session_id: str) -> tuple[Message, ...]:
         return await self.read(partial(projections.conversation, session_id=session_id))
@@ -43,7 +48,8 @@ class Conversations(Access):
         return await self.read(partial(messages.log, session_id=session_id))
 
     async def record_call(self, session_id: str, call: ModelCall) -> None:
-        await self.write(partial(calls.record, session_id=session_id, call=call, now=self._now()))
+        record = partial(calls.record, session_id=session_id, call=call, now=self._now())
+        await self.write(record, is_small=True)
 
     async def usage(
         self, session_id: str = "", *, since: float | None = None
@@ -52,7 +58,8 @@ class Conversations(Access):
 
     async def finish(self, session_id: str, exit_reason: str) -> None:
         await self.write(
-            partial(sessions.end, session_id=session_id, reason=exit_reason, now=self._now())
+            partial(sessions.end, session_id=session_id, reason=exit_reason, now=self._now()),
+            is_small=True,
         )
 
     async def reopen(self, session_id: str) -> None:

@@ -34,6 +34,7 @@ SELECT (SELECT sum(pg_total_relation_size(to_regclass(name))) FROM unnest(?::tex
 class PostgresBackend:
     """One database, shared by several machines."""
 
+    is_on_this_machine = False
     errors: tuple[type[Exception], ...] = (psycopg.Error,)
 
     def __init__(self, url: str) -> None:
@@ -57,7 +58,12 @@ class PostgresBackend:
     def is_stale(self, database: Database) -> bool:
         return not _own(database).answers()
 
-    def transaction(self, database: Database) -> AbstractContextManager[None]:
+    def transaction(
+        self,
+        database: Database,
+        *,
+        waits: bool = True,  # noqa: ARG002 - the signature is that of Backend
+    ) -> AbstractContextManager[None]:
         """A connection lost during COMMIT is no mystery: see `commits`."""
         return commits.transaction(_own(database), self._open)
 

@@ -7,10 +7,12 @@ from typing import Any
 from hermes.core.messages import Assistant, Message
 from hermes.store.queries import sessions
 from hermes.store.records import LoggedMessage
-from hermes.store.rows import COLUMNS, from_row, to_row
+from hermes.store.rows import COLUMNS, from_row
 from hermes.store.sql import Backend, Database, Row
 
 INSERTED = ("session_id", "timestamp", "token_count", *COLUMNS)
+SMALL = 8000
+"""Characters."""
 NAMES = ", ".join(COLUMNS)
 
 _COUNT = """
@@ -39,11 +41,13 @@ def append(
     return backend.insert_message(database, INSERTED, (session_id, now, token_count, *row))
 
 
-def append_message(
-    backend: Backend, database: Database, session_id: str, message: Message, now: float
-) -> int:
-    calls = len(message.calls) if isinstance(message, Assistant) else 0
-    return append(backend, database, session_id, to_row(message), calls=calls, now=now)
+def calls_in(message: Message) -> int:
+    return len(message.calls) if isinstance(message, Assistant) else 0
+
+
+def is_small(row: Row) -> bool:
+    """Whether to store and index it takes a fraction of a millisecond."""
+    return sum(len(text) for text in row if text) <= SMALL
 
 
 def all_rows(database: Database, session_id: str) -> list[Row]:

@@ -53,6 +53,7 @@ class SqliteDatabase:
 class SqliteBackend:
     """One file, shared by several processes of one machine."""
 
+    is_on_this_machine = True
     errors: tuple[type[Exception], ...] = (apsw.Error, OSError)
 
     def __init__(self, path: Path, tell: Tell = log.warning) -> None:
@@ -106,8 +107,10 @@ class SqliteBackend:
         """A backup was put in the file's place, say, or a repaired file."""
         return _own(database).file != _identity(self._path)
 
-    def transaction(self, database: Database) -> AbstractContextManager[None]:
-        return transaction(_own(database).connection)
+    def transaction(
+        self, database: Database, *, waits: bool = True
+    ) -> AbstractContextManager[None]:
+        return transaction(_own(database).connection, waits=waits)
 
     def patiently(self, work: Callable[[], T]) -> T:
         return faults.patiently(work)

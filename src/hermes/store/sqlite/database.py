@@ -10,6 +10,7 @@ from hermes.store.sqlite.faults import BUSY_MILLISECONDS, as_store_error, patien
 from hermes.store.sqlite.migrations import bring_up_to_date, refuse_newer
 
 CACHE_KIB = 8192
+LAST_RESORT_PAGES = 8000
 
 
 def connect(path: Path) -> apsw.Connection:
@@ -55,6 +56,8 @@ def _configure(connection: apsw.Connection) -> None:
     patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA foreign_keys = ON")
+    # `backend.after_writes` moves the log, since that may wait for the disk. A last resort:
+    connection.wal_autocheckpoint(LAST_RESORT_PAGES)
     # A search reads a few hundred messages all over the file.
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     patiently(lambda: bring_up_to_date(connection))

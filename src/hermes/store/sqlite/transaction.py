@@ -5,11 +5,20 @@ from contextlib import contextmanager
 
 import apsw
 
+from hermes.store.sqlite.faults import BUSY_MILLISECONDS
+
 
 @contextmanager
-def transaction(connection: apsw.Connection) -> Iterator[None]:
-    """A write transaction: kept when the block ends well, undone in every other case."""
-    connection.execute("BEGIN IMMEDIATE")
+def transaction(connection: apsw.Connection, *, waits: bool = True) -> Iterator[None]:
+    """A write transaction: kept when the block ends well, undone in every other case. One that
+    does not wait raises `apsw.BusyError` at once when another process writes."""
+    if not waits:
+        connection.set_busy_timeout(0)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    finally:
+        if not waits:
+            connection.set_busy_timeout(BUSY_MILLISECONDS)
     try:
         yield
         connection.execute("COMMIT")

@@ -1,0 +1,120 @@
+"""Who does a write, and that nobody has to wait for the wrong thing."""
+
+import asyncio
+import threading
+
+import apsw
+import pytest
+
+from hermes.core.errors import SessionNotFound, StoreError
+from hermes.core.messages import User
+from hermes.store.opening import open_engine
+from hermes.store.session_store import SqlSessionStore
+from hermes.store.writer import MOST_AT_ONCE
+
+
+class Watched:
+    """A store and the threads its writes ran in."""
+
+    def __init__(self, path):
+        self.engine = open_engine("", path)
+        self.store = SqlSessionStore(self.engine)
+        self.threads = []
+
+    async def write(self, *, is_small=True, fails=False):
+        def work(database):
+            self.threads.append(threading.current_thread().name)
+            if fails:
+                raise SessionNotFound("there is no session x")
+            return len(database.rows("SELECT 1 FROM sessions"))
+
+        return await self.store.write(work, is_small=is_small)
+
+
+@pytest.fixture
+async def watched(tmp_path):
+    watched = Watched(tmp_path / "state.db")
+    await watched.store.create("s", source="cli", model="m", system_prompt="")
+    yield watched
+    watched.store.close()
+
+
+HERE = threading.main_thread().name
+THREAD = "store-write"
+
+
+async def test_a_small_write_alone_is_done_at_once_and_others_by_the_thread(watched):
+    for _ in range(10):
+        assert await watched.write() == 1
+    # The thread may still be busy after what it did before.
+    assert watched.threads[-5:] == [HERE] * 5
+    watched.threads.clear()
+    await watched.write(is_small=False)
+    await asyncio.gather(watched.write(), watched.write())
+    assert watched.threads == [THREAD, THREAD, THREAD]
+
+
+async def test_the_thread_gets_its_turn_now_and_then(watched):
+    for _ in range(5 * MOST_AT_ONCE):
+        await watched.write()
+    assert 4 <= watched.threads.count(THREAD) < MOST_AT_ONCE
+
+
+async def test_a_lock_held_elsewhere_does_not_hold_up_the_loop(watched, tmp_path):
+    other = apsw.Connection(str(tmp_path / "state.db"))
+    other.execute("BEGIN IMMEDIATE")
+    waiting = asyncio.create_task(watched.store.append("s", User.say("patience")))
+    for _ in range(1000):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    other.execute("COMMIT")
+    other.close()
+    await waiting
+    assert [message.text for message in await watched.store.messages("s")] == ["patience"]
+
+
+async def test_a_failure_at_once_is_told_and_changes_nothing(watched):
+    with pytest.raises(SessionNotFound):
+        await watched.write(fails=True)
+    with pytest.raises(SessionNotFound):
+        await watched.store.append("x", User.say("to nobody"))
+    await watched.store.append("s", User.say("fine"))
+    assert len(await watched.store.messages("s")) == 1
+
+
+async def test_writes_keep_the_order_they_were_asked_for_in(watched):
+    texts = [str(n) * (9000 if n % 3 == 0 else 1) for n in range(30)]
+    await asyncio.gather(*(watched.store.append("s", User.say(text)) for text in texts))
+    for text in texts:
+        await watched.store.append("s", User.say(text))
+    assert [message.text for message in await watched.store.messages("s")] == texts * 2
+
+
+async def test_what_was_asked_for_before_closing_is_done(watched):
+    pending = [asyncio.ensure_future(watched.store.append("s", User.say(str(n)))) for n in "abc"]
+    await asyncio.sleep(0)
+    watched.store.close()
+    assert len(await asyncio.gather(*pending)) == 3
+    with pytest.raises(StoreError, match="closed"):
+        await watched.write()
+
+
+def test_several_loops_may_share_a_store(tmp_path):
+    watched = Watched(tmp_path / "state.db")
+
+    async def fill(name):
+        await watched.store.create(name, source="cli", model="m", system_prompt="")
+        for number in range(60):
+            await watched.store.append(name, User.say(str(number)))
+
+    threads = [threading.Thread(target=asyncio.run, args=(fill(name),)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    async def counts():
+        return [len(await watched.store.messages(name)) for name in "abc"]
+
+    assert asyncio.run(counts()) == [60, 60, 60]
+    watched.store.close()
