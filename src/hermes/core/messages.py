@@ -11,11 +11,13 @@ from typing import Any, ClassVar
 import msgspec
 
 
-class Text(msgspec.Struct, frozen=True, tag="text"):
+# `gc=False`: these hold text and JSON, which never lead back to them, so a long history costs the
+# collector nothing.
+class Text(msgspec.Struct, frozen=True, tag="text", gc=False):
     text: str
 
 
-class Image(msgspec.Struct, frozen=True, tag="image"):
+class Image(msgspec.Struct, frozen=True, tag="image", gc=False):
     url: str
     """An https: or data: address."""
 
@@ -30,7 +32,7 @@ class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
     """`codex_reasoning_items`: encrypted items, returned untouched."""
 
 
-class ToolCall(msgspec.Struct, frozen=True, tag="tool_call"):
+class ToolCall(msgspec.Struct, frozen=True, tag="tool_call", gc=False):
     id: str
     name: str
     arguments: str

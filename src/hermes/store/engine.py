@@ -1,4 +1,4 @@
-"""A store in use: one thread that writes, and a connection for each reader at work."""
+"""A store in use: one writer, and a connection for each reader at work."""
 
 import asyncio
 import threading
@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from hermes.core.errors import StoreError
+from hermes.store.readers import Readers
 from hermes.store.sql import Backend, Database
 from hermes.store.writer import Writer
 
@@ -20,6 +21,7 @@ class Engine:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self._writer = Writer(backend)
+        self._readers = Readers(self.read)
         self._gate = threading.Lock()
         self._idle: list[Database] = []
         self._closed = False
@@ -43,6 +45,10 @@ class Engine:
             raise self.backend.as_store_error(error) from error
         return result
 
+    def read_from_loop(self, work: Callable[[Database], T]) -> "asyncio.Future[T]":
+        """`read` for a coroutine."""
+        return self._readers.submit_from_loop(work)
+
     def _read(self, work: Callable[[Database], T]) -> T:
         database = self._take()
         try:
@@ -53,6 +59,7 @@ class Engine:
     def close(self) -> None:
         """Finish pending writes and let go of the store. May be called again."""
         self._writer.close()
+        self._readers.close()
         with self._gate:
             self._closed = True
             idle, self._idle = self._idle, []

@@ -41,6 +41,8 @@ def repair(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 def _answers(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Sequence[ToolResult]:
     """One result for each call, in the order of the calls."""
+    if len(calls) == len(results) == 1 and calls[0].id == results[0].call_id:
+        return results
     asked = [call.id for call in calls]
     if [result.call_id for result in results] == asked and len(set(asked)) == len(asked):
         return results

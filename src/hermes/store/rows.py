@@ -67,8 +67,25 @@ def row_of(data: Mapping[str, Any]) -> tuple[str | None, ...]:
 
 
 def from_row(row: Row) -> Message | None:
-    """The message of a row; None for a row that is not a message."""
-    return _plain(row) or _any(row)
+    """The message of a row; None for a row that is not a message.
+
+    A long conversation is loaded before the first answer, so the forms that this program itself
+    writes take no detour.
+    """
+    role, content, call_id, calls, name, finish_reason, reasoning, details, items = row
+    if role == "tool":
+        if call_id and name and content is not None:
+            return ToolResult(call_id, name, content, finish_reason == _FAILED)
+    elif role == "user":
+        if content and content[0] != "[":
+            return User((Text(content),))
+    elif role == "assistant" and not (reasoning or details or items):
+        texts = (Text(content),) if content else ()
+        if not calls:
+            return Assistant(texts, finish_reason or "stop")
+        if made := _tool_calls(calls):
+            return Assistant((*texts, *made), finish_reason or "tool_calls")
+    return _any(row)
 
 
 def columns_of(row: Row) -> dict[str, Any]:
@@ -103,29 +120,15 @@ class _Call(msgspec.Struct):
 _calls = msgspec.json.Decoder(list[_Call])
 
 
-def _plain(row: Row) -> Message | None:
-    """The message of a row as this program writes most of them; None for any other.
-
-    A long conversation is loaded before the first answer, so the common forms take no detour.
-    """
-    role, content, call_id, calls, name, finish_reason, reasoning, details, items = row
-    if role == "tool" and call_id and name and content is not None:
-        return ToolResult(call_id, name, content, finish_reason == _FAILED)
-    if role == "user" and content and content[0] != "[":
-        return User((Text(content),))
-    if role != "assistant" or reasoning or details or items:
-        return None
-    texts = (Text(content),) if content else ()
-    if not calls:
-        return Assistant(texts, finish_reason or "stop")
+def _tool_calls(text: str) -> list[ToolCall]:
+    """None of them when the text is not as this program writes it."""
     try:
-        made = [
+        return [
             ToolCall(call.id, call.function.name, call.function.arguments, call.extra_content)
-            for call in _calls.decode(calls)
+            for call in _calls.decode(text)
         ]
     except msgspec.DecodeError:
-        return None
-    return Assistant((*texts, *made), finish_reason or "tool_calls") if made else None
+        return []
 
 
 def _any(row: Row) -> Message | None:

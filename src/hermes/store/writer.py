@@ -10,12 +10,12 @@ import asyncio
 import queue
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from hermes.core.errors import StoreError
+from hermes.store.answers import Answer, Job, give
 from hermes.store.sql import Backend, Database
 
 T = TypeVar("T")
@@ -24,31 +24,6 @@ Work = Callable[[Database], T]
 GROUP_LIMIT = 256
 MOST_AT_ONCE = 49
 """After so many the thread has the next, and with it the upkeep that may wait for the disk."""
-
-
-class Job(NamedTuple):
-    work: Work[Any]
-    """May run more than once, each time in a new transaction, so it must have no other effect."""
-    done: "Future[Any] | asyncio.Future[Any]"
-    loop: asyncio.AbstractEventLoop | None = None
-    """Where `done` belongs to, if to any."""
-    is_small: bool = False
-    """Takes a fraction of a millisecond."""
-
-
-class Answer(NamedTuple):
-    job: Job
-    result: Any = None
-    error: Exception | None = None
-
-    def give(self) -> None:
-        """To be called where the job's future belongs to."""
-        if self.job.done.cancelled():
-            return
-        if self.error is None:
-            self.job.done.set_result(self.result)
-        else:
-            self.job.done.set_exception(self.error)
 
 
 class Writer:
@@ -181,7 +156,7 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - whatever went wrong belongs to the waiting caller
             self._fail(group, error)
             return
-        _give(Answer(job, result) for job, result in zip(group, results, strict=True))
+        give(Answer(job, result) for job, result in zip(group, results, strict=True))
         if self._database is not None:
             written, self._done_at_once = len(group) + self._done_at_once, 0
             self._backend.after_writes(self._database, written)
@@ -192,7 +167,7 @@ class Writer:
                 self._settle([job])
             return
         told = self._backend.as_store_error(error)
-        _give(Answer(job, error=told) for job in group)
+        give(Answer(job, error=told) for job in group)
 
     def _transaction(self, group: Sequence[Job]) -> list[Any]:
         if self._database is not None and self._backend.is_stale(self._database):
@@ -206,20 +181,3 @@ class Writer:
         database, self._database = self._database, None
         if database is not None:
             database.close()
-
-
-def _give(answers: Iterable[Answer]) -> None:
-    by_loop: defaultdict[asyncio.AbstractEventLoop, list[Answer]] = defaultdict(list)
-    for answer in answers:
-        if answer.job.loop is None:
-            answer.give()
-        else:
-            by_loop[answer.job.loop].append(answer)
-    for loop, some in by_loop.items():
-        with suppress(RuntimeError):  # the loop has ended, and with it whoever waited
-            loop.call_soon_threadsafe(_give_all, some)
-
-
-def _give_all(answers: list[Answer]) -> None:
-    for answer in answers:
-        answer.give()

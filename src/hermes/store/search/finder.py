@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from hermes.core.errors import UsageError
@@ -42,11 +43,11 @@ def _page(database: Database, ranked: list[Candidate], request: SearchRequest) -
     """The candidates of the page. A branched session may hold copies of messages: of those with
     the same role, time and text only the best-ranked counts."""
     end = request.offset + request.limit
-    times = Counter((role, timestamp) for _, _, role, timestamp, _ in ranked)
+    times = Counter(map(itemgetter(3), ranked))
     single: list[Candidate] = []
     seen: set[tuple[str, float, str | None]] = set()
     for batch in _batches(ranked, max(request.limit, 20)):
-        alike = [id_ for id_, _, role, timestamp, _ in batch if times[role, timestamp] > 1]
+        alike = [id_ for id_, _, _, timestamp, _ in batch if times[timestamp] > 1]
         texts: dict[int, str | None] = dict(_by_id(database, _TEXTS, alike))
         for found in batch:
             id_, _, role, timestamp, _ = found

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from hermes.store.records import Candidate
 
-CANDIDATES = 200
+CANDIDATES = 150
 """How many of the newest matches are ranked, unless a later page is asked for."""
 
 _WEIGHTS = {"user": 1.0, "assistant": 0.8, "system": 0.5, "tool": 0.4}
@@ -17,12 +17,14 @@ _OLD = 0.3
 
 
 def rank(candidates: Iterable[Candidate], now: float) -> list[Candidate]:
-    """Best first: relevance, weighted by who said it and how long ago. Equals: newest first."""
+    """Best first: relevance, weighted by who said it and how long ago. Equals stay in the order
+    they come in, which is newest first."""
 
-    def score(candidate: Candidate) -> tuple[float, float, int]:
-        id_, _, role, timestamp, relevance = candidate
+    def score(candidate: Candidate) -> float:
+        _, _, role, timestamp, relevance = candidate
         # From 1.0 for now (or a clock that was ahead) down to `_OLD`.
-        recency = _OLD + (1 - _OLD) * 2.0 ** (min(timestamp - now, 0.0) / _HALF_LIFE)
-        return relevance * _WEIGHTS.get(role, _OTHER) * recency, timestamp, id_
+        age = now - timestamp
+        recency = _OLD + (1 - _OLD) * 2.0 ** (-age / _HALF_LIFE) if age > 0 else 1.0
+        return relevance * _WEIGHTS.get(role, _OTHER) * recency
 
     return sorted(candidates, key=score, reverse=True)
