@@ -10,18 +10,7 @@ from hermes.store.records import SessionFilter
 from hermes.store.sqlite import schema
 from hermes.store.sqlite.database import connect
 from hermes.store.sqlite.migrations import MIGRATIONS
-
-BASE = {
-    "sessions": "id TEXT PRIMARY KEY, source TEXT NOT NULL, user_id TEXT, model TEXT,"
-    " model_config TEXT, system_prompt TEXT, parent_session_id TEXT REFERENCES sessions(id),"
-    " started_at REAL NOT NULL, ended_at REAL, end_reason TEXT, message_count INTEGER DEFAULT 0,"
-    " tool_call_count INTEGER DEFAULT 0, input_tokens INTEGER DEFAULT 0,"
-    " output_tokens INTEGER DEFAULT 0",
-    "messages": "id INTEGER PRIMARY KEY AUTOINCREMENT,"
-    " session_id TEXT NOT NULL REFERENCES sessions(id), role TEXT NOT NULL, content TEXT,"
-    " tool_call_id TEXT, tool_calls TEXT, tool_name TEXT, timestamp REAL NOT NULL,"
-    " token_count INTEGER",
-}
+from tests.unit.store.old_schema import BASE
 
 
 def old_database(path, version):
