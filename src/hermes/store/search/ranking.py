@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from hermes.store.records import Candidate
 
-CANDIDATES = 150
+CANDIDATES = 120
 """How many of the newest matches are ranked, unless a later page is asked for."""
 
 _WEIGHTS = {"user": 1.0, "assistant": 0.8, "system": 0.5, "tool": 0.4}

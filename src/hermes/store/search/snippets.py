@@ -167,7 +167,7 @@ def _cut(text: str, spans: list[Span], *, is_first: bool, is_last: bool) -> str:
     end = min(start + LENGTH, len(text))
     start = max(min(start, end - LENGTH), 0)
     start, end = _between_words(text, start, end, first, min(last, end))
-    shown = _SPACES.sub(" ", _marked(text, spans, start, end)).strip()
+    shown = " ".join(_marked(text, spans, start, end).split())
     before = "" if is_first and start == 0 else "…"
     after = "" if is_last and end == len(text) else "…"
     return f"{before}{shown}{after}"
@@ -175,6 +175,8 @@ def _cut(text: str, spans: list[Span], *, is_first: bool, is_last: bool) -> str:
 
 def _best(spans: list[Span]) -> tuple[int, int]:
     """Start and end of the first stretch that fits a snippet and holds the most terms."""
+    if len(spans) == 1:
+        return spans[0][:2]
     best, most, last = 0, 0, 0
     best_end = spans[0][1]
     for number, (start, _, _) in enumerate(spans):
