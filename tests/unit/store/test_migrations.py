@@ -114,19 +114,24 @@ def test_a_database_from_the_future_is_refused_and_not_touched(tmp_path):
     assert not (tmp_path / "state.db-wal").read_bytes()
 
 
-@pytest.mark.parametrize("damage", ["garbage", "cut short"])
+@pytest.mark.parametrize("damage", ["garbage", "cut short", "a stump"])
 async def test_a_damaged_file_is_kept_and_the_user_told(tmp_path, damage):
     path = tmp_path / "state.db"
     old_database(path, 6)
     data = path.read_bytes()
-    path.write_bytes(b"not a database at all " * 500 if damage == "garbage" else data[:9000])
+    left = {
+        "garbage": b"not a database at all " * 500,
+        "cut short": data[:9000],
+        "a stump": data[:40],
+    }
+    path.write_bytes(left[damage])
     before = path.read_bytes()
     told = []
     log = open_store("", path, told.append)
     await log.create("s", source="cli", model="m", system_prompt="")
     assert (await log.info("s")).source == "cli"
     log.close()
-    (kept,) = tmp_path.glob("state.db.damaged-*")
+    (kept,) = tmp_path.glob("state.db.damaged-*[0-9]")
     assert kept.read_bytes() == before
     assert len(told) == 1
     assert str(kept) in told[0]

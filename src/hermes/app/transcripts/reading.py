@@ -117,5 +117,6 @@ def _worded(error: msgspec.DecodeError) -> str:
     what, _, place = str(error).partition(" - at `$")
     place = place.rstrip("`").lstrip(".")
     what = what.replace("`", "")
-    what = what[:1].lower() + what[1:]
+    if not what[:2].isupper():
+        what = what[:1].lower() + what[1:]
     return f"{place}: {what}" if place else what

@@ -177,6 +177,8 @@ class SqliteBackend:
                 while not work.done:
                     work.step(PAGES_PER_STEP)
                     progress(work.page_count - work.remaining, work.page_count)
+            # One file is the whole copy, without a log that could be left behind.
+            copy.execute("PRAGMA journal_mode = DELETE").fetchall()
         finally:
             copy.close()
             if source.in_transaction:

@@ -10,6 +10,7 @@ from hermes.store.sqlite.faults import BUSY_MILLISECONDS, as_store_error, patien
 from hermes.store.sqlite.migrations import bring_up_to_date, refuse_newer
 
 CACHE_KIB = 8192
+SMALLEST_PAGE = 512
 LAST_RESORT_PAGES = 8000
 
 
@@ -23,6 +24,7 @@ def connect(path: Path) -> apsw.Connection:
     """
     try:
         _make_private_file(path)
+        _refuse_stump(path)
         connection = apsw.Connection(str(path))
     except (apsw.Error, OSError) as error:
         raise as_store_error(error, path) from error
@@ -45,6 +47,12 @@ def _make_private_file(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _refuse_stump(path: Path) -> None:
+    """SQLite takes a file too short for a page to be a new one, and would write over it."""
+    if 0 < path.stat().st_size < SMALLEST_PAGE:
+        raise as_store_error(apsw.NotADBError("the file is cut short"), path)
 
 
 def _configure(connection: apsw.Connection) -> None:
