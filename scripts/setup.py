@@ -113,15 +113,20 @@ class Environment:
     def link_source(self) -> None:
         """Makes `hermes` importable from where the checkout is now."""
         for packages in self.folder.glob("lib/python3*/site-packages"):
-            (packages / "hermes.pth").write_text(f"{self.root / 'src'}\n")
+            replace(packages / "hermes.pth", f"{self.root / 'src'}\n".encode())
 
     def record(self, lock: str) -> None:
         """Marks the set-up as complete."""
-        shutil.copyfile(self.root / lock, self.lock_copy)
+        replace(self.lock_copy, (self.root / lock).read_bytes())
         self.unfinished.unlink(missing_ok=True)
-        draft = self.records / "stamp.new"
-        draft.write_text(f"{self.root}\n{lock}\n")
-        draft.replace(self.stamp)
+        replace(self.stamp, f"{self.root}\n{lock}\n".encode())
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Whoever starts meanwhile reads the old file or the new one, never a part."""
+    draft = path.with_name(f"{path.name}.new")
+    draft.write_bytes(data)
+    draft.replace(path)
 
 
 @contextmanager
