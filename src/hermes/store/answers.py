@@ -19,6 +19,12 @@ class Job(NamedTuple):
     is_small: bool = False
     """Takes a fraction of a millisecond."""
 
+    def is_wanted(self) -> bool:
+        """To be asked once, before the work: who waits may have given up."""
+        if isinstance(self.done, Future):
+            return self.done.set_running_or_notify_cancel()
+        return not self.done.cancelled()
+
 
 class Answer(NamedTuple):
     job: Job

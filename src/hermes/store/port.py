@@ -80,9 +80,9 @@ class Catalogue(Protocol):
         """Newest-started first."""
         ...
 
-    async def resolve(self, name: str) -> SessionInfo:
-        """The session meant by an id, the unambiguous start of one, or a title (then the newest
-        of that title's line)."""
+    async def resolve(self, name: str, *, exactly: bool = False) -> SessionInfo:
+        """The session meant by an id, the unambiguous start of one, or a title: then the newest
+        of that title's line, or `exactly` the one that is called so."""
         ...
 
     async def set_title(self, session_id: str, title: str) -> str:

@@ -61,7 +61,7 @@ class Readers:
             give([answer])
 
     def _answer(self, job: Job) -> Answer:
-        if job.done.cancelled():
+        if not job.is_wanted():
             return Answer(job)
         try:
             return Answer(job, self._read(job.work))

@@ -39,6 +39,8 @@ class Writer:
         self._asked: defaultdict[asyncio.AbstractEventLoop, list[Job]] = defaultdict(list)
         """What each loop asked for since it last came round."""
         self._done_at_once = 0
+        self._handed_over = 0
+        """Jobs that the thread has not finished. None may be overtaken."""
         self._thread: threading.Thread | None = None
         self._closed = False
         self._ending = False
@@ -73,7 +75,7 @@ class Writer:
         """Start what the loop asked for."""
         with self._gate:
             jobs = self._asked.pop(loop, [])
-            alone = len(jobs) == 1 and jobs[0].is_small and self._jobs.empty()
+            alone = len(jobs) == 1 and jobs[0].is_small and not self._handed_over
             if not alone or not self._turn.acquire(blocking=False):
                 for job in jobs:
                     self._put(job)
@@ -96,7 +98,7 @@ class Writer:
             database is None
             or self._done_at_once >= MOST_AT_ONCE
             or self._backend.is_stale(database)
-            or job.done.cancelled()
+            or not job.is_wanted()
         ):
             return None
         try:
@@ -113,6 +115,7 @@ class Writer:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="store-write", daemon=True)
             self._thread.start()
+        self._handed_over += 1
         self._jobs.put(job)
 
     def close(self) -> None:
@@ -132,8 +135,13 @@ class Writer:
         while group := self._take():
             with self._turn:
                 self._settle(group)
+            self._finished(len(group))
         with self._turn:
             self._disconnect()
+
+    def _finished(self, count: int) -> None:
+        with self._gate:
+            self._handed_over -= count
 
     def _take(self) -> list[Job]:
         """Wait for a job, then add all that are waiting. Empty means closed."""
@@ -145,8 +153,10 @@ class Writer:
                 break
             if job is None:
                 self._ending = True
-            elif not job.done.cancelled():
+            elif job.is_wanted():
                 group.append(job)
+            else:
+                self._finished(1)
         return group
 
     def _settle(self, group: Sequence[Job]) -> None:

@@ -24,6 +24,11 @@ def cut_middle(text: str, limit: int) -> str:
     return f"{text[:head]}\n[... {missing:,} characters left out ...]\n{text[head + missing :]}"
 
 
+def many(number: int, thing: str) -> str:
+    """`1 session`, `2 sessions`."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
 def human_size(count: int) -> str:
     """`512 B`, `1.5 kB`, `491.0 MB`: powers of 1000, as disks and downloads are sold."""
     size, unit = float(count), "B"

@@ -118,3 +118,30 @@ def test_several_loops_may_share_a_store(tmp_path):
 
     assert asyncio.run(counts()) == [60, 60, 60]
     watched.store.close()
+
+
+async def test_a_write_at_once_overtakes_none_that_the_thread_has(watched):
+    order = []
+
+    def mark(name):
+        return lambda _database: order.append(name)
+
+    large = asyncio.ensure_future(watched.store.write(mark("large")))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await watched.store.write(mark("small"), is_small=True)
+    await large
+    assert order == ["large", "small"]
+
+
+def test_a_caller_without_a_loop_may_give_up(tmp_path):
+    engine = open_engine("", tmp_path / "state.db")
+    engine.write(lambda _database: None).result()
+    holds = threading.Event()
+    busy = engine.write(lambda _database: holds.wait(30))
+    given_up = engine.write(lambda _database: 1)
+    assert given_up.cancel()
+    holds.set()
+    assert busy.result()
+    assert engine.write(lambda _database: 2).result() == 2
+    engine.close()

@@ -14,6 +14,7 @@ from hermes.app.transcripts.plain import plain_line
 from hermes.app.transcripts.prose import preformatted, prose
 from hermes.app.transcripts.wording import facts, local, moment
 from hermes.core.ports import SessionInfo
+from hermes.util.text import many
 
 RESULT_LIMIT = 20_000
 """Characters of a tool's result that are kept."""
@@ -49,7 +50,7 @@ def display_name(info: SessionInfo) -> str:
 
 
 def _index_row(number: int, info: SessionInfo) -> str:
-    details = f"{moment(info.started_at)} · {info.source} · {info.message_count:,} messages"
+    details = f"{moment(info.started_at)} · {info.source} · {many(info.message_count, 'message')}"
     return (
         f'<li><a href="#session-{number}"><bdi>{escape(display_name(info))}</bdi></a>'
         f"<small>{escape(plain_line(details))}</small></li>"

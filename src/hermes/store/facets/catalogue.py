@@ -22,9 +22,9 @@ class Catalogue(Access):
     async def sessions(self, which: SessionFilter) -> tuple[SessionInfo, ...]:
         return await self.read(partial(sessions.select, which=which))
 
-    async def resolve(self, name: str) -> SessionInfo:
+    async def resolve(self, name: str, *, exactly: bool = False) -> SessionInfo:
         def work(database: Database) -> SessionInfo:
-            return sessions.info(database, titles.resolve(database, name))
+            return sessions.info(database, titles.resolve(database, name, exactly=exactly))
 
         return await self.read(work)
 

@@ -40,6 +40,19 @@ class Projection(msgspec.Struct, frozen=True):
     reason: str = "import"
 
 
+# Only those that came from a session take messages from it.
+_TAKERS = """
+WITH RECURSIVE family(id) AS (
+    SELECT id FROM sessions WHERE parent_session_id = ?
+    UNION
+    SELECT sessions.id FROM family JOIN sessions ON sessions.parent_session_id = family.id
+)
+SELECT id, basis FROM projections WHERE id IN (
+    SELECT max(id) FROM projections WHERE session_id IN (SELECT id FROM family)
+    GROUP BY session_id
+)
+"""
+
 _decoder = msgspec.json.Decoder(list[Span | Inserted])
 
 
@@ -160,12 +173,7 @@ def last_turn(entries: Sequence[Entry], turns: int) -> LoggedMessage | None:
 
 def forget_session(database: Database, session_id: str) -> None:
     """Make every other session independent of the messages of `session_id`, about to go."""
-    rows = database.rows(
-        "SELECT id, basis FROM projections WHERE session_id <> ? AND id IN"
-        " (SELECT max(id) FROM projections GROUP BY session_id)",
-        (session_id,),
-    )
-    for number, text in rows:
+    for number, text in database.rows(_TAKERS, (session_id,)):
         basis = _decoder.decode(text)
         if any(isinstance(piece, Span) and piece.session_id == session_id for piece in basis):
             whole = inline(database, basis, lambda owner: owner == session_id)

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from hermes.core.errors import UsageError
+from hermes.core.errors import SessionNotFound, UsageError
 from hermes.store.queries import sessions
 from hermes.store.sql import Database
 
@@ -55,26 +55,30 @@ def next_title(database: Database, title: str) -> str:
     return base[: LIMIT - len(ending)].rstrip() + ending
 
 
-def by_title(database: Database, title: str) -> str | None:
-    """The session with this very title, or the newest of the line that it begins."""
+def by_title(database: Database, title: str, *, exactly: bool = False) -> str | None:
+    """The newest session of the line that the title begins, or the one with this very title."""
     cleaned = " ".join(title.split())
-    if base_of(cleaned) == cleaned and (line := _line(database, cleaned)):
+    if not exactly and base_of(cleaned) == cleaned and (line := _line(database, cleaned)):
         return max(line)[1]
     rows = database.rows("SELECT id FROM sessions WHERE title = ?", (cleaned,))
     return str(rows[0][0]) if rows else None
 
 
-def resolve(database: Database, name: str) -> str:
-    """The id meant by an id, a title or the beginning of one id."""
+def resolve(database: Database, name: str, *, exactly: bool = False) -> str:
+    """The id meant by an id, a title (see `by_title`) or the beginning of one id."""
     name = name.strip()
     if not name:
         raise UsageError("name a session by its id or title")
     if sessions.exists(database, name):
         return name
-    if (titled := by_title(database, name)) is not None:
+    if (titled := by_title(database, name, exactly=exactly)) is not None:
         return titled
     statement = "SELECT id FROM sessions WHERE substr(id, 1, ?) = ? ORDER BY started_at DESC"
     found = [str(row[0]) for row in database.rows(statement, (len(name), name))]
+    if not found and exactly and (later := by_title(database, name)) is not None:
+        raise SessionNotFound(
+            f"there is no session {name}", hint=f"The newest that goes by that title is {later}."
+        )
     if not found:
         raise sessions.not_found(name)
     if len(found) > 1:

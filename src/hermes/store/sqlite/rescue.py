@@ -15,8 +15,9 @@ from hermes.store.sqlite.faults import as_store_error
 from hermes.store.sqlite.health import SearchIndexDamaged, check, findings, search_indexes
 from hermes.store.sqlite.migrations import refuse_newer
 from hermes.store.sqlite.salvage.aside import keep, remove
-from hermes.store.sqlite.salvage.rebuild import SalvageReport, counted, salvage
+from hermes.store.sqlite.salvage.rebuild import SalvageReport, salvage
 from hermes.store.sqlite.transaction import transaction
+from hermes.util.text import many
 
 Outcome = Literal["already_sound", "reindexed", "rescued"]
 
@@ -40,8 +41,8 @@ class RescueReport(msgspec.Struct, frozen=True):
         if not found.sessions:
             back = "Nothing could be read of it, so the store is empty now."
         else:
-            sessions, messages = counted(found.sessions, "session"), found.messages
-            parts = f"{sessions} with {counted(messages, 'message')}"
+            sessions, messages = many(found.sessions, "session"), found.messages
+            parts = f"{sessions} with {many(messages, 'message')}"
             lost = "" if found.notes else " Nothing is known to be missing."
             back = f"{parts} brought back.{lost}"
         kept = (

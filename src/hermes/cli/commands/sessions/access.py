@@ -6,16 +6,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hermes.app.sessions import opened_store, store_exists
-from hermes.app.transcripts.importing import EVERYTHING
 from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Act
-from hermes.cli.commands.sessions.wording import document, label
+from hermes.cli.commands.sessions.wording import document
 from hermes.cli.context import Cli
 from hermes.cli.progress import ProgressLine
 from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.ports import SessionInfo
 from hermes.store.port import Progress, SessionStore, unheard
-from hermes.store.records import SessionFilter
 
 Work = Callable[[argparse.Namespace, Cli, SessionStore], Awaitable[int]]
 
@@ -65,17 +63,7 @@ async def named(store: SessionStore, name: str) -> SessionInfo:
 async def named_exactly(store: SessionStore, name: str) -> SessionInfo:
     """The session to change or delete. A title means the session that has this very title, though
     another one may have gone on from it."""
-    info = await named(store, name)
-    wanted = plain_line(name)
-    if wanted in (info.title, info.id) or info.id.startswith(wanted):
-        return info
-    everything = await store.sessions(SessionFilter(archived=None, limit=EVERYTHING))
-    for one in everything:
-        if one.title == wanted:
-            return one
-    raise SessionNotFound(
-        f"there is no session called {wanted}", hint=f"there is {label(info)}, if you mean that"
-    )
+    return await store.resolve(plain_line(name), exactly=True)
 
 
 def shown_progress(cli: Cli, label: str) -> Progress:

@@ -9,11 +9,11 @@ from hermes.app.transcripts.wording import cost, moment
 from hermes.cli.actions import Actions
 from hermes.cli.commands.sessions.access import consents, looking, shown_progress, working
 from hermes.cli.commands.sessions.arguments import add_yes, example
-from hermes.cli.commands.sessions.wording import document, many, table
+from hermes.cli.commands.sessions.wording import document, table
 from hermes.cli.context import Cli
 from hermes.store.port import SessionStore
 from hermes.store.records import StoreStats
-from hermes.util.text import human_size
+from hermes.util.text import human_size, many
 
 
 def add_actions(actions: Actions) -> None:

@@ -9,13 +9,14 @@ from hermes.app.transcripts.output import replaced
 from hermes.cli.actions import Actions
 from hermes.cli.commands.sessions.access import creating, named, shown_progress, working
 from hermes.cli.commands.sessions.arguments import example
-from hermes.cli.commands.sessions.wording import document, many
+from hermes.cli.commands.sessions.wording import document
 from hermes.cli.context import Cli
 from hermes.core.errors import SessionNotFound
 from hermes.core.ports import SessionInfo
 from hermes.store.port import SessionStore
 from hermes.store.records import SessionFilter
 from hermes.util.clock import SystemClock
+from hermes.util.text import many
 
 STDOUT = "-"
 

@@ -10,7 +10,7 @@ from hermes.app.transcripts.wording import moment
 from hermes.cli.actions import Actions
 from hermes.cli.commands.sessions.access import looking, named, working
 from hermes.cli.commands.sessions.arguments import add_session, example, positive
-from hermes.cli.commands.sessions.wording import ago, document, label, many, name_of
+from hermes.cli.commands.sessions.wording import ago, document, label, name_of
 from hermes.cli.context import Cli
 from hermes.cli.render import one_line
 from hermes.core.messages import Assistant, Message, ToolResult
@@ -18,7 +18,7 @@ from hermes.core.openai_format import to_dict
 from hermes.core.ports import SessionInfo
 from hermes.store.port import SessionStore
 from hermes.store.records import LoggedMessage, SessionFilter
-from hermes.util.text import cut_middle
+from hermes.util.text import cut_middle, many
 
 HIDDEN_SOURCES = ("tool", "batch")
 """Made by programs; shown when asked for."""

@@ -8,12 +8,12 @@ from hermes.cli.actions import Actions
 from hermes.cli.commands.sessions.access import consents, looking, named_exactly, working
 from hermes.cli.commands.sessions.arguments import DAY, add_session, add_yes, age, example
 from hermes.cli.commands.sessions.look import one_line_of
-from hermes.cli.commands.sessions.wording import document, label, many
+from hermes.cli.commands.sessions.wording import document, label
 from hermes.cli.context import Cli
 from hermes.core.ports import SessionInfo
 from hermes.store.port import SessionStore
 from hermes.store.records import SessionFilter
-from hermes.util.text import human_duration
+from hermes.util.text import human_duration, many
 
 LINE_WIDTH = 120
 

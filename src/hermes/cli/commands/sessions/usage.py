@@ -7,11 +7,12 @@ from hermes.app.transcripts.wording import cost
 from hermes.cli.actions import Actions
 from hermes.cli.commands.sessions.access import looking, named
 from hermes.cli.commands.sessions.arguments import example, since
-from hermes.cli.commands.sessions.wording import document, many, table
+from hermes.cli.commands.sessions.wording import document, table
 from hermes.cli.context import Cli
 from hermes.core.usage import Usage
 from hermes.store.port import SessionStore
 from hermes.store.records import UsageLine
+from hermes.util.text import many
 
 HEAD = ("task", "model", "provider", "by", "calls", "input", "cached", "output", "cost")
 NUMBERS = (4, 5, 6, 7, 8)

@@ -33,11 +33,6 @@ def ago(timestamp: float) -> str:
     return f"{human_duration(time.time() - timestamp)} ago"
 
 
-def many(number: int, thing: str) -> str:
-    """`1 session`, `2 sessions`."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
-
-
 def table(rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> list[str]:
     """Lines with their columns aligned, those of `numbers` to the right."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]

@@ -16,6 +16,7 @@ from hermes.store.sqlite.salvage.reader import Reader
 from hermes.store.sqlite.salvage.records import Value
 from hermes.store.sqlite.salvage.shapes import SEQUENCES, TABLES, Row, shapes_of
 from hermes.store.sqlite.transaction import transaction
+from hermes.util.text import many
 
 RECOVERED = "recovered"
 """The source of a session whose own row was lost."""
@@ -149,10 +150,6 @@ def _connect_rows(store: apsw.Connection) -> tuple[int, int]:
             return remade, lost
 
 
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def _report(
     store: apsw.Connection, remade: int, cut: int, dropped: int, lost: int
 ) -> SalvageReport:
@@ -164,5 +161,5 @@ def _report(
         (dropped, "row", "could be seen but not read"),
         (lost, "message", "missing, by the counts kept with the sessions"),
     )
-    notes = tuple(f"{counted(number, what)} {rest}" for number, what, rest in facts if number)
+    notes = tuple(f"{many(number, what)} {rest}" for number, what, rest in facts if number)
     return SalvageReport(sessions, messages, remade, cut, dropped, lost, notes)
