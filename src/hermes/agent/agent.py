@@ -9,9 +9,8 @@ from hermes.agent.turn import Turn
 from hermes.core.errors import UsageError
 from hermes.core.events import Event
 from hermes.core.messages import Message, System, User
-from hermes.core.model import Model, ToolSpec
+from hermes.core.model import ModelRequest, ModelSource
 from hermes.core.ports import SessionLog
-from hermes.core.usage import Price
 
 
 class Agent:
@@ -22,19 +21,19 @@ class Agent:
         session_id: str,
         system: System,
         history: tuple[Message, ...],
-        model: Model,
+        models: ModelSource,
         dispatcher: Dispatcher,
         log: SessionLog,
         *,
-        tools: tuple[ToolSpec, ...],
+        asking: ModelRequest,
         max_iterations: int,
-        price: Price | None = None,
     ) -> None:
+        """`asking` is what every request has beside its messages: tools, effort, limits."""
         self.session_id = session_id
-        self.model = model
+        self.models = models
         self._system, self._history = system, history
         self._dispatcher, self._log = dispatcher, log
-        self._tools, self._max_iterations, self._price = tools, max_iterations, price
+        self._asking, self._max_iterations = asking, max_iterations
         self._turn: Turn | None = None
 
     @property
@@ -50,11 +49,11 @@ class Agent:
             self._system,
             self._history,
             message,
-            self._tools,
+            self._asking,
             self._max_iterations,
         )
         try:
-            steps = run_turn(turn, self.model, self._dispatcher, self._log, self._price)
+            steps = run_turn(turn, self.models.for_turn(), self._dispatcher, self._log)
             async with aclosing(steps) as events:
                 async for event in events:
                     yield event

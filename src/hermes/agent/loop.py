@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from time import monotonic
 from typing import assert_never
 
 from hermes.agent.dispatch import Dispatcher
@@ -18,21 +19,21 @@ from hermes.core.events import (
 )
 from hermes.core.model import FellBack, Model, ReasoningDelta, Reply, Retrying, TextDelta
 from hermes.core.ports import SessionLog
-from hermes.core.usage import ModelCall, Price
+from hermes.core.usage import ModelCall
 from hermes.util.log_context import in_session
 
 logger = logging.getLogger(__name__)
 
 
 async def run_turn(
-    turn: Turn, model: Model, tools: Dispatcher, log: SessionLog, price: Price | None
+    turn: Turn, model: Model, tools: Dispatcher, log: SessionLog
 ) -> AsyncGenerator[Event, None]:
     """All events of a turn. Whatever goes wrong is the last event, never an exception."""
     yield TurnStarted(turn.session_id, model.name, model.provider)
     try:
         await log.append(turn.session_id, turn.question)
         while turn.take_step():
-            async with aclosing(_ask(turn, model, log, price)) as events:
+            async with aclosing(_ask(turn, model, log)) as events:
                 async for event in events:
                     yield event
             async with aclosing(tools.run(turn)) as events:
@@ -47,26 +48,29 @@ async def run_turn(
     yield await _close(turn, log, end)
 
 
-async def _ask(
-    turn: Turn, model: Model, log: SessionLog, price: Price | None
-) -> AsyncGenerator[Event, None]:
+async def _ask(turn: Turn, model: Model, log: SessionLog) -> AsyncGenerator[Event, None]:
     """One model call. The reply is stored before anybody acts on it."""
     yield ModelCalled(turn.iteration)
+    began = monotonic()
     async for event in turn.cancel.iterate(model.stream(turn.request())):
         match event:
             case TextDelta() | ReasoningDelta() | Retrying() | FellBack():
                 yield event
             case Reply():
-                cost = price.cost(event.usage) if price else None
                 await log.append(turn.session_id, event.message)
-                call = ModelCall(event.usage, model.name, model.provider, cost)
-                await log.record_call(turn.session_id, call)
-                turn.add_reply(event.message, event.usage, cost)
+                await log.record_call(turn.session_id, _call(event, monotonic() - began))
+                turn.add_reply(event.message, event.usage, event.cost_usd)
                 if event.message.text:
                     yield TextFinished(event.message.text)
-                yield UsageReported(event.usage, cost)
+                yield UsageReported(event.usage, event.cost_usd)
             case _:
                 assert_never(event)
+
+
+def _call(reply: Reply, seconds: float) -> ModelCall:
+    return ModelCall(
+        reply.usage, reply.model, reply.provider, reply.cost_usd, seconds=round(seconds, 3)
+    )
 
 
 async def _close(turn: Turn, log: SessionLog, end: TurnFinished) -> TurnFinished:

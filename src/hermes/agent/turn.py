@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable
 
+import msgspec
+
 from hermes.core.cancel import CancelToken
-from hermes.core.errors import HermesError, Interrupted
+from hermes.core.errors import HermesError
 from hermes.core.events import TurnFinished
 from hermes.core.messages import Assistant, Message, System, ToolCall, ToolResult, User
-from hermes.core.model import ModelRequest, ToolSpec
+from hermes.core.model import ModelRequest
 from hermes.core.usage import Usage
 
 WRAP_UP = (
@@ -24,14 +26,15 @@ class Turn:
         system: System,
         history: Iterable[Message],
         question: User,
-        tools: tuple[ToolSpec, ...],
+        asking: ModelRequest,
         max_iterations: int,
     ) -> None:
+        """`asking` is what every request of the turn has beside its messages."""
         self.session_id = session_id
         self.cancel = CancelToken()
         self.question = question
         self.messages: list[Message] = [system, *history, question]
-        self.tools = tools
+        self._asking = asking
         self.max_iterations = max_iterations
         self.iteration = 0
         self.usage = Usage()
@@ -55,8 +58,9 @@ class Turn:
 
     def request(self) -> ModelRequest:
         if self._wrapping_up:
-            return ModelRequest((*self.messages, User.say(WRAP_UP)))
-        return ModelRequest(tuple(self.messages), self.tools)
+            messages = (*self.messages, User.say(WRAP_UP))
+            return msgspec.structs.replace(self._asking, messages=messages, tools=())
+        return msgspec.structs.replace(self._asking, messages=tuple(self.messages))
 
     def add_reply(self, reply: Assistant, usage: Usage, cost_usd: float | None) -> None:
         self.reply = reply
@@ -81,9 +85,8 @@ class Turn:
         return self._end(self.exit_reason, text or "(empty)")
 
     def failed(self, error: HermesError) -> TurnFinished:
-        reason = "interrupted" if isinstance(error, Interrupted) else "failed"
         text = self.reply.text.strip() if self.reply else ""
-        return self._end(reason, text, str(error), error.hint, error.exit_code)
+        return self._end(error.exit_reason, text, str(error), error.hint, error.exit_code)
 
     def _end(
         self, reason: str, text: str, error: str = "", hint: str = "", exit_code: int = 0

@@ -20,6 +20,7 @@
     │   └── ChecksumMismatch
     └── ProviderError             a model endpoint refused or failed (status, body)
         ├── CredentialMissing     no key is configured
+        ├── CredentialsExhausted  every key of the pool rests     -> fall back
         ├── CredentialRefused     401, 403                      -> refresh, rotate, fall back
         ├── QuotaSpent            402, billing                  -> rotate, fall back
         ├── RateLimited           429 (retry_after)             -> wait, rotate, fall back
@@ -28,9 +29,11 @@
         ├── ContentRefused        filtered by the provider      -> fail
         ├── RequestRefused        any other 4xx                 -> fall back
         │   ├── SignatureRefused  bad reasoning signature       -> drop reasoning, retry once
-        │   └── UnicodeRefused    characters it cannot take     -> clean, retry
+        │   ├── UnicodeRefused    characters it cannot take     -> clean, retry
+        │   └── ToolsRefused      a tool's schema, or tools at all
         └── Transient             worth trying again            -> retry, fall back
-            ├── ServerFault       5xx, overloaded
+            ├── ServerFault       5xx
+            │   └── Overloaded    503, 529: too many users
             ├── Unreachable       no connection, DNS, TLS
             ├── StreamStalled     no byte for too long
             ├── StreamCut         the connection ended mid reply
@@ -46,6 +49,8 @@ class HermesError(Exception):
     """Base of all. `str(error)` is one line for a person; `hint` is the next step, or empty."""
 
     exit_code: ClassVar[int] = 1
+    exit_reason: ClassVar[str] = "failed"
+    """What a turn that ends with it is stored as."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -68,13 +73,15 @@ class ConfigError(HermesError):
 
 class Interrupted(HermesError):
     exit_code = 130
+    exit_reason = "interrupted"
 
     def __init__(self, message: str = "interrupted", *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
 
 
 class BudgetSpent(HermesError):
-    pass
+    exit_code = 8
+    exit_reason = "budget_spent"
 
 
 class StoreError(HermesError):
@@ -133,7 +140,7 @@ class ProviderError(HermesError):
     """A model endpoint refused or failed.
 
     `provider` is the provider id, `status` the HTTP status or None, `body` the start of what it
-    answered (already free of secrets).
+    answered (already free of secrets), `retry_after` how many seconds it asked to wait, or None.
     """
 
     exit_code = 5
@@ -146,11 +153,13 @@ class ProviderError(HermesError):
         status: int | None = None,
         body: str = "",
         hint: str = "",
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.provider = provider
         self.status = status
         self.body = body
+        self.retry_after = retry_after
 
 
 class CredentialMissing(ProviderError):
@@ -161,14 +170,16 @@ class CredentialRefused(ProviderError):
     exit_code = 4
 
 
+class CredentialsExhausted(ProviderError):
+    pass
+
+
 class QuotaSpent(ProviderError):
     pass
 
 
 class RateLimited(ProviderError):
-    """`retry_after` is how many seconds the endpoint asked for, or None."""
-
-    retry_after: float | None = None
+    pass
 
 
 class ModelNotFound(ProviderError):
@@ -195,11 +206,19 @@ class UnicodeRefused(RequestRefused):
     pass
 
 
+class ToolsRefused(RequestRefused):
+    pass
+
+
 class Transient(ProviderError):
     """Trying the same request again may help."""
 
 
 class ServerFault(Transient):
+    pass
+
+
+class Overloaded(ServerFault):
     pass
 
 

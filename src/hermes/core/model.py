@@ -1,12 +1,17 @@
 """What the agent asks of a model, and what comes back."""
 
 from collections.abc import AsyncGenerator
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from hermes.core.messages import Assistant, Message
 from hermes.core.usage import Usage
+
+ApiMode = Literal["chat_completions", "anthropic_messages", "codex_responses"]
+"""The APIs an endpoint of the user's own may speak; see `providers.wire`."""
+WireMode = ApiMode | Literal["code_assist", "acp"]
+"""All that are spoken: also that of the Gemini CLI's login, and that of agents on this machine."""
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -30,6 +35,8 @@ class ModelRequest(msgspec.Struct, frozen=True):
     """"" leaves it to the provider; else none, minimal, low, medium, high or xhigh."""
     reply_schema: dict[str, Any] | None = None
     """JSON Schema the reply text must follow, where the endpoint can enforce one."""
+    stream: bool = True
+    """False asks for the reply in one piece; it still comes out as a stream of one `Reply`."""
 
 
 class TextDelta(msgspec.Struct, frozen=True, tag="text_delta"):
@@ -62,7 +69,10 @@ class Reply(msgspec.Struct, frozen=True, tag="reply"):
     message: Assistant
     usage: Usage
     model: str = ""
-    """The name the endpoint gave itself."""
+    """The model that was asked, as it is accounted for."""
+    provider: str = ""
+    cost_usd: float | None = None
+    """None: the price is not known."""
 
 
 ModelEvent = TextDelta | ReasoningDelta | Retrying | FellBack | Reply
@@ -80,3 +90,15 @@ class Model(Protocol):
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas as they come, then one `Reply`. Closing the generator ends the call at once."""
         ...
+
+
+class ModelSource(Protocol):
+    """Gives the model of each turn: what one turn fell back to does not outlive it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def provider(self) -> str: ...
+
+    def for_turn(self) -> Model: ...

@@ -9,6 +9,7 @@ import msgspec
 
 from hermes.core.events import ApprovalAsked
 from hermes.core.messages import Message
+from hermes.core.model import ModelRequest, Reply
 from hermes.core.usage import ModelCall, Usage
 
 
@@ -92,6 +93,23 @@ class SessionLog(Protocol):
     async def record_call(self, session_id: str, call: ModelCall) -> None: ...
 
     async def finish(self, session_id: str, exit_reason: str) -> None: ...
+
+
+class Ledger(Protocol):
+    """What was spent, by every process that shares the store."""
+
+    async def spent_usd(self, session_id: str = "", *, since: float | None = None) -> float:
+        """US dollars: of a session with its subagents and what went on after a compaction, or of
+        all sessions. Calls whose price is not known count nothing."""
+        ...
+
+
+class Auxiliary(Protocol):
+    """Models for work beside the conversation: titles, summaries, images, approval, ..."""
+
+    async def ask(self, task: str, request: ModelRequest) -> Reply:
+        """The reply for `task`, paid for and recorded. Raises a `ProviderError`."""
+        ...
 
 
 class ChildTask(msgspec.Struct, frozen=True):

@@ -11,10 +11,9 @@ from hermes.agent.dispatch import Dispatcher
 from hermes.core.events import Event
 from hermes.core.hooks import Hooks, NoHooks
 from hermes.core.messages import System, User
-from hermes.core.model import Model
+from hermes.core.model import Model, ModelRequest
 from hermes.core.testing import ScriptedModel, scripts
 from hermes.core.tool import Tool
-from hermes.core.usage import Price
 from hermes.store.opening import open_store
 from hermes.store.session_store import SqlSessionStore
 from hermes.tools.toolbox import Toolbox
@@ -39,6 +38,17 @@ async def log(tmp_path: Path) -> AsyncIterator[SqlSessionStore]:
     log.close()
 
 
+class Same:
+    """A `ModelSource` with one model for all turns."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.name, self.provider = model.name, model.provider
+
+    def for_turn(self) -> Model:
+        return self._model
+
+
 MakeAgent = Callable[..., Any]
 
 
@@ -52,7 +62,6 @@ async def make_agent(log: SqlSessionStore, tmp_path: Path) -> MakeAgent:
         hooks: Hooks | None = None,
         policy: Any = None,
         max_iterations: int = 90,
-        price: Price | None = None,
     ) -> Agent:
         box = Toolbox(tools, spill=tmp_path / "spill")
         dispatcher = Dispatcher(box, policy or AllowAll(), log, hooks or NoHooks(), SystemClock())
@@ -60,12 +69,11 @@ async def make_agent(log: SqlSessionStore, tmp_path: Path) -> MakeAgent:
             "s1",
             System("be brief"),
             (),
-            model,
+            Same(model),
             dispatcher,
             log,
-            tools=box.specs,
+            asking=ModelRequest((), box.specs),
             max_iterations=max_iterations,
-            price=price,
         )
 
     return make

@@ -193,7 +193,7 @@ async def test_usage_and_cost_add_up_over_the_turn(script, make_agent):
     usage = Usage(input=1000, output=100)
     steps = [Step((call("look"),), usage=usage), Step((Text("ok"),), usage=usage)]
     price = Price(input=1.0, output=10.0, cache_read=0.1, cache_write=1.25)
-    end = end_of(await events_of(make_agent(script(steps), tool_that("x"), price=price)))
+    end = end_of(await events_of(make_agent(script(steps, price=price), tool_that("x"))))
     assert end.usage == Usage(input=2000, output=200)
     assert end.cost_usd == pytest.approx(0.004)
 

@@ -5,13 +5,14 @@ import json
 import signal
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 
 from hermes.cli.commands import lab
 from hermes.core.errors import UsageError
 from hermes.core.messages import Text, ToolCall
-from hermes.core.testing import Cut, Refuse, Step
+from hermes.core.testing import Cut, Fault, Refuse, Step
 
 COMMAND = [sys.executable, "-c", "from hermes.cli.main import run; run()", "lab", "serve"]
 
@@ -144,3 +145,9 @@ def test_a_wrong_script_names_the_place(tmp_path, name, content, complaint):
 def test_a_missing_script_is_a_usage_error(tmp_path):
     with pytest.raises(UsageError, match=r"cannot read .*: No such file"):
         lab.read_script(tmp_path / "none.yaml")
+
+
+def test_the_help_names_every_fault_a_script_can_have():
+    listed = [line.split()[0] for line in lab.fault_list().splitlines()]
+    assert listed == [kind.__struct_config__.tag for kind in get_args(Fault)]
+    assert {"gzip", "redirect", "headers", "cut", "refuse"} <= set(listed)

@@ -5,7 +5,7 @@ import json
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import yaml
@@ -13,7 +13,14 @@ import yaml
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.core.testing import ModelServer, RecordedRequest, Step, echo, steps_from_data
+from hermes.core.testing import (
+    Fault,
+    ModelServer,
+    RecordedRequest,
+    Step,
+    echo,
+    steps_from_data,
+)
 
 EXAMPLE = """\
 example:
@@ -41,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "run a scripted model server on this machine",
         description="Run a model server on loopback that speaks chat completions, Anthropic\n"
         "messages and OpenAI responses, and answers from a script. Ctrl-C ends it.",
-        epilog=EXAMPLE,
+        epilog=f"{EXAMPLE}\nfaults (fields as in hermes.core.testing):\n{fault_list()}",
     )
     serve.add_argument(
         "--port", type=int, default=0, help="port to listen on (default: a free one)"
@@ -59,6 +66,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 run = run_action
 
 
+def fault_list() -> str:
+    """A line for each fault: how a script names it and what it does."""
+    kinds = [(kind.__struct_config__.tag, kind.__doc__) for kind in get_args(Fault)]
+    return "\n".join(f"  {tag:<12} {text.splitlines()[0]}" for tag, text in kinds)
+
+
 def _serve(args: argparse.Namespace, cli: Cli) -> int:
     steps = read_script(args.script) if args.script else []
     answer = playing(steps, then_echo=args.echo or args.script is None)
@@ -70,8 +83,9 @@ def _serve(args: argparse.Namespace, cli: Cli) -> int:
     try:
         base = f"{server.url}/v1"
         with suppress(KeyboardInterrupt):
-            cli.say(f"model server at {base}; Ctrl-C ends it")
-            cli.say(f"try it: hermes chat --provider custom --base-url {base} --model lab-model")
+            # In one piece: whoever reads the first line may call before the second is out.
+            how = f"hermes chat --provider custom --base-url {base} --model lab-model"
+            cli.say(f"model server at {base}; Ctrl-C ends it\ntry it: {how}")
             threading.Event().wait()
         cli.say(str(server.session_report()))
     finally:

@@ -11,9 +11,12 @@ from hermes.core.testing.steps import (
     Cut,
     ErrorEvent,
     Fault,
+    Gzip,
+    Headers,
     Interleave,
     KeepAlive,
     Malformed,
+    Redirect,
     Refuse,
     ScriptError,
     Slow,
@@ -27,7 +30,8 @@ from hermes.util.loopback_http import RecordedRequest
 
 # fmt: off
 __all__ = [
-    "CallIds", "Cut", "ErrorEvent", "Fault", "Interleave", "KeepAlive", "Malformed", "ModelServer",
-    "RecordedRequest", "Refuse", "ScriptError", "ScriptedModel", "SessionReport", "Slow",
-    "SplitBytes", "Stall", "Step", "StepLike", "echo", "scripts", "steps_from_data",
+    "CallIds", "Cut", "ErrorEvent", "Fault", "Gzip", "Headers", "Interleave", "KeepAlive",
+    "Malformed", "ModelServer", "RecordedRequest", "Redirect", "Refuse", "ScriptError",
+    "ScriptedModel", "SessionReport", "Slow", "SplitBytes", "Stall", "Step", "StepLike", "echo",
+    "scripts", "steps_from_data",
 ]

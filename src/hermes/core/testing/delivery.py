@@ -3,6 +3,9 @@
 A fault that cannot strike is a `ScriptError`: a test must not pass because nothing went wrong.
 """
 
+import zlib
+from collections.abc import Sequence
+
 import msgspec
 
 from hermes.core.messages import AssistantPart, ToolCall
@@ -10,7 +13,7 @@ from hermes.core.testing import steps
 from hermes.core.testing.refusals import REFUSALS
 from hermes.core.testing.steps import ScriptError, Step
 from hermes.core.testing.wire import Answer, Wire
-from hermes.util.loopback_http import Action, Stop
+from hermes.util.loopback_http import Action, Outgoing, Stop
 
 TORN = b'data: {"id":"torn","choices":[{"delta":{"content":"to\n\n'
 COMMENT = b": keep-alive\n\n"
@@ -45,16 +48,16 @@ def streamed(wire: Wire, answer: Answer, step: Step) -> list[Action]:
         before.append(float(slow.seconds))
     if step.fault(steps.KeepAlive):
         before.append(COMMENT)
-    seen, actions = 0, _due(0, 0, wire, step)
+    seen, actions = 0, _due(0, 0, wire, answer, step)
     for number, (data, delta) in enumerate(frames, start=1):
         actions += [*before, data]
         if delta:
             seen += 1
-            actions += _due(seen, number, wire, step)
+            actions += _due(seen, number, wire, answer, step)
     return actions
 
 
-def _due(seen: int, number: int, wire: Wire, step: Step) -> list[Action]:
+def _due(seen: int, number: int, wire: Wire, answer: Answer, step: Step) -> list[Action]:
     """What goes wrong once `seen` deltas, of `number` events, are out."""
     actions: list[Action] = []
     for fault in step.faults:
@@ -62,12 +65,19 @@ def _due(seen: int, number: int, wire: Wire, step: Step) -> list[Action]:
             case steps.Stall(after, seconds) if after == seen:
                 actions.append(float(seconds))
             case steps.Malformed(after) if after == seen:
-                actions.append(TORN)
+                actions.append(_torn(wire, answer))
             case steps.ErrorEvent(after, kind) if after == seen:
-                actions += [wire.sse(wire.error_event(REFUSALS[kind]), number), Stop.END]
+                event = wire.error_event(answer, REFUSALS[kind])
+                actions += [wire.sse(event, number), Stop.END]
             case steps.Cut(after) if after == seen:
                 actions.append(Stop.CUT)
     return actions
+
+
+def _torn(wire: Wire, answer: Answer) -> bytes:
+    """Named like any other delta, so that no client passes over it."""
+    name = wire.delta(answer, 0, "").get("type") if answer.parts else None
+    return (f"event: {name}\n".encode() if name else b"") + TORN
 
 
 def whole(wire: Wire, answer: Answer, step: Step) -> list[Action]:
@@ -86,3 +96,33 @@ def whole(wire: Wire, answer: Answer, step: Step) -> list[Action]:
             case steps.Cut():
                 actions[-1:] = [body[:half], Stop.CUT, body[half:]]
     return actions
+
+
+def dressed(outgoing: Outgoing, step: Step) -> Outgoing:
+    """With the faults that strike whatever is sent: compression, headers, torn bytes."""
+    headers, actions = outgoing.headers, outgoing.actions
+    if step.fault(steps.Gzip):
+        headers, actions = {**headers, "Content-Encoding": "gzip"}, _gzipped(actions)
+    if extra := step.fault(steps.Headers):
+        replaced = {name.lower() for name in extra.values}
+        kept = {name: value for name, value in headers.items() if name.lower() not in replaced}
+        headers = {**kept, **extra.values}
+    split = step.fault(steps.SplitBytes)
+    return msgspec.structs.replace(
+        outgoing, headers=headers, actions=actions, split=split.size if split else 0
+    )
+
+
+def _gzipped(actions: Sequence[Action]) -> list[Action]:
+    """One compressed body, flushed after each piece so that a client can read it at once."""
+    packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    packed: list[Action] = []
+    for action in actions:
+        match action:
+            case bytes():
+                packed.append(packer.compress(action) + packer.flush(zlib.Z_SYNC_FLUSH))
+            case Stop.END:
+                return [*packed, packer.flush()]
+            case _:
+                packed.append(action)
+    return [*packed, packer.flush()]

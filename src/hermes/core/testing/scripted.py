@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from hermes.core.messages import Assistant, AssistantPart, Thinking, ToolCall
 from hermes.core.model import ModelEvent, ModelRequest, ReasoningDelta, Reply, TextDelta
@@ -19,7 +19,7 @@ from hermes.core.testing.steps import (
     StepLike,
     pieces,
 )
-from hermes.core.usage import Usage
+from hermes.core.usage import Price, Usage
 
 
 class ScriptedModel:
@@ -36,9 +36,10 @@ class ScriptedModel:
         *,
         name: str = "scripted",
         provider: str = "testing",
+        price: Price | None = None,
     ) -> None:
         self._script = Script(steps)
-        self._name, self._provider = name, provider
+        self._name, self._provider, self._price = name, provider, price
         self.requests: list[ModelRequest] = []
 
     @property
@@ -65,7 +66,9 @@ class ScriptedModel:
             if stall and stall.after == position:
                 await asyncio.sleep(stall.seconds)
         usage = step.usage or estimate(request, step)
-        yield Reply(Assistant(step.parts, step.finish), usage, self._name)
+        cost = self._price.cost(usage) if self._price else None
+        message = Assistant(step.parts, step.finish)
+        yield Reply(message, usage, self._name, self._provider, cost)
 
     def verify(self) -> None:
         """Raises `ScriptError` when a step was not used."""
@@ -89,7 +92,7 @@ def scripts() -> Iterator[Callable[..., ScriptedModel]]:
     """
     made: list[ScriptedModel] = []
 
-    def make(steps: Sequence[ScriptItem], **options: str) -> ScriptedModel:
+    def make(steps: Sequence[ScriptItem], **options: Any) -> ScriptedModel:
         made.append(ScriptedModel(steps, **options))
         return made[-1]
 

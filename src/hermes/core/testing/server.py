@@ -18,10 +18,10 @@ from hermes.core.testing.prefix_cache import (
 from hermes.core.testing.refusals import REFUSALS, Refusal
 from hermes.core.testing.scripted import output_tokens, thought_tokens
 from hermes.core.testing.steps import (
+    Redirect,
     Refuse,
     Script,
     ScriptItem,
-    SplitBytes,
     Step,
     StepLike,
     as_step,
@@ -54,12 +54,13 @@ class ModelServer:
         log: Callable[[str], None] = lambda _line: None,
     ) -> None:
         self.requests: list[RecordedRequest] = []
+        """Everything that came in, listings too."""
         self.failures: list[Exception] = []
         """What went wrong with the script itself."""
         self._script = Script(script)
         self._models = models
         self._cache = PrefixCache(clock)
-        self._calls: list[Usage] = []
+        self._usages: list[Usage] = []
         self._log = log
         self._port = port
         self._http: LoopbackServer | None = None
@@ -68,6 +69,11 @@ class ModelServer:
     def url(self) -> str:
         """The root, without `/v1`."""
         return f"http://127.0.0.1:{self._running.port}"
+
+    @property
+    def calls(self) -> list[RecordedRequest]:
+        """The requests that called a model."""
+        return [request for request in self.requests if _wire(request)]
 
     @property
     def connections(self) -> int:
@@ -100,7 +106,7 @@ class ModelServer:
 
     def session_report(self, price: Price = FREE) -> SessionReport:
         """Tokens and cost of all calls so far that were not refused."""
-        return session_report(self._calls, price)
+        return session_report(self._usages, price)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -114,10 +120,9 @@ class ModelServer:
 
     def _respond(self, request: RecordedRequest) -> Outgoing:
         self.requests.append(request)
-        calls = len(self._calls)
+        calls = len(self._usages)
         path = request.path.partition("?")[0]
-        wire = WIRES.get(path) or WIRES.get("/v1" + path)
-        if wire is not None and request.method == "POST":
+        if wire := _wire(request):
             outgoing = self._call(wire, request)
         elif path in ("/v1/models", "/models") and request.method == "GET":
             outgoing = _sent(200, _models(self._models, request))
@@ -129,16 +134,17 @@ class ModelServer:
 
     def _detail(self, before: int) -> str:
         """What a call cost, when there is one more than before."""
-        if len(self._calls) == before:
+        if len(self._usages) == before:
             return ""
-        usage = self._calls[-1]
+        usage = self._usages[-1]
         return f" ({usage.prompt} prompt tokens, {usage.cache_read} from the cache)"
 
     def _call(self, wire: Wire, request: RecordedRequest) -> Outgoing:
         try:
             if complaint := _complaint(wire, request.body):
                 return _sent(400, wire.error(_invalid(complaint)))
-            return self._reply(wire, request, self._script.take(request))
+            step = self._script.take(request)
+            return delivery.dressed(self._reply(wire, request, step), step)
         except Exception as error:  # noqa: BLE001 - a wrong script fails the test, not the thread
             self.failures.append(error)
             return _sent(400, wire.error(_invalid(f"model server: {error}")))
@@ -146,23 +152,31 @@ class ModelServer:
     def _reply(self, wire: Wire, request: RecordedRequest, step: Step) -> Outgoing:
         if refuse := step.fault(Refuse):
             return _refused(wire, refuse)
+        if redirect := step.fault(Redirect):
+            return Outgoing(redirect.status, {"Location": redirect.location}, [])
         parts = delivery.parts_of(step)
         usage = step.usage or msgspec.structs.replace(
             self._cache.measure(wire, request.body),
             output=output_tokens(parts),
             reasoning=thought_tokens(parts),
         )
-        number, created = len(self._calls) + 1, int(time.time())
+        number, created = len(self._usages) + 1, int(time.time())
         answer = Answer(number, created, parts, step.finish, usage, request.body)
         stream = bool(request.body.get("stream"))
         actions = (delivery.streamed if stream else delivery.whole)(wire, answer, step)
-        self._calls.append(usage)
+        self._usages.append(usage)
         headers = {
             "Content-Type": "text/event-stream; charset=utf-8" if stream else _JSON,
             wire.request_id: f"req_{number:04}",
         }
-        split = step.fault(SplitBytes)
-        return Outgoing(200, headers, actions, chunked=stream, split=split.size if split else 0)
+        return Outgoing(200, headers, actions, chunked=stream)
+
+
+def _wire(request: RecordedRequest) -> Wire | None:
+    """The wire a request calls a model on."""
+    path = request.path.partition("?")[0]
+    found = WIRES.get(path) or WIRES.get("/v1" + path)
+    return found if request.method == "POST" else None
 
 
 def _complaint(wire: Wire, body: Any) -> str:
@@ -198,8 +212,10 @@ def _sent(status: int, body: dict[str, Any]) -> Outgoing:
 
 def _models(names: Sequence[str], request: RecordedRequest) -> dict[str, Any]:
     if "anthropic-version" in request.headers:
-        kind = {"type": "model", "created_at": "2026-01-01T00:00:00Z"}
-        return {"data": [{**kind, "id": n, "display_name": n} for n in names], "has_more": False}
+        kind = {"type": "model", "created_at": "2026-01-01T00:00:00Z", "lifecycle": "active"}
+        listed = [{**kind, "id": name, "display_name": name} for name in names]
+        ends = {"first_id": names[0], "last_id": names[-1]} if names else {}
+        return {"data": listed, "has_more": False, **ends}
     fields = {"object": "model", "created": 1767225600, "owned_by": "lab"}
     return {"object": "list", "data": [{**fields, "id": name} for name in names]}
 

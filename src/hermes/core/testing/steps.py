@@ -80,8 +80,25 @@ class Interleave(msgspec.Struct, frozen=True, tag="interleave"):
     """The arguments of parallel tool calls arrive in turns. Streams only."""
 
 
+class Gzip(msgspec.Struct, frozen=True, tag="gzip"):
+    """The body is compressed, whether the client asked for it or not; a stream event by event."""
+
+
+class Redirect(msgspec.Struct, frozen=True, tag="redirect"):
+    """The client is sent elsewhere in place of a reply."""
+
+    location: str
+    status: Annotated[int, msgspec.Meta(ge=300, le=399)] = 307
+
+
+class Headers(msgspec.Struct, frozen=True, tag="headers"):
+    """More response headers (rate limits, say); one that is there already is replaced."""
+
+    values: dict[str, str]
+
+
 StreamFault = Malformed | Cut | Stall | ErrorEvent | Slow | KeepAlive | SplitBytes
-Fault = Refuse | CallIds | Interleave | StreamFault
+Fault = Refuse | Redirect | Headers | Gzip | CallIds | Interleave | StreamFault
 F = TypeVar("F", bound=Fault)
 
 
@@ -90,7 +107,12 @@ class Step(msgspec.Struct, frozen=True):
 
     parts: tuple[AssistantPart, ...] = ()
     finish_reason: str = ""
-    """"" means `tool_calls` when there is a call and `stop` otherwise."""
+    """"" means `tool_calls` when there is a call and `stop` otherwise.
+
+    `length`: cut off. `content_filter`: stopped by the provider. `refusal`: the model declines, and
+    the text is what it says; on OpenAI's wires that is no text but a refusal. Anthropic tells the
+    last two with the stop reason `refusal`.
+    """
     usage: Usage | None = None
     """None lets the prefix cache count."""
     faults: tuple[Fault, ...] = ()

@@ -45,7 +45,8 @@ class Wire(msgspec.Struct, frozen=True):
     end: Callable[[Answer], list[Event]]
     error: Callable[[Refusal], Event]
     """The body of an HTTP error."""
-    error_event: Callable[[Refusal], Event]
+    error_event: Callable[[Answer, Refusal], Event]
+    """The error inside a stream."""
     request_id: str = "x-request-id"
     """The response header that names the request."""
     automatic_cache: bool = True

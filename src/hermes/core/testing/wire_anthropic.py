@@ -28,7 +28,9 @@ _DELTAS = {
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
+    thought = {"output_tokens_details": {"thinking_tokens": usage.reasoning}}
     return {
+        **(thought if usage.reasoning else {}),
         "input_tokens": usage.input,
         "cache_creation_input_tokens": usage.cache_write,
         "cache_read_input_tokens": usage.cache_read,
@@ -39,16 +41,23 @@ def _usage(usage: Usage) -> dict[str, Any]:
 def _message(answer: Answer) -> Event:
     """The message before anything was generated."""
     head = {"id": f"msg_{answer.number:04}", "type": "message", "role": "assistant"}
-    usage = {**_usage(answer.usage), "output_tokens": 1}
-    stop = {"stop_reason": None, "stop_sequence": None}
+    usage = _usage(msgspec.structs.replace(answer.usage, output=1, reasoning=0))
+    stop = {"stop_reason": None, "stop_sequence": None, "stop_details": None}
     return {**head, "model": answer.body["model"], "content": [], **stop, "usage": usage}
+
+
+def _stop(answer: Answer) -> dict[str, Any]:
+    reason = _STOP_REASONS.get(answer.finish, answer.finish)
+    details = {"type": "refusal", "category": None, "explanation": None}
+    refused = {"stop_details": details if reason == "refusal" else None}
+    return {"stop_reason": reason, "stop_sequence": None, **refused}
 
 
 def _block(part: AssistantPart) -> dict[str, Any]:
     """A content block; a thought is its first detail, or gets a signature made up for it."""
     match part:
         case Text():
-            return {"type": "text", "text": part.text}
+            return {"type": "text", "text": part.text, "citations": None}
         case Thinking(details=details) if details:
             return dict(details[0])
         case Thinking():
@@ -66,17 +75,14 @@ def _parsed(arguments: str) -> Any:
 
 
 def _end(answer: Answer) -> list[Event]:
-    reason = _STOP_REASONS.get(answer.finish, answer.finish)
-    change = {"stop_reason": reason, "stop_sequence": None}
-    last = {"type": "message_delta", "delta": change, "usage": _usage(answer.usage)}
+    last = {"type": "message_delta", "delta": _stop(answer), "usage": _usage(answer.usage)}
     return [last, {"type": "message_stop"}]
 
 
 def _whole(answer: Answer) -> Event:
     blocks = [_block(part) for part in answer.parts]
-    reason = _STOP_REASONS.get(answer.finish, answer.finish)
     usage = _usage(answer.usage)
-    return {**_message(answer), "content": blocks, "stop_reason": reason, "usage": usage}
+    return {**_message(answer), "content": blocks, **_stop(answer), "usage": usage}
 
 
 def _start(answer: Answer) -> list[Event]:
@@ -120,7 +126,7 @@ ANTHROPIC = Wire(
     close_part=_close_part,
     end=_end,
     error=lambda refusal: {**_error(refusal), "request_id": "req_0001"},
-    error_event=_error,
+    error_event=lambda _answer, refusal: _error(refusal),
     request_id="request-id",
     automatic_cache=False,
 )

@@ -2,10 +2,34 @@
 
 from typing import Any
 
-from hermes.core.messages import Assistant, Text, Thinking, ToolCall
+from hermes.core.messages import Assistant, Thinking, ToolCall
 from hermes.core.testing.refusals import Refusal
 from hermes.core.testing.wire import Answer, Event, Wire, named
 from hermes.core.usage import Usage
+
+_FINISHES = {"refusal": "stop"}
+"""A model that declines says so in a field of its own and stops as usual."""
+_PIECEWISE = "reasoning.text"
+"""The type of a detail that is streamed piece by piece, as OpenRouter does it."""
+
+
+def _said_in(answer: Answer) -> str:
+    return "refusal" if answer.finish == "refusal" else "content"
+
+
+def _thought_in(part: Thinking) -> str:
+    """The field of a thought: OpenRouter's, which comes with details, or that of the others."""
+    return "reasoning" if _piecewise(part) else "reasoning_content"
+
+
+def _piecewise(part: Thinking) -> dict[str, Any] | None:
+    """The detail that is streamed along with the text of the thought."""
+    details = part.details if part.text else ()
+    return next((detail for detail in details if detail.get("type") == _PIECEWISE), None)
+
+
+def _without(detail: dict[str, Any], *fields: str) -> dict[str, Any]:
+    return {key: value for key, value in detail.items() if key not in fields}
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
@@ -33,15 +57,17 @@ def _envelope(answer: Answer, kind: str, *choices: dict[str, Any]) -> Event:
 
 def _whole(answer: Answer) -> Event:
     reply = Assistant(answer.parts)
-    message: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
-    if reply.thinking:
-        message["reasoning_content"] = reply.thinking
+    message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
+    message[_said_in(answer)] = reply.text or None
     thoughts = [part for part in answer.parts if isinstance(part, Thinking)]
+    if reply.thinking:
+        message[_thought_in(thoughts[0])] = reply.thinking
     if details := [detail for thought in thoughts for detail in thought.details]:
         message["reasoning_details"] = details
     if reply.calls:
         message["tool_calls"] = [_call(call, call.arguments) for call in reply.calls]
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": answer.finish}
+    finish = _FINISHES.get(answer.finish, answer.finish)
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
     return {**_envelope(answer, "chat.completion", choice), "usage": _usage(answer.usage)}
 
 
@@ -77,17 +103,26 @@ def _delta(answer: Answer, index: int, piece: str) -> Event:
     if isinstance(part, ToolCall):
         call = {"index": _position(answer, index), "function": {"arguments": piece}}
         return _chunk(answer, {"tool_calls": [call]})
-    return _chunk(answer, {"content" if isinstance(part, Text) else "reasoning_content": piece})
+    if not isinstance(part, Thinking):
+        return _chunk(answer, {_said_in(answer): piece})
+    detail = _piecewise(part)
+    if detail is None:
+        return _chunk(answer, {_thought_in(part): piece})
+    details = [{**_without(detail, "signature"), "text": piece}]
+    return _chunk(answer, {_thought_in(part): piece, "reasoning_details": details})
 
 
 def _close_part(answer: Answer, index: int) -> list[Event]:
     part = answer.parts[index]
-    details = part.details if isinstance(part, Thinking) else ()
-    return [_chunk(answer, {"reasoning_details": [detail]}) for detail in details]
+    if not isinstance(part, Thinking):
+        return []
+    begun = _piecewise(part)
+    rest = [_without(detail, "text") if detail is begun else detail for detail in part.details]
+    return [_chunk(answer, {"reasoning_details": [detail]}) for detail in rest]
 
 
 def _end(answer: Answer) -> list[Event]:
-    last = _chunk(answer, {}, answer.finish)
+    last = _chunk(answer, {}, _FINISHES.get(answer.finish, answer.finish))
     usage = {**_envelope(answer, "chat.completion.chunk"), "usage": _usage(answer.usage)}
     return [last, usage] if _wants_usage(answer) else [last]
 
@@ -107,6 +142,6 @@ CHAT = Wire(
     close_part=_close_part,
     end=_end,
     error=_error,
-    error_event=_error,
+    error_event=lambda _answer, refusal: _error(refusal),
     done=b"data: [DONE]\n\n",
 )

@@ -2,32 +2,78 @@
 
 from typing import Any
 
-from hermes.core.messages import Text, Thinking, ToolCall
+import msgspec
+
+from hermes.core.messages import Text, Thinking
 from hermes.core.testing.refusals import Refusal
 from hermes.core.testing.wire import Answer, Event, Wire, named, text_of
 from hermes.core.usage import Usage
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
-_BLANK: dict[type, dict[str, Any]] = {
-    Text: {"status": "in_progress", "content": []},
-    Thinking: {"summary": []},
-    ToolCall: {"status": "in_progress", "arguments": ""},
-}
-_TEXTS = {
-    Text: "response.output_text",
-    Thinking: "response.reasoning_summary_text",
-    ToolCall: "response.function_call_arguments",
-}
-_INNER: dict[type, str] = {
-    Text: "response.content_part",
-    Thinking: "response.reasoning_summary_part",
-}
+_FAILURES = ("server_error", "rate_limit_exceeded")
+"""Codes that come as a failed response; anything else is an `error` event."""
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    """How a part of a reply is told."""
+
+    event: str
+    """Beginning of the names of the events that bring its text."""
+    field: str
+    """Where its whole text stands when it is done."""
+    blank: dict[str, Any]
+    """What its item lacks before anything was generated."""
+    place: dict[str, int] = {}
+    inner: str = ""
+    """Beginning of the names of the events around it, where the text is a part of its item."""
+    more: dict[str, Any] = {}
+
+
+_SAID: dict[str, Any] = {"status": "in_progress", "content": []}
+_TEXT = _Kind(
+    event="response.output_text",
+    field="text",
+    blank=_SAID,
+    place={"content_index": 0},
+    inner="response.content_part",
+    more={"logprobs": []},
+)
+_REFUSAL = _Kind(
+    event="response.refusal",
+    field="refusal",
+    blank=_SAID,
+    place={"content_index": 0},
+    inner="response.content_part",
+)
+_THOUGHT = _Kind(
+    event="response.reasoning_summary_text",
+    field="text",
+    blank={"summary": []},
+    place={"summary_index": 0},
+    inner="response.reasoning_summary_part",
+)
+_CALL = _Kind(
+    event="response.function_call_arguments",
+    field="arguments",
+    blank={"status": "in_progress", "arguments": ""},
+)
+
+
+def _kind(answer: Answer, index: int) -> _Kind:
+    match answer.parts[index]:
+        case Text():
+            return _REFUSAL if answer.finish == "refusal" else _TEXT
+        case Thinking():
+            return _THOUGHT
+        case _:
+            return _CALL
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
+    cached = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
     return {
         "input_tokens": usage.prompt,
-        "input_tokens_details": {"cached_tokens": usage.cache_read},
+        "input_tokens_details": cached,
         "output_tokens": usage.output,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": usage.total,
@@ -44,28 +90,35 @@ def _response(answer: Answer) -> Event:
     return {**head, **asked, **tools, **state, "output": [], "usage": None}
 
 
-def _content(kind: type, text: str) -> dict[str, Any]:
-    if kind is Thinking:
-        return {"type": "summary_text", "text": text}
-    return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
+def _content(kind: _Kind, text: str) -> dict[str, Any]:
+    if kind is _TEXT:
+        return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
+    return {"type": "refusal" if kind is _REFUSAL else "summary_text", kind.field: text}
 
 
 def _item(answer: Answer, index: int) -> dict[str, Any]:
     """An output item; a thought is its first stored item, or one made of its text."""
-    part, number = answer.parts[index], f"{answer.number:04}_{index}"
+    part, number, kind = answer.parts[index], f"{answer.number:04}_{index}", _kind(answer, index)
+    broken = answer.finish in _INCOMPLETE and index == len(answer.parts) - 1
+    status = {"status": "incomplete" if broken else "completed"}
     match part:
         case Text():
             item = {"id": f"msg_{number}", "type": "message", "role": "assistant"}
-            return {**item, "status": "completed", "content": [_content(Text, part.text)]}
+            return {**item, **status, "content": [_content(kind, part.text)]}
         case Thinking(items=items) if items:
-            return dict(items[0])
+            hidden = () if _asks_for_secrets(answer) else ("encrypted_content",)
+            return {key: value for key, value in items[0].items() if key not in hidden}
         case Thinking():
-            summary = [_content(Thinking, part.text)]
+            summary = [_content(kind, part.text)]
             return {"id": f"rs_{number}", "type": "reasoning", "summary": summary}
         case _:
-            item = {"id": f"fc_{number}", "type": "function_call", "status": "completed"}
+            item = {"id": f"fc_{number}", "type": "function_call", **status}
             call = {**named("call_id", part), "name": part.name, "arguments": part.arguments}
             return {**item, **call}
+
+
+def _asks_for_secrets(answer: Answer) -> bool:
+    return "reasoning.encrypted_content" in (answer.body.get("include") or ())
 
 
 def _whole(answer: Answer) -> Event:
@@ -85,35 +138,33 @@ def _start(answer: Answer) -> list[Event]:
 
 
 def _at(answer: Answer, index: int) -> dict[str, Any]:
-    inner = {Text: {"content_index": 0}, Thinking: {"summary_index": 0}, ToolCall: {}}
     place = {"item_id": _item(answer, index).get("id"), "output_index": index}
-    return {**place, **inner[type(answer.parts[index])]}
+    return {**place, **_kind(answer, index).place}
 
 
 def _inner(answer: Answer, index: int, moment: str, text: str) -> list[Event]:
     """Texts and summaries are a part inside their item."""
-    kind = type(answer.parts[index])
-    if kind not in _INNER or not text_of(answer.parts[index]):
+    kind = _kind(answer, index)
+    if not kind.inner or not text_of(answer.parts[index]):
         return []
-    event = {"type": f"{_INNER[kind]}.{moment}", **_at(answer, index)}
+    event = {"type": f"{kind.inner}.{moment}", **_at(answer, index)}
     return [{**event, "part": _content(kind, text)}]
 
 
 def _open_part(answer: Answer, index: int) -> list[Event]:
-    item = {**_item(answer, index), **_BLANK[type(answer.parts[index])]}
+    item = {**_item(answer, index), **_kind(answer, index).blank}
     added: Event = {"type": "response.output_item.added", "output_index": index, "item": item}
     return [added, *_inner(answer, index, "added", "")]
 
 
 def _delta(answer: Answer, index: int, piece: str) -> Event:
-    event = f"{_TEXTS[type(answer.parts[index])]}.delta"
-    return {"type": event, **_at(answer, index), "delta": piece}
+    kind = _kind(answer, index)
+    return {"type": f"{kind.event}.delta", **_at(answer, index), "delta": piece, **kind.more}
 
 
 def _close_part(answer: Answer, index: int) -> list[Event]:
-    part, item = answer.parts[index], _item(answer, index)
-    text, field = text_of(part), "arguments" if isinstance(part, ToolCall) else "text"
-    done = {"type": f"{_TEXTS[type(part)]}.done", **_at(answer, index), field: text}
+    kind, item, text = _kind(answer, index), _item(answer, index), text_of(answer.parts[index])
+    done = {"type": f"{kind.event}.done", **_at(answer, index), kind.field: text, **kind.more}
     last: Event = {"type": "response.output_item.done", "output_index": index, "item": item}
     return [*([done] if text else []), *_inner(answer, index, "done", text), last]
 
@@ -123,8 +174,13 @@ def _end(answer: Answer) -> list[Event]:
     return [{"type": f"response.{final['status']}", "response": final}]
 
 
-def _error_event(refusal: Refusal) -> Event:
-    return {"type": "error", "code": refusal.code, "message": refusal.message, "param": None}
+def _error_event(answer: Answer, refusal: Refusal) -> Event:
+    code = refusal.code or refusal.type
+    if code not in _FAILURES:
+        return {"type": "error", "code": code, "message": refusal.message, "param": None}
+    error = {"code": code, "message": refusal.message}
+    failed = {**_response(answer), "status": "failed", "error": error}
+    return {"type": "response.failed", "response": failed}
 
 
 RESPONSES = Wire(

@@ -1,10 +1,12 @@
 """Each fault is seen by a raw client. Without its fault every one of these tests fails."""
 
+import gzip
 import http.client
 import json
 import socket
 import threading
 import time
+import zlib
 
 import msgspec
 import pytest
@@ -14,10 +16,13 @@ from hermes.core.testing import (
     CallIds,
     Cut,
     ErrorEvent,
+    Gzip,
+    Headers,
     Interleave,
     KeepAlive,
     Malformed,
     ModelServer,
+    Redirect,
     Refuse,
     ScriptError,
     Slow,
@@ -335,6 +340,67 @@ def test_characters_are_torn_apart_between_chunks(path):
 def test_torn_bytes_read_as_the_same_reply(ask, path, stream):
     with ModelServer([Step((Text("日本語 🙂"),), faults=(SplitBytes(1),))]) as server:
         assert ask(server, path, stream=stream).text == "日本語 🙂"
+
+
+def test_a_compressed_reply_says_the_same(post, path, stream):
+    with ModelServer([[SAID], Step((SAID,), faults=(Gzip(),))]) as server:
+        plain = post(server, path, stream=stream)
+        packed = post(server, path, stream=stream)
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    unpacked = packed._replace(raw=gzip.decompress(packed.raw))
+    whole = unpacked.events if stream else [unpacked.json]
+    assert len(whole) == len(plain.events if stream else [plain.json])
+
+
+def test_compressed_events_arrive_one_by_one(path):
+    """The first delta can be read although the stream never ends."""
+    with ModelServer([Step((SAID,), faults=(Gzip(), Stall(after=1)))]) as server:
+        connection, response = open_stream(server, path)
+        unpack, text = zlib.decompressobj(wbits=31), b""
+        while b"twenty c" not in text:
+            text += unpack.decompress(response.read1(65536))
+        assert b"haracter" not in text
+        connection.close()
+
+
+def test_a_compressed_stream_with_an_error_in_it_is_a_complete_file(post, path):
+    with ModelServer([Step((SAID,), faults=(Gzip(), ErrorEvent(after=1)))]) as server:
+        raw = post(server, path, stream=True).raw
+    assert b"error" in gzip.decompress(raw)
+
+
+def test_a_compressed_stream_is_cut(post, path):
+    incomplete = pytest.raises(http.client.IncompleteRead)
+    with ModelServer([Step((SAID,), faults=(Gzip(), Cut(after=1)))]) as server, incomplete as cut:
+        post(server, path, stream=True)
+    assert b"twenty c" in zlib.decompressobj(wbits=31).decompress(cut.value.partial)
+
+
+def test_a_refusal_can_be_compressed(post, path):
+    with ModelServer([Step(faults=(Refuse("quota"), Gzip()))]) as server:
+        answered = post(server, path)
+    assert answered.status == 429
+    assert b"error" in gzip.decompress(answered.raw)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_names_another_place(post, path, stream, status):
+    with ModelServer([Redirect("https://elsewhere.example/v1", status)]) as server:
+        answered = post(server, path, stream=stream)
+        assert len(server.calls) == 1
+    assert (answered.status, answered.raw) == (status, b"")
+    assert answered.headers["location"] == "https://elsewhere.example/v1"
+
+
+@pytest.mark.parametrize("fault", [None, Refuse("rate_limited"), Redirect("/there")])
+def test_headers_come_with_whatever_is_sent(post, path, fault):
+    extra = Headers({"x-ratelimit-remaining-requests": "0", "content-type": "text/plain"})
+    step = Step((SAID,), faults=(extra, *([fault] if fault else [])))
+    with ModelServer([step]) as server:
+        headers = post(server, path).headers
+    assert headers["x-ratelimit-remaining-requests"] == "0"
+    assert headers.get_all("content-type") == ["text/plain"], "replaced, not sent twice"
 
 
 def test_faults_can_be_combined(post, path):

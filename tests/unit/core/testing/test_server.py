@@ -130,6 +130,19 @@ def test_a_line_is_logged_for_each_request(post):
     ]
 
 
+def test_calls_of_a_model_are_told_from_listings(ask, path):
+    with ModelServer(["hi"]) as server:
+        address = server.url.removeprefix("http://")
+        connection = http.client.HTTPConnection(address, timeout=20)
+        for listing in ("/v1/models", "/models?limit=5", path):
+            connection.request("GET", listing)
+            connection.getresponse().read()
+        connection.close()
+        ask(server, path)
+    assert [call.method for call in server.calls] == ["POST"]
+    assert len(server.requests) == 4
+
+
 def test_a_taken_port_is_an_error_at_once():
     with ModelServer([]) as server:
         port = int(server.url.rsplit(":", 1)[1])

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from hermes.core.messages import Text, Thinking, ToolCall
-from hermes.core.testing import ModelServer, RecordedRequest, Step, echo
+from hermes.core.testing import ErrorEvent, ModelServer, RecordedRequest, Step, echo
 from hermes.core.usage import Usage
 
 CALLS = (
@@ -79,10 +79,11 @@ def test_usage_given_in_the_step_fills_the_fields_of_each_wire(ask, path, stream
                 "cache_creation_input_tokens": 400,
                 "cache_read_input_tokens": 3000,
                 "output_tokens": 20,
+                "output_tokens_details": {"thinking_tokens": 5},
             },
             "/v1/responses": {
                 "input_tokens": 3500,
-                "input_tokens_details": {"cached_tokens": 3000},
+                "input_tokens_details": {"cached_tokens": 3000, "cache_write_tokens": 400},
                 "output_tokens": 20,
                 "output_tokens_details": {"reasoning_tokens": 5},
                 "total_tokens": 3520,
@@ -116,11 +117,66 @@ def test_signed_thoughts_come_back_as_they_were_scripted(post):
 
 def test_encrypted_reasoning_items_come_back_as_they_were_scripted(post):
     item = {"id": "rs_9", "type": "reasoning", "summary": [], "encrypted_content": "gAAA"}
-    with ModelServer([[Thinking(items=(item,)), Text("ok")]] * 2) as server:
-        whole = post(server, "/v1/responses").json
-        events = post(server, "/v1/responses", stream=True).events
+    asked = {"include": ["reasoning.encrypted_content"]}
+    with ModelServer([[Thinking(items=(item,)), Text("ok")]] * 3) as server:
+        unasked = post(server, "/v1/responses").json
+        whole = post(server, "/v1/responses", **asked).json
+        events = post(server, "/v1/responses", stream=True, **asked).events
+    assert "encrypted_content" not in unasked["output"][0], "as the real one, only when asked"
     assert whole["output"][0] == item
     assert item in [e.get("item") for e in events if e["type"] == "response.output_item.done"]
+
+
+def test_details_of_a_thought_are_streamed_in_pieces_as_openrouter_does(post):
+    signed = {"type": "reasoning.text", "text": "deep thought", "signature": "s1gn", "index": 0}
+    hidden = {"type": "reasoning.encrypted", "data": "xyz", "index": 1}
+    step = [Thinking("deep thought", details=(signed, hidden)), Text("ok")]
+    with ModelServer([step, step]) as server:
+        whole = post(server, "/v1/chat/completions").json["choices"][0]["message"]
+        chunks = post(server, "/v1/chat/completions", stream=True).events
+    assert (whole["reasoning"], whole["reasoning_details"]) == ("deep thought", [signed, hidden])
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks[:-2]]
+    assert [delta["reasoning"] for delta in deltas if "reasoning" in delta] == ["deep tho", "ught"]
+    assert [delta["reasoning_details"] for delta in deltas if "reasoning_details" in delta] == [
+        [{"type": "reasoning.text", "text": "deep tho", "index": 0}],
+        [{"type": "reasoning.text", "text": "ught", "index": 0}],
+        [{"type": "reasoning.text", "signature": "s1gn", "index": 0}],
+        [hidden],
+    ]
+
+
+def test_a_model_that_declines_says_so_as_its_api_does(post, path, stream):
+    step = Step((Text("I will not do that."),), finish_reason="refusal")
+    with ModelServer([step]) as server:
+        answered = post(server, path, stream=stream)
+    if path == "/v1/messages":
+        last = answered.events[-2]["delta"] if stream else answered.json
+        assert last["stop_reason"] == "refusal"
+        assert last["stop_details"]["type"] == "refusal"
+    elif path == "/v1/responses":
+        final = answered.events[-1]["response"] if stream else answered.json
+        assert final["status"] == "completed"
+        (content,) = final["output"][0]["content"]
+        assert content == {"type": "refusal", "refusal": "I will not do that."}
+        kinds = [event["type"] for event in answered.events] if stream else []
+        assert ("response.refusal.delta" in kinds) is stream
+    else:
+        choices = [
+            chunk["choices"][0] for chunk in (answered.events[:-2] if stream else [answered.json])
+        ]
+        said = [choice.get("delta") or choice.get("message") or {} for choice in choices]
+        assert "".join(piece.get("refusal") or "" for piece in said) == "I will not do that."
+        assert not any(piece.get("content") for piece in said)
+        assert choices[-1]["finish_reason"] == "stop"
+
+
+@pytest.mark.parametrize("kind", ["rate_limited", "server_error"])
+def test_a_failing_response_is_told_as_the_response_that_failed(post, kind):
+    with ModelServer([Step((Text("some"),), faults=(ErrorEvent(1, kind),))]) as server:
+        last = post(server, "/v1/responses", stream=True).events[-1]
+    assert last["type"] == "response.failed"
+    assert last["response"]["status"] == "failed"
+    assert last["response"]["error"]["code"] in ("rate_limit_exceeded", "server_error")
 
 
 def test_extra_content_of_a_call_is_kept(post):
