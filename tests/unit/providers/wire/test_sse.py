@@ -1,41 +1,60 @@
 """Server-sent events survive any way the bytes are cut."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.providers.wire.sse import server_events
+from hermes.providers.wire.sse import EventSplitter, all_events, looks_like_events
 
 
-async def _chunks(data: bytes, sizes: list[int]) -> AsyncIterator[bytes]:
+def split(data: bytes, sizes: list[int]) -> list[bytes]:
+    splitter, events = EventSplitter(), []
     for size in sizes:
-        yield data[:size]
+        events += splitter.feed(data[:size])
         data = data[size:]
-    yield data
+    events += splitter.feed(data)
+    assert splitter.end() == b""
+    return events
 
 
-async def _read(data: bytes, sizes: list[int] | None = None) -> list[tuple[bytes, bytes]]:
-    return [tuple(event) async for event in server_events(_chunks(data, sizes or []))]
+def test_comments_and_names_are_left_out():
+    stream = b": hello\n\nevent: ping\ndata: {}\n\ndata: one\ndata: two\n\nid: 7\ndata:three\n\n"
+    assert split(stream, []) == [b"{}", b"one\ntwo", b"three"]
 
 
-async def test_named_and_plain_events_come_in_order():
-    stream = b": hello\n\nevent: ping\ndata: {}\n\ndata: one\ndata: two\n\n"
-    assert await _read(stream) == [(b"ping", b"{}"), (b"", b"one\ntwo")]
+def test_an_event_without_data_is_none():
+    assert split(b"event: ping\n\n\n\nretry: 3\n\ndata:\n\n", []) == []
 
 
-async def test_an_event_without_a_closing_blank_line_is_not_lost():
-    assert await _read(b"data: last") == [(b"", b"last")]
+def test_what_is_left_at_the_end_is_given_back():
+    splitter = EventSplitter()
+    assert splitter.feed(b'data: 1\n\n{"whole":') == [b"1"]
+    assert splitter.feed(b"true}") == []
+    assert splitter.end() == b'{"whole":true}'
 
 
-async def test_carriage_returns_do_not_matter():
-    assert await _read(b"data: a\r\n\r\ndata: b\r\n\r\n") == [(b"", b"a"), (b"", b"b")]
+def test_a_body_of_events_needs_no_blank_line_at_its_end():
+    assert all_events(b"data: a\n\ndata: last") == [b"a", b"last"]
+
+
+@pytest.mark.parametrize(
+    ("body", "events"),
+    [
+        (b"data: 1", True),
+        (b"\nevent: x\n", True),
+        (b": wait\n\ndata: 1", True),
+        (b'{"data": 1}', False),
+        (b"<html>", False),
+        (b"", False),
+    ],
+)
+def test_a_body_of_events_is_recognised(body, events):
+    assert looks_like_events(body) is events
 
 
 @pytest.mark.parametrize("separator", [b"\n", b"\r\n"])
-@given(sizes=st.lists(st.integers(0, 7), max_size=40))
-async def test_the_borders_of_chunks_mean_nothing(sizes: list[int], separator: bytes):
-    text = 'data: {"t":"grüße 你好"}\n\n: keep-alive\n\nevent: x\ndata: 2\n\n'
+@given(sizes=st.lists(st.integers(0, 7), max_size=60))
+def test_the_borders_of_chunks_mean_nothing(sizes: list[int], separator: bytes):
+    text = 'data: {"t":"grüße 你好"}\n\n: keep-alive\n\nevent: x\ndata: 2\n\ndata: a\ndata: b\n\n'
     stream = text.encode().replace(b"\n", separator)
-    assert await _read(stream, sizes) == await _read(stream)
+    assert split(stream, sizes) == ['{"t":"grüße 你好"}'.encode(), b"2", b"a\nb"]

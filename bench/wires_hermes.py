@@ -1,0 +1,42 @@
+"""Our own wires, used as the agent uses them: deltas as they come, the whole reply at the end."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import get_args
+
+import httpx2
+
+from bench.wires_worker import Caller
+from hermes.core.messages import User
+from hermes.core.model import ApiMode, ModelRequest, Reply, TextDelta
+from hermes.providers.target import Credential, Target
+from hermes.providers.wire.model import WireModel
+
+
+class Wire:
+    def __init__(self, mode: ApiMode, url: str, client: httpx2.AsyncClient) -> None:
+        self._mode, self._url, self._client = mode, url, client
+
+    async def call(self, model: str, *, stream: bool) -> str:
+        target = Target(
+            provider="bench",
+            model=model,
+            base_url=self._url,
+            api_mode=self._mode,
+            credentials=(Credential("bench", "k"),),
+        )
+        asked = ModelRequest((User.say("hi"),), max_tokens=9000, stream=stream)
+        texts = []
+        async for event in WireModel(target, self._client).stream(asked):
+            if isinstance(event, TextDelta):
+                texts.append(event.text)
+            elif isinstance(event, Reply) and event.message.text != "".join(texts):
+                texts = [event.message.text]
+        return "".join(texts)
+
+
+@asynccontextmanager
+async def caller(wire: str, url: str) -> AsyncIterator[Caller]:
+    mode = next(mode for mode in get_args(ApiMode) if mode == wire)
+    async with httpx2.AsyncClient() as client:
+        yield Wire(mode, f"{url}/v1", client)

@@ -1,0 +1,65 @@
+"""How the tests of the wires make a call."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+
+from hermes.core.messages import System, User
+from hermes.core.model import ModelEvent, ModelRequest, Reply
+from hermes.core.testing import ModelServer
+from hermes.providers.profile import Profile
+from hermes.providers.target import Credential, Target
+from hermes.providers.wire.dialect import dialect_for
+from hermes.providers.wire.model import WireModel
+
+MODES = ("chat_completions", "anthropic_messages", "codex_responses")
+ASK = ModelRequest((System("be brief"), User.say("hello")))
+KEY = Credential("env:ACME_API_KEY", "secret-key")
+
+
+def target(mode: str = "chat_completions", base_url: str = "http://x/v1", **fields: Any) -> Target:
+    """A target; what is not a field of one is a field of its profile."""
+    own = {name: fields.pop(name) for name in list(fields) if name in Target.__struct_fields__}
+    if fields:
+        own["profile"] = Profile(**fields)
+    given = {"provider": "acme", "model": "m", "credentials": (KEY,), **own}
+    return Target(base_url=base_url, api_mode=mode, **given)
+
+
+def body_of(mode: str, request: ModelRequest, *, stream: bool = False, **fields: Any) -> Any:
+    """What would be sent, decoded."""
+    return json.loads(dialect_for(target(mode, **fields)).body(request, stream))
+
+
+def wire(server: ModelServer, client: httpx2.AsyncClient, mode: str, **fields: Any) -> WireModel:
+    return WireModel(target(mode, f"{server.url}/v1", **fields), client)
+
+
+async def ask(model: WireModel, request: ModelRequest = ASK) -> tuple[list[ModelEvent], Reply]:
+    *deltas, reply = [event async for event in model.stream(request)]
+    assert isinstance(reply, Reply)
+    return deltas, reply
+
+
+def read(mode: str, *events: Any, **fields: Any) -> tuple[list[ModelEvent], Reply]:
+    """A reply from its events, without HTTP."""
+    reader = dialect_for(target(mode, **fields)).reader()
+    deltas: list[ModelEvent] = []
+    for event in events:
+        data = event if isinstance(event, bytes) else json.dumps(event).encode()
+        deltas += reader.take(data) or ()
+    return deltas, reader.reply()
+
+
+def read_whole(mode: str, body: Any, **fields: Any) -> Reply:
+    reader = dialect_for(target(mode, **fields)).reader()
+    reader.take_whole(json.dumps(body).encode())
+    return reader.reply()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.01)
