@@ -1,0 +1,89 @@
+"""Failures as endpoints really send them, and what each one is taken for.
+
+A case has `name`, `provider`, `kind` (the error class) and `seen` (where such a body
+was found; `known wording` is one that was not looked up again).
+With a `status` it is an HTTP answer (`headers`, `body`), without one an error inside an answer.
+`wait` is the expected `retry_after`; `hint` and `shows` are parts of the hint and of the message.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hermes.core import errors
+from hermes.core.errors import ProviderError
+from hermes.providers.failures import body as bodies
+from hermes.providers.failures.classify import RULES, failed_inside, refused, rule_for
+from hermes.providers.failures.complaint import Complaint
+from hermes.providers.failures.provider_rules import SPECIAL
+from hermes.providers.failures.rule import Rule
+
+NOW = 1_700_000_000.0
+FILES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
+CASES: list[dict[str, Any]] = [
+    case for file in FILES for case in yaml.safe_load(file.read_text("utf-8"))
+]
+
+
+def body_of(case: dict[str, Any]) -> bytes:
+    body = case["body"]
+    return body.encode() if isinstance(body, str) else json.dumps(body).encode()
+
+
+def classified(case: dict[str, Any]) -> ProviderError:
+    provider = case["provider"]
+    if "status" not in case:
+        return failed_inside(provider, case["body"], now=lambda: NOW)
+    headers = case.get("headers", {})
+    return refused(provider, case["status"], headers, body_of(case), now=lambda: NOW)
+
+
+def complaint_of(case: dict[str, Any]) -> Complaint:
+    if "status" not in case:
+        return bodies.look(case["body"])
+    headers = {name.lower(): value for name, value in case.get("headers", {}).items()}
+    return bodies.read(body_of(case), headers)
+
+
+def deciding_rule(case: dict[str, Any], provider: str = "") -> Rule:
+    complaint = complaint_of(case)
+    status = case.get("status", complaint.status)
+    return rule_for(provider or case["provider"], status, complaint)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_a_failure_is_taken_for_what_it_is(case):
+    error = classified(case)
+    assert type(error) is getattr(errors, case["kind"])
+    assert error.retry_after == pytest.approx(case.get("wait"), abs=1e-6)
+    assert case["provider"] in str(error)
+    assert case.get("hint", "") in error.hint
+    assert case.get("shows", "") in str(error)
+    assert error.provider == case["provider"]
+    if "status" in case:
+        assert error.status == case["status"]
+        assert f"HTTP {case['status']}" in str(error)
+
+
+def test_the_table_covers_many_endpoints():
+    assert len(CASES) >= 90
+    assert len({case["provider"] for case in CASES}) >= 16
+    assert len({case["name"] for case in CASES}) == len(CASES)
+    assert all(case["seen"] for case in CASES)
+
+
+def test_no_rule_is_dead():
+    used = {deciding_rule(case) for case in CASES}
+    assert [rule for rule in RULES if rule not in used] == []
+
+
+@pytest.mark.parametrize("rule", SPECIAL)
+def test_a_rule_for_one_provider_corrects_the_general_ones(rule):
+    general = [deciding_rule(case, "custom:other") for case in CASES if deciding_rule(case) == rule]
+    assert any(
+        (other.then, other.says, other.hint) != (rule.then, rule.says, rule.hint)
+        for other in general
+    )
