@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hermes.core.messages import Message
-from hermes.core.ports import SessionInfo, SessionLog
+from hermes.core.ports import Ledger, SessionInfo, SessionLog
 from hermes.store.records import (
     LoggedMessage,
     Record,
@@ -27,7 +27,7 @@ def unheard(_done: int, _total: int) -> None:
     """A `Progress` for nobody."""
 
 
-class Conversations(SessionLog, Protocol):
+class Conversations(SessionLog, Ledger, Protocol):
     """The log, what its conversations are, and how they go on."""
 
     async def entries(self, session_id: str) -> tuple[LoggedMessage | Message, ...]:

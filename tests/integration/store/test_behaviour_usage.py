@@ -53,6 +53,8 @@ async def test_usage_counts_what_a_session_caused(store):
     assert costs(await store.usage("s")) == {False: 5.0, True: 10.0}
     assert costs(await store.usage("branch")) == {False: 16.0}
     assert costs(await store.usage()) == {False: 21.0, True: 10.0}
+    spent = [await store.spent_usd(who) for who in ("s", "branch", "", "nobody")]
+    assert spent == [15.0, 16.0, 31.0, 0.0]
 
 
 async def test_usage_since_a_moment(store):
@@ -62,6 +64,7 @@ async def test_usage_since_a_moment(store):
     moment = (await store.log("t"))[0].timestamp
     await store.record_call("s", ModelCall(TOKENS, "m", "p", 2.0))
     (line,) = await store.usage("s", since=moment)
+    assert await store.spent_usd(since=moment) == line.cost_usd
     assert (line.calls, line.cost_usd) == (1, 2.0)
     (line,) = await store.usage(since=moment)
     assert line.cost_usd == 2.0

@@ -13,15 +13,22 @@ ATTEMPTS = 3
 FIRST_DELAY = 1.0
 LONGEST_DELAY = 30.0
 LONGEST_RETRY_AFTER = 60.0
-"""A server that asks for a longer wait is not waited for."""
+"""A server that asks for a longer wait is not waited for: a fallback can act in the meantime."""
 
 
 class RetryingModel(ModelWrapper):
-    """A `Model` that calls `inner` up to `attempts` times, with jittered, doubling pauses."""
+    """Calls `inner` up to `attempts` times, with jittered, doubling pauses.
 
-    def __init__(self, inner: Model, clock: Clock, *, attempts: int = ATTEMPTS) -> None:
+    A stream that broke after some deltas is asked for again too; the deltas are void. Not
+    `patient` means that there is another model to turn to: it gives up as soon as `inner` is
+    unwell, where a patient one, having no choice, goes on.
+    """
+
+    def __init__(
+        self, inner: Model, clock: Clock, *, attempts: int = ATTEMPTS, patient: bool = True
+    ) -> None:
         super().__init__(inner)
-        self._clock, self._attempts = clock, attempts
+        self._clock, self._attempts, self._patient = clock, attempts, patient
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         for attempt in range(1, self._attempts + 1):
@@ -32,16 +39,18 @@ class RetryingModel(ModelWrapper):
                 return
             except (Transient, RateLimited) as error:
                 seconds = pause_before(attempt, error)
-                if attempt == self._attempts or seconds is None:
+                if seconds is None or attempt == self._attempts or self._gives_up():
                     raise
                 yield Retrying(str(error), attempt, round(seconds, 2))
             await self._clock.sleep(seconds)
 
+    def _gives_up(self) -> bool:
+        return not self._patient and bool(self.unwell())
+
 
 def pause_before(attempt: int, error: ProviderError) -> float | None:
     """Seconds to wait after failed attempt number `attempt`; None when waiting is pointless."""
-    asked = error.retry_after if isinstance(error, RateLimited) else None
-    if asked is not None:
-        return asked if asked <= LONGEST_RETRY_AFTER else None
+    if error.retry_after:
+        return error.retry_after if error.retry_after <= LONGEST_RETRY_AFTER else None
     # Jitter spreads callers that failed together; it is no secret, so `random` will do.
     return random.uniform(0.5, 1.0) * min(FIRST_DELAY * 2.0 ** (attempt - 1), LONGEST_DELAY)

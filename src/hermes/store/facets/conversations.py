@@ -56,6 +56,9 @@ class Conversations(Access):
     ) -> tuple[UsageLine, ...]:
         return await self.read(partial(calls.lines, session_id=session_id, since=since or 0.0))
 
+    async def spent_usd(self, session_id: str = "", *, since: float | None = None) -> float:
+        return await self.read(partial(calls.spent, session_id=session_id, since=since or 0.0))
+
     async def finish(self, session_id: str, exit_reason: str) -> None:
         await self.write(
             partial(sessions.end, session_id=session_id, reason=exit_reason, now=self._now()),

@@ -145,6 +145,7 @@ INDEXES = (
     "CREATE INDEX IF NOT EXISTS idx_messages_session ON messages(session_id, timestamp)",
     "CREATE INDEX IF NOT EXISTS idx_projections_session ON projections(session_id)",
     "CREATE INDEX IF NOT EXISTS idx_model_calls_session ON model_calls(session_id)",
+    "CREATE INDEX IF NOT EXISTS idx_model_calls_time ON model_calls(timestamp)",
     f"CREATE INDEX IF NOT EXISTS {SEARCH_INDEX} ON messages USING gin(search)",
     "CREATE INDEX IF NOT EXISTS idx_messages_unindexed ON messages(id) WHERE search IS NULL",
 )

@@ -69,6 +69,15 @@ GROUP BY task, model, provider, tool, coalesce(is_subagent, 0)
 ORDER BY 12 DESC, 6 DESC, task, model, tool
 """
 
+_SPENT_BY_FAMILY = (
+    _FAMILY
+    + """
+SELECT coalesce(sum(cost_usd), 0)
+FROM model_calls JOIN family ON family.id = model_calls.session_id WHERE timestamp >= ?
+"""
+)
+_SPENT_BY_ALL = "SELECT coalesce(sum(cost_usd), 0) FROM model_calls WHERE timestamp >= ?"
+
 
 def record(database: Database, session_id: str, call: ModelCall, now: float) -> None:
     tokens = _tokens(call.usage)
@@ -88,6 +97,15 @@ def lines(database: Database, session_id: str, since: float) -> tuple[UsageLine,
         sessions.info(database, session_id)
         statement, values = _FAMILY + _SUMS.format(join=""), (session_id, since)
     return tuple(_line(row) for row in database.rows(statement, values))
+
+
+def spent(database: Database, session_id: str, since: float) -> float:
+    """US dollars, for the same calls as `lines`; 0 for a session that is not there yet."""
+    if session_id:
+        rows = database.rows(_SPENT_BY_FAMILY, (session_id, since))
+    else:
+        rows = database.rows(_SPENT_BY_ALL, (since,))
+    return float(rows[0][0])
 
 
 def of_session(database: Database, session_id: str) -> list[dict[str, Any]]:

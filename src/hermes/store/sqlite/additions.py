@@ -54,6 +54,12 @@ ADDITIONS = (
             search_schema.REBUILD,
         ),
     ),
+    Migration(
+        2,
+        "model_calls",
+        (),
+        ("CREATE INDEX IF NOT EXISTS idx_model_calls_time ON model_calls(timestamp)",),
+    ),
 )
 VERSION = ADDITIONS[-1].version
 
@@ -65,6 +71,7 @@ OBJECTS = (
             "idx_projections_session",
             "model_calls",
             "idx_model_calls_session",
+            "idx_model_calls_time",
         }
     )
     | search_schema.OBJECTS

@@ -1,0 +1,111 @@
+"""A clock that moves when told to, a pool and a ledger in memory."""
+
+import asyncio
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+
+from hermes.core.errors import CredentialRefused, CredentialsExhausted
+from hermes.core.messages import User
+from hermes.core.model import Model, ModelEvent, ModelRequest
+from hermes.providers.target import Credential
+
+ASK = ModelRequest((User.say("hi"),))
+NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
+
+
+class HandClock:
+    """Sleeping moves it, and so does `pass_`."""
+
+    def __init__(self, start: datetime = NOON) -> None:
+        self._start, self._passed = start, 0.0
+        self.slept: list[float] = []
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=self._passed)
+
+    def monotonic(self) -> float:
+        return self._passed
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.pass_(seconds)
+        await asyncio.sleep(0)
+
+    def pass_(self, seconds: float) -> None:
+        self._passed += seconds
+
+
+def key(name: str, secret: str = "") -> Credential:
+    return Credential(f"env:{name}", secret or f"secret-of-{name}", label=name)
+
+
+class MemoryPool:
+    """Hands out the first credential that does not rest."""
+
+    def __init__(self, clock: HandClock, *names: str) -> None:
+        self._clock = clock
+        self._credentials = [key(name) for name in names]
+        self._until: dict[str, float] = {}
+        self.renewals: dict[str, Credential | Exception] = {}
+        self.expired: set[str] = set()
+        self.rests: list[tuple[str, float, str]] = []
+
+    @property
+    def size(self) -> int:
+        return len(self._credentials)
+
+    async def take(self) -> Credential:
+        now = self._clock.monotonic()
+        for credential in self._credentials:
+            if self._until.get(credential.id, 0.0) <= now:
+                if credential.label in self.expired:
+                    raise CredentialRefused(f"the login of {credential.label} has expired")
+                return credential
+        raise CredentialsExhausted("every key rests", hint="wait an hour")
+
+    async def renew(self, credential: Credential) -> Credential | None:
+        renewed = self.renewals.get(credential.label)
+        if isinstance(renewed, Exception):
+            raise renewed
+        return renewed
+
+    async def rest(self, credential: Credential, seconds: float, reason: str) -> None:
+        self.rests.append((credential.label, seconds, reason))
+        self._until[credential.id] = self._clock.monotonic() + seconds
+
+
+class MemoryLedger:
+    """What all processes have recorded."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[str, float, float]] = []
+        self.reads = 0
+
+    def record(self, usd: float, *, session_id: str = "s", at: datetime = NOON) -> None:
+        self._rows.append((session_id, at.timestamp(), usd))
+
+    async def spent_usd(self, session_id: str = "", *, since: float | None = None) -> float:
+        self.reads += 1
+        await asyncio.sleep(0)
+        return sum(
+            usd
+            for session, at, usd in self._rows
+            if session_id in ("", session) and (since is None or at >= since)
+        )
+
+
+async def ask(model: Model, request: ModelRequest = ASK) -> list[ModelEvent]:
+    async with aclosing(model.stream(request)) as events:
+        return [event async for event in events]
+
+
+async def ask_until_delta(model: Model, request: ModelRequest = ASK) -> None:
+    """A user who stops the reply at its first delta."""
+    async with aclosing(model.stream(request)) as events:
+        async for _ in events:
+            return
+
+
+def kinds(events: list[ModelEvent]) -> list[str]:
+    """The events without the deltas, by name."""
+    return [type(event).__name__ for event in events if not hasattr(event, "text")]

@@ -1,0 +1,180 @@
+"""Another model takes over when one fails for good, and stays for the turn."""
+
+from collections.abc import Callable
+
+import pytest
+
+from hermes.core.errors import (
+    BudgetSpent,
+    ConfigError,
+    ContentRefused,
+    ContextOverflow,
+    CredentialMissing,
+    CredentialRefused,
+    CredentialsExhausted,
+    DownloadFailed,
+    ModelNotFound,
+    QuotaSpent,
+    RateLimited,
+    ReplyInvalid,
+    RequestRefused,
+    ServerFault,
+)
+from hermes.core.model import FellBack, Model, Reply
+from hermes.core.testing import ScriptedModel, scripts
+from hermes.providers.policy.breaker import BreakingModel
+from hermes.providers.policy.falling_back import FallbackModel
+from hermes.providers.policy.health import FAILURES, Circuit
+from tests.unit.providers.policy.parts import HandClock, ask, kinds
+
+HELPED = [
+    CredentialMissing,
+    CredentialRefused,
+    CredentialsExhausted,
+    QuotaSpent,
+    RateLimited,
+    ModelNotFound,
+    RequestRefused,
+    ServerFault,
+    ReplyInvalid,
+    DownloadFailed,
+]
+
+
+@pytest.fixture
+def script():
+    """A maker of models that must be used up."""
+    with scripts() as make:
+        yield lambda name, *steps: make(steps, name=name, provider=f"p-{name}")
+
+
+def entries(*models: Model | Exception) -> list[Callable[[], Model]]:
+    def build(model: Model | Exception) -> Model:
+        if isinstance(model, Exception):
+            raise model
+        return model
+
+    return [lambda model=model: build(model) for model in models]
+
+
+def unwell(model: ScriptedModel) -> BreakingModel:
+    circuit = Circuit(HandClock())
+    for _ in range(FAILURES):
+        with pytest.raises(ServerFault), circuit.call():
+            raise ServerFault("down")
+    return BreakingModel(model, circuit)
+
+
+@pytest.mark.parametrize("kind", HELPED)
+async def test_the_next_model_takes_over_and_the_user_is_told(script, kind):
+    model = FallbackModel(entries(script("a", kind("it failed")), script("b", "fine")))
+    assert (model.name, model.provider) == ("a", "p-a")
+    events = await ask(model)
+    assert events[0] == FellBack("p-b", "b", "it failed")
+    assert isinstance(events[-1], Reply)
+    assert (model.name, model.provider) == ("b", "p-b")
+
+
+@pytest.mark.parametrize("kind", [ContextOverflow, ContentRefused, BudgetSpent])
+async def test_what_another_model_must_not_or_cannot_mend_is_raised(script, kind):
+    model = FallbackModel(entries(script("a", kind("no")), script("b")))
+    with pytest.raises(kind) as caught:
+        await ask(model)
+    assert caught.value.hint == ""
+    assert model.name == "a"
+
+
+async def test_it_stays_with_the_model_that_took_over(script):
+    model = FallbackModel(entries(script("a", ServerFault("down")), script("b", "one", "two")))
+    await ask(model)
+    assert kinds(await ask(model)) == ["Reply"]
+
+
+async def test_too_long_a_context_after_a_fallback_does_not_go_on_to_the_next(script):
+    model = FallbackModel(
+        entries(script("a", ServerFault("x")), script("b", ContextOverflow("long"), "fine"))
+    )
+    with pytest.raises(ContextOverflow):
+        await ask(model)
+    assert kinds(await ask(model)) == ["Reply"]
+
+
+async def test_each_entry_is_tried_once_in_order(script):
+    model = FallbackModel(
+        entries(script("a", ServerFault("1")), script("b", ModelNotFound("2")), script("c", "fine"))
+    )
+    told = [event for event in await ask(model) if isinstance(event, FellBack)]
+    assert [(event.model, event.error) for event in told] == [("b", "1"), ("c", "2")]
+
+
+async def test_when_all_failed_the_first_error_is_raised_and_the_hint_tells_the_rest(script):
+    first = CredentialRefused("the key was refused", hint="run hermes model")
+    model = FallbackModel(
+        entries(script("a", first), script("b", ServerFault("2")), script("c", QuotaSpent("3")))
+    )
+    with pytest.raises(CredentialRefused) as caught:
+        await ask(model)
+    assert caught.value is first
+    assert first.hint == "run hermes model; 2 fallbacks failed too, the last with: 3"
+
+
+async def test_one_entry_is_as_if_there_were_no_wrapper(script):
+    model = FallbackModel(entries(script("a", "fine", ServerFault("down"))))
+    assert kinds(await ask(model)) == ["Reply"]
+    with pytest.raises(ServerFault, match="down") as caught:
+        await ask(model)
+    assert caught.value.hint == ""
+
+
+@pytest.mark.parametrize("error", [ConfigError("no such provider"), CredentialMissing("no key")])
+async def test_an_entry_that_cannot_be_built_is_passed_over(script, error):
+    model = FallbackModel(entries(script("a", ServerFault("down")), error, script("c", "fine")))
+    events = await ask(model)
+    assert [event for event in events if isinstance(event, FellBack)] == [
+        FellBack("p-c", "c", "down")
+    ]
+
+
+async def test_a_first_entry_that_cannot_be_built_is_told_with_the_first_call(script):
+    model = FallbackModel(entries(CredentialMissing("no key"), script("b", "one", "two")))
+    assert model.name == "b"
+    assert kinds(await ask(model)) == ["FellBack", "Reply"]
+    assert kinds(await ask(model)) == ["Reply"]
+
+
+def test_when_nothing_can_be_built_it_says_so_before_the_turn_begins():
+    with pytest.raises(CredentialMissing, match="no key") as caught:
+        FallbackModel(entries(CredentialMissing("no key"), ConfigError("what is acme?")))
+    assert caught.value.hint == "1 fallback failed too, the last with: what is acme?"
+
+
+async def test_a_later_entry_is_not_built_before_it_is_needed(script):
+    built = []
+    [first] = entries(script("a", "fine"))
+    await ask(FallbackModel([first, lambda: built.append("b")]))
+    assert built == []
+
+
+async def test_an_unwell_model_is_passed_over_at_once(script):
+    model = FallbackModel(entries(unwell(script("a")), script("b", "fine")))
+    [told, *_] = await ask(model)
+    assert isinstance(told, FellBack)
+    assert told.model == "b"
+    assert "p-a failed several times in a row" in told.error
+
+
+async def test_an_unwell_model_is_tried_when_all_others_failed(script):
+    model = FallbackModel(entries(unwell(script("a", "fine")), script("b", ServerFault("down"))))
+    told = [event for event in await ask(model) if isinstance(event, FellBack)]
+    assert [(event.model, event.error) for event in told][-1] == ("a", "down")
+
+
+@pytest.mark.parametrize("rest", [[], [ConfigError("broken")]])
+async def test_an_unwell_model_without_an_alternative_simply_answers(script, rest):
+    model = FallbackModel(entries(unwell(script("a", "fine")), *rest))
+    assert kinds(await ask(model)) == ["Reply"]
+
+
+async def test_when_all_are_unwell_the_first_begins(script):
+    model = FallbackModel(entries(unwell(script("a", "fine")), unwell(script("b"))))
+    assert kinds(await ask(model)) == ["Reply"]
