@@ -1,0 +1,137 @@
+"""auth.json: keys added by hand, logins, and what is known of every key.
+
+    {"version": 1,
+     "providers": {"<provider>": {the tokens of a login}},
+     "credential_pool": {"<provider or custom:name>": [entries]}}
+
+Unknown keys are kept. A login has a place of its own under `providers`, so that the tokens of a
+subscription are never taken for API keys.
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import filelock
+import msgspec
+
+from hermes.config.home import tilde, unusable
+from hermes.core.errors import ConfigError
+from hermes.util import atomic
+
+log = logging.getLogger(__name__)
+
+VERSION = 1
+LOCK_SECONDS = 10.0
+"""Longest wait for another process that is changing the file."""
+
+PARTS = {"providers": dict, "credential_pool": list}
+"""The parts of the file, each an object, and what it holds for a provider."""
+
+Data = dict[str, Any]
+
+
+class AuthStore:
+    """The file. Reading needs no lock, because the file is only ever replaced as a whole."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> Data:
+        """What is in the file; an empty store when there is none.
+
+        Raises `ConfigError` when it cannot be understood. It is then left as it is.
+        """
+        try:
+            raw = self.path.read_bytes()
+        except FileNotFoundError:
+            return {"version": VERSION}
+        except OSError as error:
+            raise unusable(self.path, error) from error
+        try:
+            data = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._damaged("it is not JSON") from error
+        if not isinstance(data, dict):
+            raise self._damaged("it does not hold a JSON object")
+        for part, kind in PARTS.items():
+            held = data.get(part, {})
+            if not isinstance(held, dict) or not all(isinstance(x, kind) for x in held.values()):
+                raise self._damaged(f"{part!r} does not have the right form")
+        if isinstance(version := data.get("version"), int) and version > VERSION:
+            raise ConfigError(
+                f"{tilde(self.path)} was written by a later version of Hermes",
+                hint="use that version, or move the file away and add your keys again",
+            )
+        return data
+
+    @contextmanager
+    def change(self) -> Iterator[Data]:
+        """What is in the file, to be changed in place; written at the end of the block.
+
+        Two processes never lose each other's change: the second waits for the first. When the
+        block raises, or changes nothing, nothing is written.
+        """
+        with self._locked():
+            data = self.read()
+            before = msgspec.json.encode(data)
+            yield data
+            if msgspec.json.encode(data) != before:
+                self._write({"version": VERSION, **data})
+
+    def lock_path(self, name: str = "") -> Path:
+        """Beside the real file, so that two homes that share it by a link share the lock."""
+        folder = Path(os.path.realpath(self.path)).parent
+        return folder / (f".auth.{name}.lock" if name else ".auth.lock")
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        path = self.lock_path()
+        lock = filelock.FileLock(path, timeout=LOCK_SECONDS, mode=0o600, fallback_to_soft=False)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock.acquire()
+        except filelock.Timeout as error:
+            raise ConfigError(
+                f"another process is changing {tilde(self.path)}", hint="try again in a moment"
+            ) from error
+        except OSError as error:
+            raise unusable(path, error) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _write(self, data: Data) -> None:
+        self._warn_of_a_wide_mode()
+        text = msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n"
+        target = Path(os.path.realpath(self.path))
+        try:
+            for left in target.parent.glob(f".{target.name}.*.tmp"):  # of a process that was killed
+                left.unlink()
+            atomic.write_bytes(target, text, mode=0o600)
+        except OSError as error:
+            raise unusable(self.path, error) from error
+
+    def _warn_of_a_wide_mode(self) -> None:
+        try:
+            mode = self.path.stat().st_mode
+        except OSError:
+            return
+        if os.name == "posix" and mode & 0o077:
+            log.warning(
+                "%s could be opened by other users (mode %o); now only you can open it. If others"
+                " use this machine, replace the keys in it.",
+                tilde(self.path),
+                mode & 0o777,
+            )
+
+    def _damaged(self, reason: str) -> ConfigError:
+        return ConfigError(
+            f"{tilde(self.path)} is damaged: {reason}",
+            hint="nothing was changed; correct it, or move it away and add your keys again"
+            " with `hermes auth add`",
+        )

@@ -1,0 +1,199 @@
+"""The tokens of a login, and how they are asked for."""
+
+import base64
+import binascii
+import re
+from typing import Any
+
+import httpx2
+import msgspec
+
+from hermes import __version__
+from hermes.core.errors import CredentialRefused, ProviderError, RateLimited, ServerFault
+from hermes.providers.failures.classify import unreachable
+
+SECONDS = 30.0
+"""Longest time for one request to a login server."""
+
+HEADERS = {"Accept": "application/json", "User-Agent": f"hermes/{__version__}"}
+
+GONE = frozenset(
+    {
+        "invalid_grant",
+        "refresh_token_expired",
+        "refresh_token_reused",
+        "refresh_token_invalidated",
+    }
+)
+"""Answers that mean: this login will not come back."""
+
+_OPENAI_CLAIMS = "https://api.openai.com/auth"
+_CODE = re.compile(r"[^A-Za-z0-9_.\- ]")
+
+
+class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a login gave, as it is stored."""
+
+    access_token: str
+    refresh_token: str = ""
+    expires_at: float | None = None
+    """Seconds since the epoch; None when it is not known or never."""
+    scope: str = ""
+    token_url: str = ""
+    client_id: str = ""
+    account_id: str = ""
+    base_url: str = ""
+    """The address the login brought along."""
+    gone: bool = False
+    """The login server will not renew it any more."""
+
+    def __repr__(self) -> str:
+        return f"Tokens(expires_at={self.expires_at!r}, gone={self.gone!r})"
+
+    def is_valid(self, now: float, margin: float = 0.0) -> bool:
+        return self.expires_at is None or self.expires_at > now + margin
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a login server said. It may hold tokens: it is never shown."""
+
+    status: int
+    fields: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"Answer({self.status}, error={self.error!r})"
+
+    @property
+    def ok(self) -> bool:
+        return self.status == httpx2.codes.OK and not self.error
+
+    @property
+    def error(self) -> str:
+        """The error code, in its several places; empty when there is none."""
+        error = self.fields.get("error", "")
+        if isinstance(error, dict):
+            error = error.get("code", "")
+        return _CODE.sub("", str(error or self.fields.get("code", "")))[:80]
+
+    def text(self, name: str) -> str:
+        value = self.fields.get(name)
+        return value if isinstance(value, str) else ""
+
+    def number(self, name: str) -> float | None:
+        """A number, also one written as text."""
+        try:
+            return float(self.fields[name])
+        except (KeyError, TypeError, ValueError):
+            return None
+
+
+async def ask(
+    client: httpx2.AsyncClient,
+    url: str,
+    provider: str,
+    *,
+    form: dict[str, str] | None = None,
+    document: dict[str, str] | None = None,
+) -> Answer:
+    """Post a form, or a JSON document.
+
+    Raises a `Transient` when nothing came back, or a fault of the server.
+    """
+    try:
+        response = await client.post(
+            url,
+            data=form,
+            json=document,
+            headers=HEADERS,
+            timeout=SECONDS,
+            follow_redirects=False,
+        )
+    except httpx2.HTTPError as error:
+        raise unreachable(provider, url, error) from error
+    answer = Answer(response.status_code, fields_of(response.content))
+    if answer.status >= httpx2.codes.INTERNAL_SERVER_ERROR:
+        raise refusal(answer, provider, "failed")
+    return answer
+
+
+def fields_of(body: bytes) -> dict[str, Any]:
+    """The JSON object of a body; empty when it is something else."""
+    try:
+        fields = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+async def refreshed(
+    client: httpx2.AsyncClient, tokens: Tokens, provider: str, now: float
+) -> Tokens | None:
+    """New tokens for old; None when the login is gone. Raises a `ProviderError` otherwise."""
+    form = {
+        "grant_type": "refresh_token",
+        "refresh_token": tokens.refresh_token,
+        "client_id": tokens.client_id,
+    }
+    answer = await ask(client, tokens.token_url, provider, form=form)
+    if answer.ok and answer.text("access_token"):
+        return tokens_from(answer, now, before=tokens)
+    if answer.error in GONE or answer.status == httpx2.codes.UNAUTHORIZED:
+        return None
+    raise refusal(answer, provider, "would not renew the login")
+
+
+def tokens_from(answer: Answer, now: float, before: Tokens) -> Tokens:
+    """The tokens of an answer; what it does not mention stays as it was in `before`."""
+    access = answer.text("access_token")
+    lifetime = answer.number("expires_in")
+    expires_at = now + lifetime if lifetime is not None else claims(access).get("exp")
+    return msgspec.structs.replace(
+        before,
+        access_token=access,
+        refresh_token=answer.text("refresh_token") or before.refresh_token,
+        expires_at=float(expires_at) if isinstance(expires_at, int | float) else None,
+        scope=answer.text("scope") or before.scope,
+        account_id=account_of(answer.text("id_token"), access) or before.account_id,
+        base_url=api_address(answer.text("resource_url")) or before.base_url,
+    )
+
+
+def api_address(resource: str) -> str:
+    """The address of the API on the host a Qwen login names; empty when it names none."""
+    if not resource:
+        return ""
+    url = resource if resource.startswith(("http://", "https://")) else f"https://{resource}"
+    url = url.rstrip("/")
+    return url if url.endswith("/v1") else f"{url}/v1"
+
+
+def claims(token: str) -> dict[str, Any]:
+    """What a JWT says of itself, unverified: it is our own token, only read for its dates."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return {}
+    try:
+        return fields_of(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (binascii.Error, ValueError):
+        return {}
+
+
+def account_of(*tokens: str) -> str:
+    """The ChatGPT account that a token of OpenAI names."""
+    for token in tokens:
+        held = claims(token).get(_OPENAI_CLAIMS)
+        account = held.get("chatgpt_account_id") if isinstance(held, dict) else None
+        if isinstance(account, str) and account:
+            return account
+    return ""
+
+
+def refusal(answer: Answer, provider: str, what: str) -> ProviderError:
+    """The error for an answer that is neither tokens nor an end of the login."""
+    said = f" ({answer.error})" if answer.error else ""
+    message = f"the login server of {provider} {what}: status {answer.status}{said}"
+    if answer.status == httpx2.codes.TOO_MANY_REQUESTS:
+        return RateLimited(message, provider=provider, status=answer.status)
+    if answer.status >= 500 or answer.status == httpx2.codes.OK:
+        return ServerFault(message, provider=provider, status=answer.status)
+    return CredentialRefused(message, provider=provider, status=answer.status)

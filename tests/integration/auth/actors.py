@@ -1,0 +1,71 @@
+"""What the processes of these tests do: `python actors.py WHAT auth.json …`."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import httpx2
+
+from hermes.cli.main import main
+from hermes.providers import endpoints
+from hermes.providers.credentials.auth_store import AuthStore
+from hermes.providers.credentials.entries import Entry, put
+from hermes.providers.credentials.keyring import Keyring
+from hermes.providers.endpoint import Endpoint, Login
+from hermes.util.clock import SystemClock
+from tests.unit.providers.credentials.parts import Values
+
+SHOP = Endpoint(id="shop", label="The Shop", base_url="https://shop.example/v1")
+
+
+def add(path: str, name: str, count: str) -> None:
+    """Adds keys as fast as it can."""
+    store = AuthStore(Path(path))
+    for number in range(int(count)):
+        with store.change() as data:
+            entry = Entry(f"manual:{name}-{number}", source="manual", secret=f"{name}-{number}")
+            put(data, "shop", entry)
+
+
+def write(path: str) -> None:
+    """Writes until it is killed."""
+    store, number = AuthStore(Path(path)), 0
+    while True:
+        number += 1
+        with store.change() as data:
+            data["filler"] = [number] * 20_000
+        os.write(1, b".")
+
+
+def take(path: str, count: str, strategy: str) -> None:
+    """Takes credentials and says which."""
+    asyncio.run(_take(Path(path), int(count), strategy))
+
+
+async def _take(path: Path, count: int, strategy: str) -> None:
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        keyring = Keyring(
+            AuthStore(path),
+            Values(),
+            client=client,
+            clock=SystemClock(),
+            user_home=path.parent,
+            strategies={"shop": strategy},  # type: ignore[dict-item]
+        )
+        pool = keyring.pool(SHOP, keyring.credentials(SHOP))
+        for _ in range(count):
+            print((await pool.take()).secret, flush=True)  # noqa: T201
+        await keyring.close()
+
+
+def hermes(url: str, *words: str) -> None:
+    """`hermes` with a provider whose login server is at `url`."""
+    login = Login("test-client", f"{url}/device/code", f"{url}/token")
+    shop = Endpoint(id="shop", label="The Shop", base_url="https://shop.example", login=login)
+    endpoints.ENDPOINTS = (*endpoints.ENDPOINTS, shop)
+    sys.exit(main(list(words)))
+
+
+if __name__ == "__main__":
+    {"add": add, "write": write, "take": take, "hermes": hermes}[sys.argv[1]](*sys.argv[2:])

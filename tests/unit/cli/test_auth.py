@@ -1,0 +1,339 @@
+"""`hermes auth` as a user sees it."""
+
+import io
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from hermes.cli.commands import auth
+from hermes.cli.context import Cli
+from hermes.cli.main import Parser, main
+from hermes.config.home import Home
+from hermes.providers import endpoints
+from hermes.providers.credentials.auth_store import AuthStore
+from hermes.providers.endpoint import Endpoint
+from tests.unit.providers.credentials.oauth_server import OAuthServer, jwt
+
+KEY = "sk-or-v1-0123456789abcdef"
+OTHER = "sk-or-v1-fedcba9876543210"
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def hermes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `hermes auth …` in this process; `stdin` is what is piped into it."""
+
+    def call(*words: str, stdin: str = "") -> Outcome:
+        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        code = main(["auth", *words])
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def store(hermes_home: Path) -> AuthStore:
+    return AuthStore(hermes_home / "auth.json")
+
+
+def rests(store: AuthStore, index: int, seconds: float) -> None:
+    with store.change() as data:
+        entry = data["credential_pool"]["openrouter"][index]
+        entry |= {"resting_until": time.time() + seconds, "rest_reason": "rate limited"}
+
+
+def test_without_keys_it_says_how_to_begin(hermes: Run, hermes_home: Path) -> None:
+    outcome = hermes()
+    assert outcome.code == 0
+    assert "no keys and no logins yet" in outcome.out
+    assert "hermes auth add PROVIDER" in outcome.out
+    assert not hermes_home.exists()
+
+
+def test_a_key_is_added_listed_and_removed(hermes: Run, store: AuthStore) -> None:
+    assert hermes("add", "openrouter", "--api-key", KEY, "--label", "work").out == (
+        "added sk-o…cdef to openrouter as number 1 of 1\n"
+    )
+    assert hermes("add", "openrouter", stdin=f"{OTHER}\n").code == 0
+    assert store.path.stat().st_mode & 0o777 == 0o600
+    listed = hermes("list").out.splitlines()
+    assert listed[0] == "openrouter (fill_first)"
+    assert listed[1].startswith("  1  sk-o…cdef  key  ready  work, added by hand to ~/.hermes")
+    assert listed[2].startswith("  2  sk-o…3210  key  ready  added by hand")
+    assert hermes("remove", "openrouter", "work", "--yes").out == "removed work from openrouter\n"
+    assert hermes("remove", "openrouter", "1", "--yes").code == 0
+    assert store.read().get("credential_pool") == {}
+    assert "no keys" in hermes("list", "openrouter").out
+
+
+def test_a_whole_key_is_never_shown(hermes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", "short-key-1")
+    outcomes = [
+        hermes("add", "openrouter", "--api-key", KEY),
+        hermes("add", "openrouter", "--api-key", KEY),
+        hermes("add", "openrouter", "--api-key", "short-key-1"),
+        hermes(),
+        hermes("list", "--json"),
+        hermes("remove", "openrouter", "2"),
+        hermes("remove", "openrouter", "2", "--yes"),
+    ]
+    text = "".join(outcome.out + outcome.err for outcome in outcomes)
+    assert KEY not in text
+    assert "short-key-1" not in text
+    assert "********" in text
+
+
+def test_a_key_that_is_there_is_not_added_twice(
+    hermes: Run, store: AuthStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hermes("add", "openrouter", "--api-key", KEY)
+    again = hermes("add", "openrouter", "--api-key", KEY)
+    assert (again.code, "has this key already" in again.out) == (0, True)
+    monkeypatch.setenv("OPENROUTER_API_KEY", OTHER)
+    again = hermes("add", "openrouter", "--api-key", OTHER)
+    assert "has this key already: OPENROUTER_API_KEY in the environment" in again.out
+    assert len(store.read()["credential_pool"]["openrouter"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "message"),
+    [
+        (("add", "openruter", "--api-key", KEY), "", "did you mean openrouter"),
+        (("add", "nonsense", "--api-key", KEY), "", "known: openrouter"),
+        (("add", "openrouter"), "", "the key is empty"),
+        (("add", "openrouter"), " \n\n", "the key is empty"),
+        (("add", "openrouter", "--api-key", ""), "", "the key is empty"),
+        (("add", "openrouter"), "two words", "this is not a key"),
+        (("add", "openrouter"), "“quoted”", "this is not a key"),
+        (("add", "openrouter"), "a\nb", "this is not a key"),
+        (("add", "openrouter"), "x" * 20_000, "this is not a key"),
+        (("add", "openrouter", "--api-key", KEY, "--label", "7"), "", "a label is one line"),
+        (("add", "openrouter", "--api-key", KEY, "--label", "a\x1bb"), "", "a label is one line"),
+        (("add", "openrouter", "--type", "oauth"), "", "has no login that Hermes can use"),
+        (("add", "openrouter", "--type", "oauth", "--api-key", "k"), "", "exclude each other"),
+        (("add", "openrouter", "--import"), "", "has no login that Hermes can use"),
+        (("list", "nonsense"), "", "there is no provider 'nonsense'"),
+        (("remove", "openrouter", "1", "--yes"), "", "has no key '1'; it has none"),
+        (("reset",), "", "name one provider, or say --all"),
+        (("reset", "openrouter", "--all"), "", "name one provider, or say --all"),
+    ],
+)
+def test_mistakes_are_one_clear_line(
+    hermes: Run, store: AuthStore, words: tuple[str, ...], stdin: str, message: str
+) -> None:
+    outcome = hermes(*words, stdin=stdin)
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert len(outcome.err.splitlines()) <= 2
+    assert not store.path.exists()
+
+
+def test_a_label_names_one_key(hermes: Run) -> None:
+    hermes("add", "openrouter", "--api-key", KEY, "--label", "work")
+    outcome = hermes("add", "openrouter", "--api-key", OTHER, "--label", "work")
+    assert (outcome.code, "with the label 'work' already" in outcome.err) == (2, True)
+
+
+def test_keys_of_variables_are_listed_and_say_where_to_remove_them(
+    hermes: Run, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hermes_home.mkdir()
+    (hermes_home / ".env").write_text(f"OPENROUTER_API_KEY={KEY}\n")
+    monkeypatch.setenv("DEEPSEEK_API_KEY", OTHER)
+    listed = hermes("list").out
+    assert "OPENROUTER_API_KEY in ~/.hermes/.env" in listed
+    assert "DEEPSEEK_API_KEY in the environment" in listed
+    refused = hermes("remove", "openrouter", "1", "--yes")
+    assert refused.code == 2
+    assert "this key comes from OPENROUTER_API_KEY in ~/.hermes/.env" in refused.err
+    assert "hermes config unset OPENROUTER_API_KEY" in refused.err
+    assert "unset DEEPSEEK_API_KEY" in hermes("remove", "deepseek", "1").err
+
+
+def test_the_login_of_another_program_is_not_ours_to_remove(hermes: Run, user_home: Path) -> None:
+    file = user_home / ".claude" / ".credentials.json"
+    file.parent.mkdir()
+    held = {"accessToken": "sk-ant-oat01-0123456789abcdef", "refreshToken": "r", "expiresAt": 1}
+    file.write_text(json.dumps({"claudeAiOauth": held}))
+    listed = hermes("list", "anthropic").out
+    assert "login  ready  login of claude-code in ~/.claude/.credentials.json" in listed
+    refused = hermes("remove", "anthropic", "claude-code", "--yes")
+    assert (refused.code, "log out in that program" in refused.err) == (2, True)
+    assert file.exists()
+
+
+def test_a_resting_key_says_until_when_and_why_and_can_be_woken(
+    hermes: Run, store: AuthStore
+) -> None:
+    for key in (KEY, OTHER):
+        hermes("add", "openrouter", "--api-key", key)
+    rests(store, 0, 3600.5)
+    assert "(in 1h) because: rate limited" in hermes("list").out
+    (document,) = json.loads(hermes("list", "openrouter", "--json").out)
+    assert document["strategy"] == "fill_first"
+    states = [(one["index"], one["state"]) for one in document["credentials"]]
+    assert states == [(1, "resting"), (2, "ready")]
+    assert hermes("reset", "openrouter").out == "1 key of openrouter can be used again\n"
+    assert "resting" not in hermes("list").out
+    assert hermes("reset", "--all").out == "nothing rests\n"
+    rests(store, 1, 60)
+    assert hermes("reset", "--all").out == "1 key of all providers can be used again\n"
+
+
+def test_nobody_there_means_nothing_is_removed(hermes: Run, store: AuthStore) -> None:
+    hermes("add", "openrouter", "--api-key", KEY)
+    outcome = hermes("remove", "openrouter", "1")
+    assert (outcome.code, "needs --yes" in outcome.err) == (2, True)
+    assert len(store.read()["credential_pool"]["openrouter"]) == 1
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, 0), ("", 1, 1)])
+def test_a_person_is_asked(
+    hermes: Run, store: AuthStore, answer: str, code: int, left: int
+) -> None:
+    hermes("add", "openrouter", "--api-key", KEY)
+    parser = Parser()
+    auth.configure(parser)
+    out = Terminal()
+    cli = Cli(Home.resolve(), Terminal(f"{answer}\n"), out, io.StringIO())
+    assert auth.run(parser.parse_args(["remove", "openrouter", "1"]), cli) == code
+    assert "Remove sk-o…cdef (manual:" in out.getvalue()
+    assert len(store.read().get("credential_pool", {}).get("openrouter", [])) == left
+
+
+def test_keys_for_endpoints_of_ones_own(hermes: Run, hermes_home: Path) -> None:
+    hermes_home.mkdir()
+    own = "custom_providers:\n- {name: Mine, base_url: http://127.0.0.1:9/v1}\n"
+    (hermes_home / "config.yaml").write_text(own)
+    assert hermes("add", "custom:mine", "--api-key", KEY).code == 0
+    assert hermes("list").out.startswith("custom:Mine\n")
+    (hermes_home / "config.yaml").write_text("")
+    assert hermes("list").out.startswith("custom:Mine\n")
+    assert hermes("add", "custom:other", "--api-key", KEY).code == 2
+    assert hermes("remove", "custom:Mine", "1", "--yes").code == 0
+
+
+def test_a_strategy_is_shown(hermes: Run, hermes_home: Path) -> None:
+    hermes_home.mkdir()
+    (hermes_home / "config.yaml").write_text(
+        "credential_pool_strategies: {openrouter: round_robin}\n"
+    )
+    for key in (KEY, OTHER):
+        hermes("add", "openrouter", "--api-key", key)
+    assert hermes("list").out.startswith("openrouter (round_robin)\n")
+
+
+def test_a_damaged_file_stops_with_what_to_do(hermes: Run, store: AuthStore) -> None:
+    store.path.parent.mkdir()
+    store.path.write_text("{")
+    for words in (("list",), ("add", "openrouter", "--api-key", KEY), ("reset", "--all")):
+        outcome = hermes(*words)
+        assert outcome.code == 3
+        assert "~/.hermes/auth.json is damaged" in outcome.err
+    assert store.path.read_text() == "{"
+
+
+def test_entries_of_unknown_form_are_mentioned(hermes: Run, store: AuthStore) -> None:
+    with store.change() as data:
+        data["credential_pool"] = {"openrouter": [{"theirs": 1}]}
+    assert "kept and not used: 1" in hermes("list").err
+
+
+def test_help_has_examples(hermes: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ((), ("add",), ("list",), ("remove",), ("reset",)):
+        with pytest.raises(SystemExit):
+            hermes(*words, "--help")
+        assert "example" in capsys.readouterr().out
+
+
+class TestLogin:
+    @pytest.fixture
+    def server(self, monkeypatch: pytest.MonkeyPatch):
+        server = OAuthServer()
+        server.interval = 0
+        shop = Endpoint(
+            id="shop", label="The Shop", base_url="https://shop.example", login=server.login()
+        )
+        codex = Endpoint(id="openai-codex", label="ChatGPT", login=server.codex())
+        monkeypatch.setattr(endpoints, "ENDPOINTS", (shop, codex))
+        yield server
+        server.close()
+
+    def test_a_code_is_shown_and_the_login_kept(
+        self, hermes: Run, server: OAuthServer, store: AuthStore
+    ) -> None:
+        outcome = hermes("add", "shop")
+        assert outcome.code == 0
+        assert f"Open   {server.url}/activate\nCode   ABCD-1234\n" in outcome.out
+        assert outcome.out.endswith("logged in for shop\n")
+        assert "access-1" not in outcome.out
+        held = store.read()["providers"]["shop"]
+        assert (held["access_token"], held["refresh_token"]) == ("access-1", "refresh-1")
+        assert "login  ready  login in ~/.hermes/auth.json" in hermes("list").out
+        assert hermes("remove", "shop", "1", "--yes").code == 0
+        assert store.read()["providers"] == {}
+
+    def test_a_refusal_stores_nothing(
+        self, hermes: Run, server: OAuthServer, store: AuthStore
+    ) -> None:
+        server.polls = ["authorization_pending", "access_denied"]
+        outcome = hermes("add", "shop")
+        assert (outcome.code, "was declined in the browser" in outcome.err) == (4, True)
+        assert not store.path.exists()
+
+    def test_a_new_login_replaces_one_that_is_gone(
+        self, hermes: Run, server: OAuthServer, store: AuthStore
+    ) -> None:
+        hermes("add", "shop")
+        with store.change() as data:
+            data["providers"]["shop"]["gone"] = True
+            data["credential_pool"] = {"shop": [{"id": "oauth", "resting_until": 9e9}]}
+        assert "gone, log in again" in hermes("list").out
+        hermes("add", "shop", "--type", "oauth")
+        assert "ready" in hermes("list").out
+
+    def test_the_login_of_the_codex_cli_is_offered_and_copied_on_demand(
+        self,
+        hermes: Run,
+        server: OAuthServer,
+        store: AuthStore,
+        user_home: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        folder = user_home / "elsewhere"
+        monkeypatch.setenv("CODEX_HOME", str(folder))
+        assert "no login of another program" in hermes("add", "openai-codex", "--import").err
+        folder.mkdir()
+        tokens = {"access_token": jwt(exp=9e9), "refresh_token": "cli", "account_id": "acc"}
+        (folder / "auth.json").write_text(json.dumps({"tokens": tokens}))
+        outcome = hermes("add", "openai-codex")
+        assert "the Codex CLI is logged in (~/elsewhere/auth.json)" in outcome.err
+        assert store.read()["providers"]["openai-codex"]["refresh_token"] == "refresh-1"
+        assert hermes("add", "openai-codex", "--import").code == 0
+        held = store.read()["providers"]["openai-codex"]
+        assert (held["refresh_token"], held["account_id"]) == ("cli", "acc")
+        assert json.loads((folder / "auth.json").read_text())["tokens"] == tokens
+
+    def test_a_key_can_be_added_beside_a_login(self, hermes: Run, server: OAuthServer) -> None:
+        hermes("add", "shop")
+        assert "as number 2 of 2" in hermes("add", "shop", "--api-key", KEY).out
+        piped = hermes("add", "shop", "--type", "api-key", stdin=OTHER)
+        assert "as number 3 of 3" in piped.out

@@ -1,0 +1,96 @@
+"""A clock that is moved by hand, variables of a test, and a bench that builds keyrings."""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx2
+import msgspec
+
+from hermes.core.ports import Clock
+from hermes.providers.credentials.auth_store import AuthStore
+from hermes.providers.credentials.keyring import Keyring
+from hermes.providers.endpoint import Endpoint, Login
+
+NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
+
+
+class HandClock:
+    """Sleeping moves it, and so does `pass_`."""
+
+    def __init__(self) -> None:
+        self._passed = 0.0
+        self.slept: list[float] = []
+
+    def now(self) -> datetime:
+        return NOON + timedelta(seconds=self._passed)
+
+    @property
+    def time(self) -> float:
+        return self.now().timestamp()
+
+    def monotonic(self) -> float:
+        return self._passed
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.pass_(seconds)
+        await asyncio.sleep(0)
+
+    def pass_(self, seconds: float) -> None:
+        self._passed += seconds
+
+
+class Values:
+    """Variables: those of .env and those of the shell."""
+
+    def __init__(
+        self, shell: Mapping[str, str] | None = None, saved: Mapping[str, str] | None = None
+    ) -> None:
+        self.shell, self.saved = dict(shell or {}), dict(saved or {})
+
+    def secret(self, name: str) -> str | None:
+        return self.saved.get(name) or self.shell.get(name) or None
+
+
+class Bench:
+    """One home; each keyring is what a fresh process would have."""
+
+    def __init__(self, folder: Path, client: httpx2.AsyncClient) -> None:
+        self.user_home = folder
+        self.store = AuthStore(folder / ".hermes" / "auth.json")
+        self.variables = Values()
+        self.clock: Clock = HandClock()
+        self.client = client
+
+    def keyring(self, strategy: str = "", **options: Login) -> Keyring:
+        return Keyring(
+            self.store,
+            self.variables,
+            client=self.client,
+            clock=self.clock,
+            user_home=self.user_home,
+            strategies=dict.fromkeys(("shop", "copilot"), strategy) if strategy else {},
+            rng=random.Random(1),
+            **options,
+        )
+
+    def write(self, name: str, content: object) -> Path:
+        """A file of another program."""
+        path = self.user_home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(msgspec.json.encode(content))
+        return path
+
+
+def shop(login: Login | None = None, base_url: str = "https://shop.example/v1") -> Endpoint:
+    """A provider with two variables for keys."""
+    return Endpoint(
+        id="shop",
+        label="The Shop",
+        base_url=base_url,
+        key_vars=("SHOP_KEY", "SHOP_OLD_KEY"),
+        login=login,
+    )

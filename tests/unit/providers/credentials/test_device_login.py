@@ -1,0 +1,220 @@
+"""Logging in with a code: waiting, being slowed down, refused, too late."""
+
+import asyncio
+
+import pytest
+
+from hermes.core.errors import CredentialRefused, ProviderError, ReplyInvalid, Transient
+from hermes.providers.credentials.codex_login import codex_cli_tokens, codex_login
+from hermes.providers.credentials.device_login import Invitation, device_login
+from hermes.providers.endpoint import Login
+from hermes.providers.logins import CODEX, COPILOT, QWEN
+from hermes.util.loopback_http import Stop
+from tests.unit.providers.credentials.oauth_server import CLIENT, OAuthServer, jwt, said
+from tests.unit.providers.credentials.parts import Bench, HandClock
+
+
+class Person:
+    def __init__(self, bench: Bench) -> None:
+        self.bench, self.clock = bench, HandClock()
+        self.invited: list[Invitation] = []
+
+    async def logs_in(self, login: Login) -> str:
+        flow = codex_login if login.flow == "codex" else device_login
+        tokens = await flow(login, "shop", self.bench.client, self.clock, self.invited.append)
+        self.tokens = tokens
+        return tokens.access_token
+
+
+@pytest.fixture
+def person(bench: Bench) -> Person:
+    return Person(bench)
+
+
+async def test_the_person_gets_an_address_and_a_code(person: Person, server: OAuthServer) -> None:
+    assert await person.logs_in(server.login()) == "access-1"
+    (shown,) = person.invited
+    assert (shown.url, shown.code, shown.seconds) == (f"{server.url}/activate", "ABCD-1234", 600)
+    tokens = person.tokens
+    assert (tokens.refresh_token, tokens.expires_at) == ("refresh-1", person.clock.time + 3600)
+    assert (tokens.token_url, tokens.client_id) == (f"{server.url}/token", CLIENT)
+    assert server.sent("/device/code") == [{"client_id": CLIENT, "scope": "models"}]
+
+
+async def test_it_waits_as_long_as_it_takes_at_the_pace_it_is_told(
+    person: Person, server: OAuthServer
+) -> None:
+    server.polls = ["authorization_pending", "slow_down", "authorization_pending", 429]
+    await person.logs_in(server.login())
+    assert person.clock.slept == [5, 5, 10, 10, 15]
+
+
+async def test_without_a_pace_it_asks_every_five_seconds(
+    person: Person, server: OAuthServer
+) -> None:
+    server.interval = None
+    server.polls = ["authorization_pending"]
+    await person.logs_in(server.login())
+    assert person.clock.slept == [5, 5]
+
+
+async def test_pkce_proves_that_the_one_who_asked_is_the_one_who_gets(
+    person: Person, server: OAuthServer
+) -> None:
+    assert await person.logs_in(server.login(pkce=True)) == "access-1"
+    (start,) = server.sent("/device/code")
+    (poll,) = server.sent("/token")
+    assert start["code_challenge_method"] == "S256"
+    assert len(poll["code_verifier"]) >= 43
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("access_denied", "was declined in the browser"),
+        ("expired_token", "before the code ran out"),
+        ("invalid_client", "ended the login: status 400 (invalid_client)"),
+    ],
+)
+async def test_a_login_that_fails_says_why(
+    person: Person, server: OAuthServer, answer: str, words: str
+) -> None:
+    server.polls = ["authorization_pending", answer]
+    with pytest.raises(CredentialRefused) as caught:
+        await person.logs_in(server.login())
+    assert words in str(caught.value)
+
+
+async def test_it_ends_when_the_code_runs_out(person: Person, server: OAuthServer) -> None:
+    server.polls, server.interval = ["authorization_pending"] * 1000, 99
+    with pytest.raises(CredentialRefused, match="before the code ran out") as caught:
+        await person.logs_in(server.login())
+    assert sum(person.clock.slept) == 594
+    assert "hermes auth add shop" in caught.value.hint
+
+
+async def test_a_short_outage_does_not_end_it(person: Person, server: OAuthServer) -> None:
+    server.polls = [Stop.CUT, 503, "authorization_pending"]
+    assert await person.logs_in(server.login()) == "access-1"
+    assert person.clock.slept == [5, 10, 20, 20]
+
+
+async def test_a_long_outage_does(person: Person, server: OAuthServer) -> None:
+    server.polls = [503] * 50
+    with pytest.raises(Transient, match="status 503"):
+        await person.logs_in(server.login())
+    assert len(server.sent("/token")) == 5
+
+
+async def test_a_server_that_is_not_there_is_said_so(person: Person, server: OAuthServer) -> None:
+    login = server.login()
+    server.close()
+    with pytest.raises(Transient, match="cannot reach shop"):
+        await person.logs_in(login)
+
+
+async def test_a_server_that_gives_no_code_is_said_so(person: Person) -> None:
+    server = Scripted({"error": "device_flow_disabled"})
+    try:
+        with pytest.raises(ProviderError, match="gave no code to log in with") as caught:
+            await person.logs_in(server.login())
+    finally:
+        server.close()
+    assert "(device_flow_disabled)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("javascript:alert(1)", "A"),
+        ("http://evil.example", "A"),
+        ("https://a b", "A"),
+        ("https://ok.example", "\x1b]0;title\x07"),
+        ("https://ok.example", ""),
+        ("", "A"),
+    ],
+)
+async def test_what_should_not_be_shown_is_not_shown(
+    person: Person, bench: Bench, url: str, code: str
+) -> None:
+    answer = {"device_code": "d", "user_code": code, "verification_uri": url}
+    server = Scripted(answer)
+    try:
+        with pytest.raises(ReplyInvalid):
+            await person.logs_in(server.login())
+    finally:
+        server.close()
+    assert person.invited == []
+
+
+class Scripted(OAuthServer):
+    def __init__(self, answer: dict[str, str]) -> None:
+        super().__init__()
+        self._answer = answer
+
+    def _device_code(self, form):
+        return said(self._answer)
+
+
+async def test_stopping_leaves_nothing(person: Person, server: OAuthServer) -> None:
+    server.polls = ["authorization_pending"] * 1000
+    waiting = asyncio.create_task(person.logs_in(server.login()))
+    while not server.sent("/token"):
+        await asyncio.sleep(0.005)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert not person.bench.store.path.exists()
+
+
+async def test_the_form_of_openai_brings_tokens_in_two_steps(
+    person: Person, server: OAuthServer
+) -> None:
+    server.polls, server.interval = [403, 404], 7
+    assert await person.logs_in(server.codex()) == "access-1"
+    assert person.clock.slept == [7, 7, 7]
+    (shown,) = person.invited
+    assert (shown.url, shown.code, shown.seconds) == (f"{server.url}/codex/device", "WXYZ", 900)
+    assert person.tokens.token_url == f"{server.url}/oauth/token"
+
+
+async def test_the_form_of_openai_ends_on_any_other_refusal(
+    person: Person, server: OAuthServer
+) -> None:
+    server.polls = [403, 400]
+    with pytest.raises(CredentialRefused, match="ended the login: status 400"):
+        await person.logs_in(server.codex())
+
+
+async def test_the_form_of_openai_runs_out_after_a_quarter_of_an_hour(
+    person: Person, server: OAuthServer
+) -> None:
+    server.polls, server.interval = [403] * 1000, 200
+    with pytest.raises(CredentialRefused, match="before the code ran out"):
+        await person.logs_in(server.codex())
+    assert sum(person.clock.slept) == 800
+
+
+def test_the_login_of_the_codex_cli_can_be_read(bench: Bench) -> None:
+    folder = bench.user_home / ".codex"
+    assert codex_cli_tokens(folder, CODEX) is None
+    access = jwt(exp=1_800_000_000)
+    identity = jwt(**{"https://api.openai.com/auth": {"chatgpt_account_id": "acc-1"}})
+    held = {"access_token": access, "refresh_token": "r", "id_token": identity}
+    bench.write(".codex/auth.json", {"OPENAI_API_KEY": None, "tokens": held})
+    tokens = codex_cli_tokens(folder, CODEX)
+    assert tokens is not None
+    assert (tokens.access_token, tokens.refresh_token) == (access, "r")
+    assert (tokens.expires_at, tokens.account_id) == (1_800_000_000, "acc-1")
+
+
+@pytest.mark.parametrize("content", [{}, {"tokens": 1}, {"tokens": {"access_token": "a"}}, []])
+def test_a_codex_file_without_a_login_is_none(bench: Bench, content: object) -> None:
+    bench.write(".codex/auth.json", content)
+    assert codex_cli_tokens(bench.user_home / ".codex", CODEX) is None
+
+
+@pytest.mark.parametrize("login", [CODEX, COPILOT, QWEN])
+def test_every_known_login_goes_over_tls(login: Login) -> None:
+    urls = [login.device_url, login.token_url, login.exchange_url or login.token_url]
+    assert all(url.startswith("https://") for url in urls)
