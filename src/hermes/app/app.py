@@ -7,27 +7,29 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import httpx2
 import msgspec
 
 from hermes.agent.agent import Agent
 from hermes.agent.dispatch import Dispatcher
-from hermes.app.local_model import LocalModel
+from hermes.app.choices import fallback_choices
+from hermes.app.credentials import stored_secrets
 from hermes.app.logs import start_logging
-from hermes.app.models import build_model
+from hermes.app.providers import Providers
 from hermes.app.pruning import prune_when_due
+from hermes.app.session_models import AuxiliaryRouter, SessionModels
+from hermes.app.spending import day_tally, limits_of
 from hermes.app.tools import build_approvals, build_tools
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
 from hermes.core.errors import StoreError
 from hermes.core.hooks import NoHooks
 from hermes.core.messages import Message, System
-from hermes.core.model import Model
+from hermes.core.model import ModelRequest
 from hermes.core.ports import Approver, SessionInfo
 from hermes.prompt.system import system_prompt
 from hermes.providers.local.fetch import Progress
-from hermes.providers.resolver import Choice, Target, resolve
-from hermes.providers.wire.chat_completions import ChatCompletions
+from hermes.providers.policy.purse import Purse
+from hermes.providers.target import Target
 from hermes.security.redaction import Redactor
 from hermes.store.opening import open_store
 from hermes.store.repair import repair
@@ -36,6 +38,8 @@ from hermes.util.clock import SystemClock
 from hermes.util.session_ids import new_session_id
 
 log = logging.getLogger(__name__)
+
+DEFAULT_EFFORT = "medium"
 
 Conversation = tuple[str, System, tuple[Message, ...]]
 """Session id, system prompt and what was said so far."""
@@ -63,13 +67,14 @@ class App:
         """`tell` gets what the user must know beside the conversation."""
         self.home, self.loaded = home, loaded
         ensure_hermes_home(home)
-        self._redactor = Redactor(loaded.secrets())
+        self._redactor = Redactor(loaded.secrets() | stored_secrets(home))
         start_logging(home, loaded.settings.logging, self._redactor)
         self._clock = SystemClock()
-        self._store = open_store(loaded.settings.store.url, home.state_db, tell)
-        self._client = httpx2.AsyncClient(follow_redirects=False, trust_env=True)
+        self.store = open_store(loaded.settings.store.url, home.state_db, tell)
         self._shells: list[LocalShell] = []
-        self._local = LocalModel(home, loaded.settings.local, progress)
+        self.providers = Providers(home, loaded, self._clock, progress)
+        self._purses: dict[str, Purse] = {}
+        self._day = day_tally(loaded.settings, self.store, self._clock)
 
     async def __aenter__(self) -> Self:
         return self
@@ -79,64 +84,72 @@ class App:
     ) -> None:
         try:
             settings = self.loaded.settings.sessions
-            await prune_when_due(self._store, settings, self.home, time.time)
+            await prune_when_due(self.store, settings, self.home, time.time)
         except (StoreError, OSError) as error:
             log.warning("old sessions were not pruned: %s", error)
         for shell in self._shells:
             await shell.close()
-        await self._local.close()
-        await self._client.aclose()
-        self._store.close()
-
-    def target(self) -> Target:
-        """Where requests go, by the settings alone."""
-        model = self.loaded.settings.model
-        choice = Choice(
-            provider=model.provider,
-            model=model.default,
-            base_url=model.base_url,
-            api_key=model.api_key,
-            context_length=model.context_length or 0,
-        )
-        return resolve(choice, self.loaded.secret)
+        await self.providers.close()
+        self.store.close()
 
     async def agent(self, request: SessionRequest) -> Agent:
         """An agent for a new or an old conversation."""
         past = await self._past(request)
-        target, wire = await self._wire(self.target())
-        model = build_model(wire, target.profile, self._clock)
+        target = await self.providers.main()
         settings = self.loaded.settings
         bench = build_tools(self.loaded, self.home, request.working_folder, self._redactor.redact)
         self._shells.append(bench.shell)
         approvals = build_approvals(self.loaded, self.home, request.approver)
         session_id, system, history = past or await self._new(request, target)
-        dispatcher = Dispatcher(bench.toolbox, approvals, self._store, NoHooks(), self._clock)
+        asking = ModelRequest(
+            (),
+            bench.toolbox.specs,
+            max_tokens=settings.model.max_tokens,
+            reasoning_effort=settings.agent.reasoning_effort or DEFAULT_EFFORT,
+        )
+        purse = self._purse(session_id, job=request.source == "cron")
+        fallbacks = tuple(fallback_choices(settings))
+        dispatcher = Dispatcher(bench.toolbox, approvals, self.store, NoHooks(), self._clock)
         return Agent(
             session_id,
             system,
             history,
-            model,
+            SessionModels(self.providers.maker, target, fallbacks, purse),
             dispatcher,
-            self._store,
-            tools=bench.toolbox.specs,
+            self.store,
+            asking=asking,
             max_iterations=settings.agent.max_turns,
-            price=target.profile.price,
         )
 
-    async def _wire(self, target: Target) -> tuple[Target, Model]:
-        if target.provider == "local":
-            return await self._local.ready(target, self._client)
-        return target, ChatCompletions(target, self._client)
+    async def auxiliary(self, session_id: str) -> AuxiliaryRouter:
+        """Models for the work beside a session's conversation, paid from the session's purse."""
+        return AuxiliaryRouter(
+            self.loaded.settings,
+            self.providers,
+            await self.providers.main(),
+            self._purse(session_id),
+            self.store,
+            session_id,
+        )
+
+    def _purse(self, session_id: str, *, job: bool = False) -> Purse:
+        """One for each session: its turns and the work beside them share the caps."""
+        if session_id not in self._purses:
+            limits = limits_of(self.loaded.settings.budget)
+            self._purses[session_id] = Purse(
+                limits, self.store, session_id, self._clock, job=job, day=self._day
+            )
+        return self._purses[session_id]
 
     async def _past(self, request: SessionRequest) -> Conversation | None:
         info: SessionInfo | None = None
         if request.resume:
-            info = await self._store.resolve(request.resume)
+            info = await self.store.resolve(request.resume)
         elif request.latest:
-            info = await self._store.latest(request.source)
+            info = await self.store.latest(request.source)
         if info is None:
             return None
-        history = repair(await self._store.messages(info.id))
+        history = repair(await self.store.messages(info.id))
         return info.id, System(info.system_prompt), tuple(history)
 
     async def _new(self, request: SessionRequest, target: Target) -> Conversation:
@@ -148,7 +161,7 @@ class App:
             session_id=session_id,
             model=f"{target.model} ({target.provider})",
         )
-        await self._store.create(
+        await self.store.create(
             session_id, source=request.source, model=target.model, system_prompt=text
         )
         return session_id, System(text), ()

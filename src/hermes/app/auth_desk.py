@@ -68,7 +68,9 @@ class Desk:
         self._loaded, self._clock = loaded, clock
         self._home = home
         self._store = AuthStore(home.auth_file)
-        self._sources = Sources(self._store, loaded, user_home(home))
+        self._sources = Sources(
+            self._store, loaded, user_home(home), aws_profile=loaded.settings.bedrock.profile
+        )
 
     def endpoint(self, name: str) -> Endpoint:
         """The provider a person means. Raises `UsageError` with names that are like it."""

@@ -21,6 +21,7 @@ def build_keyring(home: Home, loaded: Loaded, client: httpx2.AsyncClient, clock:
         clock=clock,
         user_home=user_home(home),
         strategies=loaded.settings.credential_pool_strategies,
+        aws_profile=loaded.settings.bedrock.profile,
     )
 
 

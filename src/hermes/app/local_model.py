@@ -1,6 +1,8 @@
 """The embedded model made ready: runtime installed, weights fetched, process started."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 
 import httpx2
@@ -8,32 +10,51 @@ import msgspec
 
 from hermes.config.home import Home
 from hermes.config.settings.model import LocalModelSettings
-from hermes.core.model import Model
+from hermes.core.model import Model, ModelEvent, ModelRequest
+from hermes.providers.local.catalogue import Weights
 from hermes.providers.local.fetch import Progress, fetch
 from hermes.providers.local.prefix import RememberedPrefix
 from hermes.providers.local.runtime import ModelProcess, install_runtime, runtime_is_installed
 from hermes.providers.local.shelf import weights_for
 from hermes.providers.local.threads import threads_for
-from hermes.providers.resolver import NO_KEY, Target
-from hermes.providers.wire.chat_completions import ChatCompletions
+from hermes.providers.resolver import NO_KEY
+from hermes.providers.target import Credential, Target
+from hermes.providers.wire.model import WireModel
 
 STARTER = (
     "No key is configured: {label}, a small starter model, answers on this machine. "
-    "For a strong one: hermes config set OPENROUTER_API_KEY <your key>"
+    "For a strong one: hermes auth add openrouter"
 )
 
 
 class LocalModel:
     """Starts the model process when it is first needed; keeps it until the program ends."""
 
-    def __init__(self, home: Home, settings: LocalModelSettings, progress: Progress) -> None:
-        self._home, self._settings, self._progress = home, settings, progress
+    def __init__(
+        self,
+        home: Home,
+        settings: LocalModelSettings,
+        client: httpx2.AsyncClient,
+        progress: Progress,
+    ) -> None:
+        self._home, self._settings, self._client = home, settings, client
+        self._progress = progress
         self._process: ModelProcess | None = None
         self._starting = asyncio.Lock()
+        self._models: dict[str, Model] = {}
+        self._labels: dict[str, Weights] = {}
 
-    async def ready(self, target: Target, client: httpx2.AsyncClient) -> tuple[Target, Model]:
-        """`target` with the address of the running model, and the model itself."""
-        weights = weights_for(target.model or self._settings.model, self._home.models)
+    def known(self, target: Target) -> Target:
+        """`target` with the label and the context length of the model it means."""
+        weights = self._weights(target)
+        profile = msgspec.structs.replace(
+            target.profile, context_length=self._settings.context_length
+        )
+        return msgspec.structs.replace(target, model=weights.label, profile=profile)
+
+    async def ready(self, target: Target) -> Model:
+        """The running model `target` means, started if need be."""
+        weights = self._weights(target)
         async with self._starting:
             if self._process is None:
                 if target.source == NO_KEY:
@@ -47,18 +68,23 @@ class LocalModel:
                     threads=threads_for(self._settings.threads),
                     cache=self._cache(path),
                 )
-        running = msgspec.structs.replace(
-            target,
-            model=weights.label,
-            base_url=self._process.base_url,
-            api_key=self._process.api_key,
-            profile=msgspec.structs.replace(
-                target.profile, context_length=self._settings.context_length
-            ),
-        )
-        wire = ChatCompletions(running, client)
-        cache = self._cache(Path(weights.file))
-        return running, RememberedPrefix(wire, self._process, client, cache)
+        if weights.label not in self._models:
+            credential = Credential(id="process", secret=self._process.api_key)
+            running = msgspec.structs.replace(
+                self.known(target), base_url=self._process.base_url, credentials=(credential,)
+            )
+            wire = WireModel(running, self._client)
+            cache = self._cache(Path(weights.file))
+            self._models[weights.label] = RememberedPrefix(wire, self._process, self._client, cache)
+        return self._models[weights.label]
+
+    def _weights(self, target: Target) -> Weights:
+        """What `target` names, by id, file, address or by the label it got here."""
+        weights = self._labels.get(target.model)
+        if weights is None:
+            weights = weights_for(target.model or self._settings.model, self._home.models)
+            self._labels[weights.label] = weights
+        return weights
 
     async def close(self) -> None:
         if self._process is not None:
@@ -66,6 +92,28 @@ class LocalModel:
 
     def _cache(self, model: Path) -> Path:
         return self._home.cache / "local" / model.stem
+
+
+class EmbeddedModel:
+    """A `Model` that starts the embedded one when it is first asked."""
+
+    def __init__(self, local: LocalModel, target: Target) -> None:
+        self._local, self._target = local, target
+        self._known = local.known(target)
+
+    @property
+    def name(self) -> str:
+        return self._known.model
+
+    @property
+    def provider(self) -> str:
+        return self._known.provider
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        model = await self._local.ready(self._target)
+        async with aclosing(model.stream(request)) as events:
+            async for event in events:
+                yield event
 
 
 def checkout() -> Path:

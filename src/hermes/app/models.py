@@ -1,17 +1,95 @@
-"""From a resolved target to a model that answers."""
+"""From a resolved target to a model that answers, in the policies around it."""
 
+from collections.abc import Callable, Sequence
+
+import httpx2
 import msgspec
 
+from hermes.app.local_model import EmbeddedModel, LocalModel
 from hermes.core.model import Model
 from hermes.core.ports import Clock
+from hermes.providers.choice import Choice
+from hermes.providers.credentials.keyring import Keyring
+from hermes.providers.policy.breaker import BreakingModel
+from hermes.providers.policy.falling_back import FallbackModel
+from hermes.providers.policy.health import Circuit, Health
+from hermes.providers.policy.purse import Purse
+from hermes.providers.policy.repairing import RepairingModel
 from hermes.providers.policy.retrying import RetryingModel
-from hermes.providers.profile import Profile
+from hermes.providers.policy.rotating import RotatingModel
+from hermes.providers.policy.spending import MeteredModel
+from hermes.providers.resolver import LOCAL, Resolver
 from hermes.providers.small.model import SmallModel
 from hermes.providers.small.profile import SMALL
+from hermes.providers.target import Credential, Target
+from hermes.providers.wire.model import WireModel
 
 
-def build_model(wire: Model, profile: Profile, clock: Clock) -> Model:
-    """The wire, in the policies around it."""
-    if profile.small:
-        wire = SmallModel(wire, msgspec.structs.replace(SMALL, context=profile.context_length))
-    return RetryingModel(wire, clock)
+class ModelMaker:
+    """Makes models for one process; what it holds is shared by all of them."""
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        keyring: Keyring,
+        client: httpx2.AsyncClient,
+        clock: Clock,
+        local: LocalModel,
+    ) -> None:
+        self._resolver, self._keyring, self._client = resolver, keyring, client
+        self._clock, self._local = clock, local
+        self._health = Health(clock)
+
+    def chain(self, links: Sequence[Target | Choice], purse: Purse) -> Model:
+        """The first of `links` that works; for one turn or one piece of work.
+
+        A choice is resolved when its turn comes; one that cannot be is passed over.
+        """
+        alone = len(links) == 1
+
+        def entry(link: Target | Choice) -> Callable[[], Model]:
+            return lambda: self.model(self._resolved(link), purse, patient=alone)
+
+        return FallbackModel([entry(link) for link in links])
+
+    def _resolved(self, link: Target | Choice) -> Target:
+        return link if isinstance(link, Target) else self._resolver.resolve(link)
+
+    def model(self, target: Target, purse: Purse, *, patient: bool = True) -> Model:
+        """One target with its keys. Not `patient`: there is another one to turn to."""
+        if target.credentials:
+            inner: Model = self._rotating(target, purse)
+        else:
+            inner = self._watched(target, None, purse)
+        return RetryingModel(inner, self._clock, patient=patient)
+
+    def _rotating(self, target: Target, purse: Purse) -> Model:
+        endpoint = self._resolver.endpoint(target.key_owner or target.provider)
+        return RotatingModel(
+            self._keyring.pool(endpoint, target.credentials),
+            lambda credential: self._watched(target, credential, purse),
+            self._clock,
+            name=target.model,
+            provider=target.provider,
+            circuits={c.id: self._circuit(target, c) for c in target.credentials},
+        )
+
+    def _watched(self, target: Target, credential: Credential | None, purse: Purse) -> Model:
+        wire = self._wire(target, credential)
+        metered = MeteredModel(RepairingModel(wire), purse, target.profile)
+        return BreakingModel(metered, self._circuit(target, credential))
+
+    def _wire(self, target: Target, credential: Credential | None) -> Model:
+        if target.provider == LOCAL:
+            wire: Model = EmbeddedModel(self._local, target)
+            target = self._local.known(target)
+        else:
+            wire = WireModel(target, self._client, credential)
+        if not target.profile.small:
+            return wire
+        context = target.profile.context_length
+        return SmallModel(wire, msgspec.structs.replace(SMALL, context=context))
+
+    def _circuit(self, target: Target, credential: Credential | None) -> Circuit:
+        name = credential.id if credential else ""
+        return self._health.circuit(target.provider, target.base_url, name)

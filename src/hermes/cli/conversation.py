@@ -24,7 +24,7 @@ async def converse(agent: Agent, renderer: Renderer, home: Home, style: Style) -
         key_bindings=_keys(),
         enable_suspend=True,
     )
-    where = f"{agent.model.name} on {agent.model.provider}, session {agent.session_id}"
+    where = f"{agent.models.name} on {agent.models.provider}, session {agent.session_id}"
     print_line = prompt.app.output.write_raw
     print_line(f"{style.bold('Hermes')} {style.dim(where)}\r\n{style.dim(GREETING)}\r\n")
     prompt.app.output.flush()

@@ -33,6 +33,10 @@ class CommandModule(Protocol):
 COMMANDS = (
     Command("chat", "talk to the agent, or ask one thing with -q"),
     Command("config", "show, explain and change settings"),
+    Command("auth", "add, list and remove keys and logins"),
+    Command("model", "show and choose the model that answers"),
+    Command("models", "list the models of a provider, with context and prices"),
+    Command("status", "show what is set up and how it fares"),
     Command("profile", "list, make and choose profiles"),
     Command("sessions", "look at past conversations"),
     Command("local", "fetch and choose the embedded model"),

@@ -16,6 +16,9 @@ class Style(msgspec.Struct, frozen=True):
     def of(cls, stream: TextIO) -> "Style":
         return cls(colour=stream.isatty() and not no_color() and not term_is_dumb())
 
+    def plain(self, text: str) -> str:
+        return text
+
     def dim(self, text: str) -> str:
         return self._wrap("2", text)
 

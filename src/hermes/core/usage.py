@@ -34,6 +34,16 @@ class Usage(msgspec.Struct, frozen=True):
         )
 
 
+class LongPrompts(msgspec.Struct, frozen=True):
+    """How much more a call costs whose prompt has more than `over` tokens."""
+
+    over: int
+    input: float
+    """Everything that is read costs so many times as much ..."""
+    output: float
+    """... and everything that is written so many times."""
+
+
 class Price(msgspec.Struct, frozen=True):
     """US dollars for a million tokens, as published on `date`."""
 
@@ -42,14 +52,29 @@ class Price(msgspec.Struct, frozen=True):
     cache_read: float
     cache_write: float
     date: str = ""
+    long: LongPrompts | None = None
 
     def cost(self, usage: Usage) -> float:
+        price = self.for_prompt(usage.prompt)
         return (
-            usage.input * self.input
-            + usage.output * self.output
-            + usage.cache_read * self.cache_read
-            + usage.cache_write * self.cache_write
+            usage.input * price.input
+            + usage.output * price.output
+            + usage.cache_read * price.cache_read
+            + usage.cache_write * price.cache_write
         ) / 1_000_000
+
+    def for_prompt(self, tokens: int) -> "Price":
+        """What holds for a prompt of so many tokens."""
+        long = self.long
+        if long is None or tokens <= long.over:
+            return self
+        return Price(
+            self.input * long.input,
+            self.output * long.output,
+            self.cache_read * long.input,
+            self.cache_write * long.input,
+            self.date,
+        )
 
 
 FREE = Price(0, 0, 0, 0)

@@ -1,113 +1,266 @@
 """Which endpoint, model and key a request uses, and why. One resolver for every caller."""
 
-from collections.abc import Callable, Sequence
-from urllib.parse import urlsplit
+from collections.abc import Iterator
 
 import msgspec
 
-from hermes.core.errors import ConfigError, CredentialMissing
+from hermes.config.settings import Settings
+from hermes.config.settings.model import CustomProvider
+from hermes.core.errors import ConfigError, CredentialMissing, HermesError
 from hermes.providers import endpoints
-from hermes.providers.endpoints import Endpoint
-from hermes.providers.profile import Profile, profile_for
+from hermes.providers.choice import CUSTOM, Choice
+from hermes.providers.endpoint import Endpoint
+from hermes.providers.hosts import checked_address, is_loopback, may_receive, owner_of
+from hermes.providers.ports import Keys, Models
+from hermes.providers.profile import Profile
+from hermes.providers.routing import routing_body
+from hermes.providers.target import Credential, Target
+from hermes.providers.timing import timeouts_for
 
 NO_KEY = "no key is configured"
 """The `Target.source` of a request nobody configured anything for."""
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-KeyLookup = Callable[[str], str | None]
-"""The value of a variable by name, or None; `Loaded.secret` is one."""
+LOCAL = "local"
+DEFAULT_REGION = "us-east-1"
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """What was asked for, from the command line, config.yaml or the environment."""
+class Candidate(msgspec.Struct, frozen=True):
+    """A provider that could be used, and why."""
 
-    provider: str = "auto"
-    model: str = ""
-    base_url: str = ""
-    api_key: str = ""
-    context_length: int = 0
-
-
-class Target(msgspec.Struct, frozen=True):
-    """Where requests go."""
-
-    provider: str
-    model: str
-    base_url: str
-    api_key: str
-    source: str
-    """Why this one, in words a user understands."""
-    profile: Profile
+    endpoint: Endpoint
+    why: str
+    saved: bool
+    """Set up in the home (config.yaml, .env, auth.json), not just exported in the shell."""
 
 
-def resolve(choice: Choice, key: KeyLookup) -> Target:
-    """The target of `choice`. Raises `ConfigError` or `CredentialMissing`."""
-    if choice.provider not in ("", "auto"):
-        return _named(choice, key)
-    if choice.base_url:
-        return _target(_require("custom"), choice, key, "model.base_url is set")
-    for endpoint in endpoints.ENDPOINTS:
-        for variable in endpoint.key_vars:
-            if endpoint.base_url and key(variable):
-                return _target(endpoint, choice, key, f"{variable} is set")
-    local = Choice(provider="local", model="", context_length=choice.context_length)
-    return _target(_require("local"), local, key, NO_KEY)
+class Resolver:
+    def __init__(self, settings: Settings, keys: Keys, models: Models) -> None:
+        self._settings, self._keys, self._models = settings, keys, models
+
+    def resolve(self, choice: Choice) -> Target:
+        """The target of `choice`. Raises `ConfigError` or `CredentialMissing`."""
+        if not choice.is_open:
+            endpoint = self.endpoint(choice.provider)
+            why = choice.why or f"provider {endpoint.id} was chosen"
+            return self._target(endpoint, choice, why)
+        first = next(self.candidates(choice), None)
+        if first is not None:
+            return self._target(first.endpoint, choice, first.why)
+        local = Choice(provider=LOCAL, context_length=choice.context_length)
+        return self._target(self.endpoint(LOCAL), local, NO_KEY)
+
+    def candidates(self, choice: Choice) -> Iterator[Candidate]:
+        """What `auto` can choose from, in its order: the first is taken.
+
+        What was saved on purpose comes before what the shell happens to export.
+        """
+        found = list(self._possible(choice))
+        yield from (one for one in found if one.saved)
+        yield from (one for one in found if not one.saved)
+
+    def endpoint(self, name: str) -> Endpoint:
+        """The endpoint of a provider id, an alias or the name of a custom provider."""
+        wanted = name.strip()
+        custom = self._custom(wanted)
+        if custom is not None:
+            return custom_endpoint(custom)
+        endpoint = endpoints.find(wanted.lower())
+        if endpoint is None:
+            raise ConfigError(f"unknown provider {name!r}", hint=f"known: {self._known_names()}")
+        if endpoint.unsupported:
+            raise ConfigError(f"provider {endpoint.id}: {endpoint.unsupported}")
+        return endpoint
+
+    def another_model(self, target: Target, model: str) -> Target:
+        """The same endpoint and keys with another of its models."""
+        endpoint = self.endpoint(target.provider)
+        profile = self._models.profile(endpoint, target.base_url, model)
+        return msgspec.structs.replace(target, model=model, profile=profile)
+
+    def _custom(self, name: str) -> CustomProvider | None:
+        own = name.removeprefix(f"{CUSTOM}:").lower()
+        customs = self._settings.custom_providers
+        return next((custom for custom in customs if custom.name.lower() == own), None)
+
+    def _known_names(self) -> str:
+        own = [f"{CUSTOM}:{custom.name}" for custom in self._settings.custom_providers]
+        return ", ".join([e.id for e in endpoints.ENDPOINTS if not e.unsupported] + own)
+
+    def _possible(self, choice: Choice) -> Iterator[Candidate]:
+        if choice.base_url:
+            why = f"{choice.base_url_said} is set"
+            yield Candidate(self.endpoint(CUSTOM), why, choice.base_url_saved)
+        for endpoint in endpoints.ENDPOINTS:
+            if not endpoint.base_url or endpoint.unsupported or not endpoint.needs_key:
+                continue
+            for credential in self._keys.credentials(endpoint):
+                variable = _variable_of(credential)
+                if variable not in endpoint.other_uses:
+                    saved = not variable or self._keys.is_saved(variable)
+                    yield Candidate(endpoint, credential.source, saved)
+                    break
+
+    def _target(self, endpoint: Endpoint, choice: Choice, why: str) -> Target:
+        settings = self._settings
+        region = settings.bedrock.region or DEFAULT_REGION
+        if choice.is_open and endpoint.id != CUSTOM:
+            # The address belongs to a custom endpoint that lost against a saved provider.
+            choice = msgspec.structs.replace(choice, base_url="")
+        base_url = self._address(endpoint, choice).replace("{region}", region)
+        owner = self._key_owner(endpoint, base_url)
+        credentials = self._credentials(endpoint, owner, choice, base_url)
+        endpoint = _as_spoken(endpoint, owner, base_url)
+        model = choice.model or endpoint.default_model
+        if not model and endpoint.id != LOCAL:
+            raise ConfigError(
+                f"no model is chosen for provider {endpoint.id}",
+                hint=f"`hermes models {endpoint.id}` lists them; then `hermes model set <name>`",
+            )
+        profile = self._models.profile(endpoint, base_url, model)
+        if choice.context_length:
+            profile = msgspec.structs.replace(profile, context_length=choice.context_length)
+        profile = _with_cache_price(profile, settings.prompt_caching.cache_ttl)
+        if extra := routing_body(endpoint, settings.provider_routing):
+            profile = msgspec.structs.replace(profile, extra_body={**profile.extra_body, **extra})
+        return Target(
+            provider=endpoint.id,
+            model=model,
+            base_url=base_url,
+            api_mode=endpoint.api_mode,
+            auth=endpoint.auth,
+            source=why,
+            credentials=credentials,
+            profile=profile,
+            timeouts=timeouts_for(settings, endpoint, model, here=is_loopback(base_url)),
+            headers=endpoint.headers,
+            cache_ttl=settings.prompt_caching.cache_ttl,
+            key_owner=owner.id if owner.id != endpoint.id else "",
+            region=region if endpoint.auth == "aws" else "",
+        )
+
+    def _address(self, endpoint: Endpoint, choice: Choice) -> str:
+        if endpoint.id == LOCAL:
+            return ""
+        if choice.base_url:
+            return checked_address(choice.base_url, choice.base_url_said)
+        for variable in endpoint.base_url_vars:
+            if url := self._keys.variable(variable):
+                return checked_address(url, variable)
+        if not endpoint.base_url:
+            raise ConfigError(
+                f"provider {endpoint.id} needs an address",
+                hint="hermes config set model.base_url http://127.0.0.1:8080/v1",
+            )
+        if endpoint.id.startswith(f"{CUSTOM}:"):
+            return checked_address(endpoint.base_url, f"custom_providers {endpoint.label}")
+        return endpoint.base_url
+
+    def _key_owner(self, endpoint: Endpoint, base_url: str) -> Endpoint:
+        """The user's own endpoint gets OPENAI_API_KEY, unless it is a provider we know."""
+        return (endpoint.id == CUSTOM and owner_of(base_url)) or endpoint
+
+    def _credentials(
+        self, endpoint: Endpoint, owner: Endpoint, choice: Choice, base_url: str
+    ) -> tuple[Credential, ...]:
+        if choice.api_key:
+            elsewhere = "" if may_receive(endpoint, base_url) else base_url
+            return (_given(choice.api_key, "given with the choice", elsewhere),)
+        if choice.key_env:
+            return self._named_key(choice.key_env, base_url)
+        if custom := self._custom(endpoint.id):
+            if custom.api_key:
+                return (_given(custom.api_key, f"custom_providers {custom.name}", base_url),)
+            _check_owner(custom.key_env, base_url)
+        elif endpoint.id != CUSTOM and not may_receive(endpoint, base_url):
+            return self._elsewhere(endpoint, base_url)
+        found = self._keys.credentials(owner)
+        if not found and endpoint.needs_key:
+            raise _missing(endpoint)
+        return found
+
+    def _named_key(self, variable: str, base_url: str) -> tuple[Credential, ...]:
+        """The key of a variable the user named, unless it belongs to somebody else."""
+        _check_owner(variable, base_url)
+        secret = self._keys.variable(variable)
+        if not secret:
+            raise CredentialMissing(
+                f"the variable {variable} is not set", hint=f"hermes config set {variable} <key>"
+            )
+        return (Credential(id=f"env:{variable}", secret=secret, source=variable),)
+
+    def _elsewhere(self, endpoint: Endpoint, base_url: str) -> tuple[Credential, ...]:
+        """No key for an address that is not the provider's own."""
+        if not endpoint.needs_key:
+            return ()
+        held = self._keys.credentials(endpoint)
+        kept = f"; its own key stays with {endpoint.label}" if held else ""
+        raise CredentialMissing(
+            f"no key is set for {base_url}, which is not an address of {endpoint.label}{kept}",
+            provider=endpoint.id,
+            hint="if the key may go there: hermes config set model.api_key <key>",
+        )
 
 
-def _named(choice: Choice, key: KeyLookup) -> Target:
-    endpoint = endpoints.find(choice.provider.lower())
-    if endpoint is None:
-        known = ", ".join(e.id for e in endpoints.ENDPOINTS)
-        raise ConfigError(f"unknown provider {choice.provider!r}", hint=f"known: {known}")
-    return _target(endpoint, choice, key, f"provider {endpoint.id} was chosen")
+def custom_endpoint(custom: CustomProvider) -> Endpoint:
+    """An entry of `custom_providers` as an endpoint."""
+    return Endpoint(
+        id=f"{CUSTOM}:{custom.name}",
+        label=custom.name,
+        base_url=custom.base_url.rstrip("/"),
+        api_mode=custom.api_mode,
+        auth="x-api-key" if custom.api_mode == "anthropic_messages" else "bearer",
+        key_vars=(custom.key_env,) if custom.key_env else (),
+        needs_key=bool(custom.key_env),
+        default_model=next(iter(custom.models), ""),
+    )
 
 
-def _require(name: str) -> Endpoint:
-    endpoint = endpoints.find(name)
-    if endpoint is None:
-        raise LookupError(name)
+def _as_spoken(endpoint: Endpoint, owner: Endpoint, base_url: str) -> Endpoint:
+    """The endpoint with the API that this address speaks."""
+    if owner is not endpoint:  # an endpoint of the user's own at the host of a provider we know
+        return msgspec.structs.replace(
+            endpoint, api_mode=owner.api_mode, auth=owner.auth, headers=owner.headers
+        )
+    if endpoint.mode_elsewhere and not may_receive(endpoint, base_url):
+        return msgspec.structs.replace(endpoint, api_mode=endpoint.mode_elsewhere)
     return endpoint
 
 
-def _target(endpoint: Endpoint, choice: Choice, key: KeyLookup, source: str) -> Target:
-    base_url = choice.base_url or _first(endpoint.base_url_vars, key) or endpoint.base_url
-    if not base_url and endpoint.id != "local":
+def _with_cache_price(profile: Profile, ttl: str) -> Profile:
+    """Where prefixes are marked, keeping one for an hour costs twice what reading it does."""
+    price = profile.price
+    if price is None or not profile.cache_marks or ttl != "1h":
+        return profile
+    dearer = msgspec.structs.replace(price, cache_write=max(price.cache_write, 2 * price.input))
+    return msgspec.structs.replace(profile, price=dearer)
+
+
+def _given(key: str, source: str, address: str) -> Credential:
+    """A key said together with the address it is for."""
+    return Credential(id="given", secret=key, source=source, base_url=address)
+
+
+def _missing(endpoint: Endpoint) -> HermesError:
+    how = [f"hermes auth add {endpoint.id}"]
+    if endpoint.key_vars:
+        how.append(f"hermes config set {endpoint.key_vars[0]} <your key>")
+    return CredentialMissing(
+        f"no key for {endpoint.label}", provider=endpoint.id, hint=", or ".join(how)
+    )
+
+
+def _variable_of(credential: Credential) -> str:
+    """The variable a credential came from, or empty."""
+    return credential.id[4:] if credential.id.startswith("env:") else ""
+
+
+def _check_owner(variable: str, base_url: str) -> None:
+    """Raises `ConfigError` when `variable` holds a provider's own key and this is not its host."""
+    owners = [e for e in endpoints.ENDPOINTS if variable in e.key_vars and e.base_url]
+    if not owners or variable == "OPENAI_API_KEY":
+        return
+    if not any(may_receive(owner, base_url) for owner in owners):
         raise ConfigError(
-            f"provider {endpoint.id} needs an address",
-            hint="hermes config set model.base_url http://127.0.0.1:8080/v1",
+            f"{variable} is the key of {owners[0].label} and is not sent to {base_url}",
+            hint="put the key for this address into a variable of another name",
         )
-    if not base_url.startswith(("http://", "https://")) and endpoint.id != "local":
-        raise ConfigError(
-            f"the address {base_url!r} does not begin with http:// or https://",
-            hint="hermes config set model.base_url http://127.0.0.1:8080/v1",
-        )
-    api_key = choice.api_key or _first(_vars_for(endpoint, choice), key) or ""
-    if endpoint.needs_key and not api_key:
-        raise CredentialMissing(
-            f"no key for {endpoint.label}",
-            provider=endpoint.id,
-            hint=f"hermes config set {endpoint.key_vars[0]} <your key>",
-        )
-    model = choice.model or endpoint.default_model
-    if not model and endpoint.id != "local":
-        raise ConfigError(
-            f"no model is chosen for provider {endpoint.id}",
-            hint="hermes config set model.default <name>, or pass --model <name>",
-        )
-    here = urlsplit(base_url).hostname in LOOPBACK
-    profile = profile_for(model, endpoint.profile, on_this_machine=here)
-    if choice.context_length:
-        profile = msgspec.structs.replace(profile, context_length=choice.context_length)
-    return Target(endpoint.id, model, base_url.rstrip("/"), api_key, source, profile)
-
-
-def _vars_for(endpoint: Endpoint, choice: Choice) -> Sequence[str]:
-    """A provider's own key goes to its own address, never to one the user put in its place."""
-    if choice.base_url and endpoint.base_url and choice.base_url.rstrip("/") != endpoint.base_url:
-        return ()
-    return endpoint.key_vars
-
-
-def _first(variables: Sequence[str], key: KeyLookup) -> str | None:
-    return next((value for variable in variables if (value := key(variable))), None)

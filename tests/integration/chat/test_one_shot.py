@@ -107,8 +107,8 @@ def test_a_cut_stream_is_tried_again(hermes):
     ("refusal", "exit_code", "words"),
     [
         ("unauthorized", 4, "refused the key"),
-        ("model_not_found", 5, "does not know this model"),
-        ("payment_required", 5, "credit is used up"),
+        ("model_not_found", 5, "does not offer this model"),
+        ("payment_required", 5, "credit or quota is used up"),
         ("context_length", 5, "too long"),
     ],
 )
@@ -141,7 +141,7 @@ def test_an_endpoint_nobody_listens_on(hermes):
         (["chat", "-q", "x", "--provider", "opnai"], 3, "unknown provider"),
         (["chat", "-q", "x", "--provider", "openai"], 4, "no key"),
         (["chat", "-q", "x", "--provider", "custom"], 3, "address"),
-        (["chat", "-q", "x", "--base-url", "localhost:1", "-m", "x"], 3, "http://"),
+        (["chat", "-q", "x", "--base-url", "localhost:1", "-m", "x"], 3, "not an address"),
         (["chat", "-q", "x", "--resume", "nonsense"], 2, "nonsense"),
         (["chta"], 2, "chta"),
         (["-p"], 2, "profile"),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.core.usage import FREE, Price, Usage
+from hermes.core.usage import FREE, LongPrompts, Price, Usage
 
 counts = st.integers(0, 10**9)
 usages = st.builds(Usage, counts, counts, counts, counts, counts)
@@ -45,3 +45,11 @@ def test_reasoning_is_paid_once_as_output():
 def test_the_cost_of_a_sum_is_the_sum_of_costs(one, two):
     assert PRICE.cost(one + two) == pytest.approx(PRICE.cost(one) + PRICE.cost(two))
     assert FREE.cost(one) == 0
+
+
+def test_a_long_prompt_costs_more_for_the_whole_call():
+    price = Price(1, 10, 0.1, 1.25, long=LongPrompts(over=100, input=2, output=1.5))
+    short = Usage(input=50, cache_read=50, output=10)
+    long = Usage(input=51, cache_read=50, output=10)
+    assert price.cost(short) == pytest.approx((50 + 5 + 100) / 1e6)
+    assert price.cost(long) == pytest.approx((102 + 10 + 150) / 1e6)

@@ -1,90 +1,294 @@
-"""Which endpoint a request goes to, and which key goes with it."""
+"""Which endpoint a request goes to, which key goes with it, and why."""
 
+import msgspec
 import pytest
 
+from hermes.config.settings import Settings
+from hermes.config.settings.agent import PromptCachingSettings
+from hermes.config.settings.model import (
+    BedrockSettings,
+    CustomProvider,
+    ProviderModel,
+    ProviderSettings,
+    RoutingSettings,
+    TimeoutSettings,
+)
 from hermes.core.errors import ConfigError, CredentialMissing
+from hermes.core.usage import Price
+from hermes.providers.choice import Choice, parse_model
+from hermes.providers.endpoint import Endpoint
 from hermes.providers.endpoints import ENDPOINTS
-from hermes.providers.resolver import Choice, resolve
+from hermes.providers.profile import Profile
+from hermes.providers.resolver import NO_KEY, Resolver
+from tests.dict_keys import DictKeys
 
 ALL_KEYS = {
-    variable: f"key-of-{endpoint.id}"
-    for endpoint in reversed(ENDPOINTS)
-    for variable in endpoint.key_vars
+    variable: f"key-in-{variable}" for endpoint in ENDPOINTS for variable in endpoint.key_vars
 }
 
 
-def no_keys(_name: str) -> None:
-    return None
+class PlainModels:
+    def profile(self, endpoint: Endpoint, base_url: str, model: str) -> Profile:
+        return endpoint.profile
+
+
+def resolver(variables=None, settings=None, saved=()) -> Resolver:
+    return Resolver(settings or Settings(), DictKeys(variables or {}, saved), PlainModels())
+
+
+def keys_of(target) -> list[str]:
+    return [credential.secret for credential in target.credentials]
 
 
 def test_without_any_key_the_embedded_model_answers():
-    target = resolve(Choice(), no_keys)
-    assert (target.provider, target.source) == ("local", "no key is configured")
+    target = resolver().resolve(Choice())
+    assert (target.provider, target.source) == ("local", NO_KEY)
     assert target.profile.small
 
 
 def test_a_key_in_the_environment_chooses_its_provider():
-    target = resolve(Choice(), {"DEEPSEEK_API_KEY": "k"}.get)
-    assert (target.provider, target.api_key) == ("deepseek", "k")
+    target = resolver({"DEEPSEEK_API_KEY": "k"}).resolve(Choice())
+    assert (target.provider, keys_of(target)) == ("deepseek", ["k"])
     assert target.source == "DEEPSEEK_API_KEY is set"
 
 
+def test_a_key_saved_on_purpose_beats_one_the_shell_exports():
+    keys = {"OPENROUTER_API_KEY": "shell", "DEEPSEEK_API_KEY": "saved"}
+    found = resolver(keys, saved=("DEEPSEEK_API_KEY",))
+    assert found.resolve(Choice()).provider == "deepseek"
+    order = [candidate.endpoint.id for candidate in found.candidates(Choice())]
+    assert order == ["deepseek", "openrouter"]
+
+
+def test_an_address_exported_in_the_shell_does_not_beat_a_saved_key():
+    exported = Choice(base_url="http://127.0.0.1:9/v1", base_url_saved=False)
+    target = resolver({"DEEPSEEK_API_KEY": "k"}, saved=("DEEPSEEK_API_KEY",)).resolve(exported)
+    assert (target.provider, target.base_url) == ("deepseek", "https://api.deepseek.com/v1")
+
+
 def test_a_chosen_provider_beats_keys_of_others():
-    assert resolve(Choice(provider="groq"), ALL_KEYS.get).provider == "groq"
+    assert resolver(ALL_KEYS).resolve(Choice(provider="groq")).provider == "groq"
 
 
 def test_an_alias_names_the_same_provider():
-    assert resolve(Choice(provider="grok"), ALL_KEYS.get).provider == "xai"
+    assert resolver(ALL_KEYS).resolve(Choice(provider="Grok")).provider == "xai"
 
 
-@pytest.mark.parametrize("endpoint", [e for e in ENDPOINTS if e.base_url], ids=lambda e: e.id)
-def test_a_providers_key_is_not_sent_to_another_address(endpoint):
-    hostile = Choice(provider=endpoint.id, base_url="https://evil.example/v1", model="m")
-    if endpoint.needs_key:
-        with pytest.raises(CredentialMissing):
-            resolve(hostile, ALL_KEYS.get)
-    else:
-        assert resolve(hostile, ALL_KEYS.get).api_key == ""
+def test_variables_other_programs_use_do_not_choose_a_provider():
+    for endpoint in ENDPOINTS:
+        for variable in endpoint.other_uses:
+            assert resolver({variable: "k"}).resolve(Choice()).provider == "local"
 
 
-def test_a_missing_key_is_named_with_the_way_to_set_it():
+def test_a_custom_endpoint_gets_the_openai_key_and_no_other():
+    choice = Choice(provider="custom", base_url="https://llm.example/v1", model="m")
+    assert keys_of(resolver(ALL_KEYS).resolve(choice)) == [ALL_KEYS["OPENAI_API_KEY"]]
+
+
+def test_a_custom_endpoint_at_a_known_host_gets_the_key_of_that_host():
+    choice = Choice(provider="custom", base_url="https://openrouter.ai/api/v1", model="m")
+    assert keys_of(resolver(ALL_KEYS).resolve(choice)) == [ALL_KEYS["OPENROUTER_API_KEY"]]
+
+
+def test_a_named_endpoint_is_found_by_its_name_and_gets_its_own_key_only():
+    named = CustomProvider(name="Lab", base_url="https://lab.example/v1", key_env="LAB_KEY")
+    found = resolver({**ALL_KEYS, "LAB_KEY": "l"}, Settings(custom_providers=(named,)))
+    for name in ("Lab", "lab", "custom:lab"):
+        target = found.resolve(Choice(provider=name, model="m"))
+        assert (target.provider, keys_of(target)) == ("custom:Lab", ["l"])
+    open_one = CustomProvider(name="open", base_url="https://open.example/v1")
+    target = resolver(ALL_KEYS, Settings(custom_providers=(open_one,))).resolve(
+        Choice(provider="open", model="m")
+    )
+    assert target.credentials == ()
+
+
+def test_a_named_endpoint_may_hold_its_key_and_speak_another_wire():
+    named = CustomProvider(
+        name="lab", base_url="https://lab.example", api_key="k", api_mode="anthropic_messages"
+    )
+    target = resolver(settings=Settings(custom_providers=(named,))).resolve(
+        Choice(provider="lab", model="m")
+    )
+    assert (keys_of(target), target.api_mode, target.auth) == (
+        ["k"],
+        "anthropic_messages",
+        "x-api-key",
+    )
+
+
+@pytest.mark.parametrize("how", ["key_env", "custom"])
+def test_a_variable_of_a_known_provider_is_not_sent_elsewhere_even_when_named(how):
+    url = "https://evil.example/v1"
+    named = CustomProvider(name="x", base_url=url, key_env="OPENROUTER_API_KEY")
+    found = resolver(ALL_KEYS, Settings(custom_providers=(named,)))
+    asked = {
+        "key_env": Choice(provider="custom", base_url=url, key_env="GROQ_API_KEY", model="m"),
+        "custom": Choice(provider="x", model="m"),
+    }
+    with pytest.raises(ConfigError, match=r"is not sent to https://evil\.example/v1"):
+        found.resolve(asked[how])
+
+
+def test_a_named_variable_that_is_not_set_is_named():
+    choice = Choice(provider="groq", model="m", key_env="SPARE_KEY")
+    with pytest.raises(CredentialMissing, match="SPARE_KEY"):
+        resolver(ALL_KEYS).resolve(choice)
+
+
+@pytest.mark.parametrize("variable", ["DEEPSEEK_BASE_URL", ""])
+def test_a_providers_key_is_not_sent_to_an_address_in_its_place(variable):
+    url = "https://api.deepseek.com.evil.example/v1"
+    keys = {**ALL_KEYS, variable: url}
+    choice = Choice(provider="deepseek", base_url="" if variable else url)
     with pytest.raises(CredentialMissing) as caught:
-        resolve(Choice(provider="openai"), no_keys)
+        resolver(keys).resolve(choice)
+    assert "not an address of DeepSeek" in str(caught.value)
+    assert "model.api_key" in caught.value.hint
+
+
+def test_a_key_given_with_the_address_is_sent_there():
+    choice = Choice(provider="deepseek", base_url="http://127.0.0.1:9/v1", api_key="mine")
+    target = resolver(ALL_KEYS).resolve(choice)
+    assert (target.base_url, keys_of(target)) == ("http://127.0.0.1:9/v1", ["mine"])
+
+
+def test_a_missing_key_is_named_with_the_ways_to_set_it():
+    with pytest.raises(CredentialMissing) as caught:
+        resolver().resolve(Choice(provider="openai"))
+    assert "hermes auth add openai" in caught.value.hint
     assert "OPENAI_API_KEY" in caught.value.hint
 
 
 def test_an_unknown_provider_lists_the_known_ones():
     with pytest.raises(ConfigError) as caught:
-        resolve(Choice(provider="opnai"), no_keys)
+        resolver().resolve(Choice(provider="opnai"))
     assert "openai" in caught.value.hint
 
 
-def test_an_address_alone_means_a_custom_endpoint():
-    target = resolve(Choice(base_url="http://127.0.0.1:9/v1/", model="m"), no_keys)
-    assert (target.provider, target.base_url) == ("custom", "http://127.0.0.1:9/v1")
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1:9/v1", "ftp://x/y"])
-def test_an_address_that_is_no_http_address_is_refused(address):
-    with pytest.raises(ConfigError, match="http://"):
-        resolve(Choice(provider="custom", base_url=address, model="m"), no_keys)
-
-
-def test_a_custom_endpoint_needs_a_model_name():
-    with pytest.raises(ConfigError, match="no model"):
-        resolve(Choice(provider="custom", base_url="http://127.0.0.1:9/v1"), no_keys)
+def test_a_provider_that_cannot_be_used_says_why():
+    for endpoint in ENDPOINTS:
+        if endpoint.unsupported:
+            with pytest.raises(ConfigError, match=endpoint.id):
+                resolver(ALL_KEYS).resolve(Choice(provider=endpoint.id))
 
 
 @pytest.mark.parametrize(
-    ("base_url", "model", "small"),
+    "url",
     [
-        ("http://127.0.0.1:11434/v1", "qwen2.5-coder:0.5b", True),
-        ("http://localhost:8080/v1", "Llama-3.2-1B-Instruct", True),
-        ("http://127.0.0.1:11434/v1", "qwen3:14b", False),
-        ("http://127.0.0.1:11434/v1", "llama3.1b-turbo", False),
-        ("https://api.example.com/v1", "tiny-1b", False),
+        "localhost:8080/v1",
+        "ftp://x/v1",
+        "https://",
+        "https://user:pw@h/v1",
+        "https://h/v1?key=1",
+        "https://h\\@openrouter.ai/v1",
+        "https://h/\nHost: x",
     ],
 )
-def test_a_small_model_on_this_machine_gets_the_small_prompt(base_url, model, small):
-    target = resolve(Choice(base_url=base_url, model=model), no_keys)
-    assert target.profile.small is small
+def test_what_is_no_address_is_refused_without_repeating_a_password(url):
+    with pytest.raises(ConfigError, match=r"model\.base_url") as caught:
+        resolver().resolve(Choice(provider="custom", base_url=url, model="m"))
+    assert "pw" not in str(caught.value)
+
+
+def test_a_custom_endpoint_without_an_address_or_a_model_says_what_is_missing():
+    with pytest.raises(ConfigError, match="needs an address"):
+        resolver().resolve(Choice(provider="custom", model="m"))
+    with pytest.raises(ConfigError, match="no model is chosen"):
+        resolver().resolve(Choice(provider="custom", base_url="http://127.0.0.1:9/v1"))
+
+
+def test_timeouts_of_a_model_beat_those_of_its_provider_and_of_all():
+    settings = Settings(
+        timeouts=TimeoutSettings(stream_read_seconds=7),
+        providers={
+            "groq": ProviderSettings(
+                request_timeout_seconds=50, models={"m": ProviderModel(timeout_seconds=5)}
+            ),
+            "xai": ProviderSettings(stale_timeout_seconds=9),
+        },
+    )
+    found = resolver(ALL_KEYS, settings)
+    assert found.resolve(Choice(provider="groq", model="m")).timeouts.request == 5
+    assert found.resolve(Choice(provider="groq")).timeouts.request == 50
+    assert found.resolve(Choice(provider="groq")).timeouts.read == 7
+    xai = found.resolve(Choice(provider="xai")).timeouts
+    assert (xai.request, xai.silence, xai.read, xai.stale) == (1800, 9, 9, 9)
+
+
+def test_a_server_on_this_machine_may_think_as_long_as_the_request_may_take():
+    here = resolver().resolve(Choice(provider="ollama", model="m")).timeouts
+    assert here.read == here.stale == here.request == 1800
+
+
+def test_openrouter_is_told_the_routing_and_nobody_else():
+    settings = Settings(provider_routing=RoutingSettings(only=("groq",), data_collection="deny"))
+    found = resolver(ALL_KEYS, settings)
+    wanted = {"provider": {"only": ["groq"], "data_collection": "deny"}}
+    sent = found.resolve(Choice(provider="openrouter")).profile.extra_body
+    assert msgspec.json.decode(msgspec.json.encode(sent)) == wanted
+    assert "provider" not in found.resolve(Choice(provider="groq")).profile.extra_body
+    assert resolver(ALL_KEYS).resolve(Choice(provider="openrouter")).profile.extra_body == {}
+
+
+def test_bedrock_is_asked_in_the_region_of_the_settings():
+    settings = Settings(bedrock=BedrockSettings(region="eu-west-1"))
+    target = resolver(ALL_KEYS, settings).resolve(Choice(provider="bedrock", model="m"))
+    assert "bedrock-runtime.eu-west-1.amazonaws.com" in target.base_url
+
+
+def test_a_context_length_in_the_settings_beats_what_is_known():
+    choice = Choice(provider="groq", context_length=1234)
+    assert resolver(ALL_KEYS).resolve(choice).profile.context_length == 1234
+
+
+@pytest.mark.parametrize(
+    ("text", "provider", "model"),
+    [
+        ("gpt-5", "auto", "gpt-5"),
+        ("qwen3:4b", "auto", "qwen3:4b"),
+        ("deepseek/deepseek-chat:free", "auto", "deepseek/deepseek-chat:free"),
+        ("groq:openai/gpt-oss-120b", "groq", "openai/gpt-oss-120b"),
+        ("grok:grok-4", "xai", "grok-4"),
+        ("custom:m", "custom", "m"),
+        ("custom", "custom", ""),
+        ("custom:lab:m", "custom:lab", "m"),
+        ("custom:lab", "custom:lab", ""),
+        ("lab:m:7b", "custom:lab", "m:7b"),
+        ("custom:m:7b", "custom", "m:7b"),
+    ],
+)
+def test_a_model_may_be_written_with_its_provider(text, provider, model):
+    choice = parse_model(text, ["lab"])
+    assert (choice.provider, choice.model) == (provider, model)
+
+
+def test_a_custom_endpoint_at_a_known_host_is_spoken_to_as_that_provider_is():
+    choice = Choice(provider="custom", base_url="https://api.anthropic.com/v1", model="m")
+    target = resolver(ALL_KEYS).resolve(choice)
+    assert (target.provider, target.api_mode, target.auth) == (
+        "custom",
+        "anthropic_messages",
+        "x-api-key",
+    )
+    assert target.key_owner == "anthropic"
+
+
+def test_an_address_in_the_place_of_openai_speaks_chat_completions():
+    own = resolver(ALL_KEYS).resolve(Choice(provider="openai"))
+    other = Choice(provider="openai", base_url="http://127.0.0.1:9/v1", api_key="k", model="m")
+    assert own.api_mode == "codex_responses"
+    assert resolver(ALL_KEYS).resolve(other).api_mode == "chat_completions"
+
+
+def test_a_prefix_kept_for_an_hour_costs_more_to_keep():
+    class Priced:
+        def profile(self, endpoint, base_url, model):
+            return Profile(price=Price(3, 15, 0.3, 3.75), cache_marks=True)
+
+    def price(ttl):
+        settings = Settings(prompt_caching=PromptCachingSettings(cache_ttl=ttl))
+        found = Resolver(settings, DictKeys(ALL_KEYS), Priced()).resolve(Choice(provider="groq"))
+        return found.profile.price.cache_write
+
+    assert (price("5m"), price("1h")) == (3.75, 6)

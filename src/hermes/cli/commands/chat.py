@@ -26,7 +26,7 @@ examples:
   hermes chat -q "…" --json | jq .type           every event as a JSON line
 
 exit codes: 0 answered, 1 failed, 2 wrong usage, 3 settings, 4 key missing or refused,
-5 model endpoint, 6 session store, 7 embedded model, 130 interrupted
+5 model endpoint, 6 session store, 7 embedded model, 8 a cap on money, 130 interrupted
 """
 
 

@@ -6,13 +6,16 @@ import shutil
 import subprocess
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
 
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
+from hermes.cli.resolution import main_lines
+from hermes.cli.style import Style
 from hermes.config import edit, environment
 from hermes.config.assignment import assign, variable_named
 from hermes.config.convert import Problem
@@ -27,6 +30,12 @@ from hermes.config.settings import Settings
 from hermes.config.variables import is_known_variable, key_of
 from hermes.core.errors import ConfigError, UsageError
 from hermes.util import atomic
+
+if TYPE_CHECKING:
+    from hermes.app.resolution import Resolution
+
+RESOLVED = ("model.provider", "model.default", "model.base_url", "model.api_key")
+"""Settings that mean little by themselves: together with the keys they choose the model."""
 
 EMPTY = "# Settings of Hermes. `hermes config show` lists them with their defaults.\n"
 
@@ -247,8 +256,10 @@ def _explain(args: argparse.Namespace, cli: Cli) -> int:
         return _explain_block(keys, loaded, args.json, cli)
     origin = _masked(loaded.origin(args.key), args.key, loaded)
     means, takes = meaning(split_key(args.key)), _takes(args.key)
+    comes_to = _comes_to(args.key, cli)
     if args.json:
-        cli.json({"key": args.key, **msgspec.to_builtins(origin), "meaning": means, "type": takes})
+        facts = {"key": args.key, **msgspec.to_builtins(origin), "meaning": means, "type": takes}
+        cli.json(facts | ({"comes_to": msgspec.to_builtins(comes_to)} if comes_to else {}))
         return 0
     cli.say(f"{args.key} = {_inline(origin.value)}")
     cli.say(f"  from       {origin.where}")
@@ -257,7 +268,19 @@ def _explain(args: argparse.Namespace, cli: Cli) -> int:
     if means:
         cli.say(f"  meaning    {means}")
     cli.say(f"  takes      {takes}")
+    if comes_to:
+        cli.say("what answers with these settings:")
+        for line in main_lines(comes_to, Style.of(cli.stdout)):
+            cli.say(f"  {line}")
     return 0
+
+
+def _comes_to(key: str, cli: Cli) -> "Resolution | None":
+    """Which model answers and why, for the settings that decide it."""
+    if key not in RESOLVED:
+        return None
+    found: Resolution = import_module("hermes.cli.explain_model").resolution(cli)
+    return found
 
 
 def _explain_variable(name: str, loaded: Loaded, as_json: bool, cli: Cli) -> int:

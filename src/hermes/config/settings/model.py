@@ -4,9 +4,9 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from hermes.config.settings.base import Count, Positive, Seconds, Section
+from hermes.config.settings.base import Count, Dollars, Positive, Seconds, Section
+from hermes.core.model import ApiMode
 
-ApiMode = Literal["chat_completions", "anthropic_messages", "codex_responses"]
 PoolStrategy = Literal["fill_first", "round_robin", "least_used", "random"]
 
 
@@ -34,9 +34,28 @@ class ModelAlias(Section, frozen=True):
     """Its endpoint, when not the provider's own."""
 
 
-class CustomProviderModel(Section, frozen=True):
+class ModelPrice(Section, frozen=True):
+    input: Dollars
+    """US dollars for a million tokens read."""
+    output: Dollars
+    """US dollars for a million tokens written."""
+    cache_read: Dollars | None = None
+    """For a million tokens from the cache; unset is as `input`."""
+    cache_write: Dollars | None = None
+    """For a million tokens put into the cache; unset is as `input`."""
+    date: str = ""
+    """When you looked it up."""
+
+
+class ModelFacts(Section, frozen=True):
     context_length: Positive | None = None
     """Context window of this model in tokens."""
+    max_output: Positive | None = None
+    """Longest reply in tokens."""
+    images: bool | None = None
+    """Whether it sees images."""
+    price: ModelPrice | None = None
+    """What it costs."""
 
 
 class CustomProvider(Section, frozen=True):
@@ -50,11 +69,11 @@ class CustomProvider(Section, frozen=True):
     """Name of the variable that holds its key."""
     api_mode: ApiMode = "chat_completions"
     """How the endpoint is spoken to."""
-    models: dict[str, CustomProviderModel] = field(default_factory=dict)
+    models: dict[str, ModelFacts] = field(default_factory=dict)
     """Facts about its models, by model name."""
 
 
-class ProviderModel(Section, frozen=True):
+class ProviderModel(ModelFacts, frozen=True):
     timeout_seconds: Seconds | None = None
     """Longest time for one request to this model."""
     stale_timeout_seconds: Seconds | None = None

@@ -39,6 +39,7 @@ class Keyring:
         strategies: Mapping[str, PoolStrategy] | None = None,
         claude_code: Login = CLAUDE_CODE,
         qwen_code: Login = QWEN,
+        aws_profile: str = "",
         rng: random.Random | None = None,
     ) -> None:
         """`client` is used for logins only; its owner closes it.
@@ -47,7 +48,7 @@ class Keyring:
         how those are renewed. `strategies` are by provider id; `fill_first` is the usual one.
         """
         self._store, self._variables, self._clock = store, variables, clock
-        self._sources = Sources(store, variables, user_home, claude_code, qwen_code)
+        self._sources = Sources(store, variables, user_home, claude_code, qwen_code, aws_profile)
         self._strategies = dict(strategies or {})
         self._renewal, self._exchange = Renewal(client, clock), Exchange(client, clock)
         self._rng = rng or random.Random()

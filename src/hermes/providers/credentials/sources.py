@@ -1,8 +1,8 @@
 """Everything that could be sent to an endpoint, best first.
 
 Usual order: variables in the order of `Endpoint.key_vars`, since they are what the user set up
-for this provider by name; then the login made here; then the login of another program; then keys
-added by hand, in the order they were added, which are the spares.
+for this provider by name (for AWS then those of AWS); then the login made here; then the login of
+another program; then keys added by hand, in the order they were added, which are the spares.
 
 Anthropic: what was put into Hermes on purpose (variables in .env, keys added by hand), then the
 file of Claude Code, because it renews itself, then tokens exported in the shell, which may be old
@@ -13,6 +13,7 @@ here: they belong to the choice they stand in, and the resolver takes them from 
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
@@ -59,9 +60,11 @@ class Sources:
         user_home: Path,
         claude_code: Login = CLAUDE_CODE,
         qwen_code: Login = QWEN,
+        aws_profile: str = "",
     ) -> None:
         """`user_home` is where other programs keep their logins."""
         self._store, self._variables = store, variables
+        self._user_home, self._aws_profile = user_home, aws_profile
         claude = variables.secret("CLAUDE_CONFIG_DIR") or user_home / ".claude"
         self._foreign: dict[str, TokenPlace] = {
             ANTHROPIC: claude_code_file(Path(claude), claude_code),
@@ -102,6 +105,14 @@ class Sources:
                     source=f"{name} in {place}",
                 )
 
+    def of_aws(self, endpoint: Endpoint) -> Iterator[Credential]:
+        if endpoint.auth == "aws":
+            aws = import_module("hermes.providers.aws")
+            found: Credential | None = aws.aws_credentials(
+                self._variables.secret, self._user_home, self._aws_profile
+            )
+            yield from [found] if found else []
+
     def of_saved_variables(self, endpoint: Endpoint) -> Iterator[Credential]:
         return (one for one in self.of_variables(endpoint) if self._is_saved(one))
 
@@ -136,6 +147,7 @@ Group = Callable[[Sources, Endpoint], Iterator[Credential]]
 
 _USUAL_ORDER: tuple[Group, ...] = (
     Sources.of_variables,
+    Sources.of_aws,
     Sources.of_login,
     Sources.of_other_programs,
     Sources.of_hand,

@@ -65,7 +65,8 @@ class MeteredModel(ModelWrapper):
     ) -> AsyncGenerator[ModelEvent, None]:
         if price is None:
             raise self._price_unknown()
-        bill = _Bill(price, self._input_tokens(request))
+        tokens = self._input_tokens(request)
+        bill = _Bill(price.for_prompt(tokens), tokens)
         reservation, request = await self._reserve(request, bill)
         try:
             async with aclosing(self._inner.stream(request)) as events:
@@ -73,7 +74,7 @@ class MeteredModel(ModelWrapper):
                     if isinstance(event, TextDelta | ReasoningDelta):
                         bill.received += text_tokens(event.text)
                     elif isinstance(event, Reply):
-                        self._settle(reservation, event, bill)
+                        self._settle(reservation, event, price, bill)
                     yield event
         finally:
             if reservation.open and bill.received:
@@ -96,8 +97,8 @@ class MeteredModel(ModelWrapper):
             return reservation, request
         return reservation, msgspec.structs.replace(request, max_tokens=longest)
 
-    def _settle(self, reservation: Reservation, reply: Reply, bill: "_Bill") -> None:
-        cost = reply.cost_usd or bill.price.cost(reply.usage)
+    def _settle(self, reservation: Reservation, reply: Reply, price: Price, bill: "_Bill") -> None:
+        cost = reply.cost_usd or price.cost(reply.usage)
         if cost:
             self._purse.settle(reservation, cost)
         else:  # The endpoint did not count, so the estimate has to do.

@@ -91,7 +91,8 @@ class SmallModel(ModelWrapper):
         """The reply in the agent's own terms; `text` is what was streamed of it."""
         answer, finish_reason = reply.message, reply.message.finish_reason
         if finish_reason == "length" and text:
-            return Reply(Assistant((Text(text),), finish_reason), reply.usage, reply.model)
+            cut = Assistant((Text(text),), finish_reason)
+            return msgspec.structs.replace(reply, message=cut)
         name, value = self._decoded(answer)
         if name == REPLY:
             message = Assistant((Text(text),), finish_reason)
@@ -99,7 +100,7 @@ class SmallModel(ModelWrapper):
             arguments = msgspec.json.encode(value).decode()
             call = ToolCall(made_call_id(name, arguments, len(request.messages)), name, arguments)
             message = Assistant((call,), finish_reason="tool_calls")
-        return Reply(message, reply.usage, reply.model)
+        return msgspec.structs.replace(reply, message=message)
 
     def _decoded(self, message: Assistant) -> tuple[str, Any]:
         """The one key and its value."""

@@ -141,3 +141,13 @@ def test_no_secret_shows_in_a_repr(bench: Bench) -> None:
     entry = Entry("manual:a", secret="very-secret")
     texts = [repr(tokens), repr(entry), repr(bench.keyring().credentials(shop()))]
     assert not any("very-secret" in text for text in texts)
+
+
+def test_bedrock_is_reached_with_the_keys_of_aws(bench: Bench) -> None:
+    bedrock = Endpoint(id="bedrock", label="B", auth="aws", key_vars=("AWS_BEARER_TOKEN_BEDROCK",))
+    assert ids(bench, bedrock) == []
+    bench.variables = Values({"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": "s"}, {})
+    (found,) = bench.keyring().credentials(bedrock)
+    assert (found.id, found.secret) == ("env:AWS_ACCESS_KEY_ID", "AKIAEXAMPLE:s")
+    bench.variables = Values({"AWS_BEARER_TOKEN_BEDROCK": "b"}, {})
+    assert ids(bench, bedrock) == ["env:AWS_BEARER_TOKEN_BEDROCK"]

@@ -1,0 +1,46 @@
+"""The one way to change the model for good: `hermes model` and `/model` both go through it."""
+
+from hermes.app.choices import custom_names
+from hermes.config import edit
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
+from hermes.core.errors import UsageError
+from hermes.providers.choice import CUSTOM, Choice, with_alias
+from hermes.providers.target import Target
+
+
+def asked_for(text: str, loaded: Loaded, current: Target | None) -> Choice:
+    """The choice behind what a person typed: a model, an alias, or `provider:model`.
+
+    Without a provider the one in use is kept, with its address.
+    """
+    choice = with_alias(text, loaded.settings.model_aliases, custom_names(loaded.settings))
+    if not choice.provider and not choice.model:
+        raise UsageError("no model was named", hint="hermes model set provider:model")
+    model = loaded.settings.model
+    if choice.is_open and current is not None:
+        own = current.provider == CUSTOM
+        return Choice(
+            provider=current.provider,
+            model=choice.model,
+            base_url=model.base_url if own else choice.base_url,
+            api_key=model.api_key if own else "",
+            base_url_said="model.base_url",
+        )
+    if choice.provider == CUSTOM and not choice.base_url:
+        return Choice(
+            provider=CUSTOM, model=choice.model, base_url=model.base_url, api_key=model.api_key
+        )
+    return choice
+
+
+def save_choice(home: Home, choice: Choice, target: Target) -> None:
+    """Write it to config.yaml; what belonged to another endpoint is taken out."""
+    edit.set_value(home, ("model", "provider"), target.provider)
+    edit.set_value(home, ("model", "default"), target.model)
+    if choice.base_url:
+        edit.set_value(home, ("model", "base_url"), choice.base_url)
+    elif not target.provider.startswith(CUSTOM):
+        edit.unset_value(home, ("model", "base_url"))
+        edit.unset_value(home, ("model", "api_key"))
+        edit.unset_value(home, ("model", "context_length"))

@@ -1,0 +1,79 @@
+"""What a process needs to reach models: keys, facts, connections, the resolver."""
+
+from difflib import get_close_matches
+from types import TracebackType
+from typing import Self
+
+import httpx2
+
+from hermes.app.choices import custom_names, main_choice
+from hermes.app.credentials import build_keyring
+from hermes.app.listing import ModelLister
+from hermes.app.local_model import LocalModel
+from hermes.app.models import ModelMaker
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
+from hermes.core.ports import Clock
+from hermes.providers.choice import Choice
+from hermes.providers.facts.known import KnownModels
+from hermes.providers.facts.overrides import overrides_of
+from hermes.providers.local.fetch import Progress
+from hermes.providers.resolver import LOCAL, Resolver
+from hermes.providers.target import Target
+
+
+class Providers:
+    """Shared by everything in the process; connections are kept open until it is closed."""
+
+    def __init__(self, home: Home, loaded: Loaded, clock: Clock, progress: Progress) -> None:
+        self._loaded, self.clock = loaded, clock
+        # Redirects are never followed: a key would travel along.
+        self.client = httpx2.AsyncClient(follow_redirects=False, trust_env=True)
+        self.keyring = build_keyring(home, loaded, self.client, clock)
+        overrides = overrides_of(loaded.settings)
+        self.known = KnownModels(home.cache / "models", overrides, clock)
+        self.resolver = Resolver(loaded.settings, self.keyring, self.known)
+        self.local = LocalModel(home, loaded.settings.local, self.client, progress)
+        self.lister = ModelLister(self.resolver, self.known, self.keyring, self.client)
+        self.maker = ModelMaker(self.resolver, self.keyring, self.client, clock, self.local)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def known_target(self, choice: Choice) -> Target:
+        """Where requests go; the embedded model by its own name."""
+        target = self.resolver.resolve(choice)
+        return self.local.known(target) if target.provider == LOCAL else target
+
+    def main_choice(self) -> Choice:
+        return main_choice(self._loaded)
+
+    async def main(self) -> Target:
+        """What answers in conversations, made ready: the embedded model is fetched and started
+        before the first turn, where its progress can be shown."""
+        target = self.known_target(self.main_choice())
+        if target.provider == LOCAL:
+            await self.local.ready(target)
+        return target
+
+    def doubt(self, target: Target) -> str:
+        """What speaks against the model's name: the endpoint's last list does not have it."""
+        listed = self.known.listed(target.base_url)
+        if listed is None or listed.find(target.model) is not None:
+            return ""
+        close = get_close_matches(target.model, [model.id for model in listed.models], n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        return f"{target.provider} does not list {target.model}{meant}"
+
+    def custom_names(self) -> tuple[str, ...]:
+        return custom_names(self._loaded.settings)
+
+    async def close(self) -> None:
+        await self.keyring.close()
+        await self.local.close()
+        await self.client.aclose()

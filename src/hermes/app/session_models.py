@@ -1,0 +1,82 @@
+"""The models of one session: for its turns, and for the work beside them."""
+
+import logging
+from collections.abc import Sequence
+
+from hermes.app.models import ModelMaker
+from hermes.app.providers import Providers
+from hermes.config.settings import Settings
+from hermes.config.settings.model import AuxiliaryTask
+from hermes.core.errors import ReplyInvalid, UsageError
+from hermes.core.model import Model, ModelRequest, Reply
+from hermes.core.ports import SessionLog
+from hermes.core.usage import ModelCall
+from hermes.providers.auxiliary import auxiliary_targets
+from hermes.providers.choice import Choice
+from hermes.providers.policy.purse import Purse
+from hermes.providers.target import Target
+
+logger = logging.getLogger(__name__)
+
+
+class SessionModels:
+    """A `ModelSource`: each turn begins with the main model again."""
+
+    def __init__(
+        self, maker: ModelMaker, main: Target, fallbacks: Sequence[Choice], purse: Purse
+    ) -> None:
+        self._maker, self._main = maker, main
+        self._fallbacks, self._purse = fallbacks, purse
+
+    @property
+    def name(self) -> str:
+        return self._main.model
+
+    @property
+    def provider(self) -> str:
+        return self._main.provider
+
+    def for_turn(self) -> Model:
+        self._purse.begin_turn()
+        return self._maker.chain([self._main, *self._fallbacks], self._purse)
+
+
+class AuxiliaryRouter:
+    """Finds the model for a task, pays from the session's purse and records each call."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        providers: Providers,
+        main: Target,
+        purse: Purse,
+        log: SessionLog,
+        session_id: str,
+    ) -> None:
+        self._settings, self._providers, self._main = settings, providers, main
+        self._purse, self._log, self._session_id = purse, log, session_id
+
+    def targets(self, task: str) -> tuple[Target, ...]:
+        """What would be asked, in order."""
+        asked = getattr(self._settings.auxiliary, task, None)
+        if not isinstance(asked, AuxiliaryTask):
+            tasks = ", ".join(type(self._settings.auxiliary).__struct_fields__)
+            raise UsageError(f"there is no auxiliary task {task!r}", hint=f"known: {tasks}")
+        return auxiliary_targets(task, asked, self._main, self._providers.resolver)
+
+    async def ask(self, task: str, request: ModelRequest) -> Reply:
+        began = self._providers.clock.monotonic()
+        model = self._providers.maker.chain(self.targets(task), self._purse)
+        reply: Reply | None = None
+        async for event in model.stream(request):
+            if isinstance(event, Reply):
+                reply = event
+        if reply is None:
+            raise ReplyInvalid(f"{model.provider} ended without a reply", provider=model.provider)
+        seconds = round(self._providers.clock.monotonic() - began, 3)
+        call = ModelCall(
+            reply.usage, reply.model, reply.provider, reply.cost_usd, task=task, seconds=seconds
+        )
+        await self._log.record_call(self._session_id, call)
+        logger.info("%s: answered by %s on %s", task, reply.model, reply.provider)
+        return reply

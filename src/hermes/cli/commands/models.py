@@ -1,0 +1,238 @@
+"""`hermes models`: which models there are, what they can do and what they cost."""
+
+import argparse
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from hermes.app.listing import Listed, ModelLister, ProviderModels, Wanted
+from hermes.app.providers import Providers
+from hermes.cli.context import Cli
+from hermes.cli.progress import ProgressLine
+from hermes.cli.style import Style
+from hermes.core.errors import HermesError, UsageError
+from hermes.core.usage import Price
+from hermes.providers import endpoints
+from hermes.providers.facts.model import ModelFacts
+from hermes.providers.resolver import LOCAL
+from hermes.providers.target import Target
+from hermes.util.clock import SystemClock
+from hermes.util.text import human_duration, many
+
+EPILOG = """\
+The price is in US dollars for a million tokens read / written; ~ marks one that comes with Hermes
+and not from the provider's list. A list is asked for again after a day.
+
+examples:
+  hermes models                           of the provider in use
+  hermes models openrouter claude         whose names have "claude" in them
+  hermes models gemini --images --max-price 5
+  hermes models --all --free --tools
+  hermes models ollama --refresh --json
+"""
+UNITS = {"k": 1000, "m": 1_000_000}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "List models with their context window, price and abilities."
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "words", nargs="*", metavar="PROVIDER WORDS", help="a provider, then words of the name"
+    )
+    for name, about in (
+        ("images", "only those that see images"),
+        ("tools", "only those that can use tools"),
+        ("reasoning", "only those that think"),
+        ("free", "only those that cost nothing"),
+        ("all", "of every provider with a key"),
+        ("refresh", "ask the provider now"),
+        ("json", "as JSON"),
+    ):
+        parser.add_argument(f"--{name}", action="store_true", help=about)
+    parser.add_argument(
+        "--context", type=_tokens, default=0, metavar="N", help="with room for N tokens (200k, 1m)"
+    )
+    parser.add_argument(
+        "--max-price", type=float, metavar="N", help="for at most N dollars a million tokens"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=50, metavar="N", help="show N of each provider (50); 0: all"
+    )
+
+
+def run(args: argparse.Namespace, cli: Cli) -> int:
+    if args.limit < 0:
+        raise UsageError("--limit cannot be negative")
+    if args.max_price is not None and not args.max_price >= 0:
+        raise UsageError("--max-price cannot be negative")
+    return asyncio.run(_run(args, cli))
+
+
+async def _run(args: argparse.Namespace, cli: Cli) -> int:
+    names = [custom.name for custom in cli.load().settings.custom_providers]
+    provider, words = _split(args.words, names)
+    if args.all and provider:
+        raise UsageError(f"either {provider} or --all", hint="leave one of them out")
+    wanted = Wanted(
+        tuple(words),
+        args.images,
+        args.tools,
+        args.reasoning,
+        args.free,
+        args.context,
+        args.max_price,
+    )
+    found: list[ProviderModels] = []
+    async with Providers(cli.home, cli.load(), SystemClock(), ProgressLine(cli.stderr)) as parts:
+        lister = ModelLister(parts.resolver, parts.known, parts.keyring, parts.client)
+        current = _current(parts, needed=not (provider or args.all))
+        for target in _targets(lister, cli, provider, current, every=args.all):
+            used = current is not None and current.provider == target.provider
+            found.append(
+                await lister.models(
+                    target,
+                    wanted,
+                    in_use=current.model if current is not None and used else "",
+                    refresh=args.refresh,
+                )
+            )
+    _show(found, args, cli)
+    return 0 if any(provider_models.models for provider_models in found) else 1
+
+
+def _split(words: Sequence[str], custom_names: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The first word is a provider when there is one of that name."""
+    if not words:
+        return "", ()
+    name = words[0].removeprefix("custom:")
+    if endpoints.find(words[0].lower()) or name.lower() in map(str.lower, custom_names):
+        return words[0], words[1:]
+    return "", words
+
+
+def _current(parts: Providers, *, needed: bool) -> Target | None:
+    """What is in use; a choice that does not work matters only when it is what is asked for."""
+    try:
+        return parts.known_target(parts.main_choice())
+    except HermesError:
+        if needed:
+            raise
+        return None
+
+
+def _targets(
+    lister: ModelLister, cli: Cli, provider: str, current: Target | None, *, every: bool
+) -> Iterator[Target]:
+    if not every:
+        target = lister.target(provider, current) if provider else current
+        if target is None or target.provider == LOCAL:
+            raise UsageError(
+                "the embedded model is in use, which has no list",
+                hint="`hermes local list` shows the embedded ones; `hermes models PROVIDER` others",
+            )
+        yield target
+        return
+    names = lister.with_keys()
+    if current is not None and current.provider not in (LOCAL, *names):
+        names = (current.provider, *names)
+    if not names:
+        raise UsageError("no provider has a key", hint="hermes auth add PROVIDER")
+    for name in names:
+        try:
+            yield lister.target(name, current)
+        except HermesError as error:
+            cli.note(f"{name}: {error}")
+
+
+def _tokens(text: str) -> int:
+    number, unit = text.lower().removesuffix("b"), 1
+    if number[-1:] in UNITS:
+        number, unit = number[:-1], UNITS[number[-1]]
+    try:
+        tokens = float(number) * unit
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of tokens") from None
+    if not 0 <= tokens < 1e12:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of tokens")
+    return int(tokens)
+
+
+def _show(found: Sequence[ProviderModels], args: argparse.Namespace, cli: Cli) -> None:
+    limit = args.limit or None
+    if args.json:
+        cli.json([_document(one, limit) for one in found])
+        return
+    style = Style.of(cli.stdout)
+    for one in found:
+        cli.say(style.bold(_heading(one)))
+        for line in _lines(one.models[:limit]):
+            cli.say(style.accent(line) if line.startswith("*") else line)
+        hidden = len(one.models) - len(one.models[:limit])
+        if hidden:
+            cli.say(style.dim(f"  … and {many(hidden, 'more model')}; --limit 0 shows all"))
+        if one.note:
+            cli.note(one.note)
+
+
+def _heading(one: ProviderModels) -> str:
+    age = ""
+    if one.fetched_at is not None:
+        age = f", listed {human_duration(time.time() - one.fetched_at)} ago"
+    return f"{one.label} ({one.base_url}): {many(len(one.models), 'model')}{age}"
+
+
+def _lines(models: Sequence[Listed]) -> Iterator[str]:
+    width = max((len(one.facts.id) for one in models), default=0)
+    for one in models:
+        facts = one.facts
+        mark = "*" if one.in_use else " "
+        cells = f"{_short(facts.context_length):>6}  {_priced(one):>17}  {_abilities(facts)}"
+        yield f"{mark} {facts.id:<{width}}  {cells}".rstrip()
+
+
+def _short(tokens: int | None) -> str:
+    """`128k`, `1m`, `1.05m`; a question mark when it is not known."""
+    if not tokens:
+        return "?"
+    if tokens >= 1_000_000:
+        return f"{tokens / 1_000_000:.2f}".rstrip("0").rstrip(".") + "m"
+    return f"{tokens / 1000:.0f}k"
+
+
+def _priced(one: Listed) -> str:
+    price = one.facts.price
+    if price is None:
+        return "?"
+    if not (price.input or price.output):
+        return "free"
+    mark = "~" if one.sources.get("price", "").startswith("comes with") else ""
+    return f"{mark}{_dollars(price.input)} / {_dollars(price.output)}"
+
+
+def _dollars(amount: float) -> str:
+    return f"${amount:.2f}" if amount >= 0.1 or not amount else f"${amount:.4f}".rstrip("0")
+
+
+def _abilities(facts: ModelFacts) -> str:
+    names = ("images", "tools", "reasoning", "deprecated")
+    return " ".join(name for name in names if getattr(facts, name))
+
+
+def _document(one: ProviderModels, limit: int | None) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.to_builtins(one)
+    document["total"] = len(one.models)
+    document["models"] = [
+        {**_facts(listed.facts), "in_use": listed.in_use, "sources": listed.sources}
+        for listed in one.models[:limit]
+    ]
+    return document
+
+
+def _facts(facts: ModelFacts) -> dict[str, Any]:
+    """All fields, also those that are not known."""
+    known = {name: getattr(facts, name) for name in facts.__struct_fields__ if name != "aliases"}
+    price: Price | None = facts.price
+    return {**known, "price": msgspec.to_builtins(price)}

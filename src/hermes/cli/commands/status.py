@@ -1,0 +1,89 @@
+"""`hermes status`: what is set up, and how it fares."""
+
+import argparse
+import asyncio
+from collections.abc import Iterator
+
+import msgspec
+
+from hermes.app.providers import Providers
+from hermes.app.status import Status, status_of
+from hermes.cli.context import Cli
+from hermes.cli.progress import ProgressLine
+from hermes.cli.resolution import brief, fact, main_lines
+from hermes.cli.style import Style
+from hermes.config.settings.agent import BudgetSettings
+from hermes.util.clock import SystemClock
+from hermes.util.text import many
+
+EPILOG = """\
+examples:
+  hermes status            which model answers, why, and what it may spend
+  hermes status --all      every auxiliary task and every provider too
+  hermes status --deep     also asks the endpoint whether it answers
+
+exit code: 0 when the model of conversations can be used, 1 when not
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show what is set up and how it fares."
+    parser.epilog = EPILOG
+    parser.add_argument("--all", action="store_true", help="every task and every provider")
+    parser.add_argument("--deep", action="store_true", help="ask the endpoint whether it answers")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace, cli: Cli) -> int:
+    status = asyncio.run(_status(args, cli))
+    if args.json:
+        cli.json(msgspec.to_builtins(status))
+    else:
+        for line in _lines(status, Style.of(cli.stdout), everything=args.all):
+            cli.say(line.rstrip())
+    unreached = status.reached is not None and not status.reached.ok
+    return 1 if status.models.main.problem or unreached else 0
+
+
+async def _status(args: argparse.Namespace, cli: Cli) -> Status:
+    loaded, clock = cli.load(), SystemClock()
+    async with Providers(cli.home, loaded, clock, ProgressLine(cli.stderr)) as providers:
+        return await status_of(cli.home, loaded, providers, clock, deep=args.deep)
+
+
+def _lines(status: Status, style: Style, *, everything: bool) -> Iterator[str]:
+    yield fact("hermes", f"{status.version}, profile {status.profile} ({status.home})")
+    yield from main_lines(status.models, style)
+    if status.reached is not None:
+        dress = str if status.reached.ok else style.bad
+        yield fact("reached", dress(status.reached.detail))
+    for number, fallback in enumerate(status.models.fallbacks):
+        yield fact("" if number else "fallback", brief(fallback, style))
+    yield from _auxiliary(status, style, everything=everything)
+    yield fact("budget", _budget(status.budget, status.store.spent_today))
+    sessions = many(status.store.sessions, "session")
+    yield fact("store", style.bad(status.store.problem) or f"{status.store.place}, {sessions}")
+    if everything:
+        yield ""
+        for provider in status.providers:
+            state = ", ".join(provider.keys) or (
+                "no key" if provider.needs_key else "no key needed"
+            )
+            yield f"  {provider.id:<16} {provider.label:<32} {state}"
+
+
+def _auxiliary(status: Status, style: Style, *, everything: bool) -> Iterator[str]:
+    """By task, or in one line when one model does them all."""
+    tasks = {name: brief(found, style) for name, found in status.models.auxiliary.items()}
+    groups: dict[str, list[str]] = {}
+    for name, text in tasks.items():
+        groups.setdefault(text, []).append(name)
+    for number, (text, names) in enumerate(groups.items()):
+        who = ", ".join(names) if everything or len(groups) > 1 else "all tasks"
+        yield fact("" if number else "auxiliary", f"{text}  {style.dim(who)}")
+
+
+def _budget(budget: BudgetSettings, spent_today: float) -> str:
+    caps = {name.removesuffix("_usd"): cap for name, cap in msgspec.structs.asdict(budget).items()}
+    said = [f"${cap:g} a {name}" for name, cap in caps.items() if cap is not None]
+    return f"{', '.join(said) or 'no cap'}; ${spent_today:.2f} spent today"

@@ -1,0 +1,25 @@
+"""Keys from a dict, for tests of what is done with them."""
+
+from hermes.providers.endpoint import Endpoint
+from hermes.providers.target import Credential
+
+
+class DictKeys:
+    """Variables from a dict; those in `saved` stand in .env."""
+
+    def __init__(self, variables: dict[str, str], saved: tuple[str, ...] = ()) -> None:
+        self._variables, self._saved = variables, saved
+
+    def variable(self, name: str) -> str | None:
+        return self._variables.get(name)
+
+    def is_saved(self, name: str) -> bool:
+        return name in self._saved
+
+    def credentials(self, endpoint: Endpoint) -> tuple[Credential, ...]:
+        found = [(name, self._variables.get(name)) for name in endpoint.key_vars]
+        return tuple(
+            Credential(id=f"env:{name}", secret=key, source=f"{name} is set")
+            for name, key in found
+            if key
+        )

@@ -1,0 +1,81 @@
+"""A conversation with tools over each wire: stored, resumed, and cached at the endpoint."""
+
+import json
+
+import pytest
+
+from hermes.core.events import TurnFinished
+from hermes.core.messages import Text, Thinking, ToolCall
+from hermes.core.testing import ModelServer, Step
+from hermes.core.usage import Usage
+
+MODES = ("chat_completions", "anthropic_messages", "codex_responses")
+THOUGHTS = {
+    "chat_completions": Thinking(
+        "let me look", ({"type": "reasoning.text", "text": "let me look", "signature": "c2ln"},)
+    ),
+    "anthropic_messages": Thinking(
+        "let me look", ({"type": "thinking", "thinking": "let me look", "signature": "c2ln"},)
+    ),
+    "codex_responses": Thinking(
+        "let me look",
+        items=(
+            {
+                "id": "rs_1",
+                "type": "reasoning",
+                "summary": [{"type": "summary_text", "text": "let me look"}],
+                "encrypted_content": "gAAAA",
+            },
+        ),
+    ),
+}
+
+
+def lab(server: ModelServer, mode: str) -> dict:
+    """A named endpoint that speaks `mode`."""
+    own = {
+        "name": "lab",
+        "base_url": f"{server.url}/v1",
+        "api_key": "k",
+        "api_mode": mode,
+        "models": {"claude-sonnet-5-5": {"price": {"input": 1, "output": 2}}},
+    }
+    return {
+        "custom_providers": [own],
+        "model": {"provider": "lab", "default": "claude-sonnet-5-5"},
+    }
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_tool_conversation_is_stored_resumed_and_cached(mode, home, ask, tmp_path):
+    (tmp_path / "note.txt").write_text("the word is heron\n" + "and more of the same\n" * 400)
+    calls = (
+        ToolCall("call_1", "read_file", '{"path":"note.txt"}'),
+        ToolCall("call_2", "search_files", '{"pattern":"heron"}'),
+    )
+    script = [Step((THOUGHTS[mode], *calls)), "The word is heron.", "You are welcome."]
+    with ModelServer(script) as server:
+        config = home(**lab(server, mode))
+        first = (await ask(config, "what is the word?"))[-1]
+        again = (await ask(config, "thanks", resume=first.session_id))[-1]
+        bodies = [json.dumps(call.body) for call in server.calls]
+        report = server.session_report()
+        assert server.connections <= 2
+    assert isinstance(first, TurnFinished)
+    assert (first.text, again.text) == ("The word is heron.", "You are welcome.")
+    assert first.cost_usd > 0
+    # Both results went back, and the thinking as it came, also after the restart.
+    assert all("the word is heron" in body for body in bodies[1:])
+    mark = {"codex_responses": "gAAAA"}.get(mode, "c2ln")
+    assert all(mark in body for body in bodies[1:])
+    # Everything said before came from the cache.
+    assert report.usage.cache_read > 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_usage_with_cache_and_reasoning_tokens_reaches_the_books(mode, home, ask):
+    usage = Usage(input=100, output=50, cache_read=1000, cache_write=0, reasoning=20)
+    with ModelServer([Step((Text("hi"),), usage=usage)]) as server:
+        end = (await ask(home(**lab(server, mode))))[-1]
+    assert (end.usage.input, end.usage.output, end.usage.cache_read) == (100, 50, 1000)
+    assert end.usage.reasoning == 20

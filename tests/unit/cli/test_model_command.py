@@ -1,0 +1,160 @@
+"""`hermes model`, `hermes status` and `hermes config explain model.provider`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+
+from hermes.cli.main import main
+from hermes.core.messages import Text, Thinking, ToolCall
+from hermes.core.testing import ModelServer, Refuse, Step
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def hermes(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*words: str) -> Outcome:
+        code = main(list(words))
+        return Outcome(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def saved(hermes_home: Path) -> Callable[[], dict]:
+    return lambda: yaml.safe_load((hermes_home / "config.yaml").read_text())["model"]
+
+
+def test_a_choice_is_saved_once_it_is_known_to_work(hermes: Run, saved, hermes_home: Path) -> None:
+    refused = hermes("model", "set", "groq:openai/gpt-oss-120b")
+    assert (refused.code, "no key for Groq" in refused.err) == (4, True)
+    assert not (hermes_home / "config.yaml").exists()
+    hermes("auth", "add", "groq", "--api-key", "gsk_0000000000000000")
+    done = hermes("model", "set", "groq:openai/gpt-oss-120b")
+    assert done.out == "openai/gpt-oss-120b on groq answers from now on\n"
+    assert saved() == {"provider": "groq", "default": "openai/gpt-oss-120b"}
+
+
+def test_a_model_without_a_provider_keeps_the_one_in_use(hermes: Run, saved) -> None:
+    hermes("model", "set", "custom:one", "--base-url", "http://127.0.0.1:9/v1")
+    assert saved() == {
+        "provider": "custom",
+        "default": "one",
+        "base_url": "http://127.0.0.1:9/v1",
+    }
+    hermes("model", "set", "two:7b")
+    assert saved()["default"] == "two:7b"
+    assert saved()["base_url"] == "http://127.0.0.1:9/v1"
+
+
+def test_another_provider_does_not_keep_the_address_and_the_key(hermes: Run, saved) -> None:
+    hermes("model", "set", "custom:one", "--base-url", "http://127.0.0.1:9/v1")
+    hermes("config", "set", "model.context_length", "1000")
+    hermes("model", "set", "ollama:qwen3")
+    assert saved() == {"provider": "ollama", "default": "qwen3"}
+
+
+def test_a_name_the_endpoint_does_not_list_is_doubted(hermes: Run) -> None:
+    with ModelServer([], models=["wise-1", "quick-2"]) as server:
+        hermes("model", "set", "custom:wise-1", "--base-url", f"{server.url}/v1")
+        hermes("models")
+        done = hermes("model", "set", "wise-11")
+    assert "does not list wise-11; did you mean wise-1?" in done.err
+
+
+def test_what_is_in_use_is_shown_with_its_reason(hermes: Run, monkeypatch) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", "gsk_0123456789abcdef0123")
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-0123456789abcdef0123")
+    shown = hermes("model", "show")
+    assert shown.code == 0
+    assert "on deepseek" in shown.out
+    assert "because      DEEPSEEK_API_KEY in the environment" in shown.out
+    assert "also set up  groq (GROQ_API_KEY in the environment)" in shown.out
+    assert "0123456789abcdef" not in shown.out
+
+
+def test_without_a_terminal_the_wizard_only_shows(hermes: Run) -> None:
+    assert "because      no key is configured" in hermes("model").out
+
+
+def test_a_choice_that_cannot_work_is_told_with_the_way_out(hermes: Run) -> None:
+    hermes("config", "set", "model.provider", "groq")
+    shown = hermes("model", "show")
+    assert shown.code == 1
+    assert "no key for Groq" in shown.out
+    assert "hermes auth add groq" in shown.out
+    assert hermes("status").code == 1
+
+
+def answering(request) -> Step:
+    """A model that can do everything the test asks for."""
+    body = request.body
+    if "tools" in body:
+        return Step((ToolCall("c", "report_colour", '{"colour":"blue"}'),))
+    return Step((Thinking("hm"), Text("red and ready")))
+
+
+def test_a_model_is_tried_out(hermes: Run) -> None:
+    with ModelServer(answering) as server:
+        hermes("model", "set", "custom:lab-model", "--base-url", f"{server.url}/v1")
+        done = hermes("model", "test")
+        assert done.code == 0
+        for name in ("answer", "streaming", "tools", "images", "reasoning", "caching"):
+            (line,) = [line for line in done.out.splitlines() if line.split()[0] == name]
+            assert line.split()[1] == "works", line
+        found = json.loads(hermes("model", "test", "--json").out)
+    assert {finding["verdict"] for finding in found["findings"]} == {"works"}
+
+
+def test_a_model_that_does_not_answer_fails_the_test(hermes: Run) -> None:
+    with ModelServer(lambda _request: Step(faults=(Refuse("unauthorized"),))) as server:
+        hermes("model", "set", "custom:lab-model", "--base-url", f"{server.url}/v1")
+        done = hermes("model", "test")
+    assert done.code == 1
+    assert "refused the key" in done.out
+
+
+def test_status_shows_fallbacks_budget_and_whether_the_endpoint_answers(hermes: Run) -> None:
+    with ModelServer([]) as server:
+        hermes("model", "set", "custom:lab-model", "--base-url", f"{server.url}/v1")
+        hermes("config", "set", "budget.day_usd", "5")
+        hermes("config", "set", "fallback_providers", "[{provider: groq, model: m}]")
+        shown = hermes("status", "--deep")
+    assert shown.code == 0
+    assert "lists 1 model" in shown.out
+    assert "fallback     m on groq: no key for Groq" in shown.out
+    assert "budget       $5 a day; $0.00 spent today" in shown.out
+    unreached = hermes("status", "--deep")
+    assert unreached.code == 1
+    assert "cannot reach" in unreached.out
+
+
+def test_status_as_json_holds_no_key(hermes: Run) -> None:
+    hermes("auth", "add", "groq", "--api-key", "gsk_0123456789abcdef0123")
+    text = hermes("status", "--all", "--json").out
+    status = json.loads(text)
+    assert status["models"]["main"]["provider"] == "groq"
+    assert set(status["models"]["auxiliary"]) >= {"vision", "compression", "title_generation"}
+    assert "0123456789abcdef" not in text
+
+
+def test_explain_says_which_source_won_and_what_it_comes_to(hermes: Run, monkeypatch) -> None:
+    monkeypatch.setenv("HERMES_INFERENCE_PROVIDER", "groq")
+    hermes("config", "set", "model.provider", "ollama")
+    hermes("config", "set", "model.default", "qwen3")
+    told = hermes("config", "explain", "model.provider").out
+    assert 'instead of "groq" from HERMES_INFERENCE_PROVIDER in the environment' in told
+    assert "model        qwen3 on ollama" in told
+    found = json.loads(hermes("config", "explain", "model.provider", "--json").out)
+    assert found["comes_to"]["main"]["model"] == "qwen3"

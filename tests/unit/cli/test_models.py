@@ -1,0 +1,231 @@
+"""`hermes models` against a server on loopback."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hermes.cli.main import main
+from hermes.core.testing import ModelServer
+from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
+
+ROWS = [
+    {
+        "id": "maker/wise-1",
+        "name": "Maker: Wise",
+        "context_length": 1_050_000,
+        "pricing": {"prompt": "0.000002", "completion": "0.00001"},
+        "architecture": {"input_modalities": ["text", "image"], "output_modalities": ["text"]},
+        "supported_parameters": ["tools", "reasoning"],
+    },
+    {
+        "id": "maker/gift-2",
+        "context_length": 32_768,
+        "pricing": {"prompt": "0", "completion": "0"},
+        "supported_parameters": ["tools"],
+    },
+    {
+        "id": "maker/plain-3",
+        "context_length": 8192,
+        "pricing": {"prompt": "0.00000005", "completion": "0.0000002"},
+        "supported_parameters": [],
+    },
+    {"id": "maker/text-embedding-4", "context_length": 512},
+]
+
+
+class Endpoint:
+    """A server that lists `ROWS`, or fails."""
+
+    def __init__(self) -> None:
+        self.requests: list[RecordedRequest] = []
+        self.status = 200
+        self._http = LoopbackServer(self._respond)
+        self.url = f"http://127.0.0.1:{self._http.port}/v1"
+
+    def _respond(self, request: RecordedRequest) -> Outgoing:
+        self.requests.append(request)
+        body = json.dumps({"data": ROWS} if self.status == 200 else {"error": "out of order"})
+        return Outgoing(self.status, {"Content-Type": "application/json"}, [body.encode()])
+
+    def close(self) -> None:
+        self._http.close()
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+    yield endpoint
+    endpoint.close()
+
+
+def configure(home: Path, text: str, variables: str = "") -> None:
+    home.mkdir(exist_ok=True)
+    (home / "config.yaml").write_text(text)
+    (home / ".env").write_text(variables)
+
+
+@pytest.fixture
+def mine(endpoint: Endpoint, hermes_home: Path) -> Endpoint:
+    """The endpoint as the user's own, in use with the model wise-1."""
+    configure(
+        hermes_home,
+        f"model: {{provider: 'custom:mine', default: maker/wise-1}}\n"
+        f"custom_providers: [{{name: mine, base_url: '{endpoint.url}', key_env: MY_KEY}}]\n",
+        "MY_KEY=sk-my-secret\n",
+    )
+    return endpoint
+
+
+def names(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The models of the lines that were shown."""
+    lines = capsys.readouterr().out.splitlines()[1:]
+    return [line[2:].split()[0] for line in lines]
+
+
+def test_the_models_of_the_provider_in_use(mine: Endpoint, capsys):
+    assert main(["models"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == f"mine ({mine.url}): 3 models, listed 0s ago"
+    assert [line.split() for line in out[1:]] == [
+        ["maker/gift-2", "33k", "free", "tools"],
+        ["maker/plain-3", "8k", "$0.05", "/", "$0.20"],
+        ["*", "maker/wise-1", "1.05m", "$2.00", "/", "$10.00", "images", "tools", "reasoning"],
+    ]
+    assert mine.requests[0].headers["authorization"] == "Bearer sk-my-secret"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["mine", "WISE"], ["maker/wise-1"]),
+        (["maker", "in"], ["maker/plain-3"]),
+        (["--images"], ["maker/wise-1"]),
+        (["--tools"], ["maker/gift-2", "maker/wise-1"]),
+        (["--reasoning"], ["maker/wise-1"]),
+        (["--free"], ["maker/gift-2"]),
+        (["--context", "32k"], ["maker/gift-2", "maker/wise-1"]),
+        (["--context", "1m"], ["maker/wise-1"]),
+        (["--max-price", "0.2"], ["maker/gift-2", "maker/plain-3"]),
+    ],
+)
+def test_models_are_filtered(mine: Endpoint, capsys, arguments, expected):
+    assert main(["models", *arguments]) == 0
+    assert names(capsys) == expected
+
+
+def test_nothing_that_fits_is_an_exit_code(mine: Endpoint, capsys):
+    assert main(["models", "nonsense"]) == 1
+    assert "0 models" in capsys.readouterr().out
+
+
+def test_long_lists_are_cut_and_say_so(mine: Endpoint, capsys):
+    assert main(["models", "--limit", "1"]) == 0
+    assert "… and 2 more models; --limit 0 shows all" in capsys.readouterr().out
+
+
+def test_the_list_is_asked_for_once_a_day(mine: Endpoint, capsys):
+    main(["models"])
+    main(["models"])
+    assert len(mine.requests) == 1
+    main(["models", "--refresh"])
+    assert len(mine.requests) == 2
+
+
+def test_an_endpoint_that_fails_leaves_the_list_of_last_time(mine: Endpoint, capsys):
+    main(["models"])
+    mine.status = 500
+    capsys.readouterr()
+    assert main(["models", "--refresh"]) == 0
+    shown = capsys.readouterr()
+    assert "maker/wise-1" in shown.out
+    assert "the list of last time is shown" in shown.err
+    assert "sk-my-secret" not in shown.out + shown.err
+
+
+def test_an_endpoint_that_never_answered_leaves_what_comes_with_hermes(hermes_home: Path, capsys):
+    configure(
+        hermes_home,
+        "model: {provider: custom, default: gpt-6-sol, base_url: 'http://127.0.0.1:9/v1'}\n",
+    )
+    assert main(["models", "gpt-6"]) == 0
+    shown = capsys.readouterr()
+    assert [line.split()[:2] for line in shown.out.splitlines()[1:]] == [["*", "gpt-6-sol"]]
+    assert "cannot reach custom" in shown.err
+    assert "what comes with Hermes is shown" in shown.err
+
+
+def test_as_json_each_fact_has_its_source(mine: Endpoint, capsys):
+    assert main(["models", "wise", "--json"]) == 0
+    (provider,) = json.loads(capsys.readouterr().out)
+    assert (provider["provider"], provider["total"]) == ("custom:mine", 1)
+    (model,) = provider["models"]
+    assert model["in_use"] is True
+    assert model["price"]["input"] == 2
+    assert model["sources"]["context_length"] == "the list of mine, 0s old"
+    assert model["max_output"] is None
+
+
+def test_what_the_user_says_of_a_model_counts(mine: Endpoint, hermes_home: Path, capsys):
+    text = (hermes_home / "config.yaml").read_text()
+    facts = "models: {maker/plain-3: {context_length: 4000, images: true}}"
+    configure(hermes_home, text.replace("key_env: MY_KEY", f"key_env: MY_KEY, {facts}"), "MY_KEY=k")
+    assert main(["models", "plain"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[1:] == [
+        "4k",
+        *("$0.05", "/", "$0.20"),
+        "images",
+    ]
+
+
+def test_a_provider_without_a_key_names_the_variable(hermes_home: Path, capsys):
+    assert main(["models", "groq"]) == 4
+    complaint = capsys.readouterr().err
+    assert "no key for Groq" in complaint
+    assert "GROQ_API_KEY" in complaint
+
+
+def test_prices_that_come_with_hermes_are_marked(hermes_home: Path, capsys):
+    with ModelServer([], models=["deepseek-v4-pro"]) as server:
+        configure(
+            hermes_home,
+            f"model: {{provider: deepseek, base_url: '{server.url}/v1', api_key: my-own-key}}\n",
+        )
+        assert main(["models"]) == 0
+        assert server.requests[0].headers["authorization"] == "Bearer my-own-key"
+    assert "~$1.32 / $3.96" in capsys.readouterr().out
+
+
+def test_all_providers_with_a_key_are_asked(mine: Endpoint, hermes_home: Path, capsys):
+    """A bedrock key is set too, and Bedrock has no list to ask for."""
+    with (hermes_home / ".env").open("a") as env:
+        env.write("AWS_BEARER_TOKEN_BEDROCK=k\n")
+    assert main(["models", "--all", "--json"]) == 0
+    found = {one["provider"]: one for one in json.loads(capsys.readouterr().out)}
+    assert set(found) == {"custom:mine", "bedrock"}
+    assert "has no list" in found["bedrock"]["note"]
+    assert found["bedrock"]["models"][0]["id"].startswith("openai.gpt-oss")
+
+
+def test_the_embedded_model_has_a_list_of_its_own(hermes_home: Path, capsys):
+    assert main(["models"]) == 2
+    assert "hermes local list" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--limit", "-1"], "cannot be negative"),
+        (["--max-price", "-1"], "cannot be negative"),
+        (["--max-price", "nan"], "cannot be negative"),
+        (["--context", "much"], "no number of tokens"),
+        (["groq", "--all"], "either groq or --all"),
+        (["copilot-acp"], "use provider copilot"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_line(capsys, arguments, words):
+    assert main(["models", *arguments]) in (2, 3)
+    complaint = capsys.readouterr().err.splitlines()
+    assert words in complaint[0]
+    assert len(complaint) <= 2

@@ -1,0 +1,229 @@
+"""What is known of a model, from whom, and what follows for requests to it."""
+
+import msgspec
+import pytest
+
+from hermes.config.settings import Settings
+from hermes.config.settings.model import (
+    CustomProvider,
+    ModelPrice,
+    ProviderModel,
+    ProviderSettings,
+)
+from hermes.config.settings.model import ModelFacts as Said
+from hermes.core.usage import FREE, Price
+from hermes.providers.endpoint import Endpoint
+from hermes.providers.endpoints import find
+from hermes.providers.facts.cache import ListCache
+from hermes.providers.facts.known import KnownModels
+from hermes.providers.facts.overrides import overrides_of
+from tests.unit.providers.facts.conftest import answer
+
+SONNET = "claude-sonnet-5-5"
+
+
+def endpoint(name: str, **changes) -> Endpoint:
+    found = find(name)
+    assert found is not None
+    return msgspec.structs.replace(found, **changes)
+
+
+def profile(known, provider: str, model: str):
+    found = endpoint(provider)
+    return known.profile(found, found.base_url, model)
+
+
+async def listed(known, client, server, provider: str, *rows) -> Endpoint:
+    """An endpoint that has listed `rows`."""
+    server.respond = lambda _request: answer({"data": list(rows)})
+    found = endpoint(provider, base_url=f"{server.url}/v1")
+    await known.refresh(found, found.base_url, None, client)
+    return found
+
+
+def test_without_any_list_the_bundled_tables_answer(known):
+    facts = known.facts(endpoint("anthropic"), "https://api.anthropic.com/v1", SONNET)
+    assert facts.price == Price(2, 10, 0.1, 2.5, "2026-10-03")
+    assert (facts.context_length, facts.max_output) == (1_000_000, 128_000)
+
+
+async def test_the_list_of_the_endpoint_beats_the_bundled_tables(known, client, server):
+    here = await listed(known, client, server, "groq", {"id": "gpt-oss-20b", "context_window": 77})
+    facts = known.facts(here, here.base_url, "gpt-oss-20b")
+    assert facts.context_length == 77
+    assert facts.reasoning is True, "what the list does not say comes from the tables"
+
+
+async def test_what_the_user_says_beats_everything(cache_dir, clock, client, server):
+    settings = Settings(
+        providers={
+            "groq": ProviderSettings(
+                models={"gpt-oss-20b": ProviderModel(context_length=5, price=ModelPrice(1, 2))}
+            )
+        },
+        custom_providers=(
+            CustomProvider("mine", "http://127.0.0.1:1/v1", models={"m": Said(images=True)}),
+        ),
+    )
+    known = KnownModels(cache_dir, overrides_of(settings), clock)
+    row = {"id": "gpt-oss-20b", "context_window": 77, "max_completion_tokens": 9}
+    here = await listed(known, client, server, "groq", row)
+    facts = known.facts(here, here.base_url, "gpt-oss-20b")
+    assert (facts.context_length, facts.max_output) == (5, 9)
+    assert facts.price == Price(1, 2, 1, 1)
+    mine = Endpoint(id="custom:mine", label="mine", base_url="http://127.0.0.1:1/v1")
+    assert known.facts(mine, mine.base_url, "m").images is True
+
+
+async def test_a_later_process_knows_what_an_earlier_one_asked(
+    known, cache_dir, clock, client, server
+):
+    here = await listed(known, client, server, "groq", {"id": "m", "context_window": 77})
+    server.close()
+    clock.pass_(days=9)
+    later = KnownModels(cache_dir, {}, clock)
+    assert later.facts(here, here.base_url, "m").context_length == 77
+    assert not later.is_fresh(here.base_url)
+
+
+async def test_the_file_is_read_once(known, cache_dir, clock, client, server):
+    here = await listed(known, client, server, "groq", {"id": "m", "context_window": 77})
+    later = KnownModels(cache_dir, {}, clock)
+    assert later.facts(here, here.base_url, "m").context_length == 77
+    ListCache(cache_dir).forget(here.base_url)
+    assert later.facts(here, here.base_url, "m").context_length == 77
+
+
+async def test_a_damaged_file_is_fetched_again(known, cache_dir, clock, client, server):
+    here = await listed(known, client, server, "groq", {"id": "m", "context_window": 77})
+    ListCache(cache_dir).path(here.base_url).write_bytes(b"{")
+    later = KnownModels(cache_dir, {}, clock)
+    assert later.listed(here.base_url) is None
+    await later.refresh(here, here.base_url, None, client)
+    assert later.facts(here, here.base_url, "m").context_length == 77
+
+
+async def test_each_fact_says_where_it_comes_from(cache_dir, clock, client, server):
+    overrides = {"openrouter": {"anthropic/claude-sonnet-5.5": Said(images=False)}}
+    known = KnownModels(cache_dir, overrides, clock)
+    row = {
+        "id": "anthropic/claude-sonnet-5.5",
+        "context_length": 900_000,
+        "pricing": {"prompt": "0.000003", "completion": "0.000009"},
+    }
+    here = await listed(known, client, server, "openrouter", row)
+    clock.pass_(hours=2, minutes=5)
+    explained = {
+        fact.field: (fact.value, fact.source)
+        for fact in known.explain(here, here.base_url, "anthropic/claude-sonnet-5.5")
+    }
+    assert explained["images"] == (False, "config.yaml")
+    assert explained["context_length"] == (900_000, "the list of OpenRouter, 2h 5m old")
+    price, source = explained["price"]
+    assert (price.input, price.cache_read, price.date) == (3, 0.3, "2026-11-15")
+    assert source == "the list of OpenRouter, 2h 5m old (price of 2026-11-15)"
+    assert explained["max_output"] == (128_000, "comes with Hermes")
+
+
+def test_a_bundled_price_shows_its_date(known):
+    found = endpoint("anthropic")
+    explained = known.explain(found, found.base_url, SONNET)
+    price = next(fact for fact in explained if fact.field == "price")
+    assert price.source == "comes with Hermes (price of 2026-10-03)"
+
+
+def test_models_on_this_machine_cost_nothing(known):
+    assert profile(known, "ollama", "gpt-oss:20b").price == FREE
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "form"),
+    [
+        ("anthropic", "claude-sonnet-5-5", "adaptive"),
+        ("anthropic", "claude-sonnet-4-5", "budget"),
+        ("anthropic", "claude-3-5-haiku-20241022", ""),
+        ("openrouter", "anthropic/claude-sonnet-4.5", "object"),
+        ("openrouter", "meta-llama/llama-3.3-70b-instruct", ""),
+        ("openrouter", "somebody/else", ""),
+        ("openai", "gpt-6-sol", "object"),
+        ("openai", "gpt-4.1", ""),
+        ("deepseek", "deepseek-v4-pro", "effort"),
+        ("alibaba", "qwen3.7-plus", "enable_thinking"),
+        ("zai", "glm-4.6", "switch"),
+        ("zai", "glm-5.3", "effort"),
+        ("kimi-coding", "kimi-k3", "switch"),
+        ("huggingface", "zai-org/GLM-5.3", ""),
+        ("groq", "openai/gpt-oss-120b", "effort"),
+        ("mistral", "mistral-large-latest", ""),
+    ],
+)
+def test_effort_is_asked_for_in_the_words_of_the_endpoint(known, provider, model, form):
+    assert profile(known, provider, model).reasoning == form
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "developer", "field", "temperature"),
+    [
+        ("copilot", "gpt-5-mini", True, "max_completion_tokens", False),
+        ("custom", "gpt-5-mini", True, "max_completion_tokens", False),
+        ("openrouter", "openai/gpt-5-mini", True, "max_tokens", False),
+        ("openai", "gpt-6-sol", True, "max_tokens", False),
+        ("openai-codex", "gpt-6-sol", True, "", False),
+        ("openai", "gpt-4.1", False, "max_tokens", True),
+        ("copilot", "o4-mini", False, "max_completion_tokens", False),
+        ("anthropic", SONNET, False, "max_tokens", False),
+        ("anthropic", "claude-sonnet-4-5", False, "max_tokens", True),
+    ],
+)
+def test_reasoning_models_are_asked_in_their_own_way(
+    known, provider, model, developer, field, temperature
+):
+    found = profile(known, provider, model)
+    assert (found.developer_role, found.max_tokens_field, found.temperature) == (
+        developer,
+        field,
+        temperature,
+    )
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "marks"),
+    [
+        ("anthropic", SONNET, True),
+        ("openrouter", "anthropic/claude-sonnet-5.5", True),
+        ("openrouter", "openai/gpt-6-sol", False),
+        ("copilot", "claude-sonnet-5", False),
+    ],
+)
+def test_prefixes_are_marked_where_marks_are_needed_and_understood(known, provider, model, marks):
+    assert profile(known, provider, model).cache_marks is marks
+
+
+@pytest.mark.parametrize(
+    ("base_url", "model", "small", "context"),
+    [
+        ("http://127.0.0.1:11434/v1", "qwen2.5-coder:0.5b", True, 4096),
+        ("http://localhost:8080/v1", "Llama-3.2-1B-Instruct", True, 4096),
+        ("http://127.0.0.1:11434/v1", "qwen3:14b", False, 131_072),
+        ("http://127.0.0.1:11434/v1", "llama3.1b-turbo", False, 131_072),
+        ("https://api.example.com/v1", "tiny-1b", False, 128_000),
+    ],
+)
+def test_a_small_model_on_this_machine_gets_the_small_prompt(
+    known, base_url, model, small, context
+):
+    found = known.profile(endpoint("custom"), base_url, model)
+    assert (found.small, found.context_length) == (small, context)
+
+
+async def test_a_small_model_has_the_window_its_server_gives_it(known, client, server):
+    row = {"id": "qwen2.5:1.5b", "meta": {"n_ctx_train": 32_768}}
+    here = await listed(known, client, server, "llamacpp", row)
+    found = known.profile(here, here.base_url, "qwen2.5:1.5b")
+    assert (found.small, found.context_length) == (True, 32_768)
+
+
+async def test_a_model_that_cannot_use_tools_is_not_offered_any(known, client, server):
+    row = {"id": "plain", "supported_parameters": ["max_tokens"]}
+    here = await listed(known, client, server, "openrouter", row)
+    assert not known.profile(here, here.base_url, "plain").tools

@@ -1,0 +1,156 @@
+"""The table of providers: one row here for each record."""
+
+from urllib.parse import urlsplit
+
+import pytest
+
+from hermes.providers import endpoints
+from hermes.providers.endpoints import ENDPOINTS
+from hermes.providers.hosts import LOOPBACK, may_receive
+
+CHAT, MESSAGES, RESPONSES = "chat_completions", "anthropic_messages", "codex_responses"
+
+ROWS = {
+    # id: host, first variable of the key, API
+    "openrouter": ("openrouter.ai", "OPENROUTER_API_KEY", CHAT),
+    "nous": ("inference-api.nousresearch.com", "NOUS_API_KEY", CHAT),
+    "ai-gateway": ("ai-gateway.vercel.sh", "AI_GATEWAY_API_KEY", CHAT),
+    "anthropic": ("api.anthropic.com", "ANTHROPIC_TOKEN", MESSAGES),
+    "openai": ("api.openai.com", "OPENAI_API_KEY", RESPONSES),
+    "gemini": ("generativelanguage.googleapis.com", "GOOGLE_API_KEY", CHAT),
+    "xai": ("api.x.ai", "XAI_API_KEY", CHAT),
+    "deepseek": ("api.deepseek.com", "DEEPSEEK_API_KEY", CHAT),
+    "mistral": ("api.mistral.ai", "MISTRAL_API_KEY", CHAT),
+    "groq": ("api.groq.com", "GROQ_API_KEY", CHAT),
+    "zai": ("api.z.ai", "GLM_API_KEY", CHAT),
+    "kimi-coding": ("api.moonshot.ai", "KIMI_API_KEY", CHAT),
+    "kimi-coding-cn": ("api.moonshot.cn", "KIMI_CN_API_KEY", CHAT),
+    "minimax": ("api.minimax.io", "MINIMAX_API_KEY", CHAT),
+    "minimax-cn": ("api.minimaxi.com", "MINIMAX_CN_API_KEY", CHAT),
+    "alibaba": ("dashscope-intl.aliyuncs.com", "DASHSCOPE_API_KEY", CHAT),
+    "xiaomi": ("api.xiaomimimo.com", "XIAOMI_API_KEY", CHAT),
+    "arcee": ("api.arcee.ai", "ARCEEAI_API_KEY", CHAT),
+    "nvidia": ("integrate.api.nvidia.com", "NVIDIA_API_KEY", CHAT),
+    "kilocode": ("api.kilo.ai", "KILOCODE_API_KEY", CHAT),
+    "opencode-zen": ("opencode.ai", "OPENCODE_ZEN_API_KEY", CHAT),
+    "opencode-go": ("opencode.ai", "OPENCODE_GO_API_KEY", CHAT),
+    "ollama-cloud": ("ollama.com", "OLLAMA_API_KEY", CHAT),
+    "openai-codex": ("chatgpt.com", "", RESPONSES),
+    "qwen-oauth": ("portal.qwen.ai", "", CHAT),
+    "huggingface": ("router.huggingface.co", "HF_TOKEN", CHAT),
+    "copilot": ("api.githubcopilot.com", "COPILOT_GITHUB_TOKEN", CHAT),
+    "bedrock": ("bedrock-runtime.{region}.amazonaws.com", "AWS_BEARER_TOKEN_BEDROCK", CHAT),
+    "copilot-acp": ("", "", CHAT),
+    "google-gemini-cli": ("", "", CHAT),
+    "ollama": ("127.0.0.1", "", CHAT),
+    "lmstudio": ("127.0.0.1", "", CHAT),
+    "vllm": ("127.0.0.1", "", CHAT),
+    "llamacpp": ("127.0.0.1", "", CHAT),
+    "custom": ("", "OPENAI_API_KEY", CHAT),
+    "local": ("", "", CHAT),
+}
+
+DOCUMENTED = {
+    "hf": "huggingface",
+    "kimi-cn": "kimi-coding-cn",
+    "moonshot-cn": "kimi-coding-cn",
+    "mimo": "xiaomi",
+    "xiaomi-mimo": "xiaomi",
+    "arcee-ai": "arcee",
+    "arceeai": "arcee",
+    "dashscope": "alibaba",
+    "qwen": "alibaba",
+    "grok": "xai",
+    "claude": "anthropic",
+    "google": "gemini",
+    "moonshot": "kimi-coding",
+    "glm": "zai",
+    "llama.cpp": "llamacpp",
+}
+
+every_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda e: e.id)
+
+
+@every_endpoint
+def test_each_provider_is_where_it_should_be(endpoint):
+    host = urlsplit(endpoint.base_url).hostname or ""
+    variable = endpoint.key_vars[0] if endpoint.key_vars else ""
+    assert (host, variable, endpoint.api_mode) == ROWS[endpoint.id]
+
+
+def test_no_provider_is_missing_and_none_is_there_twice():
+    assert sorted(ROWS) == sorted(endpoint.id for endpoint in ENDPOINTS)
+
+
+def test_a_name_means_one_provider():
+    names = [name for endpoint in ENDPOINTS for name in (endpoint.id, *endpoint.aliases)]
+    assert len(names) == len(set(names))
+    assert all(name == name.lower().strip() for name in names)
+
+
+@pytest.mark.parametrize(("alias", "provider"), DOCUMENTED.items())
+def test_documented_aliases_are_understood(alias, provider):
+    found = endpoints.find(alias)
+    assert found is not None
+    assert found.id == provider
+
+
+@every_endpoint
+def test_keys_travel_encrypted_unless_they_stay_on_this_machine(endpoint):
+    parts = urlsplit(endpoint.base_url)
+    if endpoint.base_url and parts.hostname not in LOOPBACK:
+        assert parts.scheme == "https"
+    assert not endpoint.base_url.endswith("/")
+
+
+@every_endpoint
+def test_other_hosts_of_a_provider_are_plain_names(endpoint):
+    for host in endpoint.key_hosts:
+        labels = host.split(".")
+        assert "*" not in labels[-2:], "a whole domain would let strangers in"
+        assert all(label == "*" or label.replace("-", "").isalnum() for label in labels)
+        assert may_receive(endpoint, f"https://{host.replace('*', 'eu-west-1')}/v1")
+        assert not may_receive(endpoint, f"https://{host.replace('*', 'x')}.example.org/v1")
+
+
+SHARED = {"OPENAI_API_KEY": {"openai", "custom"}}
+"""The user's own endpoint gets the key that OpenAI-compatible clients use."""
+
+
+def test_a_variable_holds_the_key_of_one_provider():
+    holders: dict[str, set[str]] = {}
+    for endpoint in ENDPOINTS:
+        for variable in (*endpoint.key_vars, *endpoint.base_url_vars):
+            holders.setdefault(variable, set()).add(endpoint.id)
+    assert {name: ids for name, ids in holders.items() if len(ids) > 1} == SHARED
+
+
+@pytest.mark.parametrize(
+    ("provider", "order"),
+    [
+        ("zai", ("GLM_API_KEY", "ZAI_API_KEY", "Z_AI_API_KEY")),
+        ("gemini", ("GOOGLE_API_KEY", "GEMINI_API_KEY")),
+        ("copilot", ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN")),
+    ],
+)
+def test_of_several_variables_the_documented_one_counts_first(provider, order):
+    endpoint = endpoints.find(provider)
+    assert endpoint is not None
+    assert endpoint.key_vars == order
+
+
+def test_variables_of_other_programs_do_not_choose_a_provider():
+    unasked = {name for endpoint in ENDPOINTS for name in endpoint.other_uses}
+    assert {"GH_TOKEN", "GITHUB_TOKEN", "HF_TOKEN", "AWS_ACCESS_KEY_ID"} <= unasked
+
+
+@every_endpoint
+def test_a_provider_that_can_be_reached_has_a_model_to_begin_with(endpoint):
+    if endpoint.unsupported:
+        assert "; use " in endpoint.unsupported
+        assert not endpoint.key_vars
+    elif endpoint.needs_key:
+        assert endpoint.base_url
+        assert endpoint.default_model
+        assert endpoint.key_vars or endpoint.login or endpoint.auth == "aws"
+    assert not endpoint.models_path or endpoint.models_path.startswith("/")
