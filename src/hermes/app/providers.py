@@ -21,6 +21,12 @@ from hermes.providers.local.fetch import Progress
 from hermes.providers.resolver import LOCAL, Resolver
 from hermes.providers.target import Target
 
+CONNECTIONS = httpx2.Limits(
+    max_connections=None, max_keepalive_connections=100, keepalive_expiry=600.0
+)
+"""As many as there are calls at a time. An idle one is kept for as long as a person may think
+between two turns: a new one costs a handshake."""
+
 
 class Providers:
     """Shared by everything in the process; connections are kept open until it is closed."""
@@ -28,7 +34,7 @@ class Providers:
     def __init__(self, home: Home, loaded: Loaded, clock: Clock, progress: Progress) -> None:
         self._loaded, self.clock = loaded, clock
         # Redirects are never followed: a key would travel along.
-        self.client = httpx2.AsyncClient(follow_redirects=False, trust_env=True)
+        self.client = httpx2.AsyncClient(follow_redirects=False, trust_env=True, limits=CONNECTIONS)
         self.keyring = build_keyring(home, loaded, self.client, clock)
         overrides = overrides_of(loaded.settings)
         self.known = KnownModels(home.cache / "models", overrides, clock)

@@ -1,5 +1,6 @@
 """What the resolver and the policies need of the credentials."""
 
+from collections.abc import Collection
 from typing import Protocol
 
 from hermes.providers.endpoint import Endpoint
@@ -35,8 +36,10 @@ class Pool(Protocol):
     @property
     def size(self) -> int: ...
 
-    async def take(self) -> Credential:
+    async def take(self, avoid: Collection[str] = ()) -> Credential:
         """The next one by the pool's strategy, with a token that is not about to expire.
+
+        One whose id is in `avoid` is taken only when there is no other.
 
         Raises `CredentialsExhausted` when all rest, and says until when.
         """

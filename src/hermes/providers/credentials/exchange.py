@@ -11,7 +11,7 @@ from hermes.core.errors import CredentialRefused
 from hermes.core.ports import Clock
 from hermes.providers.credentials.oauth import HEADERS, SECONDS, Answer, fields_of, refusal
 from hermes.providers.endpoint import Endpoint
-from hermes.providers.failures.classify import unreachable
+from hermes.providers.failures.later import unreachable
 from hermes.providers.hosts import may_receive
 from hermes.providers.target import Credential
 

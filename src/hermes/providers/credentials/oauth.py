@@ -10,7 +10,7 @@ import msgspec
 
 from hermes import __version__
 from hermes.core.errors import CredentialRefused, ProviderError, RateLimited, ServerFault
-from hermes.providers.failures.classify import unreachable
+from hermes.providers.failures.later import unreachable
 
 SECONDS = 30.0
 """Longest time for one request to a login server."""

@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 from hermes.config.settings.model import PoolStrategy
@@ -50,8 +50,8 @@ class CredentialPool:
     def size(self) -> int:
         return len(self._credentials)
 
-    async def take(self) -> Credential:
-        """The next one by the strategy, ready to be sent.
+    async def take(self, avoid: Collection[str] = ()) -> Credential:
+        """The next one by the strategy, ready to be sent; of `avoid` only for want of another.
 
         One that cannot be made ready (a login that is gone, say) is passed over. When none is left
         the error of the last one is raised, or `CredentialsExhausted` when all rest.
@@ -64,7 +64,7 @@ class CredentialPool:
             )
         failure: ProviderError | None = None
         passed_over: set[str] = set()
-        while chosen := await self._claim(passed_over):
+        while chosen := await self._claim(passed_over, avoid):
             try:
                 return await self._ready(chosen.credential)
             except ProviderError as error:
@@ -85,14 +85,15 @@ class CredentialPool:
     async def rest(self, credential: Credential, seconds: float, reason: str) -> None:
         await self._state.rest(self._original(credential), seconds, reason)
 
-    async def _claim(self, passed_over: set[str]) -> Standing | None:
+    async def _claim(self, passed_over: set[str], avoid: Collection[str]) -> Standing | None:
         def pick(standings: Sequence[Standing]) -> Standing | None:
             healthy = [
                 one
                 for one in standings
                 if not one.resting_until and one.credential.id not in passed_over
             ]
-            return STRATEGIES[self._strategy](healthy, self._rng) if healthy else None
+            wanted = [one for one in healthy if one.credential.id not in avoid] or healthy
+            return STRATEGIES[self._strategy](wanted, self._rng) if wanted else None
 
         shared = self._strategy in COUNTING and self.size > 1
         return await self._state.claim(self._credentials, pick, shared=shared)

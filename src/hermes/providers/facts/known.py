@@ -7,6 +7,7 @@ on disk), then what holds for all models of the endpoint, then the bundled table
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,6 @@ from hermes.providers.endpoint import Endpoint
 from hermes.providers.facts.bundled import bundled_facts, family_of, is_home
 from hermes.providers.facts.cache import ListCache, ModelList
 from hermes.providers.facts.families import Family
-from hermes.providers.facts.fetch import fetch_models
 from hermes.providers.facts.model import MERGED, ModelFacts
 from hermes.providers.facts.overrides import Overrides, said_facts
 from hermes.providers.hosts import is_loopback
@@ -137,7 +137,9 @@ class KnownModels:
         """
         now = self._now()
         date = datetime.fromtimestamp(now, UTC).date().isoformat()
-        models = await fetch_models(
+        # Loaded when it is needed: most programs never ask for a list.
+        fetch = import_module("hermes.providers.facts.fetch")
+        models: tuple[ModelFacts, ...] = await fetch.fetch_models(
             endpoint, base_url, credential, client, date=date, region=region
         )
         listed = ModelList(base_url, now, models)

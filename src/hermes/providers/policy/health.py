@@ -9,7 +9,7 @@ other policies deal with the refusal. A call that was cancelled says nothing.
 An open circuit refuses nothing. It only tells that the model behind it is unwell, to those who
 have a choice:
 
-- `RotatingModel` puts the credential to rest when another one is well,
+- `RotatingModel` takes another credential when there is a well one,
 - `RetryingModel` does not wait when it was told that there is another model (`patient=False`),
 - `FallbackModel` goes past an entry that is unwell, and comes back to it when all others failed.
 

@@ -150,25 +150,11 @@ class RotatingModel:
 
     async def _take(self, error: ProviderError | None = None) -> Credential:
         """The next credential, a well one if there is one; `error` is what the last one met."""
-        spare: Credential | None = None
-        while True:
-            try:
-                credential = await self._pool.take()
-            except ProviderError as failure:
-                if spare is None:
-                    raise _explained(failure, error) from error
-                # The others rest or cannot be used: an unwell key is better than none.
-                await self._pool.rest(spare, 0.0, "")
-                return spare
-            wait = self._wait_for(credential.id)
-            if not wait or all(self._wait_for(other) for other in self._circuits):
-                return credential
-            spare = spare or credential
-            await self._pool.rest(credential, wait, complaint(self._provider, wait))
-
-    def _wait_for(self, credential_id: str) -> float:
-        circuit = self._circuits.get(credential_id)
-        return circuit.open_for if circuit else 0.0
+        unwell = [name for name, circuit in self._circuits.items() if circuit.open_for]
+        try:
+            return await self._pool.take(unwell)
+        except ProviderError as failure:
+            raise _explained(failure, error) from error
 
 
 def named(credential: Credential) -> str:

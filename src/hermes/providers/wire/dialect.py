@@ -1,13 +1,11 @@
 """What a wire must know of an API: where it is, how a request is written, how a reply is read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Protocol
 
 from hermes.core.model import ModelEvent, ModelRequest, Reply, WireMode
 from hermes.providers.target import Target
-from hermes.providers.wire.anthropic.request import AnthropicDialect
-from hermes.providers.wire.chat.request import ChatDialect
-from hermes.providers.wire.responses.request import ResponsesDialect
 
 
 class ReplyReader(Protocol):
@@ -43,11 +41,16 @@ class Dialect(Protocol):
 
 
 def dialect_for(target: Target) -> Dialect:
-    return _DIALECTS[target.api_mode](target)
+    """How `target` is spoken to. Only the dialect that is used is loaded."""
+    module, name = _DIALECTS[target.api_mode]
+    make: Callable[[Target], Dialect] = getattr(import_module(module), name)
+    return make(target)
 
 
-_DIALECTS: dict[WireMode, type[ChatDialect] | type[AnthropicDialect] | type[ResponsesDialect]] = {
-    "chat_completions": ChatDialect,
-    "anthropic_messages": AnthropicDialect,
-    "codex_responses": ResponsesDialect,
+_HERE = "hermes.providers.wire"
+_DIALECTS: dict[WireMode, tuple[str, str]] = {
+    "chat_completions": (f"{_HERE}.chat.request", "ChatDialect"),
+    "anthropic_messages": (f"{_HERE}.anthropic.request", "AnthropicDialect"),
+    "codex_responses": (f"{_HERE}.responses.request", "ResponsesDialect"),
+    "code_assist": (f"{_HERE}.code_assist.request", "CodeAssistDialect"),
 }

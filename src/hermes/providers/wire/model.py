@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from hermes.core.errors import ProviderError, UnicodeRefused
 from hermes.core.model import ModelEvent, ModelRequest
+from hermes.providers.failures.later import http_errors, refused, unreachable
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.dialect import ReplyReader, dialect_for
-from hermes.providers.wire.failing import http_errors, refused, unreachable
 from hermes.providers.wire.headers import request_headers, signed
 from hermes.providers.wire.sse import EventSplitter, all_events, looks_like_events
 from hermes.providers.wire.watch import Watch

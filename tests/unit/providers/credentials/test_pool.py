@@ -242,3 +242,13 @@ async def test_a_store_that_cannot_be_written_stops_no_request(
 async def test_an_ordinary_key_has_nothing_to_renew(three: Bench) -> None:
     pool = pool_of(three.keyring())
     assert await pool.renew(await pool.take()) is None
+
+
+async def test_a_key_to_avoid_is_taken_only_for_want_of_another(bench: Bench) -> None:
+    bench.variables = Values({"SHOP_KEY": "first", "SHOP_OLD_KEY": "second"}, {})
+    keyring = bench.keyring()
+    pool = keyring.pool(shop(), keyring.credentials(shop()))
+    assert (await pool.take(["env:SHOP_KEY"])).secret == "second"
+    assert (await pool.take(["env:SHOP_KEY", "env:SHOP_OLD_KEY"])).secret == "first"
+    await pool.rest((await pool.take(["env:SHOP_KEY"])), 60, "limited")
+    assert (await pool.take(["env:SHOP_KEY"])).secret == "first"

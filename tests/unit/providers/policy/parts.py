@@ -1,6 +1,7 @@
 """A clock that moves when told to, a pool and a ledger in memory."""
 
 import asyncio
+from collections.abc import Collection
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 
@@ -54,14 +55,15 @@ class MemoryPool:
     def size(self) -> int:
         return len(self._credentials)
 
-    async def take(self) -> Credential:
+    async def take(self, avoid: Collection[str] = ()) -> Credential:
         now = self._clock.monotonic()
-        for credential in self._credentials:
+        expired: CredentialRefused | None = None
+        for credential in sorted(self._credentials, key=lambda one: one.id in avoid):
             if self._until.get(credential.id, 0.0) <= now:
-                if credential.label in self.expired:
-                    raise CredentialRefused(f"the login of {credential.label} has expired")
-                return credential
-        raise CredentialsExhausted("every key rests", hint="wait an hour")
+                if credential.label not in self.expired:
+                    return credential
+                expired = CredentialRefused(f"the login of {credential.label} has expired")
+        raise expired or CredentialsExhausted("every key rests", hint="wait an hour")
 
     async def renew(self, credential: Credential) -> Credential | None:
         renewed = self.renewals.get(credential.label)

@@ -8,11 +8,11 @@ import msgspec
 from hermes.core.messages import Text, Thinking
 from hermes.core.model import ModelEvent, ReasoningDelta, Reply, TextDelta
 from hermes.core.usage import Usage
+from hermes.providers.failures.later import failed_inside
 from hermes.providers.target import Target
 from hermes.providers.wire.chat.calls import CallPiece, CallPieces, FunctionPiece
 from hermes.providers.wire.chat.details import Details
 from hermes.providers.wire.chat.usage import UsageWire
-from hermes.providers.wire.failing import failed_inside
 from hermes.providers.wire.replies import ReplyDraft, declined, decoded
 from hermes.providers.wire.think_tags import ThinkTags
 

@@ -8,8 +8,8 @@ import msgspec
 from hermes.core.messages import Text, Thinking
 from hermes.core.model import ModelEvent, ReasoningDelta, Reply, TextDelta
 from hermes.core.usage import Usage
+from hermes.providers.failures.later import failed_inside
 from hermes.providers.target import Target
-from hermes.providers.wire.failing import failed_inside
 from hermes.providers.wire.replies import ReplyDraft, count, declined, decoded
 
 Number = float | None
