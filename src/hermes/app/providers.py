@@ -1,14 +1,17 @@
 """What a process needs to reach models: keys, facts, connections, the resolver."""
 
+import asyncio
+import logging
 from difflib import get_close_matches
 from types import TracebackType
 from typing import Self
 
 import httpx2
+import msgspec
 
 from hermes.app.choices import custom_names, main_choice
 from hermes.app.credentials import build_keyring
-from hermes.app.listing import ModelLister
+from hermes.app.listing import ModelLister, Wanted
 from hermes.app.local_model import LocalModel
 from hermes.app.models import ModelMaker
 from hermes.config.home import Home
@@ -20,6 +23,8 @@ from hermes.providers.facts.overrides import overrides_of
 from hermes.providers.local.fetch import Progress
 from hermes.providers.resolver import LOCAL, Resolver
 from hermes.providers.target import Target
+
+logger = logging.getLogger(__name__)
 
 CONNECTIONS = httpx2.Limits(
     max_connections=None, max_keepalive_connections=100, keepalive_expiry=600.0
@@ -33,6 +38,7 @@ class Providers:
 
     def __init__(self, home: Home, loaded: Loaded, clock: Clock, progress: Progress) -> None:
         self._loaded, self.clock = loaded, clock
+        self._learning: asyncio.Task[None] | None = None
         # Redirects are never followed: a key would travel along.
         self.client = httpx2.AsyncClient(follow_redirects=False, trust_env=True, limits=CONNECTIONS)
         self.keyring = build_keyring(home, loaded, self.client, clock)
@@ -61,11 +67,33 @@ class Providers:
 
     async def main(self) -> Target:
         """What answers in conversations, made ready: the embedded model is fetched and started
-        before the first turn, where its progress can be shown."""
+        before the first turn, where its progress can be shown. A price that a cap needs is looked
+        up."""
         target = self.known_target(self.main_choice())
         if target.provider == LOCAL:
             await self.local.ready(target)
+        elif target.profile.price is None and self._has_caps():
+            await self.learn(target)
+            target = self.known_target(self.main_choice())
         return target
+
+    def _has_caps(self) -> bool:
+        caps = msgspec.structs.astuple(self._loaded.settings.budget)
+        return any(cap is not None for cap in caps)
+
+    async def learn(self, target: Target) -> None:
+        """Bring what is known of the endpoint's models up to date, once a day at most.
+
+        Only knowledge is at stake: an endpoint that does not list its models is passed over.
+        """
+        if target.base_url and not self.known.is_fresh(target.base_url):
+            found = await self.lister.models(target, Wanted())
+            if found.note:
+                logger.info("the models of %s are not known: %s", target.provider, found.note)
+
+    def learn_meanwhile(self) -> None:
+        """The same beside a conversation, for the next one."""
+        self._learning = asyncio.create_task(self.learn(self.known_target(self.main_choice())))
 
     def doubt(self, target: Target) -> str:
         """What speaks against the model's name: the endpoint's last list does not have it."""
@@ -80,6 +108,9 @@ class Providers:
         return custom_names(self._loaded.settings)
 
     async def close(self) -> None:
+        if self._learning is not None:
+            self._learning.cancel()
+            await asyncio.wait([self._learning])
         await self.keyring.close()
         await self.local.close()
         await self.client.aclose()

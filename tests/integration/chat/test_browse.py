@@ -27,7 +27,7 @@ def test_a_session_is_found_chosen_and_gone_on_with(hermes, terminal, hermes_hom
         child.expect("›")
         child.sendeof()
         child.expect(pexpect.EOF)
-        asked = server.requests[-1].body["messages"]
+        asked = server.calls[-1].body["messages"]
     assert [m["content"] for m in asked if m["role"] == "user"] == [
         "capital of France?",
         "how many people?",
@@ -48,5 +48,5 @@ def test_continue_takes_a_title(hermes):
         session = first.split('"id": "')[1].split('"')[0]
         assert hermes("sessions", "rename", session, "Old plan").returncode == 0
         assert hermes("chat", "--continue", "Old plan", "-q", "third", *at(server)).returncode == 0
-        asked = server.requests[-1].body["messages"]
+        asked = server.calls[-1].body["messages"]
     assert [m["content"] for m in asked if m["role"] == "user"] == ["first", "third"]

@@ -82,7 +82,7 @@ def test_a_conversation_goes_on_until_it_is_left(terminal):
         child.expect(pexpect.EOF)
         child.wait()
         assert child.exitstatus == 0
-        assert len(server.requests[1].body["messages"]) == 4
+        assert len(server.calls[1].body["messages"]) == 4
 
 
 def test_ctrl_c_stops_the_turn_and_not_the_conversation(terminal):

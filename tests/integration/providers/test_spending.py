@@ -1,13 +1,20 @@
 """Caps on money hold, and reaching one ends the turn cleanly."""
 
+import json
+
 import pytest
 
 from hermes.core.events import TurnFinished
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Step
 from hermes.core.usage import Usage
+from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
 from tests.integration.providers.conftest import at, started
 
+REPLY = {
+    "choices": [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 1000, "completion_tokens": 200},
+}
 PRICE = {"input": 1, "output": 10}
 DEAR = Usage(input=20_000, output=1000)
 """Three cents at this price."""
@@ -88,3 +95,19 @@ async def test_without_a_cap_nothing_is_estimated_or_limited(home, ask):
     with ModelServer(["fine"]) as server:
         await ask(home(model=at(server)))
         assert "max_tokens" not in server.calls[0].body
+
+
+async def test_a_price_that_the_endpoint_lists_is_looked_up_when_a_cap_needs_it(home, ask):
+    price = {"prompt": "0.000001", "completion": "0.000002"}
+    rows = {"data": [{"id": "lab-model", "pricing": price}]}
+
+    def respond(request: RecordedRequest) -> Outgoing:
+        body = rows if request.method == "GET" else REPLY
+        return Outgoing(200, {"Content-Type": "application/json"}, [json.dumps(body).encode()])
+
+    server = LoopbackServer(respond)
+    settings = {"provider": "custom", "base_url": f"http://127.0.0.1:{server.port}/v1"}
+    config = home(model={**settings, "default": "lab-model"}, budget={"turn_usd": 1})
+    end = (await ask(config))[-1]
+    server.close()
+    assert (end.text, end.cost_usd) == ("hi", pytest.approx(0.0014))

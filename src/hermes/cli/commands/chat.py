@@ -75,6 +75,7 @@ async def _chat(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str |
         agent = await app.agent(request)
         if query is not None:
             return await one_turn(agent, User.say(query), renderer)
+        app.providers.learn_meanwhile()
         # A prompt costs imports that a single question does not need.
         conversation = import_module("hermes.cli.conversation")
         result: int = await conversation.converse(agent, renderer, cli.home, style)
