@@ -30,6 +30,8 @@ from hermes.providers.credentials.entries import (
     providers_of,
     put,
 )
+from hermes.providers.credentials.google_client import needed_client
+from hermes.providers.credentials.google_login import Paste, google_login
 from hermes.providers.credentials.oauth import Tokens
 from hermes.providers.credentials.pool_state import ENV, PoolState
 from hermes.providers.credentials.sources import ANTHROPIC, Sources
@@ -175,17 +177,24 @@ class Desk:
 
     def login_of(self, endpoint: Endpoint) -> Login:
         """Raises `UsageError` when one cannot log in."""
-        if endpoint.login is not None and endpoint.login.device_url:
-            return endpoint.login
+        login = endpoint.login
+        if login is not None and (login.device_url or login.flow == "google"):
+            return login
         hint = f"add a key: hermes auth add {endpoint.id} --type api-key"
         if endpoint.id == ANTHROPIC:
             hint = "log in with Claude Code and Hermes uses its login; or " + hint
         raise UsageError(f"{endpoint.label} has no login that Hermes can use", hint=hint)
 
-    async def log_in(self, endpoint: Endpoint, client: httpx2.AsyncClient, show: Show) -> None:
-        """Raises a `ProviderError` when nobody logged in."""
+    async def log_in(
+        self, endpoint: Endpoint, client: httpx2.AsyncClient, show: Show, paste: Paste | None = None
+    ) -> None:
+        """Raises a `ProviderError` when nobody logged in. `paste` is for Google's login."""
         login = self.login_of(endpoint)
-        tokens = await FLOWS[login.flow](login, endpoint.id, client, self._clock, show)
+        if login.flow == "google":
+            google = needed_client(self._loaded.secret, endpoint.id)
+            tokens = await google_login(google, endpoint.id, client, self._clock, show, paste=paste)
+        else:
+            tokens = await FLOWS[login.flow](login, endpoint.id, client, self._clock, show)
         self.save_login(endpoint, tokens)
 
     def save_login(self, endpoint: Endpoint, tokens: Tokens) -> None:

@@ -25,12 +25,15 @@ def build_keyring(home: Home, loaded: Loaded, client: httpx2.AsyncClient, clock:
     )
 
 
+TOKENS = ("access_token", "refresh_token", "client_secret")
+
+
 def stored_secrets(home: Home) -> frozenset[str]:
     """Every secret in auth.json, for redaction."""
     data = AuthStore(home.auth_file).read()
     keys = {e.secret for name in providers_of(data) for e in entries_of(data, name).values()}
     logins = data.get("providers", {}).values()
-    tokens = {login.get(name) for login in logins for name in ("access_token", "refresh_token")}
+    tokens = {login.get(name) for login in logins for name in TOKENS}
     return frozenset(value for value in keys | tokens if isinstance(value, str) and value)
 
 

@@ -18,8 +18,9 @@ class Login(msgspec.Struct, frozen=True):
     device_url: str
     token_url: str
     scope: str = ""
-    flow: Literal["device", "codex"] = "device"
-    """`codex` is OpenAI's own form of the device flow."""
+    flow: Literal["device", "codex", "google"] = "device"
+    """`codex` is OpenAI's own form of the device flow; `google` needs a client of the user's own
+    and a browser that comes back to this machine."""
     pkce: bool = False
     exchange_url: str = ""
     """Where the token is exchanged for a short-lived one that is sent to the endpoint."""

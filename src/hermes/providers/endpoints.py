@@ -6,7 +6,7 @@ in general stands in `facts`; a profile here holds for every model of its endpoi
 
 from hermes.core.usage import FREE
 from hermes.providers.endpoint import Endpoint
-from hermes.providers.logins import CODEX, COPILOT, QWEN
+from hermes.providers.logins import CODEX, COPILOT, GOOGLE, QWEN
 from hermes.providers.profile import Profile
 
 _CODEX = Profile(reasoning="object", streaming="always", max_tokens_field="", temperature=False)
@@ -342,8 +342,14 @@ ENDPOINTS = (
     Endpoint(
         id="google-gemini-cli",
         label="Gemini CLI login",
-        unsupported="the login of the Gemini CLI cannot be used yet; use provider gemini with"
-        " a key in GOOGLE_API_KEY",
+        base_url="https://cloudcode-pa.googleapis.com/v1internal",
+        api_mode="code_assist",
+        aliases=("gemini-cli",),
+        default_model="gemini-3-flash-preview",
+        small_model="gemini-2.5-flash-lite",
+        models_path="",
+        login=GOOGLE,
+        profile=Profile(reasoning="effort", streaming="always"),
     ),
     Endpoint(
         id="ollama",

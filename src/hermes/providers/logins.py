@@ -24,6 +24,11 @@ COPILOT = Login(
 )
 """A GitHub account with Copilot, by the client id editors use."""
 
+GOOGLE = Login(
+    client_id="", device_url="", token_url="https://oauth2.googleapis.com/token", flow="google"
+)
+"""A Google account, by the OAuth client in HERMES_GEMINI_CLIENT_ID and _SECRET."""
+
 QWEN = Login(
     client_id="f0304373b74a44d2b584a3fb70ca9e56",
     device_url="https://chat.qwen.ai/api/v1/oauth2/device/code",

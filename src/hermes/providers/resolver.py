@@ -95,7 +95,7 @@ class Resolver:
                 continue
             for credential in self._keys.credentials(endpoint):
                 variable = _variable_of(credential)
-                if variable not in endpoint.other_uses:
+                if not credential.is_foreign and variable not in endpoint.other_uses:
                     saved = not variable or self._keys.is_saved(variable)
                     yield Candidate(endpoint, credential.source, saved)
                     break

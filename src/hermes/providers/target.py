@@ -28,6 +28,12 @@ class Credential(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
     """What else must be sent with it (an account id, say)."""
 
+    @property
+    def is_foreign(self) -> bool:
+        """The login of another program on this machine: used where its provider was chosen, but
+        no reason for `auto` to choose it."""
+        return self.id.partition(":")[0] not in ("env", "manual", "oauth", "given")
+
     def __repr__(self) -> str:
         return f"Credential({self.id!r}, kind={self.kind!r}, source={self.source!r})"
 

@@ -41,7 +41,7 @@ ROWS = {
     "copilot": ("api.githubcopilot.com", "COPILOT_GITHUB_TOKEN", CHAT),
     "bedrock": ("bedrock-runtime.{region}.amazonaws.com", "AWS_BEARER_TOKEN_BEDROCK", CHAT),
     "copilot-acp": ("", "", CHAT),
-    "google-gemini-cli": ("", "", CHAT),
+    "google-gemini-cli": ("cloudcode-pa.googleapis.com", "", "code_assist"),
     "ollama": ("127.0.0.1", "", CHAT),
     "lmstudio": ("127.0.0.1", "", CHAT),
     "vllm": ("127.0.0.1", "", CHAT),

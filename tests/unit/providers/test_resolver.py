@@ -20,6 +20,7 @@ from hermes.providers.endpoint import Endpoint
 from hermes.providers.endpoints import ENDPOINTS
 from hermes.providers.profile import Profile
 from hermes.providers.resolver import NO_KEY, Resolver
+from hermes.providers.target import Credential
 from tests.dict_keys import DictKeys
 
 ALL_KEYS = {
@@ -78,6 +79,16 @@ def test_variables_other_programs_use_do_not_choose_a_provider():
     for endpoint in ENDPOINTS:
         for variable in endpoint.other_uses:
             assert resolver({variable: "k"}).resolve(Choice()).provider == "local"
+
+
+def test_a_login_of_another_program_does_not_choose_a_provider():
+    class Found(DictKeys):
+        def credentials(self, endpoint):
+            return (Credential("claude-code", "t"),) if endpoint.id == "anthropic" else ()
+
+    found = Resolver(Settings(), Found({}), PlainModels())
+    assert found.resolve(Choice()).provider == "local"
+    assert keys_of(found.resolve(Choice(provider="anthropic"))) == ["t"]
 
 
 def test_a_custom_endpoint_gets_the_openai_key_and_no_other():

@@ -3,7 +3,9 @@
 import argparse
 import asyncio
 import getpass
+import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import httpx2
@@ -14,6 +16,7 @@ from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.core.errors import Interrupted, UsageError
 from hermes.providers.credentials.device_login import Invitation
+from hermes.providers.credentials.google_login import Paste
 from hermes.providers.endpoint import Endpoint
 from hermes.util.clock import SystemClock
 from hermes.util.text import human_duration, many
@@ -167,7 +170,8 @@ def _log_in(args: argparse.Namespace, cli: Cli, desk: Desk, endpoint: Endpoint) 
 
     async def log_in() -> None:
         async with httpx2.AsyncClient(follow_redirects=False, trust_env=True) as client:
-            await desk.log_in(endpoint, client, lambda invitation: _invite(cli, invitation))
+            paste = _pasting(cli) if cli.interactive else None
+            await desk.log_in(endpoint, client, lambda shown: _invite(cli, shown), paste)
 
     try:
         asyncio.run(log_in())
@@ -191,11 +195,36 @@ def _wants_copy(cli: Cli, where: str) -> bool:
 
 def _invite(cli: Cli, invitation: Invitation) -> None:
     cli.say(f"Open   {invitation.direct_url or invitation.url}")
-    cli.say(f"Code   {invitation.code}")
-    cli.say(
-        f"Never give this code to anybody. It is good for {human_duration(invitation.seconds)}."
-    )
+    if invitation.code:
+        lasts = human_duration(invitation.seconds)
+        cli.say(f"Code   {invitation.code}")
+        cli.say(f"Never give this code to anybody. It is good for {lasts}.")
+    elif cli.interactive:
+        cli.say("In a browser on another machine you end at a page that does not load:")
+        cli.say("copy its address, paste it here and press Enter.")
     cli.say("Waiting; Ctrl-C stops.")
+
+
+def _pasting(cli: Cli) -> Paste:
+    """One line of the terminal. The thread that reads it never holds up the end of the program."""
+
+    async def paste() -> str:
+        loop = asyncio.get_running_loop()
+        line: asyncio.Future[str] = loop.create_future()
+
+        def give(text: str) -> None:
+            if not line.done():
+                line.set_result(text)
+
+        def read() -> None:
+            text = cli.stdin.readline()
+            with suppress(RuntimeError):  # the login is over and the loop closed
+                loop.call_soon_threadsafe(give, text)
+
+        threading.Thread(target=read, name="paste", daemon=True).start()
+        return await line
+
+    return paste
 
 
 def _list(args: argparse.Namespace, cli: Cli) -> int:

@@ -9,7 +9,8 @@ import httpx2
 from hermes.config.settings.model import PoolStrategy
 from hermes.core.ports import Clock
 from hermes.providers.credentials.auth_store import AuthStore
-from hermes.providers.credentials.exchange import Exchange
+from hermes.providers.credentials.google_client import PROJECT_ID
+from hermes.providers.credentials.google_project import ProjectExchange
 from hermes.providers.credentials.pool import CredentialPool
 from hermes.providers.credentials.pool_state import PoolState
 from hermes.providers.credentials.renewal import Renewal
@@ -50,7 +51,10 @@ class Keyring:
         self._store, self._variables, self._clock = store, variables, clock
         self._sources = Sources(store, variables, user_home, claude_code, qwen_code, aws_profile)
         self._strategies = dict(strategies or {})
-        self._renewal, self._exchange = Renewal(client, clock), Exchange(client, clock)
+        self._renewal, self._exchange = (
+            Renewal(client, clock),
+            ProjectExchange(client, clock, variables.secret(PROJECT_ID) or ""),
+        )
         self._rng = rng or random.Random()
         self._states: dict[str, PoolState] = {}
 

@@ -41,6 +41,8 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
     scope: str = ""
     token_url: str = ""
     client_id: str = ""
+    client_secret: str = ""
+    """Google gives one to installed programs too, and wants it back with each renewal."""
     account_id: str = ""
     base_url: str = ""
     """The address the login brought along."""
@@ -134,6 +136,8 @@ async def refreshed(
         "refresh_token": tokens.refresh_token,
         "client_id": tokens.client_id,
     }
+    if tokens.client_secret:
+        form["client_secret"] = tokens.client_secret
     answer = await ask(client, tokens.token_url, provider, form=form)
     if answer.ok and answer.text("access_token"):
         return tokens_from(answer, now, before=tokens)

@@ -20,6 +20,8 @@ from typing import Protocol
 from hermes.config.home import tilde
 from hermes.providers.credentials.auth_store import AuthStore
 from hermes.providers.credentials.entries import entries_of
+from hermes.providers.credentials.google_client import google_client
+from hermes.providers.credentials.google_gemini_file import GeminiFile
 from hermes.providers.credentials.oauth import Tokens
 from hermes.providers.credentials.pool_state import ENV
 from hermes.providers.credentials.token_places import (
@@ -35,6 +37,7 @@ from hermes.providers.logins import QWEN
 from hermes.providers.target import Credential
 
 ANTHROPIC = "anthropic"
+GEMINI_CLI = "google-gemini-cli"
 ANTHROPIC_TOKENS = frozenset({"ANTHROPIC_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"})
 ANTHROPIC_TOKEN_START = "sk-ant-oat"
 
@@ -69,6 +72,11 @@ class Sources:
         self._foreign: dict[str, TokenPlace] = {
             ANTHROPIC: claude_code_file(Path(claude), claude_code),
             "qwen-oauth": qwen_code_file(user_home / ".qwen", qwen_code),
+            GEMINI_CLI: GeminiFile(
+                user_home / ".gemini",
+                google_client(variables.secret),
+                store.lock_path("gemini-cli"),
+            ),
         }
 
     def credentials(self, endpoint: Endpoint) -> tuple[Credential, ...]:
