@@ -90,7 +90,7 @@ class ModelLister:
 
     def with_keys(self) -> tuple[str, ...]:
         """Every provider that is set up with a key."""
-        usable = (e for e in endpoints.ENDPOINTS if e.needs_key and not e.unsupported)
+        usable = (e for e in endpoints.ENDPOINTS if e.needs_key)
         return tuple(e.id for e in usable if self._keyring.credentials(e))
 
     async def models(

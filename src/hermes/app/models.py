@@ -1,6 +1,8 @@
 """From a resolved target to a model that answers, in the policies around it."""
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import httpx2
 import msgspec
@@ -24,6 +26,9 @@ from hermes.providers.small.profile import SMALL
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel
 
+if TYPE_CHECKING:
+    from hermes.providers.acp.agents import AcpAgents
+
 
 class ModelMaker:
     """Makes models for one process; what it holds is shared by all of them."""
@@ -39,6 +44,7 @@ class ModelMaker:
         self._resolver, self._keyring, self._client = resolver, keyring, client
         self._clock, self._local = clock, local
         self._health = Health(clock)
+        self._agents: AcpAgents | None = None
 
     def chain(self, links: Sequence[Target | Choice], purse: Purse) -> Model:
         """The first of `links` that works; for one turn or one piece of work.
@@ -83,12 +89,29 @@ class ModelMaker:
         if target.provider == LOCAL:
             wire: Model = EmbeddedModel(self._local, target)
             target = self._local.known(target)
+        elif target.api_mode == "acp":
+            wire = self._program(target)
         else:
             wire = WireModel(target, self._client, credential)
         if not target.profile.small:
             return wire
         context = target.profile.context_length
         return SmallModel(wire, msgspec.structs.replace(SMALL, context=context))
+
+    def _program(self, target: Target) -> Model:
+        """An agent on this machine. What drives it is loaded by those who use one."""
+        acp = import_module("hermes.providers.acp.model")
+        if self._agents is None:
+            command = import_module("hermes.providers.acp.command")
+            agents = import_module("hermes.providers.acp.agents")
+            self._agents = agents.AcpAgents(command.agent_command(self._keyring.variable))
+        model: Model = acp.AcpModel(target, self._agents)
+        return model
+
+    async def close(self) -> None:
+        """End the programs that were started."""
+        if self._agents is not None:
+            await self._agents.close()
 
     def _circuit(self, target: Target, credential: Credential | None) -> Circuit:
         name = credential.id if credential else ""

@@ -112,5 +112,6 @@ class Providers:
             self._learning.cancel()
             await asyncio.wait([self._learning])
         await self.keyring.close()
+        await self.maker.close()
         await self.local.close()
         await self.client.aclose()

@@ -92,7 +92,6 @@ def _providers(providers: Providers) -> list[ProviderStatus]:
             endpoint.needs_key,
         )
         for endpoint in ENDPOINTS
-        if not endpoint.unsupported
     ]
 
 

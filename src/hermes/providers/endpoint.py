@@ -56,5 +56,3 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Longest time for one request; None: `timeouts.request_seconds`."""
     profile: Profile = Profile()
     """What holds for all its models unless a model's own facts say otherwise."""
-    unsupported: str = ""
-    """Why this one cannot be used yet, in words for the user; empty when it can."""

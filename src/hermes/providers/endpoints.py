@@ -333,11 +333,16 @@ ENDPOINTS = (
         models_path="",
         profile=Profile(reasoning="effort"),
     ),
+    # A program on this machine with a login of its own; see `providers.acp`.
     Endpoint(
         id="copilot-acp",
         label="GitHub Copilot CLI",
-        base_url_vars=("COPILOT_ACP_BASE_URL",),
-        unsupported="the Copilot CLI cannot be driven as a model yet; use provider copilot",
+        base_url="acp://copilot",
+        api_mode="acp",
+        needs_key=False,
+        default_model="default",
+        models_path="",
+        profile=Profile(price=FREE),
     ),
     Endpoint(
         id="google-gemini-cli",

@@ -67,8 +67,6 @@ class Resolver:
         endpoint = endpoints.find(wanted.lower())
         if endpoint is None:
             raise ConfigError(f"unknown provider {name!r}", hint=f"known: {self._known_names()}")
-        if endpoint.unsupported:
-            raise ConfigError(f"provider {endpoint.id}: {endpoint.unsupported}")
         return endpoint
 
     def another_model(self, target: Target, model: str) -> Target:
@@ -84,14 +82,14 @@ class Resolver:
 
     def _known_names(self) -> str:
         own = [f"{CUSTOM}:{custom.name}" for custom in self._settings.custom_providers]
-        return ", ".join([e.id for e in endpoints.ENDPOINTS if not e.unsupported] + own)
+        return ", ".join([e.id for e in endpoints.ENDPOINTS] + own)
 
     def _possible(self, choice: Choice) -> Iterator[Candidate]:
         if choice.base_url:
             why = f"{choice.base_url_said} is set"
             yield Candidate(self.endpoint(CUSTOM), why, choice.base_url_saved)
         for endpoint in endpoints.ENDPOINTS:
-            if not endpoint.base_url or endpoint.unsupported or not endpoint.needs_key:
+            if not endpoint.base_url or not endpoint.needs_key:
                 continue
             for credential in self._keys.credentials(endpoint):
                 variable = _variable_of(credential)

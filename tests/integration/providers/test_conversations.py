@@ -1,13 +1,16 @@
 """A conversation with tools over each wire: stored, resumed, and cached at the endpoint."""
 
 import json
+import shlex
+import sys
 
 import pytest
 
-from hermes.core.events import TurnFinished
+from hermes.core.events import ToolFinished, TurnFinished
 from hermes.core.messages import Text, Thinking, ToolCall
 from hermes.core.testing import ModelServer, Step
 from hermes.core.usage import Usage
+from tests.unit.providers.acp.stage import PROGRAM
 
 MODES = ("chat_completions", "anthropic_messages", "codex_responses")
 THOUGHTS = {
@@ -79,3 +82,19 @@ async def test_usage_with_cache_and_reasoning_tokens_reaches_the_books(mode, hom
         end = (await ask(home(**lab(server, mode))))[-1]
     assert (end.usage.input, end.usage.output, end.usage.cache_read) == (100, 50, 1000)
     assert end.usage.reasoning == 20
+
+
+async def test_an_agent_on_this_machine_answers_and_hermes_runs_the_tools(
+    home, ask, tmp_path, monkeypatch
+):
+    (tmp_path / "note.txt").write_text("the word is heron\n")
+    call = '```tool_call\n{"name": "read_file", "arguments": {"path": "note.txt"}}\n```'
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"turns": [[["say", call]], [["say", "It is heron."]]]}))
+    command = [sys.executable, "-I", str(PROGRAM), str(plan), str(tmp_path / "agent.log")]
+    monkeypatch.setenv("HERMES_COPILOT_ACP_COMMAND", command[0])
+    monkeypatch.setenv("HERMES_COPILOT_ACP_ARGS", shlex.join(command[1:]))
+    events = await ask(home(model={"provider": "copilot-acp"}), "what is the word?")
+    (told,) = [event for event in events if isinstance(event, ToolFinished)]
+    assert "the word is heron" in told.result
+    assert (events[-1].text, events[-1].cost_usd) == ("It is heron.", 0)

@@ -221,7 +221,6 @@ def test_the_embedded_model_has_a_list_of_its_own(hermes_home: Path, capsys):
         (["--max-price", "nan"], "cannot be negative"),
         (["--context", "much"], "no number of tokens"),
         (["groq", "--all"], "either groq or --all"),
-        (["copilot-acp"], "use provider copilot"),
     ],
 )
 def test_wrong_arguments_are_refused_in_one_line(capsys, arguments, words):

@@ -40,7 +40,7 @@ ROWS = {
     "huggingface": ("router.huggingface.co", "HF_TOKEN", CHAT),
     "copilot": ("api.githubcopilot.com", "COPILOT_GITHUB_TOKEN", CHAT),
     "bedrock": ("bedrock-runtime.{region}.amazonaws.com", "AWS_BEARER_TOKEN_BEDROCK", CHAT),
-    "copilot-acp": ("", "", CHAT),
+    "copilot-acp": ("copilot", "", "acp"),
     "google-gemini-cli": ("cloudcode-pa.googleapis.com", "", "code_assist"),
     "ollama": ("127.0.0.1", "", CHAT),
     "lmstudio": ("127.0.0.1", "", CHAT),
@@ -98,7 +98,9 @@ def test_documented_aliases_are_understood(alias, provider):
 @every_endpoint
 def test_keys_travel_encrypted_unless_they_stay_on_this_machine(endpoint):
     parts = urlsplit(endpoint.base_url)
-    if endpoint.base_url and parts.hostname not in LOOPBACK:
+    if endpoint.api_mode == "acp":
+        assert not endpoint.key_vars
+    elif endpoint.base_url and parts.hostname not in LOOPBACK:
         assert parts.scheme == "https"
     assert not endpoint.base_url.endswith("/")
 
@@ -146,10 +148,7 @@ def test_variables_of_other_programs_do_not_choose_a_provider():
 
 @every_endpoint
 def test_a_provider_that_can_be_reached_has_a_model_to_begin_with(endpoint):
-    if endpoint.unsupported:
-        assert "; use " in endpoint.unsupported
-        assert not endpoint.key_vars
-    elif endpoint.needs_key:
+    if endpoint.needs_key:
         assert endpoint.base_url
         assert endpoint.default_model
         assert endpoint.key_vars or endpoint.login or endpoint.auth == "aws"

@@ -177,13 +177,6 @@ def test_an_unknown_provider_lists_the_known_ones():
     assert "openai" in caught.value.hint
 
 
-def test_a_provider_that_cannot_be_used_says_why():
-    for endpoint in ENDPOINTS:
-        if endpoint.unsupported:
-            with pytest.raises(ConfigError, match=endpoint.id):
-                resolver(ALL_KEYS).resolve(Choice(provider=endpoint.id))
-
-
 @pytest.mark.parametrize(
     "url",
     [

@@ -18,6 +18,7 @@ from hermes.core.errors import Interrupted, UsageError
 from hermes.providers.credentials.device_login import Invitation
 from hermes.providers.credentials.google_login import Paste
 from hermes.providers.endpoint import Endpoint
+from hermes.providers.resolver import LOCAL
 from hermes.util.clock import SystemClock
 from hermes.util.text import human_duration, many
 
@@ -107,8 +108,8 @@ def _overview(args: argparse.Namespace, cli: Cli) -> int:
 def _add(args: argparse.Namespace, cli: Cli) -> int:
     desk = _desk(cli)
     endpoint = desk.endpoint(args.provider)
-    if endpoint.unsupported:
-        raise UsageError(f"{endpoint.label} cannot be used: {endpoint.unsupported}")
+    if endpoint.id == LOCAL or endpoint.api_mode == "acp":
+        raise UsageError(f"{endpoint.label} takes no key")
     if args.api_key is not None and args.type == OAUTH:
         raise UsageError("--api-key and --type oauth exclude each other")
     wants_login = endpoint.login is not None and args.api_key is None

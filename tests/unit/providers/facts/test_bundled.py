@@ -143,7 +143,7 @@ def test_what_the_cache_costs_is_usual_for_the_family():
 
 @pytest.mark.parametrize(
     "provider",
-    [e for e in ENDPOINTS if e.needs_key and not e.unsupported],
+    [e for e in ENDPOINTS if e.needs_key],
     ids=lambda e: e.id,
 )
 def test_there_is_something_to_list_for_every_provider(provider):
