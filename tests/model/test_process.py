@@ -19,8 +19,8 @@ from hermes.core.usage import Usage
 from hermes.providers.local.prefix import RememberedPrefix
 from hermes.providers.local.runtime import ModelProcess
 from hermes.providers.profile import Profile
-from hermes.providers.resolver import Target
-from hermes.providers.wire.chat_completions import ChatCompletions
+from hermes.providers.target import Credential, Target
+from hermes.providers.wire.model import WireModel
 
 pytestmark = [pytest.mark.model, pytest.mark.internet]
 
@@ -32,8 +32,14 @@ async def start(model: Path, cache: Path) -> ModelProcess:
 
 
 async def ask(process: ModelProcess, client: httpx2.AsyncClient, cache: Path) -> tuple[str, Usage]:
-    target = Target("local", "m", process.base_url, process.api_key, "", Profile(keep_alive=False))
-    model = RememberedPrefix(ChatCompletions(target, client), process, client, cache)
+    target = Target(
+        provider="local",
+        model="m",
+        base_url=process.base_url,
+        credentials=(Credential("process", process.api_key),),
+        profile=Profile(keep_alive=False),
+    )
+    model = RememberedPrefix(WireModel(target, client), process, client, cache)
     request = ModelRequest((LONG, User.say("Say yes.")), max_tokens=4, temperature=0)
     events = [event async for event in model.stream(request)]
     assert isinstance(events[-1], Reply)
