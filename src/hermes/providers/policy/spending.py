@@ -37,7 +37,7 @@ from hermes.providers.wrapper import ModelWrapper
 
 UNKNOWN_OUTPUT = 8192
 """Longest reply of a model of which nobody knows it; it is then asked for no more."""
-USEFUL_REPLY = 512
+USEFUL_REPLY = 256
 """A reply that must be shorter than this is not worth its input."""
 MILLION = 1_000_000
 

@@ -92,9 +92,9 @@ async def test_a_reply_is_shortened_to_what_can_be_paid():
 
 async def test_a_reply_too_short_to_be_useful_is_not_paid_for():
     with ScriptedModel([]) as inner, pytest.raises(BudgetSpent) as caught:
-        await ask(MeteredModel(inner, purse(0.5), DEAR_OUTPUT))
-    assert "budget.turn_usd allows $0.50 for one turn: $0.00 is spent" in str(caught.value)
-    assert "the next call may cost $0.51" in str(caught.value)
+        await ask(MeteredModel(inner, purse(0.25), DEAR_OUTPUT))
+    assert "budget.turn_usd allows $0.25 for one turn: $0.00 is spent" in str(caught.value)
+    assert "the next call may cost $0.256" in str(caught.value)
 
 
 async def test_a_short_reply_that_was_asked_for_is_useful():
