@@ -7,7 +7,7 @@ import signal
 import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,8 @@ class Agent:
             raise FileNotFoundError(command[0])
         program = str(Path(program).absolute())
         folder = Path(tempfile.mkdtemp(prefix="hermes-acp-"))
-        try:
+        with ExitStack() as undo:
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
             process = await asyncio.create_subprocess_exec(
                 program,
                 *command[1:],
@@ -68,9 +69,7 @@ class Agent:
                 limit=LONGEST_LINE,
                 start_new_session=True,  # Ctrl-C at the terminal is for us; the group ends as one
             )
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+            undo.pop_all()
         return cls(process, Path(program).name, folder)
 
     @property
