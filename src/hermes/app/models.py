@@ -44,6 +44,8 @@ class ModelMaker:
         self._resolver, self._keyring, self._client = resolver, keyring, client
         self._clock, self._local = clock, local
         self._health = Health(clock)
+        self._plain: set[tuple[str, str]] = set()
+        """Models that were found to refuse options."""
         self._agents: AcpAgents | None = None
 
     def chain(self, links: Sequence[Target | Choice], purse: Purse) -> Model:
@@ -82,7 +84,7 @@ class ModelMaker:
 
     def _watched(self, target: Target, credential: Credential | None, purse: Purse) -> Model:
         wire = self._wire(target, credential)
-        metered = MeteredModel(RepairingModel(wire), purse, target.profile)
+        metered = MeteredModel(RepairingModel(wire, self._plain), purse, target.profile)
         return BreakingModel(metered, self._circuit(target, credential))
 
     def _wire(self, target: Target, credential: Credential | None) -> Model:

@@ -30,6 +30,7 @@
         ├── RequestRefused        any other 4xx                 -> fall back
         │   ├── SignatureRefused  bad reasoning signature       -> drop reasoning, retry once
         │   ├── UnicodeRefused    characters it cannot take     -> clean, retry
+        │   ├── OptionRefused     effort or temperature         -> leave it out, retry
         │   └── ToolsRefused      a tool's schema, or tools at all
         └── Transient             worth trying again            -> retry, fall back
             ├── ServerFault       5xx
@@ -203,6 +204,10 @@ class SignatureRefused(RequestRefused):
 
 
 class UnicodeRefused(RequestRefused):
+    pass
+
+
+class OptionRefused(RequestRefused):
     pass
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
@@ -86,11 +87,10 @@ class AcpAgents:
                 "check HERMES_COPILOT_ACP_COMMAND",
             ) from error
         self._agents.append(agent)
-        try:
+        with ExitStack() as undo:
+            undo.callback(agent.kill, "was stopped")
             agent.abilities = await self._introduced(agent)
-        except BaseException:
-            agent.kill("was stopped")
-            raise
+            undo.pop_all()
 
     async def _introduced(self, agent: Agent) -> Initialized:
         greeting: dict[str, Any] = {

@@ -106,7 +106,7 @@ class KnownModels:
             images=facts.images,
             tools=base.tools and facts.tools is not False,
             reasoning=_form(endpoint, family, facts),
-            developer_role=base.developer_role or family.developer_role,
+            developer_role=base.developer_role or family.developer_role or _wants_developer(model),
             cache_marks=_marks(endpoint, family),
             max_tokens_field=field or base.max_tokens_field,
             temperature=base.temperature and family.temperature,
@@ -157,6 +157,11 @@ class KnownModels:
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
+
+
+def _wants_developer(model: str) -> bool:
+    """The documented rule, which holds for names that tell nothing else too."""
+    return "gpt-5" in model.lower() or "codex" in model.lower()
 
 
 def _words(source: Source, field: str, value: Any) -> str:

@@ -12,6 +12,9 @@ BUSY = (429, 500, 502, 503, 504, 529)
 ADDRESS = "check the address: `hermes config explain model.provider` shows where it comes from"
 OTHER_NETWORK = "use another network, or another provider: `hermes model` chooses one"
 
+_OPTIONS = r"(reasoning[._ ]?effort|\breasoning\b|\bthinking\b|\btemperature\b|encrypted content)"
+"""What a request can do without."""
+
 BY_CONTENT = (
     Rule(  # Waiting does not help: the request alone is more than a minute's allowance.
         then=errors.ContextOverflow,
@@ -107,6 +110,16 @@ BY_CONTENT = (
             r"function_?declarations",
             r"(not support|that support|not available for) (tools?|functions?)\b",
             r"tools? (use|calling) is not supported",
+        ),
+    ),
+    Rule(
+        then=errors.OptionRefused,
+        statuses=(400, 422),
+        words=words(
+            rf"{_OPTIONS}[^.]{{0,60}}(not (currently )?(supported|permitted|allowed|available)"
+            r"|unsupported|deprecated|not support)",
+            r"(unsupported|unknown|unrecognized|unexpected|not support(ed)?|extra[_ ]"
+            rf"(inputs|forbidden))[^.]{{0,80}}{_OPTIONS}",
         ),
     ),
     Rule(

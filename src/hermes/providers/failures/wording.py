@@ -41,6 +41,10 @@ _OF_CLASS: dict[type[ProviderError], tuple[str, str]] = {
         "start a new session if it happens again",
     ),
     errors.UnicodeRefused: ("refused characters in the conversation", "start a new session"),
+    errors.OptionRefused: (
+        "refused how hard to think, or the temperature",
+        "`hermes config set agent.reasoning_effort none` leaves the first to the model",
+    ),
     errors.ToolsRefused: (
         "refused the tools",
         "choose a model that can use tools: `hermes models {provider}` lists them",

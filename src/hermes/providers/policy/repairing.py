@@ -2,23 +2,32 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from typing import TypeVar
 
 import msgspec
 
-from hermes.core.errors import ProviderError, SignatureRefused, UnicodeRefused
+from hermes.core.errors import OptionRefused, ProviderError, SignatureRefused, UnicodeRefused
 from hermes.core.messages import Assistant, AssistantPart, Message, Thinking, ToolCall
 from hermes.core.model import Model, ModelEvent, ModelRequest, Retrying, ToolSpec
 from hermes.providers.policy.cleaning import clean_message, clean_tool
 from hermes.providers.wrapper import ModelWrapper
 
+T = TypeVar("T")
+
+
+def _same(value: T) -> T:
+    return value
+
 
 class _Repair(msgspec.Struct, frozen=True):
     """Each function answers its argument itself when there is nothing to repair in it."""
 
-    message: Callable[[Message], Message]
-    tool: Callable[[ToolSpec], ToolSpec]
     done: str
     """What was done, for the user."""
+    message: Callable[[Message], Message] = _same
+    tool: Callable[[ToolSpec], ToolSpec] = _same
+    request: Callable[[ModelRequest], ModelRequest] = _same
+    """For what is neither."""
 
 
 class RepairingModel(ModelWrapper):
@@ -29,12 +38,18 @@ class RepairingModel(ModelWrapper):
     once and kept, so that its wire form is also made once.
     """
 
-    def __init__(self, inner: Model) -> None:
+    def __init__(self, inner: Model, plain: set[tuple[str, str]] | None = None) -> None:
+        """`plain` are the models that refuse options, as (provider, name), for all who share it."""
         super().__init__(inner)
-        self._repairs: list[_Repair] = []
+        self._plain = set() if plain is None else plain
+        self._repairs: list[_Repair] = [OPTIONS] if self._me in self._plain else []
         self._messages: dict[int, tuple[Message, Message]] = {}
         """By identity: a message and its repaired form. Holding the first keeps its id its own."""
         self._tools: tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]] = ((), ())
+
+    @property
+    def _me(self) -> tuple[str, str]:
+        return self.provider, self.name
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         sent = self._repaired(request)
@@ -44,18 +59,22 @@ class RepairingModel(ModelWrapper):
                     async for event in events:
                         yield event
                 return
-            except (SignatureRefused, UnicodeRefused) as error:
+            except tuple(REPAIRS) as error:
                 repair = _repair_for(error)
                 if repair in self._repairs or not self._helps(repair, sent):
                     raise
                 self._repairs.append(repair)
+                if repair is OPTIONS:
+                    self._plain.add(self._me)
                 self._messages, self._tools = {}, ((), ())
                 sent = self._repaired(request)
                 yield Retrying(f"{error}; {repair.done}", len(self._repairs), 0.0)
 
     def _helps(self, repair: _Repair, request: ModelRequest) -> bool:
-        return any(repair.message(message) is not message for message in request.messages) or any(
-            repair.tool(tool) is not tool for tool in request.tools
+        return (
+            repair.request(request) is not request
+            or any(repair.message(message) is not message for message in request.messages)
+            or any(repair.tool(tool) is not tool for tool in request.tools)
         )
 
     def _repaired(self, request: ModelRequest) -> ModelRequest:
@@ -66,6 +85,8 @@ class RepairingModel(ModelWrapper):
         self._messages = kept
         if self._tools[0] is not request.tools:
             self._tools = (request.tools, tuple([self._tool(tool) for tool in request.tools]))
+        for repair in self._repairs:
+            request = repair.request(request)
         return msgspec.structs.replace(
             request,
             messages=tuple([kept[id(message)][1] for message in request.messages]),
@@ -105,13 +126,25 @@ def _unsigned(part: AssistantPart) -> AssistantPart:
     return part
 
 
-def _same_tool(tool: ToolSpec) -> ToolSpec:
-    return tool
+def without_options(request: ModelRequest) -> ModelRequest:
+    """Without what not every model takes and an answer does not depend on."""
+    if not request.reasoning_effort and request.temperature is None:
+        return request
+    return msgspec.structs.replace(request, reasoning_effort="", temperature=None)
 
 
-SIGNATURES = _Repair(without_signatures, _same_tool, "sent again without earlier reasoning")
-CHARACTERS = _Repair(clean_message, clean_tool, "sent again without unusual characters")
+SIGNATURES = _Repair("sent again without earlier reasoning", message=without_signatures)
+CHARACTERS = _Repair(
+    "sent again without unusual characters", message=clean_message, tool=clean_tool
+)
+OPTIONS = _Repair("sent again without it", request=without_options)
+
+REPAIRS: dict[type[ProviderError], _Repair] = {
+    SignatureRefused: SIGNATURES,
+    UnicodeRefused: CHARACTERS,
+    OptionRefused: OPTIONS,
+}
 
 
 def _repair_for(error: ProviderError) -> _Repair:
-    return SIGNATURES if isinstance(error, SignatureRefused) else CHARACTERS
+    return next(repair for kind, repair in REPAIRS.items() if isinstance(error, kind))

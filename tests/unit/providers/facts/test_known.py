@@ -227,3 +227,10 @@ async def test_a_model_that_cannot_use_tools_is_not_offered_any(known, client, s
     row = {"id": "plain", "supported_parameters": ["max_tokens"]}
     here = await listed(known, client, server, "openrouter", row)
     assert not known.profile(here, here.base_url, "plain").tools
+
+
+@pytest.mark.parametrize("model", ["my-gpt-5-tuned", "Codex-House", "openai/gpt-5-mini"])
+def test_the_system_prompt_of_gpt_5_and_codex_has_the_role_of_the_developer(known, model):
+    endpoint = find("custom")
+    assert known.profile(endpoint, "http://127.0.0.1:9/v1", model).developer_role
+    assert not known.profile(endpoint, "http://127.0.0.1:9/v1", "gpt-4o").developer_role

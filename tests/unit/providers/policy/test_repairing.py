@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.core.errors import ServerFault, SignatureRefused, UnicodeRefused
+from hermes.core.errors import OptionRefused, ServerFault, SignatureRefused, UnicodeRefused
 from hermes.core.messages import (
     Assistant,
     Image,
@@ -139,3 +139,26 @@ async def test_both_repairs_can_be_needed_for_one_request():
 async def test_other_errors_pass():
     with ScriptedModel([ServerFault("down")]) as inner, pytest.raises(ServerFault):
         await ask(RepairingModel(inner), ModelRequest(HISTORY))
+
+
+async def test_an_option_the_model_refuses_is_left_out():
+    asked = ModelRequest(HISTORY[:2], reasoning_effort="high", temperature=0.5, max_tokens=9)
+    with ScriptedModel([OptionRefused("no effort"), "fine"]) as inner:
+        events = await ask(RepairingModel(inner), asked)
+    assert kinds(events) == ["Retrying", "Reply"]
+    assert inner.requests[1] == ModelRequest(HISTORY[:2], max_tokens=9)
+
+
+async def test_a_model_that_refused_an_option_is_not_asked_for_it_again():
+    asked = ModelRequest(HISTORY[:2], reasoning_effort="high")
+    plain: set[tuple[str, str]] = set()
+    with ScriptedModel([OptionRefused("no effort"), "one", "two"]) as inner:
+        await ask(RepairingModel(inner, plain), asked)
+        events = await ask(RepairingModel(inner, plain), asked)
+    assert kinds(events) == ["Reply"]
+    assert inner.requests[2].reasoning_effort == ""
+
+
+async def test_a_refusal_of_what_was_not_sent_is_told():
+    with ScriptedModel([OptionRefused("no effort")]) as inner, pytest.raises(OptionRefused):
+        await ask(RepairingModel(inner), ModelRequest(HISTORY[:2]))
