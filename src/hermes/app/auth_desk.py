@@ -22,7 +22,6 @@ from hermes.providers.credentials.auth_store import AuthStore
 from hermes.providers.credentials.codex_login import codex_cli_tokens, codex_login
 from hermes.providers.credentials.device_login import Show, device_login
 from hermes.providers.credentials.entries import (
-    MANUAL,
     Entry,
     drop,
     entries_of,
@@ -33,12 +32,13 @@ from hermes.providers.credentials.entries import (
 from hermes.providers.credentials.google_client import needed_client
 from hermes.providers.credentials.google_login import Paste, google_login
 from hermes.providers.credentials.oauth import Tokens
-from hermes.providers.credentials.pool_state import ENV, PoolState
+from hermes.providers.credentials.pool_state import PoolState
 from hermes.providers.credentials.sources import ANTHROPIC, Sources
 from hermes.providers.credentials.strategies import Standing
-from hermes.providers.credentials.token_places import OAUTH, StoredLogin
+from hermes.providers.credentials.token_places import StoredLogin
 from hermes.providers.endpoint import Endpoint, Login
-from hermes.providers.resolver import custom_endpoint
+from hermes.providers.resolver import custom_endpoint, custom_named
+from hermes.providers.target import MANUAL, OAUTH, variable_in
 
 State = Literal["ready", "resting", "expired", "gone"]
 FLOWS = {"device": device_login, "codex": codex_login}
@@ -77,10 +77,8 @@ class Desk:
     def endpoint(self, name: str) -> Endpoint:
         """The provider a person means. Raises `UsageError` with names that are like it."""
         wanted = name.strip()
-        own = wanted.removeprefix(f"{CUSTOM}:").lower()
-        for custom in self._loaded.settings.custom_providers:
-            if custom.name.lower() == own:
-                return custom_endpoint(custom)
+        if custom := custom_named(self._loaded.settings, wanted):
+            return custom_endpoint(custom)
         found = endpoints.find(wanted.lower())
         if found is not None:
             return found
@@ -121,7 +119,7 @@ class Desk:
     def add(self, endpoint: Endpoint, key: str, label: str) -> tuple[str, bool]:
         """The id of the entry with this key, and whether it is new."""
         for one in self._sources.credentials(endpoint):
-            if one.secret == key and one.id.startswith(ENV):
+            if one.secret == key and one.variable:
                 return one.id, False
         with self._store.change() as data:
             entries = entries_of(data, endpoint.id)
@@ -151,8 +149,7 @@ class Desk:
 
     def check_removable(self, endpoint: Endpoint, row: Row) -> None:
         """Raises `UsageError` for what is kept elsewhere."""
-        if row.id.startswith(ENV):
-            name = row.id.removeprefix(ENV)
+        if name := variable_in(row.id):
             how = f"`hermes config unset {name}`" if name in self._loaded.saved else f"unset {name}"
             raise UsageError(f"this key comes from {row.source}", hint=f"to remove it: {how}")
         if self._sources.belongs_to_other(endpoint, row.id):

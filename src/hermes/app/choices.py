@@ -11,7 +11,7 @@ import msgspec
 
 from hermes.config.loader import Kind, Loaded, Origin
 from hermes.config.settings import Settings
-from hermes.config.settings.model import FallbackProvider
+from hermes.config.settings.model import FallbackProvider, ModelSettings
 from hermes.providers.choice import CUSTOM, Choice, with_alias
 
 _STRENGTH: dict[Kind, int] = {"cli": 4, "config": 3, "dotenv": 2, "env": 1, "default": 0}
@@ -26,7 +26,8 @@ def main_choice(loaded: Loaded) -> Choice:
     name = loaded.origin("model.default")
     unnamed = settings.provider in ("", "auto")
     if not model.is_open and (unnamed or _outweighs(name, provider)):
-        return msgspec.structs.replace(model, why=f"the model of {name.where} names it")
+        named = msgspec.structs.replace(model, why=f"the model of {name.where} names it")
+        return at_own_endpoint(named, settings)
     said = Choice(
         provider=settings.provider or "auto",
         model=model.model if _fits(loaded, "model.default", provider) else "",
@@ -47,6 +48,18 @@ def main_choice(loaded: Loaded) -> Choice:
         context_length=settings.context_length or 0,
         base_url_said=_said(address),
         base_url_saved=address.kind != "env",
+    )
+
+
+def at_own_endpoint(choice: Choice, settings: ModelSettings) -> Choice:
+    """`custom` without an address means the endpoint of `model`, with its key."""
+    if choice.provider != CUSTOM or choice.base_url:
+        return choice
+    return msgspec.structs.replace(
+        choice,
+        base_url=settings.base_url,
+        api_key=settings.api_key,
+        context_length=settings.context_length or 0,
     )
 
 

@@ -1,6 +1,8 @@
 """The one way to change the model for good: `hermes model` and `/model` both go through it."""
 
-from hermes.app.choices import custom_names
+import msgspec
+
+from hermes.app.choices import at_own_endpoint, custom_names
 from hermes.config import edit
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
@@ -15,23 +17,11 @@ def asked_for(text: str, loaded: Loaded, current: Target | None) -> Choice:
     Without a provider the one in use is kept, with its address.
     """
     choice = with_alias(text, loaded.settings.model_aliases, custom_names(loaded.settings))
-    if not choice.provider and not choice.model:
+    if choice.is_open and not choice.model:
         raise UsageError("no model was named", hint="hermes model set provider:model")
-    model = loaded.settings.model
     if choice.is_open and current is not None:
-        own = current.provider == CUSTOM
-        return Choice(
-            provider=current.provider,
-            model=choice.model,
-            base_url=model.base_url if own else choice.base_url,
-            api_key=model.api_key if own else "",
-            base_url_said="model.base_url",
-        )
-    if choice.provider == CUSTOM and not choice.base_url:
-        return Choice(
-            provider=CUSTOM, model=choice.model, base_url=model.base_url, api_key=model.api_key
-        )
-    return choice
+        choice = msgspec.structs.replace(choice, provider=current.provider)
+    return at_own_endpoint(choice, loaded.settings.model)
 
 
 def save_choice(home: Home, choice: Choice, target: Target) -> None:

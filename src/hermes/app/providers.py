@@ -38,6 +38,7 @@ class Providers:
 
     def __init__(self, home: Home, loaded: Loaded, clock: Clock, progress: Progress) -> None:
         self._loaded, self.clock = loaded, clock
+        self._main: Target | None = None
         self._learning: asyncio.Task[None] | None = None
         # Redirects are never followed: a key would travel along.
         self.client = httpx2.AsyncClient(follow_redirects=False, trust_env=True, limits=CONNECTIONS)
@@ -75,6 +76,7 @@ class Providers:
         elif target.profile.price is None and self._has_caps():
             await self.learn(target)
             target = self.known_target(self.main_choice())
+        self._main = target
         return target
 
     def _has_caps(self) -> bool:
@@ -92,8 +94,9 @@ class Providers:
                 logger.info("the models of %s are not known: %s", target.provider, found.note)
 
     def learn_meanwhile(self) -> None:
-        """The same beside a conversation, for the next one."""
-        self._learning = asyncio.create_task(self.learn(self.known_target(self.main_choice())))
+        """The same beside a conversation, for the next one; once `main` was made ready."""
+        if self._main is not None:
+            self._learning = asyncio.create_task(self.learn(self._main))
 
     def doubt(self, target: Target) -> str:
         """What speaks against the model's name: the endpoint's last list does not have it."""
@@ -110,7 +113,9 @@ class Providers:
     async def close(self) -> None:
         if self._learning is not None:
             self._learning.cancel()
-            await asyncio.wait([self._learning])
+            (outcome,) = await asyncio.gather(self._learning, return_exceptions=True)
+            if isinstance(outcome, Exception):
+                logger.warning("the models of the endpoint were not learnt: %s", outcome)
         await self.keyring.close()
         await self.maker.close()
         await self.local.close()

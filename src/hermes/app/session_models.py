@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import aclosing
 
 from hermes.app.models import ModelMaker
 from hermes.app.providers import Providers
@@ -68,9 +69,10 @@ class AuxiliaryRouter:
         began = self._providers.clock.monotonic()
         model = self._providers.maker.chain(self.targets(task), self._purse)
         reply: Reply | None = None
-        async for event in model.stream(request):
-            if isinstance(event, Reply):
-                reply = event
+        async with aclosing(model.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, Reply):
+                    reply = event
         if reply is None:
             raise ReplyInvalid(f"{model.provider} ended without a reply", provider=model.provider)
         seconds = round(self._providers.clock.monotonic() - began, 3)

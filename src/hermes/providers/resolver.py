@@ -14,7 +14,7 @@ from hermes.providers.hosts import checked_address, is_loopback, may_receive, ow
 from hermes.providers.ports import Keys, Models
 from hermes.providers.profile import Profile
 from hermes.providers.routing import routing_body
-from hermes.providers.target import Credential, Target
+from hermes.providers.target import ENV, GIVEN, Credential, Target
 from hermes.providers.timing import timeouts_for
 
 NO_KEY = "no key is configured"
@@ -54,14 +54,18 @@ class Resolver:
 
         What was saved on purpose comes before what the shell happens to export.
         """
-        found = list(self._possible(choice))
-        yield from (one for one in found if one.saved)
-        yield from (one for one in found if not one.saved)
+        exported: list[Candidate] = []
+        for one in self._possible(choice):
+            if one.saved:
+                yield one
+            else:
+                exported.append(one)
+        yield from exported
 
     def endpoint(self, name: str) -> Endpoint:
         """The endpoint of a provider id, an alias or the name of a custom provider."""
         wanted = name.strip()
-        custom = self._custom(wanted)
+        custom = custom_named(self._settings, wanted)
         if custom is not None:
             return custom_endpoint(custom)
         endpoint = endpoints.find(wanted.lower())
@@ -71,14 +75,9 @@ class Resolver:
 
     def another_model(self, target: Target, model: str) -> Target:
         """The same endpoint and keys with another of its models."""
-        endpoint = self.endpoint(target.provider)
-        profile = self._models.profile(endpoint, target.base_url, model)
+        endpoint = msgspec.structs.replace(self.endpoint(target.provider), api_mode=target.api_mode)
+        profile = self._profile(endpoint, target.base_url, model)
         return msgspec.structs.replace(target, model=model, profile=profile)
-
-    def _custom(self, name: str) -> CustomProvider | None:
-        own = name.removeprefix(f"{CUSTOM}:").lower()
-        customs = self._settings.custom_providers
-        return next((custom for custom in customs if custom.name.lower() == own), None)
 
     def _known_names(self) -> str:
         own = [f"{CUSTOM}:{custom.name}" for custom in self._settings.custom_providers]
@@ -92,7 +91,7 @@ class Resolver:
             if not endpoint.base_url or not endpoint.needs_key:
                 continue
             for credential in self._keys.credentials(endpoint):
-                variable = _variable_of(credential)
+                variable = credential.variable
                 if not credential.is_foreign and variable not in endpoint.other_uses:
                     saved = not variable or self._keys.is_saved(variable)
                     yield Candidate(endpoint, credential.source, saved)
@@ -102,8 +101,10 @@ class Resolver:
         settings = self._settings
         region = settings.bedrock.region or DEFAULT_REGION
         if choice.is_open and endpoint.id != CUSTOM:
-            # The address belongs to a custom endpoint that lost against a saved provider.
-            choice = msgspec.structs.replace(choice, base_url="")
+            # An address, and a key said with it, belong to a custom endpoint that lost against a
+            # saved provider; a key said without any address belongs to nobody.
+            _check_key_has_owner(choice)
+            choice = msgspec.structs.replace(choice, base_url="", api_key="", key_env="")
         base_url = self._address(endpoint, choice).replace("{region}", region)
         owner = self._key_owner(endpoint, base_url)
         credentials = self._credentials(endpoint, owner, choice, base_url)
@@ -114,12 +115,9 @@ class Resolver:
                 f"no model is chosen for provider {endpoint.id}",
                 hint=f"`hermes models {endpoint.id}` lists them; then `hermes model set <name>`",
             )
-        profile = self._models.profile(endpoint, base_url, model)
+        profile = self._profile(endpoint, base_url, model)
         if choice.context_length:
             profile = msgspec.structs.replace(profile, context_length=choice.context_length)
-        profile = _with_cache_price(profile, settings.prompt_caching.cache_ttl)
-        if extra := routing_body(endpoint, settings.provider_routing):
-            profile = msgspec.structs.replace(profile, extra_body={**profile.extra_body, **extra})
         return Target(
             provider=endpoint.id,
             model=model,
@@ -135,6 +133,14 @@ class Resolver:
             key_owner=owner.id if owner.id != endpoint.id else "",
             region=region if endpoint.auth == "aws" else "",
         )
+
+    def _profile(self, endpoint: Endpoint, base_url: str, model: str) -> Profile:
+        """What is known of the model, and what the settings make of it."""
+        settings, profile = self._settings, self._models.profile(endpoint, base_url, model)
+        profile = _with_cache_price(profile, settings.prompt_caching.cache_ttl)
+        if extra := routing_body(endpoint, settings.provider_routing):
+            profile = msgspec.structs.replace(profile, extra_body={**profile.extra_body, **extra})
+        return profile
 
     def _address(self, endpoint: Endpoint, choice: Choice) -> str:
         if endpoint.id == LOCAL:
@@ -165,7 +171,7 @@ class Resolver:
             return (_given(choice.api_key, "given with the choice", elsewhere),)
         if choice.key_env:
             return self._named_key(choice.key_env, base_url)
-        if custom := self._custom(endpoint.id):
+        if custom := custom_named(self._settings, endpoint.id):
             if custom.api_key:
                 return (_given(custom.api_key, f"custom_providers {custom.name}", base_url),)
             _check_owner(custom.key_env, base_url)
@@ -184,7 +190,7 @@ class Resolver:
             raise CredentialMissing(
                 f"the variable {variable} is not set", hint=f"hermes config set {variable} <key>"
             )
-        return (Credential(id=f"env:{variable}", secret=secret, source=variable),)
+        return (Credential(id=f"{ENV}:{variable}", secret=secret, source=variable),)
 
     def _elsewhere(self, endpoint: Endpoint, base_url: str) -> tuple[Credential, ...]:
         """No key for an address that is not the provider's own."""
@@ -197,6 +203,13 @@ class Resolver:
             provider=endpoint.id,
             hint="if the key may go there: hermes config set model.api_key <key>",
         )
+
+
+def custom_named(settings: Settings, name: str) -> CustomProvider | None:
+    """The entry of `custom_providers` that `NAME` or `custom:NAME` means."""
+    own = name.removeprefix(f"{CUSTOM}:").lower()
+    customs = settings.custom_providers
+    return next((custom for custom in customs if custom.name.lower() == own), None)
 
 
 def custom_endpoint(custom: CustomProvider) -> Endpoint:
@@ -235,7 +248,7 @@ def _with_cache_price(profile: Profile, ttl: str) -> Profile:
 
 def _given(key: str, source: str, address: str) -> Credential:
     """A key said together with the address it is for."""
-    return Credential(id="given", secret=key, source=source, base_url=address)
+    return Credential(id=GIVEN, secret=key, source=source, base_url=address)
 
 
 def _missing(endpoint: Endpoint) -> HermesError:
@@ -247,9 +260,12 @@ def _missing(endpoint: Endpoint) -> HermesError:
     )
 
 
-def _variable_of(credential: Credential) -> str:
-    """The variable a credential came from, or empty."""
-    return credential.id[4:] if credential.id.startswith("env:") else ""
+def _check_key_has_owner(choice: Choice) -> None:
+    if choice.api_key and not choice.base_url:
+        raise ConfigError(
+            "model.api_key is set, but neither model.provider nor model.base_url says whose it is",
+            hint="hermes config set model.provider <provider>",
+        )
 
 
 def _check_owner(variable: str, base_url: str) -> None:

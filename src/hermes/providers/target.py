@@ -8,12 +8,22 @@ from hermes.core.model import WireMode
 from hermes.providers.endpoint import Auth
 from hermes.providers.profile import Profile
 
+ENV, MANUAL, OAUTH, GIVEN = "env", "manual", "oauth", "given"
+"""How the id of a credential begins: a variable, a key added by hand, a login made here, a key said
+together with the choice. Any other id is that of another program's login."""
+
+
+def variable_in(credential_id: str) -> str:
+    """The variable an id names, or empty."""
+    kind, _, name = credential_id.partition(":")
+    return name if kind == ENV else ""
+
 
 class Credential(msgspec.Struct, frozen=True):
     """One key or token."""
 
     id: str
-    """Stable name within its pool: `env:OPENROUTER_API_KEY`, `manual:1f3a`, `oauth:1f3a`."""
+    """Stable name within its pool: `env:OPENROUTER_API_KEY`, `manual:1f3a`, `oauth`, `given`."""
     secret: str
     """What is sent."""
     kind: Literal["api_key", "oauth"] = "api_key"
@@ -32,7 +42,12 @@ class Credential(msgspec.Struct, frozen=True):
     def is_foreign(self) -> bool:
         """The login of another program on this machine: used where its provider was chosen, but
         no reason for `auto` to choose it."""
-        return self.id.partition(":")[0] not in ("env", "manual", "oauth", "given")
+        return self.id.partition(":")[0] not in (ENV, MANUAL, OAUTH, GIVEN)
+
+    @property
+    def variable(self) -> str:
+        """The variable it came from, or empty."""
+        return variable_in(self.id)
 
     def __repr__(self) -> str:
         return f"Credential({self.id!r}, kind={self.kind!r}, source={self.source!r})"

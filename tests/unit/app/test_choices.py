@@ -67,6 +67,12 @@ def test_a_provider_in_front_of_the_saved_model_counts_when_none_is_named(chosen
     assert told.provider == "openrouter"
 
 
+def test_custom_in_front_of_a_model_means_the_saved_endpoint(chosen):
+    own = ("custom", "other", "http://127.0.0.1:9/v1", "k")
+    assert parts(chosen(OWN, default="custom:other")) == own
+    assert parts(chosen(OWN.replace("provider: custom, ", ""), default="custom:other")) == own
+
+
 def test_an_alias_stands_for_a_model_and_its_provider(chosen):
     config = "model_aliases: {fast: 'groq:x', big: {model: y, provider: xai}}"
     assert parts(chosen(config, default="fast")) == ("groq", "x", "", "")

@@ -296,3 +296,22 @@ def test_a_prefix_kept_for_an_hour_costs_more_to_keep():
         return found.profile.price.cache_write
 
     assert (price("5m"), price("1h")) == (3.75, 6)
+
+
+def test_a_key_without_an_owner_is_sent_to_nobody():
+    with pytest.raises(ConfigError, match="says whose it is"):
+        resolver({"GROQ_API_KEY": "g"}).resolve(Choice(api_key="somebodys"))
+
+
+def test_a_key_said_with_an_address_that_lost_is_not_sent_to_the_winner():
+    exported = Choice(base_url="http://127.0.0.1:9/v1", base_url_saved=False, api_key="labs")
+    target = resolver({"GROQ_API_KEY": "g"}, saved=("GROQ_API_KEY",)).resolve(exported)
+    assert (target.provider, keys_of(target)) == ("groq", ["g"])
+
+
+def test_another_model_of_a_target_keeps_what_the_settings_make_of_it():
+    found = resolver(ALL_KEYS, Settings(provider_routing=RoutingSettings(only=("groq",))))
+    main = found.resolve(Choice(provider="openrouter"))
+    other = found.another_model(main, "other")
+    assert (other.model, other.credentials) == ("other", main.credentials)
+    assert other.profile.extra_body == main.profile.extra_body

@@ -47,7 +47,7 @@ class ModelPrice(Section, frozen=True):
     """When you looked it up."""
 
 
-class ModelFacts(Section, frozen=True):
+class ModelOverrides(Section, frozen=True):
     context_length: Positive | None = None
     """Context window of this model in tokens."""
     max_output: Positive | None = None
@@ -69,11 +69,11 @@ class CustomProvider(Section, frozen=True):
     """Name of the variable that holds its key."""
     api_mode: ApiMode = "chat_completions"
     """How the endpoint is spoken to."""
-    models: dict[str, ModelFacts] = field(default_factory=dict)
+    models: dict[str, ModelOverrides] = field(default_factory=dict)
     """Facts about its models, by model name."""
 
 
-class ProviderModel(ModelFacts, frozen=True):
+class ProviderModel(ModelOverrides, frozen=True):
     timeout_seconds: Seconds | None = None
     """Longest time for one request to this model."""
     stale_timeout_seconds: Seconds | None = None

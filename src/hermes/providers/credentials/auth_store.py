@@ -39,6 +39,8 @@ class AuthStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._held, self._state = b"", (0, 0, 0)
+        """What was read, and of which state of the file."""
 
     def read(self) -> Data:
         """What is in the file; an empty store when there is none.
@@ -46,7 +48,7 @@ class AuthStore:
         Raises `ConfigError` when it cannot be understood. It is then left as it is.
         """
         try:
-            raw = self.path.read_bytes()
+            raw = self._raw()
         except FileNotFoundError:
             return {"version": VERSION}
         except OSError as error:
@@ -67,6 +69,14 @@ class AuthStore:
                 hint="use that version, or move the file away and add your keys again",
             )
         return data
+
+    def _raw(self) -> bytes:
+        """The file; read again only when it was replaced. Every provider is looked up in it."""
+        stat = self.path.stat()
+        state = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+        if state != self._state:
+            self._held, self._state = self.path.read_bytes(), state
+        return self._held
 
     @contextmanager
     def change(self) -> Iterator[Data]:

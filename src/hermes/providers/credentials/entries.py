@@ -9,7 +9,6 @@ import msgspec
 from hermes.providers.credentials.auth_store import Data
 
 POOL = "credential_pool"
-MANUAL = "manual"
 
 
 class Entry(msgspec.Struct, frozen=True):

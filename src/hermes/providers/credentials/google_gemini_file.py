@@ -13,7 +13,7 @@ import msgspec
 
 from hermes.providers.credentials.google_client import CLIENT_ID, CLIENT_SECRET, GoogleClient
 from hermes.providers.credentials.oauth import Tokens
-from hermes.providers.credentials.token_places import ForeignFile
+from hermes.providers.credentials.token_places import ForeignFile, from_milliseconds
 
 ALONE = f"run `gemini` once, which renews it, or set {CLIENT_ID} and {CLIENT_SECRET} and log in"
 REFUSED = f"run `gemini` once, which renews it; {CLIENT_ID} is not the client it was given to"
@@ -50,8 +50,7 @@ class GeminiFile(ForeignFile):
             value if isinstance(value := raw.get(name), str) else ""
             for name in ("access_token", "refresh_token", "scope")
         )
-        expiry = raw.get("expiry_date")
-        expires_at = expiry / 1000 if isinstance(expiry, int | float) else None
+        expires_at = from_milliseconds(raw.get("expiry_date"))
         if self._google is None:
             return Tokens(access, expires_at=expires_at, scope=scope)
         return Tokens(

@@ -71,8 +71,7 @@ class ProjectExchange(Exchange):
         except httpx2.HTTPError as error:
             raise unreachable(endpoint.id, url, error) from error
         if response.status_code >= 300:
-            body = response.content.replace(token.encode(), b"[key]")
-            raise refusal_of(endpoint.id, response, body)
+            raise refusal_of(endpoint.id, response, response.content, secret=token)
         return fields_of(response.content)
 
 

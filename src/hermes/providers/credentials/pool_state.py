@@ -19,7 +19,6 @@ from hermes.core.errors import ConfigError
 from hermes.core.ports import Clock
 from hermes.providers.credentials.auth_store import AuthStore, Data
 from hermes.providers.credentials.entries import (
-    MANUAL,
     Entry,
     drop,
     entries_of,
@@ -27,7 +26,7 @@ from hermes.providers.credentials.entries import (
     put,
 )
 from hermes.providers.credentials.strategies import Standing
-from hermes.providers.target import Credential
+from hermes.providers.target import GIVEN, MANUAL, Credential, variable_in
 
 log = logging.getLogger(__name__)
 
@@ -35,10 +34,6 @@ FLUSH_SECONDS = 300.0
 LONGEST_REST = 7 * 86_400.0
 TICK = 1e-6
 """Two uses never have the same time, so that their order is known."""
-
-ENV = "env:"
-GIVEN = "given"
-"""The id of a key that config.yaml or the command line holds."""
 
 Pick = Callable[[Sequence[Standing]], Standing | None]
 
@@ -173,8 +168,8 @@ class PoolState:
                 put(data, self._provider, rested)
 
         def is_gone(entry: Entry) -> bool:
-            if entry.id.startswith(ENV):
-                return not entry.secret and not self._is_set(entry.id.removeprefix(ENV))
+            if variable := variable_in(entry.id):
+                return not entry.secret and not self._is_set(variable)
             return entry.id == GIVEN and entry.id not in news and entry.resting_until <= now
 
         drop(data, self._provider, is_gone)
@@ -195,7 +190,7 @@ class PoolState:
 def _joined(entry: Entry | None, news: News) -> Entry:
     """The entry with the news in it. An entry of another value of the same name counts nothing."""
     credential = news.credential
-    borrowed = credential.id == GIVEN or credential.id.startswith(ENV)
+    borrowed = credential.id == GIVEN or bool(credential.variable)
     mark = fingerprint(credential.secret) if borrowed else ""
     if entry is None or entry.fingerprint != mark:
         source = credential.id if borrowed else credential.id.partition(":")[0]

@@ -23,7 +23,6 @@ from hermes.providers.credentials.entries import entries_of
 from hermes.providers.credentials.google_client import google_client
 from hermes.providers.credentials.google_gemini_file import GeminiFile
 from hermes.providers.credentials.oauth import Tokens
-from hermes.providers.credentials.pool_state import ENV
 from hermes.providers.credentials.token_places import (
     CLAUDE_CODE,
     StoredLogin,
@@ -34,7 +33,7 @@ from hermes.providers.credentials.token_places import (
 from hermes.providers.endpoint import Endpoint, Login
 from hermes.providers.hosts import may_receive
 from hermes.providers.logins import QWEN
-from hermes.providers.target import Credential
+from hermes.providers.target import ENV, Credential
 
 ANTHROPIC = "anthropic"
 GEMINI_CLI = "google-gemini-cli"
@@ -107,7 +106,7 @@ class Sources:
                 place = tilde(self._store.path.with_name(".env")) if saved else "the environment"
                 is_token = name in ANTHROPIC_TOKENS or secret.startswith(ANTHROPIC_TOKEN_START)
                 yield Credential(
-                    id=f"{ENV}{name}",
+                    id=f"{ENV}:{name}",
                     secret=secret,
                     kind="oauth" if is_token else "api_key",
                     source=f"{name} in {place}",
@@ -148,7 +147,7 @@ class Sources:
                 )
 
     def _is_saved(self, credential: Credential) -> bool:
-        return bool(self._variables.saved.get(credential.id.removeprefix(ENV)))
+        return bool(self._variables.saved.get(credential.variable))
 
 
 Group = Callable[[Sources, Endpoint], Iterator[Credential]]

@@ -16,12 +16,12 @@ from hermes.core.errors import ConfigError
 from hermes.providers.credentials.auth_store import AuthStore
 from hermes.providers.credentials.oauth import Tokens, api_address, fields_of
 from hermes.providers.endpoint import Login
+from hermes.providers.target import OAUTH
 from hermes.util import atomic
 
 log = logging.getLogger(__name__)
 
 PROVIDERS = "providers"
-OAUTH = "oauth"
 
 CLAUDE_CODE = Login(
     client_id="9d1c250a-e61b-44d9-88ed-5944d1962f5e",
@@ -171,7 +171,7 @@ def claude_code_file(folder: Path, login: Login = CLAUDE_CODE) -> ForeignFile:
         return Tokens(
             access_token=_text(held, "accessToken"),
             refresh_token=_text(held, "refreshToken"),
-            expires_at=_from_milliseconds(held.get("expiresAt")),
+            expires_at=from_milliseconds(held.get("expiresAt")),
             scope=" ".join(map(str, scopes)) if isinstance(scopes, list) else "",
             token_url=login.token_url,
             client_id=login.client_id,
@@ -196,7 +196,7 @@ def qwen_code_file(folder: Path, login: Login) -> ForeignFile:
         return Tokens(
             access_token=_text(raw, "access_token"),
             refresh_token=_text(raw, "refresh_token"),
-            expires_at=_from_milliseconds(raw.get("expiry_date")),
+            expires_at=from_milliseconds(raw.get("expiry_date")),
             token_url=login.token_url,
             client_id=login.client_id,
             base_url=api_address(_text(raw, "resource_url")),
@@ -219,9 +219,11 @@ def _text(raw: dict[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _from_milliseconds(value: object) -> float | None:
-    is_time = isinstance(value, int | float) and not isinstance(value, bool)
-    return value / 1000 if is_time else None  # type: ignore[operator]
+def from_milliseconds(value: object) -> float | None:
+    """A time as programs in JavaScript write it."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value / 1000
 
 
 def _in_milliseconds(value: float | None) -> int | None:

@@ -1,6 +1,5 @@
 """Lists of models on disk, one file for each endpoint."""
 
-import contextlib
 import hashlib
 import logging
 import re
@@ -66,7 +65,3 @@ class ListCache:
             atomic.write_bytes(self.path(models.base_url), data)
         except OSError as error:
             log.warning("the list of models cannot be stored in %s: %s", self.folder, error)
-
-    def forget(self, base_url: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self.path(base_url).unlink()

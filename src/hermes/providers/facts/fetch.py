@@ -13,9 +13,10 @@ from hermes.providers.aws import signed_headers
 from hermes.providers.endpoint import Endpoint
 from hermes.providers.facts.listing import next_page, parse_model, parse_models
 from hermes.providers.facts.model import ModelFacts
-from hermes.providers.failures.classify import refused, unreachable
+from hermes.providers.failures.later import refused, unreachable
 from hermes.providers.hosts import may_receive
 from hermes.providers.target import Credential, Target
+from hermes.providers.wire.anthropic.request import AnthropicDialect
 from hermes.providers.wire.headers import address, request_headers
 
 LARGEST = 32 * 1024 * 1024
@@ -23,7 +24,6 @@ LARGEST = 32 * 1024 * 1024
 MOST_PAGES = 20
 PAGE = 1000
 TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
-ANTHROPIC_VERSION = "2023-06-01"
 SHOWN = 100
 """Models of Ollama that are asked for one by one."""
 
@@ -97,7 +97,7 @@ class _Asked:
         """The decoded answer; with a body it is a POST."""
         content = b"" if body is None else msgspec.json.encode(body)
         method = "GET" if body is None else "POST"
-        own = {"anthropic-version": ANTHROPIC_VERSION} if self.is_anthropic else {}
+        own = AnthropicDialect.headers if self.is_anthropic else {}
         headers = request_headers(self._target, self._credential, own, stream=False)
         if self._target.auth == "aws":
             region = self._target.region
@@ -118,9 +118,8 @@ class _Asked:
         except httpx2.HTTPError as error:
             raise unreachable(self.endpoint.id, url, error) from error
         if response.status_code >= 300:
-            raise refused(
-                self.endpoint.id, response.status_code, response.headers, self._hide(data)
-            )
+            secret = self._credential.secret if self._credential else ""
+            raise refused(self.endpoint.id, response, data, secret=secret)
         try:
             return msgspec.json.decode(data)
         except msgspec.DecodeError as error:
@@ -129,12 +128,6 @@ class _Asked:
                 provider=self.endpoint.id,
                 hint=f"is {self._base} the right address?",
             ) from error
-
-    def _hide(self, data: bytes) -> bytes:
-        """Some endpoints repeat the key in their complaint."""
-        if self._credential is None or not self._credential.secret:
-            return data
-        return data.replace(self._credential.secret.encode(), b"[key]")
 
 
 def _may_have(endpoint: Endpoint, credential: Credential, base_url: str) -> bool:

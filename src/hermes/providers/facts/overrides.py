@@ -3,17 +3,16 @@
 from collections.abc import Mapping
 
 from hermes.config.settings import Settings
-from hermes.config.settings.model import ModelFacts as Said
-from hermes.config.settings.model import ModelPrice
+from hermes.config.settings.model import ModelOverrides, ModelPrice
 from hermes.core.usage import Price
 from hermes.providers.facts.model import ModelFacts
 
-Overrides = Mapping[str, Mapping[str, Said]]
+Overrides = Mapping[str, Mapping[str, ModelOverrides]]
 """By provider id (`custom:NAME` for a named endpoint) and model name."""
 
 
 def overrides_of(settings: Settings) -> Overrides:
-    known: dict[str, Mapping[str, Said]] = {
+    known: dict[str, Mapping[str, ModelOverrides]] = {
         name: provider.models for name, provider in settings.providers.items()
     }
     for own in settings.custom_providers:
@@ -22,7 +21,7 @@ def overrides_of(settings: Settings) -> Overrides:
     return known
 
 
-def said_facts(model: str, said: Said) -> ModelFacts:
+def said_facts(model: str, said: ModelOverrides) -> ModelFacts:
     return ModelFacts(
         id=model,
         context_length=said.context_length,

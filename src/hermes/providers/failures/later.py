@@ -16,7 +16,12 @@ def http_errors() -> tuple[type[Exception], ...]:
     return client.HTTPError, client.InvalidURL
 
 
-def refused(provider: str, response: "httpx2.Response", body: bytes) -> ProviderError:
+def refused(
+    provider: str, response: "httpx2.Response", body: bytes, *, secret: str = ""
+) -> ProviderError:
+    """`secret` is what was sent: some endpoints repeat it in their complaint."""
+    if secret:
+        body = body.replace(secret.encode(), b"[key]")
     error: ProviderError = _classify().refused(
         provider, response.status_code, response.headers, body
     )

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from typing import TYPE_CHECKING
 
-from hermes.core.errors import ProviderError, UnicodeRefused
+from hermes.core.errors import UnicodeRefused
 from hermes.core.model import ModelEvent, ModelRequest
 from hermes.providers.failures.later import http_errors, refused, unreachable
 from hermes.providers.target import Credential, Target
@@ -54,7 +54,8 @@ class WireModel:
             try:
                 async with sending as response:
                     if response.status_code >= 300:
-                        raise self._refusal(response, await response.aread())
+                        body = await response.aread()
+                        raise refused(self.provider, response, body, secret=self._secret)
                     async with aclosing(_deltas(response, reader, watch)) as deltas:
                         async for delta in deltas:
                             if request.stream:
@@ -91,11 +92,9 @@ class WireModel:
             follow_redirects=False,
         )
 
-    def _refusal(self, response: "httpx2.Response", body: bytes) -> ProviderError:
-        """The error for an answer that is none; some endpoints repeat the key in it."""
-        if self._credential is not None and self._credential.secret:
-            body = body.replace(self._credential.secret.encode(), b"[key]")
-        return refused(self.provider, response, body)
+    @property
+    def _secret(self) -> str:
+        return self._credential.secret if self._credential else ""
 
 
 async def _deltas(

@@ -137,3 +137,12 @@ def test_a_lock_that_is_held_for_long_is_said_so(
         store.change(),
     ):
         pass
+
+
+def test_a_change_by_another_process_is_seen_at_once(store: AuthStore) -> None:
+    other = AuthStore(store.path)
+    for number in range(20):
+        with store.change() as data:
+            data["x"] = number
+        assert other.read()["x"] == number
+        assert other.read() is not other.read()

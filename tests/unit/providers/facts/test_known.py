@@ -10,7 +10,7 @@ from hermes.config.settings.model import (
     ProviderModel,
     ProviderSettings,
 )
-from hermes.config.settings.model import ModelFacts as Said
+from hermes.config.settings.model import ModelOverrides as Said
 from hermes.core.usage import FREE, Price
 from hermes.providers.endpoint import Endpoint
 from hermes.providers.endpoints import find
@@ -90,7 +90,7 @@ async def test_the_file_is_read_once(known, cache_dir, clock, client, server):
     here = await listed(known, client, server, "groq", {"id": "m", "context_window": 77})
     later = KnownModels(cache_dir, {}, clock)
     assert later.facts(here, here.base_url, "m").context_length == 77
-    ListCache(cache_dir).forget(here.base_url)
+    ListCache(cache_dir).path(here.base_url).unlink()
     assert later.facts(here, here.base_url, "m").context_length == 77
 
 
