@@ -2,23 +2,29 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from hermes.agent.turn import Turn
+from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolError, ToolUnknown
 from hermes.core.events import Event, ToolFinished, ToolOutput, ToolStarted
 from hermes.core.hooks import HookName, Hooks
 from hermes.core.messages import INTERRUPTED_RESULT, ToolCall, ToolResult
-from hermes.core.ports import Clock, SessionLog
-from hermes.core.tool import Tool, ToolBox, ToolContext
+from hermes.core.ports import Clock, SessionLog, Workspace
+from hermes.core.tool import Concern, Effect, Tool, ToolBox, ToolContext
 from hermes.util.log_context import in_session
+from hermes.util.pieces import WholeLines
 
 logger = logging.getLogger(__name__)
 
 Announce = Callable[[Event], None]
+T = TypeVar("T")
+
+PATIENCE = 0.8
+"""Seconds a stopped call has to clean up before the turn goes on without it."""
 
 
 class Policy(Protocol):
@@ -28,6 +34,12 @@ class Policy(Protocol):
         self, tool: Tool, arguments: dict[str, Any], call_id: str, announce: Announce
     ) -> None:
         """Returns when the call may run; raises `ToolDenied` when it may not."""
+        ...
+
+    async def consent(
+        self, tool_name: str, concern: Concern, call_id: str, announce: Announce
+    ) -> None:
+        """The same, for an effect that shows only while a call runs."""
         ...
 
 
@@ -41,9 +53,11 @@ class Dispatcher:
         log: SessionLog,
         hooks: Hooks,
         clock: Clock,
+        workspace: Workspace | None = None,
     ) -> None:
         self._tools, self._policy, self._log = tools, policy, log
-        self._hooks, self._clock = hooks, clock
+        self._hooks, self._clock, self._workspace = hooks, clock, workspace
+        self._stragglers: set[asyncio.Future[Any]] = set()
 
     async def run(self, turn: Turn) -> AsyncGenerator[Event, None]:
         """Events of all the calls as they happen. Each result is stored as soon as it is there."""
@@ -84,18 +98,7 @@ class Dispatcher:
     async def _run_one(self, turn: Turn, call: ToolCall, announce: Announce) -> ToolResult:
         announce(ToolStarted(call))
         began = self._clock.monotonic()
-        try:
-            text, failed = await self._answer(turn, call, announce), False
-        except Interrupted:
-            text, failed = INTERRUPTED_RESULT, True
-        except ToolError as error:
-            text, failed = _error(f"{error} ({error.hint})" if error.hint else str(error)), True
-        except Exception as error:  # a tool's bug is the model's problem to work around
-            logger.exception("tool %s failed", call.name)
-            problem = f"Error executing {call.name}: {type(error).__name__}: {error}"
-            text, failed = _error(problem), True
-        if failed:  # an error may quote what the tool saw
-            text = self._tools.fit(call.name, call.id, text)
+        text, failed = await self._outcome(turn, call, announce)
         result = ToolResult(call.id, call.name, text, failed)
         await self._log.append(turn.session_id, result)
         seconds = round(self._clock.monotonic() - began, 3)
@@ -105,8 +108,32 @@ class Dispatcher:
         announce(ToolFinished(call.id, call.name, text, failed, seconds))
         return result
 
-    async def _answer(self, turn: Turn, call: ToolCall, announce: Announce) -> str:
+    async def _outcome(self, turn: Turn, call: ToolCall, announce: Announce) -> tuple[str, bool]:
+        """What the model is told, and whether it is a failure. Nothing a tool does escapes."""
         tool = self._tools.get(call.name)
+        again = "" if tool is not None and tool.repeatable else turn.repeats.refuses(call)
+        if again:
+            hint = "do something else, or tell the user what is in the way"
+            return _error(f"{again} ({hint})"), True
+        try:
+            text, failed = await self._answer(turn, tool, call, announce), False
+        except Interrupted:
+            return INTERRUPTED_RESULT, True
+        except ToolError as error:
+            text, failed = _error(f"{error} ({error.hint})" if error.hint else str(error)), True
+        except Exception as error:  # a tool's bug is the model's problem to work around
+            logger.exception("tool %s failed", call.name)
+            problem = f"Error executing {call.name}: {type(error).__name__}: {error}"
+            text, failed = _error(problem), True
+        if failed:  # an error may quote what the tool saw
+            text = await self._tools.fit(call.name, call.id, text)
+        changes = tool is not None and tool.effect not in (Effect.READ, Effect.NETWORK)
+        turn.repeats.note(call, ToolResult(call.id, call.name, text, failed), changes=changes)
+        return text, failed
+
+    async def _answer(
+        self, turn: Turn, tool: Tool | None, call: ToolCall, announce: Announce
+    ) -> str:
         if tool is None:
             known = ", ".join(spec.name for spec in self._tools.specs)
             raise ToolUnknown(f"there is no tool {call.name!r}; the tools are: {known}")
@@ -115,18 +142,72 @@ class Dispatcher:
         for answer in await self._hooks.fire(HookName.PRE_TOOL_CALL, **details):
             if isinstance(answer, dict) and answer.get("action") == "block":
                 raise ToolError(f"blocked: {answer.get('message') or 'by a hook'}")
-        context = ToolContext(
+        shown = WholeLines(lambda text: announce(ToolOutput(call.id, self._tools.redact(text))))
+        context = self._context(turn, tool, call, announce, shown.add)
+        with turn.cancel.scope():
+            await self._policy.permit(tool, arguments, call.id, announce)
+            if self._workspace is not None and tool.may_change(arguments):
+                await self._workspace.before_change(context)
+        result = await self._until_stopped(tool.handler(context, arguments), turn.cancel)
+        shown.flush()
+        result = await self._tools.fit(call.name, call.id, result)
+        await self._hooks.fire(HookName.POST_TOOL_CALL, result=result, **details)
+        for changed in await self._hooks.fire(
+            HookName.TRANSFORM_TOOL_RESULT, result=result, **details
+        ):
+            if isinstance(changed, str):
+                result = await self._tools.fit(call.name, call.id, changed)
+        return result
+
+    def _context(
+        self,
+        turn: Turn,
+        tool: Tool,
+        call: ToolCall,
+        announce: Announce,
+        output: Callable[[str], None],
+    ) -> ToolContext:
+        async def consent(concern: Concern) -> None:
+            await self._policy.consent(tool.name, concern, call.id, announce)
+
+        async def invoke(name: str, arguments: dict[str, Any]) -> str:
+            other = self._tools.get(name)
+            if other is tool:
+                raise ToolError(f"{name} cannot call itself")
+            text = msgspec.json.encode(arguments).decode()
+            return await self._answer(turn, other, ToolCall(call.id, name, text), announce)
+
+        return ToolContext(
             session_id=turn.session_id,
             call_id=call.id,
             cancel=turn.cancel,
-            output=lambda text: announce(ToolOutput(call.id, text)),
+            output=output,
+            announce=announce,
+            consent=consent,
+            invoke=invoke,
         )
-        with turn.cancel.scope():
-            await self._policy.permit(tool, arguments, call.id, announce)
-            result = await tool.handler(context, arguments)
-        result = self._tools.fit(call.name, call.id, result)
-        await self._hooks.fire(HookName.POST_TOOL_CALL, result=result, **details)
-        return result
+
+    async def _until_stopped(self, work: Awaitable[T], cancel: CancelToken) -> T:
+        """The result of `work`. Once `cancel` is set it has a moment to clean up, and no more."""
+        task = asyncio.ensure_future(work)
+        try:
+            with cancel.scope():
+                return await asyncio.shield(task)
+        except (Interrupted, asyncio.CancelledError):
+            task.cancel()
+            await asyncio.wait({task}, timeout=PATIENCE)
+            if not task.done():
+                logger.warning("a stopped tool call goes on cleaning up")
+                self._stragglers.add(task)
+                task.add_done_callback(self._stragglers.discard)
+            elif not task.cancelled() and task.exception() is not None:
+                logger.info("a stopped tool call ended with %r", task.exception())
+            raise
+
+    async def close(self) -> None:
+        """Waits for what stopped calls still clean up."""
+        if self._stragglers:
+            await asyncio.wait(set(self._stragglers), timeout=10 * PATIENCE)
 
 
 def _error(message: str) -> str:

@@ -7,11 +7,13 @@ from time import monotonic
 from typing import assert_never
 
 from hermes.agent.dispatch import Dispatcher
+from hermes.agent.notices import Notices
 from hermes.agent.turn import Turn
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import (
     Event,
     ModelCalled,
+    Notice,
     TextFinished,
     TurnFinished,
     TurnStarted,
@@ -26,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 async def run_turn(
-    turn: Turn, model: Model, tools: Dispatcher, log: SessionLog
+    turn: Turn, model: Model, tools: Dispatcher, log: SessionLog, notices: Notices
 ) -> AsyncGenerator[Event, None]:
     """All events of a turn. Whatever goes wrong is the last event, never an exception."""
     yield TurnStarted(turn.session_id, model.name, model.provider)
@@ -39,6 +41,10 @@ async def run_turn(
             async with aclosing(tools.run(turn)) as events:
                 async for event in events:
                     yield event
+            if turn.calls and (news := notices.take()):
+                await log.append(turn.session_id, news)
+                turn.messages.append(news)
+                yield Notice(news.text)
         end = turn.finished()
     except HermesError as error:
         end = turn.failed(error)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from hermes.agent.repeats import Repeats
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import HermesError
 from hermes.core.events import TurnFinished
@@ -12,7 +13,7 @@ from hermes.core.model import ModelRequest
 from hermes.core.usage import Usage
 
 WRAP_UP = (
-    "You have used all the steps of this turn. Without any tool, say in a few sentences what is "
+    "This turn cannot use tools any more. Without any tool, say in a few sentences what is "
     "done, what is not, and what you would do next."
 )
 
@@ -40,14 +41,16 @@ class Turn:
         self.usage = Usage()
         self.cost_usd: float | None = 0.0
         self.reply: Assistant | None = None
+        self.repeats = Repeats()
         self._wrapping_up = False
 
     def take_step(self) -> bool:
         """Whether another model call is due: for the user's message, for tool results, or, when
-        the steps are used up, one last time to wrap up without tools."""
+        the steps are used up or only the same calls come back, one last time to wrap up without
+        tools."""
         if self.reply is not None and not self.calls:
             return False
-        self._wrapping_up = self.iteration >= self.max_iterations
+        self._wrapping_up = self.iteration >= self.max_iterations or self.repeats.hopeless
         self.iteration += 1
         return True
 
@@ -75,7 +78,7 @@ class Turn:
     @property
     def exit_reason(self) -> str:
         if self._wrapping_up:
-            return "max_iterations"
+            return "repeating" if self.repeats.hopeless else "max_iterations"
         if self.reply is None or not self.reply.text.strip():
             return "empty"
         return "truncated" if self.reply.finish_reason == "length" else "answered"

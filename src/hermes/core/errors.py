@@ -14,7 +14,8 @@
     │   ├── ToolUnknown
     │   ├── ToolArgumentsInvalid
     │   ├── ToolDenied
-    │   └── ToolTimedOut
+    │   ├── ToolTimedOut
+    │   └── BackendUnavailable    the place commands run in cannot be reached or started
     ├── LocalModelError           the embedded model cannot be fetched or started
     │   ├── DownloadFailed
     │   └── ChecksumMismatch
@@ -123,6 +124,10 @@ class ToolDenied(ToolError):
 
 class ToolTimedOut(ToolError):
     pass
+
+
+class BackendUnavailable(ToolError):
+    """The container, sandbox or machine that commands run in; the hint says what to set up."""
 
 
 class LocalModelError(HermesError):

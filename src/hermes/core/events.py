@@ -63,6 +63,21 @@ class ApprovalAnswered(msgspec.Struct, frozen=True, tag="approval_answered"):
     answer: str
 
 
+class QuestionAsked(msgspec.Struct, frozen=True, tag="question_asked"):
+    """The agent wants to know something of the user before it goes on."""
+
+    call_id: str
+    question: str
+    choices: tuple[str, ...] = ()
+    """Answers to choose from; the user may always say something else."""
+
+
+class QuestionAnswered(msgspec.Struct, frozen=True, tag="question_answered"):
+    call_id: str
+    answer: str
+    """"" when nobody answered in time."""
+
+
 class Compacted(msgspec.Struct, frozen=True, tag="compacted"):
     messages_before: int
     messages_after: int
@@ -110,6 +125,8 @@ Event = (
     | ToolFinished
     | ApprovalAsked
     | ApprovalAnswered
+    | QuestionAsked
+    | QuestionAnswered
     | Retrying
     | FellBack
     | Compacted

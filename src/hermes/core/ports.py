@@ -7,9 +7,10 @@ from typing import Protocol
 
 import msgspec
 
-from hermes.core.events import ApprovalAsked
+from hermes.core.events import ApprovalAsked, QuestionAsked
 from hermes.core.messages import Message
 from hermes.core.model import ModelRequest, Reply
+from hermes.core.tool import ToolContext
 from hermes.core.usage import ModelCall, Usage
 
 
@@ -26,6 +27,14 @@ class Approver(Protocol):
     """Puts a question to whoever is there. Nobody there means `DENY`."""
 
     async def ask(self, question: ApprovalAsked) -> Consent: ...
+
+
+class Clarifier(Protocol):
+    """Puts a question of the agent to whoever is there."""
+
+    async def clarify(self, question: QuestionAsked) -> str:
+        """The person's answer, in their words or as one of the choices."""
+        ...
 
 
 class Clock(Protocol):
@@ -109,6 +118,20 @@ class Auxiliary(Protocol):
 
     async def ask(self, task: str, request: ModelRequest) -> Reply:
         """The reply for `task`, paid for and recorded. Raises a `ProviderError`."""
+        ...
+
+
+class Workspace(Protocol):
+    """The files a session works on, kept so that a turn can be undone."""
+
+    def turn_started(self, session_id: str, reason: str) -> None: ...
+
+    async def before_change(self, call: ToolContext) -> None:
+        """Returns when the state before the change is safe, or cannot be made so."""
+        ...
+
+    async def turn_ended(self, session_id: str) -> list[str]:
+        """What the user should know of it; called again, nothing happens."""
         ...
 
 

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import msgspec
 
 from hermes.core.cancel import CancelToken
+from hermes.core.errors import ToolDenied, ToolUnknown
+from hermes.core.events import Event
 from hermes.core.model import ToolSpec
 
 
@@ -21,16 +23,6 @@ class Effect(StrEnum):
     NETWORK = "network"
     SEND = "send"
     SPEND = "spend"
-
-
-class ToolContext(msgspec.Struct, frozen=True):
-    """What a running call may use of its turn."""
-
-    session_id: str
-    call_id: str
-    cancel: CancelToken
-    output: Callable[[str], None]
-    """Shows text to the user while the tool runs; the model sees only the result."""
 
 
 class Concern(msgspec.Struct, frozen=True):
@@ -46,8 +38,36 @@ class Concern(msgspec.Struct, frozen=True):
     """Further pattern classes of the same call; consent must cover each of them."""
 
 
+async def _nobody_consents(concern: Concern) -> None:
+    raise ToolDenied(f"not allowed without a person's consent: {concern.reason}")
+
+
+async def _no_other_tool(name: str, _arguments: dict[str, Any]) -> str:
+    raise ToolUnknown(f"there is no tool {name!r}")
+
+
+class ToolContext(msgspec.Struct, frozen=True):
+    """What a running call may use of its turn."""
+
+    session_id: str
+    call_id: str
+    cancel: CancelToken
+    output: Callable[[str], None]
+    """Shows text to the user while the tool runs; the model sees only the result."""
+    announce: Callable[[Event], None] = lambda _event: None
+    """Puts an event of the tool's own into the stream of the turn."""
+    consent: Callable[[Concern], Awaitable[None]] = _nobody_consents
+    """Asks, in the middle of a call, about an effect that only shows now; raises `ToolDenied`."""
+    invoke: Callable[[str, dict[str, Any]], Awaitable[str]] = _no_other_tool
+    """Runs another tool of the session, under the same policy; raises `ToolError`."""
+
+
 Handler = Callable[[ToolContext, dict[str, Any]], Awaitable[str]]
-Examine = Callable[[dict[str, Any]], Concern | None]
+Examine = Callable[[dict[str, Any]], Awaitable[Concern | None]]
+
+
+async def no_concern(_arguments: dict[str, Any]) -> Concern | None:
+    return None
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -57,15 +77,25 @@ class Tool(msgspec.Struct, frozen=True):
     handler: Handler
     """Returns the text for the model; raises `ToolError` for a failure the model should see."""
     effect: Effect = Effect.READ
-    examine: Examine = lambda _arguments: None
-    """Looks at the arguments before a call and says whether a person must consent."""
+    examine: Examine | None = None
+    """Looks at the arguments before a call and says whether a person must consent. Without it, the
+    policy goes by the effect alone."""
+    changes: Callable[[dict[str, Any]], bool] | None = None
+    """Whether a call with these arguments may change files. Without it, the effect says so."""
     serial: bool = False
     """True when calls change shared state and must run one at a time, in order."""
     toolset: str = ""
+    repeatable: bool = False
+    """True when asking the same again makes sense, as when looking whether something has ended."""
 
     @property
     def name(self) -> str:
         return self.spec.name
+
+    def may_change(self, arguments: dict[str, Any]) -> bool:
+        if self.changes is not None:
+            return self.changes(arguments)
+        return self.effect in (Effect.WRITE, Effect.EXECUTE)
 
     @classmethod
     def from_function(cls, function: Callable[..., Awaitable[str]], **fields: Any) -> "Tool":
@@ -97,7 +127,11 @@ class ToolBox(Protocol):
         """Checked arguments from what the model wrote; raises `ToolArgumentsInvalid`."""
         ...
 
-    def fit(self, name: str, call_id: str, result: str) -> str:
+    def redact(self, text: str) -> str:
+        """The text without secrets."""
+        ...
+
+    async def fit(self, name: str, call_id: str, result: str) -> str:
         """A result or an error as the model may see it: without secrets, and not too long."""
         ...
 

@@ -17,13 +17,13 @@ def real_path(path: str, folder: str, home: str) -> str:
         path = home + path[1:]
     real = os.path.realpath(Path(folder, path))
     if "\\x" in path and not os.path.lexists(real):
-        escaped = os.path.realpath(Path(folder, _unescaped(path)))
+        escaped = os.path.realpath(Path(folder, unescaped(path)))
         if os.path.lexists(escaped):
             return escaped
     return real
 
 
-def _unescaped(path: str) -> str:
+def unescaped(path: str) -> str:
     try:
         raw, _ = codecs.escape_decode(path.encode("utf-8", "surrogateescape"))
     except ValueError:  # a backslash that begins no escape: the name is meant as it stands

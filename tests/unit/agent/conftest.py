@@ -16,12 +16,16 @@ from hermes.core.testing import ScriptedModel, scripts
 from hermes.core.tool import Tool
 from hermes.store.opening import open_store
 from hermes.store.session_store import SqlSessionStore
+from hermes.tools.spill import LocalSpill
 from hermes.tools.toolbox import Toolbox
 from hermes.util.clock import SystemClock
 
 
 class AllowAll:
     async def permit(self, *_details: Any) -> None:
+        return None
+
+    async def consent(self, *_details: Any) -> None:
         return None
 
 
@@ -61,10 +65,13 @@ async def make_agent(log: SqlSessionStore, tmp_path: Path) -> MakeAgent:
         *tools: Tool,
         hooks: Hooks | None = None,
         policy: Any = None,
+        workspace: Any = None,
         max_iterations: int = 90,
     ) -> Agent:
-        box = Toolbox(tools, spill=tmp_path / "spill")
-        dispatcher = Dispatcher(box, policy or AllowAll(), log, hooks or NoHooks(), SystemClock())
+        box = Toolbox(tools, LocalSpill(tmp_path / "spill").keep)
+        dispatcher = Dispatcher(
+            box, policy or AllowAll(), log, hooks or NoHooks(), SystemClock(), workspace
+        )
         return Agent(
             "s1",
             System("be brief"),
@@ -74,6 +81,7 @@ async def make_agent(log: SqlSessionStore, tmp_path: Path) -> MakeAgent:
             log,
             asking=ModelRequest((), box.specs),
             max_iterations=max_iterations,
+            workspace=workspace,
         )
 
     return make

@@ -22,6 +22,8 @@ EXAMPLES = [
     events.ToolFinished("c1", "ls", "done", failed=True, seconds=0.5),
     events.ApprovalAsked("c1", "terminal", "rm -rf x", "deletes files"),
     events.ApprovalAnswered("c1", "deny"),
+    events.QuestionAsked("c1", "which?", ("a", "b")),
+    events.QuestionAnswered("c1", "a"),
     events.Retrying("rate limited", 2, 1.5),
     events.FellBack("other", "m2", "down"),
     events.Compacted(40, 5, 9000, 800, 2.0, "small"),

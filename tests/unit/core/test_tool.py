@@ -96,15 +96,19 @@ async def test_the_model_cannot_pass_a_context_or_unknown_arguments(context, hea
     assert await Tool.from_function(speak).handler(context, arguments) == "said in s1"
 
 
-def test_fields_of_the_tool_are_set_by_its_maker():
+async def test_fields_of_the_tool_are_set_by_its_maker():
     concern = Concern("shell", "rm", "deletes")
+
+    async def examine(_arguments):
+        return concern
+
     tool = Tool.from_function(
-        speak, effect=Effect.SEND, serial=True, toolset="voice", examine=lambda _arguments: concern
+        speak, effect=Effect.SEND, serial=True, toolset="voice", examine=examine
     )
     assert (tool.name, tool.effect, tool.serial, tool.toolset) == ("speak", "send", True, "voice")
-    assert tool.examine({}) == concern
+    assert await tool.examine({}) == concern
 
 
 def test_a_tool_is_harmless_unless_said_otherwise():
     tool = Tool.from_function(search)
-    assert (tool.effect, tool.serial, tool.examine({})) == (Effect.READ, False, None)
+    assert (tool.effect, tool.serial, tool.examine) == (Effect.READ, False, None)
