@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+pytest_plugins = ("tests.workspace",)
+
 KEPT = frozenset({"PATH", "LANG", "TERM", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL"})
 """Variables that pass into every test."""
 

@@ -4,7 +4,7 @@ The tools know only these Protocols. Paths are plain strings in the backend's ow
 bytes of a name that are not UTF-8 are kept as surrogate escapes (`os.fsdecode`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -19,6 +19,34 @@ class CommandResult(msgspec.Struct, frozen=True):
     """Standard output and error as they came, cut in the middle when too long."""
     timed_out: bool = False
     truncated: bool = False
+
+
+class Running(Protocol):
+    """A program that was started and may still run."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its process on this machine (a client's, when it runs elsewhere), if it has one."""
+        ...
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; 128 + n when signal n ended it."""
+        ...
+
+    async def wait(self) -> int:
+        """The exit code, once it has ended and all its output was handed over."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """To its standard input (or its terminal); raises `ToolError` when it takes none."""
+        ...
+
+    async def close_input(self) -> None: ...
+
+    async def stop(self) -> None:
+        """End it and everything it started: politely, then surely. Done when this returns."""
+        ...
 
 
 class Shell(Protocol):
@@ -45,14 +73,67 @@ class Shell(Protocol):
         """
         ...
 
+    async def start(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        on_output: Callable[[bytes], None],
+        pty: bool = False,
+    ) -> Running:
+        """Start `command` with the folder and variables of now; what it changes stays its own.
+
+        Its standard input is open. Output and errors come together through `on_output`, as they
+        are. With `pty` it runs in a terminal of 120 columns and 40 lines.
+        """
+        ...
+
     async def close(self) -> None:
         """Stop what commands left running and free what the shell holds."""
+        ...
+
+
+class Host(Protocol):
+    """Another place where programs run: a sandbox, a container, a machine behind SSH.
+
+    `host_shell.HostShell` and `host_files.HostFiles` make a shell and files of any host that has a
+    POSIX shell, so a backend is no more than this.
+    """
+
+    @property
+    def name(self) -> str:
+        """The setting `terminal.backend` that chooses it."""
+        ...
+
+    async def open(self) -> None:
+        """Make it ready; nothing when it is. Raises `BackendUnavailable`."""
+        ...
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        on_output: Callable[[bytes], None],
+        on_error: Callable[[bytes], None] | None = None,
+        pty: bool = False,
+    ) -> Running:
+        """Start a program there with its standard input open.
+
+        Without `on_error` standard error joins the output. When `stop` is called, or this process
+        dies, standard input closes; programs that must not outlive it watch for that.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Leave nothing behind but what the settings say is kept."""
         ...
 
 
 class FileInfo(msgspec.Struct, frozen=True):
     kind: Literal["file", "folder", "other"]
     size: int
+    modified_ns: int = 0
+    """When it was changed last, in nanoseconds where the backend knows them."""
 
 
 class Lines(msgspec.Struct, frozen=True):
@@ -115,8 +196,20 @@ class Files(Protocol):
         """`limit` lines from line `offset` (the first is 1), each cut to `longest` characters."""
         ...
 
+    async def read(self, path: str, *, most: int) -> bytes:
+        """The whole file; `OSError` with `EFBIG` when it has more than `most` bytes."""
+        ...
+
     async def write(self, path: str, data: bytes) -> None:
-        """Replace the file as a whole; missing folders are made, its permissions kept."""
+        """Replace the file as a whole; missing folders are made, its permissions kept.
+
+        `path` comes from `locate`: should a part of it have become a link since, that is an
+        `OSError`, never a write to where the link leads.
+        """
+        ...
+
+    async def remove(self, path: str) -> None:
+        """Delete one file; the same holds for links."""
         ...
 
     async def find(self, glob: str, folder: str, cancel: CancelToken) -> list[str]:
@@ -126,3 +219,14 @@ class Files(Protocol):
     async def grep(self, query: Grep, cancel: CancelToken) -> Grepped:
         """Raises `ToolArgumentsInvalid` for a pattern that is not a regular expression."""
         ...
+
+
+class Workplace(msgspec.Struct, frozen=True):
+    """Where a session works: made once from the settings, closed with the session."""
+
+    name: str
+    """The setting `terminal.backend`."""
+    shell: Shell
+    files: Files
+    isolated: bool = False
+    """The place itself is the boundary (a container): only the hard floor is checked there."""

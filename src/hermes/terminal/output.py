@@ -1,6 +1,7 @@
 """Output of a command, bounded in memory: the beginning and the end are kept."""
 
 import codecs
+import re
 
 import msgspec
 
@@ -26,6 +27,12 @@ class HeadAndTail:
         self._head = bytearray()
         self._tail = bytearray()
         self._dropped = 0
+        self._dropped_lines = 0
+
+    @property
+    def total(self) -> int:
+        """Bytes that were added."""
+        return len(self._head) + self._dropped + len(self._tail)
 
     def add(self, data: bytes) -> None:
         room = self._head_room - len(self._head)
@@ -46,9 +53,32 @@ class HeadAndTail:
         text, _ = self._fewer_lines(f"{head}\n[… {self._dropped} bytes left out …]\n{tail}")
         return text, True
 
+    def since(self, position: int) -> tuple[bytes, int]:
+        """What was added from byte `position` on, and how many bytes of it were left out."""
+        self._trim()
+        tail_begin = len(self._head) + self._dropped
+        if position >= tail_begin:
+            return bytes(self._tail[position - tail_begin :]), 0
+        head = bytes(self._head[position:])
+        missing = tail_begin - max(position, len(self._head))
+        note = b"\n[\xe2\x80\xa6 %d bytes left out \xe2\x80\xa6]\n" % missing if missing else b""
+        return head + note + bytes(self._tail), missing
+
+    def numbered(self) -> list[tuple[int, str]]:
+        """The kept lines with their numbers; the first is 1. Lines left out leave a gap."""
+        self._trim()
+        head = bytes(self._head) if self._dropped else bytes(self._head + self._tail)
+        lines = _split(head)
+        found = list(enumerate(lines, 1))
+        if self._dropped:
+            first = self._head.count(b"\n") + self._dropped_lines + 1
+            found += enumerate(_split(bytes(self._tail)), first)
+        return found
+
     def _trim(self) -> None:
         excess = len(self._tail) - self._tail_room
         if excess > 0:
+            self._dropped_lines += self._tail.count(b"\n", 0, excess)
             del self._tail[:excess]
             self._dropped += excess
 
@@ -60,6 +90,24 @@ class HeadAndTail:
         head = int(self._max_lines * HEAD_SHARE)
         note = f"[… {excess} lines left out …]"
         return "\n".join([*lines[:head], note, *lines[head + excess :]]), True
+
+
+_ESCAPES = re.compile(
+    r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(\x07|\x1b\\)?|[()][0-9A-Z]|[@-Z\\^_=>78])"
+)
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def plain(output: str) -> str:
+    """Output as a person would see it: no colours, no overwritten progress lines."""
+    lines = _ESCAPES.sub("", output).split("\n")
+    shown = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+    return _CONTROLS.sub("", shown).rstrip()
+
+
+def _split(data: bytes) -> list[str]:
+    text = data.decode("utf-8", "replace")
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def cut_line(text: str, longest: int, *, more: bool = False) -> str:

@@ -5,13 +5,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
-import psutil
 import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.terminal.base import CommandResult
-from hermes.terminal.local import LocalShell
+from hermes.terminal.here.shell import LocalShell
 
 Run = Callable[..., Awaitable[CommandResult]]
 
@@ -30,21 +28,3 @@ def run(shell: LocalShell) -> Run:
         return await shell.run(command, **{**settings, **options})
 
     return run
-
-
-@pytest.fixture
-def gone() -> Callable[[int], Awaitable[None]]:
-    """Waits until a process has ended; the test's own time limit is the only clock."""
-
-    async def gone(pid: int) -> None:
-        while _lives(pid):
-            await anyio.sleep(0.02)
-
-    return gone
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

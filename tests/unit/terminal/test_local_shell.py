@@ -8,9 +8,9 @@ import psutil
 import pytest
 
 from hermes.core.cancel import CancelToken
-from hermes.core.errors import Interrupted, ToolError
+from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError
 from hermes.terminal.base import CommandResult
-from hermes.terminal.local import LocalShell
+from hermes.terminal.here.shell import LocalShell
 from hermes.terminal.output import OutputLimits
 
 Run = Callable[..., Awaitable[CommandResult]]
@@ -233,3 +233,98 @@ async def test_plain_sh_is_enough(tmp_path: Path) -> None:
     assert (await output("if then"))[1] == 2
     assert await output("echo on") == ("on\n", 0)
     await shell.close()
+
+
+async def test_a_child_in_a_session_of_its_own_ends_with_the_command(
+    run: Run, gone: Gone, tmp_path: Path
+) -> None:
+    command = "setsid sh -c 'echo $$ > pid; exec sleep 600' & until [ -s pid ]; do :; done; wait"
+    assert (await run(command, timeout=0.5)).timed_out
+    await gone(int((tmp_path / "pid").read_text()))
+
+
+STUBBORN = {
+    "ignores SIGTERM": "trap '' TERM INT HUP; echo ready; while :; do sleep 600; done",
+    "prints forever": "echo ready; yes",
+    "has stubborn children": "(trap '' TERM; echo ready; sleep 600) & (trap '' TERM; sleep 600)",
+    "is stopped": "echo ready; kill -STOP $$",
+    "reads its terminal": "echo ready; cat </dev/tty || sleep 600",
+    "forks again and again": "echo ready; f() { sleep 0.01; f & wait; }; f",
+}
+
+
+@pytest.mark.parametrize("command", STUBBORN.values(), ids=STUBBORN.keys())
+async def test_whatever_the_command_does_a_cancel_ends_it(
+    run: Run, command: str, tmp_path: Path
+) -> None:
+    cancel = CancelToken()
+
+    def stop(_text: str) -> None:
+        cancel.cancel("enough")
+
+    with pytest.raises(Interrupted):
+        await run(command, timeout=600, on_output=stop, cancel=cancel)
+    while working_in(tmp_path):
+        await asyncio.sleep(0.02)
+    assert (await run("echo on")).output == "on\n"
+
+
+def working_in(folder: Path) -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.process_iter(["cwd", "status"])
+        if process.info["cwd"] == str(folder) and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
+async def test_a_cancel_while_a_background_child_holds_the_output_ends_both(
+    run: Run, gone: Gone, tmp_path: Path
+) -> None:
+    cancel = CancelToken()
+
+    def stop(_text: str) -> None:
+        cancel.cancel("enough")
+
+    with pytest.raises(Interrupted):
+        await run("sleep 600 & echo $! > pid; echo ready; sleep 600", cancel=cancel, on_output=stop)
+    await gone(int((tmp_path / "pid").read_text()))
+
+
+async def test_our_own_folder_may_be_deleted_under_us(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert (await run("pwd")).output == f"{tmp_path}\n"
+
+
+async def test_output_with_nul_bytes_and_progress_bars_comes_as_it_is(run: Run) -> None:
+    assert (await run(r"printf 'a\0b\r10%%\r20%%\n'")).output == "a\0b\r10%\r20%\n"
+
+
+@pytest.mark.parametrize("command", ["echo a\0b", "echo \ud800"])
+async def test_a_command_that_is_no_text_is_refused(run: Run, command: str) -> None:
+    with pytest.raises(ToolArgumentsInvalid):
+        await run(command)
+
+
+async def test_the_keeper_of_the_lifeline_may_be_killed(
+    run: Run, shell: LocalShell, gone: Gone, tmp_path: Path
+) -> None:
+    await run("export KEPT=yes; sleep 600 & echo $! > pid")
+    assert shell._session is not None
+    shell._session.lifeline._keeper.kill()
+    shell._session.lifeline._keeper.wait()
+    assert (await run("echo $KEPT")).output == "yes\n"
+    await shell.close()
+    await gone(int((tmp_path / "pid").read_text()))
+
+
+async def test_many_commands_leave_nothing_open(run: Run) -> None:
+    await run("true")
+    before = psutil.Process().num_fds()
+    for _ in range(5):
+        await run("echo x; true &")
+    await run("sleep 0.1")
+    assert psutil.Process().num_fds() == before

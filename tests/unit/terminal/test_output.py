@@ -1,6 +1,6 @@
 """What is kept of long output."""
 
-from hermes.terminal.output import HeadAndTail, OutputLimits, cut_line
+from hermes.terminal.output import HeadAndTail, OutputLimits, cut_line, plain
 
 
 def kept(data: bytes, limits: OutputLimits, piece: int = 7) -> tuple[str, bool]:
@@ -42,3 +42,45 @@ def test_memory_stays_bounded() -> None:
 def test_a_long_line_is_cut_and_marked() -> None:
     assert cut_line("abcdef", 3) == "abc [… line cut]"
     assert cut_line("abc", 3) == "abc"
+
+
+def test_what_came_since_a_position_skips_what_was_dropped() -> None:
+    window = HeadAndTail(OutputLimits(max_bytes=10))
+    window.add(b"abcd")
+    assert window.since(0) == (b"abcd", 0)
+    assert window.since(2) == (b"cd", 0)
+    window.add(b"efgh")
+    assert (window.total, window.since(4)) == (8, (b"efgh", 0))
+    window.add(b"0123456789")
+    assert window.total == 18
+    assert window.since(15) == (b"789", 0)
+    assert window.since(4) == ("\n[… 8 bytes left out …]\n456789".encode(), 8)
+    assert window.since(6)[1] == 6
+    assert window.since(18) == (b"", 0)
+
+
+def test_lines_keep_their_numbers_over_a_gap() -> None:
+    window = HeadAndTail(OutputLimits(max_bytes=1_000))
+    for number in range(1, 1_001):
+        window.add(b"line %d\n" % number)
+    numbered = window.numbered()
+    assert numbered[0] == (1, "line 1")
+    assert numbered[-1] == (1_000, "line 1000")
+    whole = [text for number, text in numbered if text == f"line {number}"]
+    assert len(whole) >= len(numbered) - 2  # one at each side of the gap may be cut
+    assert HeadAndTail(OutputLimits()).numbered() == []
+
+
+def test_colours_and_progress_bars_are_taken_out() -> None:
+    assert plain("\x1b[1;31mred\x1b[0m\r\n") == "red"
+    assert plain("10%\r50%\r100%\ndone\n") == "100%\ndone"
+    assert plain("\x1b]0;title\x07text\x00\x08") == "text"
+    assert plain("\x1b(B\x1b[mtext\x1b7") == "text"
+    assert plain("a\tb\n") == "a\tb"
+    assert plain("broken \x1b]0;title\nnext line") == "broken \nnext line"
+
+
+def test_one_very_long_line_is_read_once() -> None:
+    # Takes minutes when every position is looked at from every other one.
+    assert len(plain("x" * 1_000_000)) == 1_000_000
+    assert plain("\x1b]x" * 100_000) == ""

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import shutil
 import threading
 from collections.abc import Iterable
@@ -12,9 +13,10 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid
 from hermes.terminal.base import Grep, Grepped
-from hermes.terminal.globs import NameGlob, ignored, parse_gitignore
-from hermes.terminal.local_files import LocalFiles
-from hermes.terminal.walk import Stopped, find_files, grep_files
+from hermes.terminal.here import ripgrep
+from hermes.terminal.here.files import LocalFiles
+from hermes.terminal.here.globs import NameGlob, ignored, parse_gitignore
+from hermes.terminal.here.walk import Stopped, find_files, grep_files
 
 
 @pytest.fixture(params=["walk", "ripgrep"])
@@ -208,9 +210,81 @@ async def test_links_do_not_make_the_walk_endless(tmp_path: Path) -> None:
     ],
 )
 def test_gitignore_rules(rule: str, path: str, is_folder: bool, expected: bool) -> None:
-    assert ignored(parse_gitignore(rule, ""), path, is_folder=is_folder) is expected
+    assert bool(ignored(parse_gitignore(rule, ""), path, is_folder=is_folder)) is expected
 
 
 def test_a_bare_word_matches_anywhere_in_a_name() -> None:
     assert NameGlob("conf").matches("src/myconfig.toml")
     assert not NameGlob("conf").matches("conf/other")
+
+
+NAMES = ["a", "b.py", "c.log", "build", "src", "x y", "d.txt", ".h", "node", "é"]
+RULES = [
+    "*.log", "build/", "/src", "src/*", "!b.py", "!src/b.py", "**/a", "a/**", "*", "!*/", "node",
+    "d.?xt", "[a-c].py", r"\!x", "# c", r"x\ y", "x y ", "/a/", "src/**/b.py", "!/src/a",
+    "*.t[!a]t", "é", "build/*", "!build/keep", "a/", "**/build/", "b*", "!.h",
+]  # fmt: skip
+
+
+def grow(folder: Path, choose: random.Random, depth: int = 0) -> None:
+    """A tree with rules and repositories strewn in."""
+    for name in choose.sample(NAMES, choose.randint(2, 5)):
+        path = folder / name
+        if depth < 3 and choose.random() < 0.5:
+            path.mkdir()
+            grow(path, choose, depth + 1)
+        else:
+            path.write_text("needle\n")
+    if choose.random() < 0.5:
+        rules = choose.sample(RULES, choose.randint(1, 5))
+        (folder / ".gitignore").write_text("\n".join(rules) + "\n")
+    if choose.random() < (0.6 if depth == 0 else 0.1):
+        (folder / ".git/info").mkdir(parents=True)
+        (folder / ".git/info/exclude").write_text(choose.choice(RULES) + "\n")
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_both_ways_leave_out_the_same(tmp_path: Path, seed: int) -> None:
+    program = shutil.which("rg")
+    if program is None:
+        pytest.skip("ripgrep is not installed")
+    choose = random.Random(seed)
+    grow(tmp_path, choose)
+    folders = [path for path in tmp_path.rglob("*") if path.is_dir() and ".git" not in path.parts]
+    for start in (tmp_path, *choose.sample(folders, min(3, len(folders)))):
+        found = [
+            await grep(LocalFiles(lambda: "/", tmp_path, ripgrep=way), start, "needle", limit=999)
+            for way in ("", program)
+        ]
+        assert relative(found[0].counts, tmp_path) == relative(found[1].counts, tmp_path)
+
+
+async def test_rules_of_other_programs_do_not_hide_files(files: LocalFiles, tmp_path: Path) -> None:
+    (tmp_path / ".ignore").write_text("*\n")
+    (tmp_path / "a.txt").write_text("needle\n")
+    assert len((await grep(files, tmp_path, "needle")).counts) == 1
+
+
+async def test_much_output_can_be_stopped(files: LocalFiles, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x\n" * 2_000_000)
+    cancel = CancelToken()
+    searching = asyncio.ensure_future(files.grep(Grep("x", str(tmp_path)), cancel))
+    await asyncio.sleep(0.05)
+    assert not searching.done()
+    cancel.cancel("enough")
+    with pytest.raises(Interrupted):
+        await searching
+
+
+async def test_a_line_too_long_for_memory_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = shutil.which("rg")
+    if program is None:
+        pytest.skip("ripgrep is not installed")
+    monkeypatch.setattr(ripgrep, "LINE_LIMIT", 100_000)
+    (tmp_path / "a.txt").write_text("needle\n")
+    (tmp_path / "b.txt").write_text("needle" + "x" * 500_000 + "\n")
+    (tmp_path / "c.txt").write_text("needle\n")
+    files = LocalFiles(lambda: str(tmp_path), tmp_path, ripgrep=program)
+    assert relative((await grep(files, tmp_path, "needle")).counts, tmp_path) == ["a.txt", "c.txt"]

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
@@ -119,13 +119,12 @@ def parse_gitignore(text: str, base: str) -> list[IgnoreRule]:
     return rules
 
 
-def ignored(rules: Iterable[IgnoreRule], relative: str, *, is_folder: bool) -> bool:
-    """The last rule that matches decides."""
-    verdict = False
-    for rule in rules:
-        if rule.negated == verdict and rule.matches(relative, is_folder):
-            verdict = not rule.negated
-    return verdict
+def ignored(rules: Sequence[IgnoreRule], relative: str, *, is_folder: bool) -> bool | None:
+    """The last rule that matches decides; None when none does."""
+    for rule in reversed(rules):
+        if rule.matches(relative, is_folder):
+            return not rule.negated
+    return None
 
 
 def relative_to(path: str, folder: str) -> str:

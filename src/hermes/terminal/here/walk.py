@@ -1,5 +1,6 @@
 """Our own search through a folder, for machines without ripgrep. Runs in a worker thread."""
 
+import contextlib
 import itertools
 import os
 import re
@@ -11,7 +12,7 @@ from typing import BinaryIO
 
 from hermes.core.errors import ToolArgumentsInvalid
 from hermes.terminal.base import Grep, Grepped, Hit
-from hermes.terminal.globs import IgnoreRule, NameGlob, ignored, parse_gitignore, relative_to
+from hermes.terminal.here.globs import IgnoreRule, NameGlob, ignored, parse_gitignore, relative_to
 from hermes.terminal.output import cut_line
 
 SNIFF = 8_192
@@ -49,35 +50,47 @@ class Walk:
                 entries = sorted(found, key=lambda entry: entry.name)
         except OSError:
             return  # a folder we may not read has nothing to show
-        rules = rules + _gitignore(folder, relative)
+        names = {entry.name for entry in entries}
+        if ".git" in names and relative:
+            rules = []  # a repository within: what is above says nothing about it
+        if not names.isdisjoint({".git", ".gitignore"}):
+            rules = rules + _rules_in(folder, relative)
         for entry in entries:
             path = relative + entry.name
             is_folder = entry.is_dir(follow_symlinks=False)
-            if self._skipped(entry.name) or ignored(rules, path, is_folder=is_folder):
+            if self._skipped(entry.name, ignored(rules, path, is_folder=is_folder)):
                 continue
             if is_folder:
                 yield from self._folder(entry.path, path + "/", rules)
             elif entry.is_file():
                 yield entry.path, path
 
-    def _skipped(self, name: str) -> bool:
-        return name == ".git" or (name.startswith(".") and not self._hidden)
+    def _skipped(self, name: str, verdict: bool | None) -> bool:
+        """A rule such as `!.github` also brings back what is hidden, as it does for ripgrep."""
+        if verdict is None:
+            return name == ".git" or (name.startswith(".") and not self._hidden)
+        return verdict or name == ".git"
 
     def _rules_above(self) -> list[IgnoreRule]:
         """Rules of the folders above `root`, up to the top of its git repository."""
-        root = Path(self._root)
-        tops = [folder for folder in (root, *root.parents) if (folder / ".git").exists()]
-        if not tops:
-            return []
-        above = itertools.takewhile(lambda folder: folder != tops[0].parent, root.parents)
+        top = repository_of(self._root)
         rules: list[IgnoreRule] = []
-        for folder in reversed(list(above)):
+        above = [] if top in (None, self._root) else list(Path(self._root).parents)
+        for folder in reversed(above):
+            if not f"{folder}/".startswith(f"{top}/"):
+                continue
             inside = relative_to(self._root, str(folder)) + "/"
             rules += [
                 _Shifted(rule.pattern, rule.negated, rule.folders_only, inside)
-                for rule in _gitignore(str(folder), "")
+                for rule in _rules_in(str(folder), "")
             ]
         return rules
+
+
+def repository_of(folder: str) -> str | None:
+    """The top of the git repository that `folder` is in."""
+    path = Path(folder)
+    return next((str(each) for each in (path, *path.parents) if (each / ".git").exists()), None)
 
 
 class _Shifted(IgnoreRule, frozen=True):
@@ -89,12 +102,14 @@ class _Shifted(IgnoreRule, frozen=True):
         return self.pattern.match(self.base + relative) is not None
 
 
-def _gitignore(folder: str, base: str) -> list[IgnoreRule]:
-    try:
-        text = Path(folder, ".gitignore").read_text("utf-8", "replace")
-    except OSError:
-        return []
-    return parse_gitignore(text, base)
+def _rules_in(folder: str, base: str) -> list[IgnoreRule]:
+    """Of .git/info/exclude, then of .gitignore, which has the last word."""
+    rules: list[IgnoreRule] = []
+    for name in (".git/info/exclude", ".gitignore"):
+        with contextlib.suppress(OSError):
+            text = Path(folder, name).read_text("utf-8", "replace")
+            rules += parse_gitignore(text, base)
+    return rules
 
 
 def find_files(glob: str, folder: str, stop: threading.Event) -> list[str]:

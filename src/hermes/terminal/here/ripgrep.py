@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import os
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -11,17 +12,23 @@ import msgspec
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.terminal.base import Grep, Grepped, Hit
-from hermes.terminal.globs import NameGlob, relative_to
+from hermes.terminal.here.globs import NameGlob, relative_to
+from hermes.terminal.here.walk import repository_of
 from hermes.terminal.output import cut_line
 
-OPTIONS = ("--json", "--sort=path", "--no-config", "--no-require-git", "--no-messages")
+OPTIONS = (
+    "--json", "--sort=path", "--no-config", "--no-require-git", "--no-messages", "--glob=!.git",
+    "--no-ignore-dot", "--no-ignore-global",
+)  # fmt: skip
+"""Only what git ignores is left out, as by our own walk."""
 LINE_LIMIT = 64 * 1_048_576
-"""Bytes of one JSON line; a longer one would be a file that is one huge line."""
+"""Bytes of one JSON line; a longer one would be a file that is one huge line, and is left out."""
 
 
 async def grep_with_ripgrep(program: str, query: Grep, cancel: CancelToken) -> Grepped:
     names = NameGlob(query.file_glob) if query.file_glob else None
-    arguments = [*OPTIONS, f"--context={query.context}", *_only(names)]
+    alone = [] if repository_of(query.path) else ["--no-ignore-parent"]
+    arguments = [*OPTIONS, *alone, f"--context={query.context}", *only(names)]
     with cancel.scope():
         process = await asyncio.create_subprocess_exec(
             program,
@@ -32,41 +39,59 @@ async def grep_with_ripgrep(program: str, query: Grep, cancel: CancelToken) -> G
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            limit=LINE_LIMIT,
         )
         try:
-            return await _collect(process, _Page(query, names))
+            return await _collect(process, Page(query, names))
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-            await process.wait()
+            await process.communicate()  # what it left unread would keep it from being gone
 
 
-def _only(names: NameGlob | None) -> list[str]:
+def only(names: NameGlob | None) -> list[str]:
     """Files by name as a type of our own: `--glob` would bring back what git ignores."""
     if names is None:
         return []
-    hidden = ["--hidden", "--glob=!.git"] if names.hidden else []
+    hidden = ["--hidden"] if names.hidden else []
     if names.whole_path:
         return hidden
     return [*hidden, *(f"--type-add=wanted:{glob}" for glob in names.globs), "--type=wanted"]
 
 
-async def _collect(process: asyncio.subprocess.Process, page: "_Page") -> Grepped:
+async def _collect(process: asyncio.subprocess.Process, page: "Page") -> Grepped:
     if process.stdout is None or process.stderr is None:
         raise RuntimeError("rg was started without pipes")
     errors = asyncio.ensure_future(process.stderr.read(10_000))
     try:
-        async for line in process.stdout:
+        async for line in _lines(process.stdout):
             page.add(msgspec.json.decode(line))
-    finally:
         complaint = (await errors).decode("utf-8", "replace").strip()
+    finally:
+        # Not awaited here: who stops us has not ended rg yet, which still waits for a reader.
+        errors.cancel()
     if await process.wait() == 2 and not page.counts and complaint:
-        raise _failure(page.query.pattern, complaint)
+        raise search_failure(page.query.pattern, complaint)
     return Grepped(page.counts, tuple(page.hits))
 
 
-def _failure(pattern: str, complaint: str) -> ToolError:
+async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """Piece by piece, so that others get their turn however much comes."""
+    kept: list[bytes] = []
+    size = 0
+    while piece := await stream.read(65_536):
+        first, *more = piece.split(b"\n")
+        size += len(first)
+        kept = [*kept, first] if size <= LINE_LIMIT else []
+        if not more:
+            continue
+        if size <= LINE_LIMIT:
+            yield b"".join(kept)
+        for line in more[:-1]:
+            yield line
+        kept, size = [more[-1]], len(more[-1])
+
+
+def search_failure(pattern: str, complaint: str) -> ToolError:
     reason = complaint.splitlines()[-1].removeprefix("error: ")
     if "regex" in complaint or "escape" in complaint:
         return ToolArgumentsInvalid(
@@ -76,7 +101,7 @@ def _failure(pattern: str, complaint: str) -> ToolError:
     return ToolError(f"the search failed: {reason}")
 
 
-class _Page:
+class Page:
     """Counts every match and keeps the page that was asked for."""
 
     def __init__(self, query: Grep, names: NameGlob | None) -> None:

@@ -1,0 +1,1 @@
+"""Commands in the background, of any shell."""

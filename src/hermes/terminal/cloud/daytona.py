@@ -1,0 +1,225 @@
+"""A sandbox of Daytona as the place where commands run.
+
+Daytona stops a sandbox on its own when it hears nothing of it for `AUTO_STOP` minutes; one whose
+owner was killed is stopped (or deleted) by the next start. With `persistent` the sandbox is stopped
+at the end and taken up again by its labels.
+"""
+
+import asyncio
+import contextlib
+import logging
+import math
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from hermes.core.errors import BackendUnavailable, ToolError
+from hermes.terminal.base import Running
+from hermes.terminal.cloud.daytona_process import PtyProcess, SessionProcess
+from hermes.terminal.containers.owner import own_mark, owner_is_gone
+
+AUTO_STOP = 60
+"""Minutes. A long command counts as silence, so this must not be short."""
+MOST_DISK = 10
+"""GiB that Daytona gives."""
+SECONDS_TO_START = 300.0
+OURS, OWNER, TASK, KEEP = "hermes", "hermes.owner", "hermes.task", "hermes.keep"
+
+log = logging.getLogger(__name__)
+
+
+class DaytonaOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Each field names the setting it comes from."""
+
+    image: str
+    """`terminal.daytona_image`."""
+    task: str = "default"
+    """Whose files these are."""
+    forward_env: dict[str, str] = {}
+    """Variables that commands see, with their values."""
+    cpu: float = 1
+    """`terminal.container_cpu`, rounded up to whole processors."""
+    memory: int = 5120
+    """`terminal.container_memory` in MB, rounded up to GiB."""
+    disk: int = 51200
+    """`terminal.container_disk` in MB; at most 10 GiB are given."""
+    persistent: bool = True
+    """`terminal.container_persistent`."""
+    api_key: str = ""
+    """DAYTONA_API_KEY; empty leaves it to the SDK."""
+    api_url: str = ""
+    """DAYTONA_API_URL; empty is Daytona's own service."""
+    target: str = ""
+    """DAYTONA_TARGET, the region; empty is the organisation's."""
+
+
+def _quiet(text: str) -> None:
+    log.info("%s", text)
+
+
+class DaytonaHost:
+    name = "daytona"
+
+    def __init__(self, options: DaytonaOptions, tell: Callable[[str], None] = _quiet) -> None:
+        self._options, self._tell = options, tell
+        self._lock = asyncio.Lock()
+        self._sdk: Any = None
+        self._client: Any = None
+        self._sandbox: Any = None
+
+    async def open(self) -> None:
+        async with self._lock:
+            if self._sandbox is None:
+                await self._make()
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        on_output: Callable[[bytes], None],
+        on_error: Callable[[bytes], None] | None = None,
+        pty: bool = False,
+    ) -> Running:
+        await self.open()
+        show = (on_output, on_error or on_output)
+        try:
+            return await self._start(argv, show, pty)
+        except self._sdk.DaytonaError as error:
+            await self._make_anew(error)
+        try:
+            return await self._start(argv, show, pty)
+        except self._sdk.DaytonaError as again:
+            raise ToolError(f"Daytona could not start the program: {again}") from again
+
+    async def close(self) -> None:
+        async with self._lock:
+            sandbox, self._sandbox = self._sandbox, None
+            client, self._client = self._client, None
+            if client is None:
+                return
+            try:
+                if sandbox is not None and self._options.persistent:
+                    await sandbox.stop()
+                elif sandbox is not None:
+                    await sandbox.delete()
+            except self._sdk.DaytonaError as error:
+                self._tell(f"Daytona could not put the sandbox away: {error}")
+            finally:
+                await client.close()
+
+    async def _start(
+        self, argv: Sequence[str], show: tuple[Callable[[bytes], None], ...], pty: bool
+    ) -> Running:
+        if pty:
+            return await PtyProcess.start(self._sdk, self._sandbox, argv, show[0])
+        return await SessionProcess.start(self._sdk, self._sandbox, argv, *show)
+
+    async def _make_anew(self, error: Exception) -> None:
+        """After a program could not be started: the sandbox again when it does not run."""
+        async with self._lock:
+            try:
+                await self._sandbox.refresh_data()
+                runs = self._sandbox.state == self._sdk.SandboxState.STARTED
+            except self._sdk.DaytonaNotFoundError:
+                runs = False
+            if runs:
+                raise ToolError(f"Daytona could not start the program: {error}") from error
+            self._sandbox = None
+            await self._make()
+        self._tell("the Daytona sandbox had ended; it was started again")
+
+    async def _make(self) -> None:
+        try:
+            self._sdk = import_module("daytona")
+        except ImportError as error:
+            raise BackendUnavailable(
+                "the package daytona is not installed", hint="install the daytona extra of Hermes"
+            ) from error
+        try:
+            if self._client is None:
+                self._client = self._sdk.AsyncDaytona(self._config())
+            await self._put_orphans_away()
+            self._sandbox = await self._resume() or await self._create()
+        except self._sdk.DaytonaAuthenticationError as error:
+            raise BackendUnavailable(
+                f"Daytona does not let us in: {error}", hint="set DAYTONA_API_KEY"
+            ) from error
+        except self._sdk.DaytonaError as error:
+            raise BackendUnavailable(
+                f"Daytona could not make a sandbox: {error}",
+                hint="check DAYTONA_API_KEY, terminal.daytona_image and the network",
+            ) from error
+
+    def _config(self) -> Any:
+        """None leaves it all to the SDK, which knows its own variables."""
+        options = self._options
+        if not (options.api_key or options.api_url or options.target):
+            return None
+        return self._sdk.DaytonaConfig(
+            api_key=options.api_key or None,
+            api_url=options.api_url or None,
+            target=options.target or None,
+        )
+
+    def _labels(self) -> dict[str, str]:
+        keep = "yes" if self._options.persistent else "no"
+        return {OURS: "1", OWNER: own_mark(), TASK: self._options.task, KEEP: keep}
+
+    async def _create(self) -> Any:
+        options = self._options
+        params = self._sdk.CreateSandboxFromImageParams(
+            image=options.image,
+            resources=self._sdk.Resources(
+                cpu=max(1, math.ceil(options.cpu)),
+                memory=max(1, math.ceil(options.memory / 1024)),
+                disk=min(MOST_DISK, max(1, math.ceil(options.disk / 1024))),
+            ),
+            env_vars=options.forward_env or None,
+            labels=self._labels(),
+            auto_stop_interval=AUTO_STOP,
+            auto_delete_interval=-1 if options.persistent else 0,
+        )
+        return await self._client.create(
+            params, timeout=SECONDS_TO_START, on_snapshot_create_logs=self._tell_lines
+        )
+
+    async def _resume(self) -> Any:
+        """The kept sandbox of this task, running; None when there is none that is free."""
+        if not self._options.persistent:
+            return None
+        query = self._sdk.ListSandboxesQuery(
+            labels={OURS: "1", TASK: self._options.task, KEEP: "yes"}
+        )
+        async for sandbox in self._client.list(query):
+            owner = sandbox.labels.get(OWNER, "")
+            if owner not in ("", own_mark()) and not owner_is_gone(owner):
+                continue  # another process works in it
+            if sandbox.state != self._sdk.SandboxState.STARTED:
+                try:
+                    await sandbox.start(timeout=SECONDS_TO_START)
+                except self._sdk.DaytonaError as error:
+                    self._tell(f"Daytona could not start the kept sandbox {sandbox.id}: {error}")
+                    continue
+            await sandbox.set_labels({**sandbox.labels, **self._labels()})
+            return sandbox
+        return None
+
+    async def _put_orphans_away(self) -> None:
+        """Stop or delete what processes that are gone left running."""
+        async for sandbox in self._client.list(self._sdk.ListSandboxesQuery(labels={OURS: "1"})):
+            labels = sandbox.labels
+            kept = labels.get(KEEP) == "yes"
+            wanted = kept and self._options.persistent and labels.get(TASK) == self._options.task
+            runs = sandbox.state == self._sdk.SandboxState.STARTED
+            if wanted or not runs or not owner_is_gone(labels.get(OWNER, "")):
+                continue
+            log.info("putting the Daytona sandbox %s away: its process is gone", sandbox.id)
+            with contextlib.suppress(self._sdk.DaytonaNotFoundError):
+                await (sandbox.stop() if kept else sandbox.delete())
+
+    def _tell_lines(self, text: str) -> None:
+        for line in text.splitlines():
+            if line.strip():
+                self._tell(line.strip())

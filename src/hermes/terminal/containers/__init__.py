@@ -1,0 +1,1 @@
+"""Containers of Docker, Podman, Apptainer and Singularity."""

@@ -1,0 +1,1 @@
+"""This machine: its shell, its processes and its files."""

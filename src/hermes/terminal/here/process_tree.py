@@ -1,0 +1,133 @@
+"""Who descends from whom among the processes of this machine, and stopping a whole family.
+
+A command's processes are those of its process group and every descendant, so a child that began a
+session of its own (`setsid`) is stopped too. A process that took itself out of the tree on purpose,
+as a daemon does by forking twice, is nobody's descendant any more and is left alone.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+
+GRACE = 0.6
+"""Seconds between SIGTERM and SIGKILL; a cancelled call must be over within one."""
+FIRST_LOOK = 0.005
+"""Seconds until we look for the first time whether all have gone; the pauses double."""
+LAST_ROUNDS = 5
+"""How often SIGKILL is sent: a member may start another while it is sent to the others."""
+
+PROC = Path("/proc")
+
+
+class Process(msgspec.Struct, frozen=True):
+    pid: int
+    parent: int
+    group: int
+    ended: bool
+    """A zombie: it does nothing any more, but nobody took its exit code yet."""
+    began: float
+    """When it started, in some unit: tells it from a later process of the same number."""
+
+
+def running() -> dict[int, Process]:
+    """All processes of this machine that have not ended."""
+    found = _from_proc() if (PROC / "self/stat").exists() else _from_psutil()
+    return {process.pid: process for process in found if not process.ended}
+
+
+def _from_proc() -> Iterator[Process]:
+    for name in os.listdir(PROC):  # noqa: PTH208 - hundreds of entries; a Path each costs too much
+        if not name.isdigit():
+            continue
+        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+            # The name stands in parentheses and may hold any character.
+            fields = file.read().rpartition(b")")[2].split()
+            state, parent, group = fields[0], int(fields[1]), int(fields[2])
+            yield Process(int(name), parent, group, state in b"ZX", float(fields[19]))
+
+
+def _from_psutil() -> Iterator[Process]:
+    """The same where there is no /proc; loaded on demand, since that takes a while."""
+    psutil = import_module("psutil")
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError), process.oneshot():
+            ended = process.status() == psutil.STATUS_ZOMBIE
+            group = os.getpgid(process.pid)
+            yield Process(process.pid, process.ppid(), group, ended, process.create_time())
+
+
+def family(group: int, known: Iterable[Process] = ()) -> list[Process]:
+    """The living of `group` and of `known` and all their descendants, parents before children."""
+    processes = running()
+    children: dict[int, list[Process]] = {}
+    for process in processes.values():
+        children.setdefault(process.parent, []).append(process)
+    found = {process.pid: process for process in processes.values() if process.group == group}
+    found |= {old.pid: processes[old.pid] for old in known if _still(old, processes)}
+    unseen = deque(found)
+    while unseen:
+        for child in children.get(unseen.popleft(), ()):
+            if child.pid not in found:
+                found[child.pid] = child
+                unseen.append(child.pid)
+    return list(found.values())
+
+
+def _still(old: Process, processes: dict[int, Process]) -> bool:
+    now = processes.get(old.pid)
+    return now is not None and now.began == old.began
+
+
+async def stop_family(group: int, *, polite: Iterable[int] = (signal.SIGTERM,)) -> None:
+    """End the whole family: politely, then surely. When cancelled meanwhile, surely at once."""
+    members, pause = family(group), FIRST_LOOK
+    asked: set[tuple[int, float]] = set()
+    try:
+        while members and pause < GRACE:
+            # A shell that was just starting a program heeds a signal when that has ended: what is
+            # new is asked too, but nobody twice, since that means haste to some programs.
+            new = [each for each in members if (each.pid, each.began) not in asked]
+            for number in polite:
+                _send(number, new, 0 if asked else group)
+            asked.update((each.pid, each.began) for each in new)
+            await asyncio.sleep(pause)
+            members, pause = family(group, members), pause * 2
+    finally:
+        for _ in range(LAST_ROUNDS):
+            if not members:
+                break
+            _send(signal.SIGKILL, members, group)
+            members = family(group, members)
+
+
+def _send(number: int, members: Sequence[Process], group: int) -> None:
+    """To whole groups at once, lest a shell goes on to its next command when its child ends.
+
+    A group belongs to the members when its leader does, or when it is `group`.
+    """
+    pids = {group, *(process.pid for process in members)}
+    groups = {process.group for process in members if process.group in pids}
+    for whole in groups:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(whole, number)
+    for process in members:
+        if process.group not in groups:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process.pid, number)
+
+
+def group_alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it runs as somebody else: macOS says so for zombies as well
+        return True
+    return True

@@ -1,0 +1,1 @@
+"""A shell and files on any host that has a POSIX shell."""

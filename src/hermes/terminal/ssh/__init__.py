@@ -1,0 +1,1 @@
+"""Another machine, over SSH."""

@@ -1,0 +1,1 @@
+"""Files brought to a host and back, many at once."""

@@ -1,0 +1,495 @@
+"""Files behave alike here and on a host, whatever programs the host has. Same cases for all."""
+
+import asyncio
+import errno
+import os
+import re
+import shutil
+import stat
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+import pytest
+
+from hermes.core.cancel import CancelToken
+from hermes.core.errors import BackendUnavailable, Interrupted, ToolArgumentsInvalid, ToolError
+from hermes.terminal.base import Files, Grep, Grepped, Lines
+from hermes.terminal.here.files import LocalFiles
+from hermes.terminal.host.files import HostFiles
+from hermes.terminal.host.search import extended
+from hermes.terminal.host.shell import HostShell
+from tests.integration.hosts.here_host import HereHost, programs
+
+ODD = ["with space", "new\nline", "-dash", "quote'\"", "star*", "back\\slash", "$(touch x)", "é"]
+
+
+@pytest.fixture(params=["local", "usual", "posix", "busybox"])
+async def files(
+    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Files]:
+    work = tmp_path / "work"
+    work.mkdir()
+    if request.param == "local":
+        yield LocalFiles(lambda: str(work), tmp_path / "home")
+        return
+    path = programs(request.param, tmp_path_factory.mktemp("p") / "bin", os.environ["PATH"])
+    host = HereHost({"PATH": path, "HOME": str(tmp_path / "home")}, tmp_path, noise="welcome!\n")
+    shell = HostShell(host, cwd=str(work))
+    yield HostFiles(host, shell)
+    await shell.close()
+
+
+@pytest.fixture
+def work(tmp_path: Path, files: Files) -> Path:
+    return tmp_path / "work"
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def write_raw(folder: Path, name: bytes, data: bytes) -> str:
+    path = os.fsdecode(os.fsencode(folder) + b"/" + name)
+    Path(path).write_bytes(data)
+    return path
+
+
+async def lines(files: Files, path: Path, offset: int = 1, limit: int = 10) -> Lines:
+    return await files.lines(str(path), offset=offset, limit=limit, longest=20)
+
+
+async def test_a_page_of_a_file(files: Files, work: Path) -> None:
+    path = work / "a"
+    path.write_text("".join(f"line {n}\n" for n in range(1, 101)))
+    assert await lines(files, path, offset=5, limit=2) == Lines(("line 5", "line 6"), 100)
+    assert await lines(files, path, offset=100) == Lines(("line 100",), 100)
+    assert await lines(files, path, offset=101) == Lines((), 100)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", Lines((), 0)),
+        (b"\n", Lines(("",), 1)),
+        (b"one\ntwo\nthree", Lines(("one", "two", "three"), 3)),
+        (b"\xef\xbb\xbfone\r\ntwo\r\n", Lines(("one", "two"), 2, crlf=True)),
+        ("caf\xe9\n".encode("latin-1"), Lines(("caf�",), 1, undecodable=True)),
+        (b"\x7fELF\0\0", Lines((), 0, binary=True)),
+        ("text".encode("utf-16"), Lines((), 0, binary=True)),
+        ("é".encode() * 300_000 + b"\nshort\n", Lines(("é" * 20 + " [… line cut]", "short"), 2)),
+        (b"\\n %s $HOME\n", Lines(("\\n %s $HOME",), 1)),
+    ],
+)
+async def test_what_lines_look_like(files: Files, work: Path, data: bytes, expected: Lines) -> None:
+    (work / "a").write_bytes(data)
+    assert await lines(files, work / "a") == expected
+
+
+async def test_a_gigabyte_is_no_effort(files: Files, work: Path) -> None:
+    path = work / "huge"
+    with path.open("wb") as file:
+        file.write(b"one\n" * 3_000)
+        file.truncate(1 << 30)
+    page = await lines(files, path, limit=2)
+    assert (page.lines, page.total, page.complete) == (("one", "one"), 3_000, False)
+
+
+async def test_what_is_no_file_is_not_read(files: Files, work: Path) -> None:
+    os.mkfifo(work / "pipe")
+    (work / "file").touch()
+    for path, number in [
+        (work / "pipe", errno.EINVAL),
+        (work, errno.EISDIR),
+        (work / "missing", errno.ENOENT),
+        (work / "file/below", errno.ENOTDIR),
+    ]:
+        with pytest.raises(OSError) as caught:
+            await lines(files, path)
+        assert caught.value.errno == number
+        with pytest.raises(OSError) as caught:
+            await files.read(str(path), most=10)
+        assert caught.value.errno == number
+
+
+async def test_paths_are_resolved(files: Files, work: Path, tmp_path: Path) -> None:
+    (work / "sub/deep").mkdir(parents=True)
+    (work / "link").symlink_to("sub/deep")
+    (work / "absolute").symlink_to(work / "link")
+    (work / "dangling").symlink_to("nowhere/else")
+    for path, expected in [
+        ("link/../new", work / "sub/new"),
+        ("absolute/x/../y", work / "sub/deep/y"),
+        ("dangling", work / "nowhere/else"),
+        ("missing/../a//./b", work / "a/b"),
+        (".", work),
+        ("~/x", tmp_path / "home/x"),
+        ("~", tmp_path / "home"),
+        ("/a/../../b", Path("/b")),
+        ("/", Path("/")),
+    ]:
+        assert await files.locate(path) == str(expected)
+    with pytest.raises(OSError, match="null"):
+        await files.locate("a\0b")
+
+
+async def test_a_link_to_itself_ends(files: Files, work: Path) -> None:
+    (work / "loop").symlink_to("loop")
+    assert await files.locate("loop") == str(work / "loop")
+
+
+@pytest.mark.parametrize("name", ODD)
+async def test_odd_names(files: Files, work: Path, name: str) -> None:
+    path = await files.locate(name)
+    assert path == str(work / name)
+    await files.write(path, b"x\n")
+    assert (await files.read(path, most=9)) == b"x\n"
+    assert (await lines(files, Path(path))).lines == ("x",)
+    assert await files.names(str(work)) == [name]
+    info = await files.stat(path)
+    assert info is not None
+    assert (info.kind, info.size) == ("file", 2)
+    assert await files.find("*", str(work), CancelToken()) == [path]
+    await files.remove(path)
+    assert names_in(work) == []
+
+
+async def test_names_that_are_not_utf_8(files: Files, work: Path) -> None:
+    path = write_raw(work, b"caf\xe9.txt", b"hello\n")
+    assert await files.names(str(work)) == ["caf\udce9.txt"]
+    # The form a model is shown and sends back.
+    assert await files.locate("caf\\xe9.txt") == path
+    assert (await lines(files, Path(path))).lines == ("hello",)
+    (work / "caf\\xe9.txt").touch()
+    assert await files.locate("caf\\xe9.txt") == str(work / "caf\\xe9.txt")
+
+
+async def test_kinds_sizes_and_times(files: Files, work: Path) -> None:
+    os.mkfifo(work / "pipe")
+    (work / "file").write_text("abc")
+    (work / "link").symlink_to("file")
+    os.utime(work / "file", ns=(1, 1_600_000_000_123_456_789))
+    kinds = {}
+    for name in ("pipe", "file", "link", ".", "missing", "file/below"):
+        info = await files.stat(str(work / name))
+        kinds[name] = info and (info.kind, info.size if info.kind == "file" else 0)
+    assert kinds == {
+        "pipe": ("other", 0),
+        "file": ("file", 3),
+        "link": ("file", 3),
+        ".": ("folder", 0),
+        "missing": None,
+        "file/below": None,
+    }
+    info = await files.stat(str(work / "file"))
+    assert info is not None
+    assert info.modified_ns // 10**9 == 1_600_000_000
+
+
+async def test_all_names_of_a_folder(files: Files, work: Path) -> None:
+    for name in (".hidden", "..two", "a", "b c"):
+        (work / name).touch()
+    (work / "broken").symlink_to("nowhere")
+    assert await files.names(str(work)) == ["..two", ".hidden", "a", "b c", "broken"]
+    for path, number in [(work / "a", errno.ENOTDIR), (work / "missing", errno.ENOENT)]:
+        with pytest.raises(OSError) as caught:
+            await files.names(str(path))
+        assert caught.value.errno == number
+
+
+async def test_bytes_come_and_go_as_they_are(files: Files, work: Path) -> None:
+    data = bytes(range(256)) * 40_000 + b"no end"
+    path = str(work / "data")
+    await files.write(path, data)
+    assert (work / "data").read_bytes() == data
+    assert await files.read(path, most=len(data)) == data
+    with pytest.raises(OSError) as caught:
+        await files.read(path, most=len(data) - 1)
+    assert caught.value.errno == errno.EFBIG
+
+
+async def test_writing_makes_folders_and_leaves_nothing_else(files: Files, work: Path) -> None:
+    path = work / "a" / "b" / "c.txt"
+    await files.write(str(path), b"one\r\n")
+    assert path.read_bytes() == b"one\r\n"
+    await files.write(str(path), b"")
+    assert path.read_bytes() == b""
+    assert names_in(path.parent) == ["c.txt"]
+
+
+async def test_a_new_file_has_the_usual_mode_and_an_old_one_keeps_its_own(
+    files: Files, work: Path
+) -> None:
+    usual, new, script = work / "usual", work / "new", work / "run.sh"
+    usual.touch()
+    script.touch()
+    script.chmod(0o4750)
+    await files.write(str(new), b"x")
+    await files.write(str(script), b"x")
+    assert stat.S_IMODE(new.stat().st_mode) == stat.S_IMODE(usual.stat().st_mode)
+    assert stat.S_IMODE(script.stat().st_mode) == 0o4750
+
+
+async def test_what_cannot_be_written(files: Files, work: Path) -> None:
+    (work / "file").write_text("old")
+    os.mkfifo(work / "pipe")
+    for path, number in [
+        (work, errno.EISDIR),
+        (work / "file/below", errno.ENOTDIR),
+        (work / "pipe", errno.EINVAL),
+        (work / ("n" * 300), errno.ENAMETOOLONG),
+        (Path("/proc/nothing/here"), errno.ENOENT),
+    ]:
+        with pytest.raises(OSError) as caught:
+            await files.write(str(path), b"new")
+        assert caught.value.errno == number, path
+    assert names_in(work) == ["file", "pipe"]
+    assert (work / "file").read_text() == "old"
+
+
+async def test_a_link_in_the_way_is_not_followed(files: Files, work: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("old")
+    (work / "folder").symlink_to(outside)
+    (work / "link").symlink_to(outside / "file")
+    for path in (work / "folder/file", work / "folder/new/x", work / "link"):
+        with pytest.raises(OSError) as caught:
+            await files.write(str(path), b"new")
+        assert caught.value.errno == errno.ELOOP
+    for path in (work / "folder/file", work / "link"):
+        with pytest.raises(OSError) as caught:
+            await files.remove(str(path))
+        assert caught.value.errno == errno.ELOOP
+    assert names_in(outside) == ["file"]
+    assert (outside / "file").read_text() == "old"
+
+
+async def test_one_file_is_removed(files: Files, work: Path) -> None:
+    (work / "a").touch()
+    (work / "b").touch()
+    await files.remove(str(work / "a"))
+    assert names_in(work) == ["b"]
+    for path, number in [(work / "a", errno.ENOENT), (work, errno.EISDIR)]:
+        with pytest.raises(OSError) as caught:
+            await files.remove(str(path))
+        assert caught.value.errno == number
+
+
+@pytest.fixture
+def tree(work: Path) -> Path:
+    contents = {
+        "a.py": "import os\nvalue = 1\nprint(value)\n",
+        "a-b/z.txt": "nothing\n",
+        "b.txt": "value here\n",
+        "src/c.py": "x\nvalue = 2\ny\nz\nvalue = 3\nw\n",
+        "src/deep/d.py": "nothing\r\nvalue\r\n",
+        "build/out.py": "value\n",
+        "src/skip.log": "value\n",
+        "src/keep.log": "value\n",
+        ".hidden/e.py": "value\n",
+        ".github/f.yml": "value\n",
+        ".git/config": "value\n",
+        ".gitignore": "build/\n*.log\n# comment\n",
+        "src/.gitignore": "!keep.log\n",
+    }
+    for name, text in contents.items():
+        path = work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    (work / "binary.py").write_bytes(b"\0\1value\n")
+    return work
+
+
+async def grep(files: Files, tree: Path, pattern: str, **options: object) -> Grepped:
+    return await files.grep(Grep(pattern, str(tree), **options), CancelToken())  # type: ignore[arg-type]
+
+
+def relative(paths: Iterable[str], tree: Path) -> list[str]:
+    return [os.path.relpath(path, tree) for path in paths]
+
+
+def short(grepped: Grepped, tree: Path) -> list[str]:
+    return [
+        f"{os.path.relpath(hit.path, tree)}{':' if hit.match else '-'}{hit.line} {hit.text}"
+        for hit in grepped.hits
+    ]
+
+
+@pytest.mark.parametrize(
+    ("glob", "expected"),
+    [
+        ("*", ["a-b/z.txt", "a.py", "b.txt", "binary.py", "src/c.py", "src/deep/d.py",
+               "src/keep.log"]),
+        (".py", ["a.py", "binary.py", "src/c.py", "src/deep/d.py"]),
+        ("./src/*.py", ["src/c.py"]),
+        ("**/deep/*", ["src/deep/d.py"]),
+        (".gitignore", [".gitignore", "src/.gitignore"]),
+        (".github/*", [".github/f.yml"]),
+        ("{a,b}.*", ["a.py", "b.txt"]),
+        ("{a", []),
+    ],
+)  # fmt: skip
+async def test_files_by_name(files: Files, tree: Path, glob: str, expected: list[str]) -> None:
+    found = await files.find(glob, str(tree), CancelToken())
+    assert relative(found, tree) == expected
+
+
+async def test_rules_of_the_repository_hold_below_it(files: Files, tree: Path) -> None:
+    found = await files.find("*.log", str(tree / "src"), CancelToken())
+    assert relative(found, tree) == ["src/keep.log"]
+    found = await files.find("*", str(tree / "build"), CancelToken())
+    assert relative(found, tree) == ["build/out.py"]
+    assert await files.find("*", str(tree / "a.py"), CancelToken()) == [str(tree / "a.py")]
+
+
+async def test_what_git_says_holds(files: Files, tree: Path) -> None:
+    """Also .git/info/exclude, a repository within, and a rule that shows what is hidden."""
+    more = {
+        ".git/info/exclude": "*.tmp\n",
+        ".gitignore": "*.log\n!.github\n",
+        "a.tmp": "value\n",
+        "inner/.git/HEAD": "",
+        "inner/b.log": "value\n",
+        "inner/c.tmp": "value\n",
+    }
+    for name, text in more.items():
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for glob, expected in [
+        ("*.tmp", ["inner/c.tmp"]),
+        ("*.log", ["inner/b.log", "src/keep.log"]),
+        ("*.yml", []),
+        ("**/*.yml", [".github/f.yml"]),
+    ]:
+        found = await files.find(glob, str(tree), CancelToken())
+        assert relative(found, tree) == expected
+    assert (await grep(files, tree, "value", file_glob="**/*.yml")).counts
+
+
+async def test_links_do_not_make_the_search_endless(files: Files, work: Path) -> None:
+    (work / "loop").symlink_to(work)
+    (work / "broken").symlink_to("nowhere")
+    (work / "a.py").touch()
+    (work / "b.py").symlink_to("a.py")
+    found = await files.find("*", str(work), CancelToken())
+    assert relative(found, work) == ["a.py", "b.py"]
+
+
+async def test_lines_are_found_where_git_would_look(files: Files, tree: Path) -> None:
+    found = await grep(files, tree, r"^value\b")
+    counts = dict(zip(relative(found.counts, tree), found.counts.values(), strict=True))
+    assert counts == {"a.py": 1, "b.txt": 1, "src/c.py": 2, "src/deep/d.py": 1, "src/keep.log": 1}
+    assert short(found, tree)[:2] == ["a.py:2 value = 1", "b.txt:1 value here"]
+    assert "src/deep/d.py:2 value" in short(found, tree)
+
+
+@pytest.mark.parametrize(
+    ("glob", "expected"),
+    [
+        ("*.py", ["a.py", "src/c.py", "src/deep/d.py"]),
+        ("src/**/*.py", ["src/c.py", "src/deep/d.py"]),
+        ("*.{txt,log}", ["b.txt", "src/keep.log"]),
+        (".github/*", [".github/f.yml"]),
+        ("*.zig", []),
+    ],
+)
+async def test_only_files_with_such_names(
+    files: Files, tree: Path, glob: str, expected: list[str]
+) -> None:
+    found = await grep(files, tree, "value", file_glob=glob)
+    assert relative(found.counts, tree) == expected
+
+
+async def test_context_and_pages(files: Files, tree: Path) -> None:
+    around = await grep(files, tree, "value =", file_glob="c.py", context=1)
+    assert short(around, tree) == [
+        "src/c.py-1 x", "src/c.py:2 value = 2", "src/c.py-3 y",
+        "src/c.py-4 z", "src/c.py:5 value = 3", "src/c.py-6 w",
+    ]  # fmt: skip
+    second = await grep(files, tree, "^value", offset=1, limit=2)
+    assert short(second, tree) == ["b.txt:1 value here", "src/c.py:2 value = 2"]
+    assert sum(second.counts.values()) == 6
+
+
+async def test_one_file_and_odd_bytes_can_be_searched(files: Files, tree: Path) -> None:
+    found = await grep(files, tree / "build/out.py", r"v\w+e")
+    assert list(found.counts.values()) == [1]
+    path = write_raw(tree, b"caf\xe9 x.txt", b"caf\xe9 needle " + b"x" * 100_000 + b"\n")
+    found = await grep(files, tree, "needle", longest=12)
+    assert [(hit.path, hit.text) for hit in found.hits] == [(path, "caf� needle  [… line cut]")]
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a-", "*x", "a{2,1}"])
+async def test_a_wrong_expression_is_explained(files: Files, tree: Path, pattern: str) -> None:
+    with pytest.raises(ToolArgumentsInvalid, match="not a valid regular expression"):
+        await grep(files, tree, pattern)
+
+
+async def test_a_set_token_stops_the_search(files: Files, tree: Path) -> None:
+    cancel = CancelToken()
+    searching = asyncio.ensure_future(files.grep(Grep("value", str(tree)), cancel))
+    await asyncio.sleep(0)
+    cancel.cancel("enough")
+    with pytest.raises(Interrupted):
+        await searching
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        (r"\d+\s\w", "[0-9]+[[:space:]][[:alnum:]_]"),
+        (r"a\.b\\d", r"a\.b\\d"),
+        ("[]a-z]x", "[]a-z]x"),
+        (r"[\d]", ""),
+        ("a*?", ""),
+        ("(?i)a", ""),
+        (r"\x41", ""),
+    ],
+)
+def test_expressions_for_a_plain_grep(pattern: str, expected: str) -> None:
+    assert extended(pattern) == expected
+
+
+async def test_an_expression_the_grep_of_the_host_cannot_do_is_told(
+    tmp_path: Path,
+) -> None:
+    if shutil.which("busybox") is None:
+        pytest.skip("busybox is not installed")
+    (tmp_path / "a").write_text("x")
+    path = programs("busybox", tmp_path / "bin", os.environ["PATH"])
+    host = HereHost({"PATH": path}, tmp_path)
+    with pytest.raises(ToolError, match="does not know"):
+        await grep(HostFiles(host, HostShell(host)), tmp_path / "a", "(?=x)")
+    await host.close()
+
+
+async def test_a_file_cut_off_on_its_way_leaves_the_old_one(tmp_path: Path) -> None:
+    class Cutting(HereHost):
+        """The connection breaks while data is sent: the program sees the end of its input."""
+
+        async def start(self, argv, **options):
+            running = await super().start(argv, **options)
+            running.write = lambda data: type(running).write(running, data[:1000])
+            return running
+
+    (tmp_path / "file").write_text("old")
+    host = Cutting({"PATH": os.environ["PATH"]}, tmp_path)
+    with pytest.raises(OSError, match=re.escape("not all of it arrived")):
+        await HostFiles(host, HostShell(host)).write(str(tmp_path / "file"), b"n" * 5_000)
+    assert names_in(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_text() == "old"
+    await host.close()
+
+
+async def test_an_answer_that_was_cut_off_is_no_answer(tmp_path: Path) -> None:
+    """`wc` is replaced by a program that takes the whole script down with it."""
+    (tmp_path / "bin").mkdir()
+    deadly = tmp_path / "bin/wc"
+    deadly.write_text("#!/bin/sh\necho the line is dead >&2\nkill -9 0\n")
+    deadly.chmod(0o755)
+    (tmp_path / "file").touch()
+    host = HereHost({"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}, tmp_path)
+    with pytest.raises(BackendUnavailable, match="was lost: the line is dead"):
+        await lines(HostFiles(host, HostShell(host)), tmp_path / "file")
+    await host.close()

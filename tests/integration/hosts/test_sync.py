@@ -1,0 +1,222 @@
+"""Bringing files to a host and back, with each kind of tar."""
+
+import io
+import os
+import stat
+import tarfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hermes.core.errors import BackendUnavailable, ToolError
+from hermes.terminal.sync.sync import Pushed, Sync
+from hermes.terminal.sync.unpack import unpack
+from tests.integration.hosts.here_host import HereHost, programs
+
+
+class Counting(HereHost):
+    """Counts the programs it starts."""
+
+    started = 0
+
+    async def start(self, argv, **options):
+        self.started += 1
+        return await super().start(argv, **options)
+
+
+@pytest.fixture(params=["usual", "busybox"])
+async def host(
+    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Counting]:
+    path = programs(request.param, tmp_path_factory.mktemp("p") / "bin", os.environ["PATH"])
+    host = Counting({"PATH": path, "HOME": str(tmp_path / "home")}, tmp_path, noise="hello\n")
+    yield host
+    await host.close()
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    folder = tmp_path / "here"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.txt").write_text("a")
+    (folder / "sub/run.sh").write_text("#!/bin/sh\n")
+    (folder / "sub/run.sh").chmod(0o755)
+    return folder
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+async def test_a_folder_arrives_with_its_modes(host: Counting, here: Path, tmp_path: Path) -> None:
+    name = "n" * 120 + " ' é"
+    (here / name).write_bytes(bytes(range(256)) * 5_000)
+    raw = os.fsdecode(os.fsencode(here) + b"/caf\xe9")
+    Path(raw).write_text("x")
+    there = tmp_path / "there/deep"
+    pushed = await Sync(host).push([(here, str(there))])
+    assert str(there / "a.txt") in pushed.sent
+    assert (there / name).read_bytes() == bytes(range(256)) * 5_000
+    assert Path(os.fsdecode(os.fsencode(there) + b"/caf\xe9")).read_text() == "x"
+    assert mode(there / "sub/run.sh") == 0o755
+    assert host.started == 1
+
+
+async def test_only_what_changed_is_sent(host: Counting, here: Path, tmp_path: Path) -> None:
+    sync, there = Sync(host), tmp_path / "there"
+    pairs = [(here, str(there))]
+    await sync.push(pairs)
+    started = host.started
+    assert await sync.push(pairs) == Pushed()
+    os.utime(here / "a.txt", ns=(1, 1))  # a new time, the same contents
+    assert await sync.push(pairs) == Pushed()
+    assert host.started == started
+    (here / "a.txt").write_text("b")
+    assert (await sync.push(pairs)).sent == (str(there / "a.txt"),)
+    assert (there / "a.txt").read_text() == "b"
+    (here / "a.txt").chmod(0o600)
+    assert (await sync.push(pairs)).sent == (str(there / "a.txt"),)
+    assert mode(there / "a.txt") == 0o600
+    sync.forget()
+    assert len((await sync.push(pairs)).sent) == 4
+
+
+async def test_what_vanished_is_removed_there_and_nothing_else(
+    host: Counting, here: Path, tmp_path: Path
+) -> None:
+    sync, there = Sync(host), tmp_path / "there"
+    await sync.push([(here, str(there))])
+    (there / "own.txt").touch()
+    (here / "sub/run.sh").unlink()
+    (here / "sub").rmdir()
+    pushed = await sync.push([(here, str(there))])
+    assert pushed.removed == (str(there / "sub/run.sh"), str(there / "sub"))
+    assert sorted(path.name for path in there.iterdir()) == ["a.txt", "own.txt"]
+
+
+async def test_credential_files_are_private_and_read_only(host: Counting, tmp_path: Path) -> None:
+    key, sync = tmp_path / "key", Sync(host)
+    key.write_text("one")
+    key.chmod(0o644)
+    await sync.push([(key, "~/.config/key")], private=True)
+    there = tmp_path / "home/.config/key"
+    assert (there.read_text(), mode(there)) == ("one", 0o400)
+    key.write_text("two!")
+    await sync.push([(key, "~/.config/key")], private=True)
+    assert there.read_text() == "two!"
+    key.unlink()
+    await sync.push([(key, "~/.config/key")], private=True)
+    assert not there.exists()
+
+
+async def test_links_out_of_the_folder_are_not_followed(
+    host: Counting, here: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (here / "out").symlink_to(tmp_path / "secret")
+    (here / "up").symlink_to("../secret")
+    (here / "in").symlink_to("sub/run.sh")
+    (here / "absolute").symlink_to(here / "a.txt")
+    os.mkfifo(here / "pipe")
+    there = tmp_path / "there"
+    pushed = await Sync(host).push([(here, str(there))])
+    assert sorted(Path(path).name for path in pushed.left_out) == ["out", "pipe", "up"]
+    assert sorted(path.name for path in there.iterdir()) == ["a.txt", "absolute", "in", "sub"]
+    assert (there / "absolute").resolve() == there / "a.txt"
+
+
+async def test_a_host_without_tar_is_told(tmp_path: Path, here: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("sh", "cat"):
+        (tmp_path / "bin" / name).symlink_to(f"/bin/{name}")
+    host = HereHost({"PATH": str(tmp_path / "bin")}, tmp_path)
+    with pytest.raises(BackendUnavailable, match="no tar"):
+        await Sync(host).push([(here, str(tmp_path / "there"))])
+    with pytest.raises(BackendUnavailable, match="no tar"):
+        await Sync(host).pull(str(here), tmp_path / "back")
+    await host.close()
+
+
+async def test_a_failed_push_is_made_up_for(tmp_path: Path, here: Path) -> None:
+    host = HereHost({"PATH": os.environ["PATH"]}, tmp_path)
+    sync, there = Sync(host), tmp_path / "there"
+    there.touch()  # a file where the folder should be
+    with pytest.raises(ToolError, match="could not be brought over"):
+        await sync.push([(here / "a.txt", f"{there}/a.txt")])
+    there.unlink()
+    assert (await sync.push([(here / "a.txt", f"{there}/a.txt")])).sent == (f"{there}/a.txt",)
+    assert (there / "a.txt").read_text() == "a"
+    await host.close()
+
+
+async def test_files_come_back(host: Counting, here: Path, tmp_path: Path) -> None:
+    (here / "big").write_bytes(b"x" * 3_000_000)
+    (here / "link").symlink_to("/etc/passwd")
+    os.link(here / "a.txt", here / "same.txt")
+    back = tmp_path / "back"
+    pulled = await Sync(host).pull(str(here), back)
+    assert sorted(pulled.files) == ["a.txt", "big", "same.txt", "sub/run.sh"]
+    assert pulled.left_out == ("./link",)
+    assert (back / "big").stat().st_size == 3_000_000
+    assert (back / "same.txt").read_text() == "a"
+    assert mode(back / "sub/run.sh") == 0o755
+    (back / "a.txt").unlink()
+    (back / "a.txt").symlink_to(tmp_path / "elsewhere")
+    alone = await Sync(host).pull(str(here / "a.txt"), back)
+    assert alone.files == ("a.txt",)
+    assert not (back / "a.txt").is_symlink()
+    assert not (tmp_path / "elsewhere").exists()
+    with pytest.raises(FileNotFoundError):
+        await Sync(host).pull(str(here / "missing"), back)
+    with pytest.raises(ToolError, match="more than 1000000 bytes"):
+        await Sync(host).pull(str(here), back, most=1_000_000)
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    found = tarfile.TarInfo(name)
+    found.type, found.linkname = kind, target
+    found.size = 4 if kind == tarfile.REGTYPE else 0
+    return found
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        member("/abs"),
+        member("../up"),
+        member("a/../../up"),
+        member("link", tarfile.SYMTYPE, "/etc/passwd"),
+        member("hard", tarfile.LNKTYPE, "/etc/passwd"),
+        member("hard", tarfile.LNKTYPE, "../up"),
+        member("null", tarfile.CHRTYPE),
+        member("pipe", tarfile.FIFOTYPE),
+        member("inside/file"),
+    ],
+)
+def test_an_evil_archive_reaches_nothing_outside(tmp_path: Path, bad: tarfile.TarInfo) -> None:
+    folder, outside = tmp_path / "folder", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    (folder / "inside").symlink_to(outside)
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for each in (bad, member("good")):
+            tar.addfile(each, io.BytesIO(b"evil"[: each.size]))
+    archive.seek(0)
+    unpacked = unpack(archive, folder, 10_000)
+    assert unpacked.files == ("good",)
+    assert unpacked.left_out == (bad.name,)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [
+        "folder", "good", "inside", "outside",
+    ]  # fmt: skip
+
+
+def test_an_archive_may_not_swell(tmp_path: Path) -> None:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.addfile(member("good"), io.BytesIO(b"good"))
+    with pytest.raises(ToolError, match="more than 3 bytes"):
+        unpack(io.BytesIO(archive.getvalue()), tmp_path, 3)
+    with pytest.raises(ToolError, match="no whole archive"):
+        unpack(io.BytesIO(b"nonsense" * 1000), tmp_path, 1000)

@@ -1,0 +1,64 @@
+"""Parts of the tests of terminal backends: running commands, and watching processes."""
+
+import os
+import secrets
+import shutil
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from hermes.core.cancel import CancelToken
+from hermes.terminal.base import CommandResult, Shell
+
+Run = Callable[..., Awaitable[CommandResult]]
+
+
+def program(name: str) -> str:
+    """Where it is installed; a test that needs it is skipped when it is not."""
+    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def runner(shell: Shell) -> Run:
+    async def run(command: str, **options: Any) -> CommandResult:
+        settings = {"timeout": 60, "on_output": lambda _text: None, "cancel": CancelToken()}
+        return await shell.run(command, **{**settings, **options})
+
+    return run
+
+
+def unique_sleep() -> str:
+    """A command that nobody else runs, so that its processes can be found."""
+    return f"sleep 6{secrets.randbelow(10**9):09d}"
+
+
+def processes_of(command: str) -> list[int]:
+    """The processes of this machine that are this very command."""
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline", "status"])
+        if process.info["cmdline"] == command.split()
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
+async def started(command: str, count: int = 1) -> None:
+    """Waits for `count` processes; the test's own time limit is the only clock."""
+    while len(processes_of(command)) < count:
+        await anyio.sleep(0.02)
+
+
+async def gone(command: str) -> None:
+    while processes_of(command):
+        await anyio.sleep(0.02)
+
+
+def kill(pid: int | None) -> None:
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)

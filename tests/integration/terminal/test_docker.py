@@ -1,0 +1,224 @@
+"""Containers in a real Docker engine."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+
+from hermes.core.errors import BackendUnavailable
+from hermes.terminal.containers.mounts import credential_mounts
+from hermes.terminal.containers.owner import own_mark
+from tests.integration.terminal.container_hosts import (
+    Hosts,
+    died,
+    heard,
+    hosts_of,
+    process_with_container,
+    said,
+    started,
+)
+from tests.integration.terminal.docker_engine import IMAGE, docker_engine
+
+pytestmark = pytest.mark.timeout(300)
+"""The first run makes the image."""
+
+
+@pytest.fixture
+async def hosts(tmp_path: Path) -> AsyncIterator[Hosts]:
+    async with hosts_of(docker_engine(), tmp_path) as hosts:
+        yield hosts
+
+
+async def test_the_container_has_no_rights_and_limited_means(hosts: Hosts) -> None:
+    host = hosts.make(cpu=0.5, memory=300)
+    await host.open()
+    settings = hosts.inspect(host)["HostConfig"]
+    assert settings["CapDrop"] == ["ALL"]
+    capabilities = {name.removeprefix("CAP_") for name in settings["CapAdd"]}
+    assert capabilities == {"CHOWN", "DAC_OVERRIDE", "FOWNER"}
+    assert settings["SecurityOpt"] == ["no-new-privileges"]
+    assert settings["PidsLimit"] == 256
+    assert settings["NanoCpus"] == 500_000_000
+    assert settings["Memory"] == settings["MemorySwap"] == 300 * 1024 * 1024
+    assert settings["Init"] is True
+    assert settings["Tmpfs"].keys() == {"/tmp", "/var/tmp", "/run"}
+    mounts = {line.split()[1]: line.split()[3] for line in (await said(host, MOUNTS)).splitlines()}
+    assert "size=524288k" in mounts["/tmp"]
+    assert "noexec" not in mounts["/tmp"]
+    assert "size=262144k" in mounts["/var/tmp"]
+    assert "size=65536k" in mounts["/run"]
+    assert "noexec" in mounts["/var/tmp"]
+    assert "noexec" in mounts["/run"]
+    status = await said(host, "cat /proc/self/status")
+    assert "CapEff:\t000000000000000b" in status
+    assert "NoNewPrivs:\t1" in status
+
+
+MOUNTS = "grep -E ' (/tmp|/var/tmp|/run) ' /proc/mounts"
+
+
+async def test_a_disk_limit_that_the_engine_cannot_set_is_given_up_once(
+    hosts: Hosts, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = hosts.make(disk=1000)
+    await host.open()
+    await host.close()
+    await host.open()
+    assert await said(host, "echo fine") == "fine"
+    assert caplog.text.count("the disk of the container is not limited") <= 1
+
+
+async def test_variables_of_ours_stay_out_unless_they_are_forwarded(hosts: Hosts) -> None:
+    environment = {**hosts.engine.environment, "OPENAI_API_KEY": "sk-not-for-you"}
+    forwarded = {"WANTED": "a value; with $signs and 'quotes'"}
+    host = hosts.make(environment=environment, forward_env=forwarded)
+    inside = await said(host, "env")
+    assert f"WANTED={forwarded['WANTED']}" in inside
+    assert "sk-not-for-you" not in inside
+    processes = psutil.process_iter(["cmdline"])
+    everybody = [" ".join(process.info["cmdline"] or ()) for process in processes]
+    assert any(host.container in line for line in everybody)
+    assert not any(forwarded["WANTED"] in line for line in everybody)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+async def test_credential_files_can_be_read_and_not_changed(
+    hosts: Hosts, tmp_path: Path, persistent: bool
+) -> None:
+    (tmp_path / "google").mkdir()
+    (tmp_path / "google/token.json").write_text("a token")
+    files = credential_mounts(tmp_path, ["google/token.json", "not-there.json"])
+    host = hosts.make(credential_files=files, persistent=persistent)
+    assert await said(host, "cat /root/.hermes/google/token.json") == "a token"
+    running, output = await started(host, "echo x >/root/.hermes/google/token.json")
+    assert await running.wait() != 0
+    assert b"Read-only" in output
+    assert (tmp_path / "google/token.json").read_text() == "a token"
+
+
+async def test_the_working_folder_and_volumes_are_mounted(hosts: Hosts, tmp_path: Path) -> None:
+    project, data = tmp_path / "my, project", tmp_path / "data"
+    project.mkdir()
+    data.mkdir()
+    (data / "file").write_text("read me")
+    host = hosts.make(workspace=str(project), volumes=(f"{data}:/data:ro",), persistent=True)
+    assert await said(host, "pwd; cat /data/file; echo mine >made") == "/workspace\nread me"
+    assert (project / "made").read_text() == "mine\n"
+    running, _ = await started(host, "touch /data/new")
+    assert await running.wait() != 0
+
+
+async def test_kept_files_outlive_the_container_and_others_do_not(hosts: Hosts) -> None:
+    for persistent, expected in ((True, "kept kept"), (False, "")):
+        host = hosts.make(persistent=persistent, task="one")
+        assert await said(host, "pwd") == "/root"
+        assert await said(host, "ls -a /root | grep bashrc") == ".bashrc", "the image's own"
+        await said(host, "echo kept >/root/a; echo kept >/workspace/b; echo lost >/opt/c")
+        await host.close()
+        again = hosts.make(persistent=persistent, task="one")
+        looked = "cat /opt/c /root/a /workspace/b 2>/dev/null || true"
+        assert (await said(again, looked)).split() == expected.split()
+        await again.close()
+        other = hosts.make(persistent=persistent, task="another")
+        assert await said(other, looked) == ""
+
+
+async def test_a_terminal_has_its_size_and_ends_with_all_that_runs_in_it(hosts: Hosts) -> None:
+    host = hosts.make()
+    script = "stty size; setsid sleep 4321 & trap '' HUP; read line; echo heard $line; sleep 4321"
+    running, output = await started(host, script, pty=True)
+    await running.write(b"\x10you\r")
+    await heard(output, b"heard \x10you")
+    assert b"40 120" in output
+    assert "sleep 4321" in hosts.engine.call("top", host.container)
+    await running.stop()
+    assert "sleep 4321" not in hosts.engine.call("top", host.container)
+
+
+async def test_a_program_hears_the_end_of_its_input_when_it_is_stopped(hosts: Hosts) -> None:
+    host = hosts.make()
+    running, output = await started(host, "echo on; cat; echo over >/workspace/end")
+    await heard(output, b"on")
+    await running.stop()
+    while "over" not in await said(host, "cat /workspace/end 2>/dev/null || true"):
+        await anyio.sleep(0.05)
+
+
+async def test_a_dead_container_is_made_anew_and_nothing_runs_twice(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    count = tmp_path / "count"
+    count.mkdir()
+    host = hosts.make(volumes=(f"{count}:/count",))
+    running, output = await started(host, "echo one >>/count/runs; echo on; sleep 1000")
+    await heard(output, b"on")
+    first = host.container
+    hosts.engine.call("kill", first)
+    assert await running.wait() != 0
+    await died(host)
+    assert await said(host, "cat /count/runs") == "one"
+    assert host.container != first
+    assert [line for line in hosts.told if first in line], hosts.told
+
+
+async def test_closing_leaves_no_container(hosts: Hosts) -> None:
+    host = hosts.make()
+    _, output = await started(host, "trap '' TERM HUP; echo on; while :; do sleep 1; done")
+    await heard(output, b"on")
+    name = host.container
+    await host.close()
+    assert name not in hosts.containers()
+
+
+async def test_a_killed_process_leaves_no_container(hosts: Hosts, tmp_path: Path) -> None:
+    process = process_with_container(hosts.engine, tmp_path)
+    assert process.stdout is not None
+    name = process.stdout.readline().strip()
+    assert name in hosts.containers()
+    process.kill()
+    process.communicate()
+    await hosts.gone(name)
+
+
+async def test_the_next_start_removes_what_dead_processes_left(hosts: Hosts) -> None:
+    """An engine that was down when the owner died could not see its input close."""
+    ended = await anyio.open_process(["true"])
+    place, pid, start = own_mark().rsplit(":", 2)
+    await ended.wait()
+    marks = {
+        "left": f"{place}:{ended.pid}:{start}",
+        "reused": f"{place}:{pid}:{int(start) - 1000}",
+        "ours": own_mark(),
+        "elsewhere": f"another-machine:{ended.pid}:{start}",
+    }
+    for name, mark in marks.items():
+        labels = ("--label", "hermes=1", "--label", f"hermes.owner={mark}")
+        hosts.engine.call("create", "--name", name, "--network", "none", *labels, IMAGE, "true")
+    try:
+        await hosts.make().open()
+        assert set(marks) & set(hosts.containers()) == {"ours", "elsewhere"}
+    finally:
+        hosts.engine.call("rm", "-f", *(set(marks) & set(hosts.containers())))
+
+
+async def test_an_image_that_cannot_be_fetched_is_an_error_with_advice(hosts: Hosts) -> None:
+    host = hosts.make(image="127.0.0.1:9/nobody/nothing:1")
+    with pytest.raises(BackendUnavailable, match="cannot be fetched") as caught:
+        await host.open()
+    assert "terminal.docker_image" in caught.value.hint
+    assert "fetching the image 127.0.0.1:9/nobody/nothing:1" in hosts.told
+
+
+async def test_an_engine_that_is_not_there_is_an_error_with_advice(hosts: Hosts) -> None:
+    nowhere = {**hosts.engine.environment, "DOCKER_HOST": f"unix://{hosts.folder}/none.sock"}
+    with pytest.raises(BackendUnavailable, match="the docker engine does not run") as caught:
+        await hosts.make(environment=nowhere).open()
+    assert "systemctl start docker" in caught.value.hint
+
+
+async def test_too_many_processors_is_an_error_that_names_the_setting(hosts: Hosts) -> None:
+    with pytest.raises(BackendUnavailable) as caught:
+        await hosts.make(cpu=5000).open()
+    assert "terminal.container_cpu" in caught.value.hint

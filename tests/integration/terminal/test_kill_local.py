@@ -1,0 +1,91 @@
+"""SIGKILL of the agent while commands of every kind run: all of them end."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+
+AGENT = """
+import asyncio, os, sys
+from pathlib import Path
+from hermes.core.cancel import CancelToken
+from hermes.terminal.here.shell import LocalShell
+from hermes.terminal.background.processes import Processes
+
+async def main(folder):
+    shell = LocalShell({"PATH": os.environ["PATH"]}, Path(folder))
+    processes = Processes(shell)
+    stubborn = "trap '' TERM HUP; echo $$ > NAME; while :; do sleep 600; done"
+    await processes.start("echo $$ > background; sleep 600")
+    await processes.start(stubborn.replace("NAME", "stubborn"))
+    await processes.start("echo $$ > pty; sleep 600", pty=True)
+    await processes.start("setsid sh -c 'echo $$ > apart; exec sleep 600' & wait")
+    await processes.start(
+        "setsid sh -c 'echo $$ > deep; setsid sh -c \\"echo \\\\$\\\\$ > deeper; sleep 600\\"; :'"
+    )
+    options = {"timeout": 600, "on_output": print, "cancel": CancelToken()}
+    await shell.run("sleep 600 & echo $! > left", **options)
+    await shell.run(stubborn.replace("NAME", "foreground"), **options)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+NAMES = ("background", "stubborn", "pty", "apart", "deep", "deeper", "left", "foreground")
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def agent(tmp_path: Path, scratch: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", AGENT, str(tmp_path)],
+        env={
+            "PATH": "/usr/bin:/bin",
+            "TMPDIR": str(scratch),
+            "PYTHONPATH": ":".join(filter(None, sys.path)),
+        },
+        stdout=subprocess.DEVNULL,
+    )
+    yield process
+    process.kill()
+    process.wait()
+
+
+def lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def working_in(folder: Path) -> list[psutil.Process]:
+    found = psutil.process_iter(["cwd"])
+    return [process for process in found if process.info["cwd"] == str(folder) and lives(process)]
+
+
+async def test_nothing_outlives_a_killed_agent(
+    agent: "subprocess.Popen[bytes]", tmp_path: Path, scratch: Path
+) -> None:
+    files = [tmp_path / name for name in NAMES]
+    while not all(file.exists() and file.read_text().strip() for file in files):
+        assert agent.poll() is None
+        await anyio.sleep(0.02)
+    started = [psutil.Process(int(file.read_text())) for file in files]
+    assert all(map(lives, started))
+    assert len(working_in(tmp_path)) > len(started)
+    agent.send_signal(signal.SIGKILL)
+    await anyio.to_thread.run_sync(agent.wait)
+    while any(map(lives, started)) or working_in(tmp_path):
+        await anyio.sleep(0.02)
+    while list(scratch.iterdir()):  # and no private file is left
+        await anyio.sleep(0.02)

@@ -1,0 +1,313 @@
+"""A real bubblewrap around commands."""
+
+import asyncio
+import os
+import pwd
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from hermes.core.cancel import CancelToken
+from hermes.core.errors import BackendUnavailable, Interrupted, ToolError
+from hermes.terminal.base import CommandResult, Grep
+from hermes.terminal.host.files import HostFiles
+from hermes.terminal.host.shell import HostShell
+from hermes.terminal.sandbox.host import SandboxHost
+from hermes.terminal.sandbox.mounts import SandboxOptions
+from tests.integration.terminal.parts import gone, kill, program, runner, started, unique_sleep
+
+Make = Callable[..., HostShell]
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A home that is not in /tmp, since the sandbox has a /tmp of its own."""
+    around = pwd.getpwuid(os.geteuid()).pw_dir
+    with tempfile.TemporaryDirectory(prefix=".hermes-test-", dir=around) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def work(home: Path) -> Path:
+    folder = home / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+async def make(work: Path, home: Path) -> AsyncIterator[Make]:
+    program("bwrap")
+    made: list[HostShell] = []
+
+    def make(**options: object) -> HostShell:
+        given = SandboxOptions(**{"workspace": (str(work),), **options})  # type: ignore[arg-type]
+        environment = {"PATH": os.environ["PATH"], "HOME": str(home)}
+        made.append(HostShell(SandboxHost(given, environment)))
+        return made[-1]
+
+    yield make
+    for shell in made:
+        await shell.close()
+
+
+async def output(shell: HostShell, command: str) -> tuple[str, int]:
+    result: CommandResult = await runner(shell)(command)
+    return result.output, result.exit_code
+
+
+async def test_only_the_workspace_can_be_written(make: Make, work: Path, home: Path) -> None:
+    (home / "kept").write_text("kept")
+    shell = make()
+    assert await output(shell, "pwd; echo new > file; cat file") == (f"{work}\nnew\n", 0)
+    assert (work / "file").read_text() == "new\n"
+    for place in (home / "other", home / "kept", Path("/etc/hermes"), Path("/usr/x")):
+        text, code = await output(shell, f"echo x > {place}")
+        assert code != 0
+        assert "Read-only" in text
+    assert (await output(shell, f"cat {home}/kept")) == ("kept", 0)
+    assert (home / "kept").read_text() == "kept"
+
+
+async def test_more_can_be_opened_and_parts_kept(make: Make, work: Path, home: Path) -> None:
+    (home / "cache").mkdir()
+    (work / "policy").write_text("mine")
+    shell = make(writable=(f"{home}/cache", "/does/not/exist"), readonly=(f"{work}/policy",))
+    assert (await output(shell, "echo x > ~/cache/file"))[1] == 0
+    for command in ("echo x > policy", "rm -f policy", "mv policy other"):
+        assert (await output(shell, command))[1] != 0
+    assert (work / "policy").read_text() == "mine"
+
+
+async def test_a_link_in_the_workspace_opens_nothing(make: Make, work: Path, home: Path) -> None:
+    (home / "outside").mkdir()
+    (work / "link").symlink_to(home / "outside")
+    shell = make()
+    assert (await output(shell, "echo x > link/file; ln -s ~ up; echo x > up/file"))[1] != 0
+    assert list((home / "outside").iterdir()) == []
+    assert not (home / "file").exists()
+
+
+async def test_secrets_are_hidden(make: Make, work: Path, home: Path) -> None:
+    for name in (".ssh/key", ".hermes/.env", ".hermes/work/file", ".netrc", "real/key"):
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("secret")
+    (home / ".gnupg").symlink_to(home / "real")
+    names = (".ssh", ".hermes", ".netrc", ".gnupg", "missing")
+    shell = make(
+        workspace=(str(home), f"{home}/.hermes/work"),
+        hidden=tuple(f"{home}/{name}" for name in names),
+    )
+    text, _ = await output(shell, "ls ~/.ssh ~/real; cat ~/.netrc ~/.gnupg/key; ls -A ~/.hermes")
+    missing = f"cat: {home}/.gnupg/key: No such file or directory"
+    assert text == f"{home}/.ssh:\n\n{home}/real:\n{missing}\nwork\n"
+    assert await output(shell, "cat ~/.hermes/work/file") == ("secret", 0)
+    for command in ("echo x > ~/.ssh/new", "echo x > ~/.netrc", "rm -rf ~/.ssh", "umount ~/.ssh"):
+        assert (await output(shell, command))[1] != 0
+    assert (home / ".ssh/key").read_text() == "secret"
+    found = await output(shell, "unshare -Ur sh -c 'umount ~/.ssh; cat ~/.ssh/key'; true")
+    assert "secret" not in found[0]
+
+
+async def test_the_network_is_off_unless_allowed(make: Make) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        script = f'import socket; socket.create_connection(("127.0.0.1", {port}))'
+        connect = f"{sys.executable} -c '{script}'"
+        text, code = await output(make(), connect)
+        assert code != 0
+        assert "refused" in text
+        assert (await output(make(network=True), connect))[1] == 0
+
+
+async def test_sockets_of_services_are_out_of_reach(make: Make, work: Path, home: Path) -> None:
+    """A read-only mount would not keep anybody from talking to them."""
+    path = f"{home}/s"
+    assert not path.startswith("/run/")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        script = f'import socket; socket.socket(socket.AF_UNIX).connect("{path}")'
+        assert (await output(make(network=True), f"{sys.executable} -c '{script}'"))[1] != 0
+    assert await output(make(network=True), "ls -A /run") == ("", 0)
+
+
+async def test_commands_share_processes_loopback_and_tmp(make: Make, work: Path) -> None:
+    shell = make()
+    serve = f"exec {sys.executable} -m http.server -b 127.0.0.1 8123"
+    fetch = (
+        f"{sys.executable} -c 'import urllib.request as u;"
+        ' print(u.urlopen("http://127.0.0.1:8123/file").status)\''
+    )
+    (work / "file").touch()
+    server = await shell.start(serve, on_output=len)
+    await runner(shell)("echo kept > /tmp/kept; export A=1; cd /tmp")
+    assert await output(shell, "cat kept; echo $A; [ $$ -lt 1000 ] && echo few") == (
+        "kept\n1\nfew\n",
+        0,
+    )
+    assert await output(shell, f"until {fetch} 2>/dev/null; do sleep 0.05; done") == ("200\n", 0)
+    await server.stop()
+    assert not Path("/tmp/kept").exists()
+
+
+async def test_no_process_of_this_machine_is_seen(make: Make) -> None:
+    shell = make()
+    assert (await output(shell, f"kill -0 {os.getpid()}"))[1] != 0
+    names, _ = await output(shell, "cat /proc/[0-9]*/comm")
+    assert set(names.split()) <= {
+        "bwrap",
+        Path(sys.executable).resolve().name,
+        "sh",
+        "bash",
+        "cat",
+        "setsid",
+    }
+
+
+async def test_timeouts_cancel_and_stop_end_everything(make: Make) -> None:
+    shell, sleep, cancel = make(), unique_sleep(), CancelToken()
+    run = runner(shell)
+    assert (await run(f"trap '' TERM; setsid {sleep} & {sleep}", timeout=0.5)).timed_out
+    await gone(sleep)
+    running = asyncio.ensure_future(run(sleep, cancel=cancel))
+    await started(sleep)
+    cancel.cancel("enough")
+    with pytest.raises(Interrupted):
+        await running
+    await gone(sleep)
+    background = await shell.start(sleep, on_output=len)
+    await started(sleep)
+    await background.stop()
+    assert background.exit_code == 143
+    await gone(sleep)
+
+
+async def test_input_and_a_terminal(make: Make) -> None:
+    shell, got = make(), bytearray()
+    reader = await shell.start("cat; exit 4", on_output=got.extend)
+    await reader.write(b"x" * 1_000_000)
+    await reader.close_input()
+    assert await reader.wait() == 4
+    assert got == b"x" * 1_000_000
+    got.clear()
+    terminal = await shell.start(
+        "stty size; read -r x; echo got $x", on_output=got.extend, pty=True
+    )
+    await terminal.write(b"hello\n")
+    assert await terminal.wait() == 0
+    assert b"40 120\r\n" in got
+    assert b"got hello\r\n" in got
+
+
+async def test_files(make: Make, work: Path, home: Path) -> None:
+    shell = make()
+    host = shell._host
+    files = HostFiles(host, shell)
+    await runner(shell)("true")
+    await files.write(await files.locate("a/b.txt"), b"needle\n")
+    assert (work / "a/b.txt").read_bytes() == b"needle\n"
+    found = await files.grep(Grep("needle", str(work)), CancelToken())
+    assert list(found.counts) == [f"{work}/a/b.txt"]
+    with pytest.raises(OSError, match="Read-only file system"):
+        await files.write(f"{home}/x", b"")
+
+
+async def test_when_we_are_killed_nothing_is_left(work: Path, home: Path) -> None:
+    program("bwrap")
+    sleep = unique_sleep()
+    options = msgspec.json.encode(SandboxOptions((str(work),))).decode()
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", ACTOR, options, sleep)
+    await started(sleep, 3)
+    inside = [p for p in psutil.Process(child.pid).children(recursive=True) if p.is_running()]
+    child.kill()
+    await child.wait()
+    await gone(sleep)
+    for process in inside:
+        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            await asyncio.sleep(0.02)
+
+
+ACTOR = """
+import asyncio, os, sys
+import msgspec
+from hermes.core.cancel import CancelToken
+from hermes.terminal.host.shell import HostShell
+from hermes.terminal.sandbox.host import SandboxHost
+from hermes.terminal.sandbox.mounts import SandboxOptions
+
+async def main():
+    options = msgspec.json.decode(sys.argv[1], type=SandboxOptions)
+    shell = HostShell(SandboxHost(options, dict(os.environ)))
+    sleep = sys.argv[2]
+    await shell.start(f"trap '' TERM; setsid {sleep}", on_output=len)
+    silent = {"timeout": 600, "on_output": len, "cancel": CancelToken()}
+    await shell.run(f"{sleep} & :", **silent)
+    await shell.run(f"trap '' TERM; {sleep}; {sleep}", **silent)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_sandbox_that_died_is_replaced(make: Make) -> None:
+    shell = make()
+    run, sleep = runner(shell), unique_sleep()
+    await run("export A=1")
+    host = shell._host
+    assert isinstance(host, SandboxHost)
+    assert host._box is not None
+    assert host._box._process is not None
+    running = asyncio.ensure_future(run(sleep))
+    await started(sleep)
+    kill(host._box._process.pid)
+    with pytest.raises(BackendUnavailable, match="was lost"):
+        await running
+    await gone(sleep)
+    assert (await run("echo $A")).output == "1\n"
+
+
+async def test_limits(make: Make) -> None:
+    shell = make(memory_mb=400)
+    text, code = await output(shell, f"{sys.executable} -c 'print(len(bytearray(1 << 30)))'")
+    assert code != 0
+    assert "MemoryError" in text
+    host = shell._host
+    with pytest.raises(ToolError, match="too long"):
+        await host.start(["echo", "x" * 300_000], on_output=len)
+
+
+async def test_a_folder_for_tmp_that_is_kept(make: Make, tmp_path: Path) -> None:
+    shell = make(tmp=f"{tmp_path}/kept")
+    await runner(shell)("echo x > /tmp/file")
+    await shell.close()
+    assert (tmp_path / "kept/file").read_text() == "x\n"
+
+
+async def refusal(options: SandboxOptions, path: str) -> BackendUnavailable:
+    host = SandboxHost(options, {"PATH": path})
+    with pytest.raises(BackendUnavailable) as caught:
+        await host.open()
+    await host.close()
+    return caught.value
+
+
+async def test_why_there_is_no_sandbox(work: Path, tmp_path: Path) -> None:
+    missing = await refusal(SandboxOptions((str(work),)), "/nowhere")
+    assert missing.hint == "apt install bubblewrap"
+    whole = await refusal(SandboxOptions(("/",)), str(tmp_path / "bin"))
+    assert whole.hint
+    fake = tmp_path / "bin" / "bwrap"
+    fake.parent.mkdir(exist_ok=True)
+    fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
+    fake.chmod(0o755)
+    refused = await refusal(SandboxOptions((str(work),)), str(fake.parent))
+    assert "No permissions to create new namespace" in str(refused)
+    assert "unprivileged_userns_clone" in refused.hint
+    whole = await refusal(SandboxOptions(("/",)), str(fake.parent))
+    assert "protect nothing" in str(whole)

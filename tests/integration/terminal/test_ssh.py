@@ -1,0 +1,247 @@
+"""A machine behind a real sshd."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from hermes.core.cancel import CancelToken
+from hermes.core.errors import BackendUnavailable, Interrupted
+from hermes.terminal.base import Grep
+from hermes.terminal.host.files import HostFiles
+from hermes.terminal.host.shell import HostShell
+from hermes.terminal.output import OutputLimits
+from hermes.terminal.ssh.host import SshHost
+from hermes.terminal.sync.sync import Sync
+from tests.integration.terminal.conftest import Sshd
+from tests.integration.terminal.parts import gone, kill, runner, started, unique_sleep
+
+
+@pytest.fixture
+async def shell(ssh: SshHost, tmp_path: Path) -> AsyncIterator[HostShell]:
+    shell = HostShell(ssh, cwd=str(tmp_path), exports={"GIVEN": "a 'b'"})
+    yield shell
+    await shell.close()
+
+
+async def test_state_exit_codes_and_output(shell: HostShell, tmp_path: Path) -> None:
+    run = runner(shell)
+    await run("mkdir 'a b'; cd 'a b'; export X='y z'")
+    result = await run('echo "$X $GIVEN"; pwd; echo err >&2; exit 3')
+    assert (result.output, result.exit_code) == (f"y z a 'b'\n{tmp_path}/a b\nerr\n", 3)
+    assert shell.cwd == f"{tmp_path}/a b"
+    assert (await run("kill -9 $$")).exit_code == 137
+    assert (await run("cat; echo end")).output == "end\n"
+
+
+async def test_much_output_comes_whole(ssh: SshHost) -> None:
+    shell = HostShell(ssh, limits=OutputLimits(6_000_000, 1_000_000))
+    result = await runner(shell)("yes 123456789 | head -c 5000000; echo end")
+    assert result.output == "123456789\n" * 500_000 + "end\n"
+    await shell.close()
+
+
+async def test_a_timeout_ends_everything_there(shell: HostShell) -> None:
+    sleep = unique_sleep()
+    result = await runner(shell)(f"trap '' TERM; {sleep} & setsid {sleep} & wait", timeout=1)
+    assert (result.exit_code, result.timed_out) == (124, True)
+    await gone(sleep)
+
+
+async def test_cancel_ends_the_command(shell: HostShell) -> None:
+    sleep, cancel = unique_sleep(), CancelToken()
+    running = asyncio.ensure_future(runner(shell)(f"exec {sleep}", cancel=cancel))
+    await started(sleep)
+    cancel.cancel("enough")
+    with pytest.raises(Interrupted):
+        await running
+    await gone(sleep)
+
+
+async def test_cancel_does_not_wait_for_a_network_that_is_stuck(sshd: Sshd) -> None:
+    host = SshHost(sshd.options(alive_seconds=1_000), dict(os.environ))
+    shell, sleep, cancel = HostShell(host), unique_sleep(), CancelToken()
+    running = asyncio.ensure_future(runner(shell)(f"exec {sleep}", cancel=cancel))
+    await started(sleep)
+    servers = [
+        process
+        for session in sshd.sessions()
+        for process in (session, *session.children(recursive=True))
+        if process.name() == "sshd"
+    ]
+    for server in servers:
+        server.suspend()
+    try:
+        cancel.cancel("enough")
+        with pytest.raises(Interrupted):
+            await running
+        await shell.close()
+    finally:
+        for server in servers:
+            server.resume()
+    await gone(sleep)
+
+
+async def test_a_background_program_with_input(shell: HostShell) -> None:
+    output = bytearray()
+    program = await shell.start("read -r x; echo got $x; cat; exit 5", on_output=output.extend)
+    await program.write(b"hello\nrest\0\xff")
+    await program.close_input()
+    assert await program.wait() == 5
+    assert output == b"got hello\nrest\0\xff"
+
+
+async def test_a_terminal(shell: HostShell) -> None:
+    output, sleep = bytearray(), unique_sleep()
+    program = await shell.start(
+        f"stty size; tty; read -r x; echo got $x; {sleep}", on_output=output.extend, pty=True
+    )
+    await program.write(b"hello\n")
+    await started(sleep)
+    await program.write(b"\x03")
+    assert await program.wait() == 130
+    assert output.startswith((b"40 120\r\n/dev/pts/", b"hello\r\n40 120\r\n/dev/pts/"))
+    assert b"got hello\r\n" in output
+
+
+async def test_files(ssh: SshHost, shell: HostShell, tmp_path: Path) -> None:
+    files = HostFiles(ssh, shell)
+    data = os.urandom(2_000_000)
+    path = await files.locate("new/b'\u00e9\n.bin")
+    await files.write(path, data)
+    assert Path(path).read_bytes() == data
+    assert await files.read(path, most=len(data)) == data
+    await files.write(f"{tmp_path}/text.py", b"one\ntwo\n")
+    page = await files.lines(f"{tmp_path}/text.py", offset=2, limit=5, longest=80)
+    assert (page.lines, page.total) == (("two",), 2)
+    assert await files.find("*.py", str(tmp_path), CancelToken()) == [f"{tmp_path}/text.py"]
+    found = await files.grep(Grep("t[w]o", str(tmp_path), file_glob="*.py"), CancelToken())
+    assert [(hit.path, hit.line) for hit in found.hits] == [(f"{tmp_path}/text.py", 2)]
+    with pytest.raises(FileNotFoundError):
+        await files.read(f"{tmp_path}/missing", most=10)
+
+
+async def test_sync(ssh: SshHost, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    (here / "sub").mkdir(parents=True)
+    (here / "sub/a").write_bytes(os.urandom(3_000_000))
+    sync = Sync(ssh)
+    await sync.push([(here, f"{tmp_path}/there")])
+    assert (tmp_path / "there/sub/a").read_bytes() == (here / "sub/a").read_bytes()
+    assert (await sync.push([(here, f"{tmp_path}/there")])).sent == ()
+    pulled = await sync.pull(f"{tmp_path}/there", tmp_path / "back")
+    assert pulled.files == ("sub/a",)
+
+
+@pytest.mark.parametrize("end", ["client", "server"])
+async def test_a_cut_connection_is_told_and_made_again(
+    ssh: SshHost, shell: HostShell, sshd: Sshd, end: str
+) -> None:
+    run, sleep = runner(shell), unique_sleep()
+    await run("export A=1; cd /")
+    running = asyncio.ensure_future(run(f"{sleep}; touch finished"))
+    await started(sleep)
+    if end == "client":
+        assert ssh._master is not None
+        kill(ssh._master.pid)
+    else:
+        for session in sshd.sessions():
+            for process in (session, *session.children()):
+                if process.name() == "sshd":
+                    kill(process.pid)
+    with pytest.raises(BackendUnavailable, match="was lost"):
+        await running
+    await gone(sleep)
+    assert (await run("echo $A $PWD")).output == "1 /\n"
+
+
+async def test_many_programs_at_once(shell: HostShell) -> None:
+    """More than a server allows over one connection (MaxSessions is 10)."""
+    programs = [await shell.start(f"read -r x; exit {n}", on_output=len) for n in range(12)]
+    for program in programs:
+        await program.write(b"\n")
+    assert [await program.wait() for program in programs] == list(range(12))
+
+
+async def test_nothing_of_ours_is_left(sshd: Sshd, ssh: SshHost) -> None:
+    shell, sleep = HostShell(ssh), unique_sleep()
+    await runner(shell)(f"{sleep} >/dev/null 2>&1 & :")
+    folder = shell._keeper and shell._keeper.folder
+    assert folder is not None
+    assert ssh._lifeline is not None
+    ours = ssh._lifeline.folder
+    await started(sleep)
+    await shell.close()
+    await gone(sleep)
+    assert not Path(folder).exists()
+    assert not ours.exists()
+
+
+ACTOR = """
+import asyncio, os, sys
+import msgspec
+from hermes.core.cancel import CancelToken
+from hermes.terminal.host.files import HostFiles
+from hermes.terminal.host.shell import HostShell
+from hermes.terminal.base import Grep
+from hermes.terminal.ssh.host import SshHost, SshOptions
+
+async def main():
+    host = SshHost(msgspec.json.decode(sys.argv[1], type=SshOptions), dict(os.environ))
+    shell = HostShell(host)
+    sleep = sys.argv[2]
+    await shell.start(f"trap '' TERM; {sleep}", on_output=len)
+    await shell.start(sleep, on_output=len, pty=True)
+    silent = {"timeout": 600, "on_output": len, "cancel": CancelToken()}
+    await shell.run(f"{sleep} & :", **silent)
+    await shell.run(f"trap '' TERM; {sleep}; {sleep}", **silent)
+
+asyncio.run(main())
+"""
+
+
+async def test_when_we_are_killed_nothing_runs_on_there(sshd: Sshd) -> None:
+    sleep = unique_sleep()
+    options = msgspec.json.encode(sshd.options()).decode()
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", ACTOR, options, sleep)
+    await started(sleep, 4)
+    clients = psutil.Process(child.pid).children(recursive=True)
+    child.kill()
+    await child.wait()
+    await gone(sleep)
+    for client in clients:
+        while client.is_running() and client.status() != psutil.STATUS_ZOMBIE:
+            await asyncio.sleep(0.02)
+
+
+async def refusal(options: dict[str, object], sshd: Sshd) -> BackendUnavailable:
+    host = SshHost(sshd.options(**options), dict(os.environ))
+    with pytest.raises(BackendUnavailable) as caught:
+        await host.open()
+    await host.close()
+    return caught.value
+
+
+async def test_why_there_is_no_connection(sshd: Sshd, tmp_path: Path) -> None:
+    nobody = await refusal({"options": (f"UserKnownHostsFile={tmp_path}/none",)}, sshd)
+    assert "host key of 127.0.0.1 is not known" in str(nobody)
+    assert "ssh 127.0.0.1" in nobody.hint
+    wrong = (sshd.folder / "user.pub").read_text().split()[:2]
+    (tmp_path / "wrong").write_text(f"[127.0.0.1]:{sshd.port} {' '.join(wrong)}\n")
+    changed = await refusal({"options": (f"UserKnownHostsFile={tmp_path}/wrong",)}, sshd)
+    assert "not the one that is known" in str(changed)
+    refused = await refusal({"key": str(sshd.folder / "host")}, sshd)
+    assert "refused the login" in str(refused)
+    closed = await refusal({"port": 1}, sshd)
+    assert "takes no SSH connections" in str(closed)
+
+
+async def test_ssh_is_not_installed(sshd: Sshd) -> None:
+    host = SshHost(sshd.options(), {"PATH": "/nowhere"})
+    with pytest.raises(BackendUnavailable, match="ssh is not installed"):
+        await host.open()

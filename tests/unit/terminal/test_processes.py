@@ -1,0 +1,238 @@
+"""Background processes over a real shell."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.core.errors import BackendUnavailable, ToolError
+from hermes.terminal.background.processes import (
+    MOST_FINISHED,
+    MOST_RUNNING,
+    Processes,
+    ProcessEvent,
+)
+from hermes.terminal.base import Running
+from hermes.terminal.here.shell import LocalShell
+
+Gone = Callable[[int], Awaitable[None]]
+
+
+@pytest.fixture
+def events() -> list[ProcessEvent]:
+    return []
+
+
+@pytest.fixture
+async def processes(shell: LocalShell, events: list[ProcessEvent]) -> AsyncIterator[Processes]:
+    processes = Processes(shell, events.append)
+    yield processes
+    await processes.close()
+
+
+async def printed(processes: Processes, process_id: str, text: str) -> str:
+    """Polls until `text` was printed."""
+    seen = ""
+    while text not in seen:
+        seen += processes.poll(process_id).text
+        await asyncio.sleep(0.01)
+    return seen
+
+
+async def test_a_process_is_started_polled_and_waited_for(processes: Processes) -> None:
+    name = await processes.start("echo one; read -r line; echo two; exit 3")
+    assert re.fullmatch(r"proc_[0-9a-f]{12}", name)
+    assert await printed(processes, name, "one\n") == "one\n"
+    assert processes.poll(name).text == ""
+    assert processes.state(name).state == "running"
+    await processes.submit(name, "go")
+    ended = await processes.wait(name, 60)
+    assert (ended.text, ended.process.state, ended.process.exit_code) == ("two\n", "exited", 3)
+    assert processes.poll(name).text == ""
+
+
+async def test_waiting_has_a_limit(processes: Processes) -> None:
+    name = await processes.start("echo hello; sleep 600")
+    await printed(processes, name, "hello\n")
+    output = await processes.wait(name, 0.05)
+    assert (output.process.state, output.text) == ("running", "")
+
+
+async def test_what_is_printed_while_somebody_waits_is_shown(processes: Processes) -> None:
+    shown: list[str] = []
+    name = await processes.start("read -r line; echo hello")
+    waiting = asyncio.ensure_future(processes.wait(name, 60, shown.append))
+    await asyncio.sleep(0)
+    await processes.submit(name, "go")
+    assert (await waiting).text == "hello\n"
+    assert shown == ["hello\n"]
+
+
+async def test_the_log_has_pages(processes: Processes) -> None:
+    name = await processes.start("seq 50000; printf last")
+    await processes.wait(name, 60)
+    last = processes.log(name, limit=2)
+    assert (last.lines, last.total) == (((50_000, "50000"), (50_001, "last")), 50_001)
+    assert processes.log(name, offset=3, limit=2).lines == ((3, "3"), (4, "4"))
+    assert processes.log(name, offset=60_000).lines == ()
+    first_kept = next(number for number, _ in processes.log(name, offset=25_000).lines)
+    assert first_kept > 25_000  # the middle was not kept
+
+
+async def test_input_is_written_and_closed(processes: Processes) -> None:
+    name = await processes.start("cat; echo end")
+    await processes.write(name, "a")
+    await processes.write(name, "b\n")
+    await processes.close_input(name)
+    assert (await processes.wait(name, 60)).text == "ab\nend\n"
+    with pytest.raises(ToolError, match="has ended"):
+        await processes.submit(name, "more")
+
+
+async def test_a_process_that_does_not_read_does_not_hold_the_writer(shell: LocalShell) -> None:
+    processes = Processes(shell, write_seconds=0.05)
+    name = await processes.start("sleep 600")
+    with pytest.raises(ToolError, match="does not read"):
+        await processes.write(name, "x" * 1_000_000)
+    await processes.close()
+
+
+async def test_enter_in_a_terminal_is_the_key(processes: Processes) -> None:
+    raw = "stty raw -echo; echo ready; dd bs=1 count=3 2>/dev/null | od -An -c"
+    name = await processes.start(raw, pty=True)
+    await printed(processes, name, "ready")
+    await processes.submit(name, "ab")
+    assert (await processes.wait(name, 60)).text.split() == ["a", "b", r"\r"]
+
+
+async def test_kill_ends_it_with_its_children_and_tells_nobody(
+    processes: Processes, events: list[ProcessEvent], gone: Gone
+) -> None:
+    name = await processes.start("setsid sleep 600 & echo $!; wait", notify=True)
+    child = int(await printed(processes, name, "\n"))
+    state = await processes.kill(name)
+    assert (state.state, state.exit_code) == ("killed", 143)
+    await gone(child)
+    assert events == []
+
+
+async def test_the_end_is_told_once_when_asked_for(
+    processes: Processes, events: list[ProcessEvent]
+) -> None:
+    name = await processes.start("seq 100; exit 2", notify=True)
+    quiet = await processes.start("true")
+    while not events or processes.state(quiet).state == "running":
+        await asyncio.sleep(0.01)
+    (event,) = events
+    assert (event.id, event.kind, event.exit_code) == (name, "finished", 2)
+    assert event.text.splitlines() == [str(number) for number in range(81, 101)]
+
+
+async def test_whoever_waits_for_the_end_is_not_told_twice(
+    processes: Processes, events: list[ProcessEvent]
+) -> None:
+    name = await processes.start("read -r line", notify=True)
+    waiting = asyncio.ensure_future(processes.wait(name, 60))
+    await asyncio.sleep(0)
+    await processes.close_input(name)
+    assert (await waiting).process.state == "exited"
+    assert events == []
+
+
+async def test_a_matching_line_is_told(processes: Processes, events: list[ProcessEvent]) -> None:
+    script = "echo starting; printf '\\033[32mready on\\033[0m 80'; echo 80; echo more"
+    name = await processes.start(script, watch_patterns=["ready on 8080", "error"])
+    await processes.wait(name, 60)
+    (event,) = events
+    assert (event.id, event.kind, event.text) == (name, "matched", "ready on 8080")
+
+
+async def test_the_list_shows_running_ones_first(processes: Processes) -> None:
+    running = await processes.start("sleep 600", watch_patterns=["x"], cwd="/")
+    ended = await processes.start("true")
+    await processes.wait(ended, 60)
+    first, second = processes.list()
+    assert (first.id, first.state, first.cwd) == (running, "running", "/")
+    assert first.watch_patterns == ("x",)
+    assert (second.id, second.state, second.exit_code) == (ended, "exited", 0)
+
+
+async def test_there_are_limits(shell: LocalShell) -> None:
+    processes = Processes(shell)
+    names = [await processes.start("read -r line") for _ in range(MOST_RUNNING)]
+    with pytest.raises(ToolError, match="run already"):
+        await processes.start("true")
+    for name in names:
+        await processes.close_input(name)
+        await processes.wait(name, 60)
+    names += [await processes.start("true") for _ in range(MOST_RUNNING)]
+    for name in names[MOST_RUNNING:]:
+        await processes.wait(name, 60)
+    latest = await processes.start("true")
+    await processes.wait(latest, 60)
+    kept = {state.id for state in processes.list()}
+    assert len(kept) == MOST_FINISHED
+    assert latest in kept
+    assert names[0] not in kept
+    with pytest.raises(ToolError, match="no background process"):
+        processes.poll(names[0])
+    await processes.close()
+
+
+async def test_closing_ends_all_of_them_and_starts_no_more(
+    shell: LocalShell, gone: Gone, events: list[ProcessEvent]
+) -> None:
+    processes = Processes(shell, events.append)
+    names = [await processes.start("sleep 600", notify=True, pty=pty) for pty in (False, True)]
+    pids = [processes.state(name).pid for name in names]
+    await processes.close()
+    for pid in pids:
+        assert pid is not None
+        await gone(pid)
+    assert [processes.state(name).state for name in names] == ["killed", "killed"]
+    assert events == []
+    with pytest.raises(ToolError, match="closing"):
+        await processes.start("true")
+
+
+async def test_a_character_printed_in_two_pieces_is_one(processes: Processes) -> None:
+    name = await processes.start(r"printf 'a\xc3'; read -r line; printf '\xa9'")
+    assert await printed(processes, name, "a") == "a"
+    await processes.submit(name, "go")
+    assert (await processes.wait(name, 60)).text == "é"
+
+
+class LostProgram:
+    """A program on a machine that cannot be reached any more."""
+
+    pid = exit_code = None
+
+    async def wait(self) -> int:
+        raise BackendUnavailable("the connection was lost")
+
+    async def write(self, data: bytes) -> None:
+        raise BackendUnavailable("the connection was lost")
+
+    async def close_input(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class LostShell(LocalShell):
+    async def start(self, *_arguments: Any, **_options: Any) -> Running:
+        return LostProgram()
+
+
+async def test_a_process_whose_place_went_away_is_lost(
+    events: list[ProcessEvent], tmp_path: Path
+) -> None:
+    processes = Processes(LostShell({}, tmp_path), events.append)
+    name = await processes.start("sleep 600", notify=True)
+    while not events:
+        await asyncio.sleep(0.01)
+    assert processes.state(name).state == "lost"
+    assert "the connection was lost" in events[0].text
+    await processes.close()
