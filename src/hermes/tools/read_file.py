@@ -3,15 +3,15 @@
 import difflib
 import errno
 import os
-from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any
 
 from hermes.core.errors import ToolError
 from hermes.core.tool import Concern, Effect, Tool
 from hermes.security.paths import Guard
-from hermes.terminal.base import Files, Lines
+from hermes.terminal.base import FileInfo, Files, Lines
 from hermes.terminal.output import OutputLimits
+from hermes.tools.editing.reads import Page, Reads
 from hermes.tools.texts import failure, shown
 
 MOST_NAMES = 2_000
@@ -21,11 +21,13 @@ MOST_NAMES = 2_000
 def read_file_tool(
     files: Files,
     guard: Guard,
-    folder: Callable[[], str],
+    reads: Reads,
     limits: OutputLimits | None = None,
     max_chars: int = 100_000,
+    *,
+    isolated: bool = False,
 ) -> Tool:
-    """`folder` gives where relative paths start, `max_chars` is `file_read_max_chars`."""
+    """`limits` is the setting `tool_output`, `max_chars` is `file_read_max_chars`."""
     limits = limits or OutputLimits()
 
     async def read_file(path: str, offset: int = 1, limit: int = 500) -> str:
@@ -37,7 +39,7 @@ def read_file_tool(
         offset, limit = max(offset, 1), min(max(limit, 1), limits.max_lines)
         try:
             real = await files.locate(path)
-            await _require_file(files, path, real)
+            info = await _require_file(files, path, real)
             page = await files.lines(
                 real, offset=offset, limit=limit, longest=limits.max_line_length
             )
@@ -56,15 +58,32 @@ def read_file_tool(
                 f"the limit is {max_chars}",
                 hint=f"read fewer lines at once, for example offset={offset}, limit={lines}",
             )
-        return "\n".join([text, *_notes(page, offset)]) if text else _nothing(page, offset)
+        reads.saw(real, info)
+        result = "\n".join([text, *_notes(page, offset)]) if text else _nothing(page, offset)
+        if reads.repeats(Page(real, offset, limit), result):
+            last = offset + len(page.lines) - 1
+            return f"[unchanged since you read it (lines {offset}-{last}); read again to see it]"
+        return result
 
-    def examine(arguments: dict[str, Any]) -> Concern | None:
-        return guard.reading(str(arguments.get("path", "")), folder())
+    async def examine(arguments: dict[str, Any]) -> Concern | None:
+        return await concern_of_reading(files, guard, str(arguments.get("path", "")), isolated)
 
     return Tool.from_function(read_file, effect=Effect.READ, toolset="file", examine=examine)
 
 
-async def _require_file(files: Files, path: str, real: str) -> None:
+async def concern_of_reading(
+    files: Files, guard: Guard, path: str, isolated: bool
+) -> Concern | None:
+    """In a place of its own there is nothing to read that was not put there on purpose."""
+    if isolated:
+        return None
+    try:
+        return guard.reading(path, await files.locate(path))
+    except OSError:
+        return None  # the call itself fails there, and says why
+
+
+async def _require_file(files: Files, path: str, real: str) -> FileInfo:
     info = await files.stat(real)
     if info is None:
         similar = await _similar(files, real)
@@ -77,6 +96,7 @@ async def _require_file(files: Files, path: str, real: str) -> None:
         )
     if info.kind == "other":
         raise OSError(errno.EINVAL, "it is a device, pipe or socket, not a file")
+    return info
 
 
 async def _similar(files: Files, real: str) -> list[str]:

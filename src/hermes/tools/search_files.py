@@ -9,8 +9,9 @@ from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.paths import Guard
 from hermes.terminal.base import Files, Grep, Grepped, Hit
-from hermes.terminal.globs import relative_to
+from hermes.terminal.here.globs import relative_to
 from hermes.terminal.output import OutputLimits
+from hermes.tools.read_file import concern_of_reading
 from hermes.tools.texts import failure, plural, shown
 
 
@@ -41,6 +42,8 @@ def search_files_tool(
     guard: Guard,
     folder: Callable[[], str],
     limits: OutputLimits | None = None,
+    *,
+    isolated: bool = False,
 ) -> Tool:
     """`folder` gives where relative paths start and what paths are shown relative to."""
     longest = (limits or OutputLimits()).max_line_length
@@ -80,8 +83,8 @@ def search_files_tool(
             raise failure("search", path, error) from error
         return _lines_found(grepped, query, output_mode, page)
 
-    def examine(arguments: dict[str, Any]) -> Concern | None:
-        return guard.reading(str(arguments.get("path") or "."), folder())
+    async def examine(arguments: dict[str, Any]) -> Concern | None:
+        return await concern_of_reading(files, guard, str(arguments.get("path") or "."), isolated)
 
     return Tool.from_function(search_files, effect=Effect.READ, toolset="file", examine=examine)
 

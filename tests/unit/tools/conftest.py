@@ -9,26 +9,7 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.tool import Tool, ToolContext
-from hermes.security.paths import Guard
-from hermes.terminal.local import LocalShell
-from hermes.terminal.local_files import LocalFiles
-
-
-@pytest.fixture
-def workspace(user_home: Path) -> Path:
-    folder = user_home / "work"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def guard(user_home: Path, hermes_home: Path, workspace: Path) -> Guard:
-    return Guard(user_home, (workspace,), (hermes_home,))
-
-
-@pytest.fixture
-def files(user_home: Path, workspace: Path) -> LocalFiles:
-    return LocalFiles(lambda: str(workspace), user_home, ripgrep="")
+from hermes.terminal.here.shell import LocalShell
 
 
 @pytest.fixture

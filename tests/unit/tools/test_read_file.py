@@ -9,16 +9,22 @@ import pytest
 from hermes.core.errors import ToolError
 from hermes.core.tool import Tool
 from hermes.security.paths import Guard
-from hermes.terminal.local_files import LocalFiles
+from hermes.terminal.here.files import LocalFiles
 from hermes.terminal.output import OutputLimits
+from hermes.tools.editing.reads import Reads
 from hermes.tools.read_file import read_file_tool
 
 Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def tool(files: LocalFiles, guard: Guard, workspace: Path) -> Tool:
-    return read_file_tool(files, guard, lambda: str(workspace))
+def reads() -> Reads:
+    return Reads()
+
+
+@pytest.fixture
+def tool(files: LocalFiles, guard: Guard, reads: Reads) -> Tool:
+    return read_file_tool(files, guard, reads)
 
 
 def test_the_parameters_models_know(tool: Tool) -> None:
@@ -106,7 +112,7 @@ async def test_the_configured_limits_hold(
     files: LocalFiles, guard: Guard, use: Use, workspace: Path
 ) -> None:
     limits = OutputLimits(max_lines=3, max_line_length=4)
-    tool = read_file_tool(files, guard, lambda: str(workspace), limits, max_chars=1_000)
+    tool = read_file_tool(files, guard, Reads(), limits, max_chars=1_000)
     (workspace / "a.txt").write_text("abcdefg\n" * 10)
     text = await use(tool, path="a.txt")
     assert text.splitlines()[-2:] == [
@@ -115,12 +121,55 @@ async def test_the_configured_limits_hold(
     ]
 
 
-def test_keys_and_our_own_secrets_need_consent(
+async def test_keys_and_our_own_secrets_need_consent(
     tool: Tool, user_home: Path, hermes_home: Path
 ) -> None:
     for path in ("~/.ssh/id_rsa", str(user_home / ".aws/credentials"), str(hermes_home / ".env")):
-        concern = tool.examine({"path": path})
+        concern = await tool.examine({"path": path})
         assert concern is not None, path
         assert not concern.refused
-    assert tool.examine({"path": "src/a.py"}) is None
-    assert tool.examine({"path": "/etc/hosts"}) is None
+    assert await tool.examine({"path": "src/a.py"}) is None
+    assert await tool.examine({"path": "/etc/hosts"}) is None
+    isolated = read_file_tool(tool_files(user_home), Guard(user_home, ()), Reads(), isolated=True)
+    assert await isolated.examine({"path": "~/.ssh/id_rsa"}) is None
+
+
+def tool_files(home: Path) -> LocalFiles:
+    return LocalFiles(lambda: str(home), home, ripgrep="")
+
+
+TEXT = "".join(f"line {number} of a text that is long enough\n" for number in range(1, 31))
+
+
+async def test_a_page_the_model_has_is_not_paid_for_twice(
+    tool: Tool, use: Use, workspace: Path, reads: Reads
+) -> None:
+    (workspace / "a.txt").write_text(TEXT)
+    first = await use(tool, path="a.txt")
+    note = await use(tool, path="./a.txt")
+    assert note == "[unchanged since you read it (lines 1-30); read again to see it]"
+    assert await use(tool, path="a.txt") == first, "whoever insists gets the text"
+    assert await use(tool, path="a.txt") == note
+    assert await use(tool, path="a.txt", offset=2) != note, "another page"
+
+
+async def test_after_a_change_or_a_compaction_the_text_comes_again(
+    tool: Tool, use: Use, workspace: Path, reads: Reads
+) -> None:
+    (workspace / "a.txt").write_text(TEXT)
+    first = await use(tool, path="a.txt")
+    reads.forget()
+    assert await use(tool, path="a.txt") == first
+    before = (workspace / "a.txt").stat()
+    (workspace / "a.txt").write_text(TEXT.replace("line 7", "LINE 7"))
+    os.utime(workspace / "a.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert "LINE 7" in await use(tool, path="a.txt"), "same size and time, other text"
+
+
+async def test_a_short_page_is_simply_shown_again(tool: Tool, use: Use, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("short\n")
+    assert await use(tool, path="a.txt") == await use(tool, path="a.txt") == "1|short"
+
+
+async def test_a_path_that_cannot_be_is_no_concern(tool: Tool) -> None:
+    assert await tool.examine({"path": "x\0y"}) is None

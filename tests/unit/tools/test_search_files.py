@@ -8,7 +8,7 @@ import pytest
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Tool
 from hermes.security.paths import Guard
-from hermes.terminal.local_files import LocalFiles
+from hermes.terminal.here.files import LocalFiles
 from hermes.tools.search_files import search_files_tool
 
 Use = Callable[..., Awaitable[str]]
@@ -85,6 +85,6 @@ async def test_a_wrong_expression_and_a_missing_folder(tool: Tool, use: Use) -> 
         await use(tool, pattern="x", path="nowhere")
 
 
-def test_searching_keys_needs_consent(tool: Tool) -> None:
-    assert tool.examine({"pattern": "KEY", "path": "~/.ssh"}) is not None
-    assert tool.examine({"pattern": "KEY"}) is None
+async def test_searching_keys_needs_consent(tool: Tool) -> None:
+    assert await tool.examine({"pattern": "KEY", "path": "~/.ssh"}) is not None
+    assert await tool.examine({"pattern": "KEY"}) is None

@@ -1,5 +1,6 @@
 """Writing files, and where it is not allowed."""
 
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -8,15 +9,22 @@ import pytest
 from hermes.core.errors import ToolArgumentsInvalid, ToolDenied, ToolError
 from hermes.core.tool import Tool
 from hermes.security.paths import Guard
-from hermes.terminal.local_files import LocalFiles
+from hermes.terminal.here.files import LocalFiles
+from hermes.tools.editing.reads import Reads
+from hermes.tools.read_file import read_file_tool
 from hermes.tools.write_file import write_file_tool
 
 Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def tool(files: LocalFiles, guard: Guard, workspace: Path) -> Tool:
-    return write_file_tool(files, guard, lambda: str(workspace))
+def reads() -> Reads:
+    return Reads()
+
+
+@pytest.fixture
+def tool(files: LocalFiles, guard: Guard, reads: Reads) -> Tool:
+    return write_file_tool(files, guard, reads)
 
 
 async def test_a_file_is_written_with_its_folders(tool: Tool, use: Use, workspace: Path) -> None:
@@ -64,7 +72,7 @@ async def test_failures_are_one_line(tool: Tool, use: Use, workspace: Path) -> N
 async def test_protected_files_are_refused_before_and_at_the_write(
     tool: Tool, use: Use, path: str
 ) -> None:
-    concern = tool.examine({"path": path, "content": "x"})
+    concern = await tool.examine({"path": path, "content": "x"})
     assert concern is not None
     assert concern.refused
     with pytest.raises(ToolDenied, match="must not be written"):
@@ -76,7 +84,7 @@ async def test_a_link_does_not_get_around_the_list(
 ) -> None:
     (user_home / ".ssh").mkdir()
     (workspace / "innocent").symlink_to(user_home / ".ssh")
-    concern = tool.examine({"path": "innocent/authorized_keys"})
+    concern = await tool.examine({"path": "innocent/authorized_keys"})
     assert concern is not None
     assert concern.refused
     with pytest.raises(ToolDenied):
@@ -89,15 +97,119 @@ async def test_a_store_that_is_itself_a_link_is_still_protected(
 ) -> None:
     (workspace / "keys").mkdir()
     (user_home / ".ssh").symlink_to(workspace / "keys")
-    concern = tool.examine({"path": "keys/authorized_keys"})
+    concern = await tool.examine({"path": "keys/authorized_keys"})
     assert concern is not None
     assert concern.refused
 
 
-def test_outside_the_workspace_a_person_is_asked(tool: Tool, tmp_path: Path) -> None:
-    concern = tool.examine({"path": str(tmp_path / "elsewhere.txt")})
+async def test_outside_the_workspace_a_person_is_asked(tool: Tool, tmp_path: Path) -> None:
+    concern = await tool.examine({"path": str(tmp_path / "elsewhere.txt")})
     assert concern is not None
     assert not concern.refused
     assert concern.kind == "write outside the workspace"
-    assert tool.examine({"path": "inside.txt"}) is None
-    assert tool.examine({"path": "../work/inside.txt"}) is None
+    assert await tool.examine({"path": "inside.txt"}) is None
+    assert await tool.examine({"path": "../work/inside.txt"}) is None
+
+
+async def test_a_path_that_nobody_judged_is_asked_about_in_the_call(
+    tool: Tool, use: Use, tmp_path: Path
+) -> None:
+    with pytest.raises(ToolDenied, match="outside the workspace"):
+        await use(tool, path=str(tmp_path / "elsewhere.txt"), content="x")
+    assert not (tmp_path / "elsewhere.txt").exists()
+
+
+async def test_a_link_that_turned_after_the_consent_is_judged_again(
+    tool: Tool, use: Use, workspace: Path, tmp_path: Path
+) -> None:
+    (workspace / "inside").mkdir()
+    (workspace / "link").symlink_to("inside")
+    assert await tool.examine({"path": "link/a.txt"}) is None
+    (workspace / "link").unlink()
+    (workspace / "link").symlink_to(tmp_path)
+    with pytest.raises(ToolDenied, match="outside the workspace"):
+        await use(tool, path="link/a.txt", content="x")
+    assert not (tmp_path / "a.txt").exists()
+
+
+async def test_in_a_place_of_its_own_only_protected_files_are_refused(
+    files: LocalFiles, guard: Guard, reads: Reads, use: Use, tmp_path: Path
+) -> None:
+    tool = write_file_tool(files, guard, reads, isolated=True)
+    outside = str(tmp_path / "elsewhere.txt")
+    assert await tool.examine({"path": outside}) is None
+    await use(tool, path=outside, content="x")
+    concern = await tool.examine({"path": "~/.bashrc"})
+    assert concern is not None
+    assert concern.refused
+
+
+async def test_what_the_model_cannot_see_is_kept(tool: Tool, use: Use, workspace: Path) -> None:
+    path = workspace / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    text = await use(tool, path="a.txt", content="1\n2\n3\n")
+    assert path.read_bytes() == b"\xef\xbb\xbf1\r\n2\r\n3\r\n"
+    assert text.endswith("3 lines (CRLF line ends and byte order mark kept)")
+    await use(tool, path="a.txt", content="\ufeff1\r\n2\n")
+    assert path.read_bytes() == b"\xef\xbb\xbf1\r\n2\n", "content with ends of its own"
+
+
+async def test_what_replaces_something_unknown_says_so(
+    files: LocalFiles, guard: Guard, tool: Tool, use: Use, workspace: Path, reads: Reads
+) -> None:
+    path = workspace / "a.txt"
+    path.write_text("the user's\n")
+    text = await use(tool, path="a.txt", content="new\n")
+    assert text.startswith("note: a.txt existed and you had not read it\nreplaced")
+    assert (await use(tool, path="a.txt", content="newer\n")).startswith("replaced"), "its own"
+    await use(read_file_tool(files, guard, reads), path="a.txt")
+    path.write_text("the user's again\n")
+    text = await use(tool, path="a.txt", content="newest\n")
+    assert text.startswith("warning: a.txt had been changed since you last saw it; those changes")
+
+
+async def test_a_slip_in_the_syntax_is_reported(tool: Tool, use: Use, workspace: Path) -> None:
+    text = await use(tool, path="a.py", content="def f(:\n    pass\n")
+    assert "[syntax error: line 1:" in text
+    text = await use(tool, path="a.py", content="# more\ndef f(:\n    pass\n")
+    assert "syntax error" not in text, "it was there before"
+    assert "syntax error" not in await use(tool, path="a.py", content="x = 1\n")
+
+
+async def test_a_change_in_the_last_moment_stops_the_write(
+    user_home: Path, guard: Guard, reads: Reads, use: Use, workspace: Path
+) -> None:
+    (workspace / "a.txt").write_text("old")
+
+    class Meanwhile(LocalFiles):
+        async def read(self, path: str, *, most: int) -> bytes:
+            found = await super().read(path, most=most)
+            (workspace / "a.txt").write_text("the user saved it")
+            return found
+
+    tool = write_file_tool(Meanwhile(lambda: str(workspace), user_home), guard, reads)
+    with pytest.raises(ToolError, match="changed by somebody else just now"):
+        await use(tool, path="a.txt", content="x")
+    assert (workspace / "a.txt").read_text() == "the user saved it"
+
+
+async def test_pipes_and_devices_are_refused_at_once(tool: Tool, use: Use, workspace: Path) -> None:
+    os.mkfifo(workspace / "pipe")
+    with pytest.raises(ToolError, match="device, pipe or socket"):
+        await use(tool, path="pipe", content="x")
+
+
+async def test_a_huge_file_is_replaced_without_being_read(
+    tool: Tool, use: Use, workspace: Path
+) -> None:
+    with (workspace / "huge").open("wb") as file:
+        file.truncate(1 << 30)
+    assert (await use(tool, path="huge", content="x")).endswith("replaced huge: 1 byte, 1 line")
+
+
+async def test_names_that_are_not_utf_8(tool: Tool, use: Use, workspace: Path) -> None:
+    path = workspace / os.fsdecode(b"caf\xe9.txt")
+    path.write_text("old\n")
+    assert "replaced caf\\xe9.txt" in await use(tool, path="caf\\xe9.txt", content="new\n")
+    assert path.read_text() == "new\n"
+    assert len(list(workspace.iterdir())) == 1

@@ -1,0 +1,1 @@
+"""Snapshots of a workspace before the agent changes it, and the way back."""

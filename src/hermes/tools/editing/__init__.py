@@ -1,0 +1,1 @@
+"""Changing files: finding the place, keeping what was there, telling what happened."""

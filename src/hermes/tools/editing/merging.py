@@ -1,0 +1,128 @@
+"""Carrying a change over to lines that are not quite the ones it was written for.
+
+The model sends old lines and new ones; the file holds lines much like the old ones. Only what
+differs between old and new is changed. Every other line stays as the file has it, so a slip in a
+line that was quoted as context never reaches the file.
+"""
+
+import difflib
+import itertools
+from collections.abc import Sequence
+
+import msgspec
+
+
+class Shift:
+    """How the indentation of the old lines became that of the file; new lines follow it."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """`pairs` are lines of the old text with the lines of the file they stand for."""
+        self._known: dict[str, str] = {}
+        self.consistent = True
+        for old, found in pairs:
+            if not old.strip():
+                continue
+            before, after = indentation(old), indentation(found)
+            self.consistent &= self._known.setdefault(before, after) == after
+        widths = sorted((len(before), len(after)) for before, after in self._known.items())
+        self.consistent &= [after for _, after in widths] == sorted(after for _, after in widths)
+        self._steps = self._steps_of(sorted(self._known, key=len))
+
+    def apply(self, line: str) -> str:
+        if not line.strip():
+            return line
+        before = indentation(line)
+        return self._moved(before) + line[len(before) :]
+
+    def _moved(self, before: str) -> str:
+        if before in self._known:
+            return self._known[before]
+        bases = [known for known in self._known if before.startswith(known)]
+        if bases:
+            base = max(bases, key=len)
+            return self._known[base] + self._scaled(before[len(base) :])
+        deeper = [known for known in self._known if known.startswith(before)]
+        if not deeper:
+            return before
+        base = min(deeper, key=len)
+        away = self._scaled(base[len(before) :])
+        return self._known[base].removesuffix(away)
+
+    def _scaled(self, rest: str) -> str:
+        old, new = self._steps
+        if old and len(rest) % len(old) == 0 and rest == old * (len(rest) // len(old)):
+            return new * (len(rest) // len(old))
+        return rest
+
+    def _steps_of(self, known: Sequence[str]) -> tuple[str, str]:
+        """One level of indentation in the old text and in the file, where two levels show it."""
+        for less, more in itertools.pairwise(known):
+            low, high = self._known[less], self._known[more]
+            if more.startswith(less) and high.startswith(low) and high != low:
+                return more[len(less) :], high[len(low) :]
+        if len(known) == 1 and known[0] and self._known[known[0]]:
+            return self._single(known[0], self._known[known[0]])
+        return "", ""
+
+    @staticmethod
+    def _single(old: str, new: str) -> tuple[str, str]:
+        """Tabs for spaces or the other way round, from one line alone."""
+        if set(old) == set(new) or len(set(old)) > 1 or len(set(new)) > 1:
+            return "", ""
+        tabs, spaces = (old, new) if "\t" in old else (new, old)
+        if len(spaces) % len(tabs):
+            return "", ""
+        unit = " " * (len(spaces) // len(tabs))
+        return ("\t", unit) if old is tabs else (unit, "\t")
+
+
+def indentation(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+class Alignment(msgspec.Struct, frozen=True):
+    """Which line of the file stands for which old line."""
+
+    old: Sequence[str]
+    found: Sequence[str]
+    places: dict[int, int]
+    """Index of the old line → index of the line of the file."""
+
+    @classmethod
+    def one_to_one(cls, old: Sequence[str], found: Sequence[str]) -> "Alignment":
+        return cls(old, found, {index: index for index in range(len(old))})
+
+
+def merged(alignment: Alignment, new: Sequence[str]) -> list[str] | None:
+    """The lines of the file with the change made, or None when its place is not certain.
+
+    Every old line that the change touches must be aligned, and without a gap.
+    """
+    old, found, places = alignment.old, alignment.found, alignment.places
+    shift = Shift([(old[one], found[other]) for one, other in places.items()])
+    result: list[str] = []
+    done = 0
+    changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    for kind, first, last, start, end in changes:
+        if kind == "equal":
+            continue
+        reach = _reach(places, first, last)
+        if reach is None or reach[0] < done:
+            return None
+        result += found[done : reach[0]]
+        result += [shift.apply(line) for line in new[start:end]]
+        done = reach[1]
+    return [*result, *found[done:]]
+
+
+def _reach(places: dict[int, int], first: int, last: int) -> tuple[int, int] | None:
+    """The lines of the file that a change of the old lines `first` to before `last` replaces."""
+    if last > first:
+        touched = [places.get(index, -1) for index in range(first, last)]
+        if -1 in touched or touched != list(range(touched[0], touched[0] + len(touched))):
+            return None
+        return touched[0], touched[-1] + 1
+    sides = {places[first - 1] + 1} if first - 1 in places else set()
+    if first in places:
+        sides.add(places[first])
+    return (only := sides.pop(), only) if len(sides) == 1 else None

@@ -1,0 +1,265 @@
+"""Reading a patch over several files: the `*** Begin Patch` format, or a unified diff."""
+
+import re
+from collections.abc import Sequence
+from typing import Literal, NoReturn
+
+import msgspec
+
+from hermes.core.errors import ToolArgumentsInvalid
+
+BEGIN, END = "*** Begin Patch", "*** End Patch"
+ADD, UPDATE, DELETE = "*** Add File:", "*** Update File:", "*** Delete File:"
+MOVE, END_OF_FILE = "*** Move to:", "*** End of File"
+NOWHERE = "/dev/null"
+HINT = (
+    "a patch is `*** Begin Patch`, then for each file `*** Add File: P` (lines with +), "
+    "`*** Update File: P` (`@@` hunks of lines with space, - or +) or `*** Delete File: P`, "
+    "then `*** End Patch`"
+)
+
+
+class Hunk(msgspec.Struct, frozen=True):
+    old: list[str]
+    """Lines that stay and lines that go, as they are in the file."""
+    new: list[str]
+    """Lines that stay and lines that come."""
+    headers: tuple[str, ...] = ()
+    """Lines of the file above it, from `@@ line`, outermost first."""
+    line: int = 0
+    """Where it begins according to a unified diff, from 1; 0 when nobody says."""
+    at_end: bool = False
+    """It reaches to the end of the file."""
+    ended: bool | None = None
+    """Whether the file ends with a line end afterwards; None when nobody says."""
+
+
+class Section(msgspec.Struct, frozen=True):
+    """What happens to one file."""
+
+    kind: Literal["add", "update", "delete"]
+    path: str
+    hunks: tuple[Hunk, ...] = ()
+    content: str = ""
+    """Of a new file."""
+    move_to: str = ""
+
+    @property
+    def paths(self) -> list[str]:
+        return [self.path, self.move_to] if self.move_to else [self.path]
+
+
+def parse_patch(text: str) -> list[Section]:
+    """The sections of a patch, in order. Raises `ToolArgumentsInvalid`."""
+    lines = text.split("\n")
+    stripped = [line.strip() for line in lines]
+    if BEGIN in stripped:
+        sections = _Envelope(lines, stripped).sections()
+    elif any(line.startswith("--- ") for line in lines) or "rename from" in text:
+        sections = _Unified(lines).sections()
+    else:
+        raise ToolArgumentsInvalid("this is not a patch", hint=HINT)
+    if not sections:
+        raise ToolArgumentsInvalid("the patch changes nothing", hint=HINT)
+    return sections
+
+
+def _hunk(lines: Sequence[str], **fields: object) -> Hunk:
+    """From lines with their signs. Blank lines at the end that have none belong to nobody."""
+    body = list(lines)
+    while body and not body[-1]:
+        body.pop()
+    old = [line[1:] for line in body if line[:1] != "+"]
+    new = [line[1:] for line in body if line[:1] != "-"]
+    return msgspec.structs.replace(Hunk(old, new), **fields)
+
+
+class _Envelope:
+    def __init__(self, lines: list[str], stripped: list[str]) -> None:
+        first = stripped.index(BEGIN)
+        if END not in stripped[first:]:
+            raise ToolArgumentsInvalid(
+                f"the patch has no `{END}`: it may have been cut off", hint="send all of it again"
+            )
+        self._lines = lines[: stripped.index(END, first)]
+        self._next = first + 1
+
+    def sections(self) -> list[Section]:
+        found: list[Section] = []
+        while self._next < len(self._lines):
+            line = self._take()
+            if line.startswith(ADD):
+                body = self._body()
+                found.append(Section("add", _path(line, ADD), content=self._added(body)))
+            elif line.startswith(DELETE):
+                found.append(Section("delete", _path(line, DELETE)))
+            elif line.startswith(UPDATE):
+                found.append(self._update(_path(line, UPDATE)))
+            elif line.strip():
+                self._wrong(line, "is no file header")
+        return found
+
+    def _take(self) -> str:
+        self._next += 1
+        return self._lines[self._next - 1]
+
+    def _body(self) -> list[str]:
+        """The lines up to the next file header."""
+        start = self._next
+        while self._next < len(self._lines) and not self._lines[self._next].startswith(
+            (ADD, UPDATE, DELETE)
+        ):
+            self._next += 1
+        return self._lines[start : self._next]
+
+    def _added(self, body: list[str]) -> str:
+        while body and not body[-1].strip():
+            body.pop()
+        for line in body:
+            if line and not line.startswith("+"):
+                self._wrong(line, "of a new file must begin with +")
+        return "".join(f"{line[1:]}\n" for line in body)
+
+    def _update(self, path: str) -> Section:
+        body = self._body()
+        move_to = ""
+        if body and body[0].startswith(MOVE):
+            move_to = _path(body.pop(0), MOVE)
+        hunks: list[Hunk] = []
+        headers: list[str] = []
+        lines: list[str] = []
+
+        def finish(*, at_end: bool = False) -> None:
+            if any(lines) or (headers and at_end):
+                hunks.append(_hunk(lines, headers=tuple(headers), at_end=at_end))
+                headers.clear()
+            lines.clear()
+
+        for line in body:
+            if line.startswith("@@"):
+                finish()
+                headers += [header] if (header := _header(line)) else []
+            elif line.startswith(END_OF_FILE):
+                finish(at_end=True)
+            elif line[:1] in ("", " ", "+", "-"):
+                lines.append(line)
+            else:
+                self._wrong(line, "begins with neither space, + nor -")
+        finish()
+        if not hunks and not move_to:
+            raise ToolArgumentsInvalid(f"the update of {path} has no hunk", hint=HINT)
+        return Section("update", path, tuple(hunks), move_to=move_to)
+
+    def _wrong(self, line: str, what: str) -> NoReturn:
+        raise ToolArgumentsInvalid(f"the line {line[:80]!r} of the patch {what}", hint=HINT)
+
+
+def _path(line: str, header: str) -> str:
+    path = line[len(header) :].strip()
+    if not path:
+        raise ToolArgumentsInvalid(f"`{header}` names no file", hint=HINT)
+    return path
+
+
+_RANGE = re.compile(r"@@+ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@+ ?(.*)")
+
+
+def _header(line: str) -> str:
+    """The text behind `@@`; the numbers of a unified diff say nothing in this format."""
+    numbers = _RANGE.match(line)
+    return (numbers[3] if numbers else line[2:].removesuffix("@@")).strip()
+
+
+class _Unified:
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+
+    def sections(self) -> list[Section]:
+        starts = [n for n in range(len(self._lines)) if self._is_header(n)]
+        renames = self._renames()
+        found = [
+            self._section(start, end)
+            for start, end in zip(starts, [*starts[1:], len(self._lines)], strict=True)
+        ]
+        moved = {old for old, _ in renames}
+        done = [
+            msgspec.structs.replace(section, move_to=dict(renames)[section.path])
+            if section.path in moved and not section.move_to
+            else section
+            for section in found
+        ]
+        alone = moved - {section.path for section in found}
+        return done + [Section("update", old, move_to=new) for old, new in renames if old in alone]
+
+    def _is_header(self, number: int) -> bool:
+        """A removed line may look like `--- x` too; a header is followed by `+++` and a hunk."""
+        after = [*self._lines[number + 1 : number + 3], "", ""]
+        return (
+            self._lines[number].startswith("--- ")
+            and after[0].startswith("+++ ")
+            and (after[1].startswith("@@") or not after[1].strip())
+        )
+
+    def _renames(self) -> list[tuple[str, str]]:
+        old = [line[12:].strip() for line in self._lines if line.startswith("rename from ")]
+        new = [line[10:].strip() for line in self._lines if line.startswith("rename to ")]
+        return list(zip(old, new, strict=False))
+
+    def _section(self, start: int, end: int) -> Section:
+        old, new = self._name(start), self._name(start + 1)
+        if old.startswith(("a/", NOWHERE)) and new.startswith(("b/", NOWHERE)):
+            old, new = old.removeprefix("a/"), new.removeprefix("b/")
+        hunks = self._hunks(start + 2, end)
+        if old == NOWHERE:
+            lines = [line for hunk in hunks for line in hunk.new]
+            unended = any(hunk.ended is False for hunk in hunks)
+            return Section("add", new, content="\n".join(lines) + ("" if unended else "\n"))
+        if new == NOWHERE:
+            return Section("delete", old)
+        if not hunks:
+            raise ToolArgumentsInvalid(f"the diff of {old} has no hunk", hint=HINT)
+        return Section("update", old, tuple(hunks), move_to=new if new != old else "")
+
+    def _name(self, number: int) -> str:
+        return self._lines[number][4:].partition("\t")[0].strip().strip('"')
+
+    def _hunks(self, start: int, end: int) -> list[Hunk]:
+        hunks: list[Hunk] = []
+        body: list[str] = []
+        numbers: re.Match[str] | None = None
+        for line in [*self._lines[start:end], "@@ end"]:
+            if line.startswith("@@"):
+                if numbers is not None:
+                    hunks.append(_numbered_hunk(body, numbers))
+                numbers, body = _RANGE.match(line), []
+                if numbers is None and line != "@@ end":
+                    raise ToolArgumentsInvalid(
+                        f"{line[:80]!r} is no hunk header", hint="write @@ -1,3 +1,4 @@"
+                    )
+            elif line[:1] in ("", " ", "+", "-", "\\"):
+                body.append(line)
+            elif not line.startswith(_BETWEEN):
+                raise ToolArgumentsInvalid(
+                    f"the line {line[:80]!r} of the diff begins with neither space, + nor -"
+                )
+        return hunks
+
+
+_BETWEEN = (
+    "diff ", "index ", "new file", "deleted file", "similarity", "rename ", "old mode", "new mode",
+    "Binary files", "```",
+)  # fmt: skip
+"""What git writes between two files."""
+
+
+def _numbered_hunk(body: list[str], numbers: re.Match[str]) -> Hunk:
+    unended = [n for n, line in enumerate(body) if line.startswith("\\")]
+    ended: bool | None = None
+    if unended:
+        # The mark stands behind the last line of one side or of both.
+        last = body[unended[-1] - 1][:1]
+        ended = last == "-"
+    lines = [line for line in body if not line.startswith("\\")]
+    inserts = numbers[2] == "0"
+    line = int(numbers[1]) + inserts
+    return _hunk(lines, line=line, ended=ended, at_end=bool(unended))

@@ -1,0 +1,199 @@
+"""The way of every change to a file: judged, looked at, saved as a whole, remembered."""
+
+import asyncio
+import errno
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from hermes.core.errors import ToolArgumentsInvalid, ToolDenied, ToolError
+from hermes.core.tool import Concern, ToolContext
+from hermes.security.paths import Guard
+from hermes.terminal.base import FileInfo, Files
+from hermes.tools.editing.reads import Reads
+from hermes.tools.texts import failure, shown
+
+MOST_BYTES = 10_000_000
+"""Larger files are neither edited nor compared."""
+MOST_JUDGED = 1_000
+SETTLE_SECONDS = 0.8
+"""How long a call that is stopped waits for writes under way."""
+SMALL = 50_000
+"""Bytes of text that are worked on at once; a thread would cost more than the work."""
+
+T = TypeVar("T")
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A file that is about to be changed."""
+
+    path: str
+    """As the model wrote it."""
+    real: str
+    info: FileInfo | None
+    """None when there is no file yet."""
+    stale: bool = False
+    """Somebody else changed it since this session saw it."""
+
+    @property
+    def exists(self) -> bool:
+        return self.info is not None
+
+
+class Change(msgspec.Struct, frozen=True):
+    target: Target
+    before: bytes | None
+    """None when there was no file, or when it was not read."""
+    after: bytes | None
+    """None when the file goes."""
+
+
+class Writing:
+    """What write_file and patch share. `isolated`: only protected files are an obstacle."""
+
+    def __init__(
+        self,
+        files: Files,
+        guard: Guard,
+        reads: Reads,
+        *,
+        isolated: bool,
+    ) -> None:
+        self._files, self._guard, self._reads = files, guard, reads
+        self._isolated = isolated
+        self._judged: dict[str, str] = {}
+
+    async def examine(self, paths: Sequence[str]) -> Concern | None:
+        """What stands against writing these: a refusal first, else one question for all."""
+        concerns: list[Concern] = []
+        for path in paths:
+            try:
+                real = await self._files.locate(path)
+            except OSError:
+                continue  # the call itself fails there, and says why
+            concern = self._guard.writing(path, real)
+            if concern is not None and concern.refused:
+                self._judged.pop(path, None)
+                return concern
+            self._remember(path, real)
+            if concern is not None and not self._isolated:
+                concerns.append(concern)
+        if len(concerns) < 2:
+            return concerns[0] if concerns else None
+        subjects = ", ".join(concern.subject for concern in concerns)
+        return msgspec.structs.replace(concerns[0], subject=subjects)
+
+    def _remember(self, path: str, real: str) -> None:
+        if len(self._judged) >= MOST_JUDGED:
+            self._judged.clear()
+        self._judged[path] = real
+
+    async def target(self, call: ToolContext, path: str) -> Target:
+        """Looked at again where it counts: a link may have changed since the call was allowed."""
+        if not path:
+            raise ToolArgumentsInvalid("path is empty")
+        try:
+            real = await self._files.locate(path)
+            if self._judged.get(path) != real:
+                await self._judge(call, path)
+            info = await self._files.stat(real)
+        except OSError as error:
+            raise failure("write", path, error) from error
+        stale = info is not None and self._reads.changed(real, info)
+        return Target(path, real, info, stale)
+
+    async def _judge(self, call: ToolContext, path: str) -> None:
+        concern = await self.examine([path])
+        if concern is not None and concern.refused:
+            raise ToolDenied(f"{shown(path)} must not be written: {concern.reason}")
+        if concern is not None:
+            await call.consent(concern)
+
+    async def content(self, target: Target) -> bytes | None:
+        """The bytes of the file; None when there is none, or it cannot be read as a whole."""
+        if target.info is None or target.info.kind != "file":
+            return None
+        try:
+            return await self._files.read(target.real, most=MOST_BYTES)
+        except OSError as error:
+            if error.errno in (errno.EFBIG, errno.EACCES, errno.EPERM):
+                return None
+            raise failure("read", target.path, error) from error
+
+    def unseen(self, target: Target) -> bool:
+        return target.exists and not self._reads.knows(target.real)
+
+    async def save(self, call: ToolContext, changes: Sequence[Change]) -> None:
+        """Make all the changes, or none. Once begun it is not left half done."""
+        call.cancel.check()
+        saving = asyncio.ensure_future(self._save_all(changes))
+        try:
+            await asyncio.shield(saving)
+        except asyncio.CancelledError:
+            await asyncio.wait([saving], timeout=SETTLE_SECONDS)
+            if saving.done():
+                saving.exception()  # asked for, so that it is not reported as forgotten
+            raise
+
+    async def _save_all(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            await self._require_as_seen(change.target)
+        done: list[Change] = []
+        for change in changes:
+            try:
+                await self._put(change.target.real, change.after)
+                done.append(change)
+            except OSError as error:
+                action = "delete" if change.after is None else "write"
+                problem = failure(action, change.target.path, error)
+                raise await self._undone(problem, done) from error
+        for change in changes:
+            await self._note(change)
+
+    async def _require_as_seen(self, target: Target) -> None:
+        try:
+            now = await self._files.stat(target.real)
+        except OSError as error:
+            raise failure("write", target.path, error) from error
+        if now != target.info:
+            raise ToolError(
+                f"{shown(target.path)} was changed by somebody else just now",
+                hint="read it again and repeat the edit",
+            )
+
+    async def _put(self, real: str, data: bytes | None) -> None:
+        if data is None:
+            await self._files.remove(real)
+        else:
+            await self._files.write(real, data)
+
+    async def _undone(self, problem: ToolError, done: Sequence[Change]) -> ToolError:
+        left: list[str] = []
+        for change in reversed(done):
+            try:
+                await self._put(change.target.real, change.before)
+            except OSError:
+                left.append(shown(change.target.path))
+        if left:
+            return ToolError(f"{problem}; these are changed already: {', '.join(left)}")
+        return ToolError(f"{problem}; nothing was changed") if done else problem
+
+    async def _note(self, change: Change) -> None:
+        real = change.target.real
+        info = None if change.after is None else await self._stat(real)
+        if info is None:
+            self._reads.lost(real)
+        else:
+            self._reads.saw(real, info)
+
+    async def _stat(self, real: str) -> FileInfo | None:
+        try:
+            return await self._files.stat(real)
+        except OSError:
+            return None
+
+
+async def aside(size: int, work: Callable[[], T]) -> T:
+    """`work` over so many bytes: in a thread when it would keep others waiting."""
+    return await asyncio.to_thread(work) if size > SMALL else work()

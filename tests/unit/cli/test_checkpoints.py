@@ -1,0 +1,108 @@
+"""`hermes checkpoints` in a folder the agent has worked in."""
+
+import argparse
+import asyncio
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from hermes.cli.commands import checkpoints as command
+from hermes.cli.context import Cli
+from hermes.cli.registry import find
+from hermes.config.home import Home
+from hermes.core.errors import UsageError
+from hermes.tools.checkpoints.store import Checkpoints
+
+
+@pytest.fixture
+def work(user_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = user_home / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def hermes_checkpoints(home: Path, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of `hermes checkpoints ARGUMENTS`."""
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    cli = Cli(Home(home), io.StringIO(), io.StringIO(), io.StringIO())
+    code = command.run(parser.parse_args(arguments), cli)
+    return code, cli.stdout.getvalue(), cli.stderr.getvalue()
+
+
+async def agent_works(home: Path, work: Path) -> None:
+    checkpoints = Checkpoints(home / "checkpoints", work, home.parent)
+    record = await checkpoints.take("rewrite it", "s1")
+    assert record is not None
+    (work / "a.txt").write_text("2\n")
+    (work / "src/b.txt").write_text("2\n")
+    await checkpoints.finish(record)
+
+
+@pytest.fixture
+def worked(hermes_home: Path, work: Path) -> Path:
+    (work / "src").mkdir()
+    (work / "a.txt").write_text("1\n")
+    (work / "src/b.txt").write_text("1\n")
+    asyncio.run(agent_works(hermes_home, work))
+    return work
+
+
+def test_it_is_a_command() -> None:
+    assert find("checkpoints") is not None
+
+
+def test_a_folder_without_any(hermes_home: Path, work: Path) -> None:
+    assert hermes_checkpoints(hermes_home, "list") == (0, "there are no checkpoints here yet\n", "")
+    assert hermes_checkpoints(hermes_home, "list", "--json") == (0, "[]\n", "")
+    assert hermes_checkpoints(hermes_home, "prune") == (0, "dropped 0 checkpoints\n", "")
+    with pytest.raises(UsageError, match="there is no checkpoint 1"):
+        hermes_checkpoints(hermes_home, "restore", "1")
+
+
+def test_the_list(hermes_home: Path, worked: Path) -> None:
+    _, out, _ = hermes_checkpoints(hermes_home, "list")
+    assert out.splitlines()[0].endswith("2 files  rewrite it")
+    assert out.splitlines()[-1].endswith("`hermes checkpoints restore N` goes back.")
+    _, out, _ = hermes_checkpoints(hermes_home, "list", "--json")
+    (only,) = json.loads(out)
+    assert (only["number"], only["reason"], only["session"], only["changed"]) == (
+        1, "rewrite it", "s1", 2,
+    )  # fmt: skip
+
+
+def test_going_back_from_a_folder_below(
+    hermes_home: Path, worked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(worked / "src")
+    code, out, _ = hermes_checkpoints(hermes_home, "diff", "1", "b.txt")
+    assert (code, out.count("diff --git")) == (0, 1)
+    assert "-1\n+2\n" in out
+    code, out, _ = hermes_checkpoints(hermes_home, "restore", "1", "b.txt")
+    assert out == "restored: src/b.txt\n`hermes checkpoints restore 1` undoes this.\n"
+    assert [(worked / name).read_text() for name in ("a.txt", "src/b.txt")] == ["2\n", "1\n"]
+    with pytest.raises(UsageError, match="is not in"):
+        hermes_checkpoints(hermes_home, "restore", "1", "../../x")
+
+
+def test_what_the_user_changed_too_is_left_and_can_be_forced(
+    hermes_home: Path, worked: Path
+) -> None:
+    (worked / "a.txt").write_text("mine\n")
+    code, out, _ = hermes_checkpoints(hermes_home, "restore", "1")
+    assert code == 1
+    assert "a.txt: you changed the same lines since" in out
+    assert (worked / "a.txt").read_text() == "mine\n"
+    code, out, _ = hermes_checkpoints(hermes_home, "restore", "2", "--force")
+    assert (code, (worked / "a.txt").read_text()) == (0, "1\n")
+
+
+def test_forgetting_needs_a_yes(hermes_home: Path, worked: Path) -> None:
+    with pytest.raises(UsageError, match="not a terminal"):
+        hermes_checkpoints(hermes_home, "clear")
+    code, out, _ = hermes_checkpoints(hermes_home, "clear", "--yes")
+    assert (code, out) == (0, f"no checkpoints are left of {worked}\n")
+    assert hermes_checkpoints(hermes_home, "list")[1] == "there are no checkpoints here yet\n"

@@ -1,0 +1,210 @@
+"""Finding the text to replace: exactly, by looser looks, and never in the wrong place."""
+
+import pytest
+
+from hermes.core.errors import ToolArgumentsInvalid, ToolError
+from hermes.tools.editing.document import Document
+from hermes.tools.editing.matching import STEPS, locate
+
+CODE = """\
+class Shop:
+    def open(self, day):
+        if day == "sunday":
+            return False
+        self.lights(True)
+        return True
+
+    def close(self, day):
+        if day == "sunday":
+            return None
+        self.lights(False)
+        return True
+"""
+
+OPEN_IN_REST = "open(self, day):\n        if day in REST:"
+OPEN_WITH_CHECK = """\
+        if not day:
+            raise ValueError
+        return False
+"""
+
+
+def replace(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[str, str]:
+    """The text afterwards, and what was looked past."""
+    located = locate(text, old, new, replace_all=replace_all)
+    return Document(text.encode()).edited(located.edits).decode(), located.past
+
+
+def test_there_are_nine_looser_looks() -> None:
+    assert len(STEPS) == 9
+
+
+def test_the_exact_text_comes_first() -> None:
+    result, past = replace(CODE, "self.lights(True)\n        return True", "pass")
+    assert past == ""
+    assert result == CODE.replace("self.lights(True)\n        return True", "pass")
+    assert replace("a b a", "b", "")[0] == "a  a", "deleting"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected", "past"),
+    [
+        (
+            "5|        self.lights(True)\n6|        return True\n",
+            "5|        self.lights(2)\n6|        return True\n",
+            ("self.lights(True)", "self.lights(2)"),
+            "line numbers",
+        ),
+        (
+            "        self.lights(True)   \n        return True",
+            "        self.lights(2)\n        return True",
+            ("self.lights(True)", "self.lights(2)"),
+            "spaces at line ends",
+        ),
+        (
+            "\n\n        self.lights(True)\n\n",
+            "\n        self.lights(2)\n",
+            ("self.lights(True)", "self.lights(2)"),
+            "blank lines around it",
+        ),
+        (
+            r"def open(self, day):\n        if day == \"sunday\":\n            return False",
+            r"def open(self, day):\n        if not day:\n            return False",
+            ('day == "sunday":\n            return False', "not day:\n            return False"),
+            "escapes such as \\n",
+        ),
+        ("        self.lights(True)", "", None, ""),
+        (
+            "    def open(self,  day):\n        if day  == \"sunday\":",
+            "    def open(self,  day):\n        if day in REST:",
+            ('open(self, day):\n        if day == "sunday":', OPEN_IN_REST),
+            "the amount of spaces",
+        ),
+        (
+            "def open(self, day):\n    if day == \"sunday\":\n        return False\n",
+            "def open(self, day):\n    if not day:\n        raise ValueError\n    return False\n",
+            ('        if day == "sunday":\n            return False\n', OPEN_WITH_CHECK),
+            "indentation",
+        ),
+    ],
+)  # fmt: skip
+def test_each_look(old: str, new: str, expected: tuple[str, str] | None, past: str) -> None:
+    result, looked_past = replace(CODE, old, new)
+    assert looked_past == past
+    assert result == (CODE.replace(*expected) if expected else CODE.replace(old, new))
+
+
+def test_typography_is_looked_past_and_kept_where_nothing_changes() -> None:
+    text = "He said “stop” – and\nleft.\n"
+    assert replace(text, 'said "stop" - and', 'said "stop" - then') == (
+        "He said “stop” – then\nleft.\n",
+        "quotes and dashes",
+    )
+    assert replace(text, 'He said "stop" - and\nleft.', 'He said "stop" - and\nstayed.') == (
+        "He said “stop” – and\nstayed.\n",
+        "quotes and dashes",
+    )
+    assert replace("a\u00a0b\n", "a b", "a c")[0] == "a\u00a0c\n"
+
+
+def test_tabs_and_spaces() -> None:
+    text = "if x:\n\tif y:\n\t\tgo()\n"
+    old = "    if y:\n        go()\n"
+    new = "    if y:\n        if z:\n            go()\n"
+    assert replace(text, old, new)[0] == "if x:\n\tif y:\n\t\tif z:\n\t\t\tgo()\n"
+
+
+def test_lines_between_may_differ_and_stay() -> None:
+    text = CODE.replace("        self.lights(True)\n", "        self.lights(True)  # all of them\n")
+    old = CODE[CODE.index("    def open") : CODE.index("\n    def close")]
+    new = old.replace("return False", "return None")
+    result, past = replace(text, old, new)
+    assert past == "lines in between"
+    assert result == text.replace("return False", "return None"), "the comment is still there"
+
+
+def test_a_line_the_model_did_not_know_is_not_lost() -> None:
+    text = CODE.replace(
+        "        self.lights(True)\n", "        self.lights(True)\n        audit()\n"
+    )
+    old = CODE[CODE.index("    def open") : CODE.index("\n    def close")]
+    result, _ = replace(text, old, old.replace("return False", "return None"))
+    assert "audit()" in result
+
+
+def test_context_at_the_edge_may_say_more() -> None:
+    text = "def run(self, task: Task) -> None:\n    a()\n    b()\n    c()\n    d()\n"
+    old = "def run(self, task):\n    a()\n    b()\n    c()\n    d()\n"
+    result, past = replace(text, old, old.replace("c()", "c(1)"))
+    assert past == "a line of context"
+    assert result == text.replace("c()", "c(1)")
+
+
+def refused(text: str, old: str, new: str) -> str:
+    with pytest.raises(ToolError) as refusal:
+        locate(text, old, new)
+    return str(refusal.value)
+
+
+def test_a_neighbour_that_looks_alike_is_left_alone() -> None:
+    """The model means a method that is not there; only its sibling is."""
+    text = "    def handle_get(self):\n        check()\n        log()\n        return self.run(1)\n"
+    old = text.replace("handle_get", "handle_post")
+    assert "the closest is" in refused(text, old, old.replace("run(1)", "run(2)"))
+    old = "timeout = 60\nretries = 3\nname = x\nkind = y\n"
+    text = old.replace("60", "30")
+    assert "not in the file" in refused(text, old, old.replace("retries = 3", "retries = 5"))
+
+
+def test_what_is_changed_must_be_there_word_for_word() -> None:
+    text = CODE.replace("return False", "return None")
+    old = CODE[CODE.index("    def open") : CODE.index("\n    def close")]
+    assert "not in the file" in refused(text, old, old.replace("return False", "return 0"))
+
+
+def test_several_places_are_named() -> None:
+    assert refused(CODE, "        return True", "x") == (
+        "old_string is there 2 times: at lines 6, 12"
+    )
+    message = refused(CODE, "return  True", "x")
+    assert (
+        message == "old_string is there 2 times, looking past the amount of spaces: at lines 6, 12"
+    )
+    many = "x\n" * 50
+    assert refused(many, "x", "y").endswith("19, 20 and 30 more")
+
+
+def test_two_blocks_that_are_alike_are_not_chosen_between() -> None:
+    block = "start()\nalpha = 1\nbeta = 2\ngamma = {}\nend()\n"
+    text = block.format(3) + "\n" + block.format(4)
+    old = block.format(5)
+    assert "2 times" in refused(text, old, old.replace("beta = 2", "beta = 9"))
+
+
+def test_all_places_on_request() -> None:
+    assert replace("a\na\nb\n", "a", "c", replace_all=True)[0] == "c\nc\nb\n"
+    assert replace("  a \n  a\t\nb\n", "  a\n", "  c\n", replace_all=True)[0] == "  c\n  c\nb\n"
+
+
+def test_the_closest_place_is_shown() -> None:
+    message = refused(CODE, "        self.lamps(True)\n        return False", "x")
+    assert message.startswith("old_string is not in the file; the closest is\n5|")
+    assert "5|        self.lights(True)\n6|        return True" in message
+    assert refused(CODE, "entirely different", "x") == "old_string is not in the file"
+
+
+def test_an_edit_that_is_there_already() -> None:
+    message = refused(CODE, "        self.lamps(True)", "        self.lights(False)")
+    assert message.endswith("but new_string is, at line 11")
+
+
+@pytest.mark.parametrize(("old", "new"), [("", "x"), ("\n", "x"), ("same", "same")])
+def test_nothing_to_do(old: str, new: str) -> None:
+    with pytest.raises(ToolArgumentsInvalid):
+        locate("same\n", old, new)
+
+
+def test_a_large_file_is_no_effort() -> None:
+    text = "".join(f"line {number}\n" for number in range(100_000))
+    assert replace(text, "line  99999", "last")[0].endswith("\nlast\n")
+    assert "not in the file" in refused(text, "nothing like it\nat all\nor so\nhere", "x")

@@ -1,0 +1,119 @@
+"""Patches as models write them."""
+
+import pytest
+
+from hermes.core.errors import ToolArgumentsInvalid
+from hermes.tools.editing.patch_format import Hunk, Section, parse_patch
+
+
+def envelope(*lines: str) -> str:
+    return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
+
+
+def test_all_kinds_of_sections() -> None:
+    patch = envelope(
+        "*** Add File: new.py", "+import os", "+", "+x = 1",
+        "*** Delete File: old.py",
+        "*** Update File: a/b.py", "*** Move to: a/c.py",
+        "@@ class A:", "@@ def f(self):", " one", "-two", "+2", "", " three",
+        "@@", "-last", "+LAST", "*** End of File",
+    )  # fmt: skip
+    assert parse_patch(patch) == [
+        Section("add", "new.py", content="import os\n\nx = 1\n"),
+        Section("delete", "old.py"),
+        Section(
+            "update",
+            "a/b.py",
+            (
+                Hunk(
+                    ["one", "two", "", "three"],
+                    ["one", "2", "", "three"],
+                    headers=("class A:", "def f(self):"),
+                ),
+                Hunk(["last"], ["LAST"], at_end=True),
+            ),
+            move_to="a/c.py",
+        ),
+    ]
+
+
+def test_text_around_the_patch_and_missing_first_marks_are_no_matter() -> None:
+    patch = "Here:\n```\n" + envelope("*** Update File: a", "-x", "+y", "") + "\n```\n"
+    assert parse_patch(patch) == [Section("update", "a", (Hunk(["x"], ["y"]),))]
+
+
+UNIFIED = """\
+diff --git a/src/a.py b/src/a.py
+index 123..456 100644
+--- a/src/a.py
++++ b/src/a.py
+@@ -3,3 +3,3 @@ def f():
+ one
+-two
++2
+ three
+@@ -20,0 +21,1 @@
++more
+diff --git a/new.txt b/new.txt
+new file mode 100644
+--- /dev/null
++++ b/new.txt
+@@ -0,0 +1,2 @@
++hello
++world
+\\ No newline at end of file
+--- a/gone.txt\t2020-01-01
++++ /dev/null
+@@ -1 +0,0 @@
+-bye
+diff --git a/was.txt b/is.txt
+similarity index 100%
+rename from was.txt
+rename to is.txt
+"""
+
+
+def test_a_unified_diff() -> None:
+    assert parse_patch(UNIFIED) == [
+        Section(
+            "update",
+            "src/a.py",
+            (
+                Hunk(["one", "two", "three"], ["one", "2", "three"], line=3),
+                Hunk([], ["more"], line=21),
+            ),
+        ),
+        Section("add", "new.txt", content="hello\nworld"),
+        Section("delete", "gone.txt"),
+        Section("update", "was.txt", move_to="is.txt"),
+    ]
+
+
+def test_a_removed_line_of_dashes_is_no_header() -> None:
+    diff = "--- a.sql\n+++ a.sql\n@@ -1,2 +1,2 @@\n--- old comment\n+++ new comment\n x\n"
+    assert parse_patch(diff) == [
+        Section(
+            "update", "a.sql", (Hunk(["-- old comment", "x"], ["++ new comment", "x"], line=1),)
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("patch", "reason"),
+    [
+        ("", "not a patch"),
+        ("hello", "not a patch"),
+        (envelope(), "changes nothing"),
+        ("*** Begin Patch\n*** Update File: a\n-x\n+y", "cut off"),
+        (envelope("*** Update File: a", "x"), "neither space"),
+        (envelope("*** Update File: a"), "has no hunk"),
+        (envelope("*** Update File:", "-x"), "names no file"),
+        (envelope("*** Add File: a", "x"), "must begin with"),
+        (envelope("what"), "no file header"),
+        ("--- a\n+++ b\n@@ wrong @@\n-x\n", "no hunk header"),
+        ("--- a\n+++ a\n@@ -1 +1 @@\nx\n", "neither space"),
+    ],
+)
+def test_what_is_wrong_is_said(patch: str, reason: str) -> None:
+    with pytest.raises(ToolArgumentsInvalid, match=reason):
+        parse_patch(patch)
