@@ -33,7 +33,7 @@ def wanted(project: Mapping[str, Any]) -> dict[str, list[str]]:
     base = project["project"]["dependencies"]
     extras = project["project"]["optional-dependencies"]
     return {
-        "requirements.lock": base,
+        "requirements.lock": [*base, *extras["web"]],
         "requirements-local.lock": extras["local"],
         "requirements-dev.lock": project["dependency-groups"]["dev"],
     }

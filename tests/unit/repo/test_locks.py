@@ -9,7 +9,7 @@ from scripts import locks
 PROJECT = """
 [project]
 dependencies = ["Foo.Bar>=1; sys_platform != 'win32'"]
-optional-dependencies = {local = ["runtime>=2"]}
+optional-dependencies = {local = ["runtime>=2"], web = ["foo-bar"]}
 [dependency-groups]
 dev = ["checker"]
 """

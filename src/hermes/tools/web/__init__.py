@@ -1,0 +1,1 @@
+"""web_search and web_extract, and what they need of the web."""

@@ -1,0 +1,49 @@
+"""Web sites the user does not want to be opened."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from hermes.security.url_blocklist import KEPT_SECONDS, Blocklist
+
+
+@pytest.mark.parametrize(
+    ("entry", "blocked", "free"),
+    [
+        ("example.com", ["example.com", "www.example.com"], ["notexample.com", "example.com.evil"]),
+        ("*.example.com", ["a.example.com", "b.a.example.com"], ["example.com", "example.org"]),
+        ("https://Example.com/path", ["example.com"], ["example.org"]),
+        ("münchen.example", ["xn--mnchen-3ya.example"], ["munchen.example"]),
+        ("203.0.113.7", ["203.0.113.7"], ["203.0.113.8"]),
+    ],
+)
+def test_entries(entry: str, blocked: list[str], free: list[str]) -> None:
+    blocklist = Blocklist([entry])
+    assert all(blocklist.rule_for(host) for host in blocked)
+    assert not any(blocklist.rule_for(host) for host in free)
+
+
+def test_shared_files_are_read_again_after_a_while(tmp_path: Path) -> None:
+    shared = tmp_path / "sites.txt"
+    shared.write_text("# not these\n\nbad.example  # a comment\n*.ads.example\n")
+    time = [1_000.0]
+    blocklist = Blocklist(files=[shared], now=lambda: time[0])
+    assert blocklist.rule_for("bad.example") == "bad.example"
+    assert blocklist.rule_for("x.ads.example") == "*.ads.example"
+    shared.write_text("worse.example\n")
+    time[0] += KEPT_SECONDS - 1
+    assert blocklist.rule_for("bad.example")
+    time[0] += 1
+    assert not blocklist.rule_for("bad.example")
+    assert blocklist.rule_for("worse.example")
+
+
+def test_a_missing_file_or_odd_entry_is_logged_and_the_rest_counts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocklist = Blocklist(["[::", "bad.example"], [tmp_path / "none.txt"])
+    with caplog.at_level(logging.WARNING):
+        assert blocklist.rule_for("bad.example")
+    assert "none.txt cannot be read" in caplog.text
+    assert "'[::' is not a site" in caplog.text

@@ -1,0 +1,455 @@
+"""web_search over fakes of the documented services, on real HTTP, and over the ddgs adapter.
+
+Each fake checks method, path, headers and body as the service documents them, and answers in the
+documented form. The services themselves are not asked. The engines behind ddgs cannot run without
+the internet: a callable stands in for the library.
+"""
+
+import asyncio
+import importlib
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from hermes import __version__
+from hermes.core.cancel import CancelToken
+from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError, ToolTimedOut
+from hermes.core.tool import Effect, ToolContext
+from hermes.tools.web.ddgs_search import library_search
+from hermes.tools.web.search import web_search_available, web_search_tool
+from hermes.tools.web.services import SearchOptions
+from tests.unit.tools.web.conftest import Site, eventually
+from tests.unit.tools.web.test_web_extract import unfenced
+
+Use = Callable[..., Awaitable[str]]
+KEY = "key-9f2c"
+
+
+class Rerouted(httpx2.AsyncBaseTransport):
+    """Sends what is meant for a service to the fake, and remembers where it was meant to go."""
+
+    def __init__(self, site: Site) -> None:
+        self._site, self._inner = site, httpx2.AsyncHTTPTransport()
+        self.meant: list[str] = []
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.meant.append(str(request.url))
+        target = request.url.copy_with(scheme="http", host="127.0.0.1", port=self._site.port)
+        return await self._inner.handle_async_request(
+            httpx2.Request(
+                request.method,
+                target,
+                headers=request.headers,
+                stream=request.stream,
+                extensions=request.extensions,
+            )
+        )
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+@pytest.fixture
+def rerouted(site: Site) -> Rerouted:
+    return Rerouted(site)
+
+
+def connect(transport: Rerouted) -> Callable[[], httpx2.AsyncClient]:
+    return lambda: httpx2.AsyncClient(transport=transport, trust_env=False)
+
+
+def row(**fields: Any) -> dict[str, Any]:
+    return {"title": "A title", "url": "https://a.example/x", **fields}
+
+
+FAKES: dict[str, dict[str, Any]] = {
+    "firecrawl": {
+        "url": "https://api.firecrawl.dev/v2/search",
+        "key": ("authorization", f"Bearer {KEY}"),
+        "body": {"query": "salt water", "limit": 5},
+        "answer": {"success": True, "data": {"web": [row(description="A text", position=1)]}},
+    },
+    "parallel": {
+        "url": "https://api.parallel.ai/v1/search",
+        "key": ("x-api-key", KEY),
+        "body": {
+            "objective": "salt water",
+            "search_queries": ["salt water"],
+            "mode": "advanced",
+            "advanced_settings": {"max_results": 5},
+        },
+        "answer": {
+            "search_id": "search_1",
+            "results": [row(publish_date=None, excerpts=["A", "text"])],
+        },
+    },
+    "tavily": {
+        "url": "https://api.tavily.com/search",
+        "key": ("authorization", f"Bearer {KEY}"),
+        "body": {"query": "salt water", "max_results": 5, "search_depth": "basic"},
+        "answer": {"query": "salt water", "results": [row(content="A text", score=0.9)]},
+    },
+    "exa": {
+        "url": "https://api.exa.ai/search",
+        "key": ("x-api-key", KEY),
+        "body": {
+            "query": "salt water",
+            "type": "auto",
+            "numResults": 5,
+            "contents": {"highlights": True},
+        },
+        "answer": {"requestId": "1", "results": [row(id="x", highlights=["A", "text"])]},
+    },
+    "brave": {
+        "url": "https://api.search.brave.com/res/v1/web/search"
+        "?q=salt+water&count=5&text_decorations=false",
+        "key": ("x-subscription-token", KEY),
+        "body": None,
+        "answer": {"type": "search", "web": {"results": [row(description="A <b>text</b>")]}},
+    },
+    "searxng": {
+        "url": "http://search.lan:8080/search?q=salt+water&format=json",
+        "key": None,
+        "body": None,
+        "answer": {"query": "salt water", "results": [row(content="A text", engine="x")]},
+    },
+}
+SNIPPETS = {"parallel": "A … text", "exa": "A … text"}
+
+
+def configured(name: str, **fields: Any) -> SearchOptions:
+    if name == "searxng":
+        return SearchOptions(urls={name: "http://search.lan:8080/"}, **fields)
+    return SearchOptions(keys={name: KEY}, **fields)
+
+
+def path_of(name: str) -> str:
+    return httpx2.URL(FAKES[name]["url"]).raw_path.decode()
+
+
+@pytest.mark.parametrize("name", FAKES)
+async def test_each_service_is_asked_as_it_documents(
+    name: str, site: Site, rerouted: Rerouted, use: Use
+) -> None:
+    fake = FAKES[name]
+    site.page(path_of(name), msgspec.json.encode(fake["answer"]), content_type="application/json")
+    tool = web_search_tool(configured(name), connect(rerouted))
+    about, text = unfenced(await use(tool, query="salt water"))
+    assert about == f"results of {name}"
+    assert text == f"1. A title\n   https://a.example/x\n   {SNIPPETS.get(name, 'A text')}"
+    assert rerouted.meant == [fake["url"]]
+    [request] = site.requests
+    assert request.method == ("GET" if fake["body"] is None else "POST")
+    assert request.body == fake["body"]
+    assert request.headers["user-agent"] == f"Hermes/{__version__}"
+    assert request.headers["accept"] == "application/json"
+    if fake["body"] is not None:
+        assert request.headers["content-type"] == "application/json"
+    if fake["key"]:
+        header, value = fake["key"]
+        assert request.headers[header] == value
+    assert list(request.headers.values()).count(KEY) <= 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "sent"),
+    [
+        ("agentic", "advanced"),
+        ("one-shot", "advanced"),
+        ("fast", "basic"),
+        ("turbo", "turbo"),
+        ("", "advanced"),
+    ],
+)
+async def test_modes_of_parallel(
+    site: Site, rerouted: Rerouted, use: Use, mode: str, sent: str
+) -> None:
+    site.page("/v1/search", b'{"results": []}')
+    options = configured("parallel", parallel_mode=mode)
+    await use(web_search_tool(options, connect(rerouted)), query="x" * 300)
+    [request] = site.requests
+    assert request.body["mode"] == sent
+    assert request.body["search_queries"] == ["x" * 200]
+
+
+async def test_a_self_hosted_server_may_be_in_a_private_network(site: Site, use: Use) -> None:
+    site.page("/sx/search?q=salt&format=json", b'{"results": []}')
+    site.page("/fc/v2/search", b'{"data": {"web": []}}')
+    for name, path in {"searxng": "/sx", "firecrawl": "/fc"}.items():
+        tool = web_search_tool(SearchOptions(urls={name: site.url(path)}))
+        assert "nothing was found" in await use(tool, query="salt")
+    assert "authorization" not in site.requests[-1].headers
+
+
+def test_the_first_configured_service_is_taken_in_the_documented_order() -> None:
+    names = ["firecrawl", "parallel", "tavily", "exa", "brave"]
+    for position, name in enumerate(names):
+        options = SearchOptions(keys=dict.fromkeys(names[position:], KEY))
+        assert web_search_available(options) == ""
+        assert name in _service_used(options)
+    assert "searxng" in _service_used(SearchOptions(urls={"searxng": "http://127.0.0.1:1"}))
+    both = SearchOptions(backend="exa", keys={"tavily": KEY, "exa": KEY})
+    assert "exa" in _service_used(both)
+
+
+def _service_used(options: SearchOptions) -> str:
+    """The service whose search fails, since nothing can be reached."""
+
+    def refuse(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("no way", request=request)
+
+    client = lambda: httpx2.AsyncClient(transport=httpx2.MockTransport(refuse))  # noqa: E731
+    call = ToolContext("session", "call", CancelToken(), print)
+
+    async def search() -> str:
+        try:
+            return await web_search_tool(options, client).handler(call, {"query": "x"})
+        except ToolError as error:
+            return str(error)
+
+    return asyncio.run(search())
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "hint"),
+    [
+        (401, "refused the key", "TAVILY_API_KEY"),
+        (403, "refused the key", "TAVILY_API_KEY"),
+        (402, "used up", "web.backend"),
+        (432, "used up", "web.backend"),
+        (429, "too many searches", "wait"),
+        (500, "has a problem", "web.backend"),
+        (503, "has a problem", "web.backend"),
+        (301, "redirects", "web.backend"),
+        (400, "refused the search", "web.backend"),
+    ],
+)
+async def test_a_refusal_says_what_to_do_and_never_the_key(
+    site: Site, rerouted: Rerouted, use: Use, status: int, message: str, hint: str
+) -> None:
+    body = f'{{"detail": "bad key {KEY} in request"}}'.encode()
+    site.page("/search", body, status=status, location="http://127.0.0.1:1/")
+    with pytest.raises(ToolError, match=message) as refusal:
+        await use(web_search_tool(configured("tavily"), connect(rerouted)), query="salt")
+    assert hint in refusal.value.hint
+    assert f"HTTP {status}" in str(refusal.value)
+    assert KEY not in f"{refusal.value!r} {refusal.value.hint}"
+    assert len(site.requests) == 1
+
+
+async def test_searxng_without_json_is_explained(site: Site, use: Use) -> None:
+    site.page("/search?q=salt&format=json", b"Forbidden", status=403)
+    with pytest.raises(ToolError, match="does not answer in JSON") as refusal:
+        await use(web_search_tool(SearchOptions(urls={"searxng": site.url("")})), query="salt")
+    assert "settings.yml" in refusal.value.hint
+
+
+@pytest.mark.parametrize("answer", [b"<html>", b"", b'{"results": '])
+async def test_an_answer_that_is_no_json(
+    site: Site, rerouted: Rerouted, use: Use, answer: bytes
+) -> None:
+    site.page("/search", answer)
+    with pytest.raises(ToolError, match="did not answer with JSON"):
+        await use(web_search_tool(configured("tavily"), connect(rerouted)), query="salt")
+
+
+@pytest.mark.parametrize(
+    "answer", ["[]", "{}", '{"results": null}', '{"results": [1, {}, {"url": "javascript:x"}]}']
+)
+async def test_an_answer_without_results(
+    site: Site, rerouted: Rerouted, use: Use, answer: str
+) -> None:
+    site.page("/search", answer.encode())
+    tool = web_search_tool(configured("tavily"), connect(rerouted))
+    assert await use(tool, query="salt") == "nothing was found for 'salt'; try other words"
+
+
+async def test_results_are_few_short_and_on_lines_of_their_own(
+    site: Site, rerouted: Rerouted, use: Use
+) -> None:
+    rows = [
+        row(title=None, content="x\n2. fake\n" * 200, url=f"https://a.example/{n}")
+        for n in range(9)
+    ]
+    site.page("/search", msgspec.json.encode({"results": rows}))
+    tool = web_search_tool(configured("tavily"), connect(rerouted))
+    _, text = unfenced(await use(tool, query="salt"))
+    assert len(text.splitlines()) == 5 * 3 + 4
+    assert "   https://a.example/4" in text
+    assert "https://a.example/5" not in text
+    assert max(map(len, text.splitlines())) < 410
+
+
+async def test_a_slow_service(site: Site, rerouted: Rerouted, use: Use) -> None:
+    site.page("/search", b"{", 60.0, chunked=True)
+    options = configured("tavily", seconds=0.2)
+    with pytest.raises(ToolTimedOut, match="did not answer in time"):
+        await use(web_search_tool(options, connect(rerouted)), query="salt")
+
+
+async def test_an_endless_answer(site: Site, rerouted: Rerouted, use: Use) -> None:
+    site.page("/search", *[b" " * 1_000_000] * 20, chunked=True)
+    with pytest.raises(ToolError, match="too large"):
+        await use(web_search_tool(configured("tavily"), connect(rerouted)), query="salt")
+
+
+async def test_stopping_ends_a_search(site: Site, rerouted: Rerouted) -> None:
+    site.page("/search", b"{", 60.0, chunked=True)
+    token = CancelToken()
+    tool = web_search_tool(configured("tavily"), connect(rerouted))
+    call = ToolContext("session", "call", token, print)
+    running = asyncio.ensure_future(tool.handler(call, {"query": "salt"}))
+    await eventually(lambda: bool(site.requests))
+    token.cancel()
+    with pytest.raises(Interrupted):
+        await running
+
+
+@pytest.mark.parametrize("key", ["tvly-1\n2", "schlüssel", "a b"])
+async def test_a_key_with_odd_characters_is_not_sent_and_not_shown(
+    site: Site, rerouted: Rerouted, use: Use, key: str
+) -> None:
+    tool = web_search_tool(SearchOptions(keys={"tavily": key}), connect(rerouted))
+    with pytest.raises(ToolError, match="odd characters") as refusal:
+        await use(tool, query="salt")
+    assert key not in str(refusal.value)
+    assert site.requests == []
+
+
+def test_options_do_not_show_their_keys() -> None:
+    assert KEY not in repr(SearchOptions(keys={"exa": KEY}))
+
+
+def test_what_the_model_pays_for() -> None:
+    tool = web_search_tool(SearchOptions())
+    assert tool.name == "web_search"
+    assert tool.effect is Effect.NETWORK
+    assert tool.spec.parameters == {
+        "type": "object",
+        "properties": {"query": {"type": "string"}},
+        "required": ["query"],
+    }
+
+
+@pytest.mark.parametrize("query", ["", "  \n ", "x" * 1_001])
+async def test_a_query_has_words(use: Use, query: str) -> None:
+    with pytest.raises(ToolArgumentsInvalid):
+        await use(web_search_tool(SearchOptions()), query=query)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (SearchOptions(backend="bing"), "it can be auto, firecrawl, parallel, tavily, exa, brave"),
+        (SearchOptions(backend="tavily"), "set TAVILY_API_KEY"),
+        (SearchOptions(backend="searxng"), "set SEARXNG_URL"),
+        (SearchOptions(backend="firecrawl"), "set FIRECRAWL_API_KEY or FIRECRAWL_API_URL"),
+    ],
+)
+async def test_a_backend_that_cannot_be_used_says_what_is_missing(
+    use: Use, options: SearchOptions, reason: str
+) -> None:
+    assert reason in web_search_available(options)
+    with pytest.raises(ToolError, match=reason):
+        await use(web_search_tool(options), query="salt")
+
+
+async def test_ddgs_is_asked_when_nothing_is_configured(use: Use) -> None:
+    asked: list[tuple[str, int, bool]] = []
+
+    def search(query: str, count: int) -> list[dict[str, Any]]:
+        asked.append((query, count, threading.current_thread().daemon))
+        return [{"title": "A title", "href": "https://a.example/x", "body": "A text"}]
+
+    assert web_search_available(SearchOptions()) == ""
+    for options in (SearchOptions(), SearchOptions(backend="DDGS", keys={"exa": KEY})):
+        about, text = unfenced(await use(web_search_tool(options, search=search), query="salt"))
+        assert about == "results of ddgs"
+        assert text == "1. A title\n   https://a.example/x\n   A text"
+    assert asked == [("salt", 5, True)] * 2
+
+
+async def test_ddgs_that_hangs_is_left_behind(use: Use) -> None:
+    leave = threading.Event()
+
+    def search(query: str, count: int) -> list[dict[str, Any]]:
+        leave.wait(60)
+        return []
+
+    with pytest.raises(ToolTimedOut, match="did not answer in time"):
+        await use(web_search_tool(SearchOptions(seconds=0.1), search=search), query="salt")
+    token = CancelToken()
+    tool = web_search_tool(SearchOptions(), search=search)
+    call = ToolContext("session", "call", token, print)
+    running = asyncio.ensure_future(tool.handler(call, {"query": "salt"}))
+    await asyncio.sleep(0)
+    token.cancel()
+    with pytest.raises(Interrupted):
+        await running
+    leave.set()
+
+
+class Library:
+    """Stands in for `ddgs.DDGS`: raises what the real one would."""
+
+    error: Exception | None = None
+
+    def __init__(self, *, timeout: int) -> None:
+        assert timeout > 0
+
+    def text(self, query: str, *, max_results: int) -> list[dict[str, Any]]:
+        if self.error:
+            raise self.error
+        return [{"title": query, "href": "https://a.example", "body": str(max_results)}]
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "expected"),
+    [
+        ("DDGSException", "No results found.", None),
+        ("DDGSException", "engines failed", "the search failed: engines failed"),
+        ("RatelimitException", "202", "too many searches"),
+        ("TimeoutException", "timed out", "did not answer in time"),
+    ],
+)
+def test_errors_of_the_ddgs_library(
+    monkeypatch: pytest.MonkeyPatch, name: str, words: str, expected: str | None
+) -> None:
+    """With the library's real exceptions; its network is replaced."""
+    ddgs = importlib.import_module("ddgs")
+    monkeypatch.setattr(ddgs, "DDGS", Library)
+    assert library_search("salt", 3)[0]["body"] == "3"
+    error = getattr(importlib.import_module("ddgs.exceptions"), name)(words)
+    monkeypatch.setattr(Library, "error", error)
+    if expected is None:
+        assert library_search("salt", 3) == []
+    else:
+        with pytest.raises(ToolError, match=expected):
+            library_search("salt", 3)
+
+
+def test_without_ddgs_and_without_a_key_there_is_no_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "ddgs", None)
+    assert "hermes[web]" in web_search_available(SearchOptions())
+    assert web_search_available(SearchOptions(keys={"exa": KEY})) == ""
+    with pytest.raises(ToolError, match="ddgs is not installed"):
+        library_search("salt", 5)
+
+
+def test_the_libraries_are_not_imported_before_they_are_used() -> None:
+    code = (
+        "import sys, hermes.tools.web.firecrawl as web\n"
+        "from hermes.tools.web.search import web_search_available\n"
+        "assert web_search_available(web.SearchOptions()) == ''\n"
+        "print(sorted({'ddgs', 'trafilatura', 'pypdf', 'lxml', 'primp'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
