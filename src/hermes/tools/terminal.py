@@ -1,71 +1,124 @@
 """terminal: run a shell command."""
 
-import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hermes.core.errors import ToolTimedOut
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.commands import examine_command, one_concern
 from hermes.security.paths import Guard
+from hermes.terminal.background.processes import Processes
 from hermes.terminal.base import CommandResult, Shell
+from hermes.terminal.here.pty_run import run_in_terminal
+from hermes.terminal.output import OutputLimits, plain
+from hermes.tools.exit_codes import exit_note
 
 LONGEST_TIMEOUT = 3_600
 
-_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\^_])")
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n|$)")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+Transform = Callable[[str], Awaitable[str]]
 
 
-def terminal_tool(shell: Shell, guard: Guard, *, timeout: int = 180, examined: bool = True) -> Tool:
-    """`timeout` is the setting `terminal.timeout`.
+def terminal_tool(
+    shell: Shell,
+    processes: Processes,
+    guard: Guard,
+    *,
+    timeout: int = 180,
+    isolated: bool = False,
+    transform: Transform | None = None,
+    limits: OutputLimits | None = None,
+) -> Tool:
+    """`timeout` is the setting `terminal.timeout`, `limits` is `tool_output`.
 
-    `examined` is False where the backend itself is the boundary (a container): no question then.
+    `isolated`: the backend itself is the boundary (a container), so only what is always refused is
+    kept from running. `transform` is what plugins make of the output of a command.
     """
 
     async def terminal(
-        call: ToolContext, command: str, timeout: int = timeout, workdir: str = ""
+        call: ToolContext,
+        command: str,
+        background: bool = False,
+        timeout: int = timeout,
+        workdir: str = "",
+        pty: bool = False,
+        notify_on_complete: bool = False,
+        watch_patterns: tuple[str, ...] = (),
     ) -> str:
         """Run a shell command. Folder and exported variables persist between calls.
 
+        background: for servers and long work; returns an id for the process tool
         timeout: seconds until the command is stopped
         workdir: folder for this command only
+        pty: in a pseudo-terminal; what it changes does not persist
+        notify_on_complete: background only: say when it ends
+        watch_patterns: background only: say when an output line contains one of these
         """
+        cwd = workdir or None
+        if background:
+            started = await processes.start(
+                command,
+                cwd=cwd,
+                pty=pty,
+                notify=notify_on_complete,
+                watch_patterns=watch_patterns,
+            )
+            return _started(started, told=notify_on_complete)
         before, seconds = shell.cwd, min(max(timeout, 1), LONGEST_TIMEOUT)
-        result = await shell.run(
-            command,
-            timeout=seconds,
-            cwd=workdir or None,
-            on_output=call.output,
-            cancel=call.cancel,
-        )
+        if pty:
+            result = await run_in_terminal(
+                shell,
+                command,
+                timeout=seconds,
+                cwd=cwd,
+                on_output=call.output,
+                cancel=call.cancel,
+                limits=limits or OutputLimits(),
+            )
+        else:
+            result = await shell.run(
+                command, timeout=seconds, cwd=cwd, on_output=call.output, cancel=call.cancel
+            )
+        output = plain(result.output)
+        if transform is not None:
+            output = await transform(output)
         if result.timed_out:
             raise ToolTimedOut(
-                f"the command was stopped after {seconds} s. Its output:\n{plain(result.output)}",
-                hint="give a longer timeout, or start it with & and its output in a file",
+                f"the command was stopped after {seconds} s. Its output:\n{output}",
+                hint="give a longer timeout, or run it with background=true",
             )
-        return _report(result, shell.cwd if shell.cwd != before else "")
+        return _report(command, result, output, shell.cwd if shell.cwd != before else "")
 
-    def examine(arguments: dict[str, Any]) -> Concern | None:
+    async def examine(arguments: dict[str, Any]) -> Concern | None:
         folder = str(arguments.get("workdir") or shell.cwd)
         command = str(arguments.get("command", ""))
-        return one_concern(examine_command(command, guard, guard.real(folder, shell.cwd)))
+        return concern_of(command, guard, guard.real(folder, shell.cwd), isolated=isolated)
 
-    fields: dict[str, Any] = {"examine": examine} if examined else {}
     return Tool.from_function(
-        terminal, effect=Effect.EXECUTE, toolset="terminal", serial=True, **fields
+        terminal, effect=Effect.EXECUTE, toolset="terminal", serial=True, examine=examine
     )
 
 
-def plain(output: str) -> str:
-    """Output as a person would see it: no colours, no overwritten progress lines."""
-    text = _ESCAPES.sub("", output).replace("\r\n", "\n")
-    return _CONTROLS.sub("", _OVERWRITTEN.sub("", text)).rstrip()
+def concern_of(command: str, guard: Guard, folder: str, *, isolated: bool) -> Concern | None:
+    """All that stands against `command`; where the place is the boundary, only refusals."""
+    found = examine_command(command, guard, folder)
+    return one_concern([concern for concern in found if concern.refused or not isolated])
 
 
-def _report(result: CommandResult, moved_to: str) -> str:
-    parts = [plain(result.output) or "[no output]"]
+def _started(process_id: str, *, told: bool) -> str:
+    end = "you will be told when it ends" if told else "action='wait' waits for its end"
+    return (
+        f"[started in the background: {process_id}]\n"
+        f"process(action='poll', session_id='{process_id}') shows its output; {end}"
+    )
+
+
+def _report(command: str, result: CommandResult, output: str, moved_to: str) -> str:
+    parts = [output or "[no output]"]
     if result.exit_code:
-        parts.append(f"[exit code {result.exit_code}]")
+        note = exit_note(command, result.exit_code)
+        parts.append(f"[exit code {result.exit_code}{': ' + note if note else ''}]")
+    if result.truncated:
+        parts.append("[the middle of the output was cut; send it to a file to read all of it]")
     if moved_to:
         parts.append(f"[now in {moved_to}]")
     return "\n".join(parts)

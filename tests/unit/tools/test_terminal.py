@@ -1,29 +1,49 @@
 """The terminal tool over a real shell."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from hermes.core.errors import ToolTimedOut
-from hermes.core.tool import Effect, Tool
+from hermes.core.cancel import CancelToken
+from hermes.core.errors import Interrupted, ToolError, ToolTimedOut
+from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.local import LocalShell
-from hermes.tools.terminal import plain, terminal_tool
+from hermes.terminal.background.processes import Processes
+from hermes.terminal.here.shell import LocalShell
+from hermes.terminal.output import OutputLimits
+from hermes.tools.terminal import terminal_tool
 
 Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def tool(shell: LocalShell, guard: Guard) -> Tool:
-    return terminal_tool(shell, guard)
+def processes(shell: LocalShell) -> Processes:
+    return Processes(shell)
+
+
+@pytest.fixture
+def tool(shell: LocalShell, processes: Processes, guard: Guard) -> Tool:
+    return terminal_tool(shell, processes, guard)
 
 
 async def test_what_the_model_sees(tool: Tool) -> None:
     assert (tool.name, tool.effect, tool.serial) == ("terminal", Effect.EXECUTE, True)
     properties = tool.spec.parameters["properties"]
-    assert list(properties) == ["command", "timeout", "workdir"]
+    assert set(properties) == {
+        "command",
+        "background",
+        "timeout",
+        "workdir",
+        "pty",
+        "notify_on_complete",
+        "watch_patterns",
+    }
+    assert tool.spec.parameters["required"] == ["command"]
     assert properties["timeout"]["default"] == 180
+    assert len(msgspec.json.encode(tool.spec)) < 900
 
 
 async def test_output_exit_code_and_folder(
@@ -37,31 +57,105 @@ async def test_output_exit_code_and_folder(
     assert await use(tool, command="pwd", workdir=str(workspace)) == str(workspace)
 
 
-async def test_a_timeout_tells_what_was_printed(tool: Tool, use: Use) -> None:
-    with pytest.raises(ToolTimedOut, match=r"(?s)stopped after 1 s.*half done"):
+async def test_exit_codes_that_mislead_are_explained(tool: Tool, use: Use) -> None:
+    assert "[exit code 1: nothing matched" in await use(tool, command="echo a | grep b")
+    assert "[exit code 127: command not found]" in await use(tool, command="no-such-program")
+
+
+async def test_long_output_says_that_it_was_cut(
+    user_home: Path, workspace: Path, guard: Guard, use: Use
+) -> None:
+    shell = LocalShell({"HOME": str(user_home)}, workspace, OutputLimits(max_bytes=100))
+    tool = terminal_tool(shell, Processes(shell), guard)
+    result = await use(tool, command="seq 1000")
+    assert result.startswith("1\n2\n")
+    assert "bytes left out" in result
+    assert result.endswith(
+        "1000\n[the middle of the output was cut; send it to a file to read all of it]"
+    )
+    await shell.close()
+
+
+async def test_a_timeout_tells_what_was_printed_and_what_to_do(tool: Tool, use: Use) -> None:
+    with pytest.raises(ToolTimedOut, match=r"(?s)stopped after 1 s.*half done") as caught:
         await use(tool, command="echo half done; sleep 600", timeout=1)
+    assert "background=true" in caught.value.hint
 
 
-def test_colours_and_progress_bars_are_taken_out() -> None:
-    assert plain("\x1b[1;31mred\x1b[0m\r\n") == "red"
-    assert plain("10%\r50%\r100%\ndone\n") == "100%\ndone"
-    assert plain("\x1b]0;title\x07text\x00\x08") == "text"
-    assert plain("a\tb\n") == "a\tb"
+async def test_plugins_may_change_the_output(
+    shell: LocalShell, processes: Processes, guard: Guard, use: Use
+) -> None:
+    async def shout(text: str) -> str:
+        return text.upper()
+
+    tool = terminal_tool(shell, processes, guard, transform=shout)
+    assert await use(tool, command="echo hello; exit 3") == "HELLO\n[exit code 3]"
+
+
+async def test_a_background_command_gives_its_id_at_once(
+    tool: Tool, use: Use, processes: Processes, workspace: Path
+) -> None:
+    result = await use(
+        tool,
+        command="echo $PWD; sleep 600",
+        background=True,
+        workdir="/",
+        notify_on_complete=True,
+        watch_patterns=("x",),
+    )
+    (state,) = processes.list()
+    assert f"[started in the background: {state.id}]" in result
+    assert f"session_id='{state.id}'" in result
+    assert (state.cwd, state.notify, state.watch_patterns) == ("/", True, ("x",))
+    await processes.close()
+
+
+async def test_a_foreground_command_may_have_a_terminal(
+    tool: Tool, use: Use, shown: list[str], shell: LocalShell, workspace: Path
+) -> None:
+    result = await use(tool, command="tty -s && echo yes; cd /; cat; exit 3", pty=True)
+    assert result == "yes\n[exit code 3]"
+    assert "".join(shown) == "yes\r\n"
+    assert shell.cwd == str(workspace)
+    with pytest.raises(ToolTimedOut, match="half"):
+        await use(tool, command="echo half; sleep 600", pty=True, timeout=1)
+    with pytest.raises(ToolError, match="does not exist"):
+        await use(tool, command="true", pty=True, workdir="/nowhere")
+
+
+@pytest.mark.parametrize("pty", [False, True])
+async def test_a_cancelled_call_stops_its_command(tool: Tool, pty: bool, workspace: Path) -> None:
+    cancel = CancelToken()
+
+    def stop(_text: str) -> None:
+        cancel.cancel("enough")
+
+    call = ToolContext("session", "call", cancel, stop)
+    with pytest.raises(Interrupted, match="enough"):
+        await tool.handler(call, {"command": "echo a; sleep 600; touch late", "pty": pty})
+    await asyncio.sleep(0.05)
+    assert not (workspace / "late").exists()
 
 
 async def test_danger_is_seen_from_where_the_command_would_run(
     tool: Tool, user_home: Path, hermes_home: Path
 ) -> None:
-    assert tool.examine({"command": "ls -la"}) is None
-    asked = tool.examine({"command": "sudo rm -rf build"})
+    assert await tool.examine({"command": "ls -la"}) is None
+    asked = await tool.examine({"command": "sudo rm -rf build"})
     assert asked is not None
     assert {asked.kind, *asked.also} == {"privileges", "recursive delete"}
     assert not asked.refused
-    refused = tool.examine({"command": "echo x > config.yaml", "workdir": "~/.hermes"})
+    refused = await tool.examine({"command": "echo x > config.yaml", "workdir": "~/.hermes"})
     assert refused is not None
     assert refused.refused
-    assert tool.examine({"command": "echo x > config.yaml"}) is None
+    assert await tool.examine({"command": "echo x > config.yaml"}) is None
 
 
-async def test_a_container_asks_nothing(shell: LocalShell, guard: Guard) -> None:
-    assert terminal_tool(shell, guard, examined=False).examine({"command": "rm -rf /"}) is None
+async def test_in_a_container_only_the_hard_floor_is_left(
+    shell: LocalShell, processes: Processes, guard: Guard
+) -> None:
+    tool = terminal_tool(shell, processes, guard, isolated=True)
+    assert await tool.examine({"command": "sudo rm -rf build"}) is None
+    refused = await tool.examine({"command": "mkfs.ext4 /dev/sda1"})
+    assert refused is not None
+    assert refused.refused

@@ -1,0 +1,116 @@
+"""execute_code over a real shell, with real tools behind it and a person who decides."""
+
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.core.cancel import CancelToken
+from hermes.core.errors import ToolDenied, ToolUnknown
+from hermes.core.tool import Concern, Tool, ToolContext
+from hermes.security.paths import Guard
+from hermes.terminal.background.processes import Processes
+from hermes.terminal.base import Shell
+from hermes.terminal.here.files import LocalFiles
+from hermes.terminal.here.shell import LocalShell
+from hermes.tools.code.execute_code import CodeOptions, execute_code_tool
+from hermes.tools.editing.reads import Reads
+from hermes.tools.read_file import read_file_tool
+from hermes.tools.terminal import terminal_tool
+from hermes.tools.write_file import write_file_tool
+
+
+class Person:
+    """Says yes or no, and remembers what was asked."""
+
+    def __init__(self) -> None:
+        self.allows = False
+        self.asked: list[Concern] = []
+
+    async def consent(self, concern: Concern) -> None:
+        self.asked.append(concern)
+        if not self.allows:
+            raise ToolDenied(f"the user did not allow this: {concern.reason}")
+
+
+class Bench:
+    """Runs scripts and keeps what they did."""
+
+    def __init__(self, shell: Shell, guard: Guard, tools: list[Tool]) -> None:
+        self.shell, self.guard = shell, guard
+        self.tools = {tool.name: tool for tool in tools}
+        self.person = Person()
+        self.cancel = CancelToken()
+        self.shown: list[str] = []
+        self.invoked: list[tuple[str, dict[str, Any]]] = []
+
+    def tool(self, **options: Any) -> Tool:
+        specs = [tool.spec for tool in self.tools.values()]
+        return execute_code_tool(self.shell, specs, CodeOptions(**options), self.guard)
+
+    @property
+    def context(self) -> ToolContext:
+        return ToolContext(
+            "session",
+            "call",
+            self.cancel,
+            self.shown.append,
+            consent=self.person.consent,
+            invoke=self.invoke,
+        )
+
+    async def invoke(self, name: str, arguments: dict[str, Any]) -> str:
+        self.invoked.append((name, arguments))
+        if name not in self.tools:
+            raise ToolUnknown(f"there is no tool {name!r}")
+        return await self.tools[name].handler(self.context, arguments)
+
+    async def run(self, code: str, **options: Any) -> dict[str, Any]:
+        result = await self.tool(**options).handler(self.context, {"code": code})
+        found: dict[str, Any] = json.loads(result)
+        return found
+
+
+@pytest.fixture
+def temporary(user_home: Path) -> Path:
+    folder = user_home / "tmp"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+async def shell(user_home: Path, workspace: Path, temporary: Path) -> AsyncIterator[LocalShell]:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(user_home),
+        "TMPDIR": str(temporary),
+        "HARMLESS": "yes",
+        "OPENAI_API_KEY": "sk-secret",
+        "Db_Password": "secret",
+        "GITHUB_TOKEN": "secret",
+    }
+    shell = LocalShell(environment, workspace)
+    yield shell
+    await shell.close()
+
+
+@pytest.fixture
+def bench(shell: LocalShell, guard: Guard, files: LocalFiles) -> Bench:
+    reads = Reads()
+    tools = [
+        read_file_tool(files, guard, reads),
+        write_file_tool(files, guard, reads),
+        terminal_tool(shell, Processes(shell), guard),
+    ]
+    return Bench(shell, guard, tools)
+
+
+Run = Callable[..., Awaitable[dict[str, Any]]]
+
+
+@pytest.fixture
+def run(bench: Bench) -> Run:
+    return bench.run

@@ -1,0 +1,68 @@
+"""The same on any host that has a POSIX shell and a Python."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.core.errors import Interrupted
+from hermes.terminal.host.shell import HostShell
+from tests.integration.hosts.here_host import HereHost
+
+
+@pytest.fixture(params=["", "Welcome!\n", "no line end"])
+async def there(
+    request: pytest.FixtureRequest, bench: Any, user_home: Path, workspace: Path, temporary: Path
+) -> AsyncIterator[Any]:
+    """The bench, working on another host; `param` is what its login files print."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(user_home),
+        "TMPDIR": str(temporary),
+        "CLOUD_API_KEY": "secret",
+    }
+    bench.shell = HostShell(HereHost(environment, workspace, noise=request.param))
+    yield bench
+    await bench.shell.close()
+
+
+async def test_a_script_runs_there_and_its_tools_here(there: Any, workspace: Path) -> None:
+    (workspace / "poem.txt").write_text("roses\n")
+    code = """
+import os
+from hermes_tools import read_file
+print(os.getcwd(), read_file("poem.txt"), "CLOUD_API_KEY" in os.environ)
+os.remove(os.path.expanduser("~/.hermes/config.yaml"))
+"""
+    result = await there.run(code)
+    assert result["output"] == f"{workspace} 1|roses False"
+    assert 'File "script.py", line 5' in result["error"]
+    assert "refused" in result["error"]
+    assert result["tool_calls_made"] == 1
+
+
+async def test_a_stopped_turn_leaves_nothing_there(there: Any, gone: Any, temporary: Path) -> None:
+    code = """
+import os, subprocess
+child = subprocess.Popen(["sleep", "600"])
+print(os.getpid(), child.pid, flush=True)
+child.wait()
+"""
+    work = asyncio.ensure_future(there.run(code))
+    while not there.shown:
+        await asyncio.sleep(0.01)
+    there.cancel.cancel()
+    with pytest.raises(Interrupted):
+        await work
+    for pid in "".join(there.shown).split():
+        await gone(int(pid))
+    while [path for path in temporary.iterdir() if path.name.startswith("hermes-code-")]:
+        await asyncio.sleep(0.02)
+
+
+async def test_a_timeout_is_told(there: Any) -> None:
+    result = await there.run("import time; print('begun', flush=True); time.sleep(600)", timeout=1)
+    assert result["status"] == "timeout"

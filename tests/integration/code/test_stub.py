@@ -1,0 +1,56 @@
+"""The module `hermes_tools`: generated from the schemas of the tools that are there."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from hermes.core.model import ToolSpec
+from hermes.tools.code import remote
+from hermes.tools.code.stub import callable_specs, stub_source
+
+PATCH = ToolSpec(
+    "patch",
+    'Change a file. It\'s "quoted"\nand long.',
+    {
+        "type": "object",
+        "properties": {
+            "mode": {"type": "string", "default": "replace"},
+            "path": {"type": "string"},
+            "count": {"type": ["integer", "null"]},
+            "class": {"type": "string"},
+            "all": {"type": "boolean", "default": False},
+        },
+        "required": ["path"],
+    },
+)
+
+
+def test_functions_have_the_real_names_defaults_and_texts() -> None:
+    tree = ast.parse(stub_source("_call = dict", [PATCH]))
+    function = tree.body[-1]
+    assert isinstance(function, ast.FunctionDef)
+    assert ast.get_docstring(function, clean=False) == PATCH.description
+    assert ast.unparse(function).splitlines()[0] == (
+        "def patch(path: str, mode: str='replace', count: object=None, all: bool=False) -> str:"
+    )
+
+
+def test_only_some_tools_can_be_called_and_only_as_a_script_can() -> None:
+    parameters = {"properties": {"command": {"type": "string"}, "background": {"type": "boolean"}}}
+    specs = [
+        ToolSpec("terminal", "", parameters),
+        ToolSpec("delegate_task", "", {}),
+        ToolSpec("web_search", "", {}),
+    ]
+    found = callable_specs(specs)
+    assert [spec.name for spec in found] == ["web_search", "terminal"]
+    assert list(found[1].parameters["properties"]) == ["command"]
+
+
+@pytest.mark.parametrize("name", ["runner", "boot", "client", "hook"])
+def test_what_runs_elsewhere_is_plain_python_3_8(name: str) -> None:
+    folder = Path(next(iter(remote.__path__)))
+    tree = ast.parse((folder / f"{name}.py").read_text(), feature_version=(3, 8))
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not [module for module in imported if module and module.startswith("hermes")]

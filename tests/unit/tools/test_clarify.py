@@ -1,0 +1,104 @@
+"""clarify: questions to a person who answers, is slow, is not there, or stops the turn."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hermes.core.cancel import CancelToken
+from hermes.core.errors import Interrupted, ToolArgumentsInvalid
+from hermes.core.events import Event, QuestionAnswered, QuestionAsked
+from hermes.core.tool import Tool, ToolContext
+from hermes.tools.clarify import clarify_tool
+from hermes.tools.toolbox import Toolbox
+
+
+class Person:
+    """Answers when `answers` is filled; remembers the questions."""
+
+    def __init__(self, *answers: str) -> None:
+        self.asked: list[QuestionAsked] = []
+        self.answers: asyncio.Queue[str] = asyncio.Queue()
+        for answer in answers:
+            self.answers.put_nowait(answer)
+
+    async def clarify(self, question: QuestionAsked) -> str:
+        self.asked.append(question)
+        return await self.answers.get()
+
+
+def context(events: list[Event], cancel: CancelToken | None = None) -> ToolContext:
+    return ToolContext(
+        "session", "call", cancel or CancelToken(), lambda _text: None, announce=events.append
+    )
+
+
+async def ask(tool: Tool, events: list[Event], **arguments: Any) -> str:
+    return await tool.handler(context(events), arguments)
+
+
+async def test_the_answer_reaches_the_model_and_the_events_tell_of_it() -> None:
+    events: list[Event] = []
+    person = Person(" tea ")
+    tool = clarify_tool(person)
+    asked = {"question": "Tea or coffee?", "choices": ["tea", " coffee", "tea"]}
+    assert await ask(tool, events, **asked) == "The user answers: tea"
+    question = QuestionAsked("call", "Tea or coffee?", ("tea", "coffee"))
+    assert person.asked == [question]
+    assert events == [question, QuestionAnswered("call", "tea")]
+
+
+async def test_no_answer_in_time_lets_the_model_decide() -> None:
+    events: list[Event] = []
+    answer = await ask(clarify_tool(Person(), timeout=0.01), events, question="Which?")
+    assert "Nobody answered in time" in answer
+    assert "say in your answer what you assumed" in answer
+    assert events[-1] == QuestionAnswered("call", "")
+
+
+async def test_with_nobody_there_nothing_is_asked() -> None:
+    events: list[Event] = []
+    answer = await ask(clarify_tool(None), events, question="Which?")
+    assert "Nobody is here" in answer
+    assert "Decide by yourself" in answer
+    assert events == []
+
+
+async def test_two_questions_are_put_one_after_the_other() -> None:
+    person = Person()
+    tool = clarify_tool(person)
+    both = asyncio.gather(ask(tool, [], question="first"), ask(tool, [], question="second"))
+    while not person.asked:
+        await asyncio.sleep(0)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert [question.question for question in person.asked] == ["first"]
+    person.answers.put_nowait("1")
+    person.answers.put_nowait("2")
+    assert await both == ["The user answers: 1", "The user answers: 2"]
+
+
+async def test_a_stopped_turn_takes_the_question_back() -> None:
+    events: list[Event] = []
+    cancel = CancelToken()
+    person = Person()
+    work = asyncio.ensure_future(
+        clarify_tool(person).handler(context(events, cancel), {"question": "Which?"})
+    )
+    while not person.asked:
+        await asyncio.sleep(0)
+    cancel.cancel()
+    with pytest.raises(Interrupted):
+        await work
+    assert events[-1] == QuestionAnswered("call", "")
+
+
+async def test_what_the_model_may_write(tmp_path: Any) -> None:
+    tool = clarify_tool(None)
+    assert (tool.serial, tool.toolset) == (True, "clarify")
+    box = Toolbox([tool], tmp_path)
+    assert box.decode(tool, '{"question": "x", "choices": ["a"]}')["choices"] == ["a"]
+    with pytest.raises(ToolArgumentsInvalid):
+        box.decode(tool, '{"question": "x", "choices": ["a", "b", "c", "d", "e"]}')
+    with pytest.raises(ToolArgumentsInvalid, match="empty"):
+        await ask(tool, [], question=" ")
