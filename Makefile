@@ -13,7 +13,7 @@ COMPILE := $(PY) -m uv pip compile -q --universal --generate-hashes --no-emit-in
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup test check unit integration doctest tests test-model bench docs lock fmt clean
+.PHONY: help setup test check unit integration doctest tests test-model approvals-report bench docs lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -62,6 +62,9 @@ test-model: setup ## tasks done by the embedded model (downloads it once)
 	@echo "== tests: embedded model"
 	@$(PYTEST) tests/model
 
+approvals-report: setup ## how well dangerous commands are told from harmless ones
+	@$(PY) scripts/approvals_report.py $(REPORT_ARGS)
+
 bench: setup ## measure; options with BENCH_ARGS="--peer VENV"
 	@$(PY) -m bench $(BENCH_ARGS)
 
@@ -69,9 +72,9 @@ docs: setup ## write the generated reference pages
 	@set -e; for page in $(PAGES); do echo "== $$page"; $(PY) $$page; done
 
 lock: setup ## bring the lock files in step with pyproject.toml; LOCK_ARGS=--upgrade for new versions
-	@$(COMPILE) -o requirements.lock
-	@$(COMPILE) --extra local -c requirements.lock -o requirements-local.lock
-	@$(COMPILE) --extra local --group dev -c requirements-local.lock -o requirements-dev.lock
+	@$(COMPILE) --extra web -o requirements.lock
+	@$(COMPILE) --extra web --extra local -c requirements.lock -o requirements-local.lock
+	@$(COMPILE) --extra web --extra local --group dev -c requirements-local.lock -o requirements-dev.lock
 	@$(PY) scripts/locks.py
 
 fmt: setup ## format the code and apply safe fixes

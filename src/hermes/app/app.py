@@ -11,6 +11,7 @@ import msgspec
 
 from hermes.agent.agent import Agent
 from hermes.agent.dispatch import Dispatcher
+from hermes.agent.notices import Notices
 from hermes.app.choices import fallback_choices
 from hermes.app.credentials import stored_secrets
 from hermes.app.logs import start_logging
@@ -18,14 +19,16 @@ from hermes.app.providers import Providers
 from hermes.app.pruning import prune_when_due
 from hermes.app.session_models import AuxiliaryRouter, SessionModels
 from hermes.app.spending import day_tally, limits_of
-from hermes.app.tools import build_approvals, build_tools
+from hermes.app.tools import build_approvals, build_toolbox, make_tools, tool_names
+from hermes.app.workbench import Workbench
+from hermes.app.workplaces import Place, make_place
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
-from hermes.core.errors import StoreError
+from hermes.core.errors import StoreError, UsageError
 from hermes.core.hooks import NoHooks
 from hermes.core.messages import Message, System
 from hermes.core.model import ModelRequest
-from hermes.core.ports import Approver, SessionInfo
+from hermes.core.ports import Approver, Clarifier, SessionInfo
 from hermes.prompt.system import system_prompt
 from hermes.providers.local.fetch import Progress
 from hermes.providers.policy.purse import Purse
@@ -33,7 +36,7 @@ from hermes.providers.target import Target
 from hermes.security.redaction import Redactor
 from hermes.store.opening import open_store
 from hermes.store.repair import repair
-from hermes.terminal.local import LocalShell
+from hermes.tools.checkpoints.texts import rollback
 from hermes.util.clock import SystemClock
 from hermes.util.session_ids import new_session_id
 
@@ -56,6 +59,10 @@ class SessionRequest(msgspec.Struct, frozen=True):
     source: str = "cli"
     approver: Approver | None = None
     """None: nobody is there to ask."""
+    clarifier: Clarifier | None = None
+    """Who answers questions of the agent; None: nobody."""
+    toolsets: tuple[str, ...] = ()
+    """Toolsets and tools instead of those of the settings."""
 
 
 class App:
@@ -71,7 +78,9 @@ class App:
         start_logging(home, loaded.settings.logging, self._redactor)
         self._clock = SystemClock()
         self.store = open_store(loaded.settings.store.url, home.state_db, tell)
-        self._shells: list[LocalShell] = []
+        self._tell = tell
+        self._hooks = NoHooks()
+        self._open: dict[str, tuple[Dispatcher, Workbench]] = {}
         self.providers = Providers(home, loaded, self._clock, progress)
         self._purses: dict[str, Purse] = {}
         self._day = day_tally(loaded.settings, self.store, self._clock)
@@ -87,49 +96,80 @@ class App:
             await prune_when_due(self.store, settings, self.home, time.time)
         except (StoreError, OSError) as error:
             log.warning("old sessions were not pruned: %s", error)
-        for shell in self._shells:
-            await shell.close()
+        for dispatcher, workbench in self._open.values():
+            await dispatcher.close()
+            await workbench.close()
         await self.providers.close()
         self.store.close()
 
     async def agent(self, request: SessionRequest) -> Agent:
         """An agent for a new or an old conversation."""
+        names = tool_names(self.loaded, request.source, request.toolsets)
         past = await self._past(request)
         target = await self.providers.main()
+        place = make_place(self.loaded, self.home, request.working_folder, self._tell)
         settings = self.loaded.settings
-        bench = build_tools(self.loaded, self.home, request.working_folder, self._redactor.redact)
-        self._shells.append(bench.shell)
-        approvals = build_approvals(self.loaded, self.home, request.approver)
-        session_id, system, history = past or await self._new(request, target)
+        session_id, system, history = past or await self._new(request, target, place)
+        purse = self._purse(session_id, job=request.source == "cron")
+        auxiliary = self._router(session_id, target, purse)
+        notices = Notices()
+        workbench = Workbench(
+            self.loaded,
+            self.home,
+            place,
+            hooks=self._hooks,
+            clarifier=request.clarifier,
+            auxiliary=auxiliary,
+            history=history,
+            on_news=notices.add,
+        )
+        bench = workbench.bench
+        assembled = make_tools(self.loaded, bench, names)
+        toolbox = build_toolbox(assembled, bench, self.home, self._redactor.redact)
+        approvals = build_approvals(
+            self.loaded, self.home, request.approver, auxiliary, self._hooks
+        )
+        dispatcher = Dispatcher(
+            toolbox, approvals, self.store, self._hooks, self._clock, workbench.turns
+        )
+        self._open[session_id] = (dispatcher, workbench)
         asking = ModelRequest(
             (),
-            bench.toolbox.specs,
+            toolbox.specs,
             max_tokens=settings.model.max_tokens,
             reasoning_effort=settings.agent.reasoning_effort or DEFAULT_EFFORT,
         )
-        purse = self._purse(session_id, job=request.source == "cron")
-        fallbacks = tuple(fallback_choices(settings))
-        dispatcher = Dispatcher(bench.toolbox, approvals, self.store, NoHooks(), self._clock)
         return Agent(
             session_id,
             system,
             history,
-            SessionModels(self.providers.maker, target, fallbacks, purse),
+            SessionModels(self.providers.maker, target, tuple(fallback_choices(settings)), purse),
             dispatcher,
             self.store,
             asking=asking,
             max_iterations=settings.agent.max_turns,
+            notices=notices,
+            workspace=workbench.turns,
+            clean=self._redactor.redact_known,
         )
+
+    async def rollback(self, session_id: str, arguments: str) -> str:
+        """What `/rollback ARGUMENTS` answers in a session."""
+        checkpoints = self._open[session_id][1].checkpoints
+        if checkpoints is None:
+            raise UsageError(
+                "there are no checkpoints here",
+                hint="they need checkpoints.enabled and files on this machine",
+            )
+        return await rollback(checkpoints, arguments)
 
     async def auxiliary(self, session_id: str) -> AuxiliaryRouter:
         """Models for the work beside a session's conversation, paid from the session's purse."""
+        return self._router(session_id, await self.providers.main(), self._purse(session_id))
+
+    def _router(self, session_id: str, target: Target, purse: Purse) -> AuxiliaryRouter:
         return AuxiliaryRouter(
-            self.loaded.settings,
-            self.providers,
-            await self.providers.main(),
-            self._purse(session_id),
-            self.store,
-            session_id,
+            self.loaded.settings, self.providers, target, purse, self.store, session_id
         )
 
     def _purse(self, session_id: str, *, job: bool = False) -> Purse:
@@ -152,14 +192,15 @@ class App:
         history = repair(await self.store.messages(info.id))
         return info.id, System(info.system_prompt), tuple(history)
 
-    async def _new(self, request: SessionRequest, target: Target) -> Conversation:
+    async def _new(self, request: SessionRequest, target: Target, place: Place) -> Conversation:
         now = self._clock.now()
         session_id = new_session_id(now)
         text = system_prompt(
-            working_folder=str(request.working_folder),
+            working_folder=place.folder,
             now=now,
             session_id=session_id,
             model=f"{target.model} ({target.provider})",
+            place=place.workplace.name,
         )
         await self.store.create(
             session_id, source=request.source, model=target.model, system_prompt=text

@@ -1,63 +1,66 @@
 """The tools of a session and the policy in front of them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from pathlib import Path
 
 import msgspec
 
-from hermes.config.environment import child_environment
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.core.ports import Approver
-from hermes.security.paths import Guard
-from hermes.terminal.local import LocalShell
-from hermes.terminal.local_files import LocalFiles
-from hermes.terminal.output import OutputLimits
-from hermes.tools.approval import Approvals
-from hermes.tools.read_file import read_file_tool
-from hermes.tools.search_files import search_files_tool
-from hermes.tools.terminal import terminal_tool
+from hermes.core.hooks import Hooks
+from hermes.core.ports import Approver, Auxiliary
+from hermes.tools.approval import Approvals, Rules
+from hermes.tools.assembly import Assembled, assemble
+from hermes.tools.bench import Bench
+from hermes.tools.judge import ModelJudge
+from hermes.tools.registry import ToolRegistry, discover_builtin, registry
+from hermes.tools.selection import chosen, custom_toolsets
+from hermes.tools.spill import LocalSpill, RemoteSpill
 from hermes.tools.toolbox import Toolbox
-from hermes.tools.write_file import write_file_tool
+from hermes.tools.toolsets import Known, all_toolsets, expand
 
 
-class Workbench(msgspec.Struct, frozen=True):
-    """The tools of one session, and the shell they share."""
+class Toolsets(msgspec.Struct, frozen=True):
+    """Every tool and every toolset that can be chosen from."""
 
-    toolbox: Toolbox
-    shell: LocalShell
-
-
-def build_tools(
-    loaded: Loaded, home: Home, working_folder: Path, redact: Callable[[str], str]
-) -> Workbench:
-    settings = loaded.settings
-    output = settings.tool_output
-    limits = OutputLimits(output.max_bytes, output.max_lines, output.max_line_length)
-    environment = child_environment(settings.terminal.env_passthrough, loaded.saved)
-    shell = LocalShell(environment, working_folder, limits)
-    user_home = Path.home()
-    files = LocalFiles(lambda: shell.cwd, user_home)
-    own = tuple(dict.fromkeys((home.root, home.default_root)))
-    guard = Guard(home=user_home, workspace=(working_folder,), own=own)
-
-    def folder() -> str:
-        return shell.cwd
-
-    tools = (
-        read_file_tool(files, guard, folder, limits, settings.file_read_max_chars),
-        write_file_tool(files, guard, folder),
-        search_files_tool(files, guard, folder, limits),
-        terminal_tool(shell, guard, timeout=int(settings.terminal.timeout)),
-    )
-    toolbox = Toolbox(tools, home.cache / "tool-results", redact=redact)
-    return Workbench(toolbox, shell)
+    registry: ToolRegistry
+    known: Known
 
 
-def build_approvals(loaded: Loaded, home: Home, approver: Approver | None) -> Approvals:
-    settings = loaded.settings
+def find_toolsets(loaded: Loaded) -> Toolsets:
+    discover_builtin(registry)
+    custom = custom_toolsets(loaded.settings)
+    return Toolsets(registry, all_toolsets(custom, registry.found_toolsets()))
+
+
+def tool_names(loaded: Loaded, platform: str, toolsets: tuple[str, ...] = ()) -> list[str]:
+    """The tools of a platform, or those behind the names in `toolsets`; raises `UsageError`."""
+    known = find_toolsets(loaded).known
+    return expand(toolsets or chosen(loaded.settings, platform), known)
+
+
+def make_tools(loaded: Loaded, bench: Bench, names: Sequence[str]) -> Assembled:
+    found = find_toolsets(loaded)
+    return assemble(names, bench, found.registry, found.known)
+
+
+def build_toolbox(
+    assembled: Assembled, bench: Bench, home: Home, redact: Callable[[str], str]
+) -> Toolbox:
+    local = bench.place.name == "local"
+    spill = LocalSpill(home.cache / "tool-results") if local else RemoteSpill(bench.place.files)
+    return Toolbox(assembled.tools, spill.keep, rare=assembled.rare, redact=redact)
+
+
+def build_approvals(
+    loaded: Loaded,
+    home: Home,
+    approver: Approver | None,
+    auxiliary: Auxiliary | None,
+    hooks: Hooks,
+) -> Approvals:
+    settings = loaded.settings.approvals
 
     async def remember(kind: str) -> None:
         # Editing keeps the user's comments, which takes a heavier YAML library: loaded on demand.
@@ -65,9 +68,10 @@ def build_approvals(loaded: Loaded, home: Home, approver: Approver | None) -> Ap
         await asyncio.to_thread(edit.add_value, home, ("command_allowlist",), kind)
 
     return Approvals(
-        settings.approvals.mode,
+        Rules(settings.mode, settings.headless, settings.timeout, settings.effects),
         approver,
-        settings.command_allowlist,
-        settings.approvals.timeout,
+        loaded.settings.command_allowlist,
         remember,
+        judge=ModelJudge(auxiliary) if auxiliary is not None else None,
+        hooks=hooks,
     )

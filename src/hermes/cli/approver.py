@@ -3,7 +3,7 @@
 import asyncio
 from typing import TextIO
 
-from hermes.core.events import ApprovalAsked
+from hermes.core.events import ApprovalAsked, QuestionAsked
 from hermes.core.ports import Consent
 
 ANSWERS = {
@@ -19,7 +19,7 @@ ANSWERS = {
 
 
 class TerminalApprover:
-    """Reads the answer to a question; anything but a clear yes is a no.
+    """Reads the answer to a question; where consent is asked, anything but a clear yes is a no.
 
     The question is an event among others, so the renderer shows it in its turn and then calls
     `shown`; only then is the answer read.
@@ -33,14 +33,23 @@ class TerminalApprover:
         self._on_screen.set()
 
     async def ask(self, question: ApprovalAsked) -> Consent:  # noqa: ARG002 - it is on the screen
+        answer = await self._answer()
+        return ANSWERS.get(answer.strip().lower(), Consent.DENY)
+
+    async def clarify(self, question: QuestionAsked) -> str:
+        """The answer; a number stands for a choice."""
+        answer = (await self._answer()).strip()
+        choices = dict(enumerate(question.choices, 1))
+        return choices.get(int(answer), answer) if answer.isdecimal() else answer
+
+    async def _answer(self) -> str:
         self._on_screen.clear()
         await self._on_screen.wait()
         try:
-            answer = await read_line(self._stdin)
+            return await read_line(self._stdin)
         except asyncio.CancelledError:
             self._stdout.write("\n")  # as the Enter of an answer would have done
             raise
-        return ANSWERS.get(answer.strip().lower(), Consent.DENY)
 
 
 async def read_line(stream: TextIO) -> str:

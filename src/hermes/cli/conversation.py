@@ -1,5 +1,8 @@
 """A conversation at the terminal. Imported only when somebody sits there, for its prompt."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
 from prompt_toolkit import PromptSession
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.history import FileHistory
@@ -10,14 +13,22 @@ from hermes.cli.render import Renderer
 from hermes.cli.style import Style
 from hermes.cli.turns import one_turn
 from hermes.config.home import Home
+from hermes.core.errors import HermesError
+from hermes.core.events import Notice
 from hermes.core.messages import User
 
 GREETING = "Ctrl-C stops a turn, Ctrl-D ends the chat, Alt-Enter starts a new line."
 LEAVE = ("/quit", "/exit", "/q")
 
 
-async def converse(agent: Agent, renderer: Renderer, home: Home, style: Style) -> int:
-    """Turn after turn, until the user leaves."""
+ROLLBACK = "/rollback"
+Rollback = Callable[[str], Awaitable[str]]
+
+
+async def converse(
+    agent: Agent, renderer: Renderer, home: Home, style: Style, rollback: Rollback
+) -> int:
+    """Turn after turn, until the user leaves. `rollback` answers `/rollback`."""
     home.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     prompt: PromptSession[str] = PromptSession(
         history=FileHistory(str(home.root / "history")),
@@ -28,17 +39,50 @@ async def converse(agent: Agent, renderer: Renderer, home: Home, style: Style) -
     print_line = prompt.app.output.write_raw
     print_line(f"{style.bold('Hermes')} {style.dim(where)}\r\n{style.dim(GREETING)}\r\n")
     prompt.app.output.flush()
+    unsent = ""
     while True:
         try:
-            text = (await prompt.prompt_async(ANSI(style.accent("› ")))).strip()
+            said, unsent = await _next(prompt, agent, ANSI(style.accent("› ")), unsent)
         except KeyboardInterrupt:
+            unsent = ""
             continue
         except EOFError:
             return 0
-        if text in LEAVE:
+        if said is not None and said.text in LEAVE:
             return 0
-        if text:
-            await one_turn(agent, User.say(text), renderer)
+        if said is None:
+            continue
+        command, _, arguments = said.text.partition(" ")
+        if command == ROLLBACK:
+            renderer.show(Notice(await _answered(rollback, arguments)))
+        else:
+            await one_turn(agent, said, renderer)
+
+
+async def _answered(rollback: Rollback, arguments: str) -> str:
+    try:
+        return await rollback(arguments)
+    except HermesError as error:
+        return f"{error}\n  {error.hint}" if error.hint else str(error)
+
+
+async def _next(
+    prompt: PromptSession[str], agent: Agent, mark: ANSI, unsent: str
+) -> tuple[User | None, str]:
+    """What the user says, or news of a background process and what the user was typing then."""
+    typing = asyncio.ensure_future(prompt.prompt_async(mark, default=unsent))
+    news = asyncio.ensure_future(agent.notices.wait())
+    try:
+        await asyncio.wait({typing, news}, return_when=asyncio.FIRST_COMPLETED)
+        if not typing.done():
+            unsent = prompt.default_buffer.text
+            prompt.app.exit(result="")
+            await typing
+            return agent.notices.take(), unsent
+        text = (await typing).strip()
+        return (User.say(text) if text else None), ""
+    finally:
+        news.cancel()
 
 
 def _keys() -> KeyBindings:

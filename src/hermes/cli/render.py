@@ -11,6 +11,8 @@ from hermes.core.events import (
     ApprovalAsked,
     Event,
     Notice,
+    QuestionAnswered,
+    QuestionAsked,
     TextFinished,
     ToolFinished,
     ToolStarted,
@@ -73,6 +75,7 @@ class Terminal:
         self._stdout, self._style, self._reasoning = stdout, style, reasoning
         self._question_shown = question_shown
         self._at_line_start = True
+        self._announced = ""
 
     def show(self, event: Event) -> None:
         match event:
@@ -82,22 +85,36 @@ class Terminal:
                 self._write(self._style.dim(event.text))
             case TextFinished():
                 self._end_line()
-            case ApprovalAsked():
-                self._line(f"  {self._style.warn('⚠ ' + event.reason)}")
-                self._write(f"  {self._style.bold('allow?')} {CHOICES} ")
+            case ApprovalAsked() | QuestionAsked():
+                self._ask(event)
                 self._question_shown()
-            case ApprovalAnswered():
+            case ApprovalAnswered() | QuestionAnswered():
                 self._at_line_start = True
             case _:
                 for line in self._lines(event):
                     self._line(line)
+
+    def _ask(self, event: ApprovalAsked | QuestionAsked) -> None:
+        style = self._style
+        if isinstance(event, QuestionAsked):
+            self._line(f"{style.accent('?')} {style.bold(event.question)}")
+            for number, choice in enumerate(event.choices, 1):
+                self._line(f"  {number}. {choice}")
+            self._write("  your number or words: " if event.choices else "  your answer: ")
+            return
+        if event.subject != self._announced:  # the line above does not show all of it
+            for line in visible(event.subject).splitlines():
+                self._line(f"  {style.bold(line)}")
+        self._line(f"  {style.warn('⚠ ' + event.reason)}")
+        self._write(f"  {style.bold('allow?')} {CHOICES} ")
 
     def _lines(self, event: Event) -> list[str]:
         """What an event that is not text adds to the screen; most add nothing."""
         style = self._style
         match event:
             case ToolStarted(call=call):
-                return [f"{style.accent('●')} {call.name} {brief_arguments(call.arguments)}"]
+                self._announced = brief_arguments(call.arguments)
+                return [f"{style.accent('●')} {call.name} {self._announced}"]
             case ToolFinished():
                 mark = style.bad("✗") if event.failed else style.dim("↳")
                 outcome = f"{one_line(readable(event.result))} ({event.seconds:.1f} s)"
@@ -131,6 +148,8 @@ def problem_lines(end: TurnFinished) -> list[str]:
     """What went wrong in a turn, if anything, and what to do about it."""
     if end.exit_reason == "max_iterations":
         return ["(stopped: the step limit of this turn was reached; --max-turns raises it)"]
+    if end.exit_reason == "repeating":
+        return ["(stopped: the same call failed again and again)"]
     if end.exit_reason == "truncated":
         return ["(the reply was cut at the model's output limit)"]
     if not end.error:
@@ -158,6 +177,14 @@ def readable(result: str) -> str:
         return msgspec.json.decode(result, type=ErrorResult).error
     except msgspec.DecodeError:
         return result
+
+
+def visible(text: str) -> str:
+    """The text with every character that would hide or change something shown as `\\xNN`."""
+    return "".join(
+        each if each == "\n" or each.isprintable() else each.encode("unicode_escape").decode()
+        for each in text
+    )
 
 
 def one_line(text: str, width: int = PREVIEW_WIDTH) -> str:

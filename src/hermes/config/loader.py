@@ -18,7 +18,7 @@ from hermes.config.legacy import Move, modernise
 from hermes.config.masking import is_secret_setting, is_secret_variable
 from hermes.config.schema import locate, suggestion
 from hermes.config.settings import Settings
-from hermes.config.variables import Setting, from_variables
+from hermes.config.variables import Setting, from_variables, is_known_variable
 from hermes.core.errors import ConfigError, UsageError
 
 Kind = Literal["cli", "config", "dotenv", "env", "default"]
@@ -97,9 +97,11 @@ class Loaded:
         return self.variable(name)
 
     def secrets(self) -> frozenset[str]:
-        """Every known secret value, for redaction."""
+        """Every known secret value, for redaction: whatever is in .env and no setting of ours, and
+        variables and settings whose names say so."""
         named = {**environment.variables(), **self.saved}
         values = {value for name, value in named.items() if is_secret_variable(name)}
+        values |= {value for name, value in self.saved.items() if not is_known_variable(name)}
         values |= _secret_settings(msgspec.to_builtins(self.settings), ())
         return frozenset(value for value in values if len(value) >= SHORTEST_SECRET)
 

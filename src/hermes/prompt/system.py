@@ -13,9 +13,25 @@ the user should know."""
 CLI_HINT = "You are talking in a terminal: plain text, short lines, little Markdown."
 
 
-def system_prompt(*, working_folder: str, now: datetime, session_id: str, model: str) -> str:
+PLACES = {
+    "local": "",
+    "sandbox": "a sandbox on this machine: the system is read-only, /tmp is private",
+    "docker": "a container, not the user's machine",
+    "singularity": "a container, not the user's machine",
+    "ssh": "another machine, over SSH",
+    "modal": "a container in the cloud",
+    "daytona": "a container in the cloud",
+}
+"""Where commands run and files are, by `terminal.backend`."""
+
+
+def system_prompt(
+    *, working_folder: str, now: datetime, session_id: str, model: str, place: str = "local"
+) -> str:
+    where = PLACES.get(place, "")
     facts = [
         f"Working folder: {working_folder}",
+        *([f"Commands and files are in {where}"] if where else []),
         f"Session began: {now:%A, %Y-%m-%d %H:%M %Z}",
         f"Session: {session_id}",
         f"Model: {model}",

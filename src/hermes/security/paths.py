@@ -1,7 +1,11 @@
 """Which files a tool must not touch, judged by their real path so that links cannot hide them."""
 
 import os
-from collections.abc import Sequence
+import posixpath
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -42,9 +46,12 @@ WORKPLACES = ("/usr", "/var/lib", "/run")
 
 OWN_FILES = (
     ".env", "config.yaml", "auth.json", "state.db", "state.db-wal", "shell-hooks-allowlist.json",
-    "mcp-tokens", "pairing", "approvals",
+    "mcp-tokens", "pairing", "approvals", "checkpoints",
 )  # fmt: skip
 """In our own home: settings, keys and consents. An agent that could write them sets its limits."""
+
+
+SOMEBODYS_HOME = re.compile(r"/(root|home/[^/]+|Users/[^/]+)(?=/|$)")
 
 
 class Guard(msgspec.Struct, frozen=True):
@@ -57,23 +64,23 @@ class Guard(msgspec.Struct, frozen=True):
     home: Path
     workspace: tuple[Path, ...]
     own: tuple[Path, ...] = ()
+    here: bool = True
+    """False when the paths are those of another machine: links are then not looked up here."""
 
-    def writing(self, path: str, folder: str) -> Concern | None:
-        """What stands against writing `path`, taken from `folder`; None when nothing does."""
-        real = self.real(path, folder)
+    def writing(self, path: str, real: str) -> Concern | None:
+        """What stands against writing `path`, which leads to `real`; None when nothing does."""
         reason = self.refuses_writing(real)
         if reason:
             return Concern("protected file", path, reason, refused=True)
-        if not any(below(real, _real(root)) for root in self.workspace):
+        if not any(below(real, self._real(root)) for root in self.workspace):
             shown = ", ".join(str(root) for root in self.workspace)
             return Concern(
                 "write outside the workspace", path, f"{real} is outside the workspace {shown}"
             )
         return None
 
-    def reading(self, path: str, folder: str) -> Concern | None:
-        """What stands against reading `path`, taken from `folder`."""
-        real = self.real(path, folder)
+    def reading(self, path: str, real: str) -> Concern | None:
+        """What stands against reading `path`, which leads to `real`."""
         if self.is_own(real):
             return Concern("own secrets", path, f"{real} holds Hermes' own keys and settings")
         if self.is_credential(real):
@@ -93,13 +100,13 @@ class Guard(msgspec.Struct, frozen=True):
         return ""
 
     def is_own(self, real: str) -> bool:
-        for root in map(_real, self.own):
+        for root in map(self._real, self.own):
             parts = real[len(root) + 1 :].split("/") if below(real, root) else []
             if parts[:1] == ["profiles"]:
                 parts = parts[2:]
             if parts and parts[0] in OWN_FILES:
                 return True
-            if any(real == _led_to(f"{root}/{name}") for name in OWN_FILES):
+            if any(below(real, place) for place in self._linked(root, OWN_FILES)):
                 return True
         return False
 
@@ -113,24 +120,56 @@ class Guard(msgspec.Struct, frozen=True):
         if real in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"):
             return False
         opened = [
-            _real(root)
-            for root in self.workspace
-            if any(below(_real(root), place) and _real(root) != place for place in WORKPLACES)
+            root
+            for root in map(self._real, self.workspace)
+            if any(below(root, place) and root != place for place in WORKPLACES)
         ]
-        home = _real(self.home)
+        home = self._real(self.home)
         if any(below(real, root) for root in (*opened, home) if root != "/"):
             return False
         return _in_any(real, SYSTEM_FOLDERS)
 
     def real(self, path: str, folder: str) -> str:
-        """The file that `path` means, exactly as the file tools will find it."""
-        return real_path(path, folder, str(self.home))
+        """The file that `path` means, taken from `folder`, as far as can be told from here."""
+        if self.here:
+            return real_path(path, folder, str(self.home))
+        if path == "~" or path.startswith("~/"):
+            path = f"{self.home}{path[1:]}"
+        return posixpath.normpath(posixpath.join(folder, path))
 
-    def _in_home(self, real: str, names: Sequence[str]) -> bool:
+    def _in_home(self, real: str, names: tuple[str, ...]) -> bool:
         """Both the place in the home and, where that is a link, the place it leads to."""
-        home = _real(self.home).rstrip("/")
-        places = [f"{home}/{name}" for name in names]
-        return any(below(real, place) or below(real, _led_to(place)) for place in places)
+        home = self._real(self.home).rstrip("/")
+        if not self.here and (others := SOMEBODYS_HOME.match(real)):
+            home = others[0]  # which of them is the user's is not known from here
+        if below(real, home) and any(below(real, f"{home}/{name}") for name in names):
+            return True
+        return any(below(real, place) for place in self._linked(home, names))
+
+    def _real(self, path: Path) -> str:
+        return os.path.realpath(path) if self.here else str(path)
+
+    def _linked(self, base: str, names: tuple[str, ...]) -> Iterator[str]:
+        """Where those of `names` below `base` lead that are links or lie behind one."""
+        for first, group in _by_first(names).items() if self.here else ():
+            top = f"{base}/{first}"
+            try:
+                link = stat.S_ISLNK(os.lstat(top).st_mode)
+            except OSError:  # not there: nothing leads anywhere
+                continue
+            for name in group:
+                place = f"{base}/{name}"
+                if link or (name != first and os.path.realpath(place) != place):
+                    yield os.path.realpath(place)
+
+
+@cache
+def _by_first(names: tuple[str, ...]) -> dict[str, list[str]]:
+    """By their first folder, so that one look at it tells whether the others are worth one."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(name.partition("/")[0], []).append(name)
+    return groups
 
 
 def below(path: str, folder: str) -> bool:
@@ -138,18 +177,5 @@ def below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _led_to(place: str) -> str:
-    """Where `place` is when it or a folder of it is a link; asked often, so a look comes first."""
-    parent = place.rpartition("/")[0]
-    for part in (place, parent, parent.rpartition("/")[0]):
-        if os.path.islink(part):  # noqa: PTH114 - forty times a call; a Path costs ten times more
-            return os.path.realpath(place)
-    return place
-
-
 def _in_any(real: str, folders: Sequence[str]) -> bool:
     return any(below(real, folder) for folder in folders)
-
-
-def _real(path: Path) -> str:
-    return os.path.realpath(path)

@@ -2,13 +2,19 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 from urllib.parse import quote, quote_plus
+
+import msgspec
 
 from hermes.security.secret_shapes import MARK, SHAPES
 
-SHORTEST_SECRET = 8
-"""A shorter value would be found in ordinary words."""
+SHORTEST_SECRET = 6
+"""A shorter value would be found everywhere."""
+SHORTEST_ANYWHERE = 8
+"""A shorter one counts only where it stands alone, not inside a longer word."""
 
 
 class Redactor:
@@ -23,23 +29,53 @@ class Redactor:
             spelling: _stub_of(value)
             for value in values
             if len(value) >= SHORTEST_SECRET and value not in MARK
-            for spelling in _spellings(value)
+            for spelling in (_spellings(value) if len(value) >= SHORTEST_ANYWHERE else (value,))
         }
         # The longest first: one secret may be the beginning of another.
         self._known = sorted(stubs.items(), key=lambda item: len(item[0]), reverse=True)
 
     def redact(self, text: str) -> str:
+        if text.startswith(("{", "[")):
+            text = self._redact_json(text)
         # Taking one secret out can bare the beginning of another that was glued to it. Each round
         # leaves fewer characters outside the marks, so the rounds come to an end.
         while (redacted := self._redact_once(text)) != text:
             text = redacted
         return text
 
-    def _redact_once(self, text: str) -> str:
+    def _redact_json(self, text: str) -> str:
+        """JSON hides where words begin behind its escapes, so the strings in it are looked at."""
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            return text
+        cleaned = self._redact_value(value)
+        return text if cleaned == value else msgspec.json.encode(cleaned).decode()
+
+    def _redact_value(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self.redact(value)
+            case list():
+                return [self._redact_value(item) for item in value]
+            case dict():
+                return {self.redact(key): self._redact_value(item) for key, item in value.items()}
+            case _:
+                return value
+
+    def redact_known(self, text: str) -> str:
+        """Only the known values: for what a person said, who may mean a key of their own."""
         for spelling, stub in self._known:
-            if spelling in text:
+            if spelling not in text:
+                continue
+            if len(spelling) >= SHORTEST_ANYWHERE:
                 text = text.replace(spelling, stub)
-        return _redact_shapes(text)
+            else:
+                text = re.sub(rf"(?<!\w){re.escape(spelling)}(?!\w)", stub, text)
+        return text
+
+    def _redact_once(self, text: str) -> str:
+        return _redact_shapes(self.redact_known(text))
 
 
 def _redact_shapes(text: str) -> str:

@@ -14,6 +14,16 @@ MARK = "…[redacted]"
 
 _END = r"(?![A-Za-z0-9_-])"
 
+_ESCAPES = (
+    r"\\[abfnrtv0]",
+    r"\\x[0-9A-Fa-f]{2}",
+    r"\\u[0-9A-Fa-f]{4}",
+    r"%[0-9A-Fa-f]{2}",
+    "[0-9]m",
+)
+"""What a break, a blank or a colour looks like in JSON, in code, in a URL or for a terminal. Its
+last letter is none of the word that follows."""
+
 
 def _starts(prefix: str) -> str:
     """A pattern for `prefix` where no longer word ends in it.
@@ -21,7 +31,13 @@ def _starts(prefix: str) -> str:
     The look behind comes last: a pattern that begins with a literal is searched many times faster.
     """
     literal = re.escape(prefix)
-    return f"(?P<keep>{literal})(?<![A-Za-z0-9_-]{literal})"
+    return f"(?P<keep>{literal}){_begins('[A-Za-z0-9_-]', literal)}"
+
+
+def _begins(letters: str, literal: str) -> str:
+    """`literal`, just matched, has none of `letters` before it, or only those of an escape."""
+    after = "|".join(f"(?<={escape}{literal})" for escape in _ESCAPES)
+    return f"(?:(?<!{letters}{literal})|{after})"
 
 
 def _any_case(*names: str) -> str:

@@ -1,76 +1,171 @@
 """The one point that decides whether a call may run."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, assert_never
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Literal, Protocol, assert_never
+
+import msgspec
 
 from hermes.core.errors import ToolDenied
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
+from hermes.core.hooks import HookName, Hooks, NoHooks
 from hermes.core.ports import Approver, Consent
-from hermes.core.tool import Concern, Tool
+from hermes.core.tool import Concern, Effect, Tool
 
 Announce = Callable[[ApprovalAsked | ApprovalAnswered], None]
 Remember = Callable[[str], Awaitable[None]]
+Answer = Literal["allow", "ask", "deny"]
+
+BY_EFFECT: dict[Effect, Answer] = {
+    Effect.READ: "allow",
+    Effect.NETWORK: "allow",
+    Effect.WRITE: "ask",
+    Effect.EXECUTE: "ask",
+    Effect.SEND: "ask",
+    Effect.SPEND: "ask",
+}
+"""For tools that cannot judge a call themselves, such as those of MCP servers and plugins."""
+
+EFFECT_REASONS: dict[Effect, str] = {
+    Effect.READ: "reads",
+    Effect.NETWORK: "uses the network",
+    Effect.WRITE: "changes something",
+    Effect.EXECUTE: "may do anything",
+    Effect.SEND: "sends a message to somebody",
+    Effect.SPEND: "costs money",
+}
+
+
+class Judge(Protocol):
+    """A model that looks at a call before a person has to."""
+
+    async def judge(self, tool: str, concern: Concern) -> Answer:
+        """`ask` when it is not sure, or cannot be asked itself."""
+        ...
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What the settings say about consent."""
+
+    mode: Literal["manual", "smart", "off", "deny"] = "manual"
+    headless: Answer = "deny"
+    """When nobody is there to ask; `ask` is the same as `deny` then."""
+    timeout: float = 60
+    """Seconds; no answer in time means no."""
+    effects: Mapping[str, Answer] = {}
+    """Instead of `BY_EFFECT`: by effect, or by the name of a tool."""
 
 
 class Approvals:
-    """`mode` is `approvals.mode`; anything but `off` asks (`smart` has no judge here yet).
-
-    `approver` is None when nobody is there. `allowlist` holds classes that are always allowed;
-    `remember` adds one for good. `timeout` is in seconds; no answer in time means no.
+    """`approver` is None when nobody is there. `allowlist` holds classes that are always allowed;
+    `remember` adds one for good. A refused concern is beyond all of them.
     """
 
     def __init__(
         self,
-        mode: str,
+        rules: Rules,
         approver: Approver | None,
         allowlist: Iterable[str],
-        timeout: float,
         remember: Remember,
+        *,
+        judge: Judge | None = None,
+        hooks: Hooks | None = None,
     ) -> None:
-        self._mode, self._approver = mode, approver
+        self._rules, self._approver = rules, approver
         self._allowed = {kind.strip().lower() for kind in allowlist}
-        self._timeout, self._remember = timeout, remember
+        self._remember, self._judge = remember, judge
+        self._hooks: Hooks = hooks or NoHooks()
         self._one_question = asyncio.Lock()
 
     async def permit(
         self, tool: Tool, arguments: dict[str, Any], call_id: str, announce: Announce
     ) -> None:
         """Returns when the call may run; raises `ToolDenied` when it may not."""
-        concern = tool.examine(arguments)
-        if concern is None:
-            return
+        if tool.examine is None:
+            concern = self._by_effect(tool, arguments)
+        else:
+            concern = await tool.examine(arguments)
+        if concern is not None:
+            await self.consent(tool.name, concern, call_id, announce)
+
+    async def consent(
+        self, tool_name: str, concern: Concern, call_id: str, announce: Announce
+    ) -> None:
+        """Returns when somebody who may do so has agreed; raises `ToolDenied` otherwise."""
         if concern.refused:
             raise ToolDenied(
                 f"refused: {concern.reason}",
                 hint="no approval can lift this; tell the user what you wanted to do",
             )
-        if self._mode == "off" or self._covers(concern):
+        if self._rules.mode == "off" or self._covers(concern):
+            return
+        if self._rules.mode == "deny":
+            raise ToolDenied(
+                f"not allowed: {concern.reason}",
+                hint="approvals.mode is deny; go on without it or tell the user",
+            )
+        if await self._judged(tool_name, concern) == "allow":
             return
         if self._approver is None:
-            raise ToolDenied(
-                f"not allowed without a person's consent: {concern.reason}",
-                hint="nobody is here to ask. The user can allow it in an interactive chat, with "
-                f"{' and '.join(map(repr, _kinds(concern)))} in command_allowlist of config.yaml, "
-                "or with approvals.mode: off",
-            )
+            self._without_anybody(concern)
+            return
         async with self._one_question:
             # An answer to the question before may have covered this one.
             if not self._covers(concern):
-                await self._ask(self._approver, tool, concern, call_id, announce)
+                await self._ask(self._approver, tool_name, concern, call_id, announce)
+
+    def _by_effect(self, tool: Tool, arguments: dict[str, Any]) -> Concern | None:
+        effects = self._rules.effects
+        answer = effects.get(tool.name) or effects.get(tool.effect.value) or BY_EFFECT[tool.effect]
+        if answer == "allow":
+            return None
+        given = msgspec.json.encode(arguments, enc_hook=str).decode()
+        reason = f"{tool.name} {EFFECT_REASONS[tool.effect]}"
+        subject = f"{tool.name} {given if len(given) < 1_000 else given[:1_000] + ' …'}"
+        kind = f"{tool.effect.value}: {tool.name}"
+        return Concern(kind, subject, reason, refused=answer == "deny")
+
+    async def _judged(self, tool_name: str, concern: Concern) -> Answer:
+        if self._rules.mode != "smart" or self._judge is None:
+            return "ask"
+        answer = await self._judge.judge(tool_name, concern)
+        if answer == "deny":
+            raise ToolDenied(
+                f"the approval model did not allow this: {concern.reason}",
+                hint="do not try the same in another way; go on without it or ask the user",
+            )
+        return answer
+
+    def _without_anybody(self, concern: Concern) -> None:
+        if self._rules.headless == "allow":
+            return
+        raise ToolDenied(
+            f"not allowed without a person's consent: {concern.reason}",
+            hint="nobody is here to ask. The user can allow it in an interactive chat, with "
+            f"{' and '.join(map(repr, _kinds(concern)))} in command_allowlist of config.yaml, "
+            "or with approvals.headless: allow",
+        )
 
     async def _ask(
-        self, approver: Approver, tool: Tool, concern: Concern, call_id: str, announce: Announce
+        self,
+        approver: Approver,
+        tool_name: str,
+        concern: Concern,
+        call_id: str,
+        announce: Announce,
     ) -> None:
-        question = ApprovalAsked(call_id, tool.name, concern.subject, concern.reason)
+        question = ApprovalAsked(call_id, tool_name, concern.subject, concern.reason)
+        details = {"tool_name": tool_name, "command": concern.subject, "kind": concern.kind}
+        await self._hooks.fire(HookName.PRE_APPROVAL, **details)
         announce(question)
         in_time = True
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._rules.timeout):
                 answer = await approver.ask(question)
         except TimeoutError:
             answer, in_time = Consent.DENY, False
         announce(ApprovalAnswered(call_id, answer.value))
+        await self._hooks.fire(HookName.POST_APPROVAL, answer=answer.value, **details)
         match answer:
             case Consent.ONCE:
                 return

@@ -2,14 +2,13 @@
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import jsonschema_rs
 import msgspec
 
-from hermes.core.errors import ToolArgumentsInvalid
+from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool
 from hermes.tools.coercion import coerced
@@ -18,26 +17,35 @@ PREVIEW_SHARE = 10
 """A result that is too long is shown with this fraction of the allowed size."""
 
 
-class Toolbox:
-    """`spill` is the folder for results of more than `max_chars` characters.
+Keep = Callable[[str, str], Awaitable[str]]
+"""Keeps a text under a file name where `read_file` finds it; the result is its path."""
 
-    `redact` takes secrets out of a result, before anybody sees or keeps it.
+
+class Toolbox:
+    """The tools whose schemas stand in every request, and those that only `tool_search` shows.
+
+    `keep` is for results of more than `max_chars` characters. `redact` takes secrets out of a
+    result, before anybody sees or keeps it.
     """
 
     def __init__(
         self,
         tools: Iterable[Tool],
-        spill: Path,
+        keep: Keep,
+        *,
+        rare: Iterable[Tool] = (),
         max_chars: int = 100_000,
         redact: Callable[[str], str] = str,
     ) -> None:
-        self._tools = {tool.name: tool for tool in tools}
-        self._spill, self._max_chars, self._redact = spill, max_chars, redact
+        self._shown = tuple(tools)
+        self._tools = {tool.name: tool for tool in (*rare, *self._shown)}
+        self._keep, self._max_chars = keep, max_chars
+        self.redact = redact
         self._validators: dict[str, jsonschema_rs.Validator] = {}
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(tool.spec for tool in self._tools.values())
+        return tuple(tool.spec for tool in self._shown)
 
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
@@ -60,21 +68,19 @@ class Toolbox:
             )
         return arguments
 
-    def fit(self, name: str, call_id: str, result: str) -> str:
+    async def fit(self, name: str, call_id: str, result: str) -> str:
         """The result, or its beginning and end with the file that holds the whole."""
-        result = self._redact(result.encode("utf-8", "replace").decode())  # no lone surrogates
+        result = self.redact(result.encode("utf-8", "replace").decode())  # no lone surrogates
         if len(result) <= self._max_chars:
             return result
         room = self._max_chars // PREVIEW_SHARE
         head, tail = result[: room * 2 // 5], result[-(room * 3 // 5) :]
         file = re.sub(r"[^\w.-]", "_", f"{name}-{call_id}")[:100] + ".txt"
         try:
-            self._spill.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path = self._spill / file
-            path.write_text(result, "utf-8")
+            path = await self._keep(file, result)
             where = f"all of it is in {path}, to be read in pages with read_file"
-        except OSError as error:
-            where = f"the rest could not be kept: {error.strerror}"
+        except (OSError, ToolError) as error:
+            where = f"the rest could not be kept: {error}"
         return f"{head}\n[… {len(result)} characters in all; {where} …]\n{tail}"
 
 

@@ -1,14 +1,15 @@
 """Who may do what: the one policy point."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from hermes.core.errors import ToolDenied
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
 from hermes.core.ports import Consent
-from hermes.core.tool import Concern, Tool
-from hermes.tools.approval import Approvals
+from hermes.core.tool import Concern, Effect, Tool
+from hermes.tools.approval import Approvals, Rules
 
 DELETE = Concern("recursive delete", "rm -rf x", "deletes folders")
 BOTH = Concern("privileges", "sudo rm -rf x", "two reasons", also=("recursive delete",))
@@ -40,24 +41,31 @@ class Bench:
         self,
         approver: object,
         *,
-        mode: str = "manual",
         allowlist: tuple[str, ...] = (),
-        timeout: float = 60,
+        judge: object = None,
+        **rules: Any,
     ) -> None:
         self.events: list[ApprovalAsked | ApprovalAnswered] = []
         self.remembered: list[str] = []
-        self._approvals = Approvals(mode, approver, allowlist, timeout, self._remember)  # type: ignore[arg-type]
+        self._approvals = Approvals(
+            Rules(**rules), approver, allowlist, self._remember, judge=judge
+        )
 
     async def _remember(self, kind: str) -> None:
         self.remembered.append(kind)
+
+    async def use(self, tool: Tool) -> None:
+        await self._approvals.permit(tool, {"to": "bob"}, "c1", self.events.append)
 
     async def permit(self, concern: Concern | None) -> None:
         async def act() -> str:
             """Does something."""
             return ""
 
-        tool = Tool.from_function(act, examine=lambda _arguments: concern)
-        await self._approvals.permit(tool, {}, "c1", self.events.append)
+        async def examine(_arguments: object) -> Concern | None:
+            return concern
+
+        await self.use(Tool.from_function(act, examine=examine))
 
 
 async def test_a_harmless_call_asks_nobody() -> None:
@@ -122,7 +130,7 @@ async def test_without_a_person_the_way_to_allow_it_is_told() -> None:
     with pytest.raises(ToolDenied, match="without a person's consent") as denied:
         await bench.permit(BOTH)
     assert "'privileges' and 'recursive delete' in command_allowlist" in denied.value.hint
-    assert "approvals.mode: off" in denied.value.hint
+    assert "approvals.headless: allow" in denied.value.hint
     assert bench.events == []
 
 
@@ -156,3 +164,81 @@ async def test_a_stopped_turn_stops_the_question() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def send(to: str) -> str:
+    """Says hello."""
+    return to
+
+
+@pytest.mark.parametrize("effect", [Effect.READ, Effect.NETWORK])
+async def test_a_tool_that_only_looks_asks_nobody(effect: Effect) -> None:
+    await Bench(None).use(Tool.from_function(send, effect=effect))
+
+
+@pytest.mark.parametrize("effect", [Effect.WRITE, Effect.EXECUTE, Effect.SEND, Effect.SPEND])
+async def test_a_tool_that_cannot_judge_its_calls_is_asked_about_by_its_effect(
+    effect: Effect,
+) -> None:
+    person = Person(Consent.SESSION)
+    bench = Bench(person)
+    tool = Tool.from_function(send, effect=effect)
+    await bench.use(tool)
+    await bench.use(tool)
+    assert [(asked.tool, asked.subject) for asked in person.asked] == [
+        ("send", 'send {"to":"bob"}')
+    ]
+
+
+async def test_the_settings_say_what_an_effect_or_a_tool_may_do() -> None:
+    tool = Tool.from_function(send, effect=Effect.SEND)
+    await Bench(None, effects={"send": "allow"}).use(tool)
+    await Bench(None, mode="off").use(tool)
+    with pytest.raises(ToolDenied, match="refused"):
+        await Bench(None, effects={"send": "deny"}, mode="off").use(tool)
+    reading = Tool.from_function(send)
+    with pytest.raises(ToolDenied, match="without a person"):
+        await Bench(None, effects={"read": "ask"}).use(reading)
+
+
+async def test_with_nobody_there_the_settings_decide() -> None:
+    with pytest.raises(ToolDenied, match="without a person"):
+        await Bench(None).permit(DELETE)
+    await Bench(None, headless="allow").permit(DELETE)
+    with pytest.raises(ToolDenied, match="refused"):
+        await Bench(None, headless="allow").permit(WIPE)
+
+
+async def test_the_mode_deny_refuses_what_would_be_asked() -> None:
+    with pytest.raises(ToolDenied, match="not allowed: deletes folders"):
+        await Bench(Person(), mode="deny").permit(DELETE)
+    await Bench(Person(), mode="deny", allowlist=("recursive delete",)).permit(DELETE)
+
+
+class Verdict:
+    """A judge that always says the same."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+        self.seen: list[Concern] = []
+
+    async def judge(self, tool: str, concern: Concern) -> str:
+        self.seen.append(concern)
+        return self.answer
+
+
+async def test_smart_mode_lets_a_model_decide_the_plain_cases() -> None:
+    await Bench(None, mode="smart", judge=Verdict("allow")).permit(DELETE)
+    with pytest.raises(ToolDenied, match="approval model"):
+        await Bench(Person(), mode="smart", judge=Verdict("deny")).permit(DELETE)
+    person = Person(Consent.ONCE)
+    await Bench(person, mode="smart", judge=Verdict("ask")).permit(DELETE)
+    assert len(person.asked) == 1
+
+
+async def test_no_model_can_lift_the_floor_or_is_asked_in_manual_mode() -> None:
+    judge = Verdict("allow")
+    with pytest.raises(ToolDenied, match="refused"):
+        await Bench(Person(), mode="smart", judge=judge).permit(WIPE)
+    await Bench(Person(Consent.ONCE), judge=judge).permit(DELETE)
+    assert judge.seen == []

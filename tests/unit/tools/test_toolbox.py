@@ -9,6 +9,7 @@ import pytest
 
 from hermes.core.errors import ToolArgumentsInvalid
 from hermes.core.tool import Tool
+from hermes.tools.spill import LocalSpill
 from hermes.tools.toolbox import Toolbox
 
 
@@ -31,7 +32,7 @@ def tool() -> Tool:
 
 @pytest.fixture
 def box(tool: Tool, tmp_path: Path) -> Toolbox:
-    return Toolbox([tool], tmp_path / "spill", max_chars=1_000)
+    return Toolbox([tool], LocalSpill(tmp_path / "spill").keep, max_chars=1_000)
 
 
 def test_tools_are_found_by_name(box: Toolbox, tool: Tool) -> None:
@@ -90,16 +91,16 @@ def test_a_mistake_is_explained(box: Toolbox, tool: Tool, text: str, message: st
         assert "sample(path: string" in wrong.value.hint
 
 
-def test_a_short_result_passes_unchanged(box: Toolbox, tool: Tool, tmp_path: Path) -> None:
-    assert box.fit(tool.name, "c1", "short") == "short"
+async def test_a_short_result_passes_unchanged(box: Toolbox, tool: Tool, tmp_path: Path) -> None:
+    assert await box.fit(tool.name, "c1", "short") == "short"
     assert not (tmp_path / "spill").exists()
 
 
-def test_a_long_result_goes_to_a_file_and_names_it(
+async def test_a_long_result_goes_to_a_file_and_names_it(
     box: Toolbox, tool: Tool, tmp_path: Path
 ) -> None:
     result = "start" + "x" * 5_000 + "end"
-    text = box.fit(tool.name, "call/../1", result)
+    text = await box.fit(tool.name, "call/../1", result)
     assert text.startswith("start")
     assert text.endswith("end")
     assert len(text) < 500
@@ -108,14 +109,14 @@ def test_a_long_result_goes_to_a_file_and_names_it(
     assert path.read_text() == result
 
 
-def test_a_result_that_cannot_be_kept_is_still_shortened(tool: Tool, tmp_path: Path) -> None:
+async def test_a_result_that_cannot_be_kept_is_still_shortened(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    box = Toolbox([tool], tmp_path / "file" / "spill", max_chars=100)
-    assert "could not be kept" in box.fit(tool.name, "c1", "x" * 1_000)
+    box = Toolbox([tool], LocalSpill(tmp_path / "file" / "spill").keep, max_chars=100)
+    assert "could not be kept" in await box.fit(tool.name, "c1", "x" * 1_000)
 
 
-def test_lone_surrogates_never_leave(box: Toolbox, tool: Tool) -> None:
-    assert box.fit(tool.name, "c1", "a\udce9b") == "a?b"
+async def test_lone_surrogates_never_leave(box: Toolbox, tool: Tool) -> None:
+    assert await box.fit(tool.name, "c1", "a\udce9b") == "a?b"
 
 
 def test_the_syntax_parser_is_loaded_only_with_the_terminal_tool() -> None:

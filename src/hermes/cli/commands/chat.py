@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-c", "--continue", dest="go_on", nargs="?", const="", metavar="TITLE",
         help="go on with the latest session, or the latest of this title",
     )  # fmt: skip
+    add(
+        "-t", "--toolsets", metavar="NAMES", default="",
+        help="toolsets or tools to use, with commas between; -NAME leaves one out",
+    )  # fmt: skip
     add("--max-turns", type=int, metavar="N", help="most model calls in one turn")
     add("--yolo", action="store_true", help="run dangerous commands without asking")
     add("--source", default="cli", metavar="NAME", help="label stored with a new session")
@@ -70,6 +75,8 @@ async def _chat(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str |
         source=args.source,
         working_folder=Path.cwd(),
         approver=approver if can_ask else None,
+        clarifier=approver if can_ask else None,
+        toolsets=tuple(name.strip() for name in args.toolsets.split(",") if name.strip()),
     )
     async with App(cli.home, loaded, ProgressLine(cli.stderr), cli.note) as app:
         agent = await app.agent(request)
@@ -78,7 +85,8 @@ async def _chat(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str |
         app.providers.learn_meanwhile()
         # A prompt costs imports that a single question does not need.
         conversation = import_module("hermes.cli.conversation")
-        result: int = await conversation.converse(agent, renderer, cli.home, style)
+        rollback = partial(app.rollback, agent.session_id)
+        result: int = await conversation.converse(agent, renderer, cli.home, style, rollback)
         return result
 
 

@@ -75,6 +75,7 @@ from hermes.config.settings.tools import (
     SecuritySettings,
     TerminalSettings,
     ToolOutputSettings,
+    ToolsSettings,
     WebSettings,
 )
 
@@ -125,6 +126,7 @@ class Settings(Section, frozen=True):
     """Toolsets that are on for a platform, by platform."""
     custom_toolsets: dict[str, tuple[str, ...] | CustomToolset] = field(default_factory=dict)
     """Toolsets of your own: a list of tools, or tools and other toolsets."""
+    tools: ToolsSettings = ToolsSettings()
     terminal: TerminalSettings = TerminalSettings()
     file_read_max_chars: Positive = 100_000
     """Most characters of a file read at once; more is refused."""

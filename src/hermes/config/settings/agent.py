@@ -87,6 +87,11 @@ class ApprovalSettings(Section, frozen=True):
     """Dangerous commands: ask, let a model judge first, never ask, or refuse all."""
     timeout: Seconds = 60
     """Seconds a question waits; no answer means no."""
+    headless: Literal["deny", "allow"] = "deny"
+    """Dangerous actions when nobody is there to ask, as in scheduled jobs."""
+    effects: dict[str, Literal["allow", "ask", "deny"]] = field(default_factory=dict)
+    """What tools may do that cannot be judged call by call, such as those of MCP servers: by effect
+    (read, write, execute, network, send, spend) or by tool."""
 
 
 class CheckpointSettings(Section, frozen=True):

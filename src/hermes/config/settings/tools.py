@@ -32,6 +32,14 @@ class TerminalSettings(Section, frozen=True):
     """Keep one shell on this machine too."""
     ssh_persistent: bool | None = None
     """Keep one shell over SSH; unset follows persistent_shell."""
+    sandbox_network: bool = False
+    """Let commands in the sandbox use the network."""
+    sandbox_writable: tuple[str, ...] = ()
+    """Folders the sandbox may write beside the working folder."""
+    container_program: Literal["", "docker", "podman"] = ""
+    """Program of the docker backend; empty is docker when it runs, else podman."""
+    docker_network: str = ""
+    """Network of containers, such as `none`; empty is the engine's default."""
     docker_image: str = IMAGE
     """Image of the docker backend."""
     modal_image: str = IMAGE
@@ -62,6 +70,8 @@ class TerminalSettings(Section, frozen=True):
     """File with the private key."""
     ssh_port: Port = 22
     """Its SSH port."""
+    ssh_options: tuple[str, ...] = ()
+    """Further options of ssh, such as `ProxyJump=bastion`."""
     sandbox_dir: str = ""
     """Where containers keep their files; empty is inside the home."""
     scratch_dir: str = ""
@@ -77,9 +87,20 @@ class ToolOutputSettings(Section, frozen=True):
     """Longest line shown."""
 
 
+class ToolsSettings(Section, frozen=True):
+    search: bool = True
+    """Leave seldom used toolsets out of requests; the agent finds them with tool_search."""
+    always: tuple[str, ...] = ()
+    """Tools and toolsets that are never left out."""
+    max_chars: Positive = 12_000
+    """Most characters of tool descriptions in a request; what plugins and MCP servers bring beyond
+    it is left to tool_search."""
+
+
 class WebSettings(Section, frozen=True):
     backend: str = "auto"
-    """Search service: firecrawl, parallel, tavily, exa, or `auto` for the first one with a key."""
+    """Search service: firecrawl, parallel, tavily, exa, brave, searxng, ddgs, or `auto` for the
+    first one that has a key or an address, and ddgs when none has."""
     use_gateway: bool = False
     """Use the Tool Gateway instead of a key of your own."""
 
@@ -139,6 +160,8 @@ class SecuritySettings(Section, frozen=True):
     tirith_fail_open: bool = True
     """Let a command pass when the scan fails."""
     website_blocklist: BlocklistSettings = BlocklistSettings()
+    allow_private_urls: tuple[str, ...] = ()
+    """Hosts of your own network that web tools may open, as `host` or `host:port`."""
 
 
 class PrivacySettings(Section, frozen=True):

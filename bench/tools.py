@@ -1,0 +1,90 @@
+"""Measure the tools, and beside them those of the published hermes-agent package.
+
+    python -m bench.tools [--peer VENV] [--json FILE]
+
+Each contender runs in a process of its own (`bench.tools_worker`) over a copy of the same folder.
+Figures are CPU milliseconds of a call, with all children, and the processes it started. Exit code 1
+when a target is missed.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.contenders import ROOT, Contender, ours, peer
+
+TARGETS = {
+    ("read_file", "cpu_ms"): 1.0,
+    ("read_file", "processes"): 0.0,
+    ("patch", "cpu_ms"): 3.0,
+    ("patch", "processes"): 0.0,
+    ("terminal", "cpu_ms"): 6.0,
+}
+"""The most that ours may take."""
+
+Figures = dict[str, dict[str, float]]
+
+
+def measured(contender: Contender, python: str, folder: Path) -> Figures:
+    home, work = folder / "home", folder / "work"
+    work.mkdir(parents=True)
+    home.mkdir()
+    lines = (f"def function_{n}(value):\n    return value + {n}\n\n\n" for n in range(110))
+    (work / "module.py").write_text("".join(lines))
+    # -P: the peer has modules of its own called `tools`.
+    done = subprocess.run(
+        [python, "-P", str(ROOT / "bench" / "tools_worker.py"), contender.name],
+        cwd=work,
+        env=contender.environment(home),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"{contender.name} failed:\n{done.stderr[-2000:]}")
+    figures: Figures = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="measure the tools, and a peer's beside them")
+    parser.add_argument("--peer", type=Path, metavar="VENV", help="environment with hermes-agent")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
+    args = parser.parse_args()
+    contenders = [(ours(), sys.executable)]
+    if args.peer:
+        contenders.append((peer(args.peer), str(args.peer / "bin" / "python")))
+    with tempfile.TemporaryDirectory() as folder:
+        table = {
+            contender.name: measured(contender, python, Path(folder) / contender.name)
+            for contender, python in contenders
+        }
+    if args.json:
+        args.json.write_text(json.dumps(table, indent=2) + "\n")
+    sys.exit(1 if show(table) else 0)
+
+
+def show(table: dict[str, Figures]) -> list[str]:
+    """Prints the table; the result are the targets that were missed."""
+    missed = []
+    others = [name for name in table if name != "hermes"]
+    head = "".join(f"{name:>14}" for name in others)
+    print(f"{'tool':<14} {'figure':<12} {'hermes':>10} {head} {'target':>8}")
+    for tool, figures in table["hermes"].items():
+        for figure, value in figures.items():
+            beside = "".join(f"{table[name][tool][figure]:>14.2f}" for name in others)
+            target = TARGETS.get((tool, figure))
+            most = f"{target:>8.1f}" if target is not None else f"{'-':>8}"
+            print(f"{tool:<14} {figure:<12} {value:>10.2f} {beside} {most}")
+            if target is not None and value > target:
+                missed.append(f"{tool} {figure}")
+    for name in missed:
+        print(f"missed: {name}")
+    return missed
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Our tools as a model's call reaches them, without the store."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.tools_worker import Call
+from hermes.agent.dispatch import Dispatcher
+from hermes.agent.turn import Turn
+from hermes.app.tools import build_approvals, build_toolbox, make_tools, tool_names
+from hermes.app.workbench import Workbench
+from hermes.app.workplaces import make_place
+from hermes.config.home import Home, ensure_hermes_home
+from hermes.config.loader import load
+from hermes.core.events import ToolFinished
+from hermes.core.hooks import NoHooks
+from hermes.core.messages import Assistant, System, ToolCall, User
+from hermes.core.model import ModelRequest
+from hermes.core.usage import Usage
+from hermes.security.redaction import Redactor
+from hermes.util.clock import SystemClock
+
+
+class NoLog:
+    """Keeps nothing: the store has figures of its own."""
+
+    async def append(self, *_details: Any) -> int:
+        return 0
+
+
+@asynccontextmanager
+async def caller() -> AsyncIterator[Call]:
+    home = Home.resolve(None)
+    ensure_hermes_home(home)
+    loaded = load(home)
+    place = make_place(loaded, home, Path.cwd(), print)
+    workbench = Workbench(loaded, home, place)
+    assembled = make_tools(loaded, workbench.bench, tool_names(loaded, "cli"))
+    toolbox = build_toolbox(assembled, workbench.bench, home, Redactor().redact)
+    policy = build_approvals(loaded, home, None, None, NoHooks())
+    dispatcher = Dispatcher(toolbox, policy, NoLog(), NoHooks(), SystemClock())  # type: ignore[arg-type] # only append is called
+
+    async def call(name: str, arguments: dict[str, Any]) -> str:
+        turn = Turn("bench", System(""), (), User.say(""), ModelRequest(()), 90)
+        text = msgspec.json.encode(arguments).decode()
+        turn.add_reply(Assistant((ToolCall("c1", name, text),)), Usage(), None)
+        result = ""
+        async for event in dispatcher.run(turn):
+            if isinstance(event, ToolFinished):
+                result = event.result
+        return result
+
+    try:
+        yield call
+    finally:
+        await workbench.close()

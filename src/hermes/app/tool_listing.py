@@ -1,0 +1,90 @@
+"""The tools of a platform as a table, and what they cost in every request."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from hermes.app.tools import find_toolsets, make_tools, tool_names
+from hermes.app.workbench import idle_bench
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
+from hermes.core.model import ToolSpec
+from hermes.prompt.system import system_prompt
+from hermes.tools.assembly import size
+from hermes.tools.registry import ToolEntry
+
+CHARS_PER_TOKEN = 4
+
+
+class ToolRow(msgspec.Struct, frozen=True):
+    name: str
+    toolset: str
+    purpose: str
+    """What the toolset is for."""
+    on: bool
+    missing: str
+    """Why it cannot be used; "" when it can."""
+    rare: bool
+    """Not in the request, but found by tool_search."""
+    description: str
+    chars: int
+
+
+class Paid(msgspec.Struct, frozen=True):
+    name: str
+    chars: int
+    spec: ToolSpec
+
+
+class RequestSize(msgspec.Struct, frozen=True):
+    """What stands in every request beside the conversation."""
+
+    tools: tuple[Paid, ...]
+    system_prompt: int
+    total: int
+    tokens: int
+    """About."""
+
+
+def tool_rows(loaded: Loaded, home: Home, platform: str) -> list[ToolRow]:
+    """Every tool there is, by toolset."""
+    found = find_toolsets(loaded)
+    bench = idle_bench(loaded, home, Path.cwd())
+    mine = make_tools(loaded, bench, tool_names(loaded, platform))
+    every = make_tools(loaded, bench, tool_names(loaded, platform, ("all",)))
+    specs = {tool.name: tool.spec for tool in (*every.tools, *every.rare)}
+    on = {tool.name for tool in (*mine.tools, *mine.rare)} | set(mine.missing)
+    rare = {tool.name for tool in mine.rare}
+
+    def row(entry: ToolEntry) -> ToolRow:
+        spec, toolset = specs.get(entry.name), found.known.get(entry.toolset)
+        return ToolRow(
+            entry.name,
+            entry.toolset,
+            toolset.description if toolset else "",
+            entry.name in on,
+            every.missing.get(entry.name, ""),
+            entry.name in rare,
+            spec.description.split("\n")[0] if spec else "",
+            size(spec) if spec else 0,
+        )
+
+    return sorted(map(row, found.registry.entries), key=lambda row: (row.toolset, row.name))
+
+
+def request_size(loaded: Loaded, home: Home, platform: str) -> RequestSize:
+    bench = idle_bench(loaded, home, Path.cwd())
+    tools = tuple(
+        Paid(tool.name, size(tool.spec), tool.spec)
+        for tool in make_tools(loaded, bench, tool_names(loaded, platform)).tools
+    )
+    prompt = system_prompt(
+        working_folder=str(Path.cwd()),
+        now=datetime.now(UTC),
+        session_id="20260101_000000_abcdef",
+        model=loaded.settings.model.default,
+        place=bench.place.name,
+    )
+    total = sum(tool.chars for tool in tools) + len(prompt)
+    return RequestSize(tools, len(prompt), total, total // CHARS_PER_TOKEN)

@@ -1,0 +1,20 @@
+"""Switching tools on and off, for good."""
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from hermes.app.tools import find_toolsets
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
+from hermes.tools.selection import chosen, switched
+
+
+def switch(
+    loaded: Loaded, home: Home, platform: str, names: Sequence[str], *, on: bool
+) -> list[str]:
+    """Writes `platform_toolsets` of config.yaml; the result is what the platform has then."""
+    known = find_toolsets(loaded).known
+    now = switched(chosen(loaded.settings, platform), names, known, on=on)
+    edit = import_module("hermes.config.edit")  # a heavier YAML library, only for changes
+    edit.set_value(home, ("platform_toolsets", platform), now)
+    return now

@@ -1,0 +1,93 @@
+"""What a session works with: its place, the processes it left running, its lists."""
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from hermes.app.workplaces import Place, make_place
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
+from hermes.core.hooks import HookName, Hooks, NoHooks
+from hermes.core.messages import Message
+from hermes.core.ports import Auxiliary, Clarifier
+from hermes.terminal.background.processes import Processes, ProcessEvent
+from hermes.tools.bench import Bench
+from hermes.tools.checkpoints.shelf import workspace_of
+from hermes.tools.checkpoints.store import CheckpointOptions, Checkpoints
+from hermes.tools.checkpoints.turns import TurnCheckpoints
+from hermes.tools.editing.reads import Reads
+from hermes.tools.todo import Todos
+
+log = logging.getLogger(__name__)
+
+
+class Workbench:
+    """Everything of one session that its tools share, and that is closed with it."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        home: Home,
+        place: Place,
+        *,
+        hooks: Hooks | None = None,
+        clarifier: Clarifier | None = None,
+        auxiliary: Auxiliary | None = None,
+        history: Sequence[Message] = (),
+        on_news: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        """`on_news` hears of background processes."""
+        self._hooks = hooks or NoHooks()
+        self.place = place
+        self.processes = Processes(
+            self.place.workplace.shell, lambda event: on_news(process_news(event))
+        )
+        self.checkpoints = _checkpoints(loaded, home, place)
+        self.turns = TurnCheckpoints(self.checkpoints) if self.checkpoints else None
+        todos = Todos()
+        todos.restore(history)
+        self.bench = Bench(
+            settings=loaded.settings,
+            place=self.place.workplace,
+            guard=self.place.guard,
+            processes=self.processes,
+            reads=Reads(),
+            todos=todos,
+            variables=loaded.variable,
+            clarifier=clarifier,
+            auxiliary=auxiliary,
+            transform_output=self._transformed,
+        )
+
+    async def _transformed(self, output: str) -> str:
+        for answer in await self._hooks.fire(HookName.TRANSFORM_TERMINAL_OUTPUT, output=output):
+            if isinstance(answer, str):
+                output = answer
+        return output
+
+    async def close(self) -> None:
+        await self.processes.close()
+        await self.place.workplace.shell.close()
+
+
+def _checkpoints(loaded: Loaded, home: Home, place: Place) -> Checkpoints | None:
+    """None when the settings say so, or when the files are on another machine."""
+    settings = loaded.settings.checkpoints
+    if not settings.enabled or not place.here:
+        return None
+    folder = home.root / "checkpoints"
+    options = CheckpointOptions(max_snapshots=settings.max_snapshots)
+    return Checkpoints(folder, workspace_of(folder, Path(place.folder)), Path.home(), options)
+
+
+def idle_bench(loaded: Loaded, home: Home, working_folder: Path) -> Bench:
+    """For looking at tools without using them: nothing is started."""
+    place = make_place(loaded, home, working_folder, log.info)
+    return Workbench(loaded, home, place).bench
+
+
+def process_news(event: ProcessEvent) -> str:
+    """What the agent hears of a background process."""
+    head = f"[background process {event.id} ({event.command[:200]}): {event.kind}"
+    code = f", exit code {event.exit_code}" if event.exit_code is not None else ""
+    return f"{head}{code}]\n{event.text}".rstrip()

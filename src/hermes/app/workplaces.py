@@ -1,0 +1,259 @@
+"""From `terminal.*` settings to the place where a session works."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hermes.config.environment import child_environment
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
+from hermes.core.errors import ConfigError
+from hermes.security.paths import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDENTIALS, Guard
+from hermes.terminal.base import Host, Workplace
+from hermes.terminal.here.files import LocalFiles
+from hermes.terminal.here.shell import LocalShell
+from hermes.terminal.here.startup import ShellOptions
+from hermes.terminal.output import OutputLimits
+
+Tell = Callable[[str], None]
+
+
+class Place(msgspec.Struct, frozen=True):
+    workplace: Workplace
+    guard: Guard
+    folder: str
+    """Where it begins, as the model is told."""
+    here: bool = True
+    """Its files are files of this machine."""
+
+
+def make_place(loaded: Loaded, home: Home, working_folder: Path, tell: Tell) -> Place:
+    """The place of `terminal.backend`. Nothing is started yet."""
+    settings = loaded.settings.terminal
+    folder = Path(working_folder, Path(settings.cwd).expanduser())
+    maker = MAKERS[settings.backend]
+    return maker(loaded, home, folder, tell)
+
+
+def _local(loaded: Loaded, home: Home, folder: Path, _tell: Tell) -> Place:
+    settings = loaded.settings.terminal
+    if not folder.is_dir():
+        raise ConfigError(
+            f"terminal.cwd: there is no folder {folder}", hint="hermes config set terminal.cwd ."
+        )
+    shell = LocalShell(
+        child_environment(settings.env_passthrough, loaded.saved),
+        folder,
+        _limits(loaded),
+        ShellOptions(
+            init_files=settings.shell_init_files,
+            source_bashrc=settings.auto_source_bashrc,
+            withheld=frozenset(loaded.saved) - set(settings.env_passthrough),
+        ),
+        sudo_password=loaded.secret("SUDO_PASSWORD") or "",
+    )
+    files = LocalFiles(lambda: shell.cwd, Path.home())
+    return Place(Workplace("local", shell, files), _guard_here(home, folder), str(folder))
+
+
+def _sandbox(loaded: Loaded, home: Home, folder: Path, _tell: Tell) -> Place:
+    settings = loaded.settings.terminal
+    module = import_module("hermes.terminal.sandbox.host")
+    user_home = Path.home()
+    options = module.SandboxOptions(
+        workspace=(str(folder),),
+        writable=tuple(str(Path(name).expanduser()) for name in settings.sandbox_writable),
+        readonly=tuple(str(user_home / name) for name in STARTUP_FILES),
+        hidden=(
+            *(str(user_home / name) for name in CREDENTIAL_STORES),
+            *SYSTEM_CREDENTIALS,
+            *map(str, _own(home)),
+        ),
+        network=settings.sandbox_network,
+    )
+    guard = _guard_here(home, folder)
+    environment = child_environment(settings.env_passthrough, loaded.saved)
+    host = module.SandboxHost(options, environment)
+    return _hosted(loaded, host, guard, str(folder), here=True)
+
+
+def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Tell) -> Place:
+    settings = loaded.settings.terminal
+    if not settings.ssh_host:
+        raise ConfigError(
+            "terminal.backend is ssh, but terminal.ssh_host is not set",
+            hint="hermes config set terminal.ssh_host HOST",
+        )
+    module = import_module("hermes.terminal.ssh.host")
+    options = module.SshOptions(
+        host=settings.ssh_host,
+        user=settings.ssh_user,
+        port=settings.ssh_port,
+        key=settings.ssh_key,
+        options=settings.ssh_options,
+    )
+    user = settings.ssh_user or "root"
+    there = Path("/root" if user == "root" else f"/home/{user}")
+    start = settings.cwd if settings.cwd not in ("", ".") else ""
+    guard = Guard(there, (Path(start or there),), (there / ".hermes",), here=False)
+    host = _stocked(loaded, home, module.SshHost(options, child_environment((), loaded.saved)))
+    return _hosted(loaded, host, guard, start or "the home folder", start=start, isolated=False)
+
+
+def _docker(loaded: Loaded, home: Home, folder: Path, tell: Tell) -> Place:
+    settings = loaded.settings.terminal
+    options = _container(
+        loaded,
+        home,
+        "hermes.terminal.containers.docker_options:DockerOptions",
+        image=settings.docker_image,
+        environment=child_environment((), loaded.saved),
+        volumes=settings.docker_volumes,
+        workspace=str(folder) if settings.docker_mount_cwd_to_workspace else "",
+        disk=settings.container_disk,
+        program=settings.container_program,
+        network=settings.docker_network,
+        credential_files=_credentials(loaded, home),
+    )
+    module = import_module("hermes.terminal.containers.docker")
+    host = _later("docker", lambda lifeline: module.DockerHost(options, lifeline, tell))
+    mounted = settings.docker_mount_cwd_to_workspace
+    return _hosted(loaded, host, INSIDE, "/workspace" if mounted else "/root")
+
+
+def _singularity(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place:
+    options = _container(
+        loaded,
+        home,
+        "hermes.terminal.containers.singularity:SingularityOptions",
+        image=loaded.settings.terminal.singularity_image,
+        environment=child_environment((), loaded.saved),
+        credential_files=_credentials(loaded, home),
+    )
+    module = import_module("hermes.terminal.containers.singularity")
+    host = _later("singularity", lambda lifeline: module.SingularityHost(options, lifeline, tell))
+    return _hosted(loaded, host, INSIDE, "/root")
+
+
+def _modal(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place:
+    settings = loaded.settings.terminal
+    options = _container(
+        loaded,
+        home,
+        "hermes.terminal.cloud.modal:ModalOptions",
+        image=settings.modal_image,
+        lifetime=int(settings.lifetime_seconds),
+        token_id=loaded.secret("MODAL_TOKEN_ID") or "",
+        token_secret=loaded.secret("MODAL_TOKEN_SECRET") or "",
+    )
+    module = import_module("hermes.terminal.cloud.modal")
+    host = _stocked(loaded, home, module.ModalHost(options, tell))
+    return _hosted(loaded, host, INSIDE, "/root")
+
+
+def _daytona(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place:
+    options = _container(
+        loaded,
+        home,
+        "hermes.terminal.cloud.daytona:DaytonaOptions",
+        image=loaded.settings.terminal.daytona_image,
+        disk=loaded.settings.terminal.container_disk,
+        api_key=loaded.secret("DAYTONA_API_KEY") or "",
+    )
+    module = import_module("hermes.terminal.cloud.daytona")
+    host = _stocked(loaded, home, module.DaytonaHost(options, tell))
+    return _hosted(loaded, host, INSIDE, "/root")
+
+
+MAKERS: dict[str, Callable[[Loaded, Home, Path, Tell], Place]] = {
+    "local": _local,
+    "sandbox": _sandbox,
+    "ssh": _ssh,
+    "docker": _docker,
+    "singularity": _singularity,
+    "modal": _modal,
+    "daytona": _daytona,
+}
+
+INSIDE = Guard(Path("/root"), (Path("/"),), here=False)
+"""Inside a container everything is the agent's."""
+
+
+def _container(loaded: Loaded, home: Home, options: str, **more: Any) -> Any:
+    """Options of a kind of container: what all kinds share, and `more`."""
+    module, _, name = options.partition(":")
+    kind = getattr(import_module(module), name)
+    settings = loaded.settings.terminal
+    shared = {
+        "forward_env": {
+            variable: value
+            for variable in (*settings.docker_forward_env, *settings.env_passthrough)
+            if (value := loaded.variable(variable))
+        },
+        "cpu": settings.container_cpu,
+        "memory": settings.container_memory,
+        "persistent": settings.container_persistent,
+        "sandbox_dir": settings.sandbox_dir or str(home.root / "sandboxes"),
+    }
+    known = {field.name for field in msgspec.structs.fields(kind)}
+    return kind(**{key: value for key, value in {**shared, **more}.items() if key in known})
+
+
+def _stocked(loaded: Loaded, home: Home, host: Host) -> Host:
+    """With the files of `terminal.credential_files`, where nothing can be mounted."""
+    mounts = _credentials(loaded, home)
+    files = [(Path(mount.source), mount.target.replace("/root/", "~/", 1)) for mount in mounts]
+    return _wrapped("StockedHost", host, files) if files else host
+
+
+def _later(name: str, make: Callable[[Any], Host]) -> Host:
+    return _wrapped("LaterHost", name, make)
+
+
+def _wrapped(kind: str, *given: Any) -> Host:
+    host: Host = getattr(import_module("hermes.terminal.host.wrapped"), kind)(*given)
+    return host
+
+
+def _credentials(loaded: Loaded, home: Home) -> Any:
+    containers = import_module("hermes.terminal.containers.mounts")
+    return containers.credential_mounts(home.root, loaded.settings.terminal.credential_files)
+
+
+def _hosted(
+    loaded: Loaded,
+    host: Host,
+    guard: Guard,
+    folder: str,
+    *,
+    start: str = "",
+    here: bool = False,
+    isolated: bool = True,
+) -> Place:
+    # Who works on this machine does not pay for the rest.
+    shells = import_module("hermes.terminal.host.shell")
+    files = import_module("hermes.terminal.host.files")
+    shell = shells.HostShell(
+        host,
+        cwd=folder if here else start,
+        limits=_limits(loaded),
+        lifetime=loaded.settings.terminal.lifetime_seconds,
+    )
+    workplace = Workplace(host.name, shell, files.HostFiles(host, shell), isolated=isolated)
+    return Place(workplace, guard, folder, here)
+
+
+def _guard_here(home: Home, folder: Path) -> Guard:
+    return Guard(home=Path.home(), workspace=(folder,), own=_own(home))
+
+
+def _own(home: Home) -> tuple[Path, ...]:
+    return tuple(dict.fromkeys((home.root, home.default_root)))
+
+
+def _limits(loaded: Loaded) -> OutputLimits:
+    output = loaded.settings.tool_output
+    return OutputLimits(output.max_bytes, output.max_lines, output.max_line_length)

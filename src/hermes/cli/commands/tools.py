@@ -1,0 +1,129 @@
+"""`hermes tools`: which tools the agent has, and what they cost."""
+
+import argparse
+from typing import Any
+
+from hermes.app.tool_listing import ToolRow, request_size, tool_rows
+from hermes.app.tool_switches import switch
+from hermes.cli.actions import Actions, run_action
+from hermes.cli.context import Cli
+from hermes.cli.render import one_line
+
+run = run_action
+
+DESCRIPTION = 60
+
+EPILOG = """\
+examples:
+  hermes tools list                              every tool, and whether it is on
+  hermes tools disable execute_code              off in the terminal
+  hermes tools enable web --platform telegram    a toolset, for one platform
+  hermes tools schema                            what every request pays for tools
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show and choose the tools of the agent."
+    parser.epilog = EPILOG
+    actions = Actions(parser)
+    parser.add_argument("--summary", action="store_true", help="one line a platform")
+    listing = actions.add("list", _list, "show tools by toolset", json=True)
+    _platform(listing)
+    for name, act, summary in (
+        ("enable", _enable, "switch toolsets or tools on"),
+        ("disable", _disable, "switch toolsets or tools off"),
+    ):
+        action = actions.add(name, act, summary)
+        action.add_argument("names", nargs="+", metavar="NAME", help="a toolset or a tool")
+        _platform(action)
+    schema = actions.add("schema", _schema, "show what tools add to every request", json=True)
+    _platform(schema)
+    schema.add_argument("--full", action="store_true", help="the schemas themselves")
+    parser.set_defaults(act=_default, json=False, platform="cli")
+
+
+def _platform(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--platform", default="cli", metavar="NAME", help="cli (default), telegram, cron, …"
+    )
+
+
+def _default(args: argparse.Namespace, cli: Cli) -> int:
+    return _summary(cli) if args.summary else _list(args, cli)
+
+
+def _summary(cli: Cli) -> int:
+    loaded = cli.load()
+    for platform in dict.fromkeys(("cli", *loaded.settings.platform_toolsets)):
+        rows = tool_rows(loaded, cli.home, platform)
+        on = [row for row in rows if row.on and not row.missing]
+        cli.say(f"{platform}: {len(on)} of {len(rows)} tools")
+    return 0
+
+
+def _list(args: argparse.Namespace, cli: Cli) -> int:
+    rows = tool_rows(cli.load(), cli.home, args.platform)
+    if args.json:
+        cli.json(rows)
+        return 0
+    width = max(len(row.name) for row in rows)
+    toolset = ""
+    for row in rows:
+        if row.toolset != toolset:
+            toolset = row.toolset
+            cli.say(f"{toolset}: {row.purpose}" if row.purpose else toolset)
+        cli.say(f"  {_mark(row)} {row.name:<{width}}  {_state(row)}".rstrip())
+    return 0
+
+
+def _mark(row: ToolRow) -> str:
+    return "✗" if row.missing else ("✓" if row.on else "·")
+
+
+def _state(row: ToolRow) -> str:
+    if row.missing:
+        return f"not available: {row.missing}"
+    if not row.on:
+        return "off"
+    return "found by tool_search" if row.rare else one_line(row.description, DESCRIPTION)
+
+
+def _enable(args: argparse.Namespace, cli: Cli) -> int:
+    return _switch(args, cli, on=True)
+
+
+def _disable(args: argparse.Namespace, cli: Cli) -> int:
+    return _switch(args, cli, on=False)
+
+
+def _switch(args: argparse.Namespace, cli: Cli, *, on: bool) -> int:
+    now = switch(cli.load(), cli.home, args.platform, args.names, on=on)
+    state = "on" if on else "off"
+    cli.say(f"{', '.join(args.names)}: {state} for {args.platform} ({', '.join(now) or 'nothing'})")
+    return 0
+
+
+def _schema(args: argparse.Namespace, cli: Cli) -> int:
+    paid = request_size(cli.load(), cli.home, args.platform)
+    if args.json:
+        cli.json(paid)
+        return 0
+    if args.full:
+        cli.json([_as_sent(tool.spec) for tool in paid.tools])
+        return 0
+    for tool in sorted(paid.tools, key=lambda tool: -tool.chars):
+        cli.say(f"{tool.chars:>7,}  {tool.name}")
+    cli.say(f"{paid.system_prompt:>7,}  system prompt")
+    cli.say(f"{paid.total:>7,}  characters in every request, about {paid.tokens:,} tokens")
+    return 0
+
+
+def _as_sent(spec: Any) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": spec.parameters,
+        },
+    }

@@ -1,0 +1,42 @@
+"""What the tools of one session are made over."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
+from hermes.config.settings import Settings
+from hermes.core.model import ToolSpec
+from hermes.core.ports import Auxiliary, Clarifier
+from hermes.security.paths import Guard
+from hermes.terminal.background.processes import Processes
+from hermes.terminal.base import Workplace
+from hermes.terminal.output import OutputLimits
+from hermes.tools.editing.reads import Reads
+from hermes.tools.todo import Todos
+
+
+class Bench(msgspec.Struct, frozen=True):
+    settings: Settings
+    place: Workplace
+    guard: Guard
+    processes: Processes
+    reads: Reads
+    todos: Todos
+    variables: Callable[[str], str | None] = lambda _name: None
+    """A variable of .env or of the process, by name: keys of services."""
+    clarifier: Clarifier | None = None
+    auxiliary: Auxiliary | None = None
+    transform_output: Callable[[str], Awaitable[str]] | None = None
+    """What plugins make of a command's output."""
+    others: tuple[ToolSpec, ...] = ()
+    """The other tools of the session, for those whose schema names them."""
+
+    @property
+    def limits(self) -> OutputLimits:
+        output = self.settings.tool_output
+        return OutputLimits(output.max_bytes, output.max_lines, output.max_line_length)
+
+    def keys(self, names: Mapping[str, str]) -> dict[str, str]:
+        """Values of the variables in `names` (name by purpose) that are set."""
+        found = {purpose: self.variables(name) for purpose, name in names.items()}
+        return {purpose: value for purpose, value in found.items() if value}

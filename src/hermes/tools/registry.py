@@ -1,0 +1,147 @@
+"""Every tool there is: ours, found in `hermes.tools.builtin`, and those that plugins register."""
+
+import inspect
+import logging
+import pkgutil
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from hermes.core.errors import ToolError
+from hermes.core.model import ToolSpec
+from hermes.core.tool import Effect, Tool, ToolContext
+from hermes.tools.bench import Bench
+from hermes.tools.toolsets import TOOLSETS, Toolset
+from hermes.util.threads import in_thread
+
+log = logging.getLogger(__name__)
+
+BUILTIN = "hermes.tools.builtin"
+
+
+def always_there(_bench: Bench) -> str:
+    return ""
+
+
+class ToolEntry(msgspec.Struct, frozen=True):
+    """A tool that a session can have."""
+
+    name: str
+    toolset: str
+    make: Callable[[Bench], Tool]
+    missing: Callable[[Bench], str] = always_there
+    """Why it cannot be used here and now; "" when it can. Shared by several tools, it runs once."""
+    names_others: bool = False
+    """Its schema names the other tools of the session (`Bench.others`), so it is made last."""
+    requires_env: tuple[str, ...] = ()
+    """Variables it needs, for displays."""
+    emoji: str = ""
+
+
+Handler = Callable[..., Any]
+Schema = dict[str, Any]
+
+
+class ToolRegistry:
+    """One entry a name. When two toolsets bring the same name, the later one wins."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, ToolEntry] = {}
+
+    def add(self, entry: ToolEntry) -> None:
+        other = self._entries.get(entry.name)
+        if other is not None and other.toolset != entry.toolset:
+            log.warning(
+                "tool %s of %s replaces that of %s", entry.name, entry.toolset, other.toolset
+            )
+        self._entries[entry.name] = entry
+
+    def remove(self, name: str) -> None:
+        self._entries.pop(name, None)
+
+    def register(
+        self,
+        name: str,
+        toolset: str,
+        schema: Schema,
+        handler: Handler,
+        check_fn: Callable[[], bool] | None = None,
+        requires_env: Iterable[str] | None = None,
+        is_async: bool = False,
+        description: str = "",
+        emoji: str = "",
+    ) -> None:
+        """A tool as plugins know it: `handler(args, **kwargs)` returns a JSON string.
+
+        A handler that is not async runs in a thread of its own. What it may do is not known, so
+        its effect is `execute`, and the approval policy treats it so.
+        """
+        parameters = schema.get("parameters", schema if "properties" in schema else {})
+        spec = ToolSpec(
+            name,
+            description or str(schema.get("description", "")),
+            {"type": "object", "properties": {}, **parameters},
+        )
+        asynchronous = is_async or inspect.iscoroutinefunction(handler)
+
+        async def run(context: ToolContext, arguments: dict[str, Any]) -> str:
+            details = {"task_id": context.session_id}
+            if asynchronous:
+                return _text(await handler(arguments, **details))
+            return _text(await in_thread(handler, arguments, **details))
+
+        def make(_bench: Bench) -> Tool:
+            return Tool(spec, run, effect=Effect.EXECUTE, toolset=toolset)
+
+        def missing(_bench: Bench) -> str:
+            return "" if check_fn is None or check_fn() else "its check says it cannot be used"
+
+        variables = tuple(requires_env or ())
+        self.add(ToolEntry(name, toolset, make, missing, False, variables, emoji))
+
+    def get(self, name: str) -> ToolEntry | None:
+        return self._entries.get(name)
+
+    @property
+    def entries(self) -> tuple[ToolEntry, ...]:
+        """By name."""
+        return tuple(self._entries[name] for name in sorted(self._entries))
+
+    def found_toolsets(self) -> dict[str, Toolset]:
+        """Toolsets that exist only because a tool belongs to them."""
+        names = {e.toolset for e in self.entries if e.toolset not in TOOLSETS}
+        return {
+            name: Toolset(
+                f"brought by {name}", tuple(e.name for e in self.entries if e.toolset == name)
+            )
+            for name in sorted(names)
+        }
+
+
+def discover_builtin(registry: ToolRegistry) -> None:
+    """Adds the `ENTRY` of every module in `hermes.tools.builtin`, in the order of their names.
+
+    A module that cannot be loaded, because a library is missing, is reported; the others go on.
+    """
+    for module in sorted(
+        info.name for info in pkgutil.iter_modules(import_module(BUILTIN).__path__)
+    ):
+        try:
+            registry.add(import_module(f"{BUILTIN}.{module}").ENTRY)
+        except ImportError as error:
+            log.warning("tool %s is not available: %s", module, error)
+
+
+def _text(result: Any) -> str:
+    if isinstance(result, str):
+        return result
+    try:
+        return msgspec.json.encode(result).decode()
+    except TypeError as error:
+        raise ToolError(f"the tool answered with something that is no text: {error}") from error
+
+
+registry = ToolRegistry()
+"""The one that plugins register with."""

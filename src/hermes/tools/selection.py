@@ -1,0 +1,39 @@
+"""Which tools a platform has, and how that is changed."""
+
+from collections.abc import Iterable
+
+from hermes.config.settings import Settings
+from hermes.config.settings.abilities import CustomToolset
+from hermes.tools.toolsets import DEFAULT, Known, Toolset, expand, preset_of
+
+
+def chosen(settings: Settings, platform: str) -> tuple[str, ...]:
+    """The names of toolsets and tools that the settings switch on for `platform`."""
+    if platform in settings.platform_toolsets:
+        return settings.platform_toolsets[platform]
+    preset = preset_of(platform)
+    return settings.toolsets if preset == DEFAULT else (preset,)
+
+
+def custom_toolsets(settings: Settings) -> dict[str, Toolset]:
+    """Those of the user."""
+    return {
+        name: Toolset(given.description, given.tools, given.includes)
+        if isinstance(given, CustomToolset)
+        else Toolset("one of your own", given)
+        for name, given in settings.custom_toolsets.items()
+    }
+
+
+def switched(current: Iterable[str], names: Iterable[str], known: Known, *, on: bool) -> list[str]:
+    """`current` with toolsets or tools switched on or off, in as few words as possible."""
+    result = list(current)
+    for name in names:
+        tools = set(expand([name], known))  # an unknown name ends here
+        result = [each for each in result if each not in (name, f"-{name}")]
+        there = tools & set(expand(result, known))
+        if on and there != tools:
+            result.append(name)
+        elif not on and there:
+            result.append(f"-{name}")
+    return result

@@ -1,0 +1,166 @@
+"""Named groups of tools: what a platform, a setting or a command line switches on."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from hermes.core.errors import UsageError
+
+
+class Toolset(NamedTuple):
+    description: str
+    tools: tuple[str, ...] = ()
+    includes: tuple[str, ...] = ()
+    rare: bool = False
+    """Seldom needed: not in the request, but found by `tool_search`."""
+
+
+TOOLSETS: dict[str, Toolset] = {
+    "browser": Toolset(
+        "drive a web browser",
+        (
+            "browser_navigate", "browser_snapshot", "browser_click", "browser_type",
+            "browser_scroll", "browser_press", "browser_back", "browser_get_images",
+            "browser_vision", "browser_console", "browser_cdp", "browser_dialog",
+        ),
+        ("search",),
+        rare=True,
+    ),
+    "clarify": Toolset("ask the user", ("clarify",)),
+    "code_execution": Toolset("run Python that calls tools", ("execute_code",)),
+    "cronjob": Toolset("schedule work", ("cronjob",)),
+    "delegation": Toolset("hand work to subagents", ("delegate_task",)),
+    "feishu_doc": Toolset("read Feishu documents", ("feishu_doc_read",), rare=True),
+    "feishu_drive": Toolset(
+        "comment on Feishu files",
+        (
+            "feishu_drive_add_comment", "feishu_drive_list_comments",
+            "feishu_drive_list_comment_replies", "feishu_drive_reply_comment",
+        ),
+        rare=True,
+    ),
+    "file": Toolset(
+        "read, write, change and search files",
+        ("read_file", "write_file", "patch", "search_files"),
+    ),
+    "homeassistant": Toolset(
+        "see and switch devices at home",
+        ("ha_list_entities", "ha_get_state", "ha_list_services", "ha_call_service"),
+        rare=True,
+    ),
+    "image_gen": Toolset("draw images", ("image_generate",), rare=True),
+    "memory": Toolset("remember over sessions", ("memory",)),
+    "messaging": Toolset("send messages to chats", ("send_message",)),
+    "moa": Toolset("ask several models at once", ("mixture_of_agents",), rare=True),
+    "rl": Toolset(
+        "train models",
+        (
+            "rl_list_environments", "rl_select_environment", "rl_get_current_config",
+            "rl_edit_config", "rl_start_training", "rl_check_status", "rl_stop_training",
+            "rl_get_results", "rl_list_runs", "rl_test_inference",
+        ),
+        rare=True,
+    ),
+    "search": Toolset("search the web", ("web_search",)),
+    "session_search": Toolset("look into past conversations", ("session_search",)),
+    "skills": Toolset("use and write skills", ("skills_list", "skill_view", "skill_manage")),
+    "terminal": Toolset("run commands", ("terminal", "process")),
+    "todo": Toolset("keep a list of steps", ("todo",)),
+    "tts": Toolset("speak", ("text_to_speech",), rare=True),
+    "vision": Toolset("look at images", ("vision_analyze",)),
+    "web": Toolset("search and read the web", ("web_search", "web_extract")),
+    "debugging": Toolset("files, commands and the web", includes=("web", "file", "terminal")),
+    "safe": Toolset(
+        "nothing that touches this machine",
+        ("image_generate", "vision_analyze", "web_extract", "web_search"),
+    ),
+}  # fmt: skip
+
+_CLI = (
+    "browser", "clarify", "code_execution", "cronjob", "delegation", "file", "image_gen", "memory",
+    "messaging", "session_search", "skills", "terminal", "todo", "tts", "vision", "web",
+)  # fmt: skip
+_CHATS = (
+    "telegram", "discord", "slack", "whatsapp", "signal", "matrix", "mattermost", "email", "sms",
+    "bluebubbles", "dingtalk", "feishu", "qqbot", "wecom", "wecom-callback", "weixin", "webhook",
+)  # fmt: skip
+
+
+def _without(*names: str) -> tuple[str, ...]:
+    return tuple(name for name in _CLI if name not in names)
+
+
+PRESETS: dict[str, Toolset] = {
+    "hermes-cli": Toolset("for the terminal", includes=_CLI),
+    "hermes-acp": Toolset(
+        "for editors", includes=_without("clarify", "cronjob", "image_gen", "messaging", "tts")
+    ),
+    "hermes-api-server": Toolset(
+        "for the API server", includes=_without("clarify", "messaging", "tts")
+    ),
+    "hermes-cron": Toolset("for scheduled jobs", includes=_without("clarify", "cronjob")),
+    **{f"hermes-{chat}": Toolset(f"for {chat}", includes=_CLI) for chat in _CHATS},
+    "hermes-homeassistant": Toolset("for Home Assistant", includes=(*_CLI, "homeassistant")),
+    "hermes-gateway": Toolset("for every chat", includes=(*_CLI, "homeassistant")),
+}
+"""What a platform has unless the settings say otherwise."""
+
+DEFAULT = "hermes-cli"
+EVERYTHING = ("all", "*")
+_LEGACY_ENDING = "_tools"
+
+Known = Mapping[str, Toolset]
+
+
+def all_toolsets(custom: Known | None = None, found: Known | None = None) -> dict[str, Toolset]:
+    """Ours, those that plugins and MCP servers brought (`found`), and the user's own."""
+    return {**TOOLSETS, **PRESETS, **(found or {}), **(custom or {})}
+
+
+def expand(names: Iterable[str], known: Known) -> list[str]:
+    """The tools behind names of toolsets and tools, in order, each once.
+
+    `-name` takes a toolset or a tool away again, whatever stands before or after it. Raises
+    `UsageError` for a name nobody knows.
+    """
+    wanted: dict[str, None] = {}
+    unwanted: set[str] = set()
+    for name in names:
+        if name.startswith("-"):
+            unwanted |= set(_tools_of(name[1:], known, set()))
+        else:
+            wanted |= dict.fromkeys(_tools_of(name, known, set()))
+    return [tool for tool in wanted if tool not in unwanted]
+
+
+def _tools_of(name: str, known: Known, above: set[str]) -> list[str]:
+    if name in EVERYTHING:
+        return [tool for toolset in known.values() for tool in toolset.tools]
+    if name not in known and name.endswith(_LEGACY_ENDING):
+        name = name.removesuffix(_LEGACY_ENDING)
+    toolset = known.get(name)
+    if toolset is None:
+        if any(name in each.tools for each in known.values()):
+            return [name]
+        every = [*known, *(tool for each in known.values() for tool in each.tools)]
+        close = difflib.get_close_matches(name, every, n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        raise UsageError(
+            f"there is no toolset or tool {name!r}{meant}",
+            hint="`hermes tools list` shows all of them",
+        )
+    if name in above:  # toolsets that include each other
+        return []
+    below = [_tools_of(each, known, above | {name}) for each in toolset.includes]
+    return [*toolset.tools, *(tool for tools in below for tool in tools)]
+
+
+def preset_of(platform: str) -> str:
+    """The toolset a platform has by default; the terminal's for one we do not know."""
+    name = f"hermes-{platform}"
+    return name if name in PRESETS else DEFAULT
+
+
+def is_rare(tool: str, toolset: str, known: Known) -> bool:
+    group = known.get(toolset)
+    return group is not None and group.rare and tool in group.tools

@@ -1,0 +1,55 @@
+"""Switching tools on and off for a platform."""
+
+import pytest
+
+from hermes.config.settings import Settings
+from hermes.config.settings.abilities import CustomToolset
+from hermes.core.errors import UsageError
+from hermes.tools.selection import chosen, custom_toolsets, switched
+from hermes.tools.toolsets import all_toolsets, expand
+
+KNOWN = all_toolsets()
+
+
+def test_a_platform_has_its_preset_until_the_settings_say_otherwise():
+    settings = Settings(platform_toolsets={"slack": ("web",)})
+    assert chosen(settings, "cli") == ("hermes-cli",)
+    assert chosen(settings, "telegram") == ("hermes-telegram",)
+    assert chosen(settings, "slack") == ("web",)
+    assert chosen(Settings(toolsets=("file",)), "cli") == ("file",)
+
+
+@pytest.mark.parametrize(
+    ("current", "names", "on", "expected"),
+    [
+        (["hermes-cli"], ["web"], False, ["hermes-cli", "-web"]),
+        (["hermes-cli", "-web"], ["web"], True, ["hermes-cli"]),
+        (["hermes-cli"], ["web"], True, ["hermes-cli"]),
+        (["hermes-cli"], ["execute_code"], False, ["hermes-cli", "-execute_code"]),
+        (["file"], ["web", "todo"], True, ["file", "web", "todo"]),
+        (["file", "web"], ["web"], False, ["file"]),
+        (["file"], ["rl"], False, ["file"]),
+        (["file", "-patch"], ["file"], False, ["-patch"]),
+    ],
+)
+def test_switching(current, names, on, expected):
+    assert switched(current, names, KNOWN, on=on) == expected
+
+
+def test_what_was_switched_off_is_off_and_back_on_again():
+    off = switched(["hermes-cli"], ["file", "todo"], KNOWN, on=False)
+    assert not {"read_file", "todo"} & set(expand(off, KNOWN))
+    on = switched(off, ["todo"], KNOWN, on=True)
+    assert "todo" in expand(on, KNOWN)
+
+
+def test_a_name_nobody_knows_changes_nothing():
+    with pytest.raises(UsageError):
+        switched(["file"], ["todo", "nonsense"], KNOWN, on=True)
+
+
+def test_toolsets_of_the_user_are_known():
+    own = {"mine": CustomToolset("notes", ("todo",), ("file",)), "short": ("web_search",)}
+    known = all_toolsets(custom_toolsets(Settings(custom_toolsets=own)))
+    assert expand(["mine", "short"], known)[:2] == ["todo", "read_file"]
+    assert known["short"].tools == ("web_search",)

@@ -1,0 +1,64 @@
+"""Tools that are found on demand."""
+
+import pytest
+
+from hermes.core.cancel import CancelToken
+from hermes.core.errors import ToolArgumentsInvalid
+from hermes.core.tool import Tool, ToolContext
+from hermes.tools.tool_search import tool_search_tool
+
+
+async def ha_call_service(entity_id: str, service: str) -> str:
+    """Switch a light, a plug or another device at home."""
+    return f"{service} {entity_id}"
+
+
+async def browser_click(ref: str) -> str:
+    """Click an element of the page."""
+    return ref
+
+
+RARE = [
+    Tool.from_function(ha_call_service, toolset="homeassistant"),
+    Tool.from_function(browser_click, toolset="browser"),
+]
+
+
+async def search(**arguments) -> str:
+    invoked: list[tuple] = []
+
+    async def invoke(name, given):
+        invoked.append((name, given))
+        return f"ran {name} with {given}"
+
+    context = ToolContext("s", "c", CancelToken(), print, invoke=invoke)
+    return await tool_search_tool(RARE).handler(context, arguments)
+
+
+def test_the_schema_says_what_can_be_found():
+    spec = tool_search_tool(RARE).spec
+    assert "homeassistant, browser" in spec.description
+    assert "ha_call_service" not in str(spec)
+
+
+@pytest.mark.parametrize("query", ["switch the light", "home devices", "LIGHTS", "homeassistant"])
+async def test_words_find_the_tool_with_its_parameters(query):
+    found = await search(query=query)
+    assert found.startswith("ha_call_service: Switch a light")
+    assert '"entity_id"' in found
+    assert "required: entity_id, service" in found
+
+
+async def test_a_tool_is_run_by_its_name():
+    assert await search(name="browser_click", arguments={"ref": "@e1"}) == (
+        "ran browser_click with {'ref': '@e1'}"
+    )
+
+
+async def test_when_nothing_fits_the_names_are_listed():
+    assert await search(query="zzz") == "no tool fits; there are: browser_click, ha_call_service"
+
+
+async def test_an_empty_question_is_an_error():
+    with pytest.raises(ToolArgumentsInvalid):
+        await search(query=" ")
