@@ -42,7 +42,7 @@ async def converse(
     unsent = ""
     while True:
         try:
-            said, unsent = await _next(prompt, agent, ANSI(style.accent("› ")), unsent)
+            said, unsent, news = await _next(prompt, agent, ANSI(style.accent("› ")), unsent)
         except KeyboardInterrupt:
             unsent = ""
             continue
@@ -53,6 +53,8 @@ async def converse(
         if said is None:
             continue
         command, _, arguments = said.text.partition(" ")
+        if news:
+            renderer.show(Notice(said.text.partition("\n")[0]))
         if command == ROLLBACK:
             renderer.show(Notice(await _answered(rollback, arguments)))
         else:
@@ -68,8 +70,8 @@ async def _answered(rollback: Rollback, arguments: str) -> str:
 
 async def _next(
     prompt: PromptSession[str], agent: Agent, mark: ANSI, unsent: str
-) -> tuple[User | None, str]:
-    """What the user says, or news of a background process and what the user was typing then."""
+) -> tuple[User | None, str, bool]:
+    """What the user says, or news of a background process with what the user was typing then."""
     typing = asyncio.ensure_future(prompt.prompt_async(mark, default=unsent))
     news = asyncio.ensure_future(agent.notices.wait())
     try:
@@ -78,9 +80,9 @@ async def _next(
             unsent = prompt.default_buffer.text
             prompt.app.exit(result="")
             await typing
-            return agent.notices.take(), unsent
+            return agent.notices.take(), unsent, True
         text = (await typing).strip()
-        return (User.say(text) if text else None), ""
+        return (User.say(text) if text else None), "", False
     finally:
         news.cancel()
 

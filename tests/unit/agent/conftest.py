@@ -66,6 +66,7 @@ async def make_agent(log: SqlSessionStore, tmp_path: Path) -> MakeAgent:
         hooks: Hooks | None = None,
         policy: Any = None,
         workspace: Any = None,
+        notices: Any = None,
         max_iterations: int = 90,
     ) -> Agent:
         box = Toolbox(tools, LocalSpill(tmp_path / "spill").keep)
@@ -82,6 +83,7 @@ async def make_agent(log: SqlSessionStore, tmp_path: Path) -> MakeAgent:
             asking=ModelRequest((), box.specs),
             max_iterations=max_iterations,
             workspace=workspace,
+            notices=notices,
         )
 
     return make

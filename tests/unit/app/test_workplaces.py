@@ -1,0 +1,69 @@
+"""From `terminal.*` settings to a place; nothing is started."""
+
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from hermes.app.workplaces import Place, make_place
+from hermes.config.home import Home
+from hermes.config.loader import load
+from hermes.core.errors import ConfigError
+
+
+@pytest.fixture
+def place(hermes_home: Path, tmp_path: Path):
+    def make(**terminal: Any) -> Place:
+        hermes_home.mkdir(exist_ok=True)
+        (hermes_home / "config.yaml").write_text(yaml.safe_dump({"terminal": terminal}))
+        home = Home(hermes_home)
+        return make_place(load(home), home, tmp_path, print)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("backend", "more", "isolated", "here"),
+    [
+        ("local", {}, False, True),
+        ("sandbox", {}, True, True),
+        ("docker", {}, True, False),
+        ("ssh", {"ssh_host": "box"}, False, False),
+        ("singularity", {}, True, False),
+        ("modal", {}, True, False),
+        ("daytona", {}, True, False),
+    ],
+)
+def test_every_backend_makes_a_place_without_starting_anything(
+    place, backend, more, isolated, here
+):
+    before = set(psutil.Process().children(recursive=True))
+    found = place(backend=backend, **more)
+    assert (found.workplace.name, found.workplace.isolated, found.here) == (backend, isolated, here)
+    assert set(psutil.Process().children(recursive=True)) <= before
+
+
+def test_a_folder_that_is_not_there_is_told(place):
+    with pytest.raises(ConfigError, match="there is no folder"):
+        place(cwd="nowhere")
+
+
+def test_ssh_needs_a_machine(place):
+    with pytest.raises(ConfigError, match="ssh_host"):
+        place(backend="ssh")
+
+
+def test_the_folder_of_the_settings_is_the_workspace(place, tmp_path):
+    (tmp_path / "sub").mkdir()
+    found = place(cwd="sub")
+    assert (found.folder, found.guard.workspace) == (str(tmp_path / "sub"), (tmp_path / "sub",))
+    assert found.workplace.shell.cwd == str(tmp_path / "sub")
+
+
+def test_on_another_machine_keys_are_protected_wherever_the_home_is(place):
+    guard = place(backend="ssh", ssh_host="box", ssh_user="ann").guard
+    for home in ("/home/ann", "/root", "/Users/ann"):
+        assert guard.refuses_writing(f"{home}/.ssh/authorized_keys")
+    assert not guard.refuses_writing("/home/ann/notes.txt")

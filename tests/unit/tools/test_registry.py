@@ -1,0 +1,140 @@
+"""Every tool there is, and what becomes of it in a session."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from hermes.app.workbench import idle_bench
+from hermes.config.home import Home
+from hermes.config.loader import load
+from hermes.core.cancel import CancelToken
+from hermes.core.tool import Effect, ToolContext
+from hermes.tools.assembly import assemble, size
+from hermes.tools.bench import Bench
+from hermes.tools.registry import ToolRegistry, discover_builtin
+from hermes.tools.toolsets import TOOLSETS, all_toolsets
+
+SCHEMA = {
+    "name": "weather",
+    "description": "The weather of a place.",
+    "parameters": {"type": "object", "properties": {"place": {"type": "string"}}},
+}
+
+
+@pytest.fixture
+def bench(hermes_home: Path, tmp_path: Path) -> Bench:
+    home = Home(hermes_home)
+    return idle_bench(load(home), home, tmp_path)
+
+
+@pytest.fixture
+def registry() -> ToolRegistry:
+    found = ToolRegistry()
+    discover_builtin(found)
+    return found
+
+
+def known(registry: ToolRegistry):
+    return all_toolsets(found=registry.found_toolsets())
+
+
+def context() -> ToolContext:
+    return ToolContext("s1", "c1", CancelToken(), print)
+
+
+def test_every_file_of_the_folder_is_a_tool(registry):
+    folder = Path(__file__).parents[3] / "src/hermes/tools/builtin"
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert {entry.name for entry in registry.entries} == files
+    assert [entry.name for entry in registry.entries] == sorted(files)
+    for entry in registry.entries:
+        assert entry.name in TOOLSETS[entry.toolset].tools
+
+
+async def test_a_plugins_tool_runs_as_it_is_documented(registry, bench):
+    seen = {}
+
+    def handler(args, **kwargs):
+        seen.update(args=args, **kwargs, thread=threading.current_thread())
+        return json.dumps({"sky": "blue"})
+
+    registry.register("weather", "weather", SCHEMA, handler, emoji="☀")
+    made = assemble(["weather"], bench, registry, known(registry))
+    (tool,) = made.tools
+    assert (tool.spec.description, tool.effect) == ("The weather of a place.", Effect.EXECUTE)
+    assert await tool.handler(context(), {"place": "Rome"}) == '{"sky": "blue"}'
+    assert (seen["args"], seen["task_id"]) == ({"place": "Rome"}, "s1")
+    assert seen["thread"] is not threading.main_thread()
+
+
+async def test_an_async_handler_is_awaited_and_data_becomes_json(registry, bench):
+    async def handler(args, **_kwargs):
+        return {"place": args["place"]}
+
+    registry.register("weather", "weather", SCHEMA, handler, is_async=True)
+    (tool,) = assemble(["weather"], bench, registry, known(registry)).tools
+    assert await tool.handler(context(), {"place": "Rome"}) == '{"place":"Rome"}'
+
+
+def test_a_check_is_asked_once_and_its_failure_means_no(registry, bench):
+    asked = []
+
+    def check() -> bool:
+        asked.append(1)
+        raise OSError("no such device")
+
+    registry.register("a", "lab", SCHEMA, str, check_fn=lambda: False)
+    registry.register("b", "lab", SCHEMA, str, check_fn=check)
+    made = assemble(["a", "b", "todo"], bench, registry, known(registry))
+    assert [tool.name for tool in made.tools] == ["todo"]
+    assert made.missing["a"] == "its check says it cannot be used"
+    assert "no such device" in made.missing["b"]
+    assert asked == [1]
+
+
+def test_the_later_one_of_two_wins_and_that_is_told(registry, caplog):
+    registry.register("todo", "mine", SCHEMA, str)
+    entry = registry.get("todo")
+    assert entry is not None
+    assert entry.toolset == "mine"
+    assert "tool todo of mine replaces that of todo" in caplog.text
+
+
+def test_toolsets_of_plugins_can_be_chosen(registry):
+    registry.register("weather", "meteo", SCHEMA, str)
+    assert known(registry)["meteo"].tools == ("weather",)
+
+
+def test_execute_code_names_only_the_tools_that_are_there(registry, bench):
+    made = assemble(["execute_code", "read_file"], bench, registry, known(registry))
+    code = next(tool for tool in made.tools if tool.name == "execute_code")
+    assert "import read_file`" in code.spec.description
+    assert "web_search" not in code.spec.description
+
+
+def test_what_plugins_bring_beyond_the_budget_is_found_on_demand(registry, bench):
+    for number in range(60):
+        registry.register(f"lab_{number}", "lab", {**SCHEMA, "description": "x" * 400}, str)
+    names = ["read_file", *(f"lab_{number}" for number in range(60))]
+    made = assemble(names, bench, registry, known(registry))
+    shown = [tool.name for tool in made.tools]
+    assert (shown[:2], shown[-1]) == (["read_file", "lab_0"], "tool_search")
+    assert sum(size(tool.spec) for tool in made.tools[:-1]) <= bench.settings.tools.max_chars
+    assert {*shown[:-1], *(tool.name for tool in made.rare)} == set(names)
+
+
+def test_rare_toolsets_stay_out_of_the_request_unless_wanted(registry, hermes_home, tmp_path):
+    def made(settings: str):
+        hermes_home.mkdir(exist_ok=True)
+        (hermes_home / "config.yaml").write_text(settings)
+        home = Home(hermes_home)
+        bench = idle_bench(load(home), home, tmp_path)
+        return [tool.name for tool in assemble(names, bench, registry, known(registry)).tools]
+
+    registry.register("image_generate", "image_gen", SCHEMA, str)
+    names = ["todo", "image_generate"]
+    assert made("") == ["todo", "tool_search"]
+    assert made("tools: {always: [image_gen]}\n") == names
+    assert made("tools: {search: false}\n") == names
