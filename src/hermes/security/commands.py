@@ -1,47 +1,115 @@
 """What stands against running a command line.
 
-The syntax tree says which programs would be started; the rules of `command_rules` look at each.
-Rules on the text itself stand beside the tree, and a tree with errors is never taken for safe.
+The syntax tree says which programs would be started; the rules of `danger` look at each. Rules on
+the text itself stand beside the tree, and a tree with errors is never taken for safe.
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import msgspec
 
 from hermes.core.tool import Concern
-from hermes.security.command_checks import Scene
-from hermes.security.command_rules import BROKEN_RULES, RULES, TEXT_RULES
+from hermes.security.danger.aftermath import remember, scripts_of, unmasked
+from hermes.security.danger.catalogue import TOO_MUCH, UNREADABLE, rules_for
+from hermes.security.danger.scene import Scene
+from hermes.security.danger.texts import BROKEN_RULES, LONGEST_SCANNED, TEXT_RULES
 from hermes.security.paths import Guard
-from hermes.security.shell_syntax import Invocation, Parsed
-from hermes.security.wrappers import unfold
+from hermes.security.shell.model import Invocation, Parsed, TooMuch
+from hermes.security.shell.wrappers import unfold, unfold_program
 
 SHOWN = 2_000
 """Characters of a command shown to the person who is asked."""
+MOST_SCRIPTS = 8
+"""Files written, and programs renamed, by the same command that are followed when it runs them."""
+
+
+class Examined(msgspec.Struct, frozen=True):
+    concerns: tuple[Concern, ...]
+    """Refusals first."""
+    programs: tuple[str, ...]
+    """The programs that would be started, in order, each once."""
 
 
 def examine_command(command: str, guard: Guard, folder: str) -> list[Concern]:
     """Each reason to ask before running `command` in `folder`, refusals first; empty when none."""
+    return list(examine(command, guard, folder).concerns)
+
+
+def examine(command: str, guard: Guard, folder: str) -> Examined:
     subject = command if len(command) <= SHOWN else command[:SHOWN] + " …"
     found: dict[tuple[str, bool], Concern] = {}
-    for kind, reason, refused in _findings(command, Scene(guard, folder)):
+    study = _Study(command, Scene(guard, folder))
+    for kind, reason, refused in study.findings():
         found.setdefault((kind, refused), Concern(kind, subject, reason, refused))
-    return sorted(found.values(), key=lambda concern: not concern.refused)
+    concerns = sorted(found.values(), key=lambda concern: not concern.refused)
+    return Examined(tuple(concerns), tuple(dict.fromkeys(study.programs)))
 
 
-def _findings(command: str, scene: Scene) -> Iterator[tuple[str, str, bool]]:
-    """Class, reason and whether it is refused."""
-    try:
-        parsed = unfold(command)
-    except RecursionError:  # nobody writes such a thing by hand
-        parsed = Parsed((), broken=True)
-    for invocation in parsed.invocations:
-        for rule in RULES:
-            if fits(rule.names, invocation) and rule.test(invocation, scene):
+class _Study:
+    """One command, looked at once."""
+
+    def __init__(self, command: str, scene: Scene) -> None:
+        self._command, self._scene = command, scene
+        self._scripts = 0
+        self.programs: list[str] = []
+
+    def findings(self) -> Iterator[tuple[str, str, bool]]:
+        """Class, reason and whether it is refused."""
+        text = self._command
+        parsed = _attempt(partial(unfold, text, self._scene.variables))
+        if parsed is None:
+            yield (*TOO_MUCH, False)
+        else:
+            yield from self._of(parsed)
+        if len(text) > 2 * LONGEST_SCANNED:
+            text = text[:LONGEST_SCANNED] + text[-LONGEST_SCANNED:]
+        broken = parsed is None or parsed.broken
+        for rule in (*TEXT_RULES, *(BROKEN_RULES if broken else ())):
+            if rule.pattern.search(text):
                 yield rule.kind, rule.reason, rule.refused
-    if parsed.broken:
-        yield "unreadable command", "its syntax cannot be read with certainty", False
-    for pattern, kind, reason, refused in (*TEXT_RULES, *(BROKEN_RULES if parsed.broken else ())):
-        if pattern.search(command):
-            yield kind, reason, refused
+
+    def _of(self, parsed: Parsed) -> Iterator[tuple[str, str, bool]]:
+        if parsed.broken:
+            yield (*UNREADABLE, False)
+        if parsed.bomb:
+            yield "fork bomb", "starts processes without end", True
+        self._scene.loaded |= {
+            id(source)
+            for invocation in parsed.invocations
+            if invocation.name in ("export", "declare", "env", "set")
+            for source in invocation.fed_by
+        }
+        for invocation in parsed.invocations:
+            yield from self._about(invocation)
+
+    def _about(self, invocation: Invocation) -> Iterator[tuple[str, str, bool]]:
+        if invocation.name:
+            self.programs.append(invocation.name)
+        for rule in rules_for(invocation):
+            if rule.test(invocation, self._scene):
+                yield rule.kind, rule.reason, rule.refused
+        for script in filter(None, scripts_of(invocation, self._scene)):
+            yield from self._deeper(partial(unfold, script, self._scene.variables))
+        original = unmasked(invocation, self._scene)
+        if original is not None:
+            yield from self._deeper(partial(unfold_program, original))
+        remember(invocation, self._scene)
+
+    def _deeper(self, parse: Callable[[], Parsed]) -> Iterator[tuple[str, str, bool]]:
+        """What the command itself has written or renamed, and runs."""
+        if self._scripts < MOST_SCRIPTS:
+            self._scripts += 1
+            parsed = _attempt(parse)
+            yield from self._of(parsed) if parsed else ((*TOO_MUCH, False),)
+
+
+def _attempt(parse: Callable[[], Parsed]) -> Parsed | None:
+    """None when it is too much to read."""
+    try:
+        return parse()
+    except (TooMuch, RecursionError):  # nobody writes such a thing by hand
+        return None
 
 
 def one_concern(concerns: list[Concern]) -> Concern | None:
@@ -53,7 +121,3 @@ def one_concern(concerns: list[Concern]) -> Concern | None:
         return first
     reason = "; ".join(dict.fromkeys(concern.reason for concern in concerns))
     return Concern(first.kind, first.subject, reason, also=tuple(concern.kind for concern in rest))
-
-
-def fits(names: str, invocation: Invocation) -> bool:
-    return not names or re.fullmatch(names, invocation.name) is not None

@@ -31,8 +31,9 @@ CREDENTIAL_STORES = (
 """Below the user's home: keys, tokens and passwords."""
 
 SYSTEM_CREDENTIALS = (
-    "/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh", "/etc/ssl/private",
-    "/etc/krb5.keytab",
+    "/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private",
+    "/etc/krb5.keytab", "/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_dsa_key",
+    "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key",
 )  # fmt: skip
 
 SYSTEM_FOLDERS = (
@@ -118,6 +119,8 @@ class Guard(msgspec.Struct, frozen=True):
 
     def is_system(self, real: str) -> bool:
         if real in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"):
+            return False
+        if re.match(r"/proc/(self|\d+)/fd/", real):  # where /dev/stderr leads
             return False
         opened = [
             root

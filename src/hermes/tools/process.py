@@ -76,7 +76,13 @@ def process_tool(
                     assert_never(action)
 
     return Tool.from_function(
-        process, effect=Effect.EXECUTE, toolset="terminal", serial=True, examine=keyboard.examine
+        process,
+        effect=Effect.EXECUTE,
+        toolset="terminal",
+        serial=True,
+        repeatable=True,
+        examine=keyboard.examine,
+        changes=lambda arguments: arguments.get("action") in ("write", "submit"),
     )
 
 

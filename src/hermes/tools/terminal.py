@@ -6,6 +6,7 @@ from typing import Any
 from hermes.core.errors import ToolTimedOut
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.commands import examine_command, one_concern
+from hermes.security.looking import only_looks
 from hermes.security.paths import Guard
 from hermes.terminal.background.processes import Processes
 from hermes.terminal.base import CommandResult, Shell
@@ -93,9 +94,12 @@ def terminal_tool(
         command = str(arguments.get("command", ""))
         return concern_of(command, guard, guard.real(folder, shell.cwd), isolated=isolated)
 
-    return Tool.from_function(
-        terminal, effect=Effect.EXECUTE, toolset="terminal", serial=True, examine=examine
-    )
+    kind: dict[str, Any] = {"effect": Effect.EXECUTE, "toolset": "terminal", "serial": True}
+    return Tool.from_function(terminal, examine=examine, changes=_may_change, **kind)
+
+
+def _may_change(arguments: dict[str, Any]) -> bool:
+    return not only_looks(str(arguments.get("command", "")))
 
 
 def concern_of(command: str, guard: Guard, folder: str, *, isolated: bool) -> Concern | None:

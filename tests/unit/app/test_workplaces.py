@@ -63,7 +63,7 @@ def test_the_folder_of_the_settings_is_the_workspace(place, tmp_path):
 
 
 def test_on_another_machine_keys_are_protected_wherever_the_home_is(place):
-    guard = place(backend="ssh", ssh_host="box", ssh_user="ann").guard
-    for home in ("/home/ann", "/root", "/Users/ann"):
+    guard = place(backend="ssh", ssh_host="box", ssh_user="alice").guard
+    for home in ("/home/alice", "/root", "/Users/alice"):
         assert guard.refuses_writing(f"{home}/.ssh/authorized_keys")
-    assert not guard.refuses_writing("/home/ann/notes.txt")
+    assert not guard.refuses_writing("/home/alice/notes.txt")

@@ -1,28 +1,40 @@
 """Which command lines are asked about, which are refused, and which pass."""
 
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hermes.core.tool import Concern
-from hermes.security.commands import SHOWN, examine_command, one_concern
+from hermes.security.commands import SHOWN, examine, examine_command, one_concern
 from hermes.security.paths import Guard
 
 FOLDER = Path(__file__).parent
-GUARD = Guard(Path("/home/u"), (Path("/home/u/work"),), (Path("/home/u/.hermes"),))
+WORK = "/home/user/work"
+GUARD = Guard(Path("/home/user"), (Path(WORK),), (Path("/home/user/.hermes"),))
 
 
 def corpus(name: str) -> list[str]:
-    lines = (FOLDER / name).read_text("utf-8").splitlines()
-    return [line.replace("⏎", "\n") for line in lines if line and not line.startswith("#")]
+    lines = (FOLDER / name).read_text("utf-8").split("\n")
+    cases = [line.partition(" | ")[2] for line in lines if line and not line.startswith("#")]
+    marks = str.maketrans({"⏎": "\n", "␛": "\x1b", "␍": "\r"})
+    return [case.translate(marks) for case in cases]
 
 
 DANGEROUS = corpus("dangerous.txt")
 HARMLESS = corpus("harmless.txt")
+DANGEROUS_INDEPENDENT = corpus("dangerous-independent.txt")
+HARMLESS_INDEPENDENT = corpus("harmless-independent.txt")
 
 
-def examined(command: str) -> list[Concern]:
-    return examine_command(command, GUARD, "/home/u/work")
+def examined(command: str, folder: str = WORK) -> list[Concern]:
+    return examine_command(command, GUARD, folder)
+
+
+def kinds(command: str, folder: str = WORK) -> set[str]:
+    return {concern.kind for concern in examined(command, folder)}
 
 
 @pytest.mark.parametrize("line", DANGEROUS)
@@ -32,14 +44,21 @@ def test_danger_is_seen(line: str) -> None:
     assert (kind.removeprefix("!"), kind.startswith("!")) in found
 
 
-@pytest.mark.parametrize("command", HARMLESS)
+@pytest.mark.parametrize("line", DANGEROUS_INDEPENDENT)
+def test_danger_that_others_thought_of_is_seen(line: str) -> None:
+    assert examined(line.partition(" :: ")[2])
+
+
+@pytest.mark.parametrize("command", [*HARMLESS, *HARMLESS_INDEPENDENT])
 def test_everyday_commands_pass(command: str) -> None:
     assert examined(command) == []
 
 
 def test_the_corpus_is_big_enough() -> None:
-    assert len(set(DANGEROUS)) >= 80
-    assert len(set(HARMLESS)) >= 80
+    assert len(set(DANGEROUS)) == len(DANGEROUS) >= 300
+    assert len(set(HARMLESS)) == len(HARMLESS) >= 300
+    assert len(set(DANGEROUS_INDEPENDENT)) >= 300
+    assert len(set(HARMLESS_INDEPENDENT)) >= 300
 
 
 def test_refusals_come_first_and_stand_alone() -> None:
@@ -61,29 +80,165 @@ def test_several_classes_become_one_question() -> None:
     assert one_concern([]) is None
 
 
-def test_a_link_to_our_settings_is_seen_through(tmp_path: Path) -> None:
-    own = tmp_path / ".hermes"
-    own.mkdir()
-    (own / "config.yaml").touch()
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "notes").symlink_to(own / "config.yaml")
-    guard = Guard(tmp_path, (tmp_path / "work",), (own,))
-    concerns = examine_command("echo x >> notes", guard, str(tmp_path / "work"))
-    assert (concerns[0].kind, concerns[0].refused) == ("own policy", True)
+def test_the_programs_behind_wrappers_are_named() -> None:
+    command = "cd x && sudo -u bob env A=1 bash -c 'echo $(id) | wc'"
+    programs = examine(command, GUARD, WORK).programs
+    assert programs == ("cd", "sudo", "env", "bash", "id", "echo", "wc")
 
 
-def test_deep_nesting_is_never_taken_for_safe() -> None:
-    nested = "eval " * 12 + "ls"
-    assert [concern.kind for concern in examined(nested)] == ["unreadable command"]
+@pytest.mark.parametrize("folder", ["/", "/home/user"])
+def test_the_folder_counts(folder: str) -> None:
+    assert "disk wipe" in kinds("rm -rf *", folder)
+    assert kinds("rm -rf *", WORK) == {"recursive delete", "bulk delete"}
+    assert kinds("rm old.txt", folder) == set()
+
+
+def test_a_folder_of_keys_is_known_from_inside() -> None:
+    assert kinds("cat id_rsa", "/home/user/.ssh") == {"credential access"}
+    assert kinds("cat config", "/home/user/.hermes/logs") == set()
+
+
+def test_a_subshell_ends_its_own_cd() -> None:
+    assert kinds("(cd /etc && ls); echo x > hosts") == set()
+    assert kinds("cd /etc; (cd /tmp); echo x > hosts") == {"system files"}
 
 
 @pytest.mark.parametrize(
     "command",
-    ["$(" * 60 + "rm -rf /" + ")" * 60, "$(" * 400 + "rm -rf /" + ")" * 400, "sudo " * 5_000 + "ls",
-     "rm -r " + "{a,b}" * 40, "cat <<A\n" * 50, "(" * 2_000],
-)  # fmt: skip
+    [
+        "x=rm; if false; then x=ls; fi; $x -r a",
+        "x=ls; case $y in a) x=rm;; esac; $x -r a",
+        "for x in ls rm; do $x -r a; done",
+        "while read x; do $x -r a; done <<< $'ls\\nrm'",
+    ],
+)
+def test_each_value_a_variable_may_have_counts(command: str) -> None:
+    assert "recursive delete" in kinds(command)
+
+
+def test_a_link_to_our_settings_is_seen_through(tmp_path: Path) -> None:
+    own, work = tmp_path / ".hermes", tmp_path / "work"
+    own.mkdir()
+    work.mkdir()
+    (own / "config.yaml").touch()
+    guard = Guard(tmp_path, (work,), (own,))
+    assert examine_command("echo x >> notes", guard, str(work)) == []
+    (work / "notes").symlink_to(own / "config.yaml")
+    (concern, *_) = examine_command("echo x >> notes", guard, str(work))
+    assert (concern.kind, concern.refused) == ("own policy", True)
+
+
+def test_our_settings_stay_ours_where_they_are_linked_to(tmp_path: Path) -> None:
+    own, work, dotfiles = tmp_path / ".hermes", tmp_path / "work", tmp_path / "dotfiles"
+    for folder in (own, work, dotfiles):
+        folder.mkdir()
+    (dotfiles / "hermes.yaml").touch()
+    guard = Guard(tmp_path, (work,), (own,))
+    command = "echo x >> ../dotfiles/hermes.yaml"
+    assert examine_command(command, guard, str(work)) == []
+    (own / "config.yaml").symlink_to(dotfiles / "hermes.yaml")
+    (concern, *_) = examine_command(command, guard, str(work))
+    assert (concern.kind, concern.refused) == ("own policy", True)
+
+
+def test_a_link_made_by_the_command_itself_is_seen_through() -> None:
+    assert kinds("ln -s /etc/passwd x; echo y > x") == {"system files"}
+    assert kinds("ln -s notes x; echo y > x") == set()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cp /bin/rm t; ./t -r x",
+        "ln -s /bin/rm t; ./t -r x",
+        "cat /bin/rm > t; chmod +x t; ./t -r x",
+        "cp $(which bash) t; ./t -c 'rm -r x'",
+        "cp /bin/rm a; mv a b; ./b -r x",
+    ],
+)
+def test_a_program_under_another_name_is_known(command: str) -> None:
+    assert "recursive delete" in kinds(command)
+
+
+def test_only_what_make_would_run_counts() -> None:
+    written = "printf 'all:\\n\\techo\\nclean:\\n\\trm -r x\\n' > Makefile; make"
+    assert kinds(written) == set()
+    assert kinds(f"{written} all") == set()
+    assert kinds(f"{written} clean") == {"recursive delete"}
+    assert kinds(f"{written} -f other.mk clean") == set()
+
+
+def test_the_usual_home_is_protected_when_another_is_in_force() -> None:
+    guard = Guard(Path("/home/user"), (Path(WORK),), (Path("/srv/hermes"),))
+    for path in ("~/.hermes/config.yaml", "/srv/hermes/.env", "/home/bob/.hermes/auth.json"):
+        (concern, *_) = examine_command(f"echo x > {path}", guard, WORK)
+        assert (concern.kind, concern.refused) == ("own policy", True), path
+
+
+def test_paths_of_another_machine_are_not_looked_up_here(tmp_path: Path) -> None:
+    (tmp_path / "notes").symlink_to("/etc/shadow")
+    guard = Guard(Path("/home/user"), (tmp_path,), (), here=False)
+    assert examine_command("cat notes", guard, str(tmp_path)) == []
+    assert examine_command("cat /etc/shadow", guard, str(tmp_path))
+
+
+def test_a_place_of_work_below_usr_is_not_the_system() -> None:
+    guard = Guard(Path("/home/user"), (Path("/usr/src/app"),), ())
+    assert examine_command("echo x > a.txt", guard, "/usr/src/app") == []
+    assert examine_command("echo x > ../b.txt", guard, "/usr/src/app")
+
+
+def test_deep_nesting_is_never_taken_for_safe() -> None:
+    assert kinds("eval " * 12 + "ls") == {"unreadable command"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "$(" * 60 + "rm -rf /" + ")" * 60,
+        "$(" * 400 + "rm -rf /" + ")" * 400,
+        "x=$(" * 300 + "rm -rf /" + ")" * 300,
+        "sudo " * 5_000 + "ls",
+        "env " * 4_000 + "rm -r x",
+        "rm -r " + "{a,b}" * 40,
+        "a=xx;" + "a=$a$a;" * 60 + "$a",
+        "cat <<A\n" * 50,
+        "(" * 2_000,
+        "a|" * 9_000 + "sh",
+        "a;" * 9_000 + "rm -r x",
+        "".join(f"f{n}() {{ f{n + 1}; f{n + 1}; }};" for n in range(40)) + "f0",
+        "sed 's/" + "\\/" * 9_000 + "'",
+        "x" * 1_000_000,
+        "a " * 500_000,
+        "`" * 300_000,
+        "ls " + "'" * 300_001,
+    ],
+    ids=lambda command: f"{command[:12]!r} {len(command)}",
+)
 def test_a_command_built_to_tire_it_out_is_asked_about(command: str) -> None:
+    started = time.process_time()
     assert examined(command)
+    assert time.process_time() - started < 5  # processor time; by far more than it needs
+
+
+def test_a_long_here_document_is_read() -> None:
+    text = "a line of text with $(words) and 'quotes'\n" * 3_000
+    assert examined(f"cat > notes.md <<'EOF'\n{text}EOF") == []
+    assert "disk wipe" in kinds(f"cat > notes.md <<'EOF'\n{text}EOF\nrm -rf /")
+
+
+def test_our_settings_are_safe_in_a_command_too_long_to_read() -> None:
+    concerns = examined("x" * 300_000 + "; echo y > ~/.hermes/config.yaml")
+    assert (concerns[0].kind, concerns[0].refused) == ("own policy", True)
+
+
+def test_a_fork_bomb_counts_where_it_is_code() -> None:
+    bomb = ":(){ :|:& };:"
+    for command in (f"grep -F '{bomb}' x", f'echo "{bomb}"', f"cat > x <<'E'\n{bomb}\nE"):
+        assert kinds(command) == set(), command
+    for command in (bomb, f"sh -c '{bomb}'", f"echo '{bomb}' | sh", f"sh <<'E'\n{bomb}\nE"):
+        assert "fork bomb" in kinds(command), command
+    assert "fork bomb" in kinds(f"echo '{bomb}")  # broken: everything counts
 
 
 def test_a_very_long_command_is_shown_shortened() -> None:
@@ -91,6 +246,34 @@ def test_a_very_long_command_is_shown_shortened() -> None:
     assert len(concern.subject) <= SHOWN + 2
 
 
-@pytest.mark.parametrize("command", ["", " ", "\n", "#", "\\", "'", "$(", "é", "\udce9", "&&", "{"])
+@pytest.mark.parametrize(
+    "command",
+    ["", " ", "\n", "#", "\\", "'", "$(", "é", "\udce9", "&&", "{", "\ue0020\ue002", "< \ue0029"],
+)  # fmt: skip
 def test_odd_text_does_not_break_it(command: str) -> None:
     assert isinstance(examined(command), list)
+
+
+TOKENS = st.sampled_from([
+    "$(", ")", "`", "'", '"', "{", "}", "${", "((", "))", "|", "&", "&&", ";", "\n", "<<", "<<<",
+    "<", ">", "EOF", "a", "rm", "-rf", "/", "~", "*", "?", "[", "]", "[[", "]]", "x=", "$x", "\\",
+    "#", "!", "if", "then", "fi", "for", "in", "do", "done", "case", "esac", "f()", "eval", "sudo",
+    "sh", "-c", "\ue000", "\ue002", "\0", "\r", "é", "find", "-exec", "{}", "+", "sed", "perl",
+    "-pe", "xargs", "-I", "printf", "%s", "echo", "base64", "-d", "alias", "set", "--", "read",
+    "git", "ln",
+])  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.one_of(st.text(max_size=200), st.lists(TOKENS, max_size=40).map(" ".join)))
+def test_any_text_gets_an_answer(command: str) -> None:
+    for concern in examined(command):
+        assert concern.kind
+        assert concern.reason
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(DANGEROUS[:200]), st.sampled_from(HARMLESS))
+def test_danger_is_seen_beside_a_harmless_command(dangerous: str, harmless: str) -> None:
+    command = dangerous.partition(" :: ")[2]
+    assert examined(f"{harmless}\n{command}")

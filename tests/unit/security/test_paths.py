@@ -4,11 +4,20 @@ from pathlib import Path
 
 import pytest
 
+from hermes.core.tool import Concern
 from hermes.security.paths import Guard
 
 
 def guard(home: str = "/home/u", workspace: str = "/home/u/work") -> Guard:
     return Guard(Path(home), (Path(workspace),), (Path(home) / ".hermes",))
+
+
+def writing(guard: Guard, path: str, folder: str) -> Concern | None:
+    return guard.writing(path, guard.real(path, folder))
+
+
+def reading(guard: Guard, path: str, folder: str) -> Concern | None:
+    return guard.reading(path, guard.real(path, folder))
 
 
 @pytest.mark.parametrize(
@@ -19,19 +28,19 @@ def guard(home: str = "/home/u", workspace: str = "/home/u/work") -> Guard:
      "~/work/../.ssh/x"],
 )  # fmt: skip
 def test_protected(path: str) -> None:
-    concern = guard().writing(path, "/home/u/work")
+    concern = writing(guard(), path, "/home/u/work")
     assert concern is not None
     assert concern.refused
 
 
 @pytest.mark.parametrize("path", ["a.py", "~/work/.env", "./.ssh/x", ".bashrc", "etc/hosts"])
 def test_inside_the_workspace(path: str) -> None:
-    assert guard().writing(path, "/home/u/work") is None
+    assert writing(guard(), path, "/home/u/work") is None
 
 
 @pytest.mark.parametrize("path", ["~/other", "/tmp/x", "/home/u/work2/x", "/srv/x", "~/.sshx"])
 def test_elsewhere_is_asked(path: str) -> None:
-    concern = guard().writing(path, "/home/u/work")
+    concern = writing(guard(), path, "/home/u/work")
     assert concern is not None
     assert not concern.refused
 
@@ -43,9 +52,9 @@ def test_skills_and_memories_of_ours_are_no_policy() -> None:
 
 
 def test_a_project_in_a_system_folder_is_a_workplace_but_etc_is_not() -> None:
-    assert guard(workspace="/usr/src/app").writing("a.py", "/usr/src/app") is None
+    assert writing(guard(workspace="/usr/src/app"), "a.py", "/usr/src/app") is None
     for workspace in ("/usr", "/etc/nginx", "/"):
-        concern = guard(workspace=workspace).writing("/etc/nginx/a", "/")
+        concern = writing(guard(workspace=workspace), "/etc/nginx/a", "/")
         assert concern is not None
         assert concern.refused
     assert guard(workspace="/usr").is_system("/usr/bin/ls")
@@ -58,7 +67,7 @@ def test_a_home_at_the_root_opens_nothing() -> None:
 
 def test_a_service_user_at_home_in_a_system_folder() -> None:
     own = guard(home="/var/lib/hermes", workspace="/var/lib/hermes/work")
-    assert own.writing("a.py", "/var/lib/hermes/work") is None
+    assert writing(own, "a.py", "/var/lib/hermes/work") is None
     assert own.refuses_writing("/var/lib/other/x")
 
 
@@ -69,10 +78,10 @@ def test_devices_everybody_writes_to() -> None:
 
 def test_reading_what_holds_secrets_is_a_question() -> None:
     for path in ("~/.ssh/id_rsa", "/etc/shadow", "~/.hermes/.env"):
-        concern = guard().reading(path, "/")
+        concern = reading(guard(), path, "/")
         assert concern is not None
         assert not concern.refused
-    assert guard().reading("/etc/hosts", "/") is None
+    assert reading(guard(), "/etc/hosts", "/") is None
 
 
 def test_stores_that_are_links_are_followed(tmp_path: Path) -> None:
@@ -96,9 +105,9 @@ def test_a_name_spelt_with_escapes_is_judged_by_the_file_it_means(tmp_path: Path
     other.mkdir()
     (other / "note.txt").write_text("x")
     guard = Guard(home=tmp_path, workspace=(work,))
-    reading = guard.reading(r"~/.ss\x68/id_ed25519", str(work))
-    assert reading is not None
-    assert reading.kind == "credential access"
-    writing = guard.writing(r"../othe\x72/note.txt", str(work))
-    assert writing is not None
-    assert writing.kind == "write outside the workspace"
+    read = reading(guard, r"~/.ss\x68/id_ed25519", str(work))
+    assert read is not None
+    assert read.kind == "credential access"
+    written = writing(guard, r"../othe\x72/note.txt", str(work))
+    assert written is not None
+    assert written.kind == "write outside the workspace"

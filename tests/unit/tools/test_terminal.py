@@ -159,3 +159,9 @@ async def test_in_a_container_only_the_hard_floor_is_left(
     refused = await tool.examine({"command": "mkfs.ext4 /dev/sda1"})
     assert refused is not None
     assert refused.refused
+
+
+async def test_only_a_command_that_may_change_files_is_preceded_by_a_checkpoint(tool: Tool) -> None:
+    assert not tool.may_change({"command": "ls -la | head"})
+    assert tool.may_change({"command": "make"})
+    assert tool.may_change({"command": "ls > list.txt"})

@@ -1,0 +1,328 @@
+"""Code given as text: shells and interpreters, and what they are fed."""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from hermes.security.danger.interpreters import (
+    DECODERS,
+    FETCHERS,
+    HARMLESS_EVAL,
+    INLINE,
+    INLINE_WORDS,
+    TAKES_VALUE,
+)
+from hermes.security.danger.rule import Rule, always, has_option, says, says_exactly, verb
+from hermes.security.danger.scene import Scene, place
+from hermes.security.shell.bombs import FORK_BOMB, FORK_LOOP, SELF_START
+from hermes.security.shell.launchers import SHELLS
+from hermes.security.shell.model import Invocation
+from hermes.security.shell.output import given_to
+from hermes.security.shell.wrappers import interpreter, option_values, reads_commands, shell_text
+
+LONGEST_TEXT = 20_000
+"""Longer code is looked at only so far."""
+LONGEST_SCRIPT = 2_000
+"""A program of sed or perl longer than this is not looked into: it is asked about."""
+_SED_LIKE = re.compile(
+    r"(?:s|tr|y)([/|#,!@])(?:\\.|(?!\1).)*\1(?:\\.|(?!\1).)*\1[gimsxr]*;?",
+    re.DOTALL,
+)
+_DANGEROUS_CODE = re.compile(
+    r"rmtree|os\.(system|remove|unlink|popen|exec|fork|kill|chmod|spawn)|subprocess|pty\.spawn"
+    r"|\bsocket\b.*\b(connect|bind)|child_process|execSync|rmSync|unlinkSync|rm_rf|FileUtils\.rm"
+    r"|\bsystem\s*\(|\bexec\s*\(|\beval\s*\(|__import__|/etc/|\.ssh|\bunlink\b|shell_exec"
+    r"|DROP\s+(TABLE|DATABASE)|b64decode|/dev/(sd|tcp)|\brm\s+-\w*[rf]|shutil\.(rmtree|move)"
+    r"|\brmdir\w*\s*\(|\.rm\(|\.unlink\(|spawnSync|Deno\.(remove|run|Command)|File\.delete"
+    r"|Process\.kill|process\.kill|169\.254\.169\.254|passthru|popen|qx[({/]|removeSync|rimraf",
+    re.IGNORECASE | re.DOTALL,
+)
+_AWK_PIPE = re.compile(r"\|&?\s*\"\s*(\w*)")
+_AWK_FILTERS = frozenset({"sort", "uniq", "column", "head", "tail", "wc"})
+_AWK_RUNS = re.compile(r"\bsystem\s*\(|\|\s*getline|\|&|/inet\d?/|@load|\|\s*\w+\s*[;}]")
+_SED_RUNS = re.compile(
+    r"(?:^|[;{\n]|\d|\$|/)\s*e(?:\s+\S|\s*$|;)"
+    r"|(?:^|[;{\s/0-9])s(\W)(?:\\.|(?!\1).)*\1(?:\\.|(?!\1).)*\1\w*e",
+    re.DOTALL,
+)
+_EDITOR_RUNS = re.compile(
+    r"(^|[:|\s+])!|\b(system|python3?|py3?|lua|perl|ruby|exec(ute)?|terminal|source|write|shell"
+    r"|shell-command|delete-file|call-process)\b|:w\s"
+)
+_EDITOR_OPTIONS = frozenset({
+    "-c", "--cmd", "-ex", "--ex", "-ec", "-sc", "-Es", "-S", "--eval", "-eval", "-nx", "-x", "-o",
+})  # fmt: skip
+_CLIENT_RUNS = re.compile(
+    r"\\!|(^|\n)\s*\.(shell|system)\b|(^|\s|;)system\s+\S|program\s+'|xp_cmdshell|(^|\n)\s*!\w"
+    r"|into\s+(out|dump)file|sys_exec|lo_export|pg_read_file|load_file\(",
+    re.IGNORECASE,
+)
+_REMOTE_SHELL = re.compile(r"(?:^|[\s/])(?:ba|z|da|k|a)?sh(?:\s+-[a-z]+)*\s*\Z")
+_DESCRIPTOR = re.compile(r"/(dev|proc/self)/fd/")
+_ELSEWHERE = re.compile(r"(^|\s|=)(git\+)?http://(?!localhost|127\.)|--trusted-host")
+_INDEX_OPTION = re.compile(r"(--?(extra-)?index(-url)?|-f|--find-links|--registry|-i)[ =]\S+")
+_NOT_LAUNCHERS = frozenset({
+    "find", "fd", "tar", "git", "zip", "rsync", "split", "sort", "man", "scp", "sftp", "vim", "awk",
+})  # fmt: skip
+_PACKAGE_HOSTS = frozenset({
+    "github.com", "files.pythonhosted.org", "download.pytorch.org", "pypi.org", "gitlab.com",
+    "registry.npmjs.org", "storage.googleapis.com", "codeload.github.com", "huggingface.co",
+    "repo.anaconda.com",
+})  # fmt: skip
+
+
+def shell_with_text(invocation: Invocation, _scene: Scene) -> bool:
+    return shell_text(invocation) is not None
+
+
+def escapes(invocation: Invocation, _scene: Scene) -> bool:
+    """`find … -exec sh`: a shell nobody would expect there."""
+    return not _NOT_LAUNCHERS.isdisjoint(invocation.via[-1:])
+
+
+def inline_code(invocation: Invocation, _scene: Scene) -> bool:
+    """Code after `-c` or `-e`, or given as input."""
+    base = interpreter(invocation.name)
+    if base not in INLINE or (base == "perl" and _is_sed(invocation)):
+        return False
+    if _has_code(invocation, base):
+        return True
+    fed = bool(invocation.stdin or invocation.upstream or invocation.fed_by)
+    asks = has_option(invocation, "V", "--version", "--help", "h")
+    return fed and reads_commands(invocation) and not asks
+
+
+def _has_code(invocation: Invocation, base: str) -> bool:
+    """Whether code stands on the command line."""
+    letters = INLINE[base]
+    python = base in ("python", "pypy", "ipython")
+    taking = TAKES_VALUE.get(base, "").split()
+    value = False
+    for word in invocation.arguments:
+        if value:
+            value = False
+        elif (letters and re.match(rf"-(?!-)[a-zA-Z0]*[{letters}]", word)) or (
+            not python and word.partition("=")[0].lower() in INLINE_WORDS
+        ):
+            return True
+        elif word == "-m" or not word.startswith("-"):
+            return False
+        else:
+            value = word.lower() in taking or word in taking
+    return False
+
+
+def _is_sed(invocation: Invocation) -> bool:
+    """`perl -pe 's/a/b/'`: nothing but a replacement, as sed would do it."""
+    options = [word for word in invocation.arguments if word.startswith("-")]
+    bundle = "".join(word[1:] for word in options)
+    if not re.fullmatch(r"[0-9pnile.baoriklw]*", bundle) or "p" not in bundle:
+        return False
+    program = "".join([word for word in invocation.arguments if not word.startswith("-")][:1])
+    return len(program) < LONGEST_SCRIPT and bool(_SED_LIKE.fullmatch(program.strip()))
+
+
+def code_texts(invocation: Invocation, scene: Scene) -> Iterator[str]:
+    """Every text this program would run as code."""
+    if interpreter(invocation.name) in INLINE:
+        if inline_code(invocation, scene):
+            yield invocation.text
+            yield given_to(invocation) or ""
+        yield from (scene.texts.get(real, "") for real in files_run(invocation, scene))
+    elif invocation.name in ("awk", "gawk", "mawk", "vim", "vi", "ed", "ex", "make", "sed", "gdb"):
+        yield invocation.text
+        yield invocation.stdin
+
+
+def forks_without_end(invocation: Invocation, scene: Scene) -> bool:
+    texts = [text for text in code_texts(invocation, scene) if text]
+    return any(
+        pattern.search(text[:LONGEST_TEXT])
+        for text in texts
+        for pattern in (FORK_LOOP, FORK_BOMB, SELF_START)
+    )
+
+
+def written_code(invocation: Invocation, scene: Scene) -> bool:
+    """A script made by the same command that does what is asked about elsewhere."""
+    if not scene.texts or interpreter(invocation.name) not in INLINE:
+        return False
+    texts = (scene.texts.get(real, "") for real in files_run(invocation, scene))
+    return any(_DANGEROUS_CODE.search(text) for text in texts if text)
+
+
+def files_run(invocation: Invocation, scene: Scene) -> Iterator[str]:
+    """Files this program runs as code."""
+    words, name = invocation.words, invocation.name
+    if not words:
+        return
+    if name in SHELLS or name in ("source", ".") or interpreter(name) in INLINE:
+        yield from [place(w, invocation, scene) for w in words[1:] if not w.startswith("-")][:1]
+        for redirect in invocation.redirects:
+            if redirect.operator == "<":
+                yield place(redirect.target, invocation, scene)
+    elif "/" in words[0]:
+        yield place(words[0], invocation, scene)
+
+
+def runs_fetched(invocation: Invocation, scene: Scene) -> bool:
+    return bool(scene.fetched) and not scene.fetched.isdisjoint(files_run(invocation, scene))
+
+
+def fed_to_shell(invocation: Invocation, _scene: Scene) -> bool:
+    """A shell that runs what other programs print."""
+    if invocation.name == "parallel" and not invocation.arguments:
+        return True  # each line it reads is a command
+    if invocation.name == "ssh" and any(each.operator == "<" for each in invocation.redirects):
+        return bool(_REMOTE_SHELL.search(invocation.text))
+    if invocation.name in SHELLS:
+        if (invocation.upstream or invocation.stdin) and reads_commands(invocation):
+            return True
+        if any(_DESCRIPTOR.match(word) for word in invocation.arguments[:2]) or any(
+            redirect.operator == "<&" for redirect in invocation.redirects
+        ):
+            return True
+        return bool(invocation.fed_by) and shell_text(invocation) is None
+    if invocation.name in ("source", "."):
+        return not invocation.feeders <= HARMLESS_EVAL
+    return False
+
+
+def code_from_network(invocation: Invocation, _scene: Scene) -> bool:
+    coded = interpreter(invocation.name) in INLINE
+    if coded and any(re.match(r"https?://", word) for word in invocation.arguments[:3]):
+        return True
+    if not (coded or invocation.name in SHELLS or invocation.name in ("source", ".", "eval")):
+        return False
+    if not invocation.fed_by and not reads_commands(invocation):
+        return False
+    return any(source.name in FETCHERS for source in invocation.sources)
+
+
+def _written_program(invocation: Invocation, scene: Scene) -> str:
+    """The text of `-f file` that the same command has written."""
+    if not scene.texts:
+        return ""
+    paths = option_values(invocation.arguments, ("-f", "--file"))
+    return "\n".join(scene.texts.get(place(path, invocation, scene), "") for path in paths)
+
+
+def built_from_network(invocation: Invocation, _scene: Scene) -> bool:
+    """`make -f <(curl …)`."""
+    return not FETCHERS.isdisjoint(invocation.feeders)
+
+
+def awk_runs(invocation: Invocation, scene: Scene) -> bool:
+    text = f"{invocation.text}\n{_written_program(invocation, scene)}".replace("||", "")
+    return bool(_AWK_RUNS.search(text)) or not _AWK_FILTERS.issuperset(_AWK_PIPE.findall(text))
+
+
+def sed_runs(invocation: Invocation, scene: Scene) -> bool:
+    words = invocation.arguments
+    if "-f" in words or "--file" in words:
+        return bool(_SED_RUNS.search(_written_program(invocation, scene)))
+    scripts = [word for word in words if not word.startswith("-")][:1]
+    scripts += [b for a, b in pairwise(words) if re.match(r"-\w*e$|--exp", a)]
+    return any(len(text) > LONGEST_SCRIPT or _SED_RUNS.search(text) for text in scripts)
+
+
+def editor_runs(invocation: Invocation, _scene: Scene) -> bool:
+    words = invocation.arguments
+    texts = [b for a, b in pairwise(words) if a in _EDITOR_OPTIONS]
+    texts += [word[1:] for word in words if word.startswith("+")]
+    texts += [word.partition("=")[2] for word in words if word.startswith("--eval=")]
+    if any(_EDITOR_RUNS.search(text) for text in texts):
+        return True
+    lines = (given_to(invocation) or "").splitlines()
+    return any(re.match(r"\s*(\d*,?\d*|%)!|shell\b", line) for line in lines)
+
+
+def client_runs(invocation: Invocation, _scene: Scene) -> bool:
+    """Clients of databases and of file transfer that start programs."""
+    texts = (*invocation.arguments, given_to(invocation) or "")
+    return any(_CLIENT_RUNS.search(text) for text in texts)
+
+
+def console_fed(invocation: Invocation, _scene: Scene) -> bool:
+    """Code given to the console of a framework: `echo … | manage.py shell`."""
+    console = {"shell", "shell_plus", "tinker", "console", "c"} & set(invocation.arguments[:2])
+    return bool(console) and bool(invocation.stdin or invocation.upstream)
+
+
+def make_runs(invocation: Invocation, _scene: Scene) -> bool:
+    return any(
+        word.startswith(("--eval", "SHELL="))
+        or word in ("-", "-f-", "/dev/stdin")
+        or "$(sh" in word
+        for word in invocation.arguments
+    )
+
+
+def in_coprocess(invocation: Invocation, _scene: Scene) -> bool:
+    """`coproc bash`: whatever is written to it later is run."""
+    return "coproc" in invocation.via and reads_commands(invocation)
+
+
+def macros_run(invocation: Invocation, _scene: Scene) -> bool:
+    texts = [invocation.text, invocation.stdin, *(each.text for each in invocation.upstream)]
+    return any("syscmd" in text for text in texts)
+
+
+def remote_package(invocation: Invocation, _scene: Scene) -> bool:
+    """Packages from a plain address, whose set-up code runs at once."""
+    text = invocation.text
+    if not re.search(r"\b(install|add|i|exec|x)\b|^https?:", text):
+        return False
+    if _ELSEWHERE.search(text):
+        return True
+    hosts = re.findall(r"(?:^|\s)https://([\w.-]+)/\S*", _INDEX_OPTION.sub("", text))
+    return any(host not in _PACKAGE_HOSTS for host in hosts)
+
+
+INLINE_CODE, GIVEN = "inline code", "runs code given on the command line"
+REMOTE = "remote code"
+BUILDERS = "make gmake cmake gradle gradlew ansible-playbook just task mvn bazel"
+EDITORS = "vim vi nvim ex ed emacs gdb lldb view less rvim"
+CLIENTS = """
+    psql mysql mariadb sqlite3 sqlite sqlcmd sqlplus mongosh mongo ftp sftp lftp isql dc gnuplot
+"""
+RULES = (
+    Rule("shell -c", "runs a command line given as text", " ".join(SHELLS), shell_with_text),
+    Rule("shell -c", "runs a command line given as text", "cmd", verb("/c /k")),
+    Rule("shell -c", "starts a shell out of another program", " ".join(SHELLS), escapes),
+    Rule(INLINE_CODE, GIVEN, "", inline_code),
+    Rule("fork bomb", "starts processes without end", "", forks_without_end, refused=True),
+    Rule(INLINE_CODE, "runs code this command has just written", "", written_code),
+    Rule(INLINE_CODE, "runs commands from an awk program", "awk gawk mawk nawk", awk_runs),
+    Rule(INLINE_CODE, "runs commands from a sed program", "sed gsed", sed_runs),
+    Rule(INLINE_CODE, "runs commands from an editor or debugger", EDITORS, editor_runs),
+    Rule(INLINE_CODE, "runs commands from a client", CLIENTS, client_runs),
+    Rule(INLINE_CODE, "runs a script of its own", "nmap", says(r"--script[= ]\S*[/\ue000]")),
+    Rule(INLINE_CODE, "runs commands from a makefile given as text", "make gmake", make_runs),
+    Rule(INLINE_CODE, GIVEN, "rails rake", says(r"\b(runner|r)\s+['\"]?\S*[ (.](?!rb\b)\S")),
+    Rule(INLINE_CODE, GIVEN, "rails manage.py django-admin artisan console", console_fed),
+    Rule(INLINE_CODE, GIVEN, "manage.py django-admin", says(r"\bshell\b.*\s(-c|--command)\b")),
+    Rule(INLINE_CODE, GIVEN, "artisan drush wp", says(r"(^|\s)(--execute|eval|ev|php-eval)\b")),
+    Rule(INLINE_CODE, GIVEN, "mshta rundll32 regsvr32 wmic certutil cscript wscript iex", always),
+    Rule(REMOTE, "runs code fetched from the network", "", code_from_network),
+    Rule(REMOTE, "runs a file this command has just fetched or decoded", "", runs_fetched),
+    Rule(
+        REMOTE,
+        "installs a package from an unknown address",
+        "pip pip3 npm pnpm yarn npx gem easy_install uv pipx",
+        remote_package,
+    ),
+    Rule(REMOTE, "runs code fetched from the network", BUILDERS, built_from_network),
+    Rule(
+        INLINE_CODE,
+        GIVEN,
+        "python pypy",
+        says_exactly(r"-m\s*(timeit\s.*(\bos\.|subprocess|shutil)|pdb\b.*\s-c)"),
+    ),
+    Rule(REMOTE, "runs code fetched from the network", "go", says(r"^run\s+(https?://|-$|/dev/)")),
+    Rule("pipe to a shell", "runs what another program prints", "", fed_to_shell),
+    Rule("pipe to a shell", "starts a shell that takes commands", " ".join(SHELLS), in_coprocess),
+    Rule(INLINE_CODE, "runs commands from macros", "m4 gm4", macros_run),
+)
+MAKES_CODE = FETCHERS | DECODERS
+"""What these write and the same command runs is taken for foreign code."""

@@ -1,0 +1,255 @@
+"""What would change Hermes itself: its settings, keys, consents, and whether it runs."""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from hermes.security.danger.code import code_texts
+from hermes.security.danger.rule import Rule, operands
+from hermes.security.danger.scene import Scene, is_pattern
+from hermes.security.danger.targets import (
+    IN_PLACE,
+    WRITES_ALL,
+    WRITES_LAST,
+    in_place,
+    lands_in,
+    touched,
+    written,
+    written_real,
+)
+from hermes.security.shell.model import UNKNOWN, Invocation
+from hermes.security.shell.wrappers import option_values
+
+POLICY = r"(approvals|command_allowlist|security|terminal|hooks|plugins|code_execution|yolo)"
+POLICY_COMMANDS = re.compile(
+    rf"config (set|unset|add|remove) \S*?\b{POLICY}|pairing (approve|revoke|clear)"
+    r"|approvals (forget|allow|add|clear|set|reset)\b|auth (add|remove|reset|login|logout)\b"
+    r"|log(in|out)\b|hooks (accept|revoke|allow)|yolo\b"
+)
+POLICY_FLAGS = frozenset({"--yolo", "--accept-hooks", "--ignore-rules", "--ignore-user-config"})
+OTHER_CHANGES = re.compile(
+    r"config (set|unset|edit|migrate)\b|(setup|uninstall|update|import|backup|rollback)\b|"
+    r"(tools|plugins|mcp|skills|cron|webhook|profile|memory|model|sessions|local|checkpoints|claw|"
+    r"honcho) (\S+ )?(enable|disable|install|add|create|remove|rm|uninstall|delete|prune|use|"
+    r"rename|edit|set|import|reset|off|restore|migrate|clear)\b|dump\b.*|debug share|doctor fix"
+)
+POLICY_VARIABLES = frozenset({
+    "HERMES_YOLO_MODE", "HERMES_HOME", "HERMES_ACCEPT_HOOKS", "HERMES_EXEC_ASK",
+    "HERMES_ENABLE_PROJECT_PLUGINS", "HERMES_IGNORE_RULES",
+})  # fmt: skip
+OWN_CODE = re.compile(
+    r"config\.ya?ml|\.env\b|auth\.json|allowlist|approvals|state\.db|mcp-tokens|pairing"
+)
+RUN_LATER = ("plugins", "hooks", "cron", "scripts", "bin", "SOUL.md", "skills-hooks")
+"""In our home: what we run or read as instructions later."""
+
+_HERMES = re.compile(r"hermes|gateway\b")
+_GATEWAY = re.compile(r"\bgateway\s+(run|start)\b")
+_TAKERS = frozenset({"rm", "mv", "srm", "rimraf", "trash"})
+_LOOKERS = frozenset({"ls", "cat", "grep", "wc", "stat", "file", "head", "tail", "du", "echo"})
+_LINKERS = frozenset({"ln", "link", "mount", "bindfs", "cp", "mklink"})
+_GIT_CHANGES = frozenset({
+    "checkout", "reset", "restore", "pull", "merge", "rebase", "apply", "stash", "clean", "init",
+    "clone", "am", "switch", "rm", "mv", "worktree", "cherry-pick", "revert", "read-tree",
+})  # fmt: skip
+_FOLDER_CHANGERS = frozenset({
+    "rm", "mv", "shred", "srm", "trash", "rsync", "cp", "tar", "bsdtar", "unzip", "chmod", "chown",
+    "git", "rimraf", "ln", "ditto", "7z", "sshfs", "install", "wget", "curl", "find", "patch",
+})  # fmt: skip
+
+
+def writes_own(invocation: Invocation, scene: Scene) -> bool:
+    paths = list(written(invocation))
+    if any(scene.could_be_own(path, invocation, whole=_takes(invocation)) for path in paths):
+        return True
+    listed = any(UNKNOWN in path for path in paths) or "xargs" in invocation.via
+    if listed and _changes(invocation) and _found_own(invocation):
+        return True
+    for path in paths if invocation.name != "git" else (*paths, *_work_trees(invocation)):
+        real = scene.real(path, invocation)
+        if not real or is_pattern(path):
+            continue
+        if scene.is_own(real):
+            return True
+        if scene.holds_own(real) and _changes_folder(invocation, real, scene):
+            return True
+    folder = lands_in(invocation, scene)
+    if folder and scene.own_part(folder) == "" and _changes_here(invocation):
+        return True
+    return _links_own(invocation, scene) or _changes_found(invocation, scene)
+
+
+def _takes(invocation: Invocation) -> bool:
+    """Whether a folder that is named goes with everything in it."""
+    return invocation.name in _TAKERS
+
+
+def _work_trees(invocation: Invocation) -> Iterator[str]:
+    return option_values(invocation.arguments, ("-C", "--work-tree", "--git-dir"))
+
+
+def _changes(invocation: Invocation) -> bool:
+    name = invocation.name
+    return name in WRITES_ALL or name in WRITES_LAST or (name in IN_PLACE and in_place(invocation))
+
+
+def _found_own(invocation: Invocation) -> bool:
+    """`sed -i … $(find ~ -name config.yaml -path '*hermes*')`."""
+    text = " ".join(word for source in invocation.sources for word in source.words)
+    return "hermes" in text and bool(OWN_CODE.search(text) or re.search(r"config|\.ya?ml", text))
+
+
+def _changes_folder(invocation: Invocation, real: str, scene: Scene) -> bool:
+    """A folder taken away, or filled, with our files in it."""
+    name = invocation.name
+    if name not in _FOLDER_CHANGERS:
+        return False
+    if name == "git":
+        return bool(_GIT_CHANGES & set(invocation.arguments)) and scene.own_part(real) == ""
+    inside = scene.own_part(real) is not None
+    return inside or name in _TAKERS
+
+
+def _changes_here(invocation: Invocation) -> bool:
+    words = invocation.arguments
+    if invocation.name == "git":
+        return bool(_GIT_CHANGES & set(words[:3]))
+    if invocation.name in ("tar", "bsdtar"):
+        return any(re.match(r"-?-?\w*x", word) for word in words[:2])
+    return True
+
+
+def _links_own(invocation: Invocation, scene: Scene) -> bool:
+    """A second name for our files, through which they could be written."""
+    if invocation.name not in _LINKERS:
+        return False
+    if invocation.name == "cp" and not re.search(
+        r"(^|\s)(-\w*[ls]|--(symbolic-)?link)\b", invocation.text
+    ):
+        return False
+    sources = (scene.real(path, invocation) for path in operands(invocation)[:-1])
+    return any(real and (scene.is_own(real) or scene.own_part(real) == "") for real in sources)
+
+
+def _changes_found(invocation: Invocation, scene: Scene) -> bool:
+    """`find` in our home that deletes, or runs what does more than look."""
+    words = invocation.arguments
+    if invocation.name != "find" or not words:
+        return False
+    real = scene.real(words[0], invocation)
+    if not real or scene.own_part(real) != "":
+        return False
+    runs = {after for word, after in pairwise(words) if word.startswith(("-exec", "-ok"))}
+    return "-delete" in words or not runs <= _LOOKERS
+
+
+def mentions_own(invocation: Invocation, scene: Scene) -> bool:
+    """Code that names our settings, keys or consents."""
+    roots = [re.escape(str(root)) for root in scene.guard.own]
+    home = re.compile("|".join([r"\.hermes\b", "HERMES_HOME", *roots]))
+    return any(
+        home.search(text) and OWN_CODE.search(text) for text in code_texts(invocation, scene)
+    )
+
+
+def subcommand(invocation: Invocation) -> str:
+    """The words of a `hermes` command without options and the name of a profile."""
+    words = list(invocation.arguments)
+    for flag in ("-p", "--profile"):
+        if flag in words:
+            del words[words.index(flag) : words.index(flag) + 2]
+    return " ".join(word for word in words if not word.startswith("-"))
+
+
+def changes_policy(invocation: Invocation, _scene: Scene) -> bool:
+    flags = not POLICY_FLAGS.isdisjoint(invocation.arguments)
+    return flags or bool(POLICY_COMMANDS.match(subcommand(invocation)))
+
+
+def sets_policy_variable(invocation: Invocation, _scene: Scene) -> bool:
+    names = {name for name, _ in invocation.assignments}
+    if invocation.name in ("env", "export", "sudo", "declare", "typeset", "set", "setenv", "read"):
+        names |= {word.partition("=")[0] for word in invocation.arguments if "=" in word}
+        names |= set(invocation.arguments[:1]) if invocation.name in ("setenv", "read") else set()
+    return not POLICY_VARIABLES.isdisjoint(names)
+
+
+def changes_settings(invocation: Invocation, _scene: Scene) -> bool:
+    return bool(OTHER_CHANGES.match(subcommand(invocation)))
+
+
+def writes_run_later(invocation: Invocation, scene: Scene) -> bool:
+    parts = (scene.own_part(real) for real in written_real(invocation, scene))
+    return any(part and part.partition("/")[0] in RUN_LATER for part in parts)
+
+
+def stops_hermes(invocation: Invocation, _scene: Scene) -> bool:
+    if invocation.name == "hermes":
+        return bool(re.search(r"\bgateway\s+(stop|restart|uninstall)\b", invocation.text))
+    fed = [word for source in invocation.sources for word in source.words]
+    text = " ".join((*invocation.arguments, *fed))
+    return bool(_HERMES.search(text)) or "$PPID" in invocation.arguments
+
+
+def service_of_hermes(invocation: Invocation, _scene: Scene) -> bool:
+    verbs = r"\b(stop|restart|disable|mask|kill|try-restart|reload|bootout|unload|remove)\b"
+    return bool(re.search(verbs, invocation.text)) and bool(_HERMES.search(invocation.text))
+
+
+def detached_gateway(invocation: Invocation, _scene: Scene) -> bool:
+    launchers = {"nohup", "setsid", "disown", "tmux", "screen", "systemd-run", "daemonize", "at",
+                 "daemon", "start-stop-daemon", "batch", "script", "zellij"}  # fmt: skip
+    detached = invocation.background or launchers & set(invocation.via)
+    return bool(detached) and bool(_GATEWAY.search(" ".join(invocation.words)))
+
+
+def copies_own(invocation: Invocation, scene: Scene) -> bool:
+    """Our whole home, keys and all, into another place."""
+    if invocation.name not in (
+        "tar",
+        "zip",
+        "cp",
+        "rsync",
+        "scp",
+        "7z",
+        "bsdtar",
+        "grep",
+        "rg",
+        "nc",
+    ):
+        return False
+    reals = (scene.real(path, invocation) for path in touched(invocation) if UNKNOWN not in path)
+    return any(real and scene.own_part(real) in ("", "profiles") for real in reals)
+
+
+CHANGES = "changes Hermes' own settings, keys or consents"
+RULES = (
+    Rule("own policy", CHANGES, "", writes_own, refused=True),
+    Rule("own policy", CHANGES, "", mentions_own, refused=True),
+    Rule(
+        "own policy",
+        "changes what Hermes is allowed to do",
+        "hermes hermes-agent",
+        changes_policy,
+        refused=True,
+    ),
+    Rule(
+        "own policy", "changes what Hermes is allowed to do", "", sets_policy_variable, refused=True
+    ),
+    Rule(
+        "hermes settings",
+        "changes settings or data of Hermes",
+        "hermes hermes-agent",
+        changes_settings,
+    ),
+    Rule("hermes settings", "writes what Hermes runs or reads later", "", writes_run_later),
+    Rule("credential access", "copies Hermes' own keys and settings", "", copies_own),
+    Rule("stops hermes", "ends Hermes itself", "pkill killall kill hermes taskkill", stops_hermes),
+    Rule(
+        "stops hermes",
+        "ends Hermes itself",
+        "systemctl service launchctl docker supervisorctl",
+        service_of_hermes,
+    ),
+    Rule("detached gateway", "starts a gateway nobody supervises", "", detached_gateway),
+)

@@ -1,0 +1,261 @@
+"""Where a command would run, and which places its words mean."""
+
+import os
+import posixpath
+import re
+from fnmatch import fnmatchcase
+from functools import cached_property, lru_cache
+
+from hermes.security.paths import (
+    CREDENTIAL_STORES,
+    OWN_FILES,
+    STARTUP_FILES,
+    SYSTEM_CREDENTIALS,
+    SYSTEM_FOLDERS,
+    WORKPLACES,
+    Guard,
+    below,
+)
+from hermes.security.shell.model import UNKNOWN, Invocation, join
+
+NOT_SYSTEM = re.compile(
+    r"/dev/(null|std\w+|tty\w*|zero|full|u?random|shm|fd|pts|tcp|udp)(/|\Z)|/run/user/"
+    r"|/proc/(self|\d+)/fd/"  # where /dev/stderr leads, for the process that looks
+)
+_OTHER_HOME = re.compile(r"(?:/home/[^/]+|/Users/[^/]+|/root)/(.+)")
+_USER = re.compile(r"~([a-z_][\w-]*)(?=/|\Z)")
+_GLOB = re.compile(rf"[{UNKNOWN}*?\[]")
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a word has wildcards, or a part that is not known."""
+    return _GLOB.search(path) is not None
+
+
+class Scene:
+    """One command in one folder. What it asks of the file system is asked once."""
+
+    def __init__(self, guard: Guard, folder: str) -> None:
+        self.guard, self.folder = guard, folder
+        self.home = str(guard.home).rstrip("/") or "/"
+        self.texts: dict[str, str] = {}
+        """Files the command itself has written so far, with their text."""
+        self.fetched: set[str] = set()
+        """Files the command itself has fetched or decoded."""
+        self.links: dict[str, str] = {}
+        """Links the command itself has made so far: where each leads."""
+        self.copies: dict[str, str] = {}
+        """Programs the command itself has copied or linked: new names, and what they stand for."""
+        self.loaded: set[int] = set()
+        """Programs whose output only goes into variables: `export $(cat .env)`."""
+        self._real: dict[tuple[str, str], str] = {}
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What every shell here has set. Their first letters are used to spell other things."""
+        values = {"HOME": self.home, "PWD": self.folder, "PATH": "/usr/local/bin:/usr/bin:/bin"}
+        own = {"HERMES_HOME": str(self.guard.own[0])} if self.guard.own else {}
+        return {**values, **own, "SHELL": "/bin/bash", "USER": self.home.rpartition("/")[2]}
+
+    def written_as(self, path: str, invocation: Invocation) -> str:
+        """The absolute path behind a word, links not followed; "" when it cannot be known."""
+        joined = join(invocation.folder, path)
+        if _GLOB.search(joined):
+            known = joined[: _GLOB.search(joined).start()]  # type: ignore[union-attr]
+            joined = known.rpartition("/")[0] or ("/" if known.startswith("/") else "")
+            if not joined:
+                return "" if UNKNOWN in path or UNKNOWN in invocation.folder else self.folder
+        user = _USER.match(joined)
+        if user:
+            place = "/root" if user[1] == "root" else f"/home/{user[1]}"
+            joined = place + joined[user.end() :]
+        elif joined == "~" or joined.startswith("~/"):
+            joined = self.home + joined[1:]
+        joined = joined.replace("~+/", "").partition("\0")[0]
+        return posixpath.normpath(posixpath.join(self.folder, joined)).replace("//", "/")
+
+    def real(self, path: str, invocation: Invocation) -> str:
+        """The file behind a word, links followed; "" when it cannot be known."""
+        key = (path, invocation.folder)
+        found = None if self.links else self._real.get(key)
+        if found is None:
+            plain = self.written_as(path, invocation)
+            for link, target in self.links.items():
+                if below(plain, link):
+                    plain = target + plain[len(link) :]
+            found = self.guard.real(plain, self.folder) if plain else ""
+            if not self.links:
+                self._real[key] = found
+        return found
+
+    def could_be_own(self, path: str, invocation: Invocation, *, whole: bool = False) -> bool:
+        """Whether a pattern (`~/.h*/config.yaml`) or a word with a gap can mean a file of ours;
+        with `whole` also our home itself."""
+        parts = self._pattern(path, invocation)
+        if whole and any(len(parts) == root.count("/") + 1 for root in self._own):
+            return any(_matches(parts, root.split("/")) for root in self._own)
+        return any(_matches(parts, place.split("/")) for place in self._own_linked if parts)
+
+    def could_be_credential(self, path: str, invocation: Invocation) -> bool:
+        parts = self._pattern(path, invocation)
+        if not parts:
+            return False
+        other = _OTHER_HOME.fullmatch("/".join(parts))
+        inside = other[1].split("/") if other else []
+        return any(_matches(parts, place.split("/")) for place in self._credentials) or any(
+            _matches(inside, name.split("/")) for name in CREDENTIAL_STORES
+        )
+
+    def could_be_system(self, path: str, invocation: Invocation) -> bool:
+        """Whether a pattern (`/et[c]/hosts`) can mean a folder of the operating system, or one of
+        the files that are run at login."""
+        parts = self._pattern(path, invocation)
+        first = "".join(parts[1:2])
+        if not first.strip("*?"):
+            return False
+        places = (*SYSTEM_FOLDERS, *self._startups)
+        return any(_matches(parts, place.split("/")) for place in places) and not NOT_SYSTEM.match(
+            "/".join(parts)
+        )
+
+    def _pattern(self, path: str, invocation: Invocation) -> list[str]:
+        """The parts of a path with wildcards or gaps in it; none when it has no such thing."""
+        if not _GLOB.search(path):
+            return []
+        joined = join(invocation.folder or self.folder, path)
+        if joined.startswith("~/"):
+            joined = self.home + joined[1:]
+        # A variable that is not set adds nothing.
+        return posixpath.normpath(joined.replace(UNKNOWN, "")).split("/")
+
+    @cached_property
+    def _own(self) -> tuple[str, ...]:
+        """Our homes; the usual place counts also when another one is in force."""
+        roots = [*map(str, self.guard.own), f"{self.home.rstrip('/')}/.hermes"]
+        return tuple(dict.fromkeys(map(os.path.realpath, roots) if self.guard.here else roots))
+
+    @cached_property
+    def _own_linked(self) -> frozenset[str]:
+        """Where our files really are when they are links."""
+        return frozenset(
+            place for root in self._own for place in _places(root, OWN_FILES, self.guard)
+        )
+
+    @cached_property
+    def _credentials(self) -> tuple[str, ...]:
+        return (*self._in_home(CREDENTIAL_STORES), *SYSTEM_CREDENTIALS)
+
+    @cached_property
+    def _startups(self) -> tuple[str, ...]:
+        return self._in_home(STARTUP_FILES)
+
+    @cached_property
+    def _opened(self) -> tuple[str, ...]:
+        """Places inside system folders that are the user's."""
+        real = os.path.realpath if self.guard.here else str
+        roots = [real(str(root)) for root in self.guard.workspace]
+        opened = [r for r in roots if any(below(r, p) and r != p for p in WORKPLACES)]
+        home = real(self.home)
+        return (*opened, *([home] if home != "/" else []))
+
+    def _in_home(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        home = os.path.realpath(self.home) if self.guard.here else self.home
+        return _places(home.rstrip("/"), names, self.guard)
+
+    def own_part(self, real: str) -> str | None:
+        """The path below our own home, "" for that home itself; None when it is elsewhere."""
+        for root in self._own:
+            if below(real, root):
+                return _in_profile(real[len(root) + 1 :])
+        other = _OTHER_HOME.fullmatch(real)
+        if other is not None and below(other[1], ".hermes"):
+            return _in_profile(other[1][len(".hermes/") :])
+        return None
+
+    def is_own(self, real: str) -> bool:
+        part = self.own_part(real)
+        if part is None:  # by its name, for paths of places that are not known here
+            part = _in_profile(real.rpartition("/.hermes/")[2]) if "/.hermes/" in real else ""
+        return part.partition("/")[0] in OWN_FILES or real in self._own_linked
+
+    def holds_own(self, real: str) -> bool:
+        """Our home, a profile's, or a folder above them."""
+        part = self.own_part(real)
+        return part in ("", "profiles") or any(below(root, real) for root in self._own)
+
+    def is_credential(self, real: str) -> bool:
+        if within(real, self._credentials):
+            return True
+        other = _OTHER_HOME.fullmatch(real)
+        return other is not None and within(other[1], CREDENTIAL_STORES)
+
+    def is_startup(self, real: str) -> bool:
+        if within(real, self._startups):
+            return True
+        other = _OTHER_HOME.fullmatch(real)
+        return other is not None and within(other[1], STARTUP_FILES)
+
+    def is_system(self, real: str) -> bool:
+        if NOT_SYSTEM.match(real) or within(real, self._opened):
+            return False
+        return within(real, SYSTEM_FOLDERS)
+
+
+def within(path: str, places: tuple[str, ...]) -> bool:
+    """Whether `path` is one of `places` or lies below one."""
+    return path in places or path.startswith(_as_prefixes(places))
+
+
+@lru_cache(maxsize=64)
+def _as_prefixes(places: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{place.rstrip('/')}/" for place in places)
+
+
+def place(path: str, invocation: Invocation, scene: Scene) -> str:
+    """The file behind a word; where the folder is not known, a name that stays the same while the
+    command stays in it."""
+    return scene.real(path, invocation) or posixpath.normpath(join(invocation.folder, path))
+
+
+def _places(root: str, names: tuple[str, ...], guard: Guard) -> tuple[str, ...]:
+    """`names` below `root`, and where those that are links lead to."""
+    if not guard.here:
+        return tuple(f"{root}/{name}" for name in names)
+    return _led_to(root, names, tuple(map(_changed, _folders(root, names))))
+
+
+def _in_profile(path: str) -> str:
+    """A path in our home as it would be in the home of its profile."""
+    parts = path.split("/")
+    return "/".join(parts[2:] if parts[0] == "profiles" and len(parts) > 1 else parts)
+
+
+def _matches(pattern: list[str], place: list[str]) -> bool:
+    """Whether the pattern fits the place, or something in it. `*` fits no name with a dot first."""
+    if len(pattern) < len(place):
+        return False
+    return all(
+        part == name or (fnmatchcase(name, part) and (name[:1] != "." or part[:1] == "."))
+        for part, name in zip(pattern, place, strict=False)
+    )
+
+
+@lru_cache(maxsize=16)
+def _folders(root: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The folders in which links of `names` may lie."""
+    return tuple(sorted({root, *(f"{root}/{name}".rpartition("/")[0] for name in names)}))
+
+
+def _changed(folder: str) -> int:
+    """When an entry of the folder was last made or replaced; 0 when there is no folder."""
+    try:
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116 - asked for each command; a Path is slow
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=16)
+def _led_to(root: str, names: tuple[str, ...], _stamps: tuple[int, ...]) -> tuple[str, ...]:
+    """Remembered until a folder changes: looking at each place for each command is dear."""
+    places = [f"{root}/{name}" for name in names]
+    return tuple(dict.fromkeys((*places, *map(os.path.realpath, places))))

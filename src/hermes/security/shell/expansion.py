@@ -1,0 +1,246 @@
+"""What `${…}`, `{a,b}` and `$'…'` become, as far as the text alone tells."""
+
+import fnmatch
+import re
+from collections.abc import Callable
+
+from hermes.security.shell.model import SPLIT, UNKNOWN, TooMuch
+
+Lookup = Callable[[str], str | None]
+
+MOST_BRACES = 256
+LONGEST_VALUE = 2_000
+"""Longer values are not worked on: what comes out counts as unknown."""
+
+LONGEST_RANGE = 32
+"""Numbers of `{1..1000}` that are looked at."""
+
+_BRACES = re.compile(
+    r"\{([^{}]*,[^{}]*|(-?\d{1,9}|[a-zA-Z])\.\.(-?\d{1,9}|[a-zA-Z])(?:\.\.-?\d+)?)\}"
+)
+_PARTS = re.compile(
+    r"\$\{(?P<mark>[!#]?)(?P<name>\w+|[@*?$!#-])(?P<index>\[[^\]]*\])?(?P<rest>.*)\}\Z", re.DOTALL
+)
+_DEFAULT = re.compile(r"(:?)([-=+?])")
+_PLAIN_VARIABLE = re.compile(r"(?<!\\)\$(?:\{(\w+)\}|(\w+))")
+
+
+def expand(text: str, lookup: Lookup, argument: Callable[[], str]) -> str:
+    """The value of `${…}`; `argument` gives the value of the words after its operator."""
+    parts = _PARTS.match(text)
+    if parts is None:
+        return UNKNOWN
+    name, rest = parts["name"], parts["rest"]
+    if parts["mark"] == "#":
+        return "0"
+    if parts["mark"] == "!":
+        name = lookup(name) or UNKNOWN
+        if rest or parts["index"] or not re.fullmatch(r"\w+", name):
+            return UNKNOWN
+    value = _element(lookup(name), parts["index"])
+    default = _DEFAULT.match(rest)
+    if default:
+        return _or_default(value, default[2], argument)
+    if value is None or UNKNOWN in value:
+        return UNKNOWN
+    return _worked(value, rest, lookup) if rest else value
+
+
+def _element(value: str | None, index: str | None) -> str | None:
+    """One element of an array, whose elements are kept with SPLIT between them."""
+    if value is None:
+        return None
+    elements = value.split(SPLIT)
+    if index is None:
+        return elements[0] if len(elements) > 1 else value
+    if index in ("[@]", "[*]"):
+        return value
+    if re.fullmatch(r"\[-?\d{1,6}\]", index):
+        position = int(index[1:-1])
+        return elements[position] if -len(elements) <= position < len(elements) else ""
+    return UNKNOWN
+
+
+def _or_default(value: str | None, operator: str, argument: Callable[[], str]) -> str:
+    """`${x:-word}` and its kin. A variable that is not set in the command may be set outside."""
+    if operator == "+":
+        return argument()
+    if operator == "?":
+        return UNKNOWN if value is None else value
+    return value or argument()
+
+
+def _worked(value: str, rest: str, lookup: Lookup) -> str:
+    """The value with an operator of `${x…}` applied."""
+    if len(value) > LONGEST_VALUE or len(rest) > LONGEST_VALUE:
+        return UNKNOWN
+    rest = substitute(rest, lookup)
+    if rest in _CASES:
+        return _CASES[rest](value)
+    piece = re.fullmatch(r":\s*\(?(-?\d{1,6})\)?\s*(?::\s*\(?(-?\d{1,6})\)?\s*)?", rest)
+    if piece:
+        return _slice(value, int(piece[1]), piece[2])
+    replaced = re.fullmatch(r"(//|/#|/%|/)((?:\\.|[^/\\])+)(?:/(.*))?", rest, re.DOTALL)
+    if replaced:
+        return _replace(value, replaced[1], _unquoted(replaced[2]), _unquoted(replaced[3] or ""))
+    cut = re.fullmatch(r"(##|#|%%|%)(.*)", rest, re.DOTALL)
+    if cut:
+        return _cut(value, cut[1], _unquoted(cut[2]))
+    return UNKNOWN
+
+
+_CASES: dict[str, Callable[[str], str]] = {
+    "^^": str.upper,
+    ",,": str.lower,
+    "^": lambda value: value[:1].upper() + value[1:],
+    ",": lambda value: value[:1].lower() + value[1:],
+    "@U": str.upper,
+    "@L": str.lower,
+    "@u": lambda value: value[:1].upper() + value[1:],
+    "@Q": lambda value: value,
+    "@E": lambda value: unescape(value),
+    "@P": lambda value: value,
+}
+
+
+def _slice(value: str, start: int, length: str | None) -> str:
+    elements: list[str] | str = value.split(SPLIT) if SPLIT in value else value
+    begin = start if start >= 0 else max(len(elements) + start, 0)
+    end = len(elements)
+    if length is not None:
+        end = begin + int(length) if int(length) >= 0 else len(elements) + int(length)
+    found = elements[begin:end]
+    return found if isinstance(found, str) else SPLIT.join(found)
+
+
+def _replace(value: str, operator: str, pattern: str, new: str) -> str:
+    body = _as_regex(pattern)
+    if body is None:
+        return UNKNOWN
+    body = {"/#": rf"\A(?:{body})", "/%": rf"(?:{body})\Z"}.get(operator, body)
+    return re.sub(body, lambda _: new, value, count=0 if operator == "//" else 1)
+
+
+def _cut(value: str, operator: str, pattern: str) -> str:
+    body = _as_regex(pattern)
+    if body is None:
+        return UNKNOWN
+    compiled = re.compile(body, re.DOTALL)
+    sizes = range(len(value) + 1)
+    for size in reversed(sizes) if len(operator) == 2 else sizes:
+        end = len(value) - size
+        if operator[0] == "#" and compiled.fullmatch(value, 0, size):
+            return value[size:]
+        if operator[0] == "%" and compiled.fullmatch(value, end):
+            return value[:end]
+    return value
+
+
+def _as_regex(pattern: str) -> str | None:
+    """A shell pattern as an expression; None when it is too wild to be worked on."""
+    if len(pattern) > 64 or pattern.count("*") > 4 or UNKNOWN in pattern:
+        return None
+    return fnmatch.translate(pattern).removeprefix("(?s:").removesuffix(")\\Z")
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r"\\(.)|['\"]", lambda found: found[1] or "", text, flags=re.DOTALL)
+
+
+def substitute(text: str, lookup: Lookup) -> str:
+    """Plain `$x` and `${x}` in text, with their values where known."""
+
+    def value(found: re.Match[str]) -> str:
+        known = lookup(found[1] or found[2])
+        return UNKNOWN if known is None else known
+
+    return _PLAIN_VARIABLE.sub(value, text) if "$" in text else text
+
+
+def substitutions(text: str) -> list[str]:
+    """The insides of `$(…)` and of backticks in text that is expanded but not quoted."""
+    found: list[str] = []
+    at = 0
+    while (at := _opening(text, at)) >= 0:
+        if text[at] == "`":
+            end = text.find("`", at + 1)
+            found.append(text[at + 1 : end if end >= 0 else len(text)])
+        else:
+            end = _closing(text, at + 2)
+            found.append(text[at + 2 : end])
+        if end < 0:
+            break
+        at = end + 1
+    return found
+
+
+def _opening(text: str, at: int) -> int:
+    found = re.compile(r"(?<!\\)(?:\$\((?!\()|`)").search(text, at)
+    return found.start() if found else -1
+
+
+def _closing(text: str, at: int) -> int:
+    depth = 1
+    for position in range(at, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[position], 0)
+        if not depth:
+            return position
+    return len(text)
+
+
+def braces(word: str) -> list[str]:
+    """`a{b,c}` as `ab ac`."""
+    if "{" not in word:
+        return [word]
+    words = [word]
+    while any(_BRACES.search(each) for each in words):
+        words = [piece for each in words for piece in _one_brace(each)]
+        if len(words) > MOST_BRACES:
+            raise TooMuch
+    return words
+
+
+def _one_brace(word: str) -> list[str]:
+    found = _BRACES.search(word)
+    if not found:
+        return [word]
+    choices = found[1].split(",") if "," in found[1] else _range(found)
+    pieces = [word[: found.start()] + choice + word[found.end() :] for choice in choices]
+    return [piece for piece in pieces if piece]
+
+
+def _range(found: re.Match[str]) -> list[str]:
+    """`{1..3}` and `{a..c}`, or the beginning of it when it is long."""
+    first, last = found[2], found[3]
+    if first.isalpha() and last.isalpha():
+        low, high = ord(first), ord(last)
+        step = 1 if low <= high else -1
+        return [chr(code) for code in range(low, high + step, step)]
+    if first.isalpha() or last.isalpha():
+        return [f"{first}..{last}"]
+    low, high = int(first), int(last)
+    step = 1 if low <= high else -1
+    return [str(number) for number in range(low, high + step, step)[:LONGEST_RANGE]]
+
+
+_ESCAPE = re.compile(
+    r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|(0?[0-7]{1,3})|c(.)|(.))",
+    re.DOTALL,
+)
+_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
+            "e": "\x1b", "E": "\x1b"}  # fmt: skip
+
+
+def unescape(text: str) -> str:
+    """The text inside `$'…'`, or printed by `printf` and `echo -e`."""
+    if "\\" not in text:
+        return text
+
+    def char(found: re.Match[str]) -> str:
+        for group, base in ((1, 16), (2, 16), (3, 16), (4, 8)):
+            if found[group]:
+                code = int(found[group], base)
+                return chr(code) if 0 < code < 0xD800 else ""
+        return "" if found[5] else _LETTERS.get(found[6], found[6])
+
+    return _ESCAPE.sub(char, text)

@@ -1,0 +1,381 @@
+"""A command line as the list of programs it would start. The tree comes from tree-sitter."""
+
+import itertools
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import msgspec
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from hermes.security.shell.assembler import SUBSTITUTIONS, Assembler, Upstream
+from hermes.security.shell.bombs import spells_bomb
+from hermes.security.shell.expansion import substitutions
+from hermes.security.shell.heredocs import lift
+from hermes.security.shell.model import (
+    GIVEN,
+    HELD,
+    MOST_PROGRAMS,
+    UNKNOWN,
+    Invocation,
+    Parsed,
+    TooMuch,
+)
+from hermes.security.shell.scope import Function, Scope
+from hermes.security.shell.variables import Variables
+from hermes.security.shell.words import narrow, text_of
+
+LONGEST = 200_000
+LONGEST_LINE = 20_000
+"""Without its here-documents."""
+DEEPEST_TEXT = 6
+"""Levels of text inside text (`eval`, functions) that are followed."""
+MOST_MENDED = 4
+"""How often a tree is mended."""
+LONGEST_PIPE = 24
+"""Programs of a pipe that are remembered."""
+
+_LANGUAGE = Language(tree_sitter_bash.language())
+_REDIRECT = "file_redirect"  # the others were rewritten before the grammar saw them
+_ONE_LINE = frozenset({"command", "redirected_statement", _REDIRECT})
+_BRANCHES = frozenset({"if_statement", "case_statement", "while_statement", "list"})
+_LOOPS = frozenset({"while_statement", "c_style_for_statement"})
+_TO_NOWHERE = re.compile(r"[ \t][12]?>[ \t]?(?:/dev/null|&[12])(?=[\s;&|)]|\Z)")
+_FOR_DO = re.compile(r"\bfor[ \t]+(\w+)[ \t\n]+do\b")
+_BEFORE_BLOCK = re.compile(
+    r"((?:^|[;&|\n(){}]|\b(?:then|do|else))[ \t]*)"
+    r"(?:coproc[ \t]+(?:\w+[ \t]+)?|(?:(?:time(?:[ \t]+-p)?|!)[ \t]+)+)(?=[{(])"
+)
+"""Words before a block that the grammar does not know there."""
+_MARKS = re.compile(f"[{HELD}{GIVEN}]")
+_ENDLESS = re.compile(
+    r"while\s+(?::|true|1|\[\s*1\s*\]|\(\(\s*1\s*\)\))\s*[;\n]|for\s*\(\(\s*;\s*;"
+)
+_WAITS = frozenset({"sleep", "wait", "read", "inotifywait", "fswatch", "usleep", "break"})
+
+
+def parse(command: str, known: Mapping[str, str] | None = None, folder: str = "") -> Parsed:
+    """`known` are variables with their values, from the line that contains this one."""
+    if len(command) > LONGEST:
+        raise TooMuch
+    reader = _Reader(Scope(Variables(known or {}), folder))
+    reader.text(command)
+    reader.finish()
+    return Parsed(tuple(reader.found), reader.broken or reader.make.broken, reader.bomb)
+
+
+class _Reader:
+    """Walks trees in the order the shell would run them and gathers programs in `found`."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.found: list[Invocation] = []
+        self.bomb = self.broken = False
+        self._scope = scope
+        self.make = Assembler(scope, self._substitution)
+        self._uncalled: set[str] = set()
+        self._active: list[str] = []
+        self._depth = 0
+        self._read: dict[int, Upstream] = {}
+
+    def text(self, command: str, upstream: Upstream = ()) -> None:
+        """Read text that this very shell runs."""
+        if self._depth >= DEEPEST_TEXT:
+            self.broken = True
+            return
+        lifted = lift(_BEFORE_BLOCK.sub(r"\1", _MARKS.sub("?", command).replace("\r\n", "\n")))
+        if len(lifted.command) > LONGEST_LINE:
+            raise TooMuch
+        self.bomb = self.bomb or spells_bomb(lifted.command)
+        root = _tree(lifted.command)
+        self.broken = self.broken or root.has_error or not lifted.complete
+        outer, self._scope.documents = self._scope.documents, lifted.documents
+        self._depth += 1
+        with self._once():
+            self._visit(root, upstream, False)
+        self._depth -= 1
+        self._scope.documents = outer
+
+    def finish(self) -> None:
+        """A function nobody called may be called by the next command, with any arguments."""
+        for name in sorted(self._uncalled):
+            self._call(name, [UNKNOWN] * 9, (), background=False)
+
+    @contextmanager
+    def _once(self) -> Iterator[None]:
+        """Inside, each substitution is read once, however often its value is asked for."""
+        outer, self._read = self._read, {}
+        yield
+        self._read = outer
+
+    def _visit(self, node: Node, upstream: Upstream, background: bool) -> None:
+        match node.type:
+            case "command":
+                with self._once():
+                    self._command(node, [], upstream, background)
+            case "redirected_statement":
+                redirects = [each for each in node.named_children if each.type == _REDIRECT]
+                rest = [each for each in node.named_children if each.type != _REDIRECT]
+                with self._once():
+                    self._redirected(redirects, rest[0] if rest else None, upstream, background)
+            case "file_redirect":  # `$(<file)`
+                with self._once():
+                    self._redirected([node], None, upstream, background)
+            case "pipeline":
+                self._pipeline(node, upstream, background)
+            case "variable_assignment":
+                with self._once():
+                    self._inside([node])
+                    self._emit(Invocation((), assignments=tuple(self.make.assign([node]))))
+            case "declaration_command" | "unset_command":
+                with self._once():
+                    self._declaration(node, upstream, background)
+            case "for_statement":
+                self._for(node, upstream, background)
+            case "function_definition":
+                self._define(node)
+            case "subshell" | "command_substitution" | "process_substitution":
+                with self._scope.apart():
+                    self._children(node, upstream, background)
+            case _:
+                self._branch(node, upstream, background)
+
+    def _branch(self, node: Node, upstream: Upstream, background: bool) -> None:
+        branches = node.type in _BRANCHES
+        start = len(self.found)
+        self._scope.branches += branches
+        self._children(node, upstream, background)
+        self._scope.branches -= branches
+        if node.type in _LOOPS and _never_waits(node, self.found[start:]):
+            self.bomb = True
+
+    def _children(self, node: Node, upstream: Upstream, background: bool) -> None:
+        children = node.children
+        for child, after in itertools.zip_longest(children, children[1:]):
+            if child.child_count:
+                detached = background or (after is not None and after.type == "&")
+                self._visit(child, upstream, detached)
+
+    def _pipeline(
+        self,
+        node: Node,
+        upstream: Upstream,
+        background: bool,
+        redirects: list[Node] | None = None,
+    ) -> None:
+        """`redirects` belong to the last program of the pipe."""
+        calls, stages, outer = 0, node.named_children, self._scope.piped
+        for child in stages:
+            start, last = len(self.found), child == stages[-1]
+            self._scope.piped = outer or not last
+            with self._scope.apart():
+                if redirects and last:
+                    self._redirected(redirects, child, upstream, background)
+                else:
+                    self._visit(child, upstream, background)
+            calls += bool(self._active) and text_of(child).strip() == self._active[-1]
+            upstream = (*upstream, *self.found[start:])[-LONGEST_PIPE:]
+        self._scope.piped = outer
+        self.bomb = self.bomb or calls > 1
+
+    def _redirected(
+        self, redirects: list[Node], body: Node | None, upstream: Upstream, background: bool
+    ) -> None:
+        """Redirects belong to a command, to a block, or to the last command of `a && b`."""
+        if body is not None and body.type == "command":
+            self._command(body, redirects, upstream, background)
+        elif body is not None and body.type == "pipeline":
+            self._pipeline(body, upstream, background, redirects)
+        elif body is not None and body.type == "list" and body.named_children:
+            *before, last = body.named_children
+            self._scope.branches += 1
+            for each in before:
+                self._visit(each, upstream, background)
+            self._redirected(redirects, last, upstream, background)
+            self._scope.branches -= 1
+        else:
+            self._block(redirects, body, upstream, background)
+
+    def _block(
+        self, redirects: list[Node], body: Node | None, upstream: Upstream, background: bool
+    ) -> None:
+        start = len(self.found)
+        self._inside(redirects)
+        block = self.make.invocation([], redirects, upstream, background)
+        files = [each.target for each in block.redirects if each.operator == "<"]
+        # `while read x; do …; done < file` is fed as by `cat file`.
+        fed = (*self.found[start:], *(Invocation(("cat", target)) for target in files))
+        outer, self._scope.given = self._scope.given, block.stdin or self._scope.given
+        if body is not None:
+            self._visit(body, (*upstream, *fed)[-LONGEST_PIPE:], background)
+        self._scope.given = outer
+        self._emit(block)
+
+    def _command(
+        self, node: Node, redirects: list[Node], upstream: Upstream, background: bool
+    ) -> None:
+        own = [child for child in node.named_children if child.type == _REDIRECT]
+        rest = [child for child in node.named_children if child.type != _REDIRECT]
+        self._inside([node, *redirects])
+        for invocation in self.make.variants(rest, [*own, *redirects], upstream, background):
+            self._emit(invocation)
+            self._effects(invocation)
+
+    def _emit(self, invocation: Invocation) -> None:
+        self.found.append(invocation)
+        if len(self.found) > MOST_PROGRAMS:
+            raise TooMuch
+
+    def _effects(self, invocation: Invocation) -> None:
+        """What a command does to the rest of the line: `cd`, `eval`, `read`, calls."""
+        name, words, scope = invocation.name, invocation.arguments, self._scope
+        if name in ("builtin", "command") and words and not words[0].startswith("-"):
+            self._effects(msgspec.structs.replace(invocation, words=words))
+        elif not invocation.words:
+            scope.keep(invocation.assignments)
+        elif name in scope.functions:
+            self._call(name, list(words), invocation.upstream, background=invocation.background)
+        elif name in scope.aliases and name not in self._active:
+            self._active.append(name)
+            self.text(f"{scope.aliases[name]} {shlex.join(words)}", invocation.upstream)
+            self._active.pop()
+        elif name in ("eval", "trap"):
+            text = " ".join(words if name == "eval" else words[:1])
+            if UNKNOWN not in text or " " in text:
+                self.text(text, invocation.upstream)
+        elif name == "alias":
+            self._alias(words)
+        else:
+            scope.ran(invocation)
+
+    def _alias(self, words: tuple[str, ...]) -> None:
+        for word in words:
+            name, found, value = word.partition("=")
+            if found:
+                self._scope.aliases[name] = value
+                self.text(value)
+
+    def _define(self, node: Node) -> None:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        if name is not None and body is not None:
+            function = text_of(name).lower()
+            self._scope.functions[function] = Function(body, self._scope.documents)
+            self._uncalled.add(function)
+        for child in node.named_children:
+            if child.type == _REDIRECT:
+                self._emit(self.make.invocation([], [child], (), False))
+
+    def _call(self, name: str, words: list[str], upstream: Upstream, *, background: bool) -> None:
+        """Read the body of a function with its arguments."""
+        if name in self._active:
+            self.bomb = self.bomb or background
+            return
+        self._uncalled.discard(name)
+        if len(self._active) >= DEEPEST_TEXT:
+            self.broken = True
+            return
+        scope, function = self._scope, self._scope.functions[name]
+        outer, documents = scope.variables.known, scope.documents
+        scope.variables.arguments(words)
+        scope.documents = function.documents
+        self._active.append(name)
+        with self._once():
+            self._visit(function.body, upstream, background)
+        self._active.pop()
+        scope.documents = documents
+        scope.variables.restore_arguments(outer)
+
+    def _for(self, node: Node, upstream: Upstream, background: bool) -> None:
+        name, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+        values = node.children_by_field_name("value")
+        with self._once():
+            self._inside(values)
+            words = [word for value in values for word in self.make.words.of(value)]
+            fed = tuple(self.make.feeders(values))
+        if name is not None:
+            self._scope.variables.vary(text_of(name), words or [UNKNOWN])
+        self._scope.branches += 1
+        if body is not None:
+            self._visit(body, (*upstream, *fed)[-LONGEST_PIPE:], background)
+        self._scope.branches -= 1
+
+    def _declaration(self, node: Node, upstream: Upstream, background: bool) -> None:
+        """`export a=b`: a program of that name, and the variables it sets."""
+        self._inside([node])
+        assignments = [each for each in node.named_children if each.type == "variable_assignment"]
+        kept = [each for each in node.children if each.type != "variable_assignment"]
+        words = tuple(word for each in kept for word in self.make.words.of(each))
+        self._emit(
+            Invocation(
+                words,
+                assignments=tuple(self.make.assign(assignments)),
+                upstream=upstream,
+                fed_by=tuple(self.make.feeders([node])),
+                background=background,
+                folder=self._scope.folder,
+            )
+        )
+
+    def _inside(self, nodes: list[Node]) -> None:
+        """Read the programs of substitutions anywhere below `nodes`."""
+        for node in nodes:
+            if node.type in SUBSTITUTIONS:
+                self.found.extend(self._substitution(node))
+                continue
+            self._inside([child for child in node.children if child.child_count])
+            if node.type == _REDIRECT:
+                for document in self._scope.marked(text_of(node)):
+                    for inner in () if document.literal else substitutions(document.text):
+                        with self._scope.apart():
+                            self.text(inner)
+
+    def _substitution(self, node: Node) -> Upstream:
+        """The programs inside `$(…)` or `<(…)`."""
+        known = self._read.get(node.id)
+        if known is None:
+            outer, self.found = self.found, []
+            with self._scope.apart(), self._once():
+                self._children(node, (), False)
+            known, self.found = tuple(self.found), outer
+            self._read[node.id] = known
+        return known
+
+
+def _tree(command: str) -> Node:
+    root = _mended(narrow(command))
+    if not root.has_error:
+        return root
+    # The grammar knows no redirect after a bare assignment, and no `for x do`.
+    plain = _FOR_DO.sub(r'for \1 in "$@"; do', _TO_NOWHERE.sub("", command))
+    again = _mended(narrow(plain))
+    return root if again.has_error else again
+
+
+def _mended(source: bytes, attempts: int = MOST_MENDED) -> Node:
+    """The tree. After a pipe of three the grammar may read two lines as one command: where it did,
+    it is told that a command ends there."""
+    root = Parser(_LANGUAGE).parse(source).root_node  # its own: commands come from threads
+    joints = sorted(_joints(root), reverse=True) if attempts and b"\n" in source else []
+    for joint in joints:
+        source = source[:joint] + b";" + source[joint:]
+    return _mended(source, attempts - 1) if joints else root
+
+
+def _joints(node: Node) -> Iterator[int]:
+    """Where a line ends inside a command. Line breaks behind a backslash were taken out before."""
+    if node.start_point.row == node.end_point.row:
+        return
+    if node.type in _ONE_LINE:
+        for before, after in itertools.pairwise(node.children):
+            if before.end_point.row != after.start_point.row or (after.text or b"")[:1] == b"\n":
+                yield before.end_byte
+    for child in node.children:
+        yield from _joints(child)
+
+
+def _never_waits(loop: Node, programs: list[Invocation]) -> bool:
+    """A loop without end that starts programs in the background and waits for none."""
+    detached = any(each.background and each.words for each in programs)
+    waits = any(each.name in _WAITS for each in programs)
+    return detached and not waits and bool(_ENDLESS.match(text_of(loop)))

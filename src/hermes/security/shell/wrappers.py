@@ -1,0 +1,373 @@
+"""Every program a command line would start, also behind wrappers and inside text."""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from hermes.security.shell.guesses import guessed_texts, guessed_words
+from hermes.security.shell.launchers import (
+    AFTER_DASHES,
+    LAUNCHERS,
+    SHELLS,
+    SUB_LAUNCHERS,
+    TEXT_OPTIONS,
+    TEXT_WORDS,
+    Launcher,
+)
+from hermes.security.shell.model import MOST_PROGRAMS, UNKNOWN, Invocation, Parsed, TooMuch, program
+from hermes.security.shell.output import given_to
+from hermes.security.shell.reader import parse
+
+SCRIPTED = frozenset({"python", "pypy", "py", "php", "ruby", "node"})
+"""Interpreters whose first operand is the script they run."""
+DEEPEST = 6
+"""Levels of commands inside commands that are followed."""
+
+COMMAND_VARIABLES = re.compile(
+    r"(GIT_)?(EDITOR|PAGER|SSH|SSH_COMMAND|SEQUENCE_EDITOR|EXTERNAL_DIFF|ASKPASS|PROXY_COMMAND)"
+    r"|VISUAL|MANPAGER|LESSOPEN|LESSCLOSE|RSYNC_RSH|SUDO_ASKPASS|SSH_ASKPASS|BROWSER|TAR_OPTIONS"
+    r"|CC|CXX|LD|PYTHON3?|NODE|MAKE|PIP|PROMPT_COMMAND|PS[0-4]|CVS_RSH|TERMINAL|FCEDIT|PSQL_PAGER"
+)
+"""Variables whose value other programs run."""
+
+_GIT_TEXT_OPTIONS = ("--upload-pack", "--receive-pack", "--extcmd", "--open-files-in-pager")
+_SSH_COMMAND = re.compile(r"^\S*command[= ]\s*(.+)", re.IGNORECASE | re.DOTALL)
+TMUX_RUNS = re.compile(
+    r"\b(new|send|split|run|if-shell|respawn|popup|neww|display-popup|pipe-pane)"
+)
+
+GIT_COMMANDS = re.compile(
+    r"(?:alias\.[\w-]+|core\.(?:pager|editor|sshcommand|fsmonitor|hookspath|askpass)|pager\.\w+"
+    r"|credential(?:\.\S+)?\.helper|diff\.external|(?:diff|merge)tool\.\S+\.cmd|sequence\.editor"
+    r"|filter\.\S+\.(?:clean|smudge)|gpg\.program)(?:=|\s+)(.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Settings of git whose value is run."""
+
+
+def unfold(command: str, known: Mapping[str, str] | None = None) -> Parsed:
+    """`known` are variables with their values. Raises `TooMuch` for what cannot be read."""
+    return _Unfolder().read(command, 0, Invocation((), known=known or {}))
+
+
+def unfold_program(invocation: Invocation) -> Parsed:
+    """One program with everything it would start."""
+    return _Unfolder().follow(Parsed((invocation,)), 0)
+
+
+class _Unfolder:
+    def __init__(self) -> None:
+        self._count = 0
+
+    def read(self, command: str, depth: int, outer: Invocation) -> Parsed:
+        return self.follow(parse(command, outer.known, outer.folder), depth)
+
+    def follow(self, parsed: Parsed, depth: int) -> Parsed:
+        broken, bomb = parsed.broken, parsed.bomb
+        result: list[Invocation] = []
+        for invocation in parsed.invocations:
+            for inner in chain(invocation):
+                result.append(inner)
+                self._count += 1
+                if self._count > MOST_PROGRAMS:
+                    raise TooMuch
+                for text in filter(None, command_texts(inner)):
+                    if depth >= DEEPEST:
+                        return Parsed(tuple(result), broken=True, bomb=bomb)
+                    deeper = self.read(text, depth + 1, inner)
+                    broken, bomb = broken or deeper.broken, bomb or deeper.bomb
+                    result += [_behind(found, inner) for found in deeper.invocations]
+        return Parsed(tuple(result), broken, bomb)
+
+
+def _behind(found: Invocation, outer: Invocation) -> Invocation:
+    return msgspec.structs.replace(
+        found,
+        via=(*outer.via, outer.name, *found.via),
+        background=found.background or outer.background,
+    )
+
+
+def chain(invocation: Invocation) -> Iterator[Invocation]:
+    """The invocation, and the ones its wrappers start, one inside the other."""
+    waiting = [invocation]
+    for _ in range(2 * MOST_PROGRAMS):
+        if not waiting:
+            return
+        current = waiting.pop(0)
+        yield current
+        if len(current.via) > 60:
+            raise TooMuch
+        for words in _wrapped(current):
+            via = (*current.via, current.name)
+            waiting.append(msgspec.structs.replace(current, words=tuple(words), via=via))
+
+
+def _wrapped(invocation: Invocation) -> list[list[str]]:
+    """What it starts, as far as that is known, else what it seems to start."""
+    found = [words for words in _started(invocation) if words]
+    guess = guessed_words(invocation)
+    if guess and not any(words[-len(guess) :] == guess for words in found):
+        found.append(guess)
+    return found
+
+
+def _started(invocation: Invocation) -> Iterator[list[str]]:
+    name, arguments = invocation.name, list(invocation.arguments)
+    if name in ("find", "fd", "fdfind", "bfs"):
+        yield from _find_actions(arguments)
+        return
+    if name == "command" and arguments[:1] in (["-v"], ["-V"]):
+        return  # only says where it is
+    if is_loader(name):
+        name = "ld.so"
+    elif name == "coreutils":
+        yield from _multi_call(arguments)
+        return
+    if name in LAUNCHERS:
+        words = _after_options(arguments, LAUNCHERS[name])
+        yield _with_given(words, invocation) if name == "xargs" else words
+    elif interpreter(name) in SCRIPTED:
+        yield _script(arguments)
+    elif arguments:
+        yield from _by_subcommand(name, arguments)
+    if name in AFTER_DASHES and "--" in arguments:
+        yield arguments[arguments.index("--") + 1 :]
+
+
+def _multi_call(arguments: list[str]) -> Iterator[list[str]]:
+    """`coreutils --coreutils-prog=rm -r x`, and a name as its first word."""
+    first, *rest = arguments or [""]
+    option, _, name = first.partition("=")
+    if option == "--coreutils-prog-shebang":
+        yield [name, *rest[1:]]
+    elif name:
+        yield [name, *rest]
+    else:
+        yield arguments
+
+
+def _script(arguments: list[str]) -> list[str]:
+    """`python manage.py flush` and `python -m pip …`: what is run, as a program of its own."""
+    skip = False
+    for position, word in enumerate(arguments):
+        if skip:
+            skip = False
+        elif word == "-m":
+            return arguments[position + 1 :]
+        elif not word.startswith("-"):
+            return arguments[position:]
+        elif word in ("-c", "-e", "-r"):
+            break
+        else:
+            skip = word in ("-X", "-W", "-d", "-I", "--import", "--require")
+    return []
+
+
+def _with_given(words: list[str], invocation: Invocation) -> list[str]:
+    """xargs hands over what it reads, where that is known."""
+    given = (given_to(invocation) or "").split()[:50]
+    marks = [*option_values(invocation.arguments, ("-I", "-J", "--replace")), "{}"]
+    if any(mark and mark in word for mark in marks for word in words):
+        text = given[0] if given else UNKNOWN
+        for mark in filter(None, marks):
+            words = [word.replace(mark, text) for word in words]
+        return words
+    return [*words, *given] if words else words
+
+
+def _flatpak(arguments: list[str]) -> list[str]:
+    """`flatpak run --command=sh app …`: another program of the package."""
+    command = next(option_values(tuple(arguments), ("--command",)), "")
+    rest = [word for word in arguments[1:] if not word.startswith("--")]
+    return [command, *rest[1:]] if command else []
+
+
+def _by_subcommand(name: str, arguments: list[str]) -> Iterator[list[str]]:
+    """`docker exec`, also with options between the two: `docker --context x exec`."""
+    if name in ("docker", "podman") and "compose" in arguments[:4]:
+        name, arguments = "docker-compose", arguments[arguments.index("compose") + 1 :]
+    if name == "flatpak" and arguments[0] == "run":
+        yield _flatpak(arguments)
+    for position, word in enumerate(arguments[:8]):
+        launcher = SUB_LAUNCHERS.get((name, word))
+        if launcher is not None:
+            yield _after_options(arguments[position + 1 :], launcher)
+            return
+
+
+def _after_options(arguments: list[str], launcher: Launcher) -> list[str]:
+    """What is left when the launcher's own options and operands are taken away."""
+    position, operands = 0, launcher.operands
+    while position < len(arguments):
+        word = arguments[position]
+        if word == "--":
+            position += 1
+            break
+        if word == "-" and not operands:
+            position += 1  # `env - program`
+        elif word.startswith("--") or word in launcher.long_values:
+            position += 1 + _long_takes_value(word, launcher)
+        elif word.startswith("-") and len(word) > 1:
+            position += 1 + _short_takes_value(word, launcher)
+        elif re.match(r"\w+=", word):
+            position += 1
+        elif operands:
+            position, operands = position + 1, operands - 1
+        else:
+            break
+    return arguments[position + operands :]
+
+
+def _long_takes_value(word: str, launcher: Launcher) -> bool:
+    if "=" in word:
+        return False
+    return word in launcher.long_values or bool(launcher.flags and word not in launcher.flags)
+
+
+def _short_takes_value(word: str, launcher: Launcher) -> bool:
+    """`-u root` and `-itu root`, but not `-uroot`."""
+    for position, letter in enumerate(word[1:], 2):
+        if letter in launcher.takes_value:
+            return position == len(word)
+    return False
+
+
+def _find_actions(arguments: list[str]) -> Iterator[list[str]]:
+    starts = [
+        i
+        for i, word in enumerate(arguments)
+        if re.fullmatch(r"-(exec|ok)(dir)?|-[xX]|--exec(-batch)?", word)
+    ]
+    where = next((word for word in arguments[:3] if word[:1] in ("/", "~")), "").rstrip("/")
+    for start in starts:
+        rest = arguments[start + 1 :]
+        ends = [i for i, word in enumerate(rest) if word in (";", "\\;", "+")]
+        action = rest[: ends[0]] if ends else rest
+        yield [f"{where}/{word}" if where and word == "{}" else word for word in action]
+
+
+def command_texts(invocation: Invocation) -> Iterator[str]:
+    """Words and input of this program that a shell would run as a command line."""
+    name, arguments = invocation.name, invocation.arguments
+    for variable, value in invocation.assignments:
+        if COMMAND_VARIABLES.fullmatch(variable) and (
+            " " in value or "/" in value or "$(" in value
+        ):
+            yield value.lstrip("!")
+    if name in SHELLS:
+        yield from _shell_texts(invocation)
+    elif name == "git":
+        yield from _git_texts(invocation)
+    elif _runs_input(invocation):
+        yield given_to(invocation) or ""
+    if name in TEXT_WORDS and (name != "tmux" or TMUX_RUNS.search(invocation.text)):
+        yield from (word for word in arguments if re.search(r"\s", word))
+    if name in TEXT_OPTIONS:
+        yield from option_values(arguments, TEXT_OPTIONS[name])
+    elif arguments and not (name in SHELLS or name in LAUNCHERS or interpreter(name) in SCRIPTED):
+        yield from guessed_texts(invocation)
+    yield from _other_texts(name, arguments)
+
+
+def _runs_input(invocation: Invocation) -> bool:
+    """Whether what this program is given is a command line, or holds some."""
+    name, words = invocation.name, invocation.arguments
+    if name in ("source", "."):
+        return words[:1] in (("/dev/stdin",), ("/dev/fd/0",))
+    if name == "ssh":
+        return not _after_options(list(words), LAUNCHERS["ssh"])
+    return name in ("at", "batch", "crontab", "make")
+
+
+def _other_texts(name: str, arguments: tuple[str, ...]) -> Iterator[str]:
+    for word in arguments:
+        if name == "tar" and "exec=" in word:
+            yield word.partition("exec=")[2]
+        elif name in ("npm", "pnpm", "yarn") and word.startswith("scripts."):
+            yield word.partition("=")[2]
+        elif name in ("ssh", "scp", "sftp", "rsync", "autossh"):
+            yield from _SSH_COMMAND.findall(word)
+    if name in ("mapfile", "readarray", "bind", "complete", "compgen"):
+        for text in option_values(arguments, ("-C", "-x")):
+            yield re.sub(r"^\"?[^\":]*\"?:\s*", "", text) if name == "bind" else text
+
+
+def _git_texts(invocation: Invocation) -> Iterator[str]:
+    words = invocation.arguments
+    for word, after in itertools.zip_longest(words, words[1:], fillvalue=""):
+        found = GIT_COMMANDS.match(f"{word} {after}" if "=" not in word else word)
+        if found and found[1] and not found[1].startswith("-"):
+            text = found[1].lstrip("!")
+            yield text if "alias." not in word or found[1].startswith("!") else f"git {text}"
+    yield from option_values(words, _GIT_TEXT_OPTIONS)
+    if "clone" in words or "fetch" in words or "ls-remote" in words:
+        yield from option_values(words, ("-u",))
+    if "rebase" in words:
+        yield from option_values(words, ("-x", "--exec"))
+    if "foreach" in words:
+        yield " ".join(words[words.index("foreach") + 1 :]).removeprefix("--recursive ")
+    yield from (word.partition("::")[2].replace("%", " ") for word in words if word[:5] == "ext::")
+
+
+def _shell_texts(invocation: Invocation) -> Iterator[str]:
+    text = shell_text(invocation)
+    if text is not None:
+        yield text
+    elif reads_commands(invocation):
+        yield given_to(invocation) or ""
+
+
+def shell_text(invocation: Invocation) -> str | None:
+    """The text after `-c`, also in a bundle such as `-lc`."""
+    arguments = invocation.arguments
+    skip = False
+    for position, word in enumerate(arguments):
+        if re.fullmatch(r"-[a-zA-Z]*c[a-zA-Z]*|--command|--commands", word):
+            rest = [text for text in arguments[position + 1 :] if not text.startswith("-")]
+            return rest[0] if rest else ""
+        if re.fullmatch(r"-[a-zA-Z]*c=.*|--commands?=.*", word, re.DOTALL):
+            return word.partition("=")[2]
+        if skip or word in ("--rcfile", "--init-file") or re.fullmatch(r"[-+]\w*[oO]", word):
+            skip = not skip
+        elif not word.startswith(("-", "+")):
+            return None
+    return None
+
+
+def reads_commands(invocation: Invocation) -> bool:
+    """Whether a shell or interpreter takes its program from standard input."""
+    words = invocation.arguments
+    if any(word in ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0") for word in words):
+        return True
+    if any(re.fullmatch(r"-[a-zA-Z]*s[a-zA-Z]*", word) for word in words):
+        return invocation.name in SHELLS
+    return not [word for word in words if not word.startswith(("-", "+"))]
+
+
+def option_values(words: tuple[str, ...], names: tuple[str, ...]) -> Iterator[str]:
+    """Values of options: apart (`-c text`), attached (`-ctext`), in a bundle (`-qc text`) or with
+    `=`."""
+    for word, after in itertools.zip_longest(words, words[1:], fillvalue=""):
+        for name in names:
+            if word == name:
+                yield after
+            elif word.startswith(f"{name}="):
+                yield word[len(name) + 1 :]
+            elif len(name) == 2 and name[0] == "-" and word[0:1] == "-" and word[1:2] != "-":
+                if word.startswith(name) and len(word) > 2:
+                    yield word[2:]
+                elif word.endswith(name[1]) and word[1:].isalpha():
+                    yield after
+
+
+def interpreter(name: str) -> str:
+    """`python3.11` as `python`."""
+    return re.sub(r"[-\d.]+$", "", program(name))
+
+
+def is_loader(name: str) -> bool:
+    """The program that loads programs: it runs its first operand."""
+    return name.startswith(("ld-linux", "ld-musl", "ld.so"))

@@ -1,0 +1,204 @@
+"""`hermes approvals` as a user sees it."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from hermes.cli.main import main
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def hermes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `hermes approvals …` in this process."""
+
+    def call(*words: str, stdin: str | bytes = "") -> Outcome:
+        data = stdin if isinstance(stdin, bytes) else stdin.encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
+        code = main(["approvals", *words])
+        return Outcome(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def settings(hermes_home: Path) -> Path:
+    hermes_home.mkdir()
+    return hermes_home / "config.yaml"
+
+
+def verdicts(outcome: Outcome) -> list[dict[str, object]]:
+    return [json.loads(line) for line in outcome.out.splitlines()]
+
+
+def test_a_command_is_explained(hermes: Run) -> None:
+    outcome = hermes("test", "sudo rm -r build")
+    assert outcome.code == 0
+    assert outcome.out.splitlines() == [
+        "verdict   ask",
+        "class     privileges, recursive delete",
+        "reason    runs with the rights of another user",
+        "reason    deletes folders with everything in them",
+        "programs  sudo, rm",
+    ]
+
+
+def test_a_harmless_command_is_allowed(hermes: Run) -> None:
+    assert hermes("test", "git status").out == "verdict   allow\nprograms  git\n"
+
+
+def test_json_holds_everything(hermes: Run) -> None:
+    (found,) = verdicts(hermes("test", "--json", "rm -rf /"))
+    assert found["command"] == "rm -rf /"
+    assert (found["verdict"], found["class"]) == ("refuse", "disk wipe")
+    assert found["classes"][0] == "disk wipe"
+    assert found["reason"].startswith("deletes the system or the whole home folder")
+    assert found["reasons"][0] == "deletes the system or the whole home folder"
+    assert found["programs"] == ["rm"]
+
+
+def test_standard_input_is_answered_line_by_line(hermes: Run) -> None:
+    lines = ["ls", '"cd /tmp\\nrm -rf x"', '"not json', '"a" b', "", "sudo ls\r", "rm -rf ~"]
+    outcome = hermes("test", "--json", "-", stdin="\n".join(lines))
+    assert outcome.code == 0
+    found = verdicts(outcome)
+    assert [each["verdict"] for each in found] == [
+        "allow", "ask", "ask", "allow", "allow", "ask", "refuse",
+    ]  # fmt: skip
+    assert [each["command"] for each in found][1:4] == ["cd /tmp\nrm -rf x", '"not json', '"a" b']
+
+
+def test_without_json_each_line_is_one_line(hermes: Run) -> None:
+    outcome = hermes("test", "-", stdin='ls\n"sudo\\nls"\n')
+    assert [line.split() for line in outcome.out.splitlines()] == [
+        ["allow", "-", "ls"],
+        ["ask", "privileges", "sudo", "ls"],
+    ]
+
+
+def test_bytes_that_are_no_text_do_not_stop_it(hermes: Run) -> None:
+    found = verdicts(hermes("test", "--json", "-", stdin=b"ls\n\xff\xfe\nrm -r x\n"))
+    assert [each["verdict"] for each in found] == ["allow", "ask", "ask"]
+
+
+def test_thousands_of_lines_are_answered(hermes: Run) -> None:
+    outcome = hermes("test", "--json", "-", stdin="ls -la src | wc -l\n" * 3_000)
+    assert len(outcome.out.splitlines()) == 3_000
+
+
+def test_the_folder_counts(hermes: Run, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/etc")
+    assert "allow" in hermes("test", "echo x > link/hosts", "--cwd", "/").out
+    assert "system files" in hermes("test", "echo x > link/hosts", "--cwd", str(tmp_path)).out
+
+
+def test_a_folder_that_is_not_there_is_an_error(hermes: Run) -> None:
+    outcome = hermes("test", "ls", "--cwd", "/no/such/folder")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "is not a folder" in outcome.err
+
+
+@pytest.mark.parametrize("words", [("test",), ("test", "ls", "-la"), ("forget",), ("nothing",)])
+def test_bad_usage_is_an_error(hermes: Run, words: tuple[str, ...]) -> None:
+    outcome = hermes(*words)
+    assert outcome.code == 2
+    assert outcome.err.startswith("hermes: ")
+
+
+def test_what_is_always_allowed_is_allowed(hermes: Run, settings: Path) -> None:
+    settings.write_text('command_allowlist: ["Recursive delete "]\n')
+    (found,) = verdicts(hermes("test", "--json", "rm -r build"))
+    assert (found["verdict"], found["reason"]) == ("allow", "covered by command_allowlist")
+    assert found["class"] == "recursive delete"
+    assert "covered by command_allowlist" in hermes("test", "rm -r build").out
+
+
+def test_every_class_of_a_command_must_be_allowed(hermes: Run, settings: Path) -> None:
+    settings.write_text('command_allowlist: ["recursive delete"]\n')
+    (found,) = verdicts(hermes("test", "--json", "sudo rm -r build"))
+    assert found["verdict"] == "ask"
+
+
+@pytest.mark.parametrize(("mode", "verdict"), [("off", "allow"), ("deny", "refuse")])
+def test_the_mode_counts(hermes: Run, settings: Path, mode: str, verdict: str) -> None:
+    settings.write_text(f'approvals: {{mode: "{mode}"}}\n')
+    (found,) = verdicts(hermes("test", "--json", "rm -r build"))
+    assert (found["verdict"], found["reason"]) == (verdict, f"approvals.mode is {mode}")
+
+
+def test_nothing_lifts_a_refusal(hermes: Run, settings: Path) -> None:
+    settings.write_text(
+        'approvals: {mode: "off"}\ncommand_allowlist: ["disk wipe", "own policy"]\n'
+    )
+    (found,) = verdicts(hermes("test", "--json", "rm -rf /"))
+    assert found["verdict"] == "refuse"
+
+
+def test_our_own_settings_are_known_by_their_place(hermes: Run, hermes_home: Path) -> None:
+    (found,) = verdicts(hermes("test", "--json", f"echo x >> {hermes_home}/config.yaml"))
+    assert (found["verdict"], found["class"]) == ("refuse", "own policy")
+
+
+def test_broken_settings_are_an_error(hermes: Run, settings: Path) -> None:
+    settings.write_text("approvals: [")
+    outcome = hermes("test", "ls")
+    assert (outcome.code, outcome.out) == (3, "")
+
+
+def test_the_list_shows_mode_and_what_is_allowed(hermes: Run, settings: Path) -> None:
+    assert "nothing is always allowed" in hermes("list").out
+    settings.write_text('approvals: {timeout: 30}\ncommand_allowlist: ["shell -c", "privileges"]\n')
+    shown = hermes("list").out
+    assert "manual" in shown
+    assert "30 s" in shown
+    assert "shell -c, privileges" in shown
+    assert json.loads(hermes("list", "--json").out) == {
+        "mode": "manual",
+        "timeout": 30,
+        "command_allowlist": ["shell -c", "privileges"],
+    }
+
+
+def test_the_classes_are_listed_with_their_reasons(hermes: Run) -> None:
+    shown = hermes("classes").out.splitlines()
+    names = [line.partition("  ")[0] for line in shown]
+    assert names == sorted(names)
+    assert {"recursive delete", "own policy", "unreadable command", "shell -c"} <= set(names)
+    (own,) = (line for line in shown if line.startswith("own policy"))
+    assert own.endswith("(always refused)")
+    found = json.loads(hermes("classes", "--json").out)
+    assert [each["class"] for each in found] == names
+    assert {each["class"] for each in found if each["refused"]} == {
+        "disk wipe", "fork bomb", "own policy",
+    }  # fmt: skip
+
+
+def test_a_class_can_be_forgotten(hermes: Run, settings: Path) -> None:
+    settings.write_text(
+        "# mine\ncommand_allowlist:\n- shell -c\n- privileges # careful\n- Shell -c\n"
+    )
+    outcome = hermes("forget", "shell -C")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert settings.read_text() == "# mine\ncommand_allowlist:\n- privileges # careful\n"
+    assert "privileges" in hermes("list").out
+    assert hermes("forget", "privileges").code == 0
+    assert "nothing is always allowed" in hermes("list").out
+
+
+def test_what_was_never_allowed_cannot_be_forgotten(hermes: Run) -> None:
+    outcome = hermes("forget", "shell -c")
+    assert outcome.code == 2
+    assert "is not in command_allowlist" in outcome.err

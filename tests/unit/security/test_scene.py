@@ -1,0 +1,63 @@
+"""The places a command names are judged as the guard of the file tools judges them."""
+
+import pytest
+
+from hermes.security.danger.scene import Scene
+from hermes.security.paths import (
+    CREDENTIAL_STORES,
+    OWN_FILES,
+    STARTUP_FILES,
+    SYSTEM_CREDENTIALS,
+    SYSTEM_FOLDERS,
+    Guard,
+)
+from hermes.security.shell.model import Invocation
+
+PLAIN = ("notes.txt", "src/a.py", ".sshx", ".config", ".hermes", ".hermes/logs/agent.log")
+
+
+@pytest.fixture
+def guard(tmp_path):
+    (tmp_path / "home" / "work").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "home" / ".aws").symlink_to(tmp_path / "elsewhere")
+    home = tmp_path / "home"
+    return Guard(home, (home / "work",), (home / ".hermes",))
+
+
+def places(guard):
+    home = str(guard.home)
+    names = (*CREDENTIAL_STORES, *STARTUP_FILES, *PLAIN, *(f".hermes/{name}" for name in OWN_FILES))
+    for place in (*(f"{home}/{name}" for name in names), *SYSTEM_FOLDERS, *SYSTEM_CREDENTIALS):
+        yield place
+        yield f"{place}/inside"
+    yield f"{guard.home.parent}/elsewhere/credentials"
+
+
+def test_both_judge_every_place_alike(guard):
+    scene = Scene(guard, str(guard.workspace[0]))
+    for place in places(guard):
+        real = scene.real(place, Invocation(("x",)))
+        assert real == guard.real(place, scene.folder)
+        assert scene.is_own(real) == guard.is_own(real), place
+        assert scene.is_credential(real) == guard.is_credential(real), place
+        assert scene.is_startup(real) == guard.is_startup(real), place
+        assert scene.is_system(real) == guard.is_system(real), place
+
+
+def test_a_link_made_later_is_noticed(guard, tmp_path):
+    target = tmp_path / "keys"
+    target.mkdir()
+    assert not Scene(guard, "/").is_credential(f"{target}/id")
+    (guard.home / ".ssh").symlink_to(target)
+    assert Scene(guard, "/").is_credential(f"{target}/id")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits"),
+    [("~/.h*/config.yaml", True), ("~/.hermes/*", True), ("~/.hermes/.e*", True),
+     ("~/.hermes/c?nfig.yaml", True), ("~/*/config.yaml", False), ("*.yaml", False)],
+)  # fmt: skip
+def test_patterns_are_compared_as_the_shell_would(guard, pattern, fits):
+    scene = Scene(guard, str(guard.workspace[0]))
+    assert scene.could_be_own(pattern, Invocation(("x",))) == fits
