@@ -24,6 +24,9 @@ from tests.integration.terminal.parts import gone, kill, program, runner, starte
 
 Make = Callable[..., HostShell]
 
+PYTHON = Path(sys.executable).resolve()
+"""Not that of the virtual environment, which may lie in /tmp: that is private inside."""
+
 
 @pytest.fixture
 def home() -> Iterator[Path]:
@@ -119,7 +122,7 @@ async def test_the_network_is_off_unless_allowed(make: Make) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         script = f'import socket; socket.create_connection(("127.0.0.1", {port}))'
-        connect = f"{sys.executable} -c '{script}'"
+        connect = f"{PYTHON} -c '{script}'"
         text, code = await output(make(), connect)
         assert code != 0
         assert "refused" in text
@@ -134,15 +137,15 @@ async def test_sockets_of_services_are_out_of_reach(make: Make, work: Path, home
         server.bind(path)
         server.listen()
         script = f'import socket; socket.socket(socket.AF_UNIX).connect("{path}")'
-        assert (await output(make(network=True), f"{sys.executable} -c '{script}'"))[1] != 0
+        assert (await output(make(network=True), f"{PYTHON} -c '{script}'"))[1] != 0
     assert await output(make(network=True), "ls -A /run") == ("", 0)
 
 
 async def test_commands_share_processes_loopback_and_tmp(make: Make, work: Path) -> None:
     shell = make()
-    serve = f"exec {sys.executable} -m http.server -b 127.0.0.1 8123"
+    serve = f"exec {PYTHON} -m http.server -b 127.0.0.1 8123"
     fetch = (
-        f"{sys.executable} -c 'import urllib.request as u;"
+        f"{PYTHON} -c 'import urllib.request as u;"
         ' print(u.urlopen("http://127.0.0.1:8123/file").status)\''
     )
     (work / "file").touch()
@@ -274,7 +277,7 @@ async def test_a_sandbox_that_died_is_replaced(make: Make) -> None:
 
 async def test_limits(make: Make) -> None:
     shell = make(memory_mb=400)
-    text, code = await output(shell, f"{sys.executable} -c 'print(len(bytearray(1 << 30)))'")
+    text, code = await output(shell, f"{PYTHON} -c 'print(len(bytearray(1 << 30)))'")
     assert code != 0
     assert "MemoryError" in text
     host = shell._host
