@@ -37,8 +37,8 @@ def kinds(command: str, folder: str = WORK) -> set[str]:
     return {concern.kind for concern in examined(command, folder)}
 
 
-# One test for all lines: thousands of tests would take longer than the analysis. A failure names each
-# line that is wrong.
+# One test for all lines: thousands of tests would take longer than the analysis. A failure names
+# each line that is wrong.
 
 
 def test_danger_is_seen() -> None:
