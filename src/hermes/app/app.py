@@ -96,9 +96,8 @@ class App:
             await prune_when_due(self.store, settings, self.home, time.time)
         except (StoreError, OSError) as error:
             log.warning("old sessions were not pruned: %s", error)
-        for dispatcher, workbench in self._open.values():
-            await dispatcher.close()
-            await workbench.close()
+        for session_id in tuple(self._open):
+            await self._leave(session_id)
         await self.providers.close()
         self.store.close()
 
@@ -132,6 +131,7 @@ class App:
         dispatcher = Dispatcher(
             toolbox, approvals, self.store, self._hooks, self._clock, workbench.turns
         )
+        await self._leave(session_id)
         self._open[session_id] = (dispatcher, workbench)
         asking = ModelRequest(
             (),
@@ -152,6 +152,13 @@ class App:
             workspace=workbench.turns,
             clean=self._redactor.redact_known,
         )
+
+    async def _leave(self, session_id: str) -> None:
+        """Close what an agent of the session worked with, if there is one."""
+        if session_id in self._open:
+            dispatcher, workbench = self._open.pop(session_id)
+            await dispatcher.close()
+            await workbench.close()
 
     async def rollback(self, session_id: str, arguments: str) -> str:
         """What `/rollback ARGUMENTS` answers in a session."""
