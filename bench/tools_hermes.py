@@ -10,7 +10,7 @@ import msgspec
 from bench.tools_worker import Call
 from hermes.agent.dispatch import Dispatcher
 from hermes.agent.turn import Turn
-from hermes.app.tools import build_approvals, build_toolbox, make_tools, tool_names
+from hermes.app.tools import build_approvals, build_toolbox, find_toolsets
 from hermes.app.workbench import Workbench
 from hermes.app.workplaces import make_place
 from hermes.config.home import Home, ensure_hermes_home
@@ -38,7 +38,8 @@ async def caller() -> AsyncIterator[Call]:
     loaded = load(home)
     place = make_place(loaded, home, Path.cwd(), print)
     workbench = Workbench(loaded, home, place)
-    assembled = make_tools(loaded, workbench.bench, tool_names(loaded, "cli"))
+    toolsets = find_toolsets(loaded)
+    assembled = toolsets.make(toolsets.names("cli"), workbench.bench)
     toolbox = build_toolbox(assembled, workbench.bench, home, Redactor().redact)
     policy = build_approvals(loaded, home, None, None, NoHooks())
     dispatcher = Dispatcher(toolbox, policy, NoLog(), NoHooks(), SystemClock())  # type: ignore[arg-type] # only append is called

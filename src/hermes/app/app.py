@@ -19,7 +19,7 @@ from hermes.app.providers import Providers
 from hermes.app.pruning import prune_when_due
 from hermes.app.session_models import AuxiliaryRouter, SessionModels
 from hermes.app.spending import day_tally, limits_of
-from hermes.app.tools import build_approvals, build_toolbox, make_tools, tool_names
+from hermes.app.tools import build_approvals, build_toolbox, find_toolsets
 from hermes.app.workbench import Workbench
 from hermes.app.workplaces import Place, make_place
 from hermes.config.home import Home, ensure_hermes_home
@@ -103,7 +103,8 @@ class App:
 
     async def agent(self, request: SessionRequest) -> Agent:
         """An agent for a new or an old conversation."""
-        names = tool_names(self.loaded, request.source, request.toolsets)
+        toolsets = find_toolsets(self.loaded)
+        names = toolsets.names(request.source, request.toolsets)
         past = await self._past(request)
         target = await self.providers.main()
         place = make_place(self.loaded, self.home, request.working_folder, self._tell)
@@ -123,7 +124,7 @@ class App:
             on_news=notices.add,
         )
         bench = workbench.bench
-        assembled = make_tools(self.loaded, bench, names)
+        assembled = toolsets.make(names, bench)
         toolbox = build_toolbox(assembled, bench, self.home, self._redactor.redact)
         approvals = build_approvals(
             self.loaded, self.home, request.approver, auxiliary, self._hooks

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.app.tools import find_toolsets, make_tools, tool_names
+from hermes.app.tools import find_toolsets
 from hermes.app.workbench import idle_bench
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
@@ -51,8 +51,8 @@ def tool_rows(loaded: Loaded, home: Home, platform: str) -> list[ToolRow]:
     """Every tool there is, by toolset."""
     found = find_toolsets(loaded)
     bench = idle_bench(loaded, home, Path.cwd())
-    mine = make_tools(loaded, bench, tool_names(loaded, platform))
-    every = make_tools(loaded, bench, tool_names(loaded, platform, ("all",)))
+    mine = found.make(found.names(platform), bench)
+    every = found.make(found.names(platform, ("all",)), bench)
     specs = {tool.name: tool.spec for tool in (*every.tools, *every.rare)}
     on = {tool.name for tool in (*mine.tools, *mine.rare)} | set(mine.missing)
     rare = {tool.name for tool in mine.rare}
@@ -74,10 +74,11 @@ def tool_rows(loaded: Loaded, home: Home, platform: str) -> list[ToolRow]:
 
 
 def request_size(loaded: Loaded, home: Home, platform: str) -> RequestSize:
+    found = find_toolsets(loaded)
     bench = idle_bench(loaded, home, Path.cwd())
     tools = tuple(
         Paid(tool.name, size(tool.spec), tool.spec)
-        for tool in make_tools(loaded, bench, tool_names(loaded, platform)).tools
+        for tool in found.make(found.names(platform), bench).tools
     )
     prompt = system_prompt(
         working_folder=str(Path.cwd()),

@@ -8,6 +8,7 @@ import msgspec
 
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
+from hermes.config.settings import Settings
 from hermes.core.hooks import Hooks
 from hermes.core.ports import Approver, Auxiliary
 from hermes.tools.approval import Approvals, Rules
@@ -24,25 +25,23 @@ from hermes.tools.toolsets import Known, all_toolsets, expand
 class Toolsets(msgspec.Struct, frozen=True):
     """Every tool and every toolset that can be chosen from."""
 
+    settings: Settings
     registry: ToolRegistry
     known: Known
+
+    def names(self, platform: str, toolsets: tuple[str, ...] = ()) -> list[str]:
+        """The tools of a platform, or those behind the names in `toolsets`; raises `UsageError`."""
+        return expand(toolsets or chosen(self.settings, platform), self.known)
+
+    def make(self, names: Sequence[str], bench: Bench) -> Assembled:
+        return assemble(names, bench, self.registry, self.known)
 
 
 def find_toolsets(loaded: Loaded) -> Toolsets:
     discover_builtin(registry)
     custom = custom_toolsets(loaded.settings)
-    return Toolsets(registry, all_toolsets(custom, registry.found_toolsets()))
-
-
-def tool_names(loaded: Loaded, platform: str, toolsets: tuple[str, ...] = ()) -> list[str]:
-    """The tools of a platform, or those behind the names in `toolsets`; raises `UsageError`."""
-    known = find_toolsets(loaded).known
-    return expand(toolsets or chosen(loaded.settings, platform), known)
-
-
-def make_tools(loaded: Loaded, bench: Bench, names: Sequence[str]) -> Assembled:
-    found = find_toolsets(loaded)
-    return assemble(names, bench, found.registry, found.known)
+    known = all_toolsets(custom, registry.found_toolsets())
+    return Toolsets(loaded.settings, registry, known)
 
 
 def build_toolbox(

@@ -12,13 +12,11 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
 from hermes.security.paths import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDENTIALS, Guard
-from hermes.terminal.base import Host, Workplace
+from hermes.terminal.base import Host, Tell, Workplace
 from hermes.terminal.here.files import LocalFiles
 from hermes.terminal.here.shell import LocalShell
 from hermes.terminal.here.startup import ShellOptions
 from hermes.terminal.output import OutputLimits
-
-Tell = Callable[[str], None]
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -4,12 +4,23 @@ The tools know only these Protocols. Paths are plain strings in the backend's ow
 bytes of a name that are not UTF-8 are kept as surrogate escapes (`os.fsdecode`).
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
 from hermes.core.cancel import CancelToken
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[[str], None]
+"""A line for the user: the progress of a download, a container made anew."""
+
+
+def tell_the_log(text: str) -> None:
+    """Where nobody listens."""
+    log.info("%s", text)
 
 
 class CommandResult(msgspec.Struct, frozen=True):

@@ -123,11 +123,13 @@ class ToolRegistry:
 def discover_builtin(registry: ToolRegistry) -> None:
     """Adds the `ENTRY` of every module in `hermes.tools.builtin`, in the order of their names.
 
-    A module that cannot be loaded, because a library is missing, is reported; the others go on.
+    A name that is there already stays: a plugin has replaced the tool, or this was called before. A
+    module that cannot be loaded, because a library is missing, is reported; the others go on.
     """
-    for module in sorted(
-        info.name for info in pkgutil.iter_modules(import_module(BUILTIN).__path__)
-    ):
+    folder = import_module(BUILTIN).__path__
+    for module in sorted(info.name for info in pkgutil.iter_modules(folder)):
+        if registry.get(module) is not None:
+            continue
         try:
             registry.add(import_module(f"{BUILTIN}.{module}").ENTRY)
         except ImportError as error:

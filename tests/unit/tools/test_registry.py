@@ -100,6 +100,8 @@ def test_the_later_one_of_two_wins_and_that_is_told(registry, caplog):
     assert entry is not None
     assert entry.toolset == "mine"
     assert "tool todo of mine replaces that of todo" in caplog.text
+    discover_builtin(registry)  # as for the next session
+    assert registry.get("todo") is entry
 
 
 def test_toolsets_of_plugins_can_be_chosen(registry):

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import os
 from pathlib import Path
 
 import msgspec
@@ -55,7 +54,7 @@ def _open(cli: Cli) -> Checkpoints:
 
 
 def _file(args: argparse.Namespace) -> str:
-    return os.path.join(os.path.realpath(Path.cwd()), args.file) if args.file else ""  # noqa: PTH118
+    return str(Path.cwd().resolve() / args.file) if args.file else ""
 
 
 def _list(args: argparse.Namespace, cli: Cli) -> int:

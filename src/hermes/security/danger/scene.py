@@ -60,8 +60,8 @@ class Scene:
     def written_as(self, path: str, invocation: Invocation) -> str:
         """The absolute path behind a word, links not followed; "" when it cannot be known."""
         joined = join(invocation.folder, path)
-        if _GLOB.search(joined):
-            known = joined[: _GLOB.search(joined).start()]  # type: ignore[union-attr]
+        if glob := _GLOB.search(joined):
+            known = joined[: glob.start()]
             joined = known.rpartition("/")[0] or ("/" if known.startswith("/") else "")
             if not joined:
                 return "" if UNKNOWN in path or UNKNOWN in invocation.folder else self.folder

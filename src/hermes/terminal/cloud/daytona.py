@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.base import Running
+from hermes.terminal.base import Running, Tell, tell_the_log
 from hermes.terminal.cloud.daytona_process import PtyProcess, SessionProcess
 from hermes.terminal.containers.owner import own_mark, owner_is_gone
 
@@ -55,14 +55,10 @@ class DaytonaOptions(msgspec.Struct, frozen=True, kw_only=True):
     """DAYTONA_TARGET, the region; empty is the organisation's."""
 
 
-def _quiet(text: str) -> None:
-    log.info("%s", text)
-
-
 class DaytonaHost:
     name = "daytona"
 
-    def __init__(self, options: DaytonaOptions, tell: Callable[[str], None] = _quiet) -> None:
+    def __init__(self, options: DaytonaOptions, tell: Tell = tell_the_log) -> None:
         self._options, self._tell = options, tell
         self._lock = asyncio.Lock()
         self._sdk: Any = None

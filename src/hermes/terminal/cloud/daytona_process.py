@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hermes.core.errors import ToolError
-from hermes.terminal.containers.process import ABANDONED, LEADING, RemoteProcess
+from hermes.terminal.cloud.process import ABANDONED, LEADING, RemoteProcess
 from hermes.terminal.here.spawn import COLUMNS, LINES
 
 PIECE = 24_576

@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.base import Running
+from hermes.terminal.base import Running, Tell, tell_the_log
+from hermes.terminal.cloud.process import ABANDONED, LEADING, RemoteProcess
 from hermes.terminal.containers.mounts import kept_folder
 from hermes.terminal.containers.owner import own_mark, owner_is_gone
-from hermes.terminal.containers.process import ABANDONED, LEADING, RemoteProcess
 
 LONGEST = 86_400
 """Seconds a sandbox may live; Modal allows no more."""
@@ -60,14 +60,10 @@ class ModalOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The Modal app the sandboxes belong to."""
 
 
-def _quiet(text: str) -> None:
-    log.info("%s", text)
-
-
 class ModalHost:
     name = "modal"
 
-    def __init__(self, options: ModalOptions, tell: Callable[[str], None] = _quiet) -> None:
+    def __init__(self, options: ModalOptions, tell: Tell = tell_the_log) -> None:
         self._options, self._tell = options, tell
         self._lock = asyncio.Lock()
         self._modal: Any = None

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal.base import Running
+from hermes.terminal.base import Running, Tell, tell_the_log
 from hermes.terminal.containers.client import Client
 from hermes.terminal.containers.docker_errors import not_installed, unavailable
 from hermes.terminal.containers.docker_options import (
@@ -48,10 +48,6 @@ SECONDS_TO_END = 5.0
 log = logging.getLogger(__name__)
 
 
-def _quiet(text: str) -> None:
-    log.info("%s", text)
-
-
 class DockerHost:
     """`tell` gets a line for the user: the progress of a download, a container made anew."""
 
@@ -61,7 +57,7 @@ class DockerHost:
         self,
         options: DockerOptions,
         lifeline: Lifeline,
-        tell: Callable[[str], None] = _quiet,
+        tell: Tell = tell_the_log,
     ) -> None:
         self._options, self._lifeline, self._tell = options, lifeline, tell
         self._lock = asyncio.Lock()

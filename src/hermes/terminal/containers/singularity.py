@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal.base import Running
+from hermes.terminal.base import Running, Tell, tell_the_log
 from hermes.terminal.containers.client import Answer, Client
 from hermes.terminal.containers.mounts import HOME, Mount, kept_folder
 from hermes.terminal.containers.owner import own_mark, owner_is_gone
@@ -58,10 +58,6 @@ class SingularityOptions(msgspec.Struct, frozen=True, kw_only=True):
     """apptainer or singularity; empty is the first that is installed."""
 
 
-def _quiet(text: str) -> None:
-    log.info("%s", text)
-
-
 class SingularityHost:
     name = "singularity"
 
@@ -69,7 +65,7 @@ class SingularityHost:
         self,
         options: SingularityOptions,
         lifeline: Lifeline,
-        tell: Callable[[str], None] = _quiet,
+        tell: Tell = tell_the_log,
     ) -> None:
         self._options, self._lifeline, self._tell = options, lifeline, tell
         self._lock = asyncio.Lock()

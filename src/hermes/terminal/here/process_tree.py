@@ -43,10 +43,11 @@ def running() -> dict[int, Process]:
 
 
 def _from_proc() -> Iterator[Process]:
-    for name in os.listdir(PROC):  # noqa: PTH208 - hundreds of entries; a Path each costs too much
+    # Hundreds of entries: a Path each costs too much.
+    for name in os.listdir(PROC):  # noqa: PTH208 - see above
         if not name.isdigit():
             continue
-        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - as above
             # The name stands in parentheses and may hold any character.
             fields = file.read().rpartition(b")")[2].split()
             state, parent, group = fields[0], int(fields[1]), int(fields[2])

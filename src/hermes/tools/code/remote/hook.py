@@ -23,7 +23,7 @@ from urllib.parse import unquote
 try:
     import _posixsubprocess
 except ImportError:  # a Python that cannot start programs
-    _posixsubprocess = None  # type: ignore[assignment]
+    _posixsubprocess = None  # type: ignore[assignment] # looked at before use
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 F_GETPATH = 50

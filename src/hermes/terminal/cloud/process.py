@@ -1,6 +1,7 @@
 """A program that runs behind a cloud service's API."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import Any
 
@@ -12,13 +13,13 @@ ABANDONED = 137
 """The exit code of a program that was given up, as if it had been killed."""
 
 LEADING = r"""
-kill -s 0 -- "-$$" 2>/dev/null || ! command -v setsid >/dev/null || set -- setsid "$@"
+kill -0 "-$$" 2>/dev/null || ! command -v setsid >/dev/null || set -- setsid "$@"
 exec "$@"
 """
 """Runs its arguments as leader of a process group, so that a program can end what it started."""
 
 
-class RemoteProcess:
+class RemoteProcess(ABC):
     """What such programs share. A subclass follows its program in `_follow` and feeds it."""
 
     pid = None
@@ -68,11 +69,12 @@ class RemoteProcess:
     async def _follow(self, until_end: Coroutine[Any, Any, int]) -> None:
         self._end(await until_end)
 
-    async def _send(self, data: bytes) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _send(self, data: bytes) -> None: ...
 
-    async def _send_end(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _send_end(self) -> None: ...
 
     async def _abandon(self) -> None:
-        """It did not end when its input closed: do what the service can."""
+        """It did not end when its input closed: do what the service can, which may be nothing."""
+        return
