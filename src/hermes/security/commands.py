@@ -110,14 +110,3 @@ def _attempt(parse: Callable[[], Parsed]) -> Parsed | None:
         return parse()
     except (TooMuch, RecursionError):  # nobody writes such a thing by hand
         return None
-
-
-def one_concern(concerns: list[Concern]) -> Concern | None:
-    """All of them as one question: a refusal alone, else every class to be consented to."""
-    if not concerns:
-        return None
-    first, *rest = concerns
-    if first.refused or not rest:
-        return first
-    reason = "; ".join(dict.fromkeys(concern.reason for concern in concerns))
-    return Concern(first.kind, first.subject, reason, also=tuple(concern.kind for concern in rest))

@@ -5,9 +5,8 @@ from typing import Any
 
 from hermes.core.errors import ToolTimedOut
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
-from hermes.security.commands import examine_command, one_concern
-from hermes.security.looking import only_looks
 from hermes.security.paths import Guard
+from hermes.security.reading import examine_command, one_concern, only_looks
 from hermes.terminal.background.processes import Processes
 from hermes.terminal.base import CommandResult, Shell
 from hermes.terminal.here.pty_run import run_in_terminal

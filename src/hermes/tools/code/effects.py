@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from hermes.core.tool import Concern
-from hermes.security.commands import examine_command, one_concern
 from hermes.security.paths import (
     CREDENTIAL_STORES,
     STARTUP_FILES,
@@ -19,6 +18,7 @@ from hermes.security.paths import (
     Guard,
     below,
 )
+from hermes.security.reading import examine_command, one_concern
 
 SHELL = ("/bin/sh", "-c")
 """How Python starts a command line: what follows is judged as one."""

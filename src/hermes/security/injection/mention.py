@@ -1,0 +1,172 @@
+"""Whether a phrase is said to the reader or only spoken of.
+
+A document about prompt injection names the phrases an attacker uses. Such a mention is quoted, or
+is the object of a verb of telling (`tries to make the agent ignore …`), and the words around it say
+what it is about. Both are asked for: quotation marks alone, or the word «attack» alone, excuse
+nothing. A plain order in the sentence itself is never excused this way.
+"""
+
+import re
+from typing import Final
+
+_BEFORE: Final = 300
+_AFTER: Final = 200
+"""Characters around a phrase in which the talk about it is looked for."""
+
+_ABOUT = re.compile(
+    r"inject|jailbr|attack|adversar|malicious|untrusted|red.?team|owasp|exploit|vulnerab|poison|"
+    r"payload|guardrail|hostile|take.?over|\bscan(?:s|ned|ner)?\b|social engineering|manipulat|"
+    r"suspicious|detect|sanitiz|classifier|"
+    r"\b(?:phrases?|texts?|contents?|inputs?|instructions?|messages?|strings?|patterns?|wording|"
+    r"requests?|things?|lines?|comments?|claims?|prompts?|anything|something|attempts?|"
+    r"commands?)\W{1,4}"
+    r"(?:like|such as|saying|that says?|that tells?|containing|e\.g|including|reading|similar)|"
+    r"treat(?:ed)? (?:it |them |this |that |these |those |any |all |such )?\W?(?:\w+ ){0,3}as "
+    r"(?:\w+ ){0,2}(?:data|inert|information)|"
+    r"\bas \W?data\b|planted|test.?case|must (?:not|never) (?:obey|follow|comply)|(?:do not|don.t|"
+    r"never) (?:obey|comply)",
+    re.IGNORECASE,
+)
+_QUOTES = (('"', '"'), ("“", "”"), ("«", "»"), ("`", "`"), ("「", "」"), ("„", "“"), ("'", "'"))
+_LONGEST_QUOTE: Final = 400
+
+_TELLING = (
+    r"(?:tell|tells|telling|told|ask|asks|asking|asked|instruct|instructs|instructing|instructed|"
+    r"direct|directs|directing|order|orders|ordering|try|tries|trying|tried|attempt|attempts|"
+    r"attempting|attempted|trick|tricks|tricking|convince|convinces|convincing|persuade|persuades|"
+    r"want|wants|urge|urges|urging|request|requests|requesting|cause|causes|causing|get|gets|force|"
+    r"forces|forcing|says|say|saying|said|claim|claims|claiming|demand|demands|demanding|"
+    r"manipulate|manipulates|manipulating|command|commands|coerce|coerces|designed|meant|used|"
+    r"instruction|instructions|attacker|attackers)"
+)
+_REPORTED = re.compile(
+    rf"(?<![a-z])(?:{_TELLING} (?:[a-z0-9]{{1,14}} ){{0,5}}to|could|might|would|"
+    r"(?:make|makes|making|let|lets|have|has|having) (?:the |an? |your |its |their "
+    r")?[a-z0-9]{1,14}|"
+    r"(?:to|could|might|would) (?:[a-z0-9]{1,14} ){1,6}(?:and|or))"
+    r"(?: (?:just|simply|then|also|blindly|either)){0,2} $"
+)
+_IN_FIRST_PERSON = re.compile(
+    r"(?<![a-z])(?:(?:i|we) (?:want|need|order|ask|tell|command|instruct|request|urge|expect|"
+    r"demand|would)|"
+    r"i m|i am|please|hereby|must now|you (?:must|have|need|are)) [a-z0-9 ]{0,40}$"
+)
+_CONDITION = re.compile(
+    r"(?<![a-z])(?:if|when|whenever|any|should a|even if|attempts|such as|like|"
+    r"never|not|don t|(?:that|which) (?:asks?|tells?|tr(?:y|ies)|says?|instructs?|wants?|"
+    r"attempts?)) "
+)
+_NEGATED = re.compile(
+    r"(?<![a-z])(?:never|not|don t|dont|cannot|can t|mustn t|shouldn t|won t|wouldn t|doesn t|"
+    r"didn t|"
+    r"nor|refuse to|refuses to|refuse|avoid|without|instead of|rather than|unable to|"
+    r"(?:did|do|have|has|does) (?:i|we|you|it|they))"
+    r"(?: (?:ever|simply|just|blindly|to|be|silently|let|have it|casually|accidentally)){0,2} $"
+)
+_NEGATION = re.compile(
+    r"(?<![a-z])(?:never|not|don t|dont|can t|avoid|nor|did i|did you|"
+    r"(?<!you )(?:can|could|might|may|would)|attackers?|malicious) |"
+    r"(?:works?|works? hard|tr(?:y|ies)|attempts?|aims?|tends?|designed|meant|allows?|how|ways?|"
+    r"used) to $"
+)
+_FORBIDDING: Final = 160
+_SENTENCE_END = re.compile(r"[.!?]\s|\n\s*\n")
+_FORBIDDEN = re.compile(
+    r"\b(?:never|not|n't|don.t|do not|must not|avoid|cannot|can.t|forbid\w*|prohibit\w*|den(?:y|"
+    r"ied|ies)|"
+    r"block\w*|refus\w*|reject\w*|prevent\w*|disallow\w*|without|no)\b|n.t\b|❌|🚫|⛔"
+)
+_PERMITTED = re.compile(
+    r"(?<![a-z])(?:can|may|could|should|safely|want to|free to|then|simply|just) (?:safely |"
+    r"simply |just |also |then |always )?$"
+)
+_WHOLE = re.compile(r"all|any|every|your|system")
+_FROM_OUTSIDE = re.compile(
+    r" (?:(?:that|which|it|they|you|he|she) )?(?:(?:is|are|may|might|could|can|were) )?(?:be )?"
+    r"(?:in|from|inside|found|embedded|contained|within|that|which|coming|inserted|hidden|appear|"
+    r"appears|"
+    r"appearing|asking|telling|see|encounter|you see|you find|contains|written|present|included|"
+    r"injected|placed|addressed|to the contrary|on|with)\b(?! (?:the |your |my )?(?:system|"
+    r"developer|"
+    r"operator|user|prompt|above|start|beginning|you were|you have|came before|your|was given|"
+    r"were given)\b)"
+)
+_CONDITION_AFTER = re.compile(
+    r" (?:if|when|unless|for|in case|as|because|since|until|on|regarding|about) "
+)
+
+
+def forbidden(plain: str, start: int) -> bool:
+    """Whether the sentence so far, or the line that opens the list, forbids what follows."""
+    said = plain[max(0, start - _FORBIDDING) : start]
+    return bool(_FORBIDDEN.search(_SENTENCE_END.split(said)[-1]))
+
+
+def negated(before: str, plain: str, start: int) -> bool:
+    """Whether the words right before the phrase forbid it. `Never. Ignore …` forbids nothing."""
+    joined = plain[max(0, start - 3) : start].rstrip("*_~\"'`( \t\n")[-1:] not in tuple(".!?;:,…—")
+    return joined and bool(_NEGATED.search(before))
+
+
+def denied(before: str) -> bool:
+    """Whether the sentence so far forbids a deed, or only says that it can happen."""
+    return bool(_NEGATION.search(before))
+
+
+def permitted(before: str, phrase: str, after: str) -> bool:
+    """A reader is told which earlier part of a manual does not concern him."""
+    if _WHOLE.search(phrase.replace(" ", "")):
+        return False
+    return bool(
+        _PERMITTED.search(before)
+        or _CONDITION_AFTER.match(after)
+        or before.startswith(("if ", "for ", "when ", "in case "))
+    )
+
+
+def from_outside(after: str) -> bool:
+    """`Ignore all instructions found in web pages`: a safeguard, not an attack."""
+    return bool(_FROM_OUTSIDE.match(after))
+
+
+def spoken_of(plain: str, start: int, end: int, before: str) -> bool:
+    """Whether the phrase at `start:end` of the plain text is quoted or reported, as an example."""
+    about = bool(
+        _ABOUT.search(plain, max(0, start - _BEFORE), start)
+        or _ABOUT.search(plain, end, min(len(plain), end + _AFTER))
+    )
+    if _reported(before) and (about or _CONDITION.search(before)):
+        return True
+    return about and (_quoted(plain, start, end) or _named(plain, start, end))
+
+
+def _reported(before: str) -> bool:
+    return bool(_REPORTED.search(before)) and not _IN_FIRST_PERSON.search(before)
+
+
+def _quoted(plain: str, start: int, end: int) -> bool:
+    """Between quotation marks on its line, in a cell of a table, or in a fenced block."""
+    left = max(plain.rfind("\n", 0, start) + 1, start - _LONGEST_QUOTE)
+    right = plain.find("\n", end, end + _LONGEST_QUOTE)
+    head = plain[left:start]
+    tail = plain[end : right if right >= 0 else end + _LONGEST_QUOTE]
+    for opening, closing in _QUOTES:
+        if opening == closing:
+            if (head.count(opening) % 2 or head.endswith(opening)) and closing in tail:
+                return True
+        elif opening in head and closing in tail and head.rfind(opening) >= head.rfind(closing):
+            return True
+    return (head.lstrip().startswith("|") and "|" in tail) or _fenced(plain, start)
+
+
+def _fenced(plain: str, start: int) -> bool:
+    window = plain[max(0, start - 4_000) : start]
+    fences = window.count("\n```") + window.startswith("```")
+    return bool(fences % 2) and "\n```" in plain[start : start + 4_000]
+
+
+def _named(plain: str, start: int, end: int) -> bool:
+    """An identifier: `test_ignore_previous_instructions`, `ignore-previous-instructions`."""
+    words = plain[start:end]
+    joint = "_" if "_" in words else "-"
+    return joint in words and not any(char.isspace() for char in words)
