@@ -78,13 +78,49 @@ class QuestionAnswered(msgspec.Struct, frozen=True, tag="question_answered"):
     """"" when nobody answered in time."""
 
 
+class CompactionStarted(msgspec.Struct, frozen=True, tag="compaction_started"):
+    """The conversation has so many tokens that it is made shorter now."""
+
+    tokens: int
+    threshold: int
+
+
 class Compacted(msgspec.Struct, frozen=True, tag="compacted"):
+    """The conversation was made shorter and goes on in a session of its own."""
+
+    session_id: str
+    """The new session."""
     messages_before: int
     messages_after: int
     tokens_before: int
     tokens_after: int
     seconds: float
     summary_model: str
+    """Empty when no model was needed, or none could be asked."""
+
+
+class SubagentStarted(msgspec.Struct, frozen=True, tag="subagent_started"):
+    call_id: str
+    """The call of `delegate_task`."""
+    child: int
+    """Which of its tasks, from 0."""
+    session_id: str
+    goal: str
+
+
+class SubagentProgress(msgspec.Struct, frozen=True, tag="subagent_progress"):
+    call_id: str
+    child: int
+    text: str
+    """One line: what it does now."""
+
+
+class SubagentFinished(msgspec.Struct, frozen=True, tag="subagent_finished"):
+    call_id: str
+    child: int
+    status: str
+    seconds: float
+    api_calls: int
 
 
 class UsageReported(msgspec.Struct, frozen=True, tag="usage_reported"):
@@ -92,6 +128,11 @@ class UsageReported(msgspec.Struct, frozen=True, tag="usage_reported"):
 
     usage: Usage
     cost_usd: float | None = None
+    model: str = ""
+    """The one that answered."""
+    provider: str = ""
+    finish_reason: str = ""
+    seconds: float = 0.0
 
 
 class Notice(msgspec.Struct, frozen=True, tag="notice"):
@@ -105,6 +146,8 @@ class TurnFinished(msgspec.Struct, frozen=True, tag="turn_finished"):
 
     session_id: str
     exit_reason: str
+    """`answered`, `truncated`, `empty`, `max_iterations`, `iteration_budget`, `repeating`,
+    `interrupted`, `budget_spent` or `failed`."""
     text: str
     usage: Usage
     api_calls: int
@@ -112,6 +155,22 @@ class TurnFinished(msgspec.Struct, frozen=True, tag="turn_finished"):
     error: str = ""
     hint: str = ""
     exit_code: int = 0
+
+    @property
+    def completed(self) -> bool:
+        return self.exit_reason == "answered"
+
+    @property
+    def partial(self) -> bool:
+        return self.exit_reason == "truncated"
+
+    @property
+    def interrupted(self) -> bool:
+        return self.exit_reason == "interrupted"
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.error) and not self.interrupted
 
 
 Event = (
@@ -129,7 +188,11 @@ Event = (
     | QuestionAnswered
     | Retrying
     | FellBack
+    | CompactionStarted
     | Compacted
+    | SubagentStarted
+    | SubagentProgress
+    | SubagentFinished
     | UsageReported
     | Notice
     | TurnFinished

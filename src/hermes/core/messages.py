@@ -17,6 +17,10 @@ class Text(msgspec.Struct, frozen=True, tag="text", gc=False):
     text: str
 
 
+class Aside(Text, frozen=True, tag="aside", gc=False):
+    """Context for the model beside what the user said: sent with it, but never stored."""
+
+
 class Image(msgspec.Struct, frozen=True, tag="image", gc=False):
     url: str
     """An https: or data: address."""
@@ -73,6 +77,15 @@ class User(WireCached, frozen=True, tag="user"):
     @property
     def text(self) -> str:
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+    def beside(self, text: str) -> "User":
+        """The same message with `text` as an aside."""
+        return User((*self.parts, Aside(f"\n{text}"))) if text else self
+
+    @property
+    def said(self) -> tuple[UserPart, ...]:
+        """What the user said, without asides."""
+        return tuple([part for part in self.parts if not isinstance(part, Aside)])
 
 
 class Assistant(WireCached, frozen=True, tag="assistant"):

@@ -1,7 +1,7 @@
 """Messages to and from OpenAI-format dicts: the form of the store, plugins and trajectories."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
 import msgspec
@@ -28,7 +28,7 @@ def to_dict(message: Message) -> dict[str, Any]:
         case System():
             return {"role": "system", "content": message.text}
         case User():
-            return {"role": "user", "content": user_content(message)}
+            return {"role": "user", "content": user_content(message.said)}
         case Assistant():
             return _assistant_to_dict(message)
         case ToolResult():
@@ -61,15 +61,16 @@ def from_dict(data: dict[str, Any]) -> Message:
             raise UsageError(f"a message has the unknown role {role!r}")
 
 
-def user_content(message: User) -> str | list[dict[str, Any]]:
+def user_content(parts: Sequence[UserPart]) -> str | list[dict[str, Any]]:
     """A string when there is only text, else a list of content parts."""
-    if all(isinstance(part, Text) for part in message.parts):
-        return message.text
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    if len(texts) == len(parts):
+        return "\n".join(texts)
     return [
         {"type": "text", "text": part.text}
         if isinstance(part, Text)
         else {"type": "image_url", "image_url": {"url": part.url}}
-        for part in message.parts
+        for part in parts
     ]
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
-from hermes.core.events import ApprovalAsked, QuestionAsked
+from hermes.core.events import ApprovalAsked, Event, QuestionAsked
 from hermes.core.messages import Message
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.tool import ToolContext
@@ -136,21 +136,40 @@ class Workspace(Protocol):
 
 
 class ChildTask(msgspec.Struct, frozen=True):
+    """A piece of work for a subagent, which knows nothing of the conversation it comes from."""
+
     goal: str
     context: str = ""
     toolsets: tuple[str, ...] = ()
+    """Empty: those of the parent, as far as a subagent may have them."""
+    role: Literal["leaf", "orchestrator"] = "leaf"
+    """An orchestrator may start subagents itself."""
+    max_iterations: int | None = None
 
 
 class ChildResult(msgspec.Struct, frozen=True):
-    status: str
-    """completed, failed, interrupted or error."""
+    status: Literal["completed", "failed", "interrupted", "timeout"]
     summary: str
+    """The subagent's last words; when it did not finish, what it had found by then."""
+    session_id: str = ""
+    api_calls: int = 0
+    seconds: float = 0.0
+    error: str = ""
 
 
 class Spawner(Protocol):
     """Runs subagents for `delegate_task`; results keep the order of the tasks."""
 
-    async def run(self, tasks: Sequence[ChildTask]) -> list[ChildResult]: ...
+    async def run(self, tasks: Sequence[ChildTask], call: ToolContext) -> list[ChildResult]:
+        """All of them, side by side as far as allowed. Cancelled, it still returns at once what
+        there is. Raises `ToolError` for tasks that cannot be started."""
+        ...
+
+
+class Observer(Protocol):
+    """Sees every event of a session's turns as it happens. It must be quick and must not raise."""
+
+    def see(self, event: Event) -> None: ...
 
 
 class Outbox(Protocol):

@@ -23,14 +23,14 @@ from hermes.core.model import (
     TextDelta,
     ToolSpec,
 )
-from hermes.core.usage import Price
-from hermes.providers.policy.estimate import (
+from hermes.core.tokens import (
     REQUEST_TOKENS,
     message_tokens,
     messages_tokens,
     text_tokens,
     tools_tokens,
 )
+from hermes.core.usage import Price
 from hermes.providers.policy.purse import Purse, Reservation
 from hermes.providers.profile import Profile
 from hermes.providers.wrapper import ModelWrapper

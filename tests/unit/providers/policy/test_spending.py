@@ -10,7 +10,7 @@ from hermes.core.messages import Assistant, Image, System, Text, Thinking, ToolC
 from hermes.core.model import ModelRequest, Reply, TextDelta, ToolSpec
 from hermes.core.testing import ScriptedModel, Step
 from hermes.core.usage import FREE, Price, Usage
-from hermes.providers.policy.estimate import IMAGE_TOKENS, message_tokens, tools_tokens
+from hermes.core.tokens import IMAGE_TOKENS, message_tokens, tools_tokens
 from hermes.providers.policy.purse import Limits, Purse
 from hermes.providers.policy.spending import UNKNOWN_OUTPUT, MeteredModel
 from hermes.providers.profile import Profile

@@ -39,7 +39,7 @@ class ChatForm(msgspec.Struct, frozen=True):
                 role = "developer" if self.developer_role else "system"
                 return {"role": role, "content": message.text.strip()}
             case User():
-                return {"role": "user", "content": user_content(message)}
+                return {"role": "user", "content": user_content(message.parts)}
             case Assistant():
                 return self._assistant(message)
             case ToolResult():
