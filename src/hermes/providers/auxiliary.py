@@ -98,10 +98,11 @@ def _member(
 
 
 def _as_asked(target: Target, asked: AuxiliaryTask) -> Target:
-    """With the time and the further fields of the task."""
+    """With the time and the further fields of the task. What is asked once is not worth a place in
+    a cache that has to be paid for."""
     seconds = float(asked.timeout)
     limits = msgspec.structs.asdict(target.timeouts)
     timeouts = Timeouts(**{name: min(limit, seconds) for name, limit in limits.items()})
     body = {**target.profile.extra_body, **asked.extra_body}
-    profile = msgspec.structs.replace(target.profile, extra_body=body)
+    profile = msgspec.structs.replace(target.profile, extra_body=body, cache_marks=False)
     return msgspec.structs.replace(target, profile=profile, timeouts=timeouts)
