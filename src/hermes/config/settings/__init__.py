@@ -31,6 +31,7 @@ from hermes.config.settings.agent import (
     SessionResetSettings,
     SessionSettings,
     StoreSettings,
+    TelemetrySettings,
 )
 from hermes.config.settings.base import Positive, Section
 from hermes.config.settings.display import (
@@ -116,6 +117,7 @@ class Settings(Section, frozen=True):
     sessions: SessionSettings = SessionSettings()
     session_reset: SessionResetSettings = SessionResetSettings()
     logging: LoggingSettings = LoggingSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     store: StoreSettings = StoreSettings()
     timezone: str = ""
     """IANA name of your time zone; empty is the machine's."""

@@ -66,6 +66,8 @@ class DelegationSettings(Section, frozen=True):
     """How deep subagents may start subagents, 1 to 3."""
     orchestrator_enabled: bool = True
     """Whether a subagent may be given the role of orchestrator."""
+    timeout: Seconds = 1800
+    """Seconds after which subagents are stopped and what they have is taken."""
 
 
 class ClarifySettings(Section, frozen=True):
@@ -130,6 +132,8 @@ class SessionSettings(Section, frozen=True):
     """Give the freed space back to the disk."""
     min_interval_hours: Count = 24
     """Hours between two such clean-ups."""
+    auto_title: bool = True
+    """Let a model name a conversation after its first turn."""
 
 
 class SessionResetSettings(Section, frozen=True):
@@ -157,3 +161,16 @@ class LoggingSettings(Section, frozen=True):
 class StoreSettings(Section, frozen=True):
     url: str = ""
     """`postgresql://…` to share sessions between machines; empty is the SQLite file in the home."""
+
+
+class TelemetrySettings(Section, frozen=True):
+    enabled: bool = False
+    """Send OpenTelemetry spans of turns, model calls, tool calls and compactions."""
+    endpoint: str = "http://127.0.0.1:4318"
+    """Address of an OTLP collector that takes HTTP."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Headers for it, such as a key written as `${NAME}`."""
+    service_name: str = "hermes"
+    """What the spans are filed under."""
+    capture_content: bool = False
+    """Put what was said and what tools returned into the spans."""
