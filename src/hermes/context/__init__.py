@@ -1,0 +1,1 @@
+"""Context engines: what a conversation becomes when it no longer fits."""

@@ -1,0 +1,109 @@
+"""The built-in context engine."""
+
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+from hermes.context.compressor.options import CompressionOptions, sizes_for
+from hermes.context.engine import ContextEngine, Dict, Dicts, Summariser
+
+
+class ContextCompressor(ContextEngine):
+    """Prunes, keeps the head and the tail, and puts notes in the place of the rest.
+
+    The notes come from the first summariser that writes usable ones. While none does, models are
+    left alone for a while; the conversation is then kept pruned, or, if that does not fit the
+    window, its middle is listed without a model. `compress` has changed nothing when it raises.
+    """
+
+    def __init__(
+        self,
+        context_length: int,
+        options: CompressionOptions = CompressionOptions(),  # noqa: B008 - frozen
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._options, self._clock = options, clock
+        self._summarisers: Sequence[Summariser] = ()
+        self._resting_until = 0.0
+        self._outcome = ""
+        self._model = ""
+        self.context_length = context_length
+        self._measure()
+
+    def _measure(self) -> None:
+        self._sizes = sizes_for(self.context_length, self._options)
+        self.threshold_tokens = self._sizes.threshold
+
+    @property
+    def name(self) -> str:
+        return "compressor"
+
+    def on_session_start(self, session_id: str, **kw: Any) -> None:  # noqa: ARG002 - any session
+        if (summarisers := kw.get("summarisers")) is not None:
+            self._summarisers = tuple(summarisers)
+        # After a compaction the window may be known to be smaller than the model's list says.
+        window = None if kw.get("parent_session_id") else kw.get("context_length")
+        if window:
+            self.context_length = window
+            self._measure()
+
+    def on_session_reset(self) -> None:
+        super().on_session_reset()
+        self.summary_model = self._outcome = ""
+        self._resting_until = 0.0
+
+    def update_model(self, model: str, context_length: int, **_kw: Any) -> None:
+        """Another model means another provider, perhaps: it may be asked at once."""
+        self.context_length = context_length
+        self._measure()
+        if model and model != self._model:
+            self._model, self._resting_until = model, 0.0
+
+    def update_from_response(self, usage: dict[str, int]) -> None:
+        self.last_prompt_tokens = usage.get("prompt_tokens", 0)
+        self.last_completion_tokens = usage.get("completion_tokens", 0)
+        total = self.last_prompt_tokens + self.last_completion_tokens
+        self.last_total_tokens = usage.get("total_tokens", total)
+
+    @property
+    def rest(self) -> float:
+        """Seconds for which no model is asked any more."""
+        return max(0.0, self._resting_until - self._clock())
+
+    def should_compress(self, prompt_tokens: int | None = None) -> bool:
+        tokens = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
+        near = max(self.threshold_tokens, self._sizes.fits) if self.rest else self.threshold_tokens
+        return tokens >= near > 0
+
+    def get_status(self) -> Dict:
+        return {
+            **super().get_status(),
+            "summary_model": self.summary_model,
+            "last_outcome": self._outcome,
+            "resting_seconds": round(self.rest, 1),
+        }
+
+    def compress(
+        self, messages: Dicts, current_tokens: int | None = None, focus_topic: str = ""
+    ) -> Dicts:
+        """See `ContextEngine.compress`. `current_tokens` is the size of the whole request, if that
+        is known better than by an estimate of the messages."""
+        work = import_module("hermes.context.compressor.shortening")
+        resting = bool(self.rest)
+        task = work.Task(
+            self._sizes,
+            self._options,
+            self.context_length,
+            current_tokens,
+            focus_topic,
+            None if resting else self._summarisers,
+        )
+        made = work.Shortening(task).made_of(messages)
+        if made.rest and not resting:
+            self._resting_until = self._clock() + made.rest
+        if made.outcome != "pruned":
+            self.compression_count += 1
+        self.summary_model, self._outcome = made.model, made.outcome
+        kept: Dicts = made.messages
+        return kept

@@ -1,0 +1,204 @@
+"""Finding the context engine that `context.engine` names."""
+
+import hashlib
+import importlib.util
+import inspect
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+import msgspec
+
+from hermes.config.document import read_document
+from hermes.config.home import tilde, unusable
+from hermes.context.engine import ContextEngine
+from hermes.core.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+Builtin = Mapping[str, Callable[[], ContextEngine]]
+T = TypeVar("T")
+
+DESCRIPTIONS = {
+    "compressor": "sums up the middle of the conversation",
+    "lcm": "lossless: notes stand for old messages, which can be looked up again",
+}
+"""Of the engines that are shipped."""
+
+_NAME = re.compile(r"\w[\w.-]*")
+
+
+class EngineInfo(msgspec.Struct, frozen=True):
+    name: str
+    description: str = ""
+    version: str = ""
+    where: str = "built in"
+    """The folder of a plugin, `plugin` for one that a plugin registered, or `built in`."""
+    problem: str = ""
+    """Why its plugin.yaml cannot be read."""
+
+
+def find_engine(
+    name: str,
+    folders: Sequence[Path],
+    *,
+    registered: Sequence[ContextEngine] = (),
+    builtin: Builtin,
+    context_length: int,
+) -> ContextEngine:
+    """The engine of that name: from `<folder>/<name>/`, else one that a plugin registered, else a
+    built-in one. Raises `ConfigError` when there is none, or when the plugin is broken."""
+    for place in _plugins(folders):
+        if place.name == name:
+            return _load(place, context_length)
+    for engine in registered:
+        if engine.name == name:
+            return engine
+    if name in builtin:
+        return builtin[name]()
+    known = sorted({info.name for info in list_engines(folders, builtin, registered)})
+    raise ConfigError(
+        f"there is no context engine {name!r}",
+        where="context.engine",
+        hint=f"set it to one of: {', '.join(known)}",
+    )
+
+
+def list_engines(
+    folders: Sequence[Path], builtin: Builtin, registered: Sequence[ContextEngine] = ()
+) -> tuple[EngineInfo, ...]:
+    """What can be named, in the order of precedence; no plugin is run."""
+    return (
+        *(_info(place) for place in _plugins(folders)),
+        *(EngineInfo(engine.name, where="plugin") for engine in registered),
+        *(EngineInfo(name, DESCRIPTIONS.get(name, "")) for name in builtin),
+    )
+
+
+def _plugins(folders: Sequence[Path]) -> Iterator[Path]:
+    for folder in folders:
+        try:
+            places = sorted(folder.iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise unusable(folder, error) from error
+        for place in places:
+            if _NAME.fullmatch(place.name) and place.is_dir() and _has_plugin(place):
+                yield place
+
+
+def _has_plugin(place: Path) -> bool:
+    """One of the two files is enough, so that a missing one is noticed."""
+    return (place / "__init__.py").exists() or (place / "plugin.yaml").exists()
+
+
+def _info(place: Path) -> EngineInfo:
+    try:
+        said = _manifest(place)
+    except ConfigError as error:
+        return EngineInfo(place.name, where=tilde(place), problem=str(error))
+    description, version = (str(said.get(key) or "") for key in ("description", "version"))
+    return EngineInfo(place.name, description, version, tilde(place))
+
+
+def _manifest(place: Path) -> dict[str, Any]:
+    path = place / "plugin.yaml"
+    if not path.is_file():
+        raise ConfigError(
+            "is missing", where=tilde(path), hint="write name, description and version into it"
+        )
+    try:
+        return read_document(path).data
+    except ConfigError as error:
+        raise ConfigError(str(error), hint="correct the file") from error
+
+
+def _load(place: Path, context_length: int) -> ContextEngine:
+    path = place / "__init__.py"
+    if not path.is_file():
+        raise ConfigError("is missing", where=tilde(path), hint="it must hold the engine")
+    _manifest(place)
+    module = _attempt(path, "cannot be imported", lambda: _import(path))
+    kind = _engine_in(module, path)
+    engine = _attempt(path, f"cannot make a {kind.__name__}", lambda: _make(kind, context_length))
+    called = _attempt(path, f"{kind.__name__} has no name", lambda: engine.name)
+    if called != place.name:
+        raise ConfigError(
+            f"the engine calls itself {called!r}, its folder {place.name!r}",
+            where=tilde(path),
+            hint="give both the same name",
+        )
+    return engine
+
+
+def _make(kind: Callable[..., ContextEngine], context_length: int) -> ContextEngine:
+    parameters = inspect.signature(kind).parameters
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    if takes_any or "context_length" in parameters:
+        return kind(context_length=context_length)
+    return kind()
+
+
+def _attempt(path: Path, failing: str, work: Callable[[], T]) -> T:
+    """Run code of a plugin; whatever goes wrong in it becomes one line for the user."""
+    try:
+        return work()
+    except (Exception, SystemExit) as error:
+        log.debug("the plugin %s failed", path, exc_info=True)
+        raise ConfigError(
+            f"{failing}: {type(error).__name__}: {' '.join(str(error).split())}",
+            where=tilde(path),
+            hint="correct the plugin, or set context.engine to another one",
+        ) from error
+
+
+def _import(path: Path) -> ModuleType:
+    """The package in the folder of `path`, under a name that nothing else can have."""
+    digest = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]
+    name = f"_hermes_context_engine_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(
+        name, path, submodule_search_locations=[str(path.parent)]
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError("is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        for loaded in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
+            del sys.modules[loaded]
+        raise
+    return module
+
+
+def _engine_in(module: ModuleType, path: Path) -> type[ContextEngine]:
+    """The one engine a module exports. Engines it only imports do not count if it has its own."""
+    names = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
+    exported = {
+        thing.__name__: thing
+        for thing in (getattr(module, str(name), None) for name in names)
+        if inspect.isclass(thing) and issubclass(thing, ContextEngine)
+        if thing is not ContextEngine
+    }
+    own = {n: kind for n, kind in exported.items() if kind.__module__.startswith(module.__name__)}
+    found = own or exported
+    whole = {name: kind for name, kind in found.items() if not inspect.isabstract(kind)}
+    if len(whole) == 1:
+        return next(iter(whole.values()))
+    if whole:
+        problem, hint = f"holds {len(whole)} engines ({', '.join(whole)})", "name one in __all__"
+    elif found:
+        name, kind = next(iter(found.items()))
+        problem = f"{name} does not define {', '.join(sorted(kind.__abstractmethods__))}"
+        hint = "a ContextEngine needs these"
+    else:
+        problem, hint = "holds no engine", "define one subclass of ContextEngine in it"
+    raise ConfigError(problem, where=tilde(path), hint=hint)

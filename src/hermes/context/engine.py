@@ -1,0 +1,115 @@
+"""The interface of a context engine, as plugins know it.
+
+An engine is synchronous and sees OpenAI-format dicts. The agent runs it in a worker thread, so it
+may block; it must not keep the dicts it is given beyond the call, nor change them.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+Dict = dict[str, Any]
+Dicts = list[Dict]
+
+
+class Answer(NamedTuple):
+    text: str
+    model: str
+    """The model that wrote it."""
+
+
+class Summariser(msgspec.Struct, frozen=True):
+    """A model for summaries. Calling it blocks, so only a worker thread may."""
+
+    ask: Callable[[Dicts, int], Answer]
+    """The answer to these messages in at most so many tokens; raises a `ProviderError`, or
+    `Interrupted` when the turn is stopped."""
+    context_length: int
+    """Tokens that question and answer may have together."""
+
+
+class ContextEngine(ABC):
+    """Decides when a conversation is compacted, and what is left of it.
+
+    Lifecycle: made, `on_session_start`, then `update_from_response` after each model call,
+    `should_compress` after each round of tools, `compress` when that says so, `on_session_end`.
+    """
+
+    last_prompt_tokens: int = 0
+    last_completion_tokens: int = 0
+    last_total_tokens: int = 0
+    threshold_tokens: int = 0
+    """Prompt tokens from which `should_compress` says yes; the pressure warning goes by it."""
+    context_length: int = 0
+    compression_count: int = 0
+    summary_model: str = ""
+    """Who wrote the last summary; empty when no model did."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What `context.engine` calls it."""
+
+    @abstractmethod
+    def update_from_response(self, usage: dict[str, int]) -> None:
+        """`prompt_tokens`, `completion_tokens` and `total_tokens` of the last call."""
+
+    @abstractmethod
+    def should_compress(self, prompt_tokens: int | None = None) -> bool:
+        """For a prompt of so many tokens; None stands for the last one reported."""
+
+    @abstractmethod
+    def compress(self, messages: Dicts, current_tokens: int | None = None) -> Dicts:
+        """A valid, shorter conversation. `messages[0]` is the system prompt and comes back first,
+        as it is. Messages that are kept are returned as the very dicts they came as.
+
+        An engine whose `compress` also takes `focus_topic` is given what `/compress` was told to
+        keep in focus.
+        """
+
+    def on_session_start(self, session_id: str, **kw: Any) -> None:  # noqa: B027 - optional
+        """Called before the first turn, and again with the new id after a compaction.
+
+        Given as `kw`: `hermes_home` (path), `platform`, `model`, `context_length`, `summarisers`
+        (`Summariser`s, the preferred first), `history` (a function that returns every message ever
+        logged in this conversation, oldest first, also those of the sessions it went on from after
+        a compaction, without the system prompt) and, after a compaction, `parent_session_id`.
+        """
+
+    def on_session_end(self, session_id: str, messages: Dicts) -> None:  # noqa: B027 - optional
+        """The conversation was left."""
+
+    def on_session_reset(self) -> None:
+        """A new conversation begins in the same place."""
+        self.last_prompt_tokens = self.last_completion_tokens = self.last_total_tokens = 0
+        self.compression_count = 0
+
+    def update_model(self, model: str, context_length: int, **_kw: Any) -> None:  # noqa: ARG002 - for those who know models
+        """Another model answers from now on. The threshold keeps its share of the window."""
+        share = self.threshold_tokens / self.context_length if self.context_length else 0.5
+        self.context_length = context_length
+        self.threshold_tokens = int(context_length * share)
+
+    def get_tool_schemas(self) -> Dicts:
+        """Tools of the engine, each as `{"name", "description", "parameters"}`."""
+        return []
+
+    def handle_tool_call(self, name: str, args: Dict, **_kw: Any) -> str:  # noqa: ARG002 - for engines with tools
+        """The result of a call of one of its tools."""
+        return json.dumps({"error": f"the context engine {self.name} has no tool {name!r}"})
+
+    def should_compress_preflight(self, messages: Dicts) -> bool:  # noqa: ARG002 - for engines that look
+        """A cheap look at a loaded history before the first call of a turn."""
+        return False
+
+    def get_status(self) -> Dict:
+        return {
+            "name": self.name,
+            "last_prompt_tokens": self.last_prompt_tokens,
+            "threshold_tokens": self.threshold_tokens,
+            "context_length": self.context_length,
+            "compression_count": self.compression_count,
+        }

@@ -1,0 +1,170 @@
+"""When a conversation is compacted, and the way through the engine that does it."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from hermes.context.accountant import Accountant
+from hermes.context.engine import ContextEngine, Dicts
+from hermes.core.errors import HermesError, UsageError
+from hermes.core.messages import Message, System
+from hermes.core.openai_format import from_dict, to_dict
+from hermes.core.usage import Usage
+from hermes.util.threads import in_thread
+
+log = logging.getLogger(__name__)
+
+WARNED_AT = 0.85
+"""Part of the threshold from which the user is warned, and from which compacting between two turns
+pays: the next turn would most likely have to do it while somebody waits."""
+LEAST_GAIN = 0.10
+"""A compaction that saves a smaller part than this did not help."""
+MOST_IN_VAIN = 2
+"""Compactions in a row that did not help before none is tried until the next turn."""
+
+
+class Shortened(msgspec.Struct, frozen=True):
+    """What an engine made of the first `replaces` messages of a conversation."""
+
+    messages: tuple[Message, ...]
+    """Those that were kept are the very same objects."""
+    replaces: int
+    tokens_before: int
+    tokens_after: int
+    seconds: float
+    summary_model: str
+
+
+class ContextKeeper:
+    """One engine and what is known of the size of its conversation."""
+
+    def __init__(
+        self,
+        engine: ContextEngine,
+        accountant: Accountant,
+        system: System,
+        *,
+        enabled: bool = True,
+        before: Callable[[Dicts], None] | None = None,
+        stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`before` hears of the messages that are about to be compacted; `stop` ends what an
+        engine that is not waited for any more still asks of models. Not `enabled`: only when the
+        user asks for it, or the model refuses a request as too long."""
+        self.engine, self._accountant, self._system = engine, accountant, system
+        self._enabled, self._before, self._stop = enabled, before, stop
+        self._busy = asyncio.Lock()
+        self._in_vain = 0
+        self._warned = False
+
+    def new_turn(self) -> None:
+        self._in_vain = 0
+
+    def reported(self, messages: Sequence[Message], usage: Usage) -> None:
+        """`usage` is that of the request with these messages."""
+        self._accountant.reported(messages, usage.prompt)
+        counts = {
+            "prompt_tokens": usage.prompt,
+            "completion_tokens": usage.output,
+            "total_tokens": usage.total,
+        }
+        self.engine.update_from_response(counts)
+
+    def tokens(self, messages: Sequence[Message]) -> int:
+        return self._accountant.tokens(messages)
+
+    def due(self, messages: Sequence[Message]) -> bool:
+        if not self._enabled or self._in_vain >= MOST_IN_VAIN:
+            return False
+        return self.engine.should_compress(self.tokens(messages))
+
+    def due_at_start(self, messages: Sequence[Message]) -> bool:
+        """The same before the first call of a turn, where an engine may look for itself."""
+        looks = type(self.engine).should_compress_preflight
+        looks_itself = looks is not ContextEngine.should_compress_preflight
+        may = self._enabled and self._in_vain < MOST_IN_VAIN
+        if may and looks_itself and self.engine.should_compress_preflight(self._dicts(messages)):
+            return True
+        return self.due(messages)
+
+    def pays_between_turns(self, messages: Sequence[Message]) -> bool:
+        """Whether the next turn would soon have to wait for a compaction."""
+        if not self._enabled or self._in_vain:
+            return False
+        return self.tokens(messages) >= WARNED_AT * self.engine.threshold_tokens > 0
+
+    def warning(self, messages: Sequence[Message]) -> str:
+        """Said once when the threshold comes near, again after it was far away; else ""."""
+        tokens, threshold = self.tokens(messages), self.engine.threshold_tokens
+        near = self._enabled and tokens >= WARNED_AT * threshold > 0
+        if not near or self._warned:
+            self._warned = near
+            return ""
+        self._warned = True
+        share = f"{tokens / threshold:.0%}"
+        return f"⚠️  Context is {share} to compaction threshold ({tokens:,}/{threshold:,} tokens)"
+
+    def overflowed(self, messages: Sequence[Message]) -> None:
+        """The model says that these are too many: its window is smaller than was thought."""
+        window = min(self.engine.context_length, int(0.9 * self.tokens(messages)))
+        self.engine.update_model("", context_length=window)
+
+    async def shorten(self, messages: Sequence[Message], focus: str = "") -> Shortened | None:
+        """The conversation made shorter; None when that did not make it smaller.
+
+        Raises `HermesError` when the engine fails. Cancelled, nothing has changed.
+        """
+        async with self._busy:
+            began, before = monotonic(), self.tokens(messages)
+            given = self._dicts(messages)
+            if self._before is not None:
+                self._before(given)
+            made = await self._compressed(given, before, focus)
+            kept = dict(zip(map(id, given), (self._system, *messages), strict=True))
+            shorter = [kept.get(id(each)) or from_dict(each) for each in made]
+        _check(shorter)
+        after = self._accountant.shortened(messages, shorter[1:])
+        seconds = round(monotonic() - began, 3)
+        self._in_vain = self._in_vain + 1 if after > (1 - LEAST_GAIN) * before else 0
+        model = self.engine.summary_model
+        if after >= before:
+            return None
+        return Shortened(tuple(shorter[1:]), len(messages), before, after, seconds, model)
+
+    def adopt(self, messages: Sequence[Message], tokens: int) -> None:
+        """A shortened conversation is the one that goes on."""
+        self._accountant.adopt(messages, tokens)
+
+    def _dicts(self, messages: Sequence[Message]) -> Dicts:
+        return [to_dict(message) for message in (self._system, *messages)]
+
+    async def _compressed(self, given: Dicts, tokens: int, focus: str) -> Dicts:
+        compress = self.engine.compress
+        more: dict[str, Any] = {}
+        if focus and "focus_topic" in inspect.signature(compress).parameters:
+            more["focus_topic"] = focus
+        try:
+            return await in_thread(compress, list(given), tokens, **more)
+        except asyncio.CancelledError:
+            self._stop()
+            raise
+        except HermesError:
+            raise
+        except Exception as error:
+            log.exception("the context engine failed")
+            raise HermesError(
+                f"the context engine {self.engine.name} failed: {type(error).__name__}: {error}",
+                hint="another one: hermes config set context.engine compressor",
+            ) from error
+
+
+def _check(messages: Sequence[Message]) -> None:
+    """What an engine of somebody else returned must be a conversation."""
+    roles = [message.role for message in messages]
+    if roles[:1] != ["system"] or "user" not in roles:
+        raise UsageError("the context engine returned no conversation", hint=f"roles: {roles[:9]}")

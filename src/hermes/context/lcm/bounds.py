@@ -1,0 +1,191 @@
+"""Which messages stay word for word, and where the notes stand between them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from hermes.context.lcm.notes import PREFIX
+from hermes.core.messages import Assistant, Message, System, ToolResult, User
+
+CEILING = 1.5
+"""How far the tail may exceed its budget for a good reason."""
+LEAST_TAIL = 3
+"""Messages that stay in any case."""
+LEAST_SHARE = 0.05
+"""A middle that is a smaller part of the conversation is not worth a compaction."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    tail_tokens: int
+    first: int
+    """Messages of the head."""
+    last: int
+    """Messages of the tail, unless they are far too long."""
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """Messages that stay together: a tool-call group, or one message. `start` ≤ index < `stop`."""
+
+    start: int
+    stop: int
+    tokens: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+class Plan(msgspec.Struct, frozen=True):
+    head: tuple[Unit, ...]
+    middle: tuple[Unit, ...]
+    """To be compacted."""
+    tail: tuple[Unit, ...]
+    role: str
+    """Of the message between head and tail."""
+
+
+def make_plan(
+    messages: Sequence[Message], sizes: Sequence[int], limits: Limits, head_end: int
+) -> Plan | None:
+    """None when nothing is worth compacting. The head ends before message `head_end`, where notes
+    stood before."""
+    units = list(units_of(messages, sizes))
+    asked = latest_request(units, messages)
+    head = _head(units, messages, limits, head_end, asked)
+    start = _tail_start(units, head, limits)
+    pinned: int | None = None
+    if asked is not None and head <= asked < start:
+        # The request stays. The work on it since then stays as well unless it is too long.
+        if _tokens(units[asked:]) <= CEILING * limits.tail_tokens:
+            start = asked
+        else:
+            pinned = asked
+    if _tokens(units[head:start]) <= LEAST_SHARE * sum(sizes):
+        return None
+    return _placed(_Split(units, messages, head, start, pinned, asked), limits)
+
+
+def units_of(messages: Sequence[Message], sizes: Sequence[int]) -> Iterator[Unit]:
+    start = 0
+    for stop in range(1, len(messages) + 1):
+        if stop == len(messages) or not isinstance(messages[stop], ToolResult):
+            yield Unit(start, stop, sum(sizes[start:stop]))
+            start = stop
+
+
+def latest_request(units: Sequence[Unit], messages: Sequence[Message]) -> int | None:
+    """The unit with the newest message of the user."""
+    for number in range(len(units) - 1, -1, -1):
+        message = messages[units[number].start]
+        if isinstance(message, User) and not message.text.startswith(PREFIX):
+            return number
+    return None
+
+
+def _tokens(units: Iterable[Unit]) -> int:
+    return sum(unit.tokens for unit in units)
+
+
+def _head(
+    units: Sequence[Unit],
+    messages: Sequence[Message],
+    limits: Limits,
+    head_end: int,
+    asked: int | None,
+) -> int:
+    """How many units the head has."""
+    head = count = 0
+    while head < len(units) and count < limits.first and units[head].start < head_end:
+        count += len(units[head])
+        head += 1
+    system = sum(isinstance(messages[unit.start], System) for unit in units[:head])
+    # A first exchange that would fill the context is compacted like any other.
+    while (
+        head > system
+        and asked != head - 1
+        and _tokens(units[system:head]) > CEILING * limits.tail_tokens
+    ):
+        head -= 1
+    return head
+
+
+def _tail_start(units: Sequence[Unit], head: int, limits: Limits) -> int:
+    by_budget = _walk_back(units, head, tokens=limits.tail_tokens, count=LEAST_TAIL)
+    by_count = _walk_back(units, head, tokens=0, count=limits.last)
+    if _tokens(units[by_count:]) <= CEILING * limits.tail_tokens:
+        return min(by_budget, by_count)
+    return by_budget
+
+
+def _walk_back(units: Sequence[Unit], head: int, *, tokens: int, count: int) -> int:
+    """The first of the last units that have so many tokens, and at least `count` messages."""
+    start, used, seen = len(units), 0, 0
+    while start > head and (seen < count or used + units[start - 1].tokens <= tokens):
+        start -= 1
+        used += units[start].tokens
+        seen += len(units[start])
+    return start
+
+
+class _Split(msgspec.Struct, frozen=True):
+    units: Sequence[Unit]
+    messages: Sequence[Message]
+    head: int
+    start: int
+    pinned: int | None
+    asked: int | None
+
+    def plan(self, role: str) -> Plan:
+        keep = () if self.pinned is None else (self.units[self.pinned],)
+        middle = (
+            unit
+            for number, unit in enumerate(self.units[self.head : self.start], self.head)
+            if number != self.pinned
+        )
+        return Plan(
+            tuple(self.units[: self.head]), tuple(middle), (*keep, *self.units[self.start :]), role
+        )
+
+    def takes(self, role: str) -> bool:
+        """Whether a message of that role can stand there without an equal neighbour."""
+        before = self.messages[self.units[self.head - 1].stop - 1] if self.head else None
+        first = self.start if self.pinned is None else self.pinned
+        after = self.messages[self.units[first].start] if first < len(self.units) else None
+        if role == "user":
+            return not isinstance(before, User) and not isinstance(after, User)
+        # A conversation does not begin with an answer.
+        fits = isinstance(before, User | ToolResult)
+        return fits and not isinstance(after, Assistant)
+
+
+def _placed(split: _Split, limits: Limits) -> Plan:
+    """The plan with a role for the notes, rather the user's. Two equal roles never follow each
+    other as long as there is a way: more of the tail is kept, or less of the head or the tail.
+    There is none right after the only request, or right before it with no head."""
+    wider = list(_wider_tails(split, limits))
+    tries = [(each, role) for role in ("user", "assistant") for each in wider]
+    others = (*_shorter_heads(split), *_shorter_tails(split))
+    tries += [(each, role) for each in others for role in ("user", "assistant")]
+    return next((each.plan(role) for each, role in tries if each.takes(role)), split.plan("user"))
+
+
+def _wider_tails(split: _Split, limits: Limits) -> Iterator[_Split]:
+    yield split
+    if split.pinned is not None:
+        return
+    for start in range(split.start - 1, split.head, -1):
+        if _tokens(split.units[start:]) > CEILING * limits.tail_tokens:
+            return
+        yield msgspec.structs.replace(split, start=start)
+
+
+def _shorter_heads(split: _Split) -> Iterator[_Split]:
+    for head in range(split.head - 1, 0, -1):
+        if isinstance(split.messages[split.units[head].start], System) or head == split.asked:
+            return
+        yield msgspec.structs.replace(split, head=head)
+
+
+def _shorter_tails(split: _Split) -> Iterator[_Split]:
+    if split.pinned is None and split.asked is not None:
+        for start in range(split.start + 1, split.asked + 1):
+            yield msgspec.structs.replace(split, start=start)

@@ -1,0 +1,164 @@
+"""Conversations as dicts, scripted summarisers, and what makes a conversation valid."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from hermes.context.compressor.engine import ContextCompressor
+from hermes.context.compressor.options import CompressionOptions
+from hermes.context.engine import Answer, Summariser
+
+Dict = dict[str, Any]
+Dicts = list[Dict]
+SYSTEM = {"role": "system", "content": "You are Hermes."}
+
+
+def user(text: Any) -> Dict:
+    return {"role": "user", "content": text}
+
+
+def says(text: str, **more: Any) -> Dict:
+    return {"role": "assistant", "content": text, **more}
+
+
+def call(number: int | str, name: str, **arguments: Any) -> Dict:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"id": f"call_{number}", "type": "function", "function": function}
+
+
+def asks(*calls: Dict, say: str = "") -> Dict:
+    return {"role": "assistant", "content": say, "tool_calls": list(calls)}
+
+
+def result(number: int | str, name: str, text: str) -> Dict:
+    return {"role": "tool", "tool_call_id": f"call_{number}", "name": name, "content": text}
+
+
+def reads(number: int, path: str, text: str = "") -> Dicts:
+    """A call of read_file with its result."""
+    shown = text or "\n".join(f"{n}|line {n} of {path}" for n in range(1, 80))
+    return [asks(call(number, "read_file", path=path)), result(number, "read_file", shown)]
+
+
+def work(steps: int, start: int = 0, folder: str = "src") -> Dicts:
+    """A stretch of a turn: so many files read."""
+    numbers = range(start, start + steps)
+    return [message for n in numbers for message in reads(n, f"{folder}/part_{n}.py")]
+
+
+GOOD = """\
+## Active Task
+"Port the parser to the new grammar."
+
+## Goal
+A parser for version 3 of the language.
+
+## Constraints & Preferences
+- no new dependencies
+
+## Completed Actions
+- read src/part_1.py to src/part_9.py; the tokens come from lexer.next(), line 214
+
+## Progress
+### Done
+- reading
+### In Progress
+- the port
+### Blocked
+- none
+
+## Key Decisions
+- recursive descent, because errors must name the line
+
+## Relevant Files
+- src/part_1.py: the entry
+
+## Next Steps
+1. write the statement parser
+
+## Critical Context
+- the old grammar has 142 rules; EOF is token 0x1A
+"""
+
+
+class Script:
+    """A summariser that gives one reply after the other; the last one again and again."""
+
+    def __init__(self, *replies: str | Exception, window: int = 100_000, name: str = "small-1"):
+        self.replies, self.name = list(replies), name
+        self.asked: list[Dicts] = []
+        self.most: list[int] = []
+        self.summariser = Summariser(self.ask, window)
+
+    def ask(self, messages: Dicts, most: int) -> Answer:
+        self.asked.append(messages)
+        self.most.append(most)
+        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        if isinstance(reply, Exception):
+            raise reply
+        return Answer(reply, self.name)
+
+    @property
+    def questions(self) -> list[str]:
+        return [str(messages[-1]["content"]) for messages in self.asked]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def compressor(
+    *scripts: Script,
+    window: int = 20_000,
+    clock: Callable[[], float] | None = None,
+    **options: Any,
+) -> ContextCompressor:
+    made = ContextCompressor(window, CompressionOptions(**options), clock or Clock())
+    made.on_session_start("s", summarisers=[script.summariser for script in scripts])
+    return made
+
+
+def long_talk(steps: int = 40) -> Dicts:
+    """A finished exchange, then a long turn that is still going on."""
+    begin = [SYSTEM, user("Hello, this is the parser project."), says("Hello.")]
+    task = user("Port the parser to the new grammar. Never touch src/generated.py.")
+    return [*begin, task, *work(steps)]
+
+
+def text_of(messages: Dicts) -> str:
+    return "\n".join(
+        "\n".join(block.get("text", "") for block in content)
+        if isinstance(content, list)
+        else content
+        for content in (message.get("content") or "" for message in messages)
+    )
+
+
+def faults(messages: Dicts) -> list[str]:
+    """Why an endpoint would refuse these; users may follow each other only where they did."""
+    found: list[str] = []
+    waiting: list[str] = []
+    for number, message in enumerate(messages):
+        role = message["role"]
+        if role == "tool":
+            if message["tool_call_id"] not in waiting:
+                found.append(f"{number}: a result without a call")
+            else:
+                waiting.remove(message["tool_call_id"])
+            continue
+        if waiting:
+            found.append(f"{number}: calls without a result: {waiting}")
+        waiting = [each["id"] for each in message.get("tool_calls") or ()]
+        if number and role == "assistant" and messages[number - 1]["role"] == "assistant":
+            found.append(f"{number}: two assistants in a row")
+        for each in message.get("tool_calls") or ():
+            json.loads(each["function"]["arguments"])
+    if waiting:
+        found.append(f"at the end calls without a result: {waiting}")
+    if [m["role"] for m in messages].count("system") != 1 or messages[0]["role"] != "system":
+        found.append("the system prompt is not first")
+    return found

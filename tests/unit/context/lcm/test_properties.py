@@ -1,0 +1,94 @@
+"""Over any conversation: what is compacted can be read again, what is left is valid."""
+
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hermes.context.engine import Summariser
+from hermes.context.lcm import LcmEngine
+from hermes.context.lcm.notes import notes_in
+from tests.unit.context.lcm.conversations import (
+    SMALL,
+    WINDOW,
+    Conversation,
+    Turn,
+    failing,
+    summariser,
+    turns,
+)
+
+STEPS = st.lists(
+    st.one_of(
+        turns(),
+        turns(),
+        st.just("compact"),
+        st.just("restart"),
+        st.integers(1, 3),
+    ),
+    min_size=8,
+    max_size=18,
+)
+SUMMARISERS = st.sampled_from([(), (summariser(),), (failing(),), (summariser(lambda _: "?"),)])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=STEPS, summarisers=SUMMARISERS, with_log=st.booleans())
+def test_nothing_is_lost_and_what_is_left_is_a_conversation(
+    steps: list[Turn | str | int], summarisers: tuple[Summariser, ...], with_log: bool
+) -> None:
+    talk = Conversation(LcmEngine(WINDOW, SMALL), summarisers)
+    if not with_log:
+        talk.history = None  # type: ignore[assignment]
+        talk.use(talk.engine)
+    for step in steps:
+        match step:
+            case list():
+                talk.say(*step)
+            case int():
+                undo_turns(talk, step)
+            case "restart" if with_log:
+                talk.restart()
+            case _:
+                check(talk.compact(), talk.context)
+                assert talk.originals() == talk.compacted
+    talk.compact()
+    assert talk.originals() == talk.compacted
+    if with_log:
+        talk.restart()
+        assert talk.originals() == talk.compacted
+
+
+def undo_turns(talk: Conversation, count: int) -> None:
+    """Never past the notes."""
+    for _ in range(count):
+        asked = [n for n, each in enumerate(talk.context) if each["role"] == "user"]
+        if asked and not any(map(notes_in, talk.context[asked[-1] :])):
+            talk.undo(len(talk.context) - asked[-1])
+
+
+def check(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> None:
+    assert after[0] is before[0]
+    assert after is not before
+    places = {id(each): place for place, each in enumerate(before)}
+    kept = [places[id(each)] for each in after if id(each) in places and not notes_in(each)]
+    assert kept == sorted(kept)
+    asked = [each for each in before if each["role"] == "user" and not notes_in(each)]
+    if asked:
+        assert any(each is asked[-1] for each in after)
+    waiting: list[str] = []
+    for each in after:
+        if each["role"] == "tool":
+            assert waiting.pop(0) == each["tool_call_id"]
+        else:
+            assert waiting == []
+        waiting += [call["id"] for call in each.get("tool_calls") or ()]
+    assert waiting == []
+    assert len([each for each in after if notes_in(each)]) <= 1
+    if after == before:
+        return
+    roles = [each["role"] for each in after]
+    at = next(place for place, each in enumerate(after) if notes_in(each))
+    # Right after the only request, or before it with no head, there is no other way.
+    forced = after[at - 1] is asked[-1] or (at == 1 and after[at + 1] is asked[-1])
+    assert forced or roles[at] not in (roles[at - 1], *roles[at + 1 : at + 2]), roles

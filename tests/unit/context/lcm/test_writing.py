@@ -1,0 +1,136 @@
+"""Who writes the notes, and what happens when nobody can."""
+
+from typing import Any
+
+import pytest
+
+from hermes.context.engine import Answer, Summariser
+from hermes.context.lcm.extract import files_in
+from hermes.context.lcm.nodes import Node
+from hermes.context.lcm.writing import Writer, fit, is_usable, transcript
+from hermes.core.errors import BudgetSpent, ModelNotFound
+from hermes.core.messages import Message
+from hermes.core.tokens import text_tokens
+from tests.unit.context.lcm.conversations import answered, failing, reply, summariser, user
+
+PARAGRAPH = "The parser of the configuration drops comments; we keep the order of all keys. "
+SPAN: list[Message] = [
+    user(f"Please mend the parser in src/parser.py. {PARAGRAPH * 8}"),
+    *answered("1", "read_file", '{"path": "src/parser.py"}', "def parse():\n" * 100),
+    *answered("2", "terminal", '{"command": "pytest tests/test_parser.py\\nls"}', "1 failed"),
+    reply("One test fails."),
+    user("Then mend that first, never delete tests."),
+]
+GOOD = "The user wants the parser of the configuration mended; comments must stay."
+
+
+def recording(answer: str, window: int = 100_000) -> tuple[Summariser, list[list[dict[str, Any]]]]:
+    asked: list[list[dict[str, Any]]] = []
+
+    def ask(messages: list[dict[str, Any]], most: int) -> Answer:
+        asked.append(messages)
+        return Answer(answer, "scripted")
+
+    return Summariser(ask, window), asked
+
+
+def test_the_model_gets_the_whole_span_and_its_notes_are_taken() -> None:
+    model, asked = recording(GOOD)
+    writer = Writer([model])
+    text = writer.leaf(SPAN, 400)
+    assert text.startswith(GOOD)
+    assert writer.model == "scripted"
+    (question,) = asked
+    assert question[0]["role"] == "system"
+    assert "never delete tests" in question[1]["content"]
+    assert "-> terminal" in question[1]["content"]
+
+
+def test_files_the_model_forgot_are_named() -> None:
+    text = Writer([summariser(lambda _: GOOD)]).leaf(SPAN, 400)
+    assert text.endswith("Files: src/parser.py, tests/test_parser.py")
+
+
+def test_the_next_model_is_asked_when_one_fails_and_the_failed_one_is_left_alone() -> None:
+    calls: list[str] = []
+
+    def ask(messages: list[dict[str, Any]], most: int) -> Answer:
+        calls.append("first")
+        raise ModelNotFound("gone")
+
+    good, asked = recording(GOOD)
+    writer = Writer([Summariser(ask, 9000), good])
+    for _ in range(3):
+        assert writer.leaf(SPAN, 400).startswith(GOOD)
+    assert (len(calls), len(asked)) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "summarisers",
+    [
+        (),
+        (failing(), failing()),
+        (summariser(lambda _: ""),),
+        (summariser(lambda _: "a a a a a a a a " * 50),),
+        (summariser(lambda _: "Lorem ipsum dolor sit amet consectetur adipiscing"),),
+        (summariser(window=300),),
+    ],
+    ids=["none", "failing", "empty", "repeating", "rubbish", "too small"],
+)
+def test_without_a_model_the_notes_still_say_what_matters(
+    summarisers: tuple[Summariser, ...],
+) -> None:
+    writer = Writer(summarisers)
+    text = writer.leaf(SPAN, 400)
+    assert "- user: Please mend the parser in src/parser.py." in text
+    assert "- user: Then mend that first, never delete tests." in text
+    assert "- last answer: One test fails." in text
+    assert "Tools: read_file ×1, terminal ×1" in text
+    assert "tests/test_parser.py" in text
+    assert writer.model == ""
+    assert text == Writer(()).leaf(SPAN, 400)
+    assert text_tokens(text) <= 400
+
+
+def test_a_spent_budget_is_no_reason_to_lose_anything() -> None:
+    def ask(messages: list[dict[str, Any]], most: int) -> Answer:
+        raise BudgetSpent("no money")
+
+    assert "never delete tests" in Writer([Summariser(ask, 9000)]).leaf(SPAN, 400)
+
+
+def test_a_small_window_gets_a_shorter_text() -> None:
+    model, asked = recording(GOOD, window=1500)
+    long_span = [*SPAN, *answered("3", "terminal", "{}", "x" * 50_000)]
+    assert Writer([model]).leaf(long_span, 200).startswith(GOOD)
+    question = "".join(message["content"] for message in asked[0])
+    assert text_tokens(question) + 200 <= 1500
+    assert "never delete tests" in question
+
+
+def test_text_of_many_bytes_is_cut_by_bytes() -> None:
+    text = transcript([user("文" * 10_000)], 3000)
+    assert len(text.encode()) <= 3200
+
+
+def test_older_notes_become_one_with_or_without_a_model() -> None:
+    nodes = [Node(f"0000000{n}", f"Part {n}. {PARAGRAPH * 4}", runs=()) for n in range(3)]
+    assert Writer([summariser(lambda _: GOOD)]).inner(nodes, 100) == GOOD
+    text = Writer(()).inner(nodes, 100)
+    assert [line[:8] for line in text.splitlines()] == ["- Part 0", "- Part 1", "- Part 2"]
+    assert text_tokens(text) <= 100
+
+
+@pytest.mark.parametrize("text", ["short", "word " * 500, "文" * 500, "[lcm:" * 300])
+def test_no_note_is_longer_than_it_may_be(text: str) -> None:
+    assert text_tokens(fit(text, 60)) <= 60
+
+
+def test_any_words_will_do_for_a_short_span() -> None:
+    assert is_usable("ok", "hello")
+    assert not is_usable(" ", "hello")
+
+
+def test_files_are_told_from_other_words() -> None:
+    said = "see src/a.py, ~/notes/b.md, ./run.sh and setup.cfg; version 1.2.3, e.g. 3/4 of x.com"
+    assert set(files_in([user(said)])) == {"src/a.py", "~/notes/b.md", "./run.sh", "setup.cfg"}
