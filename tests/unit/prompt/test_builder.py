@@ -1,0 +1,71 @@
+"""The names that scripts and plugins import."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes.prompt import builder
+from tests.unit.prompt.conftest import Write
+
+DOCUMENTED = [
+    "load_soul_md",
+    "build_context_files_prompt",
+    "build_environment_hints",
+    "PLATFORM_HINTS",
+    "DEFAULT_AGENT_IDENTITY",
+    "MEMORY_GUIDANCE",
+    "SESSION_SEARCH_GUIDANCE",
+    "SKILLS_GUIDANCE",
+    "TOOL_USE_ENFORCEMENT_MODELS",
+    "TOOL_USE_ENFORCEMENT_GUIDANCE",
+    "OPENAI_MODEL_EXECUTION_GUIDANCE",
+    "GOOGLE_MODEL_OPERATIONAL_GUIDANCE",
+    "WSL_ENVIRONMENT_HINT",
+    "DEVELOPER_ROLE_MODELS",
+    "CONTEXT_FILE_MAX_CHARS",
+]
+
+
+def test_every_documented_name_is_there():
+    assert sorted(builder.__all__) == sorted(DOCUMENTED)
+    assert all(getattr(builder, name) for name in DOCUMENTED)
+    assert builder.CONTEXT_FILE_MAX_CHARS == 20_000
+    assert set(builder.TOOL_USE_ENFORCEMENT_MODELS) == {"gpt", "codex", "gemini", "gemma", "grok"}
+
+
+def test_the_soul_is_that_of_the_home_which_is_made(hermes_home: Path):
+    assert builder.load_soul_md() is None
+    assert hermes_home.is_dir()
+    (hermes_home / "SOUL.md").write_text(" You are Pan.\n")
+    assert builder.load_soul_md() == "You are Pan."
+
+
+def test_soul_follows_the_project_files_unless_left_out(
+    hermes_home: Path, project: Path, write: Write
+):
+    hermes_home.mkdir()
+    (hermes_home / "SOUL.md").write_text("You are Pan.")
+    write("AGENTS.md", "Use tabs.")
+    text = builder.build_context_files_prompt(project)
+    assert text.endswith("## AGENTS.md\n\nUse tabs.\n\n## SOUL.md\n\nYou are Pan.")
+    text = builder.build_context_files_prompt(cwd=str(project), skip_soul=True)
+    assert text.endswith("## AGENTS.md\n\nUse tabs.")
+    assert builder.build_context_files_prompt(project / "none", skip_soul=True) == ""
+
+
+def test_without_a_folder_it_is_the_current_one(
+    project: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+):
+    write("AGENTS.md", "Use tabs.")
+    monkeypatch.chdir(project)
+    assert "Use tabs." in builder.build_context_files_prompt()
+
+
+def test_keys_in_project_files_are_taken_out(project: Path, write: Write):
+    key = "sk-ant-" + "api03-" + "a1B2" * 20
+    write("AGENTS.md", f"Use the key {key}.")
+    assert key not in builder.build_context_files_prompt(project)
+
+
+def test_hints_about_this_machine_are_text():
+    assert isinstance(builder.build_environment_hints(), str)
