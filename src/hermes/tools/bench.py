@@ -7,6 +7,7 @@ import msgspec
 from hermes.config.settings import Settings
 from hermes.core.model import ToolSpec
 from hermes.core.ports import Auxiliary, Clarifier
+from hermes.core.tool import Tool
 from hermes.security.paths import Guard
 from hermes.terminal.background.processes import Processes
 from hermes.terminal.base import Workplace
@@ -28,6 +29,8 @@ class Bench(msgspec.Struct, frozen=True):
     auxiliary: Auxiliary | None = None
     transform_output: Callable[[str], Awaitable[str]] | None = None
     """What plugins make of a command's output."""
+    given: Mapping[str, Tool] = {}
+    """Tools that were made for the session, by name."""
     others: tuple[ToolSpec, ...] = ()
     """The other tools of the session, for those whose schema names them."""
 

@@ -40,6 +40,18 @@ class ToolEntry(msgspec.Struct, frozen=True):
     emoji: str = ""
 
 
+def given_tool(name: str, toolset: str, emoji: str = "") -> ToolEntry:
+    """A tool that needs more than a bench and is made with the session (`Bench.given`)."""
+
+    def make(bench: Bench) -> Tool:
+        return bench.given[name]
+
+    def missing(bench: Bench) -> str:
+        return "" if name in bench.given else "it is switched off in the settings"
+
+    return ToolEntry(name, toolset, make, missing, emoji=emoji)
+
+
 Handler = Callable[..., Any]
 Schema = dict[str, Any]
 

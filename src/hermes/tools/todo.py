@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid
-from hermes.core.messages import Message, ToolResult, User
+from hermes.core.messages import Assistant, Message, ToolResult, User
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool, ToolContext
 from hermes.tools.texts import plural
@@ -20,6 +20,8 @@ MOST_CHARS = 500
 MOST_ID = 40
 
 HEADING = "Todo list: "
+COMPACTED = "[CONTEXT COMPACTION]"
+"""What notes that take the place of old messages begin with."""
 _STATUS = {mark: status for status, mark in MARKS.items()}
 _LINE = re.compile(r"(\[[x> -]\]) (\S+): (.*)")
 
@@ -148,7 +150,9 @@ def _list_in(message: Message) -> list[Todo] | None:
     if isinstance(message, ToolResult):
         text = message.text if message.name == "todo" and not message.failed else ""
     else:
-        text = message.text if isinstance(message, User) else ""
+        # Notes on what was compacted may stand on either side of the conversation.
+        notes = isinstance(message, Assistant) and message.text.startswith(COMPACTED)
+        text = message.text if isinstance(message, User) or notes else ""
     start = text.find(HEADING)
     if start < 0 or text[:start].rpartition("\n")[2]:
         return None

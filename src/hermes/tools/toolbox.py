@@ -47,6 +47,11 @@ class Toolbox:
     def specs(self) -> tuple[ToolSpec, ...]:
         return tuple(tool.spec for tool in self._shown)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all of them, the rare ones too."""
+        return tuple(self._tools)
+
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
 

@@ -1,0 +1,5 @@
+"""delegate_task, made for each session by whoever starts it."""
+
+from hermes.tools.registry import given_tool
+
+ENTRY = given_tool("delegate_task", "delegation", emoji="👥")

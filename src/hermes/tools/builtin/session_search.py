@@ -1,0 +1,5 @@
+"""session_search, made for each session by whoever starts it."""
+
+from hermes.tools.registry import given_tool
+
+ENTRY = given_tool("session_search", "session_search", emoji="🔎")

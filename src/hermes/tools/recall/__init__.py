@@ -1,0 +1,1 @@
+"""Looking into past conversations."""

@@ -1,0 +1,168 @@
+"""delegate_task: what a model may ask for, what it gets back, and what subagents may use."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from hermes.core.errors import ToolError
+from hermes.core.ports import ChildResult, ChildTask
+from hermes.core.tool import Tool, ToolContext
+from hermes.tools.approval import Approvals, Rules
+from hermes.tools.delegate_task import (
+    MOST_CHARS,
+    DelegationOptions,
+    allowed_tools,
+    delegate_task_tool,
+    role_of,
+)
+from hermes.tools.spill import LocalSpill
+from hermes.tools.toolbox import Toolbox
+
+
+class Workers:
+    """Says of each task that it is done, or gives the results it was made with."""
+
+    def __init__(self, *results: ChildResult) -> None:
+        self.tasks: list[ChildTask] = []
+        self._results = list(results)
+
+    async def run(self, tasks: Sequence[ChildTask], call: ToolContext) -> list[ChildResult]:
+        assert call.session_id == "session"
+        self.tasks += tasks
+        return self._results or [ChildResult("completed", f"{task.goal}: done") for task in tasks]
+
+
+def tool_over(workers: Workers, **options: Any) -> Tool:
+    return delegate_task_tool(workers, DelegationOptions(**options))
+
+
+async def test_one_goal_is_one_task(use):
+    workers = Workers(ChildResult("completed", "42", "s9", api_calls=3, seconds=1.234))
+    answer = await use(
+        tool_over(workers), goal=" count ", context="in src", toolsets=["file"], max_iterations=7
+    )
+    assert answer == (
+        '{"results":[{"task":0,"status":"completed","summary":"42","api_calls":3,"seconds":1.2,'
+        '"session_id":"s9"}]}'
+    )
+    assert workers.tasks == [ChildTask("count", "in src", ("file",), "leaf", 7)]
+
+
+async def test_results_come_in_the_order_of_the_tasks_and_failures_say_why(use):
+    workers = Workers(
+        ChildResult("completed", "fine"), ChildResult("failed", "half", error="no key")
+    )
+    answer = await use(tool_over(workers), tasks=[{"goal": "a"}, {"goal": "b"}])
+    results = msgspec.json.decode(answer)["results"]
+    assert [(each["task"], each["status"]) for each in results] == [(0, "completed"), (1, "failed")]
+    assert "error" not in results[0]
+    assert results[1]["error"] == "no key"
+
+
+async def test_what_stands_beside_the_tasks_holds_for_each_of_them(use):
+    workers = Workers()
+    tasks = [
+        {"goal": "a"},
+        {"goal": "b", "context": "only b", "toolsets": ["web"], "role": "leaf"},
+    ]
+    shared = {"context": "all", "toolsets": ["file"], "role": "orchestrator", "max_iterations": 9}
+    await use(tool_over(workers), tasks=tasks, goal="", **shared)
+    assert workers.tasks == [
+        ChildTask("a", "all", ("file",), "orchestrator", 9),
+        ChildTask("b", "all\n\nonly b", ("web",), "leaf", 9),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({}, "there is no task"),
+        ({"tasks": []}, "there is no task"),
+        ({"goal": "a", "tasks": [{"goal": "b"}]}, "both goal and tasks"),
+        ({"goal": "  "}, "the goal of task 1 is empty"),
+        ({"tasks": [{"goal": "a"}, {"goal": " "}]}, "the goal of task 2 is empty"),
+        ({"tasks": [{"goal": str(number)} for number in range(4)]}, "4 tasks are too many"),
+        ({"goal": "a", "role": "boss"}, "boss"),
+        ({"tasks": [{"goal": "a", "role": "boss"}]}, "boss"),
+        ({"tasks": [{"goal": "a", "model": "big"}]}, "unknown field `model`"),
+    ],
+)
+async def test_tasks_that_make_no_sense_are_refused_with_a_hint(use, arguments, problem):
+    workers = Workers()
+    with pytest.raises(ToolError, match=problem) as caught:
+        await use(tool_over(workers), **arguments)
+    assert caught.value.hint
+    assert workers.tasks == []
+
+
+async def test_orchestrators_can_be_turned_off(use):
+    workers = Workers()
+    tool = tool_over(workers, orchestrator_enabled=False)
+    with pytest.raises(ToolError, match="orchestrators are turned off") as caught:
+        await use(tool, goal="a", role="orchestrator")
+    assert "leaf" in caught.value.hint
+    await use(tool, goal="a")
+    assert len(workers.tasks) == 1
+
+
+async def test_long_summaries_share_the_room_and_say_what_is_missing(use):
+    workers = Workers(*[ChildResult("completed", "x" * MOST_CHARS) for _ in range(2)])
+    answer = await use(tool_over(workers), tasks=[{"goal": "a"}, {"goal": "b"}])
+    assert len(answer) < MOST_CHARS + 1_000
+    for result in msgspec.json.decode(answer)["results"]:
+        assert "10,000 characters left out" in result["summary"]
+
+
+async def test_arguments_as_models_write_them(tmp_path: Path):
+    tool = tool_over(Workers())
+    box = Toolbox([tool], LocalSpill(tmp_path).keep)
+    written = '{"tasks": "[{\\"goal\\": \\"a\\", \\"context\\": null}]", "max_iterations": "5"}'
+    assert box.decode(tool, written) == {"tasks": [{"goal": "a"}], "max_iterations": 5}
+    for wrong in ('{"goal": "a", "role": "boss"}', '{"tasks": [{}]}', '{"max_iterations": 0}'):
+        with pytest.raises(ToolError):
+            box.decode(tool, wrong)
+
+
+async def test_delegating_asks_nobody_and_runs_beside_other_calls():
+    tool = tool_over(Workers())
+
+    async def remember(_kind: str) -> None: ...
+
+    nobody = Approvals(Rules(mode="deny"), None, (), remember)
+    await nobody.permit(tool, {"goal": "a"}, "c1", lambda _event: None)
+    assert not tool.serial
+    assert tool.toolset == "delegation"
+    assert len(msgspec.json.encode(tool.spec)) < 1_000
+
+
+PARENT = ["terminal", "delegate_task", "clarify", "memory", "send_message", "execute_code", "todo"]
+
+
+@pytest.mark.parametrize(
+    ("role", "depth", "max_depth", "enabled", "delegates"),
+    [
+        ("leaf", 1, 3, True, False),
+        ("orchestrator", 1, 1, True, False),  # a leaf at the greatest depth
+        ("orchestrator", 1, 0, True, False),
+        ("orchestrator", 1, 2, True, True),
+        ("orchestrator", 2, 2, True, False),
+        ("orchestrator", 2, 99, True, True),
+        ("orchestrator", 3, 99, True, False),  # never deeper than three
+        ("orchestrator", 1, 2, False, False),
+    ],
+)
+def test_subagents_lack_what_only_a_main_agent_may_use(role, depth, max_depth, enabled, delegates):
+    tools = allowed_tools(PARENT, role, depth, max_depth, enabled)
+    assert tools == ["terminal", "todo", *(["delegate_task"] if delegates else [])]
+    real = role_of(role, depth, max_depth, orchestrator_enabled=enabled)
+    assert (real == "orchestrator") is delegates
+
+
+def test_an_orchestrator_with_narrow_toolsets_still_delegates():
+    assert allowed_tools(["read_file"], "orchestrator", 1, 2, True) == [
+        "read_file",
+        "delegate_task",
+    ]
