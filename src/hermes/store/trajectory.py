@@ -1,0 +1,185 @@
+"""Conversations as ShareGPT trajectories: one JSON object a line, for training and evaluation.
+
+Turns are `{"from": "system" | "human" | "gpt" | "tool", "value": text}`. Every `gpt` turn begins
+with a `<think>` block; calls are `<tool_call>` blocks; all results that follow a reply are one
+`tool` turn of `<tool_response>` blocks. The system turn is made when the trajectory is.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from hermes.core.errors import HermesError
+from hermes.core.messages import Assistant, Message, System, Text, ToolCall, ToolResult, User
+from hermes.core.model import ToolSpec
+from hermes.util.clock import SystemClock
+from hermes.util.text import clean
+
+logger = logging.getLogger(__name__)
+
+COMPLETED, FAILED = "trajectory_samples.jsonl", "failed_trajectories.jsonl"
+THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>|\Z)", re.DOTALL)
+_SCRATCHPAD = re.compile(r"<(/?)REASONING_SCRATCHPAD>")
+
+PREAMBLE = """\
+You are an AI model that can call functions. The functions you may call are described by the JSON \
+between the <tools> tags. Call one or more of them where that helps with what the user asks, take \
+every argument from the conversation rather than guessing it, and answer in words once you have \
+what you need. The result of each call is given back between <tool_response> tags.
+<tools>
+%s
+</tools>
+Each call is a JSON object of this schema:
+{"title": "FunctionCall", "type": "object", "properties": {"name": {"title": "Name", \
+"type": "string"}, "arguments": {"title": "Arguments", "type": "object"}}, \
+"required": ["name", "arguments"]}
+Write each call between <tool_call> tags, for example:
+<tool_call>
+{"name": "<function-name>", "arguments": {"<argument-name>": "<value>"}}
+</tool_call>"""
+
+Turn = dict[str, str]
+
+
+def to_sharegpt(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[Turn]:
+    """The conversation as turns. System messages in it make way for one that describes `tools`."""
+    listed = [
+        {"name": t.name, "description": t.description, "parameters": t.parameters, "required": None}
+        for t in tools
+    ]
+    turns = [_turn("system", PREAMBLE % _json(listed))]
+    calls: tuple[ToolCall, ...] = ()
+    spoken = (message for message in messages if not isinstance(message, System))
+    for is_tool_turn, group in groupby(spoken, lambda message: isinstance(message, ToolResult)):
+        if is_tool_turn:
+            results = (result for result in group if isinstance(result, ToolResult))
+            responses = (_response(each, place, calls) for place, each in enumerate(results))
+            turns.append(_turn("tool", "\n".join(responses)))
+            continue
+        for message in group:
+            calls = message.calls if isinstance(message, Assistant) else ()
+            if isinstance(message, Assistant):
+                turns.append(_turn("gpt", _reply(message)))
+            elif isinstance(message, User):
+                turns.append(_turn("human", _said(message)))
+    return turns
+
+
+def convert_scratchpad_to_think(text: str) -> str:
+    """`text` with `<think>` tags in place of `<REASONING_SCRATCHPAD>` tags."""
+    return _SCRATCHPAD.sub(r"<\1think>", text)
+
+
+def save_trajectory(
+    conversations: Sequence[Mapping[str, str]],
+    model: str,
+    completed: bool,
+    filename: str | None = None,
+    folder: Path = Path(),
+    timestamp: datetime | None = None,
+) -> Path:
+    """Append an entry to `filename` in `folder`, or to the file for completed or for failed ones.
+
+    Any number of processes may append to one file. Raises `HermesError` when it cannot be
+    written; the file is then as it was.
+    """
+    path = folder / (filename or (COMPLETED if completed else FAILED))
+    entry = {
+        "conversations": list(conversations),
+        "timestamp": (timestamp or SystemClock().now()).isoformat(),
+        "model": model,
+        "completed": completed,
+    }
+    try:
+        _append(path, clean(_json(entry)).encode() + b"\n")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        hint = "choose another working folder, or switch agent.save_trajectories off"
+        raise HermesError(f"cannot save the trajectory to {path}: {reason}", hint=hint) from error
+    return path
+
+
+def _turn(speaker: str, value: str) -> Turn:
+    return {"from": speaker, "value": clean(value)}
+
+
+def _said(message: User) -> str:
+    return "\n".join(part.text if isinstance(part, Text) else "[image]" for part in message.said)
+
+
+def _reply(message: Assistant) -> str:
+    thought, text = message.thinking.strip(), convert_scratchpad_to_think(message.text)
+    if not thought:
+        thought, text = _split_thought(text)
+    parts = (text.strip(), *map(_call, message.calls))
+    block = f"<think>\n{thought}\n</think>\n" if thought else "<think>\n</think>\n"
+    return block + "\n".join(filter(None, parts))
+
+
+def _split_thought(text: str) -> tuple[str, str]:
+    """What is in the `<think>` block that `text` begins with, and what comes after it."""
+    found = THOUGHT.match(text)
+    return (found[1].strip(), text[found.end() :]) if found else ("", text)
+
+
+def _call(call: ToolCall) -> str:
+    arguments = _parsed(call.arguments)
+    if not isinstance(arguments, dict):
+        if call.arguments.strip():
+            logger.warning(
+                "the arguments of a %s call are not a JSON object: {} is saved", call.name
+            )
+        arguments = {}
+    return f"<tool_call>\n{_json({'name': call.name, 'arguments': arguments})}\n</tool_call>"
+
+
+def _response(result: ToolResult, place: int, calls: tuple[ToolCall, ...]) -> str:
+    """The name is that of the call at the same place, unless the ids say otherwise."""
+    here = calls[place : place + 1]
+    asked = [call for call in (*here, *calls) if call.id == result.call_id] or here
+    content = _parsed(result.text) if result.text.lstrip().startswith(("{", "[")) else None
+    fields = {
+        "tool_call_id": result.call_id,
+        "name": asked[0].name if asked else result.name,
+        "content": result.text if content is None else content,
+    }
+    return f"<tool_response>\n{_json(fields)}\n</tool_response>"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _parsed(text: str) -> Any:
+    """The value of JSON that can be written again, else None."""
+    try:
+        value = json.loads(text)
+        json.dumps([[value]], allow_nan=False)
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def _append(path: Path, line: bytes) -> None:
+    """One line, whole or not at all; a line another program left unfinished is ended first."""
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            line = b"\n" + line
+        try:
+            while line:
+                line = line[os.write(descriptor, line) :]
+        except OSError:
+            os.ftruncate(descriptor, size)
+            raise
+    finally:
+        os.close(descriptor)
