@@ -1,19 +1,58 @@
 """An agent: one conversation with everything it needs to go on."""
 
-from collections.abc import AsyncGenerator, Callable
+import asyncio
+import logging
+import re
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 import msgspec
 
+from hermes.agent.budget import IterationBudget
+from hermes.agent.compaction import Compaction
 from hermes.agent.dispatch import Dispatcher
-from hermes.agent.loop import run_turn
+from hermes.agent.loop import Parts, run_turn
 from hermes.agent.notices import Notices
 from hermes.agent.turn import Turn
-from hermes.core.errors import UsageError
+from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Event, Notice, TurnFinished
-from hermes.core.messages import Message, System, Text, User
+from hermes.core.messages import Assistant, Message, System, Text, User
 from hermes.core.model import ModelRequest, ModelSource
-from hermes.core.ports import SessionLog, Workspace
+from hermes.core.ports import Observer, SessionLog, Workspace
+from hermes.util.text import clean
+
+log = logging.getLogger(__name__)
+
+_MEMORY_TAGS = re.compile(r"</?memory-context\b[^>]*>")
+
+AfterTurn = Callable[["Agent", TurnFinished], Awaitable[None]]
+
+
+class Circumstances(msgspec.Struct, frozen=True):
+    """What an agent may have beside the parts it cannot do without."""
+
+    prefill: tuple[Message, ...] = ()
+    """Sent after the system prompt in every request; never stored."""
+    ephemeral_system: str = ""
+    """Sent behind the system prompt; never stored."""
+    aside: Callable[[Sequence[Message]], str] = lambda _history: ""
+    """What is sent beside the user's message, for the history before it; never stored."""
+    workspace: Workspace | None = None
+    clean: Callable[[str], str] = str
+    """Takes known secrets out of what the user says and of what is told about a failure."""
+    observers: tuple[Observer, ...] = ()
+    at_end: tuple[AfterTurn, ...] = ()
+    """Done before a turn is over."""
+    beside: tuple[AfterTurn, ...] = ()
+    """Done after a turn, while the user thinks of the next; nobody waits for it."""
+    goes_on: bool = True
+    """False when there will be no next turn, so that nothing is prepared for it."""
+    budget: IterationBudget | None = None
+    """Of a subagent: that of the turn it works for. Else each turn has its own."""
+
+
+ALONE = Circumstances()
 
 
 class Agent:
@@ -27,60 +66,138 @@ class Agent:
         models: ModelSource,
         dispatcher: Dispatcher,
         log: SessionLog,
+        compaction: Compaction,
         *,
         asking: ModelRequest,
         max_iterations: int,
         notices: Notices | None = None,
-        workspace: Workspace | None = None,
-        clean: Callable[[str], str] = str,
+        circumstances: Circumstances = ALONE,
     ) -> None:
-        """`asking` is what every request has beside its messages: tools, effort, limits. `clean`
-        takes known secrets out of what the user says and of what is told about a failure."""
+        """`asking` is what every request has beside its messages: tools, effort, limits."""
         self.session_id = session_id
         self.models = models
-        self._system, self._history = system, history
-        self._dispatcher, self._log = dispatcher, log
-        self._asking, self._max_iterations = asking, max_iterations
         self.notices = notices or Notices()
-        self._workspace, self._clean = workspace, clean
+        self.budget = circumstances.budget or IterationBudget(max_iterations)
+        self.tools = asking.tools
+        more = circumstances.ephemeral_system
+        self.system = system
+        sent = System(f"{system.text}\n\n{more}") if more else system
+        self._prefix = (sent, *circumstances.prefill)
+        self._history, self._dispatcher, self._log = history, dispatcher, log
+        self._compaction, self._asking = compaction, asking
+        self._max_iterations, self._round = max_iterations, circumstances
         self._turn: Turn | None = None
+        self._queue: deque[User] = deque()
+        self._beside: set[asyncio.Task[None]] = set()
 
     @property
     def history(self) -> tuple[Message, ...]:
         return self._history
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether the last turn was broken off before its answer."""
+        if not self._history:
+            return False
+        last = self._history[-1]
+        return not isinstance(last, Assistant) or bool(last.calls)
+
     async def run(self, message: User) -> AsyncGenerator[Event, None]:
         """The events of the turn that answers `message`, which is stored first."""
-        if self._turn is not None:
-            raise UsageError("a turn is already running in this session")
-        turn = self._turn = Turn(
-            self.session_id,
-            self._system,
-            self._history,
-            self._cleaned(message),
-            self._asking,
-            self._max_iterations,
-        )
-        if self._workspace is not None:
-            self._workspace.turn_started(self.session_id, turn.question.text)
+        question = self._cleaned(message)
+        sent = question.beside(self._round.aside(self._history))
+        async with aclosing(self._run(question, sent)) as events:
+            async for event in events:
+                yield event
+
+    async def resume(self) -> AsyncGenerator[Event, None]:
+        """Go on with a turn that was broken off: what its tools did is not done again."""
+        if not self.unfinished:
+            raise UsageError("there is no turn to go on with")
+        async with aclosing(self._run(None, None)) as events:
+            async for event in events:
+                yield event
+
+    async def _run(self, question: User | None, sent: User | None) -> AsyncGenerator[Event, None]:
+        turn = self._begin()
+        if sent is not None:
+            turn.messages.append(sent)
+        workspace = self._round.workspace
+        if workspace is not None:
+            workspace.turn_started(self.session_id, question.text if question else "resumed")
         try:
-            model = self.models.for_turn()
-            steps = run_turn(turn, model, self._dispatcher, self._log, self.notices)
-            async with aclosing(steps) as events:
+            parts = Parts(
+                self.models.for_turn(), self._dispatcher, self._log, self.notices, self._compaction
+            )
+            async with aclosing(run_turn(turn, parts, question)) as events:
                 async for event in events:
+                    self.session_id = turn.session_id
                     if isinstance(event, TurnFinished):
                         for text in await self._keep_files():
-                            yield Notice(text)
-                        event = msgspec.structs.replace(event, error=self._clean(event.error))
-                    yield event
+                            yield self._seen(Notice(text))
+                        event = msgspec.structs.replace(event, error=self._round.clean(event.error))
+                        self._history = tuple(turn.messages)
+                        await self._finish(event)
+                    yield self._seen(event)
         finally:
             await self._keep_files()
-            self._history = tuple(turn.messages[1:])
-            self._turn = None
+            self._history, self._turn = tuple(turn.messages), None
+
+    def _begin(self) -> Turn:
+        if self._turn is not None:
+            raise UsageError("a turn is already running in this session")
+        if self._round.budget is None:
+            self.budget.used = 0
+        self._turn = Turn(
+            self.session_id,
+            self._prefix,
+            self._history,
+            self._asking,
+            self.budget,
+            self._max_iterations,
+        )
+        return self._turn
+
+    def _seen(self, event: Event) -> Event:
+        for observer in self._round.observers:
+            observer.see(event)
+        return event
+
+    async def _finish(self, end: TurnFinished) -> None:
+        """What belongs to the turn is done now; the rest begins and is not waited for."""
+        for work in self._round.at_end:
+            try:
+                await work(self, end)
+            except (HermesError, OSError) as error:
+                log.warning("after the turn: %s", error)
+        if not self._round.goes_on:
+            return
+        self._compaction.begin_beside(self._history)
+        for work in self._round.beside:
+            task = asyncio.ensure_future(self._quietly(work, end))
+            self._beside.add(task)
+            task.add_done_callback(self._beside.discard)
+
+    async def _quietly(self, work: AfterTurn, end: TurnFinished) -> None:
+        try:
+            await work(self, end)
+        except HermesError as error:
+            log.info("beside the conversation: %s", error)
 
     async def _keep_files(self) -> list[str]:
         """The turn is over: what changes from now on is the user's work."""
-        return [] if self._workspace is None else await self._workspace.turn_ended(self.session_id)
+        workspace = self._round.workspace
+        return [] if workspace is None else await workspace.turn_ended(self.session_id)
+
+    async def compress(self, focus: str = "") -> Event:
+        """Compact the conversation now; `focus` says what matters most."""
+        turn = self._begin()
+        try:
+            event = self._seen(await self._compaction.now(turn, focus))
+            self.session_id, self._history = turn.session_id, tuple(turn.messages)
+            return event
+        finally:
+            self._turn = None
 
     def interrupt(self, reason: str = "stopped by the user") -> bool:
         """Stop the running turn; False when none runs."""
@@ -89,9 +206,36 @@ class Agent:
         self._turn.cancel.cancel(reason)
         return True
 
+    def steer(self, text: str) -> bool:
+        """Say something into the running turn: the model hears it after its tool calls. False when
+        no turn runs."""
+        if self._turn is None:
+            return False
+        self.notices.steer(self._round.clean(text))
+        return True
+
+    def enqueue(self, message: User) -> None:
+        """Keep a message for the turn after this one; see `next_queued`."""
+        self._queue.append(message)
+
+    def next_queued(self) -> User | None:
+        """The oldest message that waits for a turn of its own."""
+        return self._queue.popleft() if self._queue else None
+
+    async def close(self) -> None:
+        """End what still goes on beside the conversation."""
+        for task in tuple(self._beside):
+            task.cancel()
+        if self._beside:
+            await asyncio.wait(set(self._beside))
+        await self._compaction.close()
+
     def _cleaned(self, message: User) -> User:
+        """Without what breaks JSON, secrets, and tags of recalled memories that leaked."""
         parts = tuple(
-            Text(self._clean(part.text)) if isinstance(part, Text) else part
+            Text(self._round.clean(_MEMORY_TAGS.sub("", clean(part.text))))
+            if isinstance(part, Text)
+            else part
             for part in message.parts
         )
         return message if parts == message.parts else User(parts)

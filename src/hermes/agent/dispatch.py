@@ -9,7 +9,7 @@ import msgspec
 
 from hermes.agent.turn import Turn
 from hermes.core.cancel import CancelToken
-from hermes.core.errors import Interrupted, ToolError, ToolUnknown
+from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError, ToolUnknown
 from hermes.core.events import Event, ToolFinished, ToolOutput, ToolStarted
 from hermes.core.hooks import HookName, Hooks
 from hermes.core.messages import INTERRUPTED_RESULT, ToolCall, ToolResult
@@ -54,8 +54,11 @@ class Dispatcher:
         hooks: Hooks,
         clock: Clock,
         workspace: Workspace | None = None,
+        hints: Callable[[dict[str, Any]], str] | None = None,
     ) -> None:
-        self._tools, self._policy, self._log = tools, policy, log
+        """`hints` tells what belongs to the places in a call's arguments, such as instructions
+        kept in a subfolder; it is added to the result."""
+        self._tools, self._policy, self._log, self._hints = tools, policy, log, hints
         self._hooks, self._clock, self._workspace = hooks, clock, workspace
         self._stragglers: set[asyncio.Future[Any]] = set()
 
@@ -120,6 +123,8 @@ class Dispatcher:
         except Interrupted:
             return INTERRUPTED_RESULT, True
         except ToolError as error:
+            if isinstance(error, ToolUnknown | ToolArgumentsInvalid):
+                turn.repeats.note_unusable()
             text, failed = _error(f"{error} ({error.hint})" if error.hint else str(error)), True
         except Exception as error:  # a tool's bug is the model's problem to work around
             logger.exception("tool %s failed", call.name)
@@ -157,7 +162,8 @@ class Dispatcher:
         ):
             if isinstance(changed, str):
                 result = await self._tools.fit(call.name, call.id, changed)
-        return result
+        more = self._hints(arguments) if self._hints is not None else ""
+        return f"{result}\n\n{more}" if more else result
 
     def _context(
         self,
@@ -188,7 +194,8 @@ class Dispatcher:
         )
 
     async def _until_stopped(self, work: Awaitable[T], cancel: CancelToken) -> T:
-        """The result of `work`. Once `cancel` is set it has a moment to clean up, and no more."""
+        """The result of `work`. Once `cancel` is set it has a moment to clean up, or to give what
+        it has, and no more."""
         task = asyncio.ensure_future(work)
         try:
             with cancel.scope():
@@ -200,7 +207,9 @@ class Dispatcher:
                 logger.warning("a stopped tool call goes on cleaning up")
                 self._stragglers.add(task)
                 task.add_done_callback(self._stragglers.discard)
-            elif not task.cancelled() and task.exception() is not None:
+            elif not task.cancelled():
+                if task.exception() is None:
+                    return task.result()  # what it had by then
                 logger.info("a stopped tool call ended with %r", task.exception())
             raise
 

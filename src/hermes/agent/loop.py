@@ -6,10 +6,13 @@ from contextlib import aclosing
 from time import monotonic
 from typing import assert_never
 
+import msgspec
+
+from hermes.agent.compaction import MOST_ROUNDS, Compaction
 from hermes.agent.dispatch import Dispatcher
 from hermes.agent.notices import Notices
 from hermes.agent.turn import Turn
-from hermes.core.errors import HermesError, StoreError
+from hermes.core.errors import ContextOverflow, HermesError, StoreError
 from hermes.core.events import (
     Event,
     ModelCalled,
@@ -19,6 +22,7 @@ from hermes.core.events import (
     TurnStarted,
     UsageReported,
 )
+from hermes.core.messages import User
 from hermes.core.model import FellBack, Model, ReasoningDelta, Reply, Retrying, TextDelta
 from hermes.core.ports import SessionLog
 from hermes.core.usage import ModelCall
@@ -27,56 +31,119 @@ from hermes.util.log_context import in_session
 logger = logging.getLogger(__name__)
 
 
-async def run_turn(
-    turn: Turn, model: Model, tools: Dispatcher, log: SessionLog, notices: Notices
-) -> AsyncGenerator[Event, None]:
-    """All events of a turn. Whatever goes wrong is the last event, never an exception."""
-    yield TurnStarted(turn.session_id, model.name, model.provider)
+class Parts(msgspec.Struct, frozen=True):
+    """What a turn works with."""
+
+    model: Model
+    tools: Dispatcher
+    log: SessionLog
+    notices: Notices
+    compaction: Compaction
+
+
+async def run_turn(turn: Turn, parts: Parts, question: User | None) -> AsyncGenerator[Event, None]:
+    """All events of a turn. Whatever goes wrong is the last event, never an exception.
+
+    Without a `question` it is a turn that was broken off, and goes on where it was.
+    """
+    yield TurnStarted(turn.session_id, parts.model.name, parts.model.provider)
     try:
-        await log.append(turn.session_id, turn.question)
-        while turn.take_step():
-            async with aclosing(_ask(turn, model, log)) as events:
-                async for event in events:
-                    yield event
-            async with aclosing(tools.run(turn)) as events:
-                async for event in events:
-                    yield event
-            if turn.calls and (news := notices.take()):
-                await log.append(turn.session_id, news)
-                turn.messages.append(news)
-                yield Notice(news.text)
+        async with aclosing(_steps(turn, parts, question)) as events:
+            async for event in events:
+                yield event
         end = turn.finished()
     except HermesError as error:
         end = turn.failed(error)
     except Exception as bug:  # a turn always ends with an event, also when we are at fault
         logger.exception("the turn failed")
         end = turn.failed(HermesError(f"internal error: {type(bug).__name__}: {bug}"))
-    yield await _close(turn, log, end)
+    yield await _close(turn, parts.log, end)
 
 
-async def _ask(turn: Turn, model: Model, log: SessionLog) -> AsyncGenerator[Event, None]:
-    """One model call. The reply is stored before anybody acts on it."""
+async def _steps(turn: Turn, parts: Parts, question: User | None) -> AsyncGenerator[Event, None]:
+    if question is not None:
+        await parts.log.append(turn.session_id, question)
+    async with aclosing(parts.compaction.at_start(turn)) as events:
+        async for event in events:
+            yield event
+    while turn.take_step():
+        async with aclosing(_ask(turn, parts)) as events:
+            async for event in events:
+                yield event
+        async with aclosing(_answer(turn, parts)) as events:
+            async for event in events:
+                yield event
+
+
+async def _answer(turn: Turn, parts: Parts) -> AsyncGenerator[Event, None]:
+    """What the reply leads to: tools that run, or something said that needs another reply."""
+    if turn.calls:
+        async with aclosing(parts.tools.run(turn)) as events:
+            async for event in events:
+                yield event
+    if (turn.calls or parts.notices.steered) and (news := parts.notices.take()):
+        await _hear(turn, parts, news)
+        yield Notice(news.text)
+    elif remedy := turn.remedy():
+        await _hear(turn, parts, remedy)
+    if turn.calls:
+        async with aclosing(parts.compaction.after_tools(turn)) as events:
+            async for event in events:
+                yield event
+
+
+async def _hear(turn: Turn, parts: Parts, message: User) -> None:
+    await parts.log.append(turn.session_id, message)
+    turn.hear(message)
+
+
+async def _ask(turn: Turn, parts: Parts) -> AsyncGenerator[Event, None]:
+    """One model call, made again with less context when it was too long."""
+    for round_left in reversed(range(MOST_ROUNDS + 1)):
+        try:
+            async with aclosing(_call(turn, parts)) as events:
+                async for event in events:
+                    yield event
+            return
+        except ContextOverflow as error:
+            if not round_left:
+                raise
+            async with aclosing(parts.compaction.recover(turn, error)) as events:
+                async for event in events:
+                    yield event
+
+
+async def _call(turn: Turn, parts: Parts) -> AsyncGenerator[Event, None]:
+    """The reply is stored before anybody acts on it."""
     yield ModelCalled(turn.iteration)
     began = monotonic()
-    async for event in turn.cancel.iterate(model.stream(turn.request())):
+    async for event in turn.cancel.iterate(parts.model.stream(turn.request())):
         match event:
             case TextDelta() | ReasoningDelta() | Retrying() | FellBack():
                 yield event
             case Reply():
-                await log.append(turn.session_id, event.message)
-                await log.record_call(turn.session_id, _call(event, monotonic() - began))
-                turn.add_reply(event.message, event.usage, event.cost_usd)
+                seconds = round(monotonic() - began, 3)
+                await parts.log.append(turn.session_id, event.message)
+                await parts.log.record_call(turn.session_id, _accounted(event, seconds))
+                parts.compaction.keeper.reported(turn.messages, event.usage)
+                turn.add_reply(event)
                 if event.message.text:
                     yield TextFinished(event.message.text)
-                yield UsageReported(event.usage, event.cost_usd)
+                yield _reported(turn.session_id, event, seconds)
             case _:
                 assert_never(event)
 
 
-def _call(reply: Reply, seconds: float) -> ModelCall:
-    return ModelCall(
-        reply.usage, reply.model, reply.provider, reply.cost_usd, seconds=round(seconds, 3)
-    )
+def _accounted(reply: Reply, seconds: float) -> ModelCall:
+    return ModelCall(reply.usage, reply.model, reply.provider, reply.cost_usd, seconds=seconds)
+
+
+def _reported(session_id: str, reply: Reply, seconds: float) -> UsageReported:
+    reason = reply.message.finish_reason
+    details = (reply.model, reply.provider, seconds, reply.usage.prompt, reply.usage.output, reason)
+    with in_session(session_id):
+        logger.info("%s on %s: %.3f s, %d tokens in, %d out, %s", *details)
+    return UsageReported(reply.usage, reply.cost_usd, reply.model, reply.provider, reason, seconds)
 
 
 async def _close(turn: Turn, log: SessionLog, end: TurnFinished) -> TurnFinished:

@@ -8,6 +8,8 @@ MOST_SAME = 4
 """Times in a row the same call may bring the same result."""
 MOST_BLOCKED = 3
 """Blocked calls after which the turn goes on without tools."""
+MOST_UNUSABLE = 6
+"""Calls in a row that could not be run at all, for a name or arguments that are wrong."""
 
 Key = tuple[str, str]
 
@@ -21,11 +23,12 @@ class Repeats:
         self._last: Key | None = None
         self._same = 0
         self._blocked = 0
+        self._unusable = 0
 
     @property
     def hopeless(self) -> bool:
         """The model does not take the hint."""
-        return self._blocked >= MOST_BLOCKED
+        return self._blocked >= MOST_BLOCKED or self._unusable >= MOST_UNUSABLE
 
     def refuses(self, call: ToolCall) -> str:
         """Why `call` is not run once more; "" when it may."""
@@ -39,8 +42,14 @@ class Repeats:
         self._blocked += 1
         return f"not run again: this very call {times}"
 
+    def note_unusable(self) -> None:
+        """A call named no tool, or its arguments made no sense."""
+        self._unusable += 1
+
     def note(self, call: ToolCall, result: ToolResult, *, changes: bool) -> None:
         """`changes`: the tool can change something, after which a failed call may succeed."""
+        if not result.failed:
+            self._unusable = 0
         key = _key(call)
         same = self._outcomes.get(key) == result.text
         if changes and not result.failed and not same:

@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 
-from hermes.agent.agent import Agent
+from hermes.agent.agent import Agent, Circumstances
+from hermes.agent.compaction import Compaction
 from hermes.agent.dispatch import Dispatcher
+from hermes.context.accountant import Accountant
+from hermes.context.engine import ContextEngine
+from hermes.context.keeper import ContextKeeper
+from hermes.context.none import NoEngine
 from hermes.core.events import Event
 from hermes.core.hooks import Hooks, NoHooks
-from hermes.core.messages import System, User
+from hermes.core.messages import Message, System, User
 from hermes.core.model import Model, ModelRequest
 from hermes.core.testing import ScriptedModel, scripts
 from hermes.core.tool import Tool
@@ -53,6 +58,10 @@ class Same:
         return self._model
 
 
+async def moved(_old: str, _new: str) -> None:
+    return None
+
+
 MakeAgent = Callable[..., Any]
 
 
@@ -68,22 +77,29 @@ async def make_agent(log: SqlSessionStore, tmp_path: Path) -> MakeAgent:
         workspace: Any = None,
         notices: Any = None,
         max_iterations: int = 90,
+        engine: ContextEngine | None = None,
+        history: tuple[Message, ...] = (),
+        **circumstances: Any,
     ) -> Agent:
         box = Toolbox(tools, LocalSpill(tmp_path / "spill").keep)
         dispatcher = Dispatcher(
             box, policy or AllowAll(), log, hooks or NoHooks(), SystemClock(), workspace
         )
+        system = System("be brief")
+        keeper = ContextKeeper(engine or NoEngine(), Accountant([system], box.specs), system)
+        compaction = Compaction(keeper, log, SystemClock(), moved)
         return Agent(
             "s1",
-            System("be brief"),
-            (),
+            system,
+            history,
             Same(model),
             dispatcher,
             log,
+            compaction,
             asking=ModelRequest((), box.specs),
             max_iterations=max_iterations,
-            workspace=workspace,
             notices=notices,
+            circumstances=Circumstances(workspace=workspace, **circumstances),
         )
 
     return make

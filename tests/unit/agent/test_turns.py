@@ -179,16 +179,6 @@ async def test_the_step_limit_ends_with_a_summary_without_tools(script, make_age
     assert model.requests[-1].tools == ()
 
 
-async def test_an_empty_reply_is_said_plainly(script, make_agent):
-    end = end_of(await events_of(make_agent(script([[Text("  ")]]))))
-    assert (end.exit_reason, end.text) == ("empty", "(empty)")
-
-
-async def test_a_reply_cut_by_the_output_limit_says_so(script, make_agent):
-    end = end_of(await events_of(make_agent(script([Step((Text("half"),), "length")]))))
-    assert (end.exit_reason, end.text) == ("truncated", "half")
-
-
 async def test_usage_and_cost_add_up_over_the_turn(script, make_agent):
     usage = Usage(input=1000, output=100)
     steps = [Step((call("look"),), usage=usage), Step((Text("ok"),), usage=usage)]

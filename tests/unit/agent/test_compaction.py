@@ -1,0 +1,245 @@
+"""A conversation that no longer fits: it is made shorter, in a session of its own."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from hermes.context.engine import ContextEngine, Dicts
+from hermes.core.errors import ContextOverflow
+from hermes.core.events import Compacted, CompactionStarted, ModelCalled, Notice, TextFinished
+from hermes.core.messages import Assistant, Text, ToolCall, User
+from hermes.core.testing import Step
+from hermes.core.tool import Tool
+from hermes.core.usage import Usage
+from tests.unit.agent.conftest import events_of
+
+SUMMARY = "[CONTEXT COMPACTION] what happened before"
+
+
+class KeepLast(ContextEngine):
+    """Keeps the last `keep` messages and says that there were others."""
+
+    name = "keep-last"
+
+    def __init__(self, threshold: int = 1000, keep: int = 2) -> None:
+        self.threshold_tokens, self.context_length, self.keep = threshold, 2 * threshold, keep
+        self.given: list[Dicts] = []
+        self.topics: list[str] = []
+
+    def update_from_response(self, usage: dict[str, int]) -> None:
+        self.last_prompt_tokens = usage["prompt_tokens"]
+
+    def should_compress(self, prompt_tokens: int | None = None) -> bool:
+        return (prompt_tokens or self.last_prompt_tokens) >= self.threshold_tokens
+
+    def compress(
+        self, messages: Dicts, current_tokens: int | None = None, focus_topic: str = ""
+    ) -> Dicts:
+        self.given.append(messages)
+        self.topics.append(focus_topic)
+        if len(messages) <= self.keep + 2:
+            return messages
+        self.compression_count += 1
+        return [messages[0], {"role": "user", "content": SUMMARY}, *messages[-self.keep :]]
+
+
+async def look(at: int) -> str:
+    return f"seen {at} " + "x" * 300
+
+
+LOOK = Tool.from_function(look)
+
+
+def call(number: int, prompt: int = 100) -> Step:
+    return Step((ToolCall(f"c{number}", "look", f'{{"at":{number}}}'),), usage=Usage(prompt, 5))
+
+
+def said(text: str, prompt: int = 100) -> Step:
+    return Step((Text(text),), usage=Usage(prompt, 5))
+
+
+def kinds(events: list[Any], kind: type) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+async def test_a_long_turn_is_compacted_after_its_tools_and_goes_on(script, make_agent, log):
+    engine = KeepLast()
+    model = script([call(1), call(2, prompt=1100), said("done")])
+    agent = make_agent(model, LOOK, engine=engine)
+    events = await events_of(agent, "look around")
+    (compacted,) = kinds(events, Compacted)
+    assert len(kinds(events, CompactionStarted)) == 1
+    assert (compacted.messages_before, compacted.messages_after) == (5, 3)
+    assert compacted.tokens_after < compacted.tokens_before
+    assert agent.session_id == compacted.session_id == events[-1].session_id != "s1"
+    sent = model.requests[2].messages
+    assert [m.role for m in sent] == ["system", "user", "assistant", "tool"]
+    assert sent[0] is model.requests[0].messages[0], "the system prompt stays byte-identical"
+    assert sent[2] is model.requests[1].messages[-1] or sent[2].calls[0].id == "c2"
+    old, new = await log.info("s1"), await log.info(agent.session_id)
+    assert (old.end_reason, new.parent_id, new.end_reason) == ("compression", "s1", "answered")
+    assert [m.text[:8] for m in await log.messages(agent.session_id)] == [
+        SUMMARY[:8], "", "seen 2 x", "done",
+    ]  # fmt: skip
+    assert len(await log.messages("s1")) == 5, "what was said stays in the log"
+
+
+async def test_a_history_that_is_too_long_is_compacted_before_the_first_call(script, make_agent):
+    history = tuple(User.say(f"{n} " + "word " * 400) for n in range(8))
+    model = script([said("ok")])
+    agent = make_agent(model, engine=KeepLast(threshold=2000), history=history)
+    events = await events_of(agent, "and now?")
+    assert [type(e) for e in events].index(Compacted) < [type(e) for e in events].index(ModelCalled)
+    assert [m.text[:9] for m in model.requests[0].messages[1:]] == [
+        SUMMARY[:9],
+        "7 word wo",
+        "and now?",
+    ]
+
+
+async def test_a_refusal_as_too_long_is_answered_with_a_compaction(script, make_agent):
+    model = script([call(1), call(2), ContextOverflow("too long"), said("done")])
+    engine = KeepLast(threshold=50_000)
+    events = await events_of(make_agent(model, LOOK, engine=engine))
+    assert events[-1].exit_reason == "answered"
+    assert len(kinds(events, Compacted)) == 1
+    assert engine.context_length < 100_000, "the window is smaller than was thought"
+
+
+async def test_when_nothing_helps_the_refusal_is_told(script, make_agent):
+    model = script([ContextOverflow("too long")])
+    end = (await events_of(make_agent(model, engine=KeepLast())))[-1]
+    assert (end.exit_reason, end.error) == ("failed", "too long")
+    assert "new conversation" in end.hint
+
+
+async def test_compactions_that_do_not_help_are_not_repeated(script, make_agent):
+    engine = KeepLast(threshold=10, keep=100)
+    model = script([*(call(n, prompt=1000) for n in range(5)), said("done")])
+    events = await events_of(make_agent(model, LOOK, engine=engine))
+    assert events[-1].exit_reason == "answered"
+    assert len(engine.given) == 2
+    assert not kinds(events, Compacted)
+
+
+async def test_the_user_is_warned_once_when_the_threshold_comes_near(script, make_agent):
+    model = script([call(1, prompt=860), call(2, prompt=870), said("done", prompt=880)])
+    events = await events_of(make_agent(model, LOOK, engine=KeepLast(threshold=1300)))
+    (warning,) = kinds(events, Notice)
+    assert warning.text.startswith("⚠️  Context is ")
+    assert "/1,300 tokens)" in warning.text
+
+
+async def test_the_user_can_ask_for_a_compaction_with_a_focus(script, make_agent, log):
+    engine = KeepLast(threshold=10**6)
+    agent = make_agent(script([said("one"), said("two"), said("three")]), engine=engine)
+    nothing = await agent.compress()
+    assert isinstance(nothing, Notice)
+    for text in ("a" * 500, "b" * 500):
+        await events_of(agent, text)
+    event = await agent.compress("the port")
+    assert isinstance(event, Compacted)
+    assert engine.topics[-1] == "the port"
+    assert agent.session_id == event.session_id
+    assert len(agent.history) == 3
+    await events_of(agent, "go on")
+    assert (await log.messages(event.session_id))[-1].text == "three"
+
+
+def small_talk(turns: int) -> tuple[Any, ...]:
+    pairs = [
+        (User.say(f"question {n} {'x' * 90}"), Assistant((Text("yes"),))) for n in range(turns)
+    ]
+    return tuple(message for pair in pairs for message in pair)
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def test_between_turns_it_is_prepared_so_that_nobody_waits(script, make_agent):
+    engine = KeepLast(threshold=1000)
+    model = script([said("one", prompt=900), said("two", prompt=300)])
+    agent = make_agent(model, engine=engine, history=small_talk(5))
+    first = await events_of(agent, "a")
+    assert not kinds(first, Compacted)
+    await until(lambda: agent._compaction._beside.done())
+    second = await events_of(agent, "b")
+    assert len(kinds(second, Compacted)) == 1
+    assert not kinds(second, CompactionStarted), "nothing had to be waited for"
+    assert [m.text for m in model.requests[1].messages[1:]] == [SUMMARY, "a", "one", "b"]
+
+
+async def test_a_preparation_that_takes_long_does_not_hold_up_the_next_turn(script, make_agent):
+    release = threading.Event()
+
+    class Slow(KeepLast):
+        def compress(self, messages: Dicts, current_tokens: int | None = None) -> Dicts:
+            assert release.wait(20)
+            return super().compress(messages, current_tokens)
+
+    model = script([said("one", prompt=900), said("two", prompt=950), said("three", prompt=300)])
+    agent = make_agent(model, engine=Slow(threshold=1000), history=small_talk(5))
+    await events_of(agent, "a")
+    second = await events_of(agent, "b")
+    assert not kinds(second, Compacted)
+    release.set()
+    await until(lambda: agent._compaction._beside.done())
+    third = await events_of(agent, "c")
+    assert len(kinds(third, Compacted)) == 1
+    assert [m.text for m in model.requests[2].messages[1:]] == [
+        SUMMARY, "a", "one", "b", "two", "c",
+    ]  # fmt: skip
+
+
+async def test_nothing_is_prepared_when_there_is_no_next_turn(script, make_agent):
+    engine = KeepLast(threshold=1000)
+    agent = make_agent(
+        script([said("one", prompt=900)]), engine=engine, history=small_talk(5), goes_on=False
+    )
+    await events_of(agent, "a")
+    await asyncio.sleep(0.05)
+    assert not engine.given
+
+
+async def test_a_stop_reaches_a_compaction(script, make_agent):
+    begun, release = threading.Event(), threading.Event()
+
+    class Stuck(KeepLast):
+        def compress(self, messages: Dicts, current_tokens: int | None = None) -> Dicts:
+            begun.set()
+            release.wait(20)
+            return messages
+
+    agent = make_agent(script([call(1, prompt=2000)]), LOOK, engine=Stuck())
+    events = []
+    async for event in agent.run(User.say("go")):
+        events.append(event)
+        if isinstance(event, CompactionStarted):
+            asyncio.get_running_loop().call_later(0.05, agent.interrupt)
+    release.set()
+    assert begun.is_set()
+    assert events[-1].exit_reason == "interrupted"
+
+
+async def test_an_engine_that_fails_does_not_end_the_turn(script, make_agent):
+    class Broken(KeepLast):
+        def compress(self, messages: Dicts, current_tokens: int | None = None) -> Dicts:
+            raise ZeroDivisionError("oops")
+
+    agent = make_agent(script([call(1, prompt=2000), said("done")]), LOOK, engine=Broken())
+    assert (await events_of(agent))[-1].exit_reason == "answered"
+
+
+async def test_an_engine_that_returns_nonsense_does_not_end_the_turn(script, make_agent):
+    class Nonsense(KeepLast):
+        def compress(self, messages: Dicts, current_tokens: int | None = None) -> Dicts:
+            return []
+
+    agent = make_agent(script([call(1, prompt=2000), said("done")]), LOOK, engine=Nonsense())
+    events = await events_of(agent)
+    assert events[-1].exit_reason == "answered"
+    assert [e.text for e in kinds(events, TextFinished)] == ["done"]
