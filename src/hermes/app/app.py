@@ -1,5 +1,6 @@
 """From settings to a running agent. The only package that names implementations."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -7,29 +8,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import msgspec
-
 from hermes.agent.agent import Agent
-from hermes.agent.dispatch import Dispatcher
-from hermes.agent.notices import Notices
+from hermes.app.agents import Making, Start
 from hermes.app.choices import fallback_choices
 from hermes.app.credentials import stored_secrets
 from hermes.app.logs import start_logging
+from hermes.app.parts import AppParts
 from hermes.app.providers import Providers
 from hermes.app.pruning import prune_when_due
-from hermes.app.session_models import AuxiliaryRouter, SessionModels
+from hermes.app.request import SessionRequest
+from hermes.app.session_models import AuxiliaryRouter
 from hermes.app.spending import day_tally, limits_of
-from hermes.app.tools import build_approvals, build_toolbox, find_toolsets
-from hermes.app.workbench import Workbench
-from hermes.app.workplaces import Place, make_place
+from hermes.app.subagents import Subagents
+from hermes.app.telemetry.exporting import Telemetry, TelemetryOptions, start_telemetry
+from hermes.app.tools import find_toolsets
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
-from hermes.core.errors import StoreError, UsageError
+from hermes.core.errors import SessionNotFound, StoreError, UsageError
 from hermes.core.hooks import NoHooks
-from hermes.core.messages import Message, System
-from hermes.core.model import ModelRequest
-from hermes.core.ports import Approver, Clarifier, SessionInfo
-from hermes.prompt.system import system_prompt
+from hermes.core.messages import System
+from hermes.core.ports import SessionInfo
 from hermes.providers.local.fetch import Progress
 from hermes.providers.policy.purse import Purse
 from hermes.providers.target import Target
@@ -42,48 +40,55 @@ from hermes.util.session_ids import new_session_id
 
 log = logging.getLogger(__name__)
 
-DEFAULT_EFFORT = "medium"
-
-Conversation = tuple[str, System, tuple[Message, ...]]
-"""Session id, system prompt and what was said so far."""
-
-
-class SessionRequest(msgspec.Struct, frozen=True):
-    """Which conversation, for whom, and where."""
-
-    working_folder: Path
-    resume: str = ""
-    """Id or title of a session to go on with."""
-    latest: bool = False
-    """Go on with the newest session of `source`; a new one when there is none."""
-    source: str = "cli"
-    approver: Approver | None = None
-    """None: nobody is there to ask."""
-    clarifier: Clarifier | None = None
-    """Who answers questions of the agent; None: nobody."""
-    toolsets: tuple[str, ...] = ()
-    """Toolsets and tools instead of those of the settings."""
-
 
 class App:
     """What one process needs, made when first used and closed together."""
 
     def __init__(
-        self, home: Home, loaded: Loaded, progress: Progress, tell: Callable[[str], None]
+        self,
+        home: Home,
+        loaded: Loaded,
+        progress: Progress,
+        tell: Callable[[str], None],
+        *,
+        state_db: Path | None = None,
     ) -> None:
-        """`tell` gets what the user must know beside the conversation."""
+        """`tell` gets what the user must know beside the conversation; `state_db` is the file of
+        the sessions, when it is another one than that of the settings."""
         self.home, self.loaded = home, loaded
         ensure_hermes_home(home)
         self._redactor = Redactor(loaded.secrets() | stored_secrets(home))
         start_logging(home, loaded.settings.logging, self._redactor)
         self._clock = SystemClock()
-        self.store = open_store(loaded.settings.store.url, home.state_db, tell)
+        url = loaded.settings.store.url if state_db is None else ""
+        self.store = open_store(url, state_db or home.state_db, tell)
         self._tell = tell
         self._hooks = NoHooks()
-        self._open: dict[str, tuple[Dispatcher, Workbench]] = {}
+        self._open: dict[Agent, Making] = {}
         self.providers = Providers(home, loaded, self._clock, progress)
         self._purses: dict[str, Purse] = {}
+        self._telemetry = self._start_telemetry()
+        self._parts = AppParts(
+            home,
+            loaded,
+            self.store,
+            self.providers,
+            self._redactor,
+            self._hooks,
+            self._clock,
+            tell,
+            self._telemetry,
+        )
         self._day = day_tally(loaded.settings, self.store, self._clock)
+
+    def _start_telemetry(self) -> Telemetry | None:
+        wanted = self.loaded.settings.telemetry
+        if not wanted.enabled:
+            return None
+        options = TelemetryOptions(
+            wanted.endpoint, wanted.headers, wanted.service_name, wanted.capture_content
+        )
+        return start_telemetry(options, self._redactor.redact)
 
     async def __aenter__(self) -> Self:
         return self
@@ -96,74 +101,61 @@ class App:
             await prune_when_due(self.store, settings, self.home, time.time)
         except (StoreError, OSError) as error:
             log.warning("old sessions were not pruned: %s", error)
-        for session_id in tuple(self._open):
-            await self._leave(session_id)
+        for making in self._open.values():
+            await making.close()
         await self.providers.close()
+        if self._telemetry is not None:
+            await asyncio.to_thread(self._telemetry.close)
         self.store.close()
 
     async def agent(self, request: SessionRequest) -> Agent:
         """An agent for a new or an old conversation."""
-        toolsets = find_toolsets(self.loaded)
-        names = toolsets.names(request.source, request.toolsets)
+        settings = self.loaded.settings
+        tools = find_toolsets(self.loaded).names(request.source, request.toolsets)
         past = await self._past(request)
         target = await self.providers.main()
-        place = make_place(self.loaded, self.home, request.working_folder, self._tell)
-        settings = self.loaded.settings
-        session_id, system, history = past or await self._new(request, target, place)
-        purse = self._purse(session_id, job=request.source == "cron")
-        auxiliary = self._router(session_id, target, purse)
-        notices = Notices()
-        workbench = Workbench(
-            self.loaded,
-            self.home,
-            place,
-            hooks=self._hooks,
-            clarifier=request.clarifier,
-            auxiliary=auxiliary,
-            history=history,
-            on_news=notices.add,
+        if past is None:
+            session_id = request.session_id or new_session_id(self._clock.now())
+            system, history = None, request.history
+        else:
+            session_id, system = past.id, System(past.system_prompt)
+            history = repair(await self.store.messages(past.id))
+        making = Making(
+            self._parts,
+            Start(
+                request=request,
+                session_id=session_id,
+                system=system,
+                history=tuple(history),
+                target=target,
+                fallbacks=tuple(fallback_choices(settings)),
+                tools=tools,
+                purse=self._purse(session_id, job=request.source == "cron"),
+                max_iterations=settings.agent.max_turns,
+            ),
+            Subagents(self._parts).start,
         )
-        bench = workbench.bench
-        assembled = toolsets.make(names, bench)
-        toolbox = build_toolbox(assembled, bench, self.home, self._redactor.redact)
-        approvals = build_approvals(
-            self.loaded, self.home, request.approver, auxiliary, self._hooks
-        )
-        dispatcher = Dispatcher(
-            toolbox, approvals, self.store, self._hooks, self._clock, workbench.turns
-        )
+        agent = await making.make()
         await self._leave(session_id)
-        self._open[session_id] = (dispatcher, workbench)
-        asking = ModelRequest(
-            (),
-            toolbox.specs,
-            max_tokens=settings.model.max_tokens,
-            reasoning_effort=settings.agent.reasoning_effort or DEFAULT_EFFORT,
-        )
-        return Agent(
-            session_id,
-            system,
-            history,
-            SessionModels(self.providers.maker, target, tuple(fallback_choices(settings)), purse),
-            dispatcher,
-            self.store,
-            asking=asking,
-            max_iterations=settings.agent.max_turns,
-            notices=notices,
-            workspace=workbench.turns,
-            clean=self._redactor.redact_known,
-        )
+        self._open[agent] = making
+        return agent
 
     async def _leave(self, session_id: str) -> None:
         """Close what an agent of the session worked with, if there is one."""
-        if session_id in self._open:
-            dispatcher, workbench = self._open.pop(session_id)
-            await dispatcher.close()
-            await workbench.close()
+        for agent in [each for each in self._open if each.session_id == session_id]:
+            await self._open.pop(agent).close()
 
-    async def rollback(self, session_id: str, arguments: str) -> str:
+    def caching_line(self, agent: Agent) -> str:
+        """What a conversation says at its start about the cache of its prompts; "" without one."""
+        target = self._open[agent].start.target
+        if not target.profile.cache_marks:
+            return ""
+        service = self.providers.resolver.endpoint(target.provider).label
+        return f"💾 Prompt caching: ENABLED (Claude via {service}, {target.cache_ttl} TTL)"
+
+    async def rollback(self, agent: Agent, arguments: str) -> str:
         """What `/rollback ARGUMENTS` answers in a session."""
-        checkpoints = self._open[session_id][1].checkpoints
+        checkpoints = self._open[agent].workbench.checkpoints
         if checkpoints is None:
             raise UsageError(
                 "there are no checkpoints here",
@@ -189,28 +181,13 @@ class App:
             )
         return self._purses[session_id]
 
-    async def _past(self, request: SessionRequest) -> Conversation | None:
-        info: SessionInfo | None = None
+    async def _past(self, request: SessionRequest) -> SessionInfo | None:
+        """The session to go on with; None for a new one."""
         if request.resume:
-            info = await self.store.resolve(request.resume)
-        elif request.latest:
-            info = await self.store.latest(request.source)
-        if info is None:
-            return None
-        history = repair(await self.store.messages(info.id))
-        return info.id, System(info.system_prompt), tuple(history)
-
-    async def _new(self, request: SessionRequest, target: Target, place: Place) -> Conversation:
-        now = self._clock.now()
-        session_id = new_session_id(now)
-        text = system_prompt(
-            working_folder=place.folder,
-            now=now,
-            session_id=session_id,
-            model=f"{target.model} ({target.provider})",
-            place=place.workplace.name,
-        )
-        await self.store.create(
-            session_id, source=request.source, model=target.model, system_prompt=text
-        )
-        return session_id, System(text), ()
+            return await self.store.resolve(request.resume)
+        if request.session_id:
+            try:
+                return await self.store.info(request.session_id)
+            except SessionNotFound:
+                return None
+        return await self.store.latest(request.source) if request.latest else None

@@ -55,7 +55,9 @@ class AuxiliaryRouter:
         session_id: str,
     ) -> None:
         self._settings, self._providers, self._main = settings, providers, main
-        self._purse, self._log, self._session_id = purse, log, session_id
+        self._purse, self._log = purse, log
+        self.session_id = session_id
+        """The session that the calls are recorded with; a compaction moves on to another."""
 
     def targets(self, task: str) -> tuple[Target, ...]:
         """What would be asked, in order."""
@@ -66,8 +68,14 @@ class AuxiliaryRouter:
         return auxiliary_targets(task, asked, self._main, self._providers.resolver)
 
     async def ask(self, task: str, request: ModelRequest) -> Reply:
+        return await self.ask_one_of(self.targets(task), task, request)
+
+    async def ask_one_of(
+        self, targets: Sequence[Target], task: str, request: ModelRequest
+    ) -> Reply:
+        """The reply of the first of `targets` that works."""
         began = self._providers.clock.monotonic()
-        model = self._providers.maker.chain(self.targets(task), self._purse)
+        model = self._providers.maker.chain(targets, self._purse)
         reply: Reply | None = None
         async with aclosing(model.stream(request)) as events:
             async for event in events:
@@ -79,6 +87,6 @@ class AuxiliaryRouter:
         call = ModelCall(
             reply.usage, reply.model, reply.provider, reply.cost_usd, task=task, seconds=seconds
         )
-        await self._log.record_call(self._session_id, call)
+        await self._log.record_call(self.session_id, call)
         logger.info("%s: answered by %s on %s", task, reply.model, reply.provider)
         return reply

@@ -1,17 +1,20 @@
 """The tools of a platform as a table, and what they cost in every request."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
+from hermes.app.given_tools import idle_tools
+from hermes.app.prompting import preview
+from hermes.app.request import SessionRequest
 from hermes.app.tools import find_toolsets
 from hermes.app.workbench import idle_bench
+from hermes.app.workplaces import make_place
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.model import ToolSpec
-from hermes.prompt.system import system_prompt
 from hermes.tools.assembly import size
+from hermes.tools.bench import Bench
 from hermes.tools.registry import ToolEntry
 
 CHARS_PER_TOKEN = 4
@@ -50,7 +53,7 @@ class RequestSize(msgspec.Struct, frozen=True):
 def tool_rows(loaded: Loaded, home: Home, platform: str) -> list[ToolRow]:
     """Every tool there is, by toolset."""
     found = find_toolsets(loaded)
-    bench = idle_bench(loaded, home, Path.cwd())
+    bench = _bench(loaded, home, platform)
     mine = found.make(found.names(platform), bench)
     every = found.make(found.names(platform, ("all",)), bench)
     specs = {tool.name: tool.spec for tool in (*every.tools, *every.rare)}
@@ -75,17 +78,18 @@ def tool_rows(loaded: Loaded, home: Home, platform: str) -> list[ToolRow]:
 
 def request_size(loaded: Loaded, home: Home, platform: str) -> RequestSize:
     found = find_toolsets(loaded)
-    bench = idle_bench(loaded, home, Path.cwd())
+    bench = _bench(loaded, home, platform)
     tools = tuple(
         Paid(tool.name, size(tool.spec), tool.spec)
         for tool in found.make(found.names(platform), bench).tools
     )
-    prompt = system_prompt(
-        working_folder=str(Path.cwd()),
-        now=datetime.now(UTC),
-        session_id="20260101_000000_abcdef",
-        model=loaded.settings.model.default,
-        place=bench.place.name,
-    )
-    total = sum(tool.chars for tool in tools) + len(prompt)
-    return RequestSize(tools, len(prompt), total, total // CHARS_PER_TOKEN)
+    prompt = len(preview(loaded, home, Path.cwd(), platform).prompt.text)
+    total = sum(tool.chars for tool in tools) + prompt
+    return RequestSize(tools, prompt, total, total // CHARS_PER_TOKEN)
+
+
+def _bench(loaded: Loaded, home: Home, platform: str) -> Bench:
+    folder = Path.cwd()
+    place = make_place(loaded, home, folder, lambda _text: None)
+    given = idle_tools(loaded, home, place, SessionRequest(folder, source=platform))
+    return idle_bench(loaded, home, folder, given)

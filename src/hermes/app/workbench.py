@@ -1,7 +1,7 @@
 """What a session works with: its place, the processes it left running, its lists."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hermes.app.workplaces import Place, make_place
@@ -10,6 +10,7 @@ from hermes.config.loader import Loaded
 from hermes.core.hooks import HookName, Hooks, NoHooks
 from hermes.core.messages import Message
 from hermes.core.ports import Auxiliary, Clarifier
+from hermes.core.tool import Tool
 from hermes.terminal.background.processes import Processes, ProcessEvent
 from hermes.tools.bench import Bench
 from hermes.tools.checkpoints.shelf import workspace_of
@@ -35,6 +36,7 @@ class Workbench:
         auxiliary: Auxiliary | None = None,
         history: Sequence[Message] = (),
         on_news: Callable[[str], None] = lambda _text: None,
+        given: Mapping[str, Tool] | None = None,
     ) -> None:
         """`on_news` hears of background processes."""
         self._hooks = hooks or NoHooks()
@@ -57,6 +59,7 @@ class Workbench:
             clarifier=clarifier,
             auxiliary=auxiliary,
             transform_output=self._transformed,
+            given=given or {},
         )
 
     async def _transformed(self, output: str) -> str:
@@ -80,10 +83,12 @@ def _checkpoints(loaded: Loaded, home: Home, place: Place) -> Checkpoints | None
     return Checkpoints(folder, workspace_of(folder, Path(place.folder)), Path.home(), options)
 
 
-def idle_bench(loaded: Loaded, home: Home, working_folder: Path) -> Bench:
+def idle_bench(
+    loaded: Loaded, home: Home, working_folder: Path, given: Mapping[str, Tool] | None = None
+) -> Bench:
     """For looking at tools without using them: nothing is started."""
     place = make_place(loaded, home, working_folder, log.info)
-    return Workbench(loaded, home, place).bench
+    return Workbench(loaded, home, place, given=given).bench
 
 
 def process_news(event: ProcessEvent) -> str:

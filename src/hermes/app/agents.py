@@ -1,0 +1,256 @@
+"""From a request to an agent with everything around it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from hermes.agent.agent import AfterTurn, Agent, Circumstances
+from hermes.agent.budget import IterationBudget
+from hermes.agent.children import Child, Children
+from hermes.agent.compaction import Compaction
+from hermes.agent.dispatch import Dispatcher
+from hermes.agent.notices import Notices
+from hermes.app.contexts import EngineRoom, engine_tools, make_engine
+from hermes.app.given_tools import given_tools, memory_of
+from hermes.app.parts import AppParts
+from hermes.app.prompting import aside_of, build_prompt, prefill_messages
+from hermes.app.request import SessionRequest
+from hermes.app.saved_turns import SavedTurns
+from hermes.app.session_models import AuxiliaryRouter, SessionModels
+from hermes.app.titles import Titles
+from hermes.app.tools import build_approvals, build_toolbox, find_toolsets
+from hermes.app.workbench import Workbench
+from hermes.app.workplaces import make_place
+from hermes.context.accountant import Accountant
+from hermes.context.keeper import ContextKeeper
+from hermes.core.messages import Message, System
+from hermes.core.model import ModelRequest
+from hermes.core.ports import ChildTask, Observer
+from hermes.prompt.subfolders import SubfolderHints, paths_in
+from hermes.prompt.tree import LocalTree
+from hermes.providers.choice import Choice
+from hermes.providers.policy.purse import Purse
+from hermes.providers.target import Target
+from hermes.tools.approval import Approvals
+from hermes.tools.toolbox import Toolbox
+
+DEFAULT_EFFORT = "medium"
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """What is decided before an agent is made."""
+
+    request: SessionRequest
+    session_id: str
+    system: System | None = None
+    """That of a session that exists; None for a new one."""
+    history: tuple[Message, ...] = ()
+    target: Target
+    fallbacks: tuple[Choice, ...] = ()
+    tools: Sequence[str]
+    """Names of those it may have."""
+    purse: Purse
+    max_iterations: int
+    depth: int = 0
+    """0 for an agent that talks to people, 1 for those it starts, and so on."""
+    parent: "Making | None" = None
+
+
+StartChild = Callable[["Making", ChildTask], Awaitable[Child]]
+
+
+class Making:
+    """One agent, put together part by part, and closed with all of them."""
+
+    def __init__(self, parts: AppParts, start: Start, start_child: StartChild) -> None:
+        self.start, self._parts = start, parts
+        self._settings = settings = parts.loaded.settings
+        request = start.request
+        self.notices = Notices()
+        self.auxiliary = AuxiliaryRouter(
+            settings, parts.providers, start.target, start.purse, parts.store, start.session_id
+        )
+        self.place = make_place(parts.loaded, parts.home, request.working_folder, parts.tell)
+        self._engine = make_engine(settings, parts.home, start.target)
+        self._room = EngineRoom(self.auxiliary, start.target, parts.store)
+        self._hints = SubfolderHints(LocalTree(), self.place.folder, parts.redactor.redact)
+        self._memory = memory_of(parts.loaded, parts.home, self.place, request)
+        self.children = Children(
+            lambda task, _place: start_child(self, task),
+            max_concurrent=settings.delegation.max_concurrent_children,
+            timeout=settings.delegation.timeout,
+            hooks=parts.hooks,
+            clock=parts.clock,
+        )
+        self.workbench = self._make_workbench()
+        self.approvals = self._make_approvals()
+        self.toolbox = self._make_toolbox()
+        turns = start.parent.workbench.turns if start.parent else self.workbench.turns
+        look = self.place.here and not request.skip_context_files
+        self.dispatcher = Dispatcher(
+            self.toolbox,
+            self.approvals,
+            parts.store,
+            parts.hooks,
+            parts.clock,
+            turns,
+            hints=self._hint if look else None,
+        )
+        above = start.parent.observer if start.parent else None
+        self.observer: Observer | None = (
+            parts.telemetry.observer(above) if parts.telemetry else None
+        )
+        self.agent: Agent | None = None
+
+    def _hint(self, arguments: dict[str, Any]) -> str:
+        """What the folders a call touches have to say."""
+        return self._hints.entered(paths_in(arguments), str(self.place.workplace.shell.cwd))
+
+    def _make_workbench(self) -> Workbench:
+        parts, request = self._parts, self.start.request
+        given = given_tools(
+            self._settings,
+            self._memory,
+            parts.store,
+            self.auxiliary,
+            lambda: self.auxiliary.session_id,
+            self.children,
+            request.user_id,
+        )
+        return Workbench(
+            parts.loaded,
+            parts.home,
+            self.place,
+            hooks=parts.hooks,
+            clarifier=request.clarifier,
+            auxiliary=self.auxiliary,
+            history=self.start.history,
+            on_news=self.notices.add,
+            given=given,
+        )
+
+    def _make_approvals(self) -> Approvals:
+        """Those of a subagent are its parent's: what was allowed there is allowed here."""
+        if self.start.parent is not None:
+            return self.start.parent.approvals
+        parts, approver = self._parts, self.start.request.approver
+        return build_approvals(parts.loaded, parts.home, approver, self.auxiliary, parts.hooks)
+
+    def _make_toolbox(self) -> Toolbox:
+        parts, bench = self._parts, self.workbench.bench
+        assembled = find_toolsets(parts.loaded).make(self.start.tools, bench)
+        tools = (*assembled.tools, *engine_tools(self._engine))
+        assembled = msgspec.structs.replace(assembled, tools=tools)
+        return build_toolbox(assembled, bench, parts.home, parts.redactor.redact)
+
+    async def make(self) -> Agent:
+        """The agent; a new session is in the store then."""
+        start, parts, settings = self.start, self._parts, self._settings
+        system = start.system or await self._new_session()
+        await self._room.begin(self._engine, start.session_id, parts.home, start.request.source)
+        keeper = ContextKeeper(
+            self._engine,
+            Accountant([system], self.toolbox.specs),
+            system,
+            enabled=settings.compression.enabled,
+            stop=self._room.stop,
+        )
+        self.agent = Agent(
+            start.session_id,
+            system,
+            start.history,
+            SessionModels(parts.providers.maker, start.target, start.fallbacks, start.purse),
+            self.dispatcher,
+            parts.store,
+            Compaction(keeper, parts.store, parts.clock, self._moved),
+            asking=ModelRequest(
+                (),
+                self.toolbox.specs,
+                max_tokens=settings.model.max_tokens,
+                reasoning_effort=settings.agent.reasoning_effort or DEFAULT_EFFORT,
+            ),
+            max_iterations=start.max_iterations,
+            notices=self.notices,
+            circumstances=self._circumstances(),
+        )
+        return self.agent
+
+    async def _new_session(self) -> System:
+        start, parts = self.start, self._parts
+        request = start.request
+        prompt = build_prompt(
+            parts.loaded,
+            parts.home,
+            request,
+            self.place,
+            session_id=start.session_id,
+            now=parts.clock.now(),
+            model=(start.target.model, start.target.provider),
+            tools=self.toolbox.names,
+            memory=self._memory,
+            redact=parts.redactor.redact,
+        )
+        system = System(prompt.text)
+        parent = start.parent.agent.session_id if start.parent and start.parent.agent else ""
+        await parts.store.create(
+            start.session_id,
+            source=request.source,
+            model=start.target.model,
+            system_prompt=system.text,
+            parent_id=parent,
+            user_id=request.user_id,
+        )
+        for message in start.history:
+            await parts.store.append(start.session_id, message)
+        return system
+
+    async def _moved(self, old: str, new: str) -> None:
+        """After a compaction: what the model saw of files is gone from its context."""
+        self.auxiliary.session_id = new
+        self.workbench.bench.reads.forget()
+        self._hints.forget()
+        source = self.start.request.source
+        await self._room.begin(self._engine, new, self._parts.home, source, parent=old)
+
+    def _circumstances(self) -> Circumstances:
+        start, parts, settings = self.start, self._parts, self._settings
+        request, names = start.request, self.toolbox.names
+        more = filter(
+            None, (settings.agent.ephemeral_system_prompt, request.ephemeral_system_prompt)
+        )
+        own = start.parent is None
+        return Circumstances(
+            prefill=(*prefill_messages(settings, parts.home), *request.prefill) if own else (),
+            ephemeral_system="\n\n".join(more) if own else "",
+            aside=aside_of(settings, names),
+            workspace=self.workbench.turns if own else None,
+            clean=parts.redactor.redact_known,
+            observers=(self.observer,) if self.observer else (),
+            at_end=self._at_end(),
+            beside=self._beside(),
+            goes_on=request.goes_on,
+            budget=self._shared_budget(),
+        )
+
+    def _shared_budget(self) -> IterationBudget | None:
+        parent = self.start.parent
+        return parent.agent.budget if parent and parent.agent else None
+
+    def _at_end(self) -> tuple[AfterTurn, ...]:
+        if not self._settings.agent.save_trajectories or self.start.parent is not None:
+            return ()
+        return (SavedTurns(self.start.request.working_folder),)
+
+    def _beside(self) -> tuple[AfterTurn, ...]:
+        small = self.start.target.profile.small
+        if small or not self._settings.sessions.auto_title:
+            return ()
+        return (Titles(self._parts.store, self.auxiliary),)
+
+    async def close(self) -> None:
+        if self.agent is not None:
+            await self.agent.close()
+        await self.children.close()
+        await self.dispatcher.close()
+        await self.workbench.close()

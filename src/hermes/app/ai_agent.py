@@ -1,0 +1,227 @@
+"""`AIAgent`: the agent by the names that scripts know, without async."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from hermes.agent.agent import Agent
+from hermes.app.app import App
+from hermes.app.callbacks import Callbacks
+from hermes.app.request import SessionRequest
+from hermes.config.home import current_home
+from hermes.config.loader import Loaded, load
+from hermes.core.errors import UsageError
+from hermes.core.events import TurnFinished
+from hermes.core.messages import Message, User
+from hermes.core.openai_format import from_dict, to_dict
+from hermes.store.session_db import SessionDB
+from hermes.tools.selection import chosen
+from hermes.util.loop_thread import LoopThread
+
+Dict = dict[str, Any]
+Fallback = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+
+
+class AIAgent:
+    """One conversation. What is not said comes from the settings of the home in force.
+
+    `fallback_model` is a dict with `provider` and `model`, or a list of such. `session_id` names
+    the conversation: an old one is gone on with. `quiet_mode` False tells on standard error what
+    the agent does. Errors of a turn are in its result; only wrong use and wrong settings raise.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        provider: str | None = None,
+        model: str = "",
+        max_iterations: int | None = None,
+        enabled_toolsets: Sequence[str] | None = None,
+        disabled_toolsets: Sequence[str] | None = None,
+        quiet_mode: bool = False,
+        save_trajectories: bool = False,
+        session_id: str | None = None,
+        session_db: SessionDB | None = None,
+        platform: str | None = None,
+        user_id: str | None = None,
+        skip_context_files: bool = False,
+        skip_memory: bool = False,
+        ephemeral_system_prompt: str | None = None,
+        prefill_messages: Sequence[Dict] | None = None,
+        fallback_model: Fallback = None,
+        max_tokens: int | None = None,
+        reasoning_effort: str | None = None,
+        working_folder: str | Path | None = None,
+        callbacks: Callbacks | None = None,
+    ) -> None:
+        overrides = {
+            "model.default": model or None,
+            "model.provider": provider or ("custom" if base_url else None),
+            "model.base_url": base_url,
+            "model.api_key": api_key,
+            "model.max_tokens": max_tokens,
+            "agent.max_turns": max_iterations,
+            "agent.reasoning_effort": reasoning_effort,
+            "agent.save_trajectories": save_trajectories or None,
+            "fallback_providers": _chain(fallback_model),
+        }
+        self._home = current_home()
+        given = {key: value for key, value in overrides.items() if value is not None}
+        self._loaded: Loaded = load(self._home, given)
+        self._state_db = session_db.db_path if session_db is not None else None
+        self._callbacks = callbacks or Callbacks(quiet=quiet_mode)
+        self.platform = platform or "cli"
+        toolsets = [*(enabled_toolsets or ()), *(f"-{name}" for name in disabled_toolsets or ())]
+        if disabled_toolsets and not enabled_toolsets:
+            toolsets = [*chosen(self._loaded.settings, self.platform), *toolsets]
+        self._request = SessionRequest(
+            Path(working_folder or Path.cwd()),
+            session_id=session_id or "",
+            source=self.platform,
+            user_id=user_id or "",
+            clarifier=self._callbacks.clarifier,
+            toolsets=tuple(toolsets),
+            ephemeral_system_prompt=ephemeral_system_prompt or "",
+            prefill=_messages(prefill_messages),
+            skip_context_files=skip_context_files,
+            skip_memory=skip_memory,
+        )
+        self._loop = LoopThread("hermes-agent")
+        self._app: App | None = None
+        self._agent: Agent | None = None
+
+    @property
+    def session_id(self) -> str:
+        """The conversation at the moment: a compaction goes on in another session."""
+        return self._agent.session_id if self._agent else self._request.session_id
+
+    @property
+    def model(self) -> str:
+        return self._agent.models.name if self._agent else self._loaded.settings.model.default
+
+    @property
+    def provider(self) -> str:
+        return self._agent.models.provider if self._agent else self._loaded.settings.model.provider
+
+    def run_conversation(
+        self,
+        user_message: str,
+        system_message: str | None = None,
+        conversation_history: Sequence[Dict] | None = None,
+        task_id: str | None = None,
+    ) -> Dict:
+        """One turn; what came of it. `system_message` and `conversation_history` (OpenAI-format
+        dicts) count in the first turn of a new conversation, `task_id` names that one."""
+        if not user_message.strip():
+            raise UsageError("the message is empty")
+        history = _messages(conversation_history)
+        work = self._turn(user_message, system_message, history, task_id)
+        return self._loop.run(work, lambda: self.interrupt("stopped by Ctrl-C"))
+
+    def chat(self, message: str) -> str:
+        """The answer to `message`."""
+        return str(self.run_conversation(message)["final_response"])
+
+    def interrupt(self, message: str | None = None) -> None:
+        """Stop the running turn, from any thread."""
+        if self._agent is not None:
+            agent, reason = self._agent, message or "stopped by the user"
+            self._loop.tell(lambda: agent.interrupt(reason))
+
+    def steer(self, text: str) -> None:
+        """Say something into the running turn, from any thread."""
+        if self._agent is not None:
+            agent = self._agent
+            self._loop.tell(lambda: agent.steer(text))
+
+    def close(self) -> None:
+        """Let go of everything; nothing that was said is lost without it."""
+        if self._app is not None:
+            self._loop.run(self._app.__aexit__(None, None, None))
+            self._app = self._agent = None
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    async def _turn(
+        self,
+        text: str,
+        system_message: str | None,
+        history: tuple[Message, ...],
+        task_id: str | None,
+    ) -> Dict:
+        agent = self._agent or await self._begin(system_message or "", history, task_id or "")
+        end: TurnFinished | None = None
+        async for event in agent.run(User.say(text)):
+            self._callbacks.see(event)
+            if isinstance(event, TurnFinished):
+                end = event
+        assert end is not None  # every turn ends with it
+        return _result(agent, end)
+
+    async def _begin(self, system: str, history: tuple[Message, ...], task_id: str) -> Agent:
+        request = self._request
+        self._app = App(
+            self._home,
+            self._loaded,
+            self._callbacks.progress,
+            self._callbacks.tell,
+            state_db=self._state_db,
+        )
+        self._agent = await self._app.agent(
+            msgspec.structs.replace(
+                request,
+                session_id=request.session_id or task_id,
+                system_message=system,
+                history=history,
+            )
+        )
+        return self._agent
+
+
+def _result(agent: Agent, end: TurnFinished) -> Dict:
+    usage = end.usage
+    return {
+        "final_response": end.text,
+        "messages": [to_dict(message) for message in agent.history],
+        "api_calls": end.api_calls,
+        "completed": end.completed,
+        "partial": end.partial,
+        "failed": end.failed,
+        "interrupted": end.interrupted,
+        "error": end.error or None,
+        "hint": end.hint,
+        "exit_reason": end.exit_reason,
+        "session_id": end.session_id,
+        "model": agent.models.name,
+        "provider": agent.models.provider,
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "cache_read_tokens": usage.cache_read,
+        "cache_write_tokens": usage.cache_write,
+        "reasoning_tokens": usage.reasoning,
+        "prompt_tokens": usage.prompt,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.total,
+        "estimated_cost_usd": end.cost_usd,
+    }
+
+
+def _messages(given: Sequence[Dict] | None) -> tuple[Message, ...]:
+    """A system message among them is left out: the conversation has its own."""
+    return tuple(from_dict(each) for each in given or () if each.get("role") != "system")
+
+
+def _chain(fallback: Fallback) -> list[Dict] | None:
+    """The entries with both a provider and a model; None when nothing was said."""
+    if fallback is None:
+        return None
+    entries = [fallback] if isinstance(fallback, Mapping) else list(fallback)
+    return [dict(entry) for entry in entries if entry.get("provider") and entry.get("model")]

@@ -1,0 +1,165 @@
+"""The context engine of a session, and the models it may ask."""
+
+import asyncio
+import concurrent.futures
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hermes.app.session_models import AuxiliaryRouter
+from hermes.config.home import Home
+from hermes.config.settings import Settings
+from hermes.context.discovery import find_engine
+from hermes.context.engine import Answer, ContextEngine, Dicts, Summariser
+from hermes.context.none import NoEngine
+from hermes.core.errors import Interrupted
+from hermes.core.messages import Message
+from hermes.core.model import ModelRequest, ToolSpec
+from hermes.core.openai_format import from_dict, to_dict
+from hermes.core.tool import Tool, ToolContext
+from hermes.providers.target import Target
+from hermes.store.port import Conversations
+from hermes.store.records import LoggedMessage
+from hermes.util.threads import in_thread
+
+TASK = "compression"
+BUILTIN = {
+    "compressor": ("ContextCompressor", "CompressionOptions"),
+    "lcm": ("LcmEngine", "LcmOptions"),
+}
+"""The engines that are always there, and their classes, by the name of their folder."""
+T = TypeVar("T")
+
+
+def make_engine(settings: Settings, home: Home, target: Target) -> ContextEngine:
+    """The engine that `context.engine` names. A small model looks after its window itself."""
+    if target.profile.small:
+        return NoEngine()
+    window = target.profile.context_length
+    return find_engine(
+        settings.context.engine,
+        [engine_folder(home)],
+        builtin={name: partial(_builtin, name, window, settings) for name in BUILTIN},
+        context_length=window,
+    )
+
+
+def _builtin(name: str, window: int, settings: Settings) -> ContextEngine:
+    """Only the engine in use is imported."""
+    given = settings.compression
+    module = import_module(f"hermes.context.{name}")
+    kind, options = BUILTIN[name]
+    engine: ContextEngine = getattr(module, kind)(
+        window,
+        getattr(module, options)(
+            threshold=given.threshold,
+            target_ratio=given.target_ratio,
+            protect_last_n=given.protect_last_n,
+        ),
+    )
+    return engine
+
+
+def engine_folder(home: Home) -> Path:
+    return home.root / "plugins" / "context_engine"
+
+
+class EngineRoom:
+    """What an engine, in its thread, may use of the event loop: models and the log."""
+
+    def __init__(self, auxiliary: AuxiliaryRouter, main: Target, store: Conversations) -> None:
+        self._auxiliary, self._main, self._store = auxiliary, main, store
+        self._loop = asyncio.get_running_loop()
+        self._waiting: set[concurrent.futures.Future[Any]] = set()
+
+    async def begin(
+        self, engine: ContextEngine, session_id: str, home: Home, platform: str, parent: str = ""
+    ) -> None:
+        """Tell the engine which conversation it works for; in a thread, since it may look."""
+        more = {"parent_session_id": parent} if parent else {}
+        await in_thread(
+            engine.on_session_start,
+            session_id,
+            hermes_home=str(home.root),
+            platform=platform,
+            model=self._main.model,
+            context_length=engine.context_length,
+            summarisers=self.summarisers(),
+            history=lambda: self._wait(self.history(session_id)),
+            **more,
+        )
+
+    def summarisers(self) -> list[Summariser]:
+        """The models of the task, and last the one of the conversation."""
+        targets = self._auxiliary.targets(TASK)
+        found = [self._summariser(targets)]
+        if all(_which(target) != _which(self._main) for target in targets):
+            found.append(self._summariser((self._main,)))
+        return found
+
+    def _summariser(self, targets: Sequence[Target]) -> Summariser:
+        def ask(messages: Dicts, max_tokens: int) -> Answer:
+            request = ModelRequest(tuple(map(from_dict, messages)), max_tokens=max_tokens)
+            reply = self._wait(self._auxiliary.ask_one_of(targets, TASK, request))
+            return Answer(reply.message.text, reply.model)
+
+        return Summariser(ask, targets[0].profile.context_length)
+
+    async def history(self, session_id: str) -> Dicts:
+        """Every message of the conversation and of those it went on from after a compaction."""
+        line = [session_id]
+        for info in await self._store.ancestors(session_id):
+            if info.end_reason != "compression":
+                break
+            line.append(info.id)
+        seen: set[object] = set()
+        found: list[Message] = []
+        for one in reversed(line):
+            for entry in await self._store.entries(one):
+                key = entry.id if isinstance(entry, LoggedMessage) else str(to_dict(entry))
+                if key not in seen:
+                    found.append(entry.message if isinstance(entry, LoggedMessage) else entry)
+                    seen.add(key)
+        return [to_dict(message) for message in found]
+
+    def stop(self) -> None:
+        """Nobody waits for the engine any more: what it asks for ends."""
+        for future in tuple(self._waiting):
+            future.cancel()
+
+    def _wait(self, work: Awaitable[T]) -> T:
+        """The result of `work`, for a thread beside the event loop."""
+
+        async def done() -> T:
+            return await work
+
+        future = asyncio.run_coroutine_threadsafe(done(), self._loop)
+        self._waiting.add(future)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise Interrupted("the compaction was stopped") from None
+        finally:
+            self._waiting.discard(future)
+
+
+def _which(target: Target) -> tuple[str, str, str]:
+    return target.provider, target.model, target.base_url
+
+
+def engine_tools(engine: ContextEngine) -> list[Tool]:
+    """The engine's own tools; they look into its conversation and nowhere else."""
+    return [_engine_tool(engine, schema) for schema in engine.get_tool_schemas()]
+
+
+def _engine_tool(engine: ContextEngine, schema: dict[str, Any]) -> Tool:
+    spec = ToolSpec(schema["name"], schema.get("description", ""), schema["parameters"])
+
+    async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
+        return await in_thread(
+            engine.handle_tool_call, spec.name, arguments, session_id=call.session_id
+        )
+
+    return Tool(spec, handler, toolset="context_engine")

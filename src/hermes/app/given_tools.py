@@ -1,0 +1,81 @@
+"""The tools that need more than a place to work: memory, old conversations, subagents."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from hermes.app.request import SessionRequest
+from hermes.app.workplaces import Place
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
+from hermes.config.settings import Settings
+from hermes.core.ports import Auxiliary, Spawner
+from hermes.core.tool import Tool
+from hermes.memory.builtin import BuiltinMemory, MemoryOptions, open_memory
+from hermes.memory.tool import memory_tool
+from hermes.security.injection import scan
+from hermes.tools.delegate_task import DelegationOptions, delegate_task_tool
+from hermes.tools.recall.conversations import PastSessions
+from hermes.tools.session_search import SearchOptions, session_search_tool
+
+
+def memory_of(
+    loaded: Loaded, home: Home, place: Place, request: SessionRequest
+) -> BuiltinMemory | None:
+    """The notes and the profile of a session; None when the settings or the request say so."""
+    settings = loaded.settings.memory
+    if request.skip_memory or not (settings.memory_enabled or settings.user_profile_enabled):
+        return None
+    options = MemoryOptions(
+        memory_enabled=settings.memory_enabled,
+        user_profile_enabled=settings.user_profile_enabled,
+        memory_char_limit=settings.memory_char_limit,
+        user_char_limit=settings.user_char_limit,
+    )
+    # A guest's notes must not come up in what the owner is told of the project.
+    own = place.here and not request.scope.user
+    project = project_root(Path(place.folder)) if own else ""
+    scope = msgspec.structs.replace(request.scope, project=request.scope.project or project)
+    return open_memory(home.root / "memories", scope, options, scan)
+
+
+def project_root(folder: Path) -> str:
+    """The root of the git repository `folder` is in; "" when it is in none."""
+    for each in (folder, *folder.parents):
+        if (each / ".git").exists():
+            return str(each)
+    return ""
+
+
+def given_tools(
+    settings: Settings,
+    memory: BuiltinMemory | None,
+    sessions: PastSessions,
+    auxiliary: Auxiliary | None,
+    current: Callable[[], str],
+    spawner: Spawner,
+    user: str = "",
+) -> dict[str, Tool]:
+    """By name. `current` is the id of the session at the moment."""
+    asked = settings.auxiliary.session_search
+    search = SearchOptions(asked.max_concurrency, asked.timeout, user=user)
+    delegation = settings.delegation
+    options = DelegationOptions(delegation.max_concurrent_children, delegation.orchestrator_enabled)
+    found = {
+        "session_search": session_search_tool(sessions, auxiliary, current, search),
+        "delegate_task": delegate_task_tool(spawner, options),
+    }
+    if memory is not None:
+        found["memory"] = memory_tool(memory)
+    return found
+
+
+def idle_tools(
+    loaded: Loaded, home: Home, place: Place, request: SessionRequest
+) -> dict[str, Tool]:
+    """The same, only to be looked at."""
+    memory = memory_of(loaded, home, place, request)
+    nothing = cast("Any", None)  # nobody calls them
+    return given_tools(loaded.settings, memory, nothing, None, str, nothing)

@@ -1,0 +1,28 @@
+"""What every agent of a process shares."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from hermes.app.providers import Providers
+from hermes.app.telemetry.exporting import Telemetry
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
+from hermes.core.hooks import Hooks
+from hermes.core.ports import Clock
+from hermes.security.redaction import Redactor
+from hermes.store.port import SessionStore
+
+
+class AppParts(msgspec.Struct, frozen=True):
+    home: Home
+    loaded: Loaded
+    store: SessionStore
+    providers: Providers
+    redactor: Redactor
+    hooks: Hooks
+    clock: Clock
+    tell: Callable[[str], None]
+    """Gets what the user must know beside the conversation."""
+    telemetry: Telemetry | None = None
+    """None: nobody wants to see traces."""

@@ -1,0 +1,125 @@
+"""From settings to the system prompt of a session."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from hermes.app.credentials import stored_secrets
+from hermes.app.given_tools import idle_tools, memory_of
+from hermes.app.request import SessionRequest
+from hermes.app.tools import find_toolsets
+from hermes.app.workbench import idle_bench
+from hermes.app.workplaces import Place, make_place
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
+from hermes.config.settings import Settings
+from hermes.core.errors import ConfigError, UsageError
+from hermes.core.messages import Message
+from hermes.core.openai_format import from_dict
+from hermes.memory.builtin import BuiltinMemory
+from hermes.prompt.assembly import Inputs, Prompt, assemble
+from hermes.prompt.environment import this_machine
+from hermes.prompt.nudges import NudgeOptions, nudge
+from hermes.prompt.tree import LocalTree
+from hermes.security.redaction import Redactor
+from hermes.tools.assembly import size
+from hermes.util.clock import SystemClock
+
+NO_SESSION = "20260101_000000_abcdef01"
+"""Stands for the id in a preview."""
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """What the requests of a session begin with."""
+
+    prompt: Prompt
+    tool_chars: int
+    """Characters of the schemas of its tools."""
+
+
+def build_prompt(
+    loaded: Loaded,
+    home: Home,
+    request: SessionRequest,
+    place: Place,
+    *,
+    session_id: str,
+    now: datetime,
+    model: tuple[str, str],
+    tools: Iterable[str],
+    memory: BuiltinMemory | None,
+    redact: Callable[[str], str] = str,
+) -> Prompt:
+    """`model` is its name and its provider."""
+    settings = loaded.settings
+    notes = None if memory is None else memory.snapshot()
+    said = filter(None, (settings.agent.system_prompt, request.system_message))
+    return assemble(
+        Inputs(
+            home=home.root,
+            tools=frozenset(tools),
+            model=model[0],
+            provider=model[1],
+            platform=request.source,
+            session_id=session_id,
+            now=now,
+            working_folder=place.folder,
+            place=place.workplace.name,
+            tree=LocalTree() if place.here else None,
+            skip_context_files=request.skip_context_files,
+            enforcement=settings.agent.tool_use_enforcement,
+            system_message="\n\n".join(said),
+            memory=notes.memory if notes else "",
+            user_profile=notes.user if notes else "",
+            environment=this_machine(),
+            redact=redact,
+        )
+    )
+
+
+def preview(loaded: Loaded, home: Home, folder: Path, platform: str) -> Preview:
+    """The prompt of a session that would start in `folder` now."""
+    request = SessionRequest(folder, source=platform)
+    place = make_place(loaded, home, folder, lambda _text: None)
+    found = find_toolsets(loaded)
+    bench = idle_bench(loaded, home, folder, idle_tools(loaded, home, place, request))
+    made = found.make(found.names(platform), bench)
+    model = loaded.settings.model
+    prompt = build_prompt(
+        loaded,
+        home,
+        request,
+        place,
+        session_id=NO_SESSION,
+        now=SystemClock().now(),
+        model=(model.default, model.provider),
+        tools=[tool.name for tool in (*made.tools, *made.rare)],
+        memory=memory_of(loaded, home, place, request),
+        redact=Redactor(loaded.secrets() | stored_secrets(home)).redact,
+    )
+    return Preview(prompt, sum(size(tool.spec) for tool in made.tools))
+
+
+def aside_of(settings: Settings, tools: Iterable[str]) -> Callable[[Sequence[Message]], str]:
+    """Reminders to save what matters, for the moments they are due."""
+    names = frozenset(tools)
+    options = NudgeOptions(settings.memory.nudge_interval, settings.skills.creation_nudge_interval)
+    return lambda history: nudge(history, names, options)
+
+
+def prefill_messages(settings: Settings, home: Home) -> tuple[Message, ...]:
+    """Those of `agent.prefill_messages_file`; raises `ConfigError`."""
+    name = settings.agent.prefill_messages_file
+    if not name:
+        return ()
+    path = home.root / Path(name).expanduser()
+    hint = 'it holds a JSON list of messages: [{"role": "user", "content": "…"}, …]'
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=list[dict[str, object]])
+        return tuple(from_dict(each) for each in found)
+    except (OSError, msgspec.MsgspecError, UsageError) as error:
+        raise ConfigError(
+            f"agent.prefill_messages_file: {error}", where=str(path), hint=hint
+        ) from error

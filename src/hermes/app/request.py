@@ -1,0 +1,45 @@
+"""What a surface asks for when it wants an agent."""
+
+from pathlib import Path
+
+import msgspec
+
+from hermes.core.messages import Message
+from hermes.core.ports import Approver, Clarifier
+from hermes.memory.places import Scope
+
+
+class SessionRequest(msgspec.Struct, frozen=True):
+    """Which conversation, for whom, and where."""
+
+    working_folder: Path
+    resume: str = ""
+    """Id or title of a session to go on with."""
+    latest: bool = False
+    """Go on with the newest session of `source`; a new one when there is none."""
+    session_id: str = ""
+    """What to call a new session; one of this name that exists is gone on with."""
+    source: str = "cli"
+    user_id: str = ""
+    approver: Approver | None = None
+    """None: nobody is there to ask."""
+    clarifier: Clarifier | None = None
+    """Who answers questions of the agent; None: nobody."""
+    toolsets: tuple[str, ...] = ()
+    """Toolsets and tools instead of those of the settings."""
+    goes_on: bool = True
+    """False when one turn is all: nothing is prepared for a next one."""
+    scope: Scope = Scope()
+    """Whose memory. The project is found from the working folder."""
+    system_message: str = ""
+    """Text in the system prompt, in addition to `agent.system_prompt`."""
+    ephemeral_system_prompt: str = ""
+    """Sent behind the system prompt, but never stored; in addition to that of the settings."""
+    prefill: tuple[Message, ...] = ()
+    """Sent before the conversation, but never stored; in addition to those of the settings."""
+    history: tuple[Message, ...] = ()
+    """What a new session begins with."""
+    skip_context_files: bool = False
+    """Without SOUL.md and the files of the project."""
+    skip_memory: bool = False
+    """Without notes and profile, and without the tool for them."""

@@ -1,0 +1,146 @@
+"""Telemetry switched on, switched off, and with a collector that is not there."""
+
+import logging
+import socket
+import subprocess
+import sys
+
+import pytest
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+from hermes import __version__
+from hermes.app.telemetry.exporting import TelemetryOptions, start_telemetry
+from hermes.app.telemetry.otlp import QuietExporter
+from hermes.core.errors import ConfigError
+from hermes.core.events import TurnFinished, TurnStarted
+from hermes.core.usage import Usage
+
+TURN = (
+    TurnStarted("s1", "model-a", "openai"),
+    TurnFinished("s1", "answered", "done", Usage(), 1),
+)
+
+
+def watch_a_turn(options: TelemetryOptions) -> None:
+    telemetry = start_telemetry(options, str)
+    observer = telemetry.observer()
+    for event in TURN:
+        observer.see(event)
+    telemetry.close()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+@pytest.mark.parametrize("path", ["", "/", "/v1/traces"])
+def test_spans_go_to_the_collector_under_the_name_of_the_service(collector, path):
+    options = TelemetryOptions(
+        collector.endpoint + path, {"X-Api-Key": "k1"}, service_name="my-agent"
+    )
+    watch_a_turn(options)
+    [request] = collector.requests
+    assert (request.method, request.path) == ("POST", "/v1/traces")
+    assert request.headers["x-api-key"] == "k1"
+    assert collector.resource["service.name"] == "my-agent"
+    assert collector.resource["service.version"] == __version__
+
+
+def test_closing_again_does_nothing(collector):
+    telemetry = start_telemetry(TelemetryOptions(collector.endpoint), str)
+    telemetry.observer()
+    telemetry.close()
+    telemetry.close()
+    assert collector.requests == []
+
+
+def test_a_collector_that_is_down_is_told_once_in_the_log(caplog, capfd):
+    options = TelemetryOptions(f"http://127.0.0.1:{free_port()}")
+    with caplog.at_level(logging.INFO):
+        watch_a_turn(options)
+    [record] = caplog.records
+    assert record.name == "hermes.app.telemetry.otlp"
+    assert "they are lost" in record.message
+    assert "Traceback" not in caplog.text
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_collector_that_refuses_is_told_in_the_log(collector, caplog):
+    collector.status = 400
+    with caplog.at_level(logging.WARNING):
+        watch_a_turn(TelemetryOptions(collector.endpoint))
+    [record] = caplog.records
+    assert "takes no spans" in record.message
+
+
+def test_closing_does_not_wait_for_a_collector_that_never_answers(collector, caplog):
+    collector.pause = 60.0
+    with caplog.at_level(logging.WARNING):
+        watch_a_turn(TelemetryOptions(collector.endpoint))
+    assert "they are lost" in caplog.text
+
+
+class Moody(SpanExporter):
+    """Fails as often as it is told to."""
+
+    def __init__(self, *results: SpanExportResult) -> None:
+        self._results = list(results)
+
+    def export(self, spans: object) -> SpanExportResult:
+        return self._results.pop(0)
+
+    def shutdown(self) -> None:
+        return None
+
+
+def test_an_outage_is_told_once_and_so_is_its_end(caplog):
+    good, bad = SpanExportResult.SUCCESS, SpanExportResult.FAILURE
+    exporter = QuietExporter(Moody(good, bad, bad, good, good, bad, bad))
+    with caplog.at_level(logging.INFO):
+        for _ in range(6):
+            exporter.export(())
+        exporter.shutdown()
+        exporter.export(())
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "WARNING"]
+
+
+def test_an_endpoint_that_is_no_address_is_a_mistake_in_the_settings():
+    with pytest.raises(ConfigError, match=r"telemetry\.endpoint") as caught:
+        start_telemetry(TelemetryOptions("localhost:4318"), str)
+    assert caught.value.hint
+
+
+def run(program: str) -> str:
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "module", ["hermes.app.app", "hermes.cli.main", "hermes.app.telemetry.exporting"]
+)
+def test_without_telemetry_nothing_of_opentelemetry_is_loaded(module):
+    program = f"import sys, {module}; print('opentelemetry' in sys.modules)"
+    assert run(program) == "False"
+
+
+def test_a_missing_package_is_told_with_what_to_install():
+    program = """
+import sys
+sys.modules["opentelemetry.exporter"] = None
+from hermes.app.telemetry.exporting import TelemetryOptions, start_telemetry
+from hermes.core.errors import ConfigError
+try:
+    start_telemetry(TelemetryOptions(), str)
+except ConfigError as error:
+    print(error)
+    print(error.hint)
+"""
+    message, hint = run(program).splitlines()
+    assert "opentelemetry" in message
+    assert "not installed" in message
+    assert "pip install 'hermes[otel]'" in hint
