@@ -11,17 +11,18 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from hermes.agent.agent import Agent
 from hermes.cli.render import Renderer
 from hermes.cli.style import Style
-from hermes.cli.turns import one_turn
+from hermes.cli.turns import one_turn, stoppable
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
-from hermes.core.events import Notice
+from hermes.core.events import Event, Notice
 from hermes.core.messages import User
 
 GREETING = "Ctrl-C stops a turn, Ctrl-D ends the chat, Alt-Enter starts a new line."
 LEAVE = ("/quit", "/exit", "/q")
 
 
-ROLLBACK = "/rollback"
+BROKEN_OFF = "The last turn was broken off and goes on now; what its tools did is not done again."
+ROLLBACK, COMPRESS = "/rollback", "/compress"
 Rollback = Callable[[str], Awaitable[str]]
 
 
@@ -40,6 +41,9 @@ async def converse(
     print_line(f"{style.bold('Hermes')} {style.dim(where)}\r\n{style.dim(GREETING)}\r\n")
     prompt.app.output.flush()
     unsent = ""
+    if agent.unfinished:
+        renderer.show(Notice(BROKEN_OFF))
+        await one_turn(agent, None, renderer)
     while True:
         try:
             said, unsent, news = await _next(prompt, agent, ANSI(style.accent("› ")), unsent)
@@ -57,6 +61,9 @@ async def converse(
             renderer.show(Notice(said.text.partition("\n")[0]))
         if command == ROLLBACK:
             renderer.show(Notice(await _answered(rollback, arguments)))
+        elif command == COMPRESS:
+            with stoppable(agent):
+                renderer.show(await _compressed(agent, arguments))
         else:
             await one_turn(agent, said, renderer)
 
@@ -65,7 +72,18 @@ async def _answered(rollback: Rollback, arguments: str) -> str:
     try:
         return await rollback(arguments)
     except HermesError as error:
-        return f"{error}\n  {error.hint}" if error.hint else str(error)
+        return _told(error)
+
+
+async def _compressed(agent: Agent, focus: str) -> Event:
+    try:
+        return await agent.compress(focus.strip())
+    except HermesError as error:
+        return Notice(_told(error))
+
+
+def _told(error: HermesError) -> str:
+    return f"{error}\n  {error.hint}" if error.hint else str(error)
 
 
 async def _next(

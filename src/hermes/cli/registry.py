@@ -39,6 +39,8 @@ COMMANDS = (
     Command("status", "show what is set up and how it fares"),
     Command("tools", "show and choose the tools of the agent"),
     Command("approvals", "explain what a command needs approval for"),
+    Command("prompt", "show what the model is told before a conversation"),
+    Command("trajectory", "look at saved trajectories and convert them"),
     Command("profile", "list, make and choose profiles"),
     Command("sessions", "look at past conversations"),
     Command("checkpoints", "list, compare and undo file changes"),

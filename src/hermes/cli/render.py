@@ -9,10 +9,15 @@ from hermes.cli.style import Style
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
+    Compacted,
+    CompactionStarted,
     Event,
     Notice,
     QuestionAnswered,
     QuestionAsked,
+    SubagentFinished,
+    SubagentProgress,
+    SubagentStarted,
     TextFinished,
     ToolFinished,
     ToolStarted,
@@ -20,10 +25,22 @@ from hermes.core.events import (
     to_json,
 )
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
+from hermes.util.text import many
 
 ARGUMENT_WIDTH = 60
 PREVIEW_WIDTH = 76
 CHOICES = "[o]nce, [s]ession, [a]lways, [N]o:"
+
+
+EARLY_ENDS = {
+    "max_iterations": "stopped: the step limit of this turn was reached; --max-turns raises it",
+    "iteration_budget": "stopped: the turn and its subagents used up their steps; --max-turns "
+    "raises them",
+    "repeating": "stopped: calls failed again and again",
+    "truncated": "the reply was cut at the model's output limit",
+    "empty": "the model gave no answer; ask again, or choose another model",
+}
+"""What a turn that ended without an error, but early, is called."""
 
 
 class ErrorResult(msgspec.Struct):
@@ -128,7 +145,7 @@ class Terminal:
             case TurnFinished():
                 return [style.bad(line) for line in problem_lines(event)]
             case _:
-                return []
+                return [style.dim(line) for line in progress_lines(event)]
 
     def _write(self, text: str) -> None:
         self._stdout.write(text)
@@ -144,14 +161,29 @@ class Terminal:
             self._write("\n")
 
 
+def progress_lines(event: Event) -> list[str]:
+    """What happens beside text and tools; nothing of most events."""
+    match event:
+        case CompactionStarted():
+            return [f"compacting the conversation ({event.tokens:,} tokens) …"]
+        case Compacted():
+            before, after = f"{event.tokens_before:,}", f"{event.tokens_after:,}"
+            return [f"compacted: {before} to {after} tokens, now session {event.session_id}"]
+        case SubagentStarted():
+            return [f"  [{event.child + 1}] {one_line(event.goal)}"]
+        case SubagentProgress():
+            return [f"  [{event.child + 1}] {one_line(event.text)}"]
+        case SubagentFinished():
+            calls = f"{many(event.api_calls, 'model call')}, {event.seconds:.1f} s"
+            return [f"  [{event.child + 1}] {event.status} ({calls})"]
+        case _:
+            return []
+
+
 def problem_lines(end: TurnFinished) -> list[str]:
     """What went wrong in a turn, if anything, and what to do about it."""
-    if end.exit_reason == "max_iterations":
-        return ["(stopped: the step limit of this turn was reached; --max-turns raises it)"]
-    if end.exit_reason == "repeating":
-        return ["(stopped: the same call failed again and again)"]
-    if end.exit_reason == "truncated":
-        return ["(the reply was cut at the model's output limit)"]
+    if end.exit_reason in EARLY_ENDS:
+        return [f"({EARLY_ENDS[end.exit_reason]})"]
     if not end.error:
         return []
     return [f"hermes: {end.error}"] + ([f"  {end.hint}"] if end.hint else [])

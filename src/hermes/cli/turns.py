@@ -12,11 +12,12 @@ from hermes.core.events import TurnFinished
 from hermes.core.messages import User
 
 
-async def one_turn(agent: Agent, message: User, renderer: Renderer) -> int:
-    """Run a turn and show it; the result is the exit code."""
+async def one_turn(agent: Agent, message: User | None, renderer: Renderer) -> int:
+    """Run a turn and show it; the result is the exit code. Without a message it is the turn that
+    was broken off."""
     exit_code = 0
     with stoppable(agent):
-        async for event in agent.run(message):
+        async for event in agent.resume() if message is None else agent.run(message):
             renderer.show(event)
             if isinstance(event, TurnFinished):
                 exit_code = event.exit_code

@@ -37,7 +37,9 @@ def hermes(work: Path) -> Run:
 
 @pytest.fixture
 def terminal(work: Path):
-    """Starts the command in a terminal of its own."""
+    """Starts the command in a terminal of its own. Conversations are not named beside, so that
+    the model is asked nothing but what the test says."""
+    subprocess.run([*HERMES, "config", "set", "sessions.auto_title", "false"], check=True)
     children: list[pexpect.spawn] = []
 
     def start(*arguments: str) -> pexpect.spawn:

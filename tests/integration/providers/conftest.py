@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hermes.app.app import App, SessionRequest
+from hermes.app.app import App
+from hermes.app.request import SessionRequest
 from hermes.cli.progress import ProgressLine
 from hermes.config.home import Home
 from hermes.config.loader import load

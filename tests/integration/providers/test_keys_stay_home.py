@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.app import App, SessionRequest
+from hermes.app.app import App
+from hermes.app.request import SessionRequest
 from hermes.app.listing import Wanted
 from hermes.app.providers import Providers
 from hermes.cli.progress import ProgressLine

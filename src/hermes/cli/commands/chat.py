@@ -7,7 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hermes.app.app import App, SessionRequest
+from hermes.app.app import App
+from hermes.app.request import SessionRequest
 from hermes.cli.approver import TerminalApprover
 from hermes.cli.context import Cli
 from hermes.cli.progress import ProgressLine
@@ -50,6 +51,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--max-turns", type=int, metavar="N", help="most model calls in one turn")
     add("--yolo", action="store_true", help="run dangerous commands without asking")
+    add(
+        "--save-trajectories", action="store_true",
+        help="write the conversation to a trajectory file in this folder after each turn",
+    )  # fmt: skip
     add("--source", default="cli", metavar="NAME", help="label stored with a new session")
     add("-v", "--verbose", action="store_true", help="show the model's reasoning too")
     add("-Q", "--quiet", action="store_true", help="print the final answer only")
@@ -77,6 +82,7 @@ async def _chat(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str |
         approver=approver if can_ask else None,
         clarifier=approver if can_ask else None,
         toolsets=tuple(name.strip() for name in args.toolsets.split(",") if name.strip()),
+        goes_on=query is None,
     )
     async with App(cli.home, loaded, ProgressLine(cli.stderr), cli.note) as app:
         agent = await app.agent(request)
@@ -85,7 +91,9 @@ async def _chat(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str |
         app.providers.learn_meanwhile()
         # A prompt costs imports that a single question does not need.
         conversation = import_module("hermes.cli.conversation")
-        rollback = partial(app.rollback, agent.session_id)
+        if caching := app.caching_line(agent):
+            cli.say(style.dim(caching))
+        rollback = partial(app.rollback, agent)
         result: int = await conversation.converse(agent, renderer, cli.home, style, rollback)
         return result
 
@@ -125,6 +133,7 @@ def _overrides(args: argparse.Namespace) -> dict[str, Any]:
         "model.provider": args.provider or ("custom" if args.base_url else None),
         "model.base_url": args.base_url,
         "agent.max_turns": args.max_turns,
+        "agent.save_trajectories": True if args.save_trajectories else None,
         "approvals.mode": "off" if args.yolo else None,
     }
     return {key: value for key, value in given.items() if value is not None}

@@ -20,7 +20,7 @@ from hermes.store.port import SessionStore
 from hermes.store.records import LoggedMessage, SessionFilter
 from hermes.util.text import cut_middle, many
 
-HIDDEN_SOURCES = ("tool", "batch")
+HIDDEN_SOURCES = ("tool", "batch", "subagent")
 """Made by programs; shown when asked for."""
 SHOWN_RESULT = 2000
 """Characters of a tool's result that are shown."""

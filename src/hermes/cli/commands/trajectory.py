@@ -1,0 +1,232 @@
+"""`hermes trajectory`: read trajectory files, and turn them and sessions into other forms."""
+
+import argparse
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from hermes.app.sessions import opened_store, store_exists
+from hermes.app.transcripts.output import check_output, replaced
+from hermes.app.transcripts.plain import escaped_json, plain, plain_line
+from hermes.app.transcripts.sharegpt import Entry, Line, as_openai, as_sharegpt, read_lines
+from hermes.app.transcripts.wording import local
+from hermes.cli.actions import Actions, run_action
+from hermes.cli.context import Cli
+from hermes.cli.render import one_line
+from hermes.cli.style import Style
+from hermes.core.errors import SessionNotFound, UsageError
+from hermes.core.messages import Message
+from hermes.core.ports import SessionInfo
+from hermes.store.trajectory import to_sharegpt
+from hermes.util.text import clean, cut_middle, human_size, many
+
+run = run_action
+
+FORMS = {"sharegpt": as_sharegpt, "openai": as_openai}
+SHOWN_RESULT = 2000
+"""Characters of a tool's result that are shown."""
+SHOWN_WORDS = 60
+BAD_LINES = 1
+"""The exit code when some lines are not trajectories."""
+
+EPILOG = """\
+examples:
+  hermes trajectory show trajectory_samples.jsonl
+  hermes trajectory show trajectory_samples.jsonl --index 3
+  hermes trajectory convert "tax return" -o tax.jsonl
+  hermes trajectory convert trajectory_samples.jsonl --to openai
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Read trajectory files, and turn them and sessions into other forms."
+    parser.epilog = EPILOG
+    actions = Actions(parser)
+    show = actions.add("show", _show, "what is in a trajectory file", json=True)
+    show.add_argument("file", type=Path, metavar="FILE")
+    show.add_argument(
+        "--index", type=int, metavar="N", help="one entry, by its line; -1 is the last"
+    )
+    convert = actions.add(
+        "convert",
+        _convert,
+        "write trajectories in another form",
+        description="Write the trajectories of a file, or a stored session, as JSON Lines:\n"
+        "`conversations` as ShareGPT has them, or `messages` as OpenAI has them.",
+    )
+    convert.add_argument(
+        "source", metavar="SOURCE", help="a trajectory file, or a session's id or title"
+    )
+    convert.add_argument("-o", "--out", metavar="OUT", help="the file to write (standard output)")
+    convert.add_argument("--to", choices=FORMS, default="sharegpt", help="sharegpt (default)")
+    convert.add_argument("--session", action="store_true", help="SOURCE is a session, not a file")
+    convert.add_argument("--force", action="store_true", help="replace OUT when it exists")
+
+
+def _show(args: argparse.Namespace, cli: Cli) -> int:
+    lines = list(read_lines(args.file))
+    if args.index is not None:
+        return _show_one(_chosen(lines, args.index, args.file), args.json, cli)
+    if args.json:
+        _document(cli, [_summary(line) for line in lines])
+    elif not lines:
+        cli.say(f"there is nothing in {args.file}")
+    for line in () if args.json else lines:
+        cli.say(_row(_summary(line)))
+    return BAD_LINES if any(line.problem for line in lines) else 0
+
+
+def _chosen(lines: list[Line], index: int, file: Path) -> Line:
+    wanted = lines[index].number if -len(lines) <= index < 0 else index
+    found = [line for line in lines if line.number == wanted]
+    if not found:
+        raise UsageError(
+            f"{file} has no entry {index}", hint="without --index all entries are listed"
+        )
+    return found[0]
+
+
+def _summary(line: Line) -> dict[str, Any]:
+    if line.problem:
+        return {"index": line.number, "problem": line.problem}
+    turns = line.entry.get("conversations") or line.entry["messages"]
+    said = (turn.get("value", turn.get("content")) for turn in turns if _speaker(turn) == "human")
+    return {
+        "index": line.number,
+        "model": str(line.entry.get("model") or ""),
+        "completed": line.entry.get("completed"),
+        "turns": len(turns),
+        "bytes": line.size,
+        "timestamp": str(line.entry.get("timestamp") or ""),
+        "begins": one_line(plain_line(str(next(said, "") or "")), SHOWN_WORDS),
+    }
+
+
+def _speaker(turn: dict[str, Any]) -> str:
+    speaker = str(turn.get("from") or turn.get("role"))
+    return "human" if speaker == "user" else speaker
+
+
+def _row(summary: dict[str, Any]) -> str:
+    if "problem" in summary:
+        return f"{summary['index']:>4}  {plain_line(summary['problem'])}"
+    state = {True: "completed", False: "failed"}.get(summary["completed"], "")
+    facts = f"{many(summary['turns'], 'turn'):>9}  {human_size(summary['bytes']):>8}"
+    model = plain_line(summary["model"])
+    return f"{summary['index']:>4}  {state:<9}  {facts}  {model}  {summary['begins']}".rstrip()
+
+
+def _show_one(line: Line, as_document: bool, cli: Cli) -> int:
+    if line.problem:
+        raise UsageError(f"line {line.number}: {line.problem}")
+    if as_document:
+        _document(cli, line.entry)
+        return 0
+    summary, style = _summary(line), Style.of(cli.stdout)
+    state = {True: "completed", False: "failed"}.get(summary["completed"], "")
+    facts = (summary["model"], state, summary["timestamp"], many(summary["turns"], "turn"))
+    cli.say("  ".join(plain_line(fact) for fact in facts if fact))
+    entry = as_openai(line.entry)
+    if tools := entry.get("tools"):
+        names = ", ".join(plain_line(tool["function"]["name"]) for tool in tools)
+        cli.say(f"\ntools: {names}")
+    for message in entry["messages"]:
+        cli.say("\n" + "\n".join(_paragraphs(message, style)))
+    return 0
+
+
+def _paragraphs(message: dict[str, Any], style: Style) -> Iterator[str]:
+    role, content = message["role"], message.get("content") or ""
+    text = plain(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False))
+    if role == "tool":
+        name = plain_line(str(message.get("name") or ""))
+        yield f"{style.accent(f'[result of {name}]')}\n{cut_middle(text, SHOWN_RESULT)}"
+        return
+    calls = message.get("tool_calls") or []
+    if reasoning := message.get("reasoning") or message.get("reasoning_content"):
+        yield style.dim(f"[thought] {plain(reasoning)}")
+    if text or not calls:
+        yield f"{style.bold(role)}: {text}"
+    for call in calls:
+        function = call["function"]
+        start = style.accent(f"[call of {plain_line(function['name'])}]")
+        yield f"{start} {plain(str(function.get('arguments') or ''))}"
+
+
+def _convert(args: argparse.Namespace, cli: Cli) -> int:
+    source = Path(args.source)
+    if args.out is not None:
+        check_output(Path(args.out), overwrite=args.force)
+    if args.session or not source.is_file():
+        lines = iter([Line(1, 0, _session_entry(args, cli))])
+    else:
+        lines = read_lines(source)
+    bad: list[int] = []
+    entries = _converted(lines, args.to, bad, lambda text: cli.note(f"hermes: {source}:{text}"))
+    if args.out is None:
+        for text in entries:
+            cli.say(text)
+    else:
+        _write(entries, Path(args.out), source, cli)
+    return BAD_LINES if bad else 0
+
+
+def _converted(
+    lines: Iterator[Line], form: str, bad: list[int], tell: Callable[[str], None]
+) -> Iterator[str]:
+    """The entries as JSON, a line each. Lines that are none are told and added to `bad`."""
+    for line in lines:
+        if line.problem:
+            tell(f"{line.number}: {plain_line(line.problem)}")
+            bad.append(line.number)
+        else:
+            yield _encoded(FORMS[form](line.entry))
+
+
+def _write(entries: Iterator[str], out: Path, source: Path, cli: Cli) -> None:
+    count = 0
+    with replaced(out, overwrite=True) as file:
+        for count, text in enumerate(entries, start=1):  # noqa: B007 - used after the loop
+            file.write(f"{text}\n")
+        if not count:
+            raise UsageError(f"there is no trajectory in {source}", hint=f"{out} was not written")
+    noun = "trajectory" if count == 1 else "trajectories"
+    cli.say(f"wrote {count:,} {noun} to {out}")
+
+
+def _session_entry(args: argparse.Namespace, cli: Cli) -> Entry:
+    loaded = cli.load()
+    missing = f"there is no file and no session {plain_line(args.source)}"
+    if not store_exists(cli.home, loaded.settings.store.url):
+        raise SessionNotFound(missing, hint="`hermes sessions list` shows the sessions")
+
+    async def read() -> tuple[SessionInfo, tuple[Message, ...]]:
+        async with opened_store(cli.home, loaded.settings.store.url, cli.note) as store:
+            try:
+                info = await store.resolve(plain_line(args.source))
+            except SessionNotFound as error:
+                raise SessionNotFound(f"{missing}: {error}", hint=error.hint) from error
+            return info, await store.messages(info.id)
+
+    info, messages = asyncio.run(read())
+    # All tools are loaded for this, so not before they are needed.
+    listing = import_module("hermes.app.tool_listing")
+    paid = listing.request_size(loaded, cli.home, info.source)
+    tools = [tool.spec for tool in paid.tools]
+    return {
+        "conversations": to_sharegpt(messages, tools),
+        "timestamp": local(info.last_active or info.started_at).isoformat(),
+        "model": info.model,
+        "completed": info.end_reason == "answered",
+    }
+
+
+def _document(cli: Cli, value: Any) -> None:
+    cli.say(escaped_json(clean(json.dumps(value, ensure_ascii=False, indent=2))))
+
+
+def _encoded(entry: Entry) -> str:
+    return escaped_json(clean(json.dumps(entry, ensure_ascii=False)))
