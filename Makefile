@@ -48,7 +48,7 @@ unit: setup ## fast tests, loopback only
 
 integration: setup ## tests with real processes, terminals and servers
 	@echo "== integration tests"
-	@$(PYTEST) $(PARALLEL) tests/integration
+	@$(PYTEST) $(PARALLEL) tests/integration tests/compaction
 
 doctest: setup ## the examples of README.md and docs/
 	@echo "== documentation examples"
@@ -56,7 +56,7 @@ doctest: setup ## the examples of README.md and docs/
 
 tests: setup ## unit, integration and doctest in one run
 	@echo "== tests: unit, integration, documentation examples"
-	@$(PYTEST) $(PARALLEL) tests/unit tests/integration tests/docs
+	@$(PYTEST) $(PARALLEL) tests/unit tests/integration tests/compaction tests/docs
 
 test-model: setup ## tasks done by the embedded model (downloads it once)
 	@echo "== tests: embedded model"
