@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hermes.app.app import App
-from hermes.app.request import SessionRequest
 from hermes.app.listing import Wanted
 from hermes.app.providers import Providers
+from hermes.app.request import SessionRequest
 from hermes.cli.progress import ProgressLine
 from hermes.config.home import Home
 from hermes.config.loader import load

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from hermes.store.trajectory import save_trajectory, to_sharegpt
 from hermes.cli.commands import trajectory
 from hermes.cli.context import Cli
 from hermes.config.home import Home
@@ -18,6 +17,7 @@ from hermes.core.messages import Assistant, Text, Thinking, ToolCall, ToolResult
 from hermes.core.model import ToolSpec
 from hermes.core.openai_format import from_dict
 from hermes.store.opening import open_store
+from hermes.store.trajectory import save_trajectory, to_sharegpt
 from hermes.util.text import human_size
 
 TERMINAL = ToolSpec("terminal", "Run a command.", {"type": "object", "properties": {}})

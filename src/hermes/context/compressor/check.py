@@ -30,6 +30,18 @@ class Unusable(Exception):
 
 def checked(reply: str, tokens: int) -> Notes:
     """The notes in a reply that may have so many tokens. Raises `Unusable`."""
+    notes = parse_notes(cleaned(reply))
+    told = {name: _told(body) for name, body in notes.sections.items()}
+    if len(told) < LEAST_SECTIONS:
+        raise Unusable("the sections are missing")
+    least = max(LEAST_CHARS, min(MOST_LEAST_CHARS, tokens // 2))
+    if sum(map(len, told.values())) < least:
+        raise Unusable("it says too little")
+    return Notes({name: body for name, body in told.items() if body}).fitted(tokens)
+
+
+def cleaned(reply: str) -> str:
+    """A reply without thoughts and fences. Raises `Unusable` when it cannot be notes on anything."""
     text = _THOUGHT.sub("", reply).strip()
     if fenced := _FENCE.match(text):
         text = fenced[1].strip()
@@ -39,14 +51,7 @@ def checked(reply: str, tokens: int) -> Notes:
         raise Unusable("it was a refusal")
     if _repetitive(text):
         raise Unusable("it repeats itself")
-    notes = parse_notes(text)
-    told = {name: _told(body) for name, body in notes.sections.items()}
-    if len(told) < LEAST_SECTIONS:
-        raise Unusable("the sections are missing")
-    least = max(LEAST_CHARS, min(MOST_LEAST_CHARS, tokens // 2))
-    if sum(map(len, told.values())) < least:
-        raise Unusable("it says too little")
-    return Notes({name: body for name, body in told.items() if body}).fitted(tokens)
+    return text
 
 
 def _told(body: str) -> str:

@@ -53,26 +53,36 @@ def write_summary(summary: Summary) -> Dict:
     notes = summary.notes.text().replace(HEADING, HEADING.replace(":", " –"))
     users = [f"<user>\n{text}\n</user>" for text in summary.users]
     parts = [INTRO, summary.todo, notes, "\n".join([USERS, *users]) if users else ""]
-    text = "\n\n".join(filter(None, parts))
-    if summary.request is None:
+    return joined("\n\n".join(filter(None, parts)), summary.request)
+
+
+def joined(text: str, request: Any) -> Dict:
+    """A message with `text` and, below it, the content of a message of the user, if any."""
+    if request is None:
         return {"role": "user", "content": text}
     text = f"{text}\n\n{END}\n"
-    if isinstance(summary.request, list) and IMAGE in content_text(summary.request):
-        blocks: list[Any] = [{"type": "text", "text": text}, *summary.request]
+    if isinstance(request, list) and IMAGE in content_text(request):
+        blocks: list[Any] = [{"type": "text", "text": text}, *request]
         return {"role": "user", "content": blocks}
-    return {"role": "user", "content": text + content_text(summary.request)}
+    return {"role": "user", "content": text + content_text(request)}
+
+
+def parted(message: Dict) -> tuple[str, Any]:
+    """The text of a summary, and what is joined to it or None."""
+    content = message.get("content")
+    blocks: list[Any] = content if isinstance(content, list) and content else [content]
+    first, *others = blocks
+    text = content_text([first] if isinstance(first, dict) else first)
+    end = _END_LINE.search(text)
+    if end is None:
+        return text, None
+    said, text = text[end.end() :], text[: end.start()]
+    head = [{"type": "text", "text": said}] if said else []
+    return text, [*head, *others] if others else said
 
 
 def read_summary(message: Dict) -> Summary:
-    content = message.get("content")
-    blocks: list[Any] = content if isinstance(content, list) else [content]
-    first, *others = blocks
-    text = content_text([first] if isinstance(first, dict) else first)
-    request: Any = None
-    if end := _END_LINE.search(text):
-        said, text = text[end.end() :], text[: end.start()]
-        head = [{"type": "text", "text": said}] if said else []
-        request = [*head, *others] if others else said
+    text, request = parted(message)
     notes, _, said_by_user = text.partition(f"\n{USERS}\n")
     return Summary(
         notes=_read_notes(notes),

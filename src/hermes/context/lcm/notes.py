@@ -4,6 +4,8 @@
 
     Todo list: …                                    only when the list itself was compacted away
 
+    ## Constraints & Preferences …                  facts: rules, files and words of the user
+
     [lcm:3f2a91c0 3-29/1a2b3c 31-40/4d5e6f]         a leaf and its runs of the log
     what happened
 
@@ -12,16 +14,22 @@
 
     [lcm:end 5f6a7b]                                check of the text above
 
+    [END OF CONTEXT COMPACTION. …]                  only where no message of the user can follow:
+    a message of the user                           its content stands here, as it was
+
 Nothing else holds the DAG: a new engine learns it from the messages alone. A message that somebody
 changed or added to is an ordinary message.
 """
 
 import re
 from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import msgspec
 
-from hermes.context.engine import Dict
+from hermes.context.compressor.reading import text_of
+from hermes.context.compressor.summary_message import END, joined, parted
+from hermes.context.engine import Dict, Dicts
 from hermes.context.lcm.nodes import Node, Run, check_of
 from hermes.util.text import clean
 
@@ -37,7 +45,9 @@ OPENING = (
 _HEADER = re.compile(r"\[lcm:([0-9a-f]{8}) (= )?([^\]\n]+)\]")
 _ID = re.compile(r"[0-9a-f]{8}")
 _TODO_LINE = re.compile(r"\[[x> -]\] \S+: .*")
-_MISLEADING = re.compile(rf"^(?=\[lcm:|{TODO_HEADING})", re.MULTILINE)
+_MISLEADING = re.compile(rf"^(?=\[lcm:|{TODO_HEADING}|{re.escape(END)})", re.MULTILINE)
+_FACTS = "## "
+"""How the facts begin."""
 
 
 class Notes(msgspec.Struct, frozen=True):
@@ -45,11 +55,45 @@ class Notes(msgspec.Struct, frozen=True):
     todo: str = ""
     """The newest todo list, as its tool shows it."""
     opening: str = OPENING
+    facts: str = ""
+    """What is said beside the nodes, as `facts.py` writes it."""
+    request: Any = None
+    """The content of a message of the user that is joined to the notes."""
 
     def __str__(self) -> str:
+        """Without the request."""
         blocks = (f"{_header(node)}\n{node.text}" for node in self.nodes)
-        body = "\n\n".join(part for part in (self.opening, self.todo, *blocks) if part)
+        parts = (self.opening, self.todo, self.facts, *blocks)
+        body = "\n\n".join(part for part in parts if part)
         return f"{body}\n\n[lcm:end {check_of([body.encode('utf-8', 'surrogatepass')])}]"
+
+    def message(self, role: str) -> Dict:
+        return {**joined(str(self), self.request), "role": role}
+
+
+class Opened(NamedTuple):
+    """A conversation without its notes. A request joined to them is a message of its own again."""
+
+    messages: Dicts
+    notes: list[Notes]
+    head_end: int
+    """Where the first notes stood; behind the end when there were none."""
+
+
+def opened(messages: Dicts) -> Opened:
+    rest: Dicts = []
+    found: list[Notes] = []
+    head_end = len(messages)
+    for message in messages:
+        notes = notes_in(message)
+        if notes is None:
+            rest.append(message)
+            continue
+        head_end = min(head_end, len(rest))
+        found.append(notes)
+        if notes.request is not None:
+            rest.append({"role": "user", "content": notes.request})
+    return Opened(rest, found, head_end)
 
 
 def plain(text: str) -> str:
@@ -60,11 +104,16 @@ def plain(text: str) -> str:
 
 def notes_in(message: Dict) -> Notes | None:
     """The notes a message holds; None for every other message."""
-    content = message.get("content")
-    if not isinstance(content, str) or not content.startswith(PREFIX):
+    if not text_of(message).startswith(PREFIX):
         return None
-    notes = _parse(content)
-    return notes if notes is not None and str(notes) == content else None
+    text, request = parted(message)
+    if request is None and not isinstance(message.get("content"), str):
+        return None
+    whole = text if request is None else text.removesuffix("\n\n")
+    notes = _parse(whole)
+    if notes is None or str(notes) != whole:
+        return None
+    return msgspec.structs.replace(notes, request=request)
 
 
 def todo_in(text: str) -> str:
@@ -87,12 +136,14 @@ def _header(node: Node) -> str:
 
 def _parse(content: str) -> Notes | None:
     blocks = re.split(r"\n\n(?=\[lcm:)", content)
-    opening, _, todo = blocks[0].partition("\n\n")
+    opening, _, rest = blocks[0].partition("\n\n")
+    todo = todo_in(rest)
+    facts = rest.removeprefix(todo).removeprefix("\n\n")
     nodes = [_node(*block.partition("\n")) for block in blocks[1:-1]]
-    if not nodes or (todo and todo_in(todo) != todo):
-        return None
     whole = tuple(node for node in nodes if node is not None)
-    return Notes(whole, todo, opening) if len(whole) == len(nodes) else None
+    if not nodes or len(whole) != len(nodes) or (facts and not facts.startswith(_FACTS)):
+        return None
+    return Notes(whole, todo, opening, facts)
 
 
 def _node(header: str, _newline: str, text: str) -> Node | None:

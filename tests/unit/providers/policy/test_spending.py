@@ -9,8 +9,8 @@ from hermes.core.errors import BudgetSpent, ServerFault, StreamCut
 from hermes.core.messages import Assistant, Image, System, Text, Thinking, ToolCall, User
 from hermes.core.model import ModelRequest, Reply, TextDelta, ToolSpec
 from hermes.core.testing import ScriptedModel, Step
-from hermes.core.usage import FREE, Price, Usage
 from hermes.core.tokens import IMAGE_TOKENS, message_tokens, tools_tokens
+from hermes.core.usage import FREE, Price, Usage
 from hermes.providers.policy.purse import Limits, Purse
 from hermes.providers.policy.spending import UNKNOWN_OUTPUT, MeteredModel
 from hermes.providers.profile import Profile
