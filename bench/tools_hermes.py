@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from bench.tools_worker import Call
+from hermes.agent.budget import IterationBudget
 from hermes.agent.dispatch import Dispatcher
 from hermes.agent.turn import Turn
 from hermes.app.tools import build_approvals, build_toolbox, find_toolsets
@@ -17,8 +18,8 @@ from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import load
 from hermes.core.events import ToolFinished
 from hermes.core.hooks import NoHooks
-from hermes.core.messages import Assistant, System, ToolCall, User
-from hermes.core.model import ModelRequest
+from hermes.core.messages import Assistant, ToolCall
+from hermes.core.model import ModelRequest, Reply
 from hermes.core.usage import Usage
 from hermes.security.redaction import Redactor
 from hermes.util.clock import SystemClock
@@ -45,9 +46,9 @@ async def caller() -> AsyncIterator[Call]:
     dispatcher = Dispatcher(toolbox, policy, NoLog(), NoHooks(), SystemClock())  # type: ignore[arg-type] # only append is called
 
     async def call(name: str, arguments: dict[str, Any]) -> str:
-        turn = Turn("bench", System(""), (), User.say(""), ModelRequest(()), 90)
+        turn = Turn("bench", (), (), ModelRequest(()), IterationBudget(90), 90)
         text = msgspec.json.encode(arguments).decode()
-        turn.add_reply(Assistant((ToolCall("c1", name, text),)), Usage(), None)
+        turn.add_reply(Reply(Assistant((ToolCall("c1", name, text),)), Usage()))
         result = ""
         async for event in dispatcher.run(turn):
             if isinstance(event, ToolFinished):
