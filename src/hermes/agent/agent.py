@@ -50,6 +50,8 @@ class Circumstances(msgspec.Struct, frozen=True):
     """False when there will be no next turn, so that nothing is prepared for it."""
     budget: IterationBudget | None = None
     """Of a subagent: that of the turn it works for. Else each turn has its own."""
+    broken_off: bool = False
+    """The session was left without an end."""
 
 
 ALONE = Circumstances()
@@ -87,6 +89,7 @@ class Agent:
         self._compaction, self._asking = compaction, asking
         self._max_iterations, self._round = max_iterations, circumstances
         self._turn: Turn | None = None
+        self._has_run = False
         self._queue: deque[User] = deque()
         self._beside: set[asyncio.Task[None]] = set()
 
@@ -95,8 +98,13 @@ class Agent:
         return self._history
 
     @property
+    def broken_off(self) -> bool:
+        """Whether the process that ran the last turn was gone before the turn was over."""
+        return self._round.broken_off and not self._has_run and self.unfinished
+
+    @property
     def unfinished(self) -> bool:
-        """Whether the last turn was broken off before its answer."""
+        """Whether the last turn has no answer: it was stopped, it failed, or it was broken off."""
         if not self._history:
             return False
         last = self._history[-1]
@@ -141,11 +149,13 @@ class Agent:
                     yield self._seen(event)
         finally:
             await self._keep_files()
-            self._history, self._turn = tuple(turn.messages), None
+            self.session_id, self._history = turn.session_id, tuple(turn.messages)
+            self._turn = None
 
     def _begin(self) -> Turn:
         if self._turn is not None:
             raise UsageError("a turn is already running in this session")
+        self._has_run = True
         if self._round.budget is None:
             self.budget.used = 0
         self._turn = Turn(
@@ -187,7 +197,7 @@ class Agent:
     async def _keep_files(self) -> list[str]:
         """The turn is over: what changes from now on is the user's work."""
         workspace = self._round.workspace
-        return [] if workspace is None else await workspace.turn_ended(self.session_id)
+        return [] if workspace is None else await workspace.turn_ended()
 
     async def compress(self, focus: str = "") -> Event:
         """Compact the conversation now; `focus` says what matters most."""

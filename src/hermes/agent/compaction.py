@@ -92,13 +92,16 @@ class Compaction:
         if self._beside is not None:
             self._beside.cancel()
             await asyncio.wait({self._beside})
+            self._ready(())
 
     def _ready(self, messages: Sequence[Message]) -> Shortened | None:
         """What was compacted beside, if it is done and still about this conversation."""
         if self._beside is None or not self._beside.done():
             return None
         done, self._beside = self._beside, None
-        if done.cancelled() or (error := done.exception()) is not None:
+        if done.cancelled():
+            return None
+        if (error := done.exception()) is not None:
             log.warning("compacting between the turns failed: %s", error)
             return None
         same = len(messages) >= len(self._seen) and all(map(_is, self._seen, messages))

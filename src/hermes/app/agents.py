@@ -46,6 +46,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     system: System | None = None
     """That of a session that exists; None for a new one."""
     history: tuple[Message, ...] = ()
+    broken_off: bool = False
+    """That session was left without an end."""
     target: Target
     fallbacks: tuple[Choice, ...] = ()
     tools: Sequence[str]
@@ -231,6 +233,7 @@ class Making:
             beside=self._beside(),
             goes_on=request.goes_on,
             budget=self._shared_budget(),
+            broken_off=start.broken_off,
         )
 
     def _shared_budget(self) -> IterationBudget | None:

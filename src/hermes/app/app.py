@@ -127,10 +127,11 @@ class App:
                 session_id=session_id,
                 system=system,
                 history=tuple(history),
+                broken_off=past is not None and past.ended_at is None,
                 target=target,
                 fallbacks=tuple(fallback_choices(settings)),
                 tools=tools,
-                purse=self._purse(session_id, job=request.source == "cron"),
+                purse=self._purse(await self._root(session_id, past), job=request.source == "cron"),
                 max_iterations=settings.agent.max_turns,
             ),
             Subagents(self._parts).start,
@@ -180,6 +181,16 @@ class App:
                 limits, self.store, session_id, self._clock, job=job, day=self._day
             )
         return self._purses[session_id]
+
+    async def _root(self, session_id: str, past: SessionInfo | None) -> str:
+        """The session that caps on money go by: the first of a line of compactions."""
+        if past is None or not past.parent_id:
+            return session_id
+        for info in await self.store.ancestors(session_id):
+            if info.end_reason != "compression":
+                break
+            session_id = info.id
+        return session_id
 
     async def _past(self, request: SessionRequest) -> SessionInfo | None:
         """The session to go on with; None for a new one."""

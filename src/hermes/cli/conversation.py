@@ -41,7 +41,7 @@ async def converse(
     print_line(f"{style.bold('Hermes')} {style.dim(where)}\r\n{style.dim(GREETING)}\r\n")
     prompt.app.output.flush()
     unsent = ""
-    if agent.unfinished:
+    if agent.broken_off:
         renderer.show(Notice(BROKEN_OFF))
         await one_turn(agent, None, renderer)
     while True:

@@ -130,7 +130,7 @@ class Workspace(Protocol):
         """Returns when the state before the change is safe, or cannot be made so."""
         ...
 
-    async def turn_ended(self, session_id: str) -> list[str]:
+    async def turn_ended(self) -> list[str]:
         """What the user should know of it; called again, nothing happens."""
         ...
 

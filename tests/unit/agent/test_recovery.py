@@ -115,13 +115,13 @@ async def test_a_broken_turn_goes_on_without_a_new_message(script, make_agent, l
         ToolResult("c1", "look", "seen 1"),
     )
     model = script(["it is there"])
-    agent = make_agent(model, LOOK, history=history)
-    assert agent.unfinished
+    agent = make_agent(model, LOOK, history=history, broken_off=True)
+    assert agent.broken_off
     events = [event async for event in agent.resume()]
     assert events[-1].text == "it is there"
     assert model.requests[0].messages[1:] == history
     assert [m.role for m in await log.messages("s1")] == ["assistant"]
-    assert not agent.unfinished
+    assert not agent.broken_off
     with pytest.raises(UsageError, match="no turn to go on with"):
         await anext(agent.resume())
 

@@ -23,7 +23,7 @@ class Kept:
     async def before_change(self, call):
         self.heard.append(f"before {call.call_id}")
 
-    async def turn_ended(self, session_id):
+    async def turn_ended(self):
         self.heard.append("end")
         notices, self._notices = self._notices, []
         return notices

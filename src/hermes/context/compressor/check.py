@@ -41,7 +41,7 @@ def checked(reply: str, tokens: int) -> Notes:
 
 
 def cleaned(reply: str) -> str:
-    """A reply without thoughts and fences. Raises `Unusable` when it cannot be notes on anything."""
+    """A reply without thoughts and fences. Raises `Unusable` for what is no notes on anything."""
     text = _THOUGHT.sub("", reply).strip()
     if fenced := _FENCE.match(text):
         text = fenced[1].strip()

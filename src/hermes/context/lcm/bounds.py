@@ -1,10 +1,10 @@
 """Which messages stay word for word, and where the notes stand between them."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 
-from hermes.context.lcm.notes import PREFIX
 from hermes.core.messages import Assistant, Message, System, ToolResult, User
 
 CEILING = 1.5
@@ -15,12 +15,17 @@ LEAST_SHARE = 0.05
 """A middle that is a smaller part of the conversation is not worth a compaction."""
 
 
+T = TypeVar("T")
+
+
 class Limits(msgspec.Struct, frozen=True):
     tail_tokens: int
     first: int
     """Messages of the head."""
     last: int
     """Messages of the tail, unless they are far too long."""
+    request_tokens: int
+    """A longer request is compacted like any other message when it lies too far back."""
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -34,6 +39,14 @@ class Unit(msgspec.Struct, frozen=True):
         return self.stop - self.start
 
 
+def of_units(items: Sequence[T], units: Iterable[Unit]) -> list[T]:
+    return [item for unit in units for item in items[unit.start : unit.stop]]
+
+
+def holds(units: Iterable[Unit], index: int) -> bool:
+    return any(unit.start <= index < unit.stop for unit in units)
+
+
 class Plan(msgspec.Struct, frozen=True):
     head: tuple[Unit, ...]
     middle: tuple[Unit, ...]
@@ -41,24 +54,30 @@ class Plan(msgspec.Struct, frozen=True):
     tail: tuple[Unit, ...]
     role: str
     """Of the message between head and tail."""
+    joined: bool = False
+    """That message has to take in the first of the tail, a message of the user."""
 
 
 def make_plan(
-    messages: Sequence[Message], sizes: Sequence[int], limits: Limits, head_end: int
+    messages: Sequence[Message],
+    sizes: Sequence[int],
+    limits: Limits,
+    head_end: int,
+    request: int,
 ) -> Plan | None:
     """None when nothing is worth compacting. The head ends before message `head_end`, where notes
-    stood before."""
+    stood before. `request` is the newest message of the user, -1 when there is none."""
     units = list(units_of(messages, sizes))
-    asked = latest_request(units, messages)
+    asked = _request_unit(units, request, limits)
     head = _head(units, messages, limits, head_end, asked)
     start = _tail_start(units, head, limits)
-    pinned: int | None = None
+    pinned: tuple[int, ...] = ()
     if asked is not None and head <= asked < start:
         # The request stays. The work on it since then stays as well unless it is too long.
         if _tokens(units[asked:]) <= CEILING * limits.tail_tokens:
             start = asked
         else:
-            pinned = asked
+            pinned = (asked,)
     if _tokens(units[head:start]) <= LEAST_SHARE * sum(sizes):
         return None
     return _placed(_Split(units, messages, head, start, pinned, asked), limits)
@@ -72,11 +91,9 @@ def units_of(messages: Sequence[Message], sizes: Sequence[int]) -> Iterator[Unit
             start = stop
 
 
-def latest_request(units: Sequence[Unit], messages: Sequence[Message]) -> int | None:
-    """The unit with the newest message of the user."""
-    for number in range(len(units) - 1, -1, -1):
-        message = messages[units[number].start]
-        if isinstance(message, User) and not message.text.startswith(PREFIX):
+def _request_unit(units: Sequence[Unit], request: int, limits: Limits) -> int | None:
+    for number, unit in enumerate(units):
+        if unit.start == request and unit.tokens <= limits.request_tokens:
             return number
     return None
 
@@ -131,24 +148,23 @@ class _Split(msgspec.Struct, frozen=True):
     messages: Sequence[Message]
     head: int
     start: int
-    pinned: int | None
+    pinned: tuple[int, ...]
+    """Units of the middle that stay in front of the tail: the request, and what precedes it."""
     asked: int | None
 
-    def plan(self, role: str) -> Plan:
-        keep = () if self.pinned is None else (self.units[self.pinned],)
-        middle = (
+    def plan(self, role: str, *, joined: bool = False) -> Plan:
+        middle = [
             unit
             for number, unit in enumerate(self.units[self.head : self.start], self.head)
-            if number != self.pinned
-        )
-        return Plan(
-            tuple(self.units[: self.head]), tuple(middle), (*keep, *self.units[self.start :]), role
-        )
+            if number not in self.pinned
+        ]
+        tail = (*(self.units[number] for number in self.pinned), *self.units[self.start :])
+        return Plan(tuple(self.units[: self.head]), tuple(middle), tail, role, joined)
 
     def takes(self, role: str) -> bool:
         """Whether a message of that role can stand there without an equal neighbour."""
         before = self.messages[self.units[self.head - 1].stop - 1] if self.head else None
-        first = self.start if self.pinned is None else self.pinned
+        first = self.pinned[0] if self.pinned else self.start
         after = self.messages[self.units[first].start] if first < len(self.units) else None
         if role == "user":
             return not isinstance(before, User) and not isinstance(after, User)
@@ -159,18 +175,36 @@ class _Split(msgspec.Struct, frozen=True):
 
 def _placed(split: _Split, limits: Limits) -> Plan:
     """The plan with a role for the notes, rather the user's. Two equal roles never follow each
-    other as long as there is a way: more of the tail is kept, or less of the head or the tail.
-    There is none right after the only request, or right before it with no head."""
+    other: more of the tail is kept, or less of the head or the tail; or the request becomes part
+    of the notes."""
     wider = list(_wider_tails(split, limits))
     tries = [(each, role) for role in ("user", "assistant") for each in wider]
-    others = (*_shorter_heads(split), *_shorter_tails(split))
+    others = (*_shorter_heads(split), *_shorter_tails(split), *_with_answer(split, limits))
     tries += [(each, role) for each in others for role in ("user", "assistant")]
-    return next((each.plan(role) for each, role in tries if each.takes(role)), split.plan("user"))
+    found = next((each.plan(role) for each, role in tries if each.takes(role)), None)
+    return found or _joined(split)
+
+
+def _joined(split: _Split) -> Plan:
+    last = split.head - 1
+    if last >= 0 and isinstance(split.messages[split.units[last].start], User):
+        split = msgspec.structs.replace(split, head=last, pinned=(last, *split.pinned))
+    return split.plan("user", joined=True)
+
+
+def _with_answer(split: _Split, limits: Limits) -> Iterator[_Split]:
+    """What was said right before a request that stays, if it is short and not all there is."""
+    before = split.pinned[0] - 1 if split.pinned else -1
+    if before < split.head or split.units[before].tokens > limits.tail_tokens // 2:
+        return
+    wider = msgspec.structs.replace(split, pinned=(before, *split.pinned))
+    if wider.plan("user").middle:
+        yield wider
 
 
 def _wider_tails(split: _Split, limits: Limits) -> Iterator[_Split]:
     yield split
-    if split.pinned is not None:
+    if split.pinned:
         return
     for start in range(split.start - 1, split.head, -1):
         if _tokens(split.units[start:]) > CEILING * limits.tail_tokens:
@@ -186,6 +220,6 @@ def _shorter_heads(split: _Split) -> Iterator[_Split]:
 
 
 def _shorter_tails(split: _Split) -> Iterator[_Split]:
-    if split.pinned is None and split.asked is not None:
+    if not split.pinned and split.asked is not None:
         for start in range(split.start + 1, split.asked + 1):
             yield msgspec.structs.replace(split, start=start)

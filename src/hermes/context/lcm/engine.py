@@ -1,27 +1,31 @@
 """The engine: when to compact, what becomes of a conversation, and its tools."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
+from hermes.context.compressor.options import Sizes
+from hermes.context.compressor.summary_message import AFTER_END, IN_TAIL, IN_USERS
+from hermes.context.compressor.user_words import latest_request, words_of
 from hermes.context.engine import ContextEngine, Dict, Dicts, Summariser
 from hermes.context.lcm.archive import Archive, History
-from hermes.context.lcm.bounds import Limits, Plan, Unit, make_plan
+from hermes.context.lcm.bounds import Limits, Plan, holds, make_plan, of_units
 from hermes.context.lcm.extract import newest_todo
+from hermes.context.lcm.facts import facts_text
 from hermes.context.lcm.lookup import SCHEMAS, Lookup
-from hermes.context.lcm.nodes import Node, fingerprint, inner_id, leaf_id
-from hermes.context.lcm.notes import Notes, notes_in
+from hermes.context.lcm.node_making import NodeMaker
+from hermes.context.lcm.nodes import Node
+from hermes.context.lcm.notes import Notes, Opened, opened
 from hermes.context.lcm.options import LcmOptions
-from hermes.context.lcm.writing import LEAST_TOKENS, Writer
+from hermes.context.lcm.writing import Writer
 from hermes.core.messages import Message
 from hermes.core.openai_format import from_dict
-from hermes.core.tokens import message_tokens, text_tokens
+from hermes.core.tokens import message_tokens
 from hermes.util.text import clean
 
 log = logging.getLogger(__name__)
-
-NEW_SHARE = 0.75
-"""Part of the budget for notes that those of one compaction may take; the rest is for old ones."""
 
 
 class LcmEngine(ContextEngine):
@@ -79,31 +83,35 @@ class LcmEngine(ContextEngine):
         self, messages: Dicts, current_tokens: int | None = None, focus_topic: str = ""
     ) -> Dicts:
         """Raises `Interrupted` from a summariser; then nothing has changed."""
-        notes = {at: found for at, each in enumerate(messages) if (found := notes_in(each))}
-        given = [each for at, each in enumerate(messages) if at not in notes]
-        typed = [from_dict(each) for each in given]
-        head_end = min(notes, default=len(messages))
-        plan = self._plan(typed, head_end)
+        given = opened(messages)
+        typed = [from_dict(each) for each in given.messages]
+        request = latest_request(given.messages)
+        sizes = self._options.sizes(self.context_length)
+        plan = self._plan(typed, given.head_end, request, sizes)
         if plan is None:
             return list(messages)
         log.debug("compacting %d units, %s tokens reported", len(plan.middle), current_tokens)
 
         archive = self._archive()
-        positions = archive.find(typed)
-        writer = Writer(self._summarisers, focus_topic)
-        old = [node for each in notes.values() for node in each.nodes]
-        new = list(self._leaves(plan, typed, positions, archive, writer))
-        noted = next((each.todo for each in reversed(notes.values()) if each.todo), "")
-        todo = _todo(plan, typed, noted, head_end)
-        made = Notes((*self._condensed(old, new, writer), *new), todo)
+        old = [node for each in given.notes for node in each.nodes]
+        maker = NodeMaker(
+            Writer(self._summarisers, focus_topic),
+            self._options.notes_budget(self.context_length),
+            self._options.leaf_tokens,
+        )
+        new = list(maker.leaves(plan, typed, archive.find(typed), archive))
+        made = Notes(
+            (*maker.condensed(old, new), *new),
+            _todo(plan, typed, given),
+            facts=_facts(plan, given, request, sizes.facts),
+        )
 
         nodes = (*self._known(archive).values(), *old, *made.nodes)
         self._nodes = {node.id: node for node in nodes}
         self._aside = tuple(archive.aside)
-        self.summary_model = writer.model
+        self.summary_model = maker.writer.model
         self.compression_count += 1
-        head, tail = (_messages(given, units) for units in (plan.head, plan.tail))
-        return [*head, {"role": plan.role, "content": str(made)}, *tail]
+        return _assembled(plan, given.messages, made)
 
     def _forget(self) -> None:
         self._nodes, self._aside = {}, ()
@@ -114,81 +122,49 @@ class LcmEngine(ContextEngine):
     def _known(self, archive: Archive) -> dict[str, Node]:
         return {node.id: node for node in (*archive.nodes(), *self._nodes.values())}
 
-    def _plan(self, messages: Sequence[Message], head_end: int) -> Plan | None:
+    def _plan(
+        self, messages: Sequence[Message], head_end: int, request: int, sizes: Sizes
+    ) -> Plan | None:
         options = self._options
         limits = Limits(
-            tail_tokens=int(self.threshold_tokens * options.target_ratio),
+            tail_tokens=sizes.tail,
             first=options.protect_first_n,
             last=options.protect_last_n,
+            request_tokens=sizes.request,
         )
-        return make_plan(messages, [message_tokens(each) for each in messages], limits, head_end)
-
-    def _leaves(
-        self,
-        plan: Plan,
-        messages: Sequence[Message],
-        positions: Sequence[int | None],
-        archive: Archive,
-        writer: Writer,
-    ) -> Iterator[Node]:
-        """A node for each stretch of the middle, as long as one note may stand for."""
-        budget = int(self._options.notes_budget(self.context_length) * NEW_SHARE)
-        total = sum(unit.tokens for unit in plan.middle)
-        fewest = total * 2 * LEAST_TOKENS // max(1, budget)
-        most = max(fewest, min(self._options.leaf_tokens, writer.room() or total))
-        stretches = list(_stretches(plan.middle, most))
-        for units in stretches:
-            tokens = sum(unit.tokens for unit in units) // 5
-            limit = max(LEAST_TOKENS, min(tokens, budget // max(3, len(stretches))))
-            span = _messages(messages, units)
-            yield Node(
-                leaf_id(map(fingerprint, span)),
-                writer.leaf(span, limit),
-                runs=archive.keep(span, _messages(positions, units)),
-            )
-
-    def _condensed(self, old: Sequence[Node], new: Sequence[Node], writer: Writer) -> list[Node]:
-        """The old nodes; as many of the oldest as must be become one when all are too long.
-
-        Only one inner node is made at a time, and only of nodes that stand in the log already:
-        whatever leaves the context can be read there.
-        """
-        budget = self._options.notes_budget(self.context_length)
-        room = budget - sum(text_tokens(node.text) for node in new)
-        sizes = [text_tokens(node.text) for node in old]
-        if sum(sizes) <= room or len(old) < 2:
-            return list(old)
-        limit = max(LEAST_TOKENS, budget // 4)
-        count = 2
-        while count < len(old) and sum(sizes[count:]) + limit > room:
-            count += 1
-        limit = max(LEAST_TOKENS, min(limit, sum(sizes[:count]) // 2))
-        children = tuple(node.id for node in old[:count])
-        text = writer.inner(old[:count], limit)
-        return [Node(inner_id(children), text, children=children), *old[count:]]
+        tokens = [message_tokens(each) for each in messages]
+        return make_plan(messages, tokens, limits, head_end, request)
 
 
-def _messages(items: Sequence[Any], units: Sequence[Unit]) -> list[Any]:
-    return [item for unit in units for item in items[unit.start : unit.stop]]
+def _assembled(plan: Plan, given: Dicts, notes: Notes) -> Dicts:
+    head, tail = of_units(given, plan.head), of_units(given, plan.tail)
+    if plan.joined:
+        notes = msgspec.structs.replace(notes, request=tail.pop(0).get("content") or "")
+    return [*head, notes.message(plan.role), *tail]
 
 
-def _stretches(units: Sequence[Unit], most_tokens: int) -> Iterator[list[Unit]]:
-    """Neighbouring units with at most so many tokens together, if a single one has not more."""
-    stretch: list[Unit] = []
-    for unit in units:
-        if stretch and sum(each.tokens for each in stretch) + unit.tokens > most_tokens:
-            yield stretch
-            stretch = []
-        stretch.append(unit)
-    if stretch:
-        yield stretch
+def _facts(plan: Plan, given: Opened, request: int, room: int) -> str:
+    """`request` is the index of the newest message of the user."""
+    pending = ""
+    if holds(plan.tail, request):
+        place = AFTER_END if plan.joined and plan.tail[0].start == request else IN_TAIL
+    else:
+        place = IN_USERS
+        if holds(plan.head, request):
+            pending = words_of(given.messages[request])
+    return facts_text(
+        of_units(given.messages, plan.middle),
+        [notes.facts for notes in given.notes],
+        room,
+        pending=pending,
+        place=place,
+    )
 
 
-def _todo(plan: Plan, messages: Sequence[Message], noted: str, head_end: int) -> str:
-    """The newest todo list, unless the message that shows it stays. `noted` is that of the notes
-    before, which stood at `head_end`."""
+def _todo(plan: Plan, messages: Sequence[Message], given: Opened) -> str:
+    """The newest todo list, unless the message that shows it stays."""
     index, shown = newest_todo(messages) or (-1, "")
-    if noted and index < head_end:
+    noted = next((notes.todo for notes in reversed(given.notes) if notes.todo), "")
+    if noted and index < given.head_end:
         return noted
-    stays = any(unit.start <= index < unit.stop for unit in (*plan.head, *plan.tail))
-    return "" if stays else clean(shown)
+    return "" if holds((*plan.head, *plan.tail), index) else clean(shown)

@@ -4,19 +4,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from hermes.context.compressor.files import files_of
 from hermes.context.lcm.notes import PREFIX, todo_in
 from hermes.core.messages import Assistant, Image, Message, Text, ToolResult, User
+from hermes.core.openai_format import to_dict
 from hermes.util.text import cut_middle
 
 MOST_FILES = 20
 
-_PATH = re.compile(
-    r"(?<![\w/.:~@-])"
-    r"((?:~|\.{1,2})?/?(?:[\w.@+-]+/)+[\w.@+-]*\w"  # with a slash: src/a.py, ~/notes, /etc/hosts
-    r"|[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,4})"  # or a name with an ending
-    r"(?![\w/])"
-)
-_NO_FILE = re.compile(r"[\d.,/:-]+|\w+\.(?:com|org|net|io|dev)|[eE]\.g|i\.e")
+_SENTENCE_END = re.compile(r"(?<=[.!?:])\s+|\n")
 
 
 def label(message: Message) -> str:
@@ -45,21 +41,15 @@ def _image(part: Image) -> str:
 
 
 def files_in(messages: Iterable[Message]) -> list[str]:
-    """Files that were worked with, the most often named first."""
-    counts: Counter[str] = Counter()
-    for message in messages:
-        if isinstance(message, Assistant):
-            for call in message.calls:
-                counts.update(dict.fromkeys(_paths(call.arguments), 3))
-        if not isinstance(message, ToolResult):
-            counts.update(_paths(message.text))
-    return [path for path, _ in counts.most_common(MOST_FILES)]
+    """Files that were worked with, those used last and most first."""
+    return files_of([to_dict(message) for message in messages])[:MOST_FILES]
 
 
-def _paths(text: str) -> list[str]:
-    # In JSON a line break is written as `\n`, which would become part of a name.
-    found = _PATH.findall(re.sub(r"\\[nrt]", " ", text))
-    return [path for path in found if not _NO_FILE.fullmatch(path)]
+def findings_in(messages: Iterable[Message]) -> list[str]:
+    """What the assistant said, sentence by sentence."""
+    said = [message.text for message in messages if isinstance(message, Assistant)]
+    sentences = (sentence for text in said for sentence in _SENTENCE_END.split(text))
+    return [f"- {' '.join(sentence.split())}" for sentence in sentences]
 
 
 def tools_in(messages: Iterable[Message]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from hermes.context.compressor.facts import facts_of, with_facts
 from hermes.context.compressor.notes import ACTIVE, Notes
 from hermes.context.compressor.summary_message import (
+    IN_USERS,
     INTRO,
     Summary,
     is_summary,
@@ -29,7 +30,8 @@ def facts_text(
     facts = facts_of(going, merged(known), room, pending)
     if not facts.tokens:
         return ""
-    notes = with_facts(Notes({ACTIVE: place} if place else {}), facts)
+    told = place and (facts.users or place != IN_USERS)
+    notes = with_facts(Notes({ACTIVE: place} if told else {}), facts)
     written = str(write_summary(Summary(notes, facts.users))["content"])
     return plain(written.removeprefix(INTRO))
 

@@ -28,12 +28,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hermes.context.compressor.reading import text_of
-from hermes.context.compressor.summary_message import END, joined, parted
+from hermes.context.compressor.summary_message import END, SUMMARY_PREFIX, joined, parted
 from hermes.context.engine import Dict, Dicts
 from hermes.context.lcm.nodes import Node, Run, check_of
 from hermes.util.text import clean
 
-PREFIX = "[CONTEXT COMPACTION]"
+PREFIX = SUMMARY_PREFIX
 TODO_HEADING = "Todo list: "
 """How the results of the tool `todo` begin."""
 OPENING = (

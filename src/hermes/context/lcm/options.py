@@ -2,6 +2,8 @@
 
 import msgspec
 
+from hermes.context.compressor.options import CompressionOptions, Sizes, sizes_for
+
 
 class LcmOptions(msgspec.Struct, frozen=True):
     threshold: float = 0.50
@@ -20,6 +22,11 @@ class LcmOptions(msgspec.Struct, frozen=True):
     """Tokens of messages one note stands for; a longer stretch gets several."""
     page_chars: int = 12_000
     """Characters of one result of a tool."""
+
+    def sizes(self, context_length: int) -> Sizes:
+        """Those of the built-in engine: what is kept word for word is the same here."""
+        given = CompressionOptions(threshold=self.threshold, target_ratio=self.target_ratio)
+        return sizes_for(context_length, given)
 
     def notes_budget(self, context_length: int) -> int:
         return min(int(context_length * self.notes_share), self.notes_tokens)

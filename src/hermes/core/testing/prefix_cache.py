@@ -52,7 +52,7 @@ class SessionReport(msgspec.Struct, frozen=True):
 
 def session_report(calls: Sequence[Usage], price: Price = FREE) -> SessionReport:
     total = sum(calls, Usage())
-    return SessionReport(len(calls), total, price.cost(total))
+    return SessionReport(len(calls), total, sum(price.cost(usage) for usage in calls))
 
 
 class PrefixCache:

@@ -15,13 +15,15 @@ class TurnCheckpoints:
     """`before_change` goes to every tool that may change files; `turn_ended` to the agent.
 
     What changes between the two is the agent's, whatever changed it: a file tool, a command, a
-    script. What changes outside of turns is the user's.
+    script, a subagent. What changes outside of turns is the user's. One object serves one
+    conversation, so what belongs to a turn is known without its session, whose id may change.
     """
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
-        self._reasons: dict[str, str] = {}
-        self._open: dict[str, Record | None] = {}
+        self._session_id, self._reason = "", UNSAID
+        self._taken = False
+        self._record: Record | None = None
         self._told = False
         self._one_at_a_time = asyncio.Lock()
 
@@ -29,26 +31,26 @@ class TurnCheckpoints:
         """`reason` is what the user asked; the list of checkpoints shows its beginning."""
         first = next(iter(reason.strip().splitlines()), "")
         cut = first if len(first) <= LONGEST_REASON else f"{first[:LONGEST_REASON]}…"
-        self._reasons[session_id] = cut or UNSAID
+        self._session_id, self._reason = session_id, cut or UNSAID
 
     async def before_change(self, call: ToolContext) -> None:
         """Returns when the state before the change is safe, or cannot be made so."""
         async with self._one_at_a_time:
-            if call.session_id in self._open:
+            if self._taken:
                 return
-            reason = self._reasons.get(call.session_id, UNSAID)
-            taken = await self._checkpoints.take(reason, call.session_id)
-            self._open[call.session_id] = taken
+            session_id = self._session_id or call.session_id
+            self._record = await self._checkpoints.take(self._reason, session_id)
+            self._taken = True
         for text in self._checkpoints.notices():
             call.announce(Notice(text))
         if self._checkpoints.problem and not self._told:
             self._told = True
             call.announce(Notice(self._checkpoints.problem))
 
-    async def turn_ended(self, session_id: str) -> list[str]:
+    async def turn_ended(self) -> list[str]:
         """Call it at the end of each turn, however it ended; what the user should know."""
-        self._reasons.pop(session_id, None)
-        record = self._open.pop(session_id, None)
+        record, self._record, self._taken = self._record, None, False
+        self._session_id, self._reason = "", UNSAID
         if record is not None:
             await self._checkpoints.finish(record)
         return self._checkpoints.notices()

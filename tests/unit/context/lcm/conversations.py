@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from hermes.context.engine import Answer, Summariser
+from hermes.context.engine import Answer, Dicts, Summariser
 from hermes.context.lcm import LcmEngine, LcmOptions
 from hermes.context.lcm.extract import shown
-from hermes.context.lcm.notes import notes_in
+from hermes.context.lcm.notes import notes_in, opened
 from hermes.core.errors import Unreachable
 from hermes.core.messages import Assistant, Message, System, Text, ToolCall, ToolResult, User
 from hermes.core.openai_format import from_dict, to_dict
@@ -44,6 +44,22 @@ def answered(call: str, name: str, arguments: str, result: str) -> Turn:
         Assistant((ToolCall(call, name, arguments),), finish_reason="tool_calls"),
         ToolResult(call, name, result),
     ]
+
+
+def gone(before: Dicts, after: Dicts) -> Dicts:
+    """What a compaction took out of the context; a message joined to the notes is still there."""
+    had, has = opened(before).messages, opened(after).messages
+    kept = {id(each) for each in has}
+    fresh = [each for each in has if not any(each is one for one in before)]
+    left: Dicts = []
+    for each in reversed(had):
+        if id(each) in kept:
+            continue
+        if each in fresh:
+            fresh.remove(each)
+        else:
+            left.append(each)
+    return left[::-1]
 
 
 class Conversation:
@@ -87,10 +103,7 @@ class Conversation:
         after = self.engine.compress(list(before), None, focus)
         assert before == given, "the messages that were given changed"
         known = {id(each) for each in before}
-        kept = {id(each) for each in after}
-        self.compacted += [
-            shown(from_dict(each)) for each in before if id(each) not in kept and not notes_in(each)
-        ]
+        self.compacted += [shown(from_dict(each)) for each in gone(before, after)]
         self.log += [copy.deepcopy(each) for each in after if id(each) not in known]
         self.context = after
         self.sessions += 1
@@ -138,7 +151,7 @@ class Conversation:
 
 
 def summariser(
-    write: Callable[[str], str] = lambda asked: f"They spoke of: {' '.join(asked.split()[:60])}",
+    write: Callable[[str], str] = lambda asked: f"They spoke of: {' '.join(asked.split()[:120:2])}",
     window: int = 100_000,
 ) -> Summariser:
     def ask(messages: list[dict[str, Any]], most: int) -> Answer:

@@ -103,7 +103,7 @@ def test_the_todo_list_survives_as_lines_of_its_own(again: bool) -> None:
         chat(talk, 20, start=30)
         talk.compact()
         talk.restart()
-    assert f"\n\n{TODO}\n\n[lcm:" in talk.notes()["content"]
+    assert f"\n\n{TODO}\n\n## " in talk.notes()["content"]
 
 
 def test_an_older_todo_list_in_the_head_does_not_hide_the_newest() -> None:

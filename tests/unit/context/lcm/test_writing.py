@@ -1,13 +1,16 @@
 """Who writes the notes, and what happens when nobody can."""
 
+import json
 from typing import Any
 
 import pytest
 
+from hermes.context.compressor.check import Unusable
 from hermes.context.engine import Answer, Summariser
+from hermes.context.lcm.check import usable
 from hermes.context.lcm.extract import files_in
 from hermes.context.lcm.nodes import Node
-from hermes.context.lcm.writing import Writer, fit, is_usable, transcript
+from hermes.context.lcm.writing import Writer, fit, transcript
 from hermes.core.errors import BudgetSpent, ModelNotFound
 from hermes.core.messages import Message
 from hermes.core.tokens import text_tokens
@@ -21,7 +24,7 @@ SPAN: list[Message] = [
     reply("One test fails."),
     user("Then mend that first, never delete tests."),
 ]
-GOOD = "The user wants the parser of the configuration mended; comments must stay."
+GOOD = "The user wants the parser of the configuration mended; comments must stay where they are."
 
 
 def recording(answer: str, window: int = 100_000) -> tuple[Summariser, list[list[dict[str, Any]]]]:
@@ -48,7 +51,23 @@ def test_the_model_gets_the_whole_span_and_its_notes_are_taken() -> None:
 
 def test_files_the_model_forgot_are_named() -> None:
     text = Writer([summariser(lambda _: GOOD)]).leaf(SPAN, 400)
-    assert text.endswith("Files: src/parser.py, tests/test_parser.py")
+    assert text.endswith("Files: tests/test_parser.py, src/parser.py")
+
+
+def test_names_in_the_contents_of_files_are_no_files() -> None:
+    code = "row = client.get(url)\nif row.stale: return self.db\n"
+    written = json.dumps({"path": "src/rows.py", "content": code * 20})
+    span = [*SPAN, *answered("3", "write_file", written, "ok"), *answered("4", "x", "{}", code)]
+    text = Writer(()).leaf(span, 400)
+    assert "Files: src/rows.py, tests/test_parser.py, src/parser.py" in text
+
+
+def test_a_value_the_model_forgot_is_noted() -> None:
+    span = [*SPAN, reply("The limit is 4,096 bytes. Nothing else is known.\nBuild 77ab21 has it.")]
+    text = Writer([summariser(lambda _: f"{GOOD} See build 77ab21.")]).leaf(span, 400)
+    assert "\n- The limit is 4,096 bytes.\nFiles: " in text
+    assert "Nothing else" not in text
+    assert text.count("77ab21") == 1
 
 
 def test_the_next_model_is_asked_when_one_fails_and_the_failed_one_is_left_alone() -> None:
@@ -74,8 +93,15 @@ def test_the_next_model_is_asked_when_one_fails_and_the_failed_one_is_left_alone
         (summariser(lambda _: "a a a a a a a a " * 50),),
         (summariser(lambda _: "Lorem ipsum dolor sit amet consectetur adipiscing"),),
         (summariser(window=300),),
+        (summariser(lambda _: "I'm sorry, but I can't help with that. " * 3),),
+        (summariser(lambda asked: asked),),
+        (summariser(lambda asked: asked[:600]),),
+        (summariser(lambda _: "The user and the assistant worked on things. It went well."),),
     ],
-    ids=["none", "failing", "empty", "repeating", "rubbish", "too small"],
+    ids=[
+        *("none", "failing", "empty", "repeating", "rubbish", "too small"),
+        *("refusal", "echo", "short echo", "lazy"),
+    ],
 )
 def test_without_a_model_the_notes_still_say_what_matters(
     summarisers: tuple[Summariser, ...],
@@ -126,9 +152,18 @@ def test_no_note_is_longer_than_it_may_be(text: str) -> None:
     assert text_tokens(fit(text, 60)) <= 60
 
 
-def test_any_words_will_do_for_a_short_span() -> None:
-    assert is_usable("ok", "hello")
-    assert not is_usable(" ", "hello")
+def test_almost_any_words_will_do_for_a_short_span() -> None:
+    assert usable("ok", "hello") == "ok"
+    for text in (" ", "<think>they said hello</think>", "I cannot do that."):
+        with pytest.raises(Unusable):
+            usable(text, "hello")
+
+
+def test_notes_may_quote_and_are_taken_without_thoughts_and_fences() -> None:
+    source = transcript(SPAN, 100_000)
+    assert usable(f"<think>well</think>\n```\n{GOOD}\n```", source) == GOOD
+    quoted = f"Asked for: “{PARAGRAPH}”\nDone: the parser was read.\nOpen: never delete tests."
+    assert usable(quoted, source) == quoted
 
 
 def test_files_are_told_from_other_words() -> None:

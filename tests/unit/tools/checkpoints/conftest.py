@@ -81,7 +81,7 @@ def turn(checkpoints: Checkpoints, call: ToolContext) -> Turn:
         turns.turn_started("session", request)
         await turns.before_change(call)
         yield
-        await turns.turn_ended("session")
+        await turns.turn_ended()
 
     return turn
 

@@ -41,11 +41,11 @@ async def test_one_checkpoint_a_turn_and_none_without_changes(
         await turns.before_change(call)
         work.write("a.txt", content)
     await asyncio.gather(*(turns.before_change(call) for _ in range(3)))
-    await turns.turn_ended("session")
+    await turns.turn_ended()
     turns.turn_started("session", "just look")
     await turns.before_change(call)
-    await turns.turn_ended("session")
-    await turns.turn_ended("session")
+    await turns.turn_ended()
+    await turns.turn_ended()
     (only,) = await checkpoints.list()
     assert (only.number, only.reason, only.changed, only.ended) == (1, "make it better", 1, True)
     assert only.session == "session"
@@ -163,7 +163,7 @@ async def test_no_checkpoints_of_a_home_folder(
     turns = TurnCheckpoints(checkpoints)
     for _ in range(2):
         await turns.before_change(call)
-        await turns.turn_ended("session")
+        await turns.turn_ended()
     (notice,) = told
     assert "holds your whole home folder" in notice
     assert not store.exists()
