@@ -254,6 +254,8 @@ class Making:
     async def close(self) -> None:
         if self.agent is not None:
             await self.agent.close()
+            said = (self.agent.system, *self.agent.history)
+            await self._room.end(self._engine, self.agent.session_id, said)
         await self.children.close()
         await self.dispatcher.close()
         await self.workbench.close()

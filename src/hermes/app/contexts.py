@@ -91,6 +91,13 @@ class EngineRoom:
             **more,
         )
 
+    async def end(
+        self, engine: ContextEngine, session_id: str, messages: Sequence[Message]
+    ) -> None:
+        """Tell an engine that wants to know that the conversation was left."""
+        if type(engine).on_session_end is not ContextEngine.on_session_end:
+            await in_thread(engine.on_session_end, session_id, [to_dict(m) for m in messages])
+
     def summarisers(self) -> list[Summariser]:
         """The models of the task, and last the one of the conversation."""
         targets = self._auxiliary.targets(TASK)

@@ -11,7 +11,7 @@ from hermes.context.compressor.summary_message import AFTER_END, IN_TAIL, IN_USE
 from hermes.context.compressor.user_words import latest_request, words_of
 from hermes.context.engine import ContextEngine, Dict, Dicts, Summariser
 from hermes.context.lcm.archive import Archive, History
-from hermes.context.lcm.bounds import Limits, Plan, holds, make_plan, of_units
+from hermes.context.lcm.bounds import make_plan
 from hermes.context.lcm.extract import newest_todo
 from hermes.context.lcm.facts import facts_text
 from hermes.context.lcm.lookup import SCHEMAS, Lookup
@@ -19,6 +19,7 @@ from hermes.context.lcm.node_making import NodeMaker
 from hermes.context.lcm.nodes import Node
 from hermes.context.lcm.notes import Notes, Opened, opened
 from hermes.context.lcm.options import LcmOptions
+from hermes.context.lcm.units import Limits, Plan, holds, of_units
 from hermes.context.lcm.writing import Writer
 from hermes.core.messages import Message
 from hermes.core.openai_format import from_dict

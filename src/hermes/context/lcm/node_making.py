@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from hermes.context.lcm.archive import Archive
-from hermes.context.lcm.bounds import Plan, Unit, of_units
 from hermes.context.lcm.nodes import Node, fingerprint, inner_id, leaf_id
+from hermes.context.lcm.units import Plan, Unit, of_units
 from hermes.context.lcm.writing import LEAST_TOKENS, Writer
 from hermes.core.messages import Message
 from hermes.core.tokens import text_tokens

@@ -6,14 +6,17 @@ import pytest
 
 from hermes.context.engine import Answer, Summariser
 from hermes.context.lcm import LcmEngine
+from hermes.context.lcm.bounds import make_plan
 from hermes.context.lcm.notes import PREFIX, notes_in
+from hermes.context.lcm.units import Limits
 from hermes.core.errors import Interrupted
-from hermes.core.messages import ToolResult
+from hermes.core.messages import System, ToolResult
 from tests.unit.context.lcm.conversations import (
     SMALL,
     WINDOW,
     Conversation,
     answered,
+    group,
     reply,
     summariser,
     user,
@@ -67,6 +70,13 @@ def test_a_short_conversation_is_left_alone() -> None:
     talk = long_chat(3)
     assert talk.compact() == talk.context
     assert talk.engine.compression_count == 0
+
+
+def test_nothing_is_compacted_when_only_the_request_lies_before_the_tail() -> None:
+    calls = group(("a", "terminal", "{}"), ("b", "terminal", "{}"))
+    messages = [System("You are Hermes."), user("Read both."), *calls]
+    limits = Limits(tail_tokens=100, first=3, last=4, request_tokens=100)
+    assert make_plan(messages, [5, 50, 10, 400, 400], limits, head_end=1, request=1) is None
 
 
 def test_the_request_stays_word_for_word_through_a_long_run_of_tools() -> None:

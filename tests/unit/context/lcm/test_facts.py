@@ -58,7 +58,6 @@ def test_the_task_and_the_rules_outlive_compactions_and_restarts(
         content = talk.notes()["content"]
         assert TASK in content
         assert "Never touch the file legal.md." in content
-        assert "`shop/old_prices.py`" in content
         assert f"`src/t{number}_8.py`" in content
         assert "client.get" not in content
         assert "row.stale" not in content
@@ -75,19 +74,20 @@ def test_the_facts_stay_within_their_room() -> None:
         notes = notes_in(talk.notes())
         assert notes is not None
         assert 0 < text_tokens(notes.facts) < SMALL.sizes(WINDOW).facts + 100
-        assert notes.facts.count("Rule ") >= 2
+        assert "Rule " in notes.facts
+    assert "Rule 10: never use" in talk.notes()["content"]
 
 
 @pytest.mark.parametrize("picture", [False, True])
 def test_a_request_no_message_can_precede_is_joined_to_the_notes(picture: bool) -> None:
     """The first answer to it is too long to stay, and only the system prompt stands before it."""
-    talk = Conversation(LcmEngine(WINDOW, SMALL))
+    talk = Conversation(LcmEngine(5 * WINDOW, SMALL))
     image = [Image("https://example.org/a.png")] if picture else []
     talk.say(User((Text(TASK), *image)))
     request = talk.context[-1]["content"]
-    talk.say(*answered("c", "terminal", "{}", "line\n" * 1500))
+    talk.say(*answered("c", "terminal", "{}", "line\n" * 4000))
     for number in range(3):
-        work(talk, f"t{number}")
+        work(talk, f"t{number}", 50)
         talk.compact()
         talk.restart()
         assert roles(talk)[:3] == ["system", "user", "assistant"]
@@ -98,7 +98,7 @@ def test_a_request_no_message_can_precede_is_joined_to_the_notes(picture: bool) 
         assert "stands at the end of these notes" in notes.facts
         assert talk.originals() == talk.compacted
     talk.say(reply("Done."), user("Thanks. Next: the tests."))
-    work(talk, "more")
+    work(talk, "more", 50)
     talk.compact()
     assert talk.originals() == talk.compacted
     assert talk.compacted.count(talk.originals()[0]) == 1
@@ -136,13 +136,13 @@ def test_the_facts_of_the_other_engine_are_taken_over() -> None:
     talk = Conversation(LcmEngine(WINDOW, SMALL))
     talk.say(user("Hello."), reply("Hello. " * 300), user(TASK), reply("I begin."))
     talk.say(user("Go on with it, please, and be quick about it."))
-    work(talk, "t", 30)
+    work(talk, "t", 16)
     built_in = ContextCompressor(WINDOW)
     built_in.on_session_start("s", summarisers=[LIAR])
     talk.context = built_in.compress(talk.context, WINDOW)
     assert TASK in str(talk.context)
     talk.say(reply("Now what?"), user("The rest of it."), reply("So be it."), user("Well?"))
-    work(talk, "u", 30)
+    work(talk, "u", 12)
     talk.compact()
     assert TASK in talk.notes()["content"]
     assert "`src/t_8.py`" in talk.notes()["content"]

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hermes.app.contexts import EngineRoom
 from hermes.context.lcm import LcmEngine
 from hermes.context.lcm.extract import shown
@@ -18,6 +20,7 @@ from tests.unit.context.lcm.conversations import (
     Conversation,
     Turn,
     answered,
+    gone,
     reply,
     user,
 )
@@ -48,12 +51,7 @@ class Stored(Conversation):
         given = [to_dict(_message(entry)) for entry in entries]
         made = await in_thread(self.engine.compress, [self.context[0], *given])
         logged = dict(zip(map(id, given), entries, strict=True))
-        kept = set(map(id, made))
-        self.compacted += [
-            shown(_message(entry))
-            for each, entry in zip(given, entries, strict=True)
-            if id(each) not in kept and isinstance(entry, LoggedMessage)
-        ]
+        self.compacted += [shown(from_dict(each)) for each in gone(given, made)]
         after = [logged.get(id(each)) or from_dict(each) for each in made[1:]]
         self.sessions += 1
         child = f"s{self.sessions}"
@@ -75,10 +73,18 @@ def work(number: int) -> Turn:
     return [user(f"Task {number}, \x00 please"), *steps, reply("Done.")]
 
 
-async def test_everything_compacted_comes_back_from_the_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize("joined", [False, True], ids=["", "a request joined to the notes"])
+async def test_everything_compacted_comes_back_from_the_store(tmp_path: Path, joined: bool) -> None:
     store = open_store("", tmp_path / "state.db")
     await store.create("s0", source="cli", model="m", system_prompt="You are Hermes.")
     talk = Stored(store)
+    if joined:
+        await talk.log_turn([user("Task, \x00 please"), *answered("a", "x", "{}", "a\n" * 5000)])
+        for number in range(2):
+            await talk.log_turn(work(number)[1:-1])
+            await talk.shorten()
+            assert talk.notes()["content"].endswith("\nTask,  please")
+        await talk.log_turn([reply("Done.")])
     for number in range(10):
         await talk.log_turn(work(number))
         if number % 3 == 1:

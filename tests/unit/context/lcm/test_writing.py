@@ -59,7 +59,7 @@ def test_names_in_the_contents_of_files_are_no_files() -> None:
     written = json.dumps({"path": "src/rows.py", "content": code * 20})
     span = [*SPAN, *answered("3", "write_file", written, "ok"), *answered("4", "x", "{}", code)]
     text = Writer(()).leaf(span, 400)
-    assert "Files: src/rows.py, tests/test_parser.py, src/parser.py" in text
+    assert "Files: src/rows.py, src/parser.py, tests/test_parser.py" in text
 
 
 def test_a_value_the_model_forgot_is_noted() -> None:
