@@ -20,6 +20,7 @@ from hermes.core.events import Event, Notice, TurnFinished
 from hermes.core.messages import Assistant, Message, System, Text, User
 from hermes.core.model import ModelRequest, ModelSource
 from hermes.core.ports import Observer, SessionLog, Workspace
+from hermes.store.repair import repair
 from hermes.util.text import clean
 
 log = logging.getLogger(__name__)
@@ -144,12 +145,13 @@ class Agent:
                         for text in await self._keep_files():
                             yield self._seen(Notice(text))
                         event = msgspec.structs.replace(event, error=self._round.clean(event.error))
-                        self._history = tuple(turn.messages)
+                        self._history = repair(turn.messages)
                         await self._finish(event)
                     yield self._seen(event)
         finally:
             await self._keep_files()
-            self.session_id, self._history = turn.session_id, tuple(turn.messages)
+            # A stop between a reply and its tools leaves calls without results.
+            self.session_id, self._history = turn.session_id, repair(turn.messages)
             self._turn = None
 
     def _begin(self) -> Turn:
@@ -180,7 +182,7 @@ class Agent:
                 await work(self, end)
             except (HermesError, OSError) as error:
                 log.warning("after the turn: %s", error)
-        if not self._round.goes_on:
+        if end.interrupted or not self._round.goes_on:
             return
         self._compaction.begin_beside(self._history)
         for work in self._round.beside:

@@ -107,15 +107,23 @@ class Compaction:
         same = len(messages) >= len(self._seen) and all(map(_is, self._seen, messages))
         return done.result() if same else None
 
+    async def _awaited(self, messages: Sequence[Message]) -> Shortened | None:
+        """What is compacted beside, once it is done; whoever stops the wait stops it too."""
+        if self._beside is None:
+            return None
+        try:
+            await asyncio.wait({self._beside})
+        except asyncio.CancelledError:
+            self._beside.cancel()
+            raise
+        return self._ready(messages)
+
     async def _compact(self, turn: Turn, focus: str = "") -> Event | None:
         """None when it brought nothing, or could not be done: the turn goes on as it is."""
         try:
             with turn.cancel.scope():
-                if self._beside is not None and not focus:
-                    await asyncio.wait({self._beside})
-                    ready = self._ready(turn.messages)
-                    if ready is not None:
-                        return await self._go_on(turn, ready)
+                if not focus and (ready := await self._awaited(turn.messages)) is not None:
+                    return await self._go_on(turn, ready)
                 shortened = await self.keeper.shorten(turn.messages, focus)
         except HermesError as error:
             turn.cancel.check()

@@ -126,10 +126,12 @@ class Dispatcher:
             if isinstance(error, ToolUnknown | ToolArgumentsInvalid):
                 turn.repeats.note_unusable()
             text, failed = _error(f"{error} ({error.hint})" if error.hint else str(error)), True
-        except Exception as error:  # a tool's bug is the model's problem to work around
-            logger.exception("tool %s failed", call.name)
-            problem = f"Error executing {call.name}: {type(error).__name__}: {error}"
-            text, failed = _error(problem), True
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            text, failed = _bug(call, error), True  # the tool's own doing: nobody stopped it
+        except Exception as error:  # noqa: BLE001 - a tool's bug is the model's problem
+            text, failed = _bug(call, error), True
         if failed:  # an error may quote what the tool saw
             text = await self._tools.fit(call.name, call.id, text)
         changes = tool is not None and tool.effect not in (Effect.READ, Effect.NETWORK)
@@ -217,6 +219,16 @@ class Dispatcher:
         """Waits for what stopped calls still clean up."""
         if self._stragglers:
             await asyncio.wait(set(self._stragglers), timeout=10 * PATIENCE)
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and bool(task.cancelling())
+
+
+def _bug(call: ToolCall, error: BaseException) -> str:
+    logger.error("tool %s failed", call.name, exc_info=error)
+    return _error(f"Error executing {call.name}: {type(error).__name__}: {error}")
 
 
 def _error(message: str) -> str:

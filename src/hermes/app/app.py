@@ -27,7 +27,7 @@ from hermes.config.loader import Loaded
 from hermes.core.errors import SessionNotFound, StoreError, UsageError
 from hermes.core.hooks import NoHooks
 from hermes.core.messages import System
-from hermes.core.ports import SessionInfo
+from hermes.core.ports import Clock, SessionInfo
 from hermes.providers.local.fetch import Progress
 from hermes.providers.policy.purse import Purse
 from hermes.providers.target import Target
@@ -52,6 +52,7 @@ class App:
         tell: Callable[[str], None],
         *,
         state_db: Path | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """`tell` gets what the user must know beside the conversation; `state_db` is the file of
         the sessions, when it is another one than that of the settings."""
@@ -59,7 +60,7 @@ class App:
         ensure_hermes_home(home)
         self._redactor = Redactor(loaded.secrets() | stored_secrets(home))
         start_logging(home, loaded.settings.logging, self._redactor)
-        self._clock = SystemClock()
+        self._clock = clock or SystemClock()
         url = loaded.settings.store.url if state_db is None else ""
         self.store = open_store(url, state_db or home.state_db, tell)
         self._tell = tell

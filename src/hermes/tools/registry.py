@@ -101,7 +101,10 @@ class ToolRegistry:
         async def run(context: ToolContext, arguments: dict[str, Any]) -> str:
             details = {"task_id": context.session_id}
             if asynchronous:
-                return _text(await handler(arguments, **details))
+                try:
+                    return _text(await handler(arguments, **details))
+                except SystemExit as error:
+                    raise ToolError(f"the tool wanted to exit: {error}") from None
             return _text(await in_thread(handler, arguments, **details))
 
         def make(_bench: Bench) -> Tool:

@@ -12,6 +12,7 @@ from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool
 from hermes.tools.coercion import coerced
+from hermes.util.text import clean
 
 PREVIEW_SHARE = 10
 """A result that is too long is shown with this fraction of the allowed size."""
@@ -75,7 +76,7 @@ class Toolbox:
 
     async def fit(self, name: str, call_id: str, result: str) -> str:
         """The result, or its beginning and end with the file that holds the whole."""
-        result = self.redact(result.encode("utf-8", "replace").decode())  # no lone surrogates
+        result = self.redact(clean(result))
         if len(result) <= self._max_chars:
             return result
         room = self._max_chars // PREVIEW_SHARE

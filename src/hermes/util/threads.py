@@ -27,6 +27,9 @@ async def in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs)
         try:
             outcome: Any = function(*args, **kwargs)
         except BaseException as error:  # noqa: BLE001 - it is raised again where it is awaited
+            if isinstance(error, StopIteration | SystemExit | KeyboardInterrupt):
+                # A future cannot hold the first, and the others would end the event loop.
+                error = RuntimeError(f"{type(error).__name__}: {error}")
             give, outcome = done.set_exception, error
         try:
             loop.call_soon_threadsafe(settle, give, outcome)
