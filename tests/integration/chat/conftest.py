@@ -12,6 +12,7 @@ import pytest
 from hermes.core.testing import ModelServer
 
 HERMES = [sys.executable, "-I", "-m", "hermes"]
+UNTITLED = "sessions:\n  auto_title: false\n"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -36,10 +37,15 @@ def hermes(work: Path) -> Run:
 
 
 @pytest.fixture
-def terminal(work: Path):
-    """Starts the command in a terminal of its own. Conversations are not named beside, so that
-    the model is asked nothing but what the test says."""
-    subprocess.run([*HERMES, "config", "set", "sessions.auto_title", "false"], check=True)
+def untitled(hermes_home: Path) -> None:
+    """Conversations are not named beside: the model is asked nothing but what the test says."""
+    hermes_home.mkdir(exist_ok=True)
+    (hermes_home / "config.yaml").write_text(UNTITLED)
+
+
+@pytest.fixture
+def terminal(work: Path, untitled: None):
+    """Starts the command in a terminal of its own."""
     children: list[pexpect.spawn] = []
 
     def start(*arguments: str) -> pexpect.spawn:

@@ -8,7 +8,7 @@ import pexpect
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Stall, Step
-from tests.integration.chat.conftest import HERMES, at
+from tests.integration.chat.conftest import HERMES, UNTITLED, at
 
 
 def plain(text: str) -> str:
@@ -55,8 +55,7 @@ def test_a_yes_for_the_session_is_not_asked_again(terminal, work: Path):
 
 
 def test_always_is_written_to_the_settings(terminal, hermes_home: Path):
-    hermes_home.mkdir()
-    (hermes_home / "config.yaml").write_text("# mine\nagent:\n  max_turns: 5\n")
+    (hermes_home / "config.yaml").write_text(f"# mine\nagent:\n  max_turns: 5\n{UNTITLED}")
     with ModelServer([danger(), "Done."]) as server:
         child = terminal("chat", "-q", "clean up", *at(server))
         child.expect("allow\\?")
@@ -104,8 +103,7 @@ def test_ctrl_c_stops_the_turn_and_not_the_conversation(terminal):
 
 def test_no_answer_in_time_means_no(terminal, hermes_home: Path, work: Path):
     (work / "junk").mkdir()
-    hermes_home.mkdir()
-    (hermes_home / "config.yaml").write_text("approvals:\n  timeout: 1\n")
+    (hermes_home / "config.yaml").write_text(f"approvals:\n  timeout: 1\n{UNTITLED}")
     with ModelServer([danger(), "Then not."]) as server:
         child = terminal("chat", "-q", "clean up", *at(server))
         child.expect(pexpect.EOF)
@@ -113,7 +111,7 @@ def test_no_answer_in_time_means_no(terminal, hermes_home: Path, work: Path):
     assert (work / "junk").is_dir()
 
 
-def test_ctrl_z_suspends_and_the_chat_comes_back(work: Path):
+def test_ctrl_z_suspends_and_the_chat_comes_back(work: Path, untitled: None):
     with ModelServer(["Back again."]) as server:
         shell = pexpect.spawn(
             "bash",

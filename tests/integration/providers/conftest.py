@@ -18,6 +18,8 @@ from hermes.core.events import Event
 from hermes.core.messages import User
 from hermes.core.testing import ModelServer
 
+UNTITLED = {"sessions": {"auto_title": False}}
+"""The models are asked nothing but what the test says."""
 MakeHome = Callable[..., Home]
 Ask = Callable[..., Awaitable[list[Event]]]
 
@@ -28,7 +30,7 @@ def home(hermes_home: Path) -> MakeHome:
 
     def make(text: str = "", **settings: Any) -> Home:
         hermes_home.mkdir(exist_ok=True)
-        (hermes_home / "config.yaml").write_text(text or yaml.safe_dump(settings))
+        (hermes_home / "config.yaml").write_text(text or yaml.safe_dump(UNTITLED | settings))
         return Home(hermes_home)
 
     return make
