@@ -29,6 +29,8 @@ from hermes.util.clock import SystemClock
 
 NO_SESSION = "20260101_000000_abcdef01"
 """Stands for the id in a preview."""
+UNDECIDED = "found when a session starts"
+"""Stands for the model that `auto` will take."""
 
 
 class Preview(msgspec.Struct, frozen=True):
@@ -94,7 +96,7 @@ def preview(loaded: Loaded, home: Home, folder: Path, platform: str) -> Preview:
         place,
         session_id=NO_SESSION,
         now=SystemClock().now(),
-        model=(model.default, model.provider),
+        model=(model.default or UNDECIDED, model.provider),
         tools=[tool.name for tool in (*made.tools, *made.rare)],
         memory=memory_of(loaded, home, place, request),
         redact=Redactor(loaded.secrets() | stored_secrets(home)).redact,
