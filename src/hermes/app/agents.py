@@ -32,6 +32,7 @@ from hermes.prompt.tree import LocalTree
 from hermes.providers.choice import Choice
 from hermes.providers.policy.purse import Purse
 from hermes.providers.target import Target
+from hermes.security.injection import BLOCKED
 from hermes.tools.approval import Approvals
 from hermes.tools.toolbox import Toolbox
 
@@ -193,6 +194,9 @@ class Making:
             memory=self._memory,
             redact=parts.redactor.redact,
         )
+        for line in prompt.text.splitlines():
+            if line.startswith(BLOCKED):
+                parts.tell(line)  # the user should know what the agent was not told
         system = System(prompt.text)
         parent = start.parent.agent.session_id if start.parent and start.parent.agent else ""
         await parts.store.create(

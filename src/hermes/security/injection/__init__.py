@@ -10,7 +10,10 @@ from typing import Any
 
 from hermes.security.injection.finding import Finding
 
-__all__ = ["Finding", "blocked", "explain", "scan"]
+__all__ = ["BLOCKED", "Finding", "blocked", "explain", "scan"]
+
+BLOCKED = "[BLOCKED: "
+"""What stands in the place of a text that was not loaded begins with it."""
 
 
 def scan(text: str) -> tuple[str, ...]:
@@ -28,7 +31,7 @@ def explain(text: str) -> list[Finding]:
 def blocked(name: str, findings: Sequence[str]) -> str:
     """What stands in a prompt in place of the file `name`."""
     found = ", ".join(findings)
-    return f"[BLOCKED: {name} contained potential prompt injection ({found}). Content not loaded.]"
+    return f"{BLOCKED}{name} contained potential prompt injection ({found}). Content not loaded.]"
 
 
 @cache
