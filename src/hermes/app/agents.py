@@ -1,6 +1,7 @@
 """From a request to an agent with everything around it."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 import msgspec
@@ -148,7 +149,14 @@ class Making:
         return build_toolbox(assembled, bench, parts.home, parts.redactor.redact)
 
     async def make(self) -> Agent:
-        """The agent; a new session is in the store then."""
+        """The agent; a new session is in the store then. What fails leaves nothing open."""
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.close)
+            agent = await self._make()
+            stack.pop_all()
+        return agent
+
+    async def _make(self) -> Agent:
         start, parts, settings = self.start, self._parts, self._settings
         system = start.system or await self._new_session()
         await self._room.begin(self._engine, start.session_id, parts.home, start.request.source)
@@ -163,7 +171,13 @@ class Making:
             start.session_id,
             system,
             start.history,
-            SessionModels(parts.providers.maker, start.target, start.fallbacks, start.purse),
+            SessionModels(
+                parts.providers.maker,
+                start.target,
+                start.fallbacks,
+                start.purse,
+                within=start.parent is not None,
+            ),
             self.dispatcher,
             parts.store,
             Compaction(keeper, parts.store, parts.clock, self._moved),

@@ -21,13 +21,22 @@ logger = logging.getLogger(__name__)
 
 
 class SessionModels:
-    """A `ModelSource`: each turn begins with the main model again."""
+    """A `ModelSource`: each turn begins with the main model again.
+
+    `within` a turn of somebody else, as a subagent's is, money is that turn's.
+    """
 
     def __init__(
-        self, maker: ModelMaker, main: Target, fallbacks: Sequence[Choice], purse: Purse
+        self,
+        maker: ModelMaker,
+        main: Target,
+        fallbacks: Sequence[Choice],
+        purse: Purse,
+        *,
+        within: bool = False,
     ) -> None:
         self._maker, self._main = maker, main
-        self._fallbacks, self._purse = fallbacks, purse
+        self._fallbacks, self._purse, self._within = fallbacks, purse, within
 
     @property
     def name(self) -> str:
@@ -38,7 +47,8 @@ class SessionModels:
         return self._main.provider
 
     def for_turn(self) -> Model:
-        self._purse.begin_turn()
+        if not self._within:
+            self._purse.begin_turn()
         return self._maker.chain([self._main, *self._fallbacks], self._purse)
 
 

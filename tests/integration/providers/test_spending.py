@@ -58,6 +58,14 @@ async def test_a_cap_of_a_turn_counts_anew_in_the_next(home, ask):
     assert [e.exit_reason for e in events if isinstance(e, TurnFinished)] == ["answered"] * 2
 
 
+async def test_the_money_of_a_turn_is_that_of_its_subagents_too(home, ask):
+    task = ToolCall("c1", "delegate_task", '{"goal":"look around"}')
+    with ModelServer([Step((task,), usage=DEAR)]) as server:
+        end = (await ask(home(**priced(server, turn_usd=0.031))))[-1]
+        assert len(server.calls) == 1
+    assert end.exit_reason == "budget_spent"
+
+
 @pytest.mark.parametrize("cap", ["session_usd", "day_usd"])
 async def test_caps_of_a_session_and_of_a_day_hold_over_restarts(cap, home, ask):
     with ModelServer([dear("one")]) as server:
