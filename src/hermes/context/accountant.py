@@ -7,7 +7,8 @@ from hermes.core.model import ToolSpec
 from hermes.core.tokens import messages_tokens, tools_tokens
 
 LEAST, MOST = 0.2, 3.0
-"""Bounds of the calibration: a count outside of them is no count of this request."""
+"""Bounds of the calibration. A smaller count is none of this request, and is passed over; a larger
+one is believed, since compacting too early does less harm than too late."""
 
 
 class Accountant:
@@ -39,7 +40,10 @@ class Accountant:
             guess = counted / self._factor + messages_tokens(messages[many:])
         else:
             guess = self._fixed + messages_tokens(messages)
-        self._factor = min(max(prompt_tokens / guess, LEAST), MOST)
+        factor = prompt_tokens / guess
+        if factor < LEAST:
+            return
+        self._factor = min(factor, MOST)
         self._counted = (messages[-1], len(messages), prompt_tokens)
 
     def shortened(self, before: Sequence[Message], after: Sequence[Message]) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
@@ -122,11 +123,11 @@ class ContextKeeper:
         async with self._busy:
             began, before = monotonic(), self.tokens(messages)
             given = self._dicts(messages)
+            known = _by_content(given, (self._system, *messages))
             if self._before is not None:
                 self._before(given)
             made = await self._compressed(given, before, focus)
-            kept = dict(zip(map(id, given), (self._system, *messages), strict=True))
-            shorter = [kept.get(id(each)) or from_dict(each) for each in made]
+        shorter = [_known(each, known) or from_dict(each) for each in made]
         _check(shorter)
         after = self._accountant.shortened(messages, shorter[1:])
         seconds = round(monotonic() - began, 3)
@@ -161,6 +162,24 @@ class ContextKeeper:
                 f"the context engine {self.engine.name} failed: {type(error).__name__}: {error}",
                 hint="another one: hermes config set context.engine compressor",
             ) from error
+
+
+Known = dict[bytes, deque[Message]]
+
+
+def _by_content(given: Dicts, messages: Sequence[Message]) -> Known:
+    """The messages by what was given to the engine. Engines may copy dicts, and some of other
+    people's change them, so that only the content tells what was kept."""
+    known: Known = {}
+    for each, message in zip(given, messages, strict=True):
+        known.setdefault(msgspec.json.encode(each), deque()).append(message)
+    return known
+
+
+def _known(returned: dict[str, Any], known: Known) -> Message | None:
+    """The very message an engine kept; None for what it wrote."""
+    same = known.get(msgspec.json.encode(returned))
+    return same.popleft() if same else None
 
 
 def _check(messages: Sequence[Message]) -> None:

@@ -1,0 +1,86 @@
+"""The one estimate of the size of a request, made better by what the API reports."""
+
+import pytest
+
+from hermes.context.accountant import Accountant
+from hermes.context.hygiene import needs_compaction
+from hermes.core.messages import System, User
+from hermes.core.model import ToolSpec
+from hermes.core.tokens import messages_tokens, tools_tokens
+
+SYSTEM = System("be brief " * 100)
+TOOLS = (ToolSpec("look", "look at it", {"type": "object", "properties": {}}),)
+
+
+def said(*sizes: int) -> list[User]:
+    return [User.say("word " * size) for size in sizes]
+
+
+def test_system_prompt_and_tools_count():
+    messages = said(10, 20)
+    expected = messages_tokens([SYSTEM, *messages]) + tools_tokens(TOOLS)
+    assert Accountant([SYSTEM], TOOLS).tokens(messages) == expected
+
+
+def test_what_the_api_counted_is_taken_as_it_is():
+    accountant, messages = Accountant([SYSTEM], TOOLS), said(10, 20)
+    accountant.reported(messages, 777)
+    assert accountant.tokens(messages) == 777
+
+
+def test_what_is_new_is_estimated_as_this_model_counts():
+    accountant, messages = Accountant([SYSTEM], TOOLS), said(100, 200)
+    guess = accountant.tokens(messages)
+    accountant.reported(messages, guess // 2)
+    more = [*messages, *said(400)]
+    assert accountant.tokens(more) == pytest.approx(
+        guess / 2 + messages_tokens(said(400)) / 2, abs=2
+    )
+
+
+def test_a_shorter_conversation_is_estimated_with_what_was_learnt():
+    accountant, messages = Accountant([SYSTEM], TOOLS), said(100, 200, 300)
+    guess = accountant.tokens(messages)
+    accountant.reported(messages, guess // 2)
+    shorter = messages[1:]
+    after = accountant.shortened(messages, shorter)
+    assert after == pytest.approx(Accountant([SYSTEM], TOOLS).tokens(shorter) / 2, rel=0.02)
+    accountant.adopt(shorter, after)
+    assert accountant.tokens(shorter) == after
+
+
+@pytest.mark.parametrize("nonsense", [0, -1, 1, 7])
+def test_a_count_that_is_far_too_small_is_passed_over(nonsense):
+    accountant, messages = Accountant([SYSTEM], TOOLS), said(100)
+    guess = accountant.tokens(messages)
+    accountant.reported(messages, nonsense)
+    assert accountant.tokens(messages) == guess
+
+
+def test_a_large_count_is_believed_but_what_is_new_stays_in_proportion():
+    accountant, messages = Accountant([SYSTEM], TOOLS), said(100)
+    accountant.reported(messages, 10**6)
+    assert accountant.tokens(messages) == 10**6
+    assert accountant.tokens([*messages, *said(50)]) <= 10**6 + 3 * messages_tokens(said(50))
+
+
+@pytest.mark.parametrize(
+    ("size", "reported", "expected"),
+    [
+        (850, 0, False),
+        (3000, 0, True),
+        (3000, 1000, False),
+        (10, 8500, True),
+        (10, 8499, False),
+    ],
+)
+def test_hygiene_goes_by_the_reported_count_first(size, reported, expected):
+    history = said(*[size] * 4)
+    assert needs_compaction(history, 10_000, reported=reported) is expected
+
+
+def test_hygiene_leaves_short_conversations_and_those_without_compaction_alone():
+    history = said(*[9000] * 4)
+    assert not needs_compaction(history[:3], 10_000)
+    assert not needs_compaction(history, 10_000, enabled=False)
+    assert needs_compaction(history, 10_000)
