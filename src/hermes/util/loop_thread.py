@@ -35,6 +35,9 @@ class LoopThread:
         self._loop.call_soon_threadsafe(function)
 
     def close(self) -> None:
+        """May be called again."""
+        if self._loop.is_closed():
+            return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
         if not self._thread.is_alive():

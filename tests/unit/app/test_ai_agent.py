@@ -339,3 +339,58 @@ def test_instructions_in_a_subfolder_come_with_the_first_look_into_it(agent_at, 
         results = [m["content"] for m in body(server)["messages"] if m["role"] == "tool"]
     assert "Use tabs in this folder." in results[0]
     assert "Use tabs" not in results[1]
+
+
+ENGINE = """
+import json
+from hermes.context.engine import ContextEngine
+
+
+class Counting(ContextEngine):
+    name = "counting"
+
+    def __init__(self, context_length=0):
+        self.context_length, self.calls = context_length, []
+
+    def update_from_response(self, usage):
+        self.last_prompt_tokens = usage["prompt_tokens"]
+
+    def should_compress(self, prompt_tokens=None):
+        return False
+
+    def compress(self, messages, current_tokens=None):
+        return messages
+
+    def on_session_start(self, session_id, **kw):
+        self.history = kw["history"]
+
+    def on_session_end(self, session_id, messages):
+        import pathlib
+        pathlib.Path("ended.txt").write_text(f"{len(messages)}")
+
+    def get_tool_schemas(self):
+        empty = {"type": "object", "properties": {}}
+        return [{"name": "how_much", "description": "tokens so far", "parameters": empty}]
+
+    def handle_tool_call(self, name, args, **kw):
+        return json.dumps({"tokens": self.last_prompt_tokens, "said": len(self.history())})
+"""
+
+
+def test_an_engine_of_ones_own_brings_its_tool(agent_at, hermes_home, tmp_path, monkeypatch):
+    folder = hermes_home / "plugins" / "context_engine" / "counting"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(ENGINE)
+    (folder / "plugin.yaml").write_text("name: counting\ndescription: counts\nversion: 1.0\n")
+    (hermes_home / "config.yaml").write_text(
+        "sessions: {auto_title: false}\ncontext: {engine: counting}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with ModelServer([call("how_much"), "enough"]) as server:
+        agent = agent_at(server)
+        agent.chat("how much is it?")
+        agent.close()
+        result = json.loads(body(server)["messages"][-1]["content"])
+    assert result["tokens"] > 1000
+    assert result["said"] == 2
+    assert (tmp_path / "ended.txt").read_text() == "5"
