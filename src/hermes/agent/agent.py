@@ -146,7 +146,8 @@ class Agent:
                             yield self._seen(Notice(text))
                         event = msgspec.structs.replace(event, error=self._round.clean(event.error))
                         self._history = repair(turn.messages)
-                        await self._finish(event)
+                        for text in await self._finish(event):
+                            yield self._seen(Notice(text))
                     yield self._seen(event)
         finally:
             await self._keep_files()
@@ -175,20 +176,24 @@ class Agent:
             observer.see(event)
         return event
 
-    async def _finish(self, end: TurnFinished) -> None:
-        """What belongs to the turn is done now; the rest begins and is not waited for."""
+    async def _finish(self, end: TurnFinished) -> list[str]:
+        """What belongs to the turn is done now; the rest begins and is not waited for. The result
+        is what went wrong."""
+        problems: list[str] = []
         for work in self._round.at_end:
             try:
                 await work(self, end)
             except (HermesError, OSError) as error:
                 log.warning("after the turn: %s", error)
+                problems.append(str(error))
         if end.interrupted or not self._round.goes_on:
-            return
+            return problems
         self._compaction.begin_beside(self._history)
         for work in self._round.beside:
             task = asyncio.ensure_future(self._quietly(work, end))
             self._beside.add(task)
             task.add_done_callback(self._beside.discard)
+        return problems
 
     async def _quietly(self, work: AfterTurn, end: TurnFinished) -> None:
         try:

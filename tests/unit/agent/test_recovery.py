@@ -172,6 +172,7 @@ async def test_work_at_the_end_of_a_turn_is_done_before_it_is_over(script, make_
     agent = make_agent(script(["hello"]), at_end=(fail, save))
     events = await events_of(agent)
     assert events[-1].exit_reason == "answered"
+    assert [event.text for event in events if isinstance(event, Notice)] == ["disk full"]
     assert done == [(2, "hello")]
 
 
