@@ -54,7 +54,9 @@ class WireCached(msgspec.Struct, frozen=True, dict=True):
 
     def wire(self, form: "WireForm") -> msgspec.Raw:
         """This value as `form` writes it, encoded once."""
-        forms: dict[WireForm, msgspec.Raw] = self.__dict__.setdefault("wire_forms", {})
+        forms: dict[WireForm, msgspec.Raw] | None = self.__dict__.get("wire_forms")
+        if forms is None:
+            forms = self.__dict__["wire_forms"] = {}
         raw = forms.get(form)
         if raw is None:
             raw = forms[form] = msgspec.Raw(msgspec.json.encode(form(self)))

@@ -11,7 +11,7 @@ from hermes.providers.target import Target
 from hermes.providers.wire.chat.form import ChatForm, can_carry, tool_form
 from hermes.providers.wire.chat.reply import ChatReader
 from hermes.providers.wire.effort import effort_fields
-from hermes.providers.wire.encoding import encoded_tools
+from hermes.providers.wire.encoding import Growing, encoded_tools
 from hermes.providers.wire.headers import address
 from hermes.providers.wire.marks import MOST_MARKS, last_marked, mark_of
 
@@ -26,6 +26,7 @@ class ChatDialect:
             profile.developer_role, profile.thinking_field, profile.strict, profile.nine_letter_ids
         )
         self._marked = msgspec.structs.replace(self._form, mark=mark_of(target))
+        self._growing = Growing(self._form)
 
     def url(self, base_url: str) -> str:
         return address(base_url, "/chat/completions")
@@ -58,7 +59,7 @@ class ChatDialect:
 
     def _messages(self, messages: Sequence[Message]) -> list[msgspec.Raw]:
         if not self._marked.mark:
-            return [message.wire(self._form) for message in messages]
+            return self._growing.encoded(messages)
         marks = _places(messages)
         return [
             message.wire(self._marked if position in marks else self._form)

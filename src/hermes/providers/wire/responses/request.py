@@ -9,7 +9,7 @@ import msgspec
 from hermes.core.messages import System
 from hermes.core.model import ModelRequest
 from hermes.providers.target import Target
-from hermes.providers.wire.encoding import encoded_tools, joined
+from hermes.providers.wire.encoding import Growing, encoded_tools, joined
 from hermes.providers.wire.headers import address
 from hermes.providers.wire.responses.form import ResponsesForm, tool_form
 from hermes.providers.wire.responses.reply import ResponsesReader
@@ -23,7 +23,7 @@ class ResponsesDialect:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._form = ResponsesForm(target.profile.developer_role)
+        self._growing = Growing(ResponsesForm(target.profile.developer_role))
 
     def url(self, base_url: str) -> str:
         return address(base_url, "/responses")
@@ -42,7 +42,7 @@ class ResponsesDialect:
         instructions = "\n\n".join(message.text.strip() for message in leading)
         if instructions or profile.streaming == "always":
             body["instructions"] = instructions or DEFAULT_INSTRUCTIONS
-        body["input"] = joined([message.wire(self._form) for message in rest])
+        body["input"] = joined(self._growing.encoded(rest))
         if request.tools and profile.tools:
             body["tools"] = encoded_tools(tool_form, request.tools)
         if request.max_tokens is not None and profile.max_tokens_field:
