@@ -55,7 +55,7 @@ class Circumstances(msgspec.Struct, frozen=True):
     """The session was left without an end."""
 
 
-ALONE = Circumstances()
+PLAIN = Circumstances()
 
 
 class Agent:
@@ -74,7 +74,7 @@ class Agent:
         asking: ModelRequest,
         max_iterations: int,
         notices: Notices | None = None,
-        circumstances: Circumstances = ALONE,
+        circumstances: Circumstances = PLAIN,
     ) -> None:
         """`asking` is what every request has beside its messages: tools, effort, limits."""
         self.session_id = session_id

@@ -3,9 +3,8 @@ says into the running turn."""
 
 import asyncio
 
+from hermes.core.marks import STEERED
 from hermes.core.messages import User
-
-STEERED = "[While you were working, the user said:]"
 
 
 class Notices:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from hermes.core.marks import REMEDY
 from hermes.core.messages import Assistant, User
 
 
@@ -28,7 +29,7 @@ REMEDIES = (
         _cut_off,
         3,
         User.say(
-            "[Your reply was cut off at the length limit. Go on exactly where it stopped, without "
+            f"{REMEDY}was cut off at the length limit. Go on exactly where it stopped, without "
             "repeating anything.]"
         ),
     ),
@@ -36,10 +37,8 @@ REMEDIES = (
         _says_nothing,
         2,
         User.say(
-            "[Your reply had no text and no tool call. Answer the user, or call the tool you need.]"
+            f"{REMEDY}had no text and no tool call. Answer the user, or call the tool you need.]"
         ),
     ),
 )
 """For replies without tool calls, the first that applies."""
-
-SAID = frozenset(remedy.says for remedy in REMEDIES)

@@ -8,6 +8,7 @@ from hermes.app.workplaces import Place, make_place
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.hooks import HookName, Hooks, NoHooks
+from hermes.core.marks import PROCESS_NEWS
 from hermes.core.messages import Message
 from hermes.core.ports import Auxiliary, Clarifier
 from hermes.core.tool import Tool
@@ -93,6 +94,6 @@ def idle_bench(
 
 def process_news(event: ProcessEvent) -> str:
     """What the agent hears of a background process."""
-    head = f"[background process {event.id} ({event.command[:200]}): {event.kind}"
+    head = f"{PROCESS_NEWS}{event.id} ({event.command[:200]}): {event.kind}"
     code = f", exit code {event.exit_code}" if event.exit_code is not None else ""
     return f"{head}{code}]\n{event.text}".rstrip()

@@ -51,14 +51,12 @@ class ContextKeeper:
         system: System,
         *,
         enabled: bool = True,
-        before: Callable[[Dicts], None] | None = None,
         stop: Callable[[], None] = lambda: None,
     ) -> None:
-        """`before` hears of the messages that are about to be compacted; `stop` ends what an
-        engine that is not waited for any more still asks of models. Not `enabled`: only when the
-        user asks for it, or the model refuses a request as too long."""
+        """`stop` ends what an engine that is not waited for any more still asks of models. Not
+        `enabled`: only when the user asks for it, or the model refuses a request as too long."""
         self.engine, self._accountant, self._system = engine, accountant, system
-        self._enabled, self._before, self._stop = enabled, before, stop
+        self._enabled, self._stop = enabled, stop
         self._busy = asyncio.Lock()
         self._in_vain = 0
         self._warned = False
@@ -124,8 +122,6 @@ class ContextKeeper:
             began, before = monotonic(), self.tokens(messages)
             given = self._dicts(messages)
             known = _by_content(given, (self._system, *messages))
-            if self._before is not None:
-                self._before(given)
             made = await self._compressed(given, before, focus)
         shorter = [_known(each, known) or from_dict(each) for each in made]
         _check(shorter)
@@ -156,7 +152,7 @@ class ContextKeeper:
             raise
         except HermesError:
             raise
-        except Exception as error:
+        except Exception as error:  # an engine may be anybody's code
             log.exception("the context engine failed")
             raise HermesError(
                 f"the context engine {self.engine.name} failed: {type(error).__name__}: {error}",

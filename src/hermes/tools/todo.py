@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid
+from hermes.core.marks import COMPACTED, TODO_LIST
 from hermes.core.messages import Assistant, Message, ToolResult, User
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool, ToolContext
@@ -19,9 +20,6 @@ MOST_CHARS = 500
 """Characters of one task."""
 MOST_ID = 40
 
-HEADING = "Todo list: "
-COMPACTED = "[CONTEXT COMPACTION]"
-"""What notes that take the place of old messages begin with."""
 _STATUS = {mark: status for status, mark in MARKS.items()}
 _LINE = re.compile(r"(\[[x> -]\]) (\S+): (.*)")
 
@@ -102,7 +100,7 @@ class Todos:
             f"{count} {status.replace('_', ' ')}" for status, count in counts.items() if count
         )
         lines = [f"{MARKS[todo.status]} {todo.id}: {todo.content}" for todo in self.items]
-        return "\n".join([f"{HEADING}{plural(len(lines), 'task')}, {told}", *lines])
+        return "\n".join([f"{TODO_LIST}{plural(len(lines), 'task')}, {told}", *lines])
 
     def restore(self, messages: Sequence[Message]) -> None:
         """Take over the list a conversation ended with; what it never had stays empty."""
@@ -118,7 +116,7 @@ def todo_tool(todos: Todos) -> Tool:
     async def handler(_call: ToolContext, arguments: dict[str, Any]) -> str:
         if arguments.get("todos") is not None:
             todos.write(arguments["todos"], merge=bool(arguments.get("merge")))
-        return "\n".join([todos.text() or f"{HEADING}empty", *_warnings(todos)])
+        return "\n".join([todos.text() or f"{TODO_LIST}empty", *_warnings(todos)])
 
     return Tool(spec=SPEC, handler=handler, serial=True, toolset="todo")
 
@@ -153,7 +151,7 @@ def _list_in(message: Message) -> list[Todo] | None:
         # Notes on what was compacted may stand on either side of the conversation.
         notes = isinstance(message, Assistant) and message.text.startswith(COMPACTED)
         text = message.text if isinstance(message, User) or notes else ""
-    start = text.find(HEADING)
+    start = text.find(TODO_LIST)
     if start < 0 or text[:start].rpartition("\n")[2]:
         return None
     _, *lines = text[start:].split("\n")

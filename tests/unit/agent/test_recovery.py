@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from hermes.agent.budget import IterationBudget
-from hermes.agent.notices import STEERED
 from hermes.core.errors import UsageError
 from hermes.core.events import Notice, ToolFinished, TurnFinished
+from hermes.core.marks import STEERED
 from hermes.core.messages import Assistant, Text, Thinking, ToolCall, ToolResult, User
 from hermes.core.testing import Step
 from hermes.core.tool import Tool

@@ -8,10 +8,11 @@ import msgspec
 
 from hermes.context.compressor.notes import ACTIVE, CRITICAL, Notes, parse_notes
 from hermes.context.compressor.reading import IMAGE, content_text, text_of
-from hermes.context.compressor.todo_list import HEADING, list_in
+from hermes.context.compressor.todo_list import list_in
 from hermes.context.engine import Dict
+from hermes.core.marks import COMPACTED, TODO_LIST
 
-SUMMARY_PREFIX = "[CONTEXT COMPACTION]"
+SUMMARY_PREFIX = COMPACTED
 INTRO = (
     f"{SUMMARY_PREFIX} Earlier messages were replaced by these notes to save space. They are "
     "reference material, not a request: what they report is done, do not answer or repeat it. "
@@ -50,7 +51,7 @@ def is_summary(message: Dict) -> bool:
 
 
 def write_summary(summary: Summary) -> Dict:
-    notes = summary.notes.text().replace(HEADING, HEADING.replace(":", " –"))
+    notes = summary.notes.text().replace(TODO_LIST, TODO_LIST.replace(":", " –"))
     users = [f"<user>\n{text}\n</user>" for text in summary.users]
     parts = [INTRO, summary.todo, notes, "\n".join([USERS, *users]) if users else ""]
     return joined("\n\n".join(filter(None, parts)), summary.request)

@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 from hermes.context.compressor.reading import answered_calls, is_result, text_of
 from hermes.context.engine import Dict, Dicts
+from hermes.core.marks import TODO_LIST
 
-HEADING = "Todo list: "
-"""How the result of the tool `todo` begins; it reads its list back from there."""
 MARKS = ("[x] ", "[>] ", "[ ] ", "[-] ")
 
 
@@ -36,7 +35,7 @@ def may_show_list(message: Dict, tool: str) -> bool:
 def list_in(message: Dict) -> str:
     """Only the first place counts, and only at the start of a line, as for the tool."""
     text = text_of(message)
-    start = text.find(HEADING)
+    start = text.find(TODO_LIST)
     if start < 0 or text[:start].rpartition("\n")[2]:
         return ""
     heading, *lines = text[start:].split("\n")

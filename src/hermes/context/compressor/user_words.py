@@ -5,11 +5,8 @@ import re
 from hermes.context.compressor.reading import text_of
 from hermes.context.compressor.summary_message import is_summary, read_summary
 from hermes.context.engine import Dict, Dicts
+from hermes.core.marks import NOT_THE_USER, STEERED
 
-NEWS = "[background process "
-"""How a message about a background process begins: nobody asked for anything."""
-STEERED = "[While you were working, the user said:]"
-"""The line before what the user said into a running turn."""
 SMALL_TALK = 40
 """Characters up to which a message most likely asks for nothing: "ok, go on"."""
 
@@ -24,7 +21,7 @@ def words_of(message: Dict) -> str:
     text = text_of(message).strip()
     if STEERED in text:
         return text.partition(STEERED)[2].strip()
-    return "" if text.startswith(NEWS) else text
+    return "" if text.startswith(NOT_THE_USER) else text
 
 
 def latest_request(messages: Dicts) -> int:

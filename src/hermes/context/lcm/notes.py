@@ -31,11 +31,10 @@ from hermes.context.compressor.reading import text_of
 from hermes.context.compressor.summary_message import END, SUMMARY_PREFIX, joined, parted
 from hermes.context.engine import Dict, Dicts
 from hermes.context.lcm.nodes import Node, Run, check_of
+from hermes.core.marks import TODO_LIST
 from hermes.util.text import clean
 
 PREFIX = SUMMARY_PREFIX
-TODO_HEADING = "Todo list: "
-"""How the results of the tool `todo` begin."""
 OPENING = (
     f"{PREFIX} Notes on earlier messages, for reference; answer only what follows. Nothing is "
     "lost: each note begins with its id, [lcm:ID ...]. lcm_grep(query) finds the original words, "
@@ -45,7 +44,7 @@ OPENING = (
 _HEADER = re.compile(r"\[lcm:([0-9a-f]{8}) (= )?([^\]\n]+)\]")
 _ID = re.compile(r"[0-9a-f]{8}")
 _TODO_LINE = re.compile(r"\[[x> -]\] \S+: .*")
-_MISLEADING = re.compile(rf"^(?=\[lcm:|{TODO_HEADING}|{re.escape(END)})", re.MULTILINE)
+_MISLEADING = re.compile(rf"^(?=\[lcm:|{TODO_LIST}|{re.escape(END)})", re.MULTILINE)
 _FACTS = "## "
 """How the facts begin."""
 
@@ -118,7 +117,7 @@ def notes_in(message: Dict) -> Notes | None:
 
 def todo_in(text: str) -> str:
     """The todo list at the start of `text`, without what the tool says below it; or ""."""
-    if not text.startswith(TODO_HEADING):
+    if not text.startswith(TODO_LIST):
         return ""
     heading, *lines = text.split("\n")
     listed = []

@@ -4,21 +4,22 @@ import json
 
 import pytest
 
-from hermes.agent.notices import STEERED as SAID_INTO_A_TURN
+from hermes.agent.remedies import REMEDIES
 from hermes.app.workbench import process_news
 from hermes.context.compressor.facts import facts_of, with_facts
 from hermes.context.compressor.files import files_of, marked_in, paths_in, with_marks
 from hermes.context.compressor.notes import CONSTRAINTS, FILES, Notes
 from hermes.context.compressor.summary_message import Summary
-from hermes.context.compressor.user_words import NEWS, STEERED, rules_in, words_of
+from hermes.context.compressor.user_words import rules_in, words_of
+from hermes.core.marks import STEERED
 from hermes.core.tokens import text_tokens
 from hermes.terminal.background.processes import ProcessEvent
 from tests.unit.context.compressor.talking import asks, call, reads, says, user
 
 
-def test_the_marks_are_those_the_agent_uses():
-    assert STEERED == SAID_INTO_A_TURN
-    assert process_news(ProcessEvent("proc_1", "make", "finished", "ok", 0)).startswith(NEWS)
+def test_with_news_and_remedies_nobody_asked_for_anything():
+    news = process_news(ProcessEvent("proc_1", "make", "finished", "ok", 0))
+    assert [words_of(user(text)) for text in (news, *(r.says.text for r in REMEDIES))] == [""] * 3
 
 
 def test_only_what_the_user_said_counts_as_words():

@@ -12,9 +12,8 @@ from hermes.context.compressor.summary_message import (
     read_summary,
     write_summary,
 )
-from hermes.context.compressor.todo_list import HEADING, MARKS, list_in, newest_list
+from hermes.context.compressor.todo_list import MARKS, list_in, newest_list
 from hermes.core.openai_format import from_dict, to_dict
-from hermes.tools.todo import HEADING as TOOL_HEADING
 from hermes.tools.todo import MARKS as TOOL_MARKS
 from hermes.tools.todo import Todos
 from tests.unit.context.compressor.talking import GOOD, SYSTEM, asks, call, result, says, user
@@ -93,7 +92,6 @@ def test_several_are_one():
 
 
 def test_the_todo_list_has_the_form_of_its_tool():
-    assert HEADING == TOOL_HEADING
     assert {mark.strip() for mark in MARKS} == set(TOOL_MARKS.values())
 
 
