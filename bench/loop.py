@@ -4,7 +4,10 @@
 
 The agent runs in a process of its own (`bench.loop_worker`); the model is in this one, answers at
 once, and asks for one cheap tool call after the other. Figures are CPU milliseconds of the agent's
-process with all its threads. Exit code 1 when a target is missed.
+process with all its threads. Of several turns the least of each figure counts: what else runs on
+the machine shares caches and clock with us, so it can only add.
+
+Exit code 1 when a target is missed.
 """
 
 import argparse
@@ -108,9 +111,8 @@ def import_ms(contender: Contender, python: str) -> float:
 
 def measured(contender: Contender, python: str, iterations: int, runs: int) -> Figures:
     turns = [one_turn(contender, python, iterations) for _ in range(runs)]
-    figures = {name: statistics.median(turn[name] for turn in turns) for name in turns[0]}
-    ratios = [turn[f"at {iterations}"] / turn[f"at {EARLY}"] for turn in turns]
-    figures["last / 5th"] = statistics.median(ratios)
+    figures = {name: min(turn[name] for turn in turns) for name in turns[0]}
+    figures["last / 5th"] = figures[f"at {iterations}"] / figures[f"at {EARLY}"]
     figures["chat -q"] = one_shot(contender)["cpu_ms"]
     figures["import"] = import_ms(contender, python)
     return figures
@@ -143,7 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="measure the agent loop, and a peer's beside it")
     parser.add_argument("--peer", type=Path, metavar="VENV", help="environment with hermes-agent")
     parser.add_argument("--iterations", type=int, default=200, help="model calls of the turn")
-    parser.add_argument("--runs", type=int, default=3, help="turns, of which the median counts")
+    parser.add_argument("--runs", type=int, default=5, help="turns; the least figures count")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     args = parser.parse_args()
     contenders = [(ours(), sys.executable)]

@@ -28,7 +28,7 @@ from hermes.core.errors import SessionNotFound, StoreError, UsageError
 from hermes.core.hooks import NoHooks
 from hermes.core.messages import System
 from hermes.core.ports import Clock, SessionInfo
-from hermes.providers.local.fetch import Progress
+from hermes.providers.local.progress import Progress
 from hermes.providers.policy.purse import Purse
 from hermes.providers.target import Target
 from hermes.security.redaction import Redactor

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from importlib import import_module
 from pathlib import Path
 
 import httpx2
@@ -12,11 +13,10 @@ from hermes.config.home import Home
 from hermes.config.settings.model import LocalModelSettings
 from hermes.core.model import Model, ModelEvent, ModelRequest
 from hermes.providers.local.catalogue import Weights
-from hermes.providers.local.fetch import Progress, fetch
 from hermes.providers.local.prefix import RememberedPrefix
-from hermes.providers.local.runtime import ModelProcess, install_runtime, runtime_is_installed
+from hermes.providers.local.progress import Progress
+from hermes.providers.local.runtime import ModelProcess
 from hermes.providers.local.shelf import weights_for
-from hermes.providers.local.threads import threads_for
 from hermes.providers.resolver import NO_KEY
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel
@@ -25,6 +25,11 @@ STARTER = (
     "No key is configured: {label}, a small starter model, answers on this machine. "
     "For a strong one: hermes auth add openrouter"
 )
+
+
+def cache_of(home: Home, model: Path) -> Path:
+    """Where the beginnings of prompts that `model` has read are kept."""
+    return home.cache / "local" / model.stem
 
 
 class LocalModel:
@@ -59,14 +64,10 @@ class LocalModel:
             if self._process is None:
                 if target.source == NO_KEY:
                     self._progress.say(STARTER.format(label=weights.label))
-                if not runtime_is_installed():
-                    await install_runtime(checkout())
-                path = await fetch(weights, self._home.models, self._progress)
-                self._process = await ModelProcess.start(
-                    path,
-                    context=self._settings.context_length,
-                    threads=threads_for(self._settings.threads),
-                    cache=self._cache(path),
+                # What fetches and starts it takes a while to load; most use another model.
+                starting = import_module("hermes.app.local_start")
+                self._process = await starting.start(
+                    weights, self._home, self._settings, self._progress
                 )
         if weights.label not in self._models:
             credential = Credential(id="process", secret=self._process.api_key)
@@ -74,7 +75,7 @@ class LocalModel:
                 self.known(target), base_url=self._process.base_url, credentials=(credential,)
             )
             wire = WireModel(running, self._client)
-            cache = self._cache(Path(weights.file))
+            cache = cache_of(self._home, Path(weights.file))
             self._models[weights.label] = RememberedPrefix(wire, self._process, self._client, cache)
         return self._models[weights.label]
 
@@ -89,9 +90,6 @@ class LocalModel:
     async def close(self) -> None:
         if self._process is not None:
             await self._process.close()
-
-    def _cache(self, model: Path) -> Path:
-        return self._home.cache / "local" / model.stem
 
 
 class EmbeddedModel:
@@ -114,8 +112,3 @@ class EmbeddedModel:
         async with aclosing(model.stream(request)) as events:
             async for event in events:
                 yield event
-
-
-def checkout() -> Path:
-    """The folder above `src`, where the launcher and the lock files are."""
-    return Path(__file__).resolve().parents[3]

@@ -20,9 +20,10 @@ from hermes.core.ports import Clock
 from hermes.providers.choice import Choice
 from hermes.providers.facts.known import KnownModels
 from hermes.providers.facts.overrides import overrides_of
-from hermes.providers.local.fetch import Progress
+from hermes.providers.local.progress import Progress
 from hermes.providers.resolver import LOCAL, Resolver
 from hermes.providers.target import Target
+from hermes.util.late_tls import LateTls
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,9 @@ class Providers:
         self._main: Target | None = None
         self._learning: asyncio.Task[None] | None = None
         # Redirects are never followed: a key would travel along.
-        self.client = httpx2.AsyncClient(follow_redirects=False, trust_env=True, limits=CONNECTIONS)
+        self.client = httpx2.AsyncClient(
+            follow_redirects=False, trust_env=True, limits=CONNECTIONS, verify=LateTls()
+        )
         self.keyring = build_keyring(home, loaded, self.client, clock)
         overrides = overrides_of(loaded.settings)
         self.known = KnownModels(home.cache / "models", overrides, clock)

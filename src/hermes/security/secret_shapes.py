@@ -7,6 +7,7 @@ assignments (`max_tokens=4096`, `password=None`) match none of them.
 
 import re
 from collections.abc import Callable
+from functools import cache
 
 import msgspec
 
@@ -53,17 +54,23 @@ def _always(_match: re.Match[str]) -> bool:
     return True
 
 
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compiled when its hint is first seen: most programs never see most of them."""
+    return re.compile(pattern)
+
+
 class Shape(msgspec.Struct, frozen=True):
     """One kind of secret. The group `keep` of `pattern` is what stays readable before the mark."""
 
     hints: tuple[str, ...]
     """Lower-case texts; where none of them is found the pattern is not tried."""
-    pattern: re.Pattern[str]
+    pattern: str
     is_secret: Callable[[re.Match[str]], bool] = _always
     """The last word on a match, for places where ordinary values stand as well."""
 
     def redact(self, text: str) -> str:
-        return self.pattern.sub(self._stub, text)
+        return _compiled(self.pattern).sub(self._stub, text)
 
     def _stub(self, match: re.Match[str]) -> str:
         return f"{match['keep']}{MARK}" if self.is_secret(match) else match[0]
@@ -137,7 +144,7 @@ _PREFIXES: tuple[tuple[str, str, int], ...] = (
 def _vendor(prefix: str, characters: str, least: int) -> Shape:
     # A digit somewhere tells a key from a long hyphenated name.
     body = f"(?=[A-Za-z_-]*[0-9]){characters}{{{least},}}"
-    return Shape((prefix.lower(),), re.compile(_starts(prefix) + body))
+    return Shape((prefix.lower(),), _starts(prefix) + body)
 
 
 _PLACEHOLDER = re.compile(
@@ -187,85 +194,69 @@ _SCHEMES = "bearer|basic|token|apikey|api-key|bot"
 _PLACES = (
     Shape(
         ("private key",),
-        re.compile(
-            r"(?P<keep>-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?!…)"
-            r"(?:[\s\S]*?-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-            r"|(?:\s|\\n|[A-Za-z0-9+/=]{16,})+)"
-        ),
+        r"(?P<keep>-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?!…)"
+        r"(?:[\s\S]*?-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+        r"|(?:\s|\\n|[A-Za-z0-9+/=]{16,})+)",
     ),
     Shape(
         ("sk-",),
-        re.compile(_starts("sk-") + r"(?:[a-z0-9]{1,12}-)*(?=[A-Za-z_]*[0-9])\w{20,}"),
+        _starts("sk-") + r"(?:[a-z0-9]{1,12}-)*(?=[A-Za-z_]*[0-9])\w{20,}",
     ),
-    Shape(("akia",), re.compile(_starts("AKIA") + f"[A-Z0-9]{{16}}{_END}")),
-    Shape(("asia",), re.compile(_starts("ASIA") + f"[A-Z0-9]{{16}}{_END}")),
-    Shape(("aiza",), re.compile(_starts("AIza") + f"[A-Za-z0-9_-]{{35}}{_END}")),
-    Shape(("1//0",), re.compile(_starts("1//0") + "[A-Za-z0-9_-]{40,}")),
-    Shape(("sk",), re.compile(_starts("SK") + f"[0-9a-f]{{32}}{_END}")),
-    Shape(("eyj",), re.compile(_starts("eyJ") + r"[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}")),
+    Shape(("akia",), _starts("AKIA") + f"[A-Z0-9]{{16}}{_END}"),
+    Shape(("asia",), _starts("ASIA") + f"[A-Z0-9]{{16}}{_END}"),
+    Shape(("aiza",), _starts("AIza") + f"[A-Za-z0-9_-]{{35}}{_END}"),
+    Shape(("1//0",), _starts("1//0") + "[A-Za-z0-9_-]{40,}"),
+    Shape(("sk",), _starts("SK") + f"[0-9a-f]{{32}}{_END}"),
+    Shape(("eyj",), _starts("eyJ") + r"[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"),
     # Bot tokens of Telegram and Discord.
-    Shape((":",), re.compile(rf"(?P<keep>\d(?<!\d\d)\d{{7,9}}:)[A-Za-z0-9_-]{{35}}{_END}")),
+    Shape((":",), rf"(?P<keep>\d(?<!\d\d)\d{{7,9}}:)[A-Za-z0-9_-]{{35}}{_END}"),
     Shape(
         (".",),
-        re.compile(
-            r"(?P<keep>[MNO](?<![\w-][MNO]))[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}" + _END,
-        ),
+        r"(?P<keep>[MNO](?<![\w-][MNO]))[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}" + _END,
     ),
     Shape(
         ("hooks.slack.com",),
-        re.compile(r"(?P<keep>hooks\.slack\.com/(?:services|workflows)/)[A-Za-z0-9/_-]{20,}"),
+        r"(?P<keep>hooks\.slack\.com/(?:services|workflows)/)[A-Za-z0-9/_-]{20,}",
     ),
     Shape(
         ("/api/webhooks/",),
-        re.compile(r"(?P<keep>/api/webhooks/\d{10,25}/)[A-Za-z0-9_-]{20,}"),
+        r"(?P<keep>/api/webhooks/\d{10,25}/)[A-Za-z0-9_-]{20,}",
     ),
     Shape(
         ("authorization",),
-        re.compile(
-            rf"(?P<keep>{_AUTHORIZATION}(?i:{_SCHEMES})\s+)(?P<value>[^\s\"',;]{{6,}})",
-        ),
+        rf"(?P<keep>{_AUTHORIZATION}(?i:{_SCHEMES})\s+)(?P<value>[^\s\"',;]{{6,}})",
         _is_real_value,
     ),
     Shape(
         ("authorization",),
-        re.compile(
-            rf"(?P<keep>{_AUTHORIZATION})(?P<value>(?=[^\s\d]*\d)[^\s\"',;]{{8,}})",
-        ),
+        rf"(?P<keep>{_AUTHORIZATION})(?P<value>(?=[^\s\d]*\d)[^\s\"',;]{{8,}})",
         _is_real_value,
     ),
     Shape(
         ("bearer",),
-        re.compile(
-            rf"(?P<keep>(?:{_any_case('bearer')})\s+)(?=[^\s\d]*\d)[A-Za-z0-9._~+/=-]{{16,}}"
-        ),
+        rf"(?P<keep>(?:{_any_case('bearer')})\s+)(?=[^\s\d]*\d)[A-Za-z0-9._~+/=-]{{16,}}",
     ),
     Shape(
         ("cookie",),
-        re.compile(
-            rf"(?P<keep>(?:{_any_case('cookie')})[\"']?:\s{{0,3}}[\"']?)"
-            r"(?P<value>[\w.-]+=[^\r\n\"']{8,})"
-        ),
+        rf"(?P<keep>(?:{_any_case('cookie')})[\"']?:\s{{0,3}}[\"']?)"
+        r"(?P<value>[\w.-]+=[^\r\n\"']{8,})",
         _is_real_value,
     ),
     Shape(
         ("://",),
-        re.compile(r"(?P<keep>://[^\s/:@\"'<>]{0,80}:)(?P<value>[^\s/@\"'<>]{1,200})(?=@)"),
+        r"(?P<keep>://[^\s/:@\"'<>]{0,80}:)(?P<value>[^\s/@\"'<>]{1,200})(?=@)",
         _is_real_value,
     ),
     Shape(
         ("=",),
-        re.compile(
-            rf"(?P<keep>[?&](?:{_NAMES}|(?i:key|auth|sig|signature"
-            r"|x-amz-(?:signature|credential|security-token)))=)(?P<value>[^&\s\"'<>#]{4,})"
-        ),
+        rf"(?P<keep>[?&](?:{_NAMES}|(?i:key|auth|sig|signature"
+        r"|x-amz-(?:signature|credential|security-token)))=)(?P<value>[^&\s\"'<>#]{4,})",
         _is_real_value,
     ),
     Shape(
         ("pass", "pwd", "token", "secret", "key"),
-        re.compile(
-            rf"(?P<keep>(?P<name>{_NAMES})[\"']?(?P<equals>\s{{0,3}}(?:=>|:=|[:=])\s{{0,3}})"
-            r"(?P<quote>[\"']?))(?P<value>[^\s\"',;&]{6,})"
-        ),
+        rf"(?P<keep>(?P<name>{_NAMES})[\"']?(?P<equals>\s{{0,3}}(?:=>|:=|[:=])\s{{0,3}})"
+        r"(?P<quote>[\"']?))(?P<value>[^\s\"',;&]{6,})",
         _is_assigned_secret,
     ),
 )

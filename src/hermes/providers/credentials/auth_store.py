@@ -12,10 +12,10 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import filelock
 import msgspec
 
 from hermes.config.home import tilde, unusable
@@ -100,6 +100,7 @@ class AuthStore:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         path = self.lock_path()
+        filelock = import_module("filelock")  # slow to load, and rarely needed
         lock = filelock.FileLock(path, timeout=LOCK_SECONDS, mode=0o600, fallback_to_soft=False)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

