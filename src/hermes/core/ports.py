@@ -37,6 +37,14 @@ class Clarifier(Protocol):
         ...
 
 
+class SecretAsker(Protocol):
+    """Asks the user for a secret without showing it to anybody, and keeps it in .env."""
+
+    async def ask(self, name: str, prompt: str, help: str) -> bool:  # noqa: A002 - as skills call it
+        """Whether the variable `name` has a value now; False when the user skipped it."""
+        ...
+
+
 class Clock(Protocol):
     def now(self) -> datetime:
         """The current time, with a time zone."""

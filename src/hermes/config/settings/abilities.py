@@ -19,6 +19,8 @@ class MemorySettings(Section, frozen=True):
     """Size limit of USER.md in characters."""
     provider: str = ""
     """Name of an external memory provider; empty is none."""
+    provider_timeout: Seconds = 5
+    """Longest time the provider may hold up a turn; what it recalls later comes too late."""
     nudge_interval: Count = 10
     """User turns between reminders to save what matters; 0 never reminds."""
     flush_min_turns: Count = 6
@@ -42,8 +44,12 @@ class SkillSettings(Section, frozen=True):
     """Replace `${HERMES_SKILL_DIR}` and `${HERMES_SESSION_ID}` in skills."""
     creation_nudge_interval: Count = 15
     """Tool calls between reminders to save a workflow as a skill; 0 never reminds."""
+    index_chars: Positive = 3000
+    """Size limit of the list of skills in the prompt; the agent finds the others by searching."""
     review: Literal["auto", "ask", "off"] = "auto"
-    """Whether skills the agent writes are checked by themselves, shown to you first, or neither."""
+    """What becomes of skills the agent learns: `auto` keeps them at once, each change as a commit
+    that can be undone; `ask` shows them to you first; `off` keeps them too, but after a piece of
+    work nothing looks for what could be learnt from it."""
 
 
 class PluginSettings(Section, frozen=True):
@@ -51,6 +57,8 @@ class PluginSettings(Section, frozen=True):
     """Plugins that are loaded."""
     disabled: tuple[str, ...] = ()
     """Plugins that are never loaded; wins over `enabled`."""
+    hook_timeout: Seconds = 10
+    """Longest run of one hook of a plugin."""
     project: bool = False
     """Load plugins from the project's .hermes/plugins too."""
 
@@ -103,6 +111,8 @@ class McpServer(Section, frozen=True):
     """Variables it gets."""
     url: str = ""
     """Address, for a server over HTTP."""
+    transport: Literal["", "http", "sse"] = ""
+    """How HTTP is used; empty finds out."""
     headers: dict[str, str] = field(default_factory=dict)
     """HTTP headers sent to it."""
     auth: str = ""
@@ -113,6 +123,8 @@ class McpServer(Section, frozen=True):
     """Longest call of one of its tools."""
     connect_timeout: Seconds = 60
     """Longest time to connect."""
+    idle_timeout: Seconds = 600
+    """A program nobody has called for so long is stopped, and started again when it is needed."""
     tools: McpTools = McpTools()
     sampling: McpSampling = McpSampling()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from hermes.store.git import Git
 from hermes.terminal.here.replacing import make_link, remove, replace
-from hermes.tools.checkpoints.git import Git
 from hermes.tools.checkpoints.records import Record
 from hermes.tools.checkpoints.trees import Trees
 from hermes.tools.checkpoints.undoing import Conflict, Entry, undone

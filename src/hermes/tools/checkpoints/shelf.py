@@ -12,11 +12,12 @@ from pathlib import Path
 
 from hermes.core.errors import StoreError
 from hermes.security.paths import below
-from hermes.tools.checkpoints.git import Git, GitFailed
+from hermes.store.git import Git, GitFailed
 from hermes.tools.checkpoints.records import Record, Records
 from hermes.tools.checkpoints.snapshots import Limits, Snapshot, Snapshots
 
 LOCK_SECONDS = 10.0
+STARTS_OVER = "if it stays so, `hermes checkpoints clear` starts over"
 REFS = "refs/checkpoints"
 
 
@@ -34,7 +35,7 @@ class Shelf:
         self._folder = store_folder(folder, workspace)
         self._workspace, self._notify = workspace, notify
         self._lock = self._folder.with_suffix(".lock")
-        self.git = Git(program, self._folder / "git", workspace)
+        self.git = Git(program, self._folder / "git", workspace, STARTS_OVER)
         self.records = Records(self._folder / "records")
         excluded = _excluded(folder.parent, workspace)
         self._snapshots = Snapshots(self.git, workspace, limits, excluded)

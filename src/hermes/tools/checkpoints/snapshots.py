@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import StoreError
+from hermes.store.git import Git, GitFailed, TooMuch
 from hermes.terminal.here.walk import Walk
-from hermes.tools.checkpoints.git import Git, GitFailed, TooMuch
 from hermes.tools.checkpoints.records import MOST_SKIPPED
 from hermes.tools.texts import shown
 from hermes.util.atomic import write_text

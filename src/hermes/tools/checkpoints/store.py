@@ -11,7 +11,7 @@ import msgspec
 
 from hermes.core.errors import StoreError, UsageError
 from hermes.security.paths import below
-from hermes.tools.checkpoints.git import GitFailed
+from hermes.store.git import GitFailed
 from hermes.tools.checkpoints.records import Record, new_id
 from hermes.tools.checkpoints.restoring import Restored, Restorer, plan
 from hermes.tools.checkpoints.shelf import Shelf

@@ -5,7 +5,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from hermes.tools.checkpoints.git import Git, GitFailed
+from hermes.store.git import Git, GitFailed
 from hermes.tools.checkpoints.undoing import Delta, Entry
 
 NOTHING = "000000"

@@ -28,8 +28,10 @@ class Git:
     repository's own settings are written by the store.
     """
 
-    def __init__(self, program: str, folder: Path, workspace: Path) -> None:
+    def __init__(self, program: str, folder: Path, workspace: Path, hint: str = "") -> None:
+        """`hint` is what to do when git keeps failing."""
         self._program, self.folder, self._workspace = program, folder, workspace
+        self._hint = hint
         self._environment = {
             "PATH": os.pathsep.join([str(Path(program).parent), os.defpath]),
             "HOME": str(folder),
@@ -60,7 +62,7 @@ class Git:
             said = errors.decode("utf-8", "replace").strip().splitlines()
             raise GitFailed(
                 f"git {arguments[0]}: {said[-1] if said else f'exit code {code}'}",
-                hint="if it stays so, `hermes checkpoints clear` starts over",
+                hint=self._hint,
             )
         return output
 

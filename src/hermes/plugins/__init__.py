@@ -1,0 +1,1 @@
+"""Plugins and shell hooks: code of others, found, asked for consent, run apart."""

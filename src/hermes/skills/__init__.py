@@ -1,0 +1,1 @@
+"""Skills: instructions the agent loads when a task calls for them, and writes for itself."""
