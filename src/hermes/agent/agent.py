@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from hermes.agent.budget import IterationBudget
 from hermes.agent.compaction import Compaction
 from hermes.agent.dispatch import Dispatcher
-from hermes.agent.loop import Parts, run_turn
+from hermes.agent.loop import Aside, Parts, nothing_beside, run_turn
 from hermes.agent.notices import Notices
 from hermes.agent.turn import Turn
 from hermes.core.errors import HermesError, UsageError
@@ -37,7 +37,7 @@ class Circumstances(msgspec.Struct, frozen=True):
     """Sent after the system prompt in every request; never stored."""
     ephemeral_system: str = ""
     """Sent behind the system prompt; never stored."""
-    aside: Callable[[Sequence[Message]], str] = lambda _history: ""
+    aside: Aside = nothing_beside
     """What is sent beside the user's message, for the history before it; never stored."""
     workspace: Workspace | None = None
     clean: Callable[[str], str] = str
@@ -113,9 +113,7 @@ class Agent:
 
     async def run(self, message: User) -> AsyncGenerator[Event, None]:
         """The events of the turn that answers `message`, which is stored first."""
-        question = self._cleaned(message)
-        sent = question.beside(self._round.aside(self._history))
-        async with aclosing(self._run(question, sent)) as events:
+        async with aclosing(self._run(self._cleaned(message))) as events:
             async for event in events:
                 yield event
 
@@ -123,20 +121,23 @@ class Agent:
         """Go on with a turn that was broken off: what its tools did is not done again."""
         if not self.unfinished:
             raise UsageError("there is no turn to go on with")
-        async with aclosing(self._run(None, None)) as events:
+        async with aclosing(self._run(None)) as events:
             async for event in events:
                 yield event
 
-    async def _run(self, question: User | None, sent: User | None) -> AsyncGenerator[Event, None]:
+    async def _run(self, question: User | None) -> AsyncGenerator[Event, None]:
         turn = self._begin()
-        if sent is not None:
-            turn.messages.append(sent)
         workspace = self._round.workspace
         if workspace is not None:
             workspace.turn_started(self.session_id, question.text if question else "resumed")
         try:
             parts = Parts(
-                self.models.for_turn(), self._dispatcher, self._log, self.notices, self._compaction
+                self.models.for_turn(),
+                self._dispatcher,
+                self._log,
+                self.notices,
+                self._compaction,
+                self._round.aside,
             )
             async with aclosing(run_turn(turn, parts, question)) as events:
                 async for event in events:

@@ -24,17 +24,24 @@ MOST_ROUNDS = 3
 """Compactions before the first call of a turn, and for refusals as too long within one."""
 
 Moved = Callable[[str, str], Awaitable[None]]
+Before = Callable[[Sequence[Message]], Awaitable[None]]
 
 
 class Compaction:
     """Keeps the conversation of one agent within the window of its model."""
 
     def __init__(
-        self, keeper: ContextKeeper, store: Conversations, clock: Clock, moved: Moved
+        self,
+        keeper: ContextKeeper,
+        store: Conversations,
+        clock: Clock,
+        moved: Moved,
+        before: Before | None = None,
     ) -> None:
-        """`moved` hears the old and the new id of the session after each compaction."""
+        """`moved` hears the old and the new id of the session after each compaction, `before` what
+        is about to be shortened."""
         self.keeper = keeper
-        self._store, self._clock, self._moved = store, clock, moved
+        self._store, self._clock, self._moved, self._before = store, clock, moved, before
         self._beside: asyncio.Task[Shortened | None] | None = None
         self._seen: tuple[Message, ...] = ()
         """The conversation that is being compacted beside."""
@@ -86,7 +93,7 @@ class Compaction:
         """Start between two turns when that spares the next one the wait."""
         if self._beside is None and self.keeper.pays_between_turns(messages):
             self._seen = tuple(messages)
-            self._beside = asyncio.ensure_future(self.keeper.shorten(self._seen))
+            self._beside = asyncio.ensure_future(self._shorten(self._seen))
 
     async def close(self) -> None:
         if self._beside is not None:
@@ -124,12 +131,17 @@ class Compaction:
             with turn.cancel.scope():
                 if not focus and (ready := await self._awaited(turn.messages)) is not None:
                     return await self._go_on(turn, ready)
-                shortened = await self.keeper.shorten(turn.messages, focus)
+                shortened = await self._shorten(turn.messages, focus)
         except HermesError as error:
             turn.cancel.check()
             log.warning("compaction failed: %s", error)
             return None
         return None if shortened is None else await self._go_on(turn, shortened)
+
+    async def _shorten(self, messages: Sequence[Message], focus: str = "") -> Shortened | None:
+        if self._before is not None:
+            await self._before(messages)
+        return await self.keeper.shorten(messages, focus)
 
     async def _go_on(self, turn: Turn, shortened: Shortened) -> Event:
         """The conversation goes on in a child session that starts with what is left."""

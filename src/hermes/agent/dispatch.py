@@ -145,8 +145,12 @@ class Dispatcher:
             known = ", ".join(spec.name for spec in self._tools.specs)
             raise ToolUnknown(f"there is no tool {call.name!r}; the tools are: {known}")
         arguments = self._tools.decode(tool, call.arguments)
-        details = {"tool_name": tool.name, "args": arguments, "task_id": turn.session_id}
-        for answer in await self._hooks.fire(HookName.PRE_TOOL_CALL, **details):
+        details: dict[str, Any] = {
+            "tool_name": tool.name,
+            "args": arguments,
+            "task_id": turn.session_id,
+        }
+        for answer in await self._heard(turn, HookName.PRE_TOOL_CALL, details):
             if isinstance(answer, dict) and answer.get("action") == "block":
                 raise ToolError(f"blocked: {answer.get('message') or 'by a hook'}")
         shown = WholeLines(lambda text: announce(ToolOutput(call.id, self._tools.redact(text))))
@@ -158,14 +162,20 @@ class Dispatcher:
         result = await self._until_stopped(tool.handler(context, arguments), turn.cancel)
         shown.flush()
         result = await self._tools.fit(call.name, call.id, result)
-        await self._hooks.fire(HookName.POST_TOOL_CALL, result=result, **details)
-        for changed in await self._hooks.fire(
-            HookName.TRANSFORM_TOOL_RESULT, result=result, **details
-        ):
+        details |= {"result": result}
+        await self._heard(turn, HookName.POST_TOOL_CALL, details)
+        for changed in await self._heard(turn, HookName.TRANSFORM_TOOL_RESULT, details):
             if isinstance(changed, str):
                 result = await self._tools.fit(call.name, call.id, changed)
         more = self._hints(arguments) if self._hints is not None else ""
         return f"{result}\n\n{more}" if more else result
+
+    async def _heard(self, turn: Turn, name: HookName, details: dict[str, Any]) -> list[Any]:
+        """What the listeners say; nobody waits for them once the turn is stopped."""
+        try:
+            return await turn.cancel.guard(self._hooks.fire(name, **details))
+        except Interrupted:
+            return []
 
     def _context(
         self,

@@ -1,7 +1,7 @@
 """The reason-and-act loop: ask the model, run what it asks for, until it answers."""
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from time import monotonic
 from typing import assert_never
@@ -22,13 +22,20 @@ from hermes.core.events import (
     TurnStarted,
     UsageReported,
 )
-from hermes.core.messages import User
+from hermes.core.messages import Message, User
 from hermes.core.model import FellBack, Model, ReasoningDelta, Reply, Retrying, TextDelta
 from hermes.core.ports import SessionLog
 from hermes.core.usage import ModelCall
 from hermes.util.log_context import in_session
 
 logger = logging.getLogger(__name__)
+
+
+Aside = Callable[[Sequence[Message], User], Awaitable[str]]
+
+
+async def nothing_beside(_history: Sequence[Message], _question: User) -> str:
+    return ""
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -39,6 +46,7 @@ class Parts(msgspec.Struct, frozen=True):
     log: SessionLog
     notices: Notices
     compaction: Compaction
+    aside: Aside
 
 
 async def run_turn(turn: Turn, parts: Parts, question: User | None) -> AsyncGenerator[Event, None]:
@@ -62,7 +70,7 @@ async def run_turn(turn: Turn, parts: Parts, question: User | None) -> AsyncGene
 
 async def _steps(turn: Turn, parts: Parts, question: User | None) -> AsyncGenerator[Event, None]:
     if question is not None:
-        await parts.log.append(turn.session_id, question)
+        await _take_up(turn, parts, question)
     async with aclosing(parts.compaction.at_start(turn)) as events:
         async for event in events:
             yield event
@@ -73,6 +81,15 @@ async def _steps(turn: Turn, parts: Parts, question: User | None) -> AsyncGenera
         async with aclosing(_answer(turn, parts)) as events:
             async for event in events:
                 yield event
+
+
+async def _take_up(turn: Turn, parts: Parts, question: User) -> None:
+    """Stored as it was said; sent with what stands beside it."""
+    history = tuple(turn.messages)
+    turn.messages.append(question)
+    await parts.log.append(turn.session_id, question)
+    beside = await turn.cancel.guard(parts.aside(history, question))
+    turn.messages[-1] = question.beside(beside)
 
 
 async def _answer(turn: Turn, parts: Parts) -> AsyncGenerator[Event, None]:

@@ -14,6 +14,7 @@ from hermes.agent.dispatch import Dispatcher
 from hermes.agent.notices import Notices
 from hermes.app.contexts import EngineRoom, engine_tools, make_engine
 from hermes.app.given_tools import given_tools, memory_of
+from hermes.app.hooked import HookedSession
 from hermes.app.parts import AppParts
 from hermes.app.prompting import aside_of, build_prompt, prefill_messages
 from hermes.app.request import SessionRequest
@@ -76,6 +77,13 @@ class Making:
             settings, parts.providers, start.target, start.purse, parts.store, start.session_id
         )
         self.place = make_place(parts.loaded, parts.home, request.working_folder, parts.tell)
+        self._told = HookedSession(
+            parts.hooks,
+            lambda: self.auxiliary.session_id,
+            start.target.model,
+            request.source,
+            new=start.system is None,
+        )
         self._engine = make_engine(settings, parts.home, start.target)
         self._room = EngineRoom(self.auxiliary, start.target, parts.store)
         self._hints = SubfolderHints(LocalTree(), self.place.folder, parts.redactor.redact)
@@ -171,13 +179,7 @@ class Making:
             start.session_id,
             system,
             start.history,
-            SessionModels(
-                parts.providers.maker,
-                start.target,
-                start.fallbacks,
-                start.purse,
-                within=start.parent is not None,
-            ),
+            self._told.models(self._models()),
             self.dispatcher,
             parts.store,
             Compaction(keeper, parts.store, parts.clock, self._moved),
@@ -192,6 +194,16 @@ class Making:
             circumstances=self._circumstances(),
         )
         return self.agent
+
+    def _models(self) -> SessionModels:
+        start = self.start
+        return SessionModels(
+            self._parts.providers.maker,
+            start.target,
+            start.fallbacks,
+            start.purse,
+            within=start.parent is not None,
+        )
 
     async def _new_session(self) -> System:
         start, parts = self.start, self._parts
@@ -243,7 +255,7 @@ class Making:
         return Circumstances(
             prefill=(*prefill_messages(settings, parts.home), *request.prefill) if own else (),
             ephemeral_system="\n\n".join(more) if own else "",
-            aside=aside_of(settings, names),
+            aside=aside_of(settings, names, self._told.opening),
             workspace=self.workbench.turns if own else None,
             clean=parts.redactor.redact_known,
             observers=(self.observer,) if self.observer else (),
@@ -259,9 +271,9 @@ class Making:
         return parent.agent.budget if parent and parent.agent else None
 
     def _at_end(self) -> tuple[AfterTurn, ...]:
-        if not self._settings.agent.save_trajectories or self.start.parent is not None:
-            return ()
-        return (SavedTurns(self.start.request.working_folder),)
+        wanted = self._settings.agent.save_trajectories and self.start.parent is None
+        saved = (SavedTurns(self.start.request.working_folder),) if wanted else ()
+        return (*saved, self._told.ended)
 
     def _beside(self) -> tuple[AfterTurn, ...]:
         small = self.start.target.profile.small
@@ -274,6 +286,7 @@ class Making:
             await self.agent.close()
             said = (self.agent.system, *self.agent.history)
             await self._room.end(self._engine, self.agent.session_id, said)
+            await self._told.left()
         await self.children.close()
         await self.dispatcher.close()
         await self.workbench.close()

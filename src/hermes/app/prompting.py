@@ -1,6 +1,6 @@
 """From settings to the system prompt of a session."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, UsageError
-from hermes.core.messages import Message
+from hermes.core.messages import Message, User
 from hermes.core.openai_format import from_dict
 from hermes.memory.builtin import BuiltinMemory
 from hermes.prompt.assembly import Inputs, Prompt, assemble
@@ -104,11 +104,20 @@ def preview(loaded: Loaded, home: Home, folder: Path, platform: str) -> Preview:
     return Preview(prompt, sum(size(tool.spec) for tool in made.tools))
 
 
-def aside_of(settings: Settings, tools: Iterable[str]) -> Callable[[Sequence[Message]], str]:
-    """Reminders to save what matters, for the moments they are due."""
+Opening = Callable[[Sequence[Message], User], Awaitable[str]]
+
+
+def aside_of(settings: Settings, tools: Iterable[str], *openings: Opening) -> Opening:
+    """What is said beside the user's message: what `openings` have to say, and reminders to save
+    what matters, for the moments they are due."""
     names = frozenset(tools)
     options = NudgeOptions(settings.memory.nudge_interval, settings.skills.creation_nudge_interval)
-    return lambda history: nudge(history, names, options)
+
+    async def aside(history: Sequence[Message], question: User) -> str:
+        said = [await opening(history, question) for opening in openings]
+        return "\n\n".join(filter(None, (*said, nudge(history, names, options))))
+
+    return aside
 
 
 def prefill_messages(settings: Settings, home: Home) -> tuple[Message, ...]:

@@ -13,6 +13,7 @@ from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
 from hermes.security.paths import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDENTIALS, Guard
 from hermes.terminal.base import Host, Tell, Workplace
+from hermes.terminal.giving import GivingShell
 from hermes.terminal.here.files import LocalFiles
 from hermes.terminal.here.shell import LocalShell
 from hermes.terminal.here.startup import ShellOptions
@@ -53,8 +54,10 @@ def _local(loaded: Loaded, home: Home, folder: Path, _tell: Tell) -> Place:
         ),
         sudo_password=loaded.secret("SUDO_PASSWORD") or "",
     )
+    giving = GivingShell(shell)
     files = LocalFiles(lambda: shell.cwd, Path.home())
-    return Place(Workplace("local", shell, files), _guard_here(home, folder), str(folder))
+    workplace = Workplace("local", giving, files, give=giving.give, given=giving.given)
+    return Place(workplace, _guard_here(home, folder), str(folder))
 
 
 def _sandbox(loaded: Loaded, home: Home, folder: Path, _tell: Tell) -> Place:
@@ -64,7 +67,7 @@ def _sandbox(loaded: Loaded, home: Home, folder: Path, _tell: Tell) -> Place:
     options = module.SandboxOptions(
         workspace=(str(folder),),
         writable=tuple(str(Path(name).expanduser()) for name in settings.sandbox_writable),
-        readonly=tuple(str(user_home / name) for name in STARTUP_FILES),
+        readonly=(*(str(user_home / name) for name in STARTUP_FILES), str(home.skills)),
         hidden=(
             *(str(user_home / name) for name in CREDENTIAL_STORES),
             *SYSTEM_CREDENTIALS,
@@ -97,8 +100,17 @@ def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Tell) -> Place:
     there = Path("/root" if user == "root" else f"/home/{user}")
     start = settings.cwd if settings.cwd not in ("", ".") else ""
     guard = Guard(there, (Path(start or there),), (there / ".hermes",), here=False)
-    host = _stocked(loaded, home, module.SshHost(options, child_environment((), loaded.saved)))
-    return _hosted(loaded, host, guard, start or "the home folder", start=start, isolated=False)
+    host = module.SshHost(options, child_environment((), loaded.saved))
+    credentials = _credentials(loaded, home)
+    return _hosted(
+        loaded,
+        host,
+        guard,
+        start or "the home folder",
+        start=start,
+        isolated=False,
+        credentials=credentials,
+    )
 
 
 def _docker(loaded: Loaded, home: Home, folder: Path, tell: Tell) -> Place:
@@ -148,8 +160,8 @@ def _modal(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place:
         token_secret=loaded.secret("MODAL_TOKEN_SECRET") or "",
     )
     module = import_module("hermes.terminal.cloud.modal")
-    host = _stocked(loaded, home, module.ModalHost(options, tell))
-    return _hosted(loaded, host, INSIDE, "/root")
+    host = module.ModalHost(options, tell)
+    return _hosted(loaded, host, INSIDE, "/root", credentials=_credentials(loaded, home))
 
 
 def _daytona(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place:
@@ -162,8 +174,8 @@ def _daytona(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place:
         api_key=loaded.secret("DAYTONA_API_KEY") or "",
     )
     module = import_module("hermes.terminal.cloud.daytona")
-    host = _stocked(loaded, home, module.DaytonaHost(options, tell))
-    return _hosted(loaded, host, INSIDE, "/root")
+    host = module.DaytonaHost(options, tell)
+    return _hosted(loaded, host, INSIDE, "/root", credentials=_credentials(loaded, home))
 
 
 MAKERS: dict[str, Callable[[Loaded, Home, Path, Tell], Place]] = {
@@ -200,19 +212,8 @@ def _container(loaded: Loaded, home: Home, options: str, **more: Any) -> Any:
     return kind(**{key: value for key, value in {**shared, **more}.items() if key in known})
 
 
-def _stocked(loaded: Loaded, home: Home, host: Host) -> Host:
-    """With the files of `terminal.credential_files`, where nothing can be mounted."""
-    mounts = _credentials(loaded, home)
-    files = [(Path(mount.source), mount.target.replace("/root/", "~/", 1)) for mount in mounts]
-    return _wrapped("StockedHost", host, files) if files else host
-
-
 def _later(name: str, make: Callable[[Any], Host]) -> Host:
-    return _wrapped("LaterHost", name, make)
-
-
-def _wrapped(kind: str, *given: Any) -> Host:
-    host: Host = getattr(import_module("hermes.terminal.host.wrapped"), kind)(*given)
+    host: Host = import_module("hermes.terminal.host.wrapped").LaterHost(name, make)
     return host
 
 
@@ -230,17 +231,34 @@ def _hosted(
     start: str = "",
     here: bool = False,
     isolated: bool = True,
+    credentials: Any = (),
 ) -> Place:
+    """`credentials` are files to bring, where nothing can be mounted."""
     # Who works on this machine does not pay for the rest.
     shells = import_module("hermes.terminal.host.shell")
     files = import_module("hermes.terminal.host.files")
+    bring = None
+    if not here:
+        stocked = import_module("hermes.terminal.host.wrapped").StockedHost(host)
+        host, bring = stocked, stocked.bring
+        for mount in credentials:
+            bring(Path(mount.source), mount.target.replace("/root/", "~/", 1), private=True)
     shell = shells.HostShell(
         host,
         cwd=folder if here else start,
         limits=_limits(loaded),
         lifetime=loaded.settings.terminal.lifetime_seconds,
     )
-    workplace = Workplace(host.name, shell, files.HostFiles(host, shell), isolated=isolated)
+    giving = GivingShell(shell)
+    workplace = Workplace(
+        host.name,
+        giving,
+        files.HostFiles(host, shell),
+        isolated=isolated,
+        give=giving.give,
+        given=giving.given,
+        bring=bring,
+    )
     return Place(workplace, guard, folder, here)
 
 

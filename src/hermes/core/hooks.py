@@ -33,9 +33,16 @@ class Hooks(Protocol):
         """What the listeners answered, in order, without the Nones."""
         ...
 
+    def listens(self, name: HookName) -> bool:
+        """Whether anybody does, so that nothing is prepared for nobody."""
+        ...
+
 
 class NoHooks:
     """No listener anywhere."""
 
     async def fire(self, name: HookName, **details: Any) -> list[Any]:  # noqa: ARG002
         return []
+
+    def listens(self, name: HookName) -> bool:  # noqa: ARG002
+        return False

@@ -5,7 +5,8 @@ bytes of a name that are not UTF-8 are kept as surrogate escapes (`os.fsdecode`)
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
@@ -232,6 +233,10 @@ class Files(Protocol):
         ...
 
 
+class Bring(Protocol):
+    def __call__(self, path: Path, target: str, *, private: bool = False) -> None: ...
+
+
 class Workplace(msgspec.Struct, frozen=True):
     """Where a session works: made once from the settings, closed with the session."""
 
@@ -241,3 +246,10 @@ class Workplace(msgspec.Struct, frozen=True):
     files: Files
     isolated: bool = False
     """The place itself is the boundary (a container): only the hard floor is checked there."""
+    give: Callable[[Mapping[str, str]], None] = lambda _variables: None
+    """Sets variables for the commands to come."""
+    given: Callable[[], tuple[str, ...]] = tuple
+    """The names of those."""
+    bring: Bring | None = None
+    """Keeps a file or folder of this machine at a path there (`~/…`), only for the user's eyes when
+    asked so; None where the files of this machine are there anyway."""

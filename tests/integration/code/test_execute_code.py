@@ -283,7 +283,7 @@ async def test_variables_that_look_secret_are_withheld(bench: Any) -> None:
     code = "import os; print(sorted(set(os.environ) & {'HARMLESS', 'OPENAI_API_KEY', "
     code += "'Db_Password', 'GITHUB_TOKEN'}))"
     assert (await bench.run(code))["output"] == "['HARMLESS']"
-    result = await bench.run(code, passthrough=("GITHUB_TOKEN",))
+    result = await bench.run(code, passthrough=lambda: ("GITHUB_TOKEN",))
     assert result["output"] == "['GITHUB_TOKEN', 'HARMLESS']"
 
 

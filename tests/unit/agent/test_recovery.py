@@ -1,5 +1,6 @@
 """Replies that cannot be the end of a turn, and turns that were broken off."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -142,10 +143,13 @@ async def test_every_turn_has_the_whole_budget_again(script, make_agent):
 
 
 async def test_asides_are_sent_and_not_stored(script, make_agent, log):
+    async def aside(history, question):
+        return f"({len(history)} before {question.text})"
+
     model = script(["one", "two"])
     agent = make_agent(
         model,
-        aside=lambda history: f"({len(history)} before)",
+        aside=aside,
         ephemeral_system="speak softly",
         prefill=(User.say("hi"), Assistant((Text("hello"),))),
     )
@@ -154,10 +158,22 @@ async def test_asides_are_sent_and_not_stored(script, make_agent, log):
     sent = model.requests[1].messages
     assert sent[0].text == "be brief\n\nspeak softly"
     assert [m.text for m in sent[1:3]] == ["hi", "hello"]
-    assert sent[3].text == "first\n\n(0 before)"
+    assert sent[3].text == "first\n\n(0 before first)"
     assert sent[:4] == model.requests[0].messages, "the prefix stays what it was"
     stored = await log.messages("s1")
     assert [m.text for m in stored] == ["first", "one", "second", "two"]
+
+
+async def test_a_turn_is_stopped_while_what_is_said_beside_is_looked_for(script, make_agent, log):
+    async def aside(_history, _question):
+        agent.interrupt()
+        await asyncio.Event().wait()
+
+    agent = make_agent(script([]), aside=aside)
+    events = await events_of(agent, "hello")
+    assert events[-1].exit_reason == "interrupted"
+    assert [m.text for m in await log.messages("s1")] == ["hello"], "what was said is kept"
+    assert [m.text for m in agent.history] == ["hello"]
 
 
 async def test_work_at_the_end_of_a_turn_is_done_before_it_is_over(script, make_agent):

@@ -7,7 +7,7 @@ import pytest
 
 from hermes.core.errors import CredentialRefused, ToolDenied, UsageError
 from hermes.core.events import ToolFinished, ToolOutput, ToolStarted, TurnFinished, TurnStarted
-from hermes.core.hooks import HookName
+from hermes.core.hooks import HookName, NoHooks
 from hermes.core.messages import Assistant, Text, ToolCall, ToolResult, User
 from hermes.core.model import TextDelta
 from hermes.core.testing import Stall, Step
@@ -152,6 +152,20 @@ async def test_a_hook_can_veto_a_call(script, make_agent):
     await events_of(make_agent(model, tool_that("never"), hooks=Veto()))
     assert "not today" in model.requests[1].messages[-1].text
     assert fired == [(HookName.PRE_TOOL_CALL, "look")]
+
+
+async def test_a_hook_that_hangs_does_not_hold_up_a_stop(script, make_agent):
+    class Hanging(NoHooks):
+        async def fire(self, name: HookName, **_details: Any) -> list[Any]:
+            if name is HookName.POST_TOOL_CALL:
+                agent.interrupt()
+                await asyncio.Event().wait()
+            return []
+
+    agent = make_agent(script([call("look")]), tool_that("seen"), hooks=Hanging())
+    events = await events_of(agent)
+    assert events[-1].exit_reason == "interrupted"
+    assert agent.history[-1].text == "seen", "what the tool found is kept"
 
 
 async def test_output_of_a_running_tool_is_an_event(script, make_agent):

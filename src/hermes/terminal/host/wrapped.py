@@ -46,18 +46,22 @@ class LaterHost:
 
 
 class StockedHost:
-    """A host that is brought files whenever it was opened anew."""
+    """A host that is brought files of this machine: whenever it was opened anew, and again before
+    a program starts when they have changed."""
 
-    def __init__(self, host: Host, files: Sequence[tuple[Path, str]]) -> None:
-        """`files` are ours, and where each belongs there."""
-        self.name, self._host, self._files = host.name, host, files
-        self._stocked = False
+    def __init__(self, host: Host) -> None:
+        self.name, self._host = host.name, host
+        self._stock = {private: (Sync(host), dict[str, Path]()) for private in (False, True)}
+
+    def bring(self, path: Path, target: str, *, private: bool = False) -> None:
+        """From now on the file or folder `path` is at `target` there."""
+        self._stock[private][1][target] = path
 
     async def open(self) -> None:
         await self._host.open()
-        if not self._stocked:
-            await Sync(self._host).push(self._files, private=True)
-            self._stocked = True
+        for private, (sync, files) in self._stock.items():
+            if files:
+                await sync.push([(path, to) for to, path in files.items()], private=private)
 
     async def start(
         self,
@@ -71,5 +75,6 @@ class StockedHost:
         return await self._host.start(argv, on_output=on_output, on_error=on_error, pty=pty)
 
     async def close(self) -> None:
-        self._stocked = False
+        for sync, _files in self._stock.values():
+            sync.forget()
         await self._host.close()

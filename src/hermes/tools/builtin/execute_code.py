@@ -10,11 +10,12 @@ from hermes.tools.registry import ToolEntry
 
 def make(bench: Bench) -> Tool:
     settings = bench.settings.code_execution
+    always = bench.settings.terminal.env_passthrough
     options = CodeOptions(
         settings.mode,
         settings.timeout,
         settings.max_tool_calls,
-        bench.settings.terminal.env_passthrough,
+        lambda: (*always, *bench.place.given()),
         sys.executable if bench.place.name == "local" else "",
         isolated=bench.place.isolated,
     )

@@ -28,8 +28,9 @@ class CodeOptions(msgspec.Struct, frozen=True):
     """`code_execution.timeout`: seconds of one script, with its tool calls."""
     max_tool_calls: int = 50
     """`code_execution.max_tool_calls`"""
-    passthrough: tuple[str, ...] = ()
-    """`terminal.env_passthrough`: variables given although their names look secret."""
+    passthrough: Callable[[], tuple[str, ...]] = tuple
+    """Variables given although their names look secret: those of `terminal.env_passthrough`, and
+    those of skills that were loaded."""
     python: str = ""
     """The Python used when there is no other; `sys.executable` on the local backend."""
     isolated: bool = False
@@ -49,7 +50,7 @@ def execute_code_tool(
             guard,
             options.mode,
             options.python,
-            options.passthrough,
+            options.passthrough(),
         )
         run = ScriptRun(call.output)
         answers = Answers(call, specs, guard, options, run.paused)
