@@ -11,12 +11,13 @@ from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.core.hooks import Hooks
 from hermes.core.ports import Approver, Auxiliary
+from hermes.core.tool import Tool
 from hermes.tools.approval import Approvals, Rules
 from hermes.tools.assembly import Assembled, assemble
 from hermes.tools.bench import Bench
 from hermes.tools.judge import ModelJudge
 from hermes.tools.registry import ToolRegistry, discover_builtin, registry
-from hermes.tools.selection import chosen, custom_toolsets
+from hermes.tools.selection import chosen, custom_toolsets, with_brought
 from hermes.tools.spill import LocalSpill, RemoteSpill
 from hermes.tools.toolbox import Toolbox
 from hermes.tools.toolsets import Known, all_toolsets, expand
@@ -31,17 +32,21 @@ class Toolsets(msgspec.Struct, frozen=True):
 
     def names(self, platform: str, toolsets: tuple[str, ...] = ()) -> list[str]:
         """The tools of a platform, or those behind the names in `toolsets`; raises `UsageError`."""
-        return expand(toolsets or chosen(self.settings, platform), self.known)
+        if toolsets:
+            return expand(toolsets, self.known)
+        usual = with_brought(chosen(self.settings, platform), self.registry.found_toolsets())
+        return expand(usual, self.known)
 
     def make(self, names: Sequence[str], bench: Bench) -> Assembled:
         return assemble(names, bench, self.registry, self.known)
 
 
-def find_toolsets(loaded: Loaded) -> Toolsets:
+def find_toolsets(loaded: Loaded, brought: Sequence[Tool] = ()) -> Toolsets:
+    """`brought` are tools of MCP servers."""
     discover_builtin(registry)
-    custom = custom_toolsets(loaded.settings)
-    known = all_toolsets(custom, registry.found_toolsets())
-    return Toolsets(loaded.settings, registry, known)
+    found = registry.joined_by(brought) if brought else registry
+    known = all_toolsets(custom_toolsets(loaded.settings), found.found_toolsets())
+    return Toolsets(loaded.settings, found, known)
 
 
 def build_toolbox(

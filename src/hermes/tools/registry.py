@@ -4,6 +4,7 @@ import inspect
 import logging
 import pkgutil
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -116,6 +117,17 @@ class ToolRegistry:
         variables = tuple(requires_env or ())
         self.add(ToolEntry(name, toolset, make, missing, False, variables, emoji))
 
+    def joined_by(self, tools: Iterable[Tool]) -> "ToolRegistry":
+        """A registry with these as well, where their names are free."""
+        both = ToolRegistry()
+        both._entries = dict(self._entries)
+        for tool in tools:
+            if tool.name in both._entries:
+                log.warning("the tool %s of %s is there already", tool.name, tool.toolset)
+                continue
+            both.add(ToolEntry(tool.name, tool.toolset, partial(_made, tool)))
+        return both
+
     def get(self, name: str) -> ToolEntry | None:
         return self._entries.get(name)
 
@@ -149,6 +161,10 @@ def discover_builtin(registry: ToolRegistry) -> None:
             registry.add(import_module(f"{BUILTIN}.{module}").ENTRY)
         except ImportError as error:
             log.warning("tool %s is not available: %s", module, error)
+
+
+def _made(tool: Tool, _bench: Bench) -> Tool:
+    return tool
 
 
 def _text(result: Any) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from hermes.config.settings import Settings
 from hermes.config.settings.abilities import CustomToolset
-from hermes.tools.toolsets import DEFAULT, Known, Toolset, expand, preset_of
+from hermes.tools.toolsets import DEFAULT, PRESETS, Known, Toolset, expand, preset_of
 
 
 def chosen(settings: Settings, platform: str) -> tuple[str, ...]:
@@ -13,6 +13,12 @@ def chosen(settings: Settings, platform: str) -> tuple[str, ...]:
         return settings.platform_toolsets[platform]
     preset = preset_of(platform)
     return settings.toolsets if preset == DEFAULT else (preset,)
+
+
+def with_brought(names: tuple[str, ...], brought: Iterable[str]) -> tuple[str, ...]:
+    """What plugins and MCP servers brought belongs to every preset; who lists toolsets one by one
+    gets no more than these. `-name` takes one away."""
+    return (*names, *brought) if any(name in PRESETS for name in names) else names
 
 
 def custom_toolsets(settings: Settings) -> dict[str, Toolset]:

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -61,15 +60,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print every event as a JSON line")
 
 
-def run(args: argparse.Namespace, cli: Cli) -> int:
+def run(args: argparse.Namespace, cli: Cli, talk: Any = None) -> int:
+    """`talk` leads the conversation, when it is another `HermesCLI` than ours."""
     query = _query(args, cli)
     loaded = cli.load(_overrides(args))
     for warning in loaded.warnings:
         cli.note(f"hermes: {warning}")
-    return asyncio.run(_chat(loaded, args, cli, query))
+    return asyncio.run(_chat(loaded, args, cli, query, talk))
 
 
-async def _chat(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str | None) -> int:
+async def _chat(
+    loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str | None, talk: Any
+) -> int:
     style = Style.of(cli.stdout)
     approver = TerminalApprover(cli.stdin, cli.stdout)
     renderer = _renderer(args, cli, style, approver)
@@ -90,12 +92,11 @@ async def _chat(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str |
             return await one_turn(agent, User.say(query), renderer)
         app.providers.learn_meanwhile()
         # A prompt costs imports that a single question does not need.
-        conversation = import_module("hermes.cli.conversation")
+        talk = talk or import_module("hermes.cli.hermes_cli").HermesCLI()
         if caching := app.caching_line(agent):
             cli.say(style.dim(caching))
-        rollback = partial(app.rollback, agent)
-        result: int = await conversation.converse(agent, renderer, cli.home, style, rollback)
-        return result
+        code: int = await talk.talk(app, agent, renderer, cli)
+        return code
 
 
 def _renderer(

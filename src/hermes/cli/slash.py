@@ -1,0 +1,56 @@
+"""What begins with `/` in a conversation."""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from hermes.agent.agent import Agent
+from hermes.app.app import App
+from hermes.cli.render import Renderer
+from hermes.cli.turns import stoppable
+from hermes.core.errors import HermesError, UsageError
+from hermes.core.events import Event, Notice
+
+Command = Callable[[str], Awaitable[Event]]
+
+
+class Talk(Protocol):
+    """The conversation a command belongs to."""
+
+    agent: Agent | None
+
+
+class Slash:
+    """Finds the command and shows what it answers."""
+
+    def __init__(self, app: App, talk: Talk, renderer: Renderer) -> None:
+        self._app, self._talk, self._renderer = app, talk, renderer
+        self._commands: dict[str, Command] = {
+            "/rollback": self._rollback,
+            "/compress": self._compress,
+        }
+
+    async def process(self, text: str) -> bool:
+        """False when there is no such command: then it is a message like any other."""
+        name, _, arguments = text.partition(" ")
+        command = self._commands.get(name.lower())
+        if command is None:
+            return False
+        try:
+            self._renderer.show(await command(arguments.strip()))
+        except HermesError as error:
+            told = f"{error}\n  {error.hint}" if error.hint else str(error)
+            self._renderer.show(Notice(told))
+        return True
+
+    @property
+    def _agent(self) -> Agent:
+        if self._talk.agent is None:
+            raise UsageError("there is no conversation")
+        return self._talk.agent
+
+    async def _rollback(self, arguments: str) -> Event:
+        return Notice(await self._app.rollback(self._agent, arguments))
+
+    async def _compress(self, focus: str) -> Event:
+        with stoppable(self._agent):
+            return await self._agent.compress(focus)
