@@ -16,7 +16,8 @@ from hermes.app.contexts import EngineRoom, engine_tools, make_engine
 from hermes.app.given_tools import given_tools, memory_of
 from hermes.app.hooked import HookedSession
 from hermes.app.parts import AppParts
-from hermes.app.prompting import aside_of, build_prompt, prefill_messages
+from hermes.app.prompting import Opening, aside_of, build_prompt, prefill_messages
+from hermes.app.remembering import Remembering
 from hermes.app.request import SessionRequest
 from hermes.app.saved_turns import SavedTurns
 from hermes.app.session_models import AuxiliaryRouter, SessionModels
@@ -60,6 +61,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 0
     """0 for an agent that talks to people, 1 for those it starts, and so on."""
     parent: "Making | None" = None
+    remembering: Remembering | None = None
+    """The external memory provider."""
 
 
 StartChild = Callable[["Making", ChildTask], Awaitable[Child]]
@@ -84,7 +87,8 @@ class Making:
             request.source,
             new=start.system is None,
         )
-        self._engine = make_engine(settings, parts.home, start.target)
+        engines = parts.extensions.context_engines
+        self._engine = make_engine(settings, parts.home, start.target, engines)
         self._room = EngineRoom(self.auxiliary, start.target, parts.store)
         self._hints = SubfolderHints(LocalTree(), self.place.folder, parts.redactor.redact)
         self._memory = memory_of(parts.loaded, parts.home, self.place, request)
@@ -121,14 +125,16 @@ class Making:
 
     def _make_workbench(self) -> Workbench:
         parts, request = self._parts, self.start.request
+        remembering = self.start.remembering
         given = given_tools(
             self._settings,
             self._memory,
             parts.store,
             self.auxiliary,
             lambda: self.auxiliary.session_id,
-            self.children,
+            remembering.spawner(self.children) if remembering else self.children,
             request.user_id,
+            remembering.on_write if remembering else None,
         )
         return Workbench(
             parts.loaded,
@@ -152,7 +158,9 @@ class Making:
     def _make_toolbox(self) -> Toolbox:
         parts, bench = self._parts, self.workbench.bench
         assembled = find_toolsets(parts.loaded).make(self.start.tools, bench)
-        tools = (*assembled.tools, *engine_tools(self._engine))
+        remembering = self.start.remembering
+        more = remembering.tools if remembering else ()
+        tools = (*assembled.tools, *more, *engine_tools(self._engine))
         assembled = msgspec.structs.replace(assembled, tools=tools)
         return build_toolbox(assembled, bench, parts.home, parts.redactor.redact)
 
@@ -182,7 +190,13 @@ class Making:
             self._told.models(self._models()),
             self.dispatcher,
             parts.store,
-            Compaction(keeper, parts.store, parts.clock, self._moved),
+            Compaction(
+                keeper,
+                parts.store,
+                parts.clock,
+                self._moved,
+                start.remembering.shortened if start.remembering else None,
+            ),
             asking=ModelRequest(
                 (),
                 self.toolbox.specs,
@@ -218,6 +232,7 @@ class Making:
             model=(start.target.model, start.target.provider),
             tools=self.toolbox.names,
             memory=self._memory,
+            memory_block=start.remembering.block if start.remembering else "",
             redact=parts.redactor.redact,
         )
         for line in prompt.text.splitlines():
@@ -255,7 +270,7 @@ class Making:
         return Circumstances(
             prefill=(*prefill_messages(settings, parts.home), *request.prefill) if own else (),
             ephemeral_system="\n\n".join(more) if own else "",
-            aside=aside_of(settings, names, self._told.opening),
+            aside=aside_of(settings, names, *self._openings()),
             workspace=self.workbench.turns if own else None,
             clean=parts.redactor.redact_known,
             observers=(self.observer,) if self.observer else (),
@@ -273,7 +288,13 @@ class Making:
     def _at_end(self) -> tuple[AfterTurn, ...]:
         wanted = self._settings.agent.save_trajectories and self.start.parent is None
         saved = (SavedTurns(self.start.request.working_folder),) if wanted else ()
-        return (*saved, self._told.ended)
+        remembered = (self.start.remembering.ended,) if self.start.remembering else ()
+        return (*saved, *remembered, self._told.ended)
+
+    def _openings(self) -> tuple[Opening, ...]:
+        remembering = self.start.remembering
+        recall = (remembering.recall,) if remembering else ()
+        return (self._told.opening, *recall)
 
     def _beside(self) -> tuple[AfterTurn, ...]:
         small = self.start.target.profile.small
@@ -287,6 +308,8 @@ class Making:
             said = (self.agent.system, *self.agent.history)
             await self._room.end(self._engine, self.agent.session_id, said)
             await self._told.left()
+        if self.start.remembering is not None:
+            await self.start.remembering.close(self.agent.history if self.agent else ())
         await self.children.close()
         await self.dispatcher.close()
         await self.workbench.close()

@@ -12,10 +12,12 @@ from hermes.agent.agent import Agent
 from hermes.app.agents import Making, Start
 from hermes.app.choices import fallback_choices
 from hermes.app.credentials import stored_secrets
+from hermes.app.extensions import Extensions
 from hermes.app.logs import start_logging
 from hermes.app.parts import AppParts
 from hermes.app.providers import Providers
 from hermes.app.pruning import prune_when_due
+from hermes.app.remembering import start_remembering
 from hermes.app.request import SessionRequest
 from hermes.app.session_models import AuxiliaryRouter
 from hermes.app.spending import day_tally, limits_of
@@ -25,7 +27,6 @@ from hermes.app.tools import find_toolsets
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
 from hermes.core.errors import SessionNotFound, StoreError, UsageError
-from hermes.core.hooks import NoHooks
 from hermes.core.messages import System
 from hermes.core.ports import Clock, SessionInfo
 from hermes.providers.local.progress import Progress
@@ -53,9 +54,11 @@ class App:
         *,
         state_db: Path | None = None,
         clock: Clock | None = None,
+        extensions: Extensions | None = None,
     ) -> None:
         """`tell` gets what the user must know beside the conversation; `state_db` is the file of
-        the sessions, when it is another one than that of the settings."""
+        the sessions, when it is another one than that of the settings. `extensions` are closed
+        with the rest; without them they are loaded, and nobody is asked about hooks."""
         self.home, self.loaded = home, loaded
         ensure_hermes_home(home)
         self._redactor = Redactor(loaded.secrets() | stored_secrets(home))
@@ -64,7 +67,7 @@ class App:
         url = loaded.settings.store.url if state_db is None else ""
         self.store = open_store(url, state_db or home.state_db, tell)
         self._tell = tell
-        self._hooks = NoHooks()
+        self.extensions = extensions or Extensions(home, loaded, tell)
         self._open: dict[Agent, Making] = {}
         self.providers = Providers(home, loaded, self._clock, progress)
         self._purses: dict[str, Purse] = {}
@@ -75,7 +78,7 @@ class App:
             self.store,
             self.providers,
             self._redactor,
-            self._hooks,
+            self.extensions,
             self._clock,
             tell,
             self._telemetry,
@@ -104,6 +107,7 @@ class App:
             log.warning("old sessions were not pruned: %s", error)
         for making in self._open.values():
             await making.close()
+        await self.extensions.close()
         await self.providers.close()
         if self._telemetry is not None:
             await asyncio.to_thread(self._telemetry.close)
@@ -121,6 +125,9 @@ class App:
         else:
             session_id, system = past.id, System(past.system_prompt)
             history = repair(await self.store.messages(past.id))
+        remembering = await start_remembering(
+            self.loaded, self.home, request, self.extensions, session_id, self._tell
+        )
         making = Making(
             self._parts,
             Start(
@@ -134,6 +141,7 @@ class App:
                 tools=tools,
                 purse=self._purse(await self._root(session_id, past), job=request.source == "cron"),
                 max_iterations=settings.agent.max_turns,
+                remembering=remembering,
             ),
             Subagents(self._parts).start,
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import copy
 from collections.abc import Awaitable, Sequence
 from functools import partial
 from importlib import import_module
@@ -14,7 +15,7 @@ from hermes.config.settings import Settings
 from hermes.context.discovery import find_engine
 from hermes.context.engine import Answer, ContextEngine, Dicts, Summariser
 from hermes.context.none import NoEngine
-from hermes.core.errors import Interrupted
+from hermes.core.errors import ConfigError, Interrupted
 from hermes.core.messages import Message
 from hermes.core.model import ModelRequest, ToolSpec
 from hermes.core.openai_format import from_dict, to_dict
@@ -33,17 +34,33 @@ BUILTIN = {
 T = TypeVar("T")
 
 
-def make_engine(settings: Settings, home: Home, target: Target) -> ContextEngine:
-    """The engine that `context.engine` names. A small model looks after its window itself."""
+def make_engine(
+    settings: Settings, home: Home, target: Target, registered: Sequence[ContextEngine] = ()
+) -> ContextEngine:
+    """The engine that `context.engine` names; `registered` are those of plugins. A small model
+    looks after its window itself."""
     if target.profile.small:
         return NoEngine()
     window = target.profile.context_length
-    return find_engine(
+    engine = find_engine(
         settings.context.engine,
         [engine_folder(home)],
+        registered=registered,
         builtin={name: partial(_builtin, name, window, settings) for name in BUILTIN},
         context_length=window,
     )
+    return _own(engine) if engine in registered else engine
+
+
+def _own(engine: ContextEngine) -> ContextEngine:
+    """A plugin registers one engine for all; each conversation has to have its own."""
+    try:
+        return copy.deepcopy(engine)
+    except TypeError as error:
+        raise ConfigError(
+            f"the context engine {engine.name} cannot be used in several conversations: {error}",
+            hint="it must be possible to copy it; or put it into plugins/context_engine/",
+        ) from error
 
 
 def _builtin(name: str, window: int, settings: Settings) -> ContextEngine:

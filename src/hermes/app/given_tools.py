@@ -14,7 +14,7 @@ from hermes.config.settings import Settings
 from hermes.core.ports import Auxiliary, Spawner
 from hermes.core.tool import Tool
 from hermes.memory.builtin import BuiltinMemory, MemoryOptions, open_memory
-from hermes.memory.tool import memory_tool
+from hermes.memory.tool import OnWrite, memory_tool
 from hermes.security.injection import scan
 from hermes.tools.delegate_task import DelegationOptions, delegate_task_tool
 from hermes.tools.recall.conversations import PastSessions
@@ -57,8 +57,9 @@ def given_tools(
     current: Callable[[], str],
     spawner: Spawner,
     user: str = "",
+    on_write: OnWrite | None = None,
 ) -> dict[str, Tool]:
-    """By name. `current` is the id of the session at the moment."""
+    """By name. `current` is the id of the session at the moment; `on_write` hears of notes."""
     asked = settings.auxiliary.session_search
     search = SearchOptions(asked.max_concurrency, asked.timeout, user=user)
     delegation = settings.delegation
@@ -68,7 +69,7 @@ def given_tools(
         "delegate_task": delegate_task_tool(spawner, options),
     }
     if memory is not None:
-        found["memory"] = memory_tool(memory)
+        found["memory"] = memory_tool(memory, on_write)
     return found
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from hermes.app.extensions import Extensions
 from hermes.app.providers import Providers
 from hermes.app.telemetry.exporting import Telemetry
 from hermes.config.home import Home
@@ -20,9 +21,13 @@ class AppParts(msgspec.Struct, frozen=True):
     store: SessionStore
     providers: Providers
     redactor: Redactor
-    hooks: Hooks
+    extensions: Extensions
     clock: Clock
     tell: Callable[[str], None]
     """Gets what the user must know beside the conversation."""
     telemetry: Telemetry | None = None
     """None: nobody wants to see traces."""
+
+    @property
+    def hooks(self) -> Hooks:
+        return self.extensions.hooks

@@ -52,6 +52,7 @@ def build_prompt(
     model: tuple[str, str],
     tools: Iterable[str],
     memory: BuiltinMemory | None,
+    memory_block: str = "",
     redact: Callable[[str], str] = str,
 ) -> Prompt:
     """`model` is its name and its provider."""
@@ -73,6 +74,7 @@ def build_prompt(
             skip_context_files=request.skip_context_files,
             enforcement=settings.agent.tool_use_enforcement,
             system_message="\n\n".join(said),
+            memory_block=memory_block,
             memory=notes.memory if notes else "",
             user_profile=notes.user if notes else "",
             environment=this_machine(),

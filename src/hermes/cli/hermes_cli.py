@@ -22,6 +22,7 @@ from prompt_toolkit.widgets import TextArea
 
 from hermes.agent.agent import Agent
 from hermes.app.app import App
+from hermes.app.extensions import injecting
 from hermes.cli.context import Cli
 from hermes.cli.render import Renderer
 from hermes.cli.screen import Changes, Screen
@@ -110,6 +111,7 @@ class HermesCLI:
         """Turn after turn. Called by `hermes chat`."""
         self.agent, self._loop = agent, asyncio.get_running_loop()
         self._slash = Slash(app, self, renderer)
+        app.extensions.inject = injecting(self._loop, lambda: self.agent)
         style = Style.of(cli.stdout)
         cli.home.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         changes = Changes(

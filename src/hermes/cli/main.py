@@ -84,7 +84,7 @@ def _dispatch(argv: list[str]) -> int:
         lines = [f"  {name:<{width}}  {summary}" for name, summary in registry.COMMANDS]
         sys.stdout.write(USAGE.format(commands="\n".join(lines)))
         return OK
-    module = invocation.command.load()
+    module = _module(invocation)
     parser = Parser(
         prog=f"hermes {invocation.command.name}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -93,6 +93,18 @@ def _dispatch(argv: list[str]) -> int:
     args = parser.parse_args(invocation.arguments)
     cli = import_module("hermes.cli.context").Cli.open(invocation.profile)
     return module.run(args, cli)
+
+
+def _module(invocation: Invocation) -> registry.CommandModule:
+    command = invocation.command or registry.Command("", "")
+    if command in registry.COMMANDS:
+        return command.load()
+    brought: registry.CommandModule | None = import_module("hermes.cli.brought").find(
+        command.name, invocation.profile
+    )
+    if brought is None:
+        raise UsageError(f"there is no command {command.name!r}", hint=_suggestion(command.name))
+    return brought
 
 
 def parse(argv: list[str]) -> Invocation:
@@ -114,9 +126,7 @@ def parse(argv: list[str]) -> Invocation:
             break
     if not rest or rest[0].startswith("-"):
         return Invocation(registry.find(registry.DEFAULT), rest, profile)
-    command = registry.find(rest[0])
-    if command is None:
-        raise UsageError(f"there is no command {rest[0]!r}", hint=_suggestion(rest[0]))
+    command = registry.find(rest[0]) or registry.Command(rest[0], "brought by an extension")
     return Invocation(command, rest[1:], profile)
 
 

@@ -32,7 +32,7 @@ class Slash:
     async def process(self, text: str) -> bool:
         """False when there is no such command: then it is a message like any other."""
         name, _, arguments = text.partition(" ")
-        command = self._commands.get(name.lower())
+        command = self._commands.get(name.lower()) or self._of_plugin(name.lower())
         if command is None:
             return False
         try:
@@ -41,6 +41,16 @@ class Slash:
             told = f"{error}\n  {error.hint}" if error.hint else str(error)
             self._renderer.show(Notice(told))
         return True
+
+    def _of_plugin(self, name: str) -> Command | None:
+        found = self._app.extensions.commands.get(name.removeprefix("/"))
+        if found is None:
+            return None
+
+        async def run(arguments: str) -> Event:
+            return Notice(await found.handler(arguments))
+
+        return run
 
     @property
     def _agent(self) -> Agent:

@@ -40,6 +40,12 @@ def editor() -> str | None:
     return variable("VISUAL") or variable("EDITOR")
 
 
+def export_variable(name: str, value: str) -> None:
+    """Make a variable of .env visible to code in this process that looks for it itself, as
+    plugins do. Children do not get it: see `child_environment`."""
+    os.environ[name] = value
+
+
 def search_path() -> str:
     return os.environ.get("PATH", os.defpath)
 

@@ -10,6 +10,7 @@ from hermes.app.app import App
 from hermes.app.request import SessionRequest
 from hermes.cli.approver import TerminalApprover
 from hermes.cli.context import Cli
+from hermes.cli.extending import extended
 from hermes.cli.progress import ProgressLine
 from hermes.cli.render import AnswerOnly, JsonLines, Renderer, Terminal
 from hermes.cli.style import Style
@@ -50,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--max-turns", type=int, metavar="N", help="most model calls in one turn")
     add("--yolo", action="store_true", help="run dangerous commands without asking")
+    add("--accept-hooks", action="store_true", help="run the hooks of the settings unasked")
     add(
         "--save-trajectories", action="store_true",
         help="write the conversation to a trajectory file in this folder after each turn",
@@ -86,7 +88,10 @@ async def _chat(
         toolsets=tuple(name.strip() for name in args.toolsets.split(",") if name.strip()),
         goes_on=query is None,
     )
-    async with App(cli.home, loaded, ProgressLine(cli.stderr), cli.note) as app:
+    extensions = extended(loaded, cli, ask=can_ask)
+    progress = ProgressLine(cli.stderr)
+    async with App(cli.home, loaded, progress, cli.note, extensions=extensions) as app:
+        await extensions.settle()
         agent = await app.agent(request)
         if query is not None:
             return await one_turn(agent, User.say(query), renderer)
@@ -136,5 +141,6 @@ def _overrides(args: argparse.Namespace) -> dict[str, Any]:
         "agent.max_turns": args.max_turns,
         "agent.save_trajectories": True if args.save_trajectories else None,
         "approvals.mode": "off" if args.yolo else None,
+        "hooks_auto_accept": True if args.accept_hooks else None,
     }
     return {key: value for key, value in given.items() if value is not None}

@@ -1,0 +1,163 @@
+"""Plugins and shell hooks of a process, loaded when the settings name any."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hermes.config.environment import child_environment, export_variable
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
+from hermes.core.hooks import Hooks, NoHooks
+from hermes.skills.skill import Root, Source
+from hermes.tools.registry import registry
+
+Inject = Callable[[str, str], bool]
+"""Puts a message into the conversation: its text and its role; False when that cannot be."""
+
+
+class SlashCommand(msgspec.Struct, frozen=True):
+    handler: Callable[[str], Any]
+    """Async: takes the text behind the command and gives what to show. It never raises."""
+    description: str
+
+
+class CliCommand(msgspec.Struct, frozen=True):
+    help: str
+    setup: Callable[..., None]
+    act: Callable[..., int]
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """Names that plugins cannot have."""
+
+    commands: Iterable[str] = ()
+    """Slash commands."""
+    cli_commands: Iterable[str] = ()
+    """Subcommands."""
+
+
+class Extensions:
+    """What plugins registered. Implements `plugins.host.Host`."""
+
+    def __init__(
+        self,
+        home: Home,
+        loaded: Loaded,
+        tell: Callable[[str], None],
+        *,
+        ask: Any = None,
+        taken: Taken = Taken(),  # noqa: B008 - frozen
+    ) -> None:
+        """`ask(event, command)` asks for the consent to a shell hook; None: nobody is there."""
+        self._home, self._loaded, self._ask = home, loaded, ask
+        self.hooks: Hooks = NoHooks()
+        self.commands: dict[str, SlashCommand] = {}
+        self.cli_commands: dict[str, CliCommand] = {}
+        self.skills: list[Root] = []
+        self.memory_providers: dict[str, Any] = {}
+        self.context_engines: list[Any] = []
+        self.inject: Inject | None = None
+        """Set by the conversation of a terminal."""
+        self.outcomes: tuple[Any, ...] = ()
+        self._tools: list[str] = []
+        self._shell: Any = None
+        settings = loaded.settings
+        if settings.plugins.enabled or settings.hooks:
+            self._load(tell, taken)
+
+    def _load(self, tell: Callable[[str], None], taken: Taken) -> None:
+        settings = self._loaded.settings
+        reports = import_module("hermes.plugins.reports").Reports(tell)
+        self._shell = self._shell_hooks(reports) if settings.hooks else None
+        runner = import_module("hermes.plugins.hooks").HookRunner(
+            timeout=settings.plugins.hook_timeout, reports=reports, shell=self._shell
+        )
+        self.hooks = runner
+        if not settings.plugins.enabled:
+            return
+        names = import_module("hermes.plugins.names").Names(
+            reports, taken.commands, taken.cli_commands
+        )
+        discovery = import_module("hermes.plugins.discovery")
+        loading = import_module("hermes.plugins.loading")
+        project = Path.cwd() if settings.plugins.project else None
+        self.outcomes = loading.load_plugins(
+            discovery.usual_places(self._home.plugins, project),
+            discovery.Choice(settings.plugins.enabled, settings.plugins.disabled),
+            import_module("hermes.plugins.context").Desk(self, runner, names, reports),
+            loading.Variables(self._loaded.variable, export_variable),
+        )
+
+    def _shell_hooks(self, reports: Any) -> Any:
+        module = import_module("hermes.plugins.shell_hooks")
+        consents = import_module("hermes.plugins.consents").Consents(self._home.root)
+        settings = self._loaded.settings
+        options = module.HookOptions(
+            environment=child_environment((), self._loaded.saved),
+            folder=lambda: str(Path.cwd()),
+            ask=self._ask,
+            auto_accept=settings.hooks_auto_accept,
+        )
+        return module.ShellHooks(
+            module.hooks_of(settings.hooks, reports), consents, options, reports
+        )
+
+    async def settle(self) -> None:
+        """Ask for the consents that are missing, rather than in the middle of a turn."""
+        if self._shell is not None and self._ask is not None:
+            await self._shell.settle()
+
+    async def close(self) -> None:
+        for name in self._tools:
+            registry.remove(name)
+        if self._shell is not None:
+            await self._shell.close()
+
+    def add_tool(self, plugin: str, **registration: Any) -> None:  # noqa: ARG002 - the toolset tells
+        registry.register(**registration)
+        self._tools.append(registration["name"])
+
+    def add_command(self, name: str, handler: Callable[[str], Any], description: str) -> None:
+        self.commands[name] = SlashCommand(handler, description)
+
+    def add_cli_command(
+        self,
+        name: str,
+        help: str,  # noqa: A002 - the documented name
+        setup_fn: Callable[..., None],
+        handler_fn: Callable[..., int],
+    ) -> None:
+        self.cli_commands[name] = CliCommand(help, setup_fn, handler_fn)
+
+    def add_skill(self, plugin: str, name: str, path: Path) -> None:  # noqa: ARG002 - its SKILL.md tells
+        self.skills.append(Root(path, Source.PLUGIN, plugin))
+
+    def add_memory_provider(self, provider: Any) -> None:
+        self.memory_providers[provider.name] = provider
+
+    def add_context_engine(self, engine: Any) -> None:
+        self.context_engines.append(engine)
+
+    def inject_message(self, content: str, role: str) -> bool:
+        return self.inject is not None and self.inject(content, role)
+
+
+def injecting(loop: asyncio.AbstractEventLoop, agent: Callable[[], Any]) -> Inject:
+    """Into the running turn, or as the next message; called from any thread."""
+
+    def put(content: str) -> None:
+        talking = agent()
+        if talking is not None and not talking.steer(content):
+            talking.notices.add(content)
+
+    def inject(content: str, role: str) -> bool:
+        if role != "user" or not content.strip() or loop.is_closed():
+            return False
+        loop.call_soon_threadsafe(put, content)
+        return True
+
+    return inject

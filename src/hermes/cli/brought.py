@@ -1,0 +1,57 @@
+"""Subcommands that plugins and the memory provider bring; looked for when no other fits."""
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+
+import msgspec
+
+from hermes.cli.context import Cli
+from hermes.cli.extending import extended
+from hermes.config.loader import Loaded
+
+
+class Brought(msgspec.Struct, frozen=True):
+    """Looks like a module of `hermes.cli.commands`."""
+
+    setup: Callable[[argparse.ArgumentParser], None]
+    act: Callable[[argparse.Namespace], int]
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        self.setup(parser)
+
+    def run(self, args: argparse.Namespace, _cli: Cli) -> int:
+        return self.act(args)
+
+
+def find(name: str, profile: str | None) -> Brought | None:
+    cli = Cli.open(profile)
+    loaded = cli.load()
+    return _of_provider(name, loaded) or _of_plugin(name, loaded, cli)
+
+
+def _of_plugin(name: str, loaded: Loaded, cli: Cli) -> Brought | None:
+    if not loaded.settings.plugins.enabled:
+        return None
+    found = extended(loaded, cli, ask=False).cli_commands.get(name)
+    return Brought(found.setup, found.act) if found else None
+
+
+def _of_provider(name: str, loaded: Loaded) -> Brought | None:
+    """`hermes <provider> …`, only while that provider is the one in use."""
+    if name != loaded.settings.memory.provider:
+        return None
+    active = import_module("hermes.cli.commands.memory").active_cli(loaded)
+    if active is None:
+        return None
+    _name, register = active
+    return Brought(register, _chosen)
+
+
+def _chosen(args: argparse.Namespace) -> int:
+    """What `register_cli` put behind the subcommand: `func` by argparse's custom."""
+    act = getattr(args, "func", None)
+    if act is None:
+        return 0
+    code = act(args)
+    return code if isinstance(code, int) else 0
