@@ -1,0 +1,184 @@
+"""Plugins and shell hooks, as a user of `hermes chat` meets them."""
+
+import json
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from hermes.core.messages import ToolCall
+from hermes.core.testing import ModelServer
+from tests.integration.chat.conftest import UNTITLED, at, hermes, terminal, untitled, work
+
+__all__ = ["hermes", "terminal", "untitled", "work"]
+
+WATCHER = """
+import json, os, pathlib
+OUT = pathlib.Path(os.environ["WATCHED"])
+def note(event):
+    def heard(**given):
+        with OUT.open("a") as file:
+            file.write(json.dumps({"event": event, **given}, default=str) + "\\n")
+        if event == "pre_llm_call":
+            return {"context": "The moon is full."}
+        if event == "pre_tool_call" and given["args"].get("path") == "secret.txt":
+            return {"action": "block", "message": "that file is private"}
+    return heard
+def register(ctx):
+    for event in ("pre_tool_call", "post_tool_call", "pre_llm_call", "post_llm_call",
+                  "pre_api_request", "post_api_request", "on_session_start", "on_session_end",
+                  "on_session_finalize"):
+        ctx.register_hook(event, note(event))
+    ctx.register_command("moon", lambda raw: f"full, {raw or 'as always'}", "the phase")
+    ctx.register_command("poke", lambda raw: str(ctx.inject_message("and say hello")), "")
+    ctx.register_tool("phase", "sky", {"description": "the moon's phase", "parameters":
+        {"type": "object", "properties": {}}}, lambda args, **kw: '{"phase": "full"}')
+    def set_up(parser):
+        parser.add_argument("place")
+    ctx.register_cli_command("tides", "when the water is high", set_up,
+        lambda args: print(f"high water at {args.place}: noon"))
+"""
+
+
+@pytest.fixture
+def plugin(hermes_home: Path):
+    """Installs and enables a plugin with this code."""
+
+    def install(code: str, name: str = "watcher") -> None:
+        folder = hermes_home / "plugins" / name
+        folder.mkdir(parents=True)
+        (folder / "plugin.yaml").write_text(f"name: {name}\nversion: '1'\ndescription: a test\n")
+        (folder / "__init__.py").write_text(code)
+        (hermes_home / "config.yaml").write_text(
+            f"plugins:\n  enabled: [{name}]\napprovals:\n  mode: 'off'\n{UNTITLED}"
+        )
+
+    return install
+
+
+def test_hooks_hear_what_is_documented_and_can_forbid(
+    hermes, plugin, tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATCHED", str(tmp_path / "heard"))
+    plugin(WATCHER)
+    (work / "secret.txt").write_text("42")
+    read = ToolCall("c1", "read_file", '{"path":"secret.txt"}')
+    phase = ToolCall("c2", "phase", "{}")
+    with ModelServer([read, phase, "It is full."]) as server:
+        done = hermes("chat", "-q", "look", *at(server))
+        assert (done.stdout, done.returncode) == ("It is full.\n", 0), done.stderr
+        asked, refused, found = (call.body["messages"] for call in server.calls)
+    assert asked[-1]["content"] == "look\n\nThe moon is full."
+    assert "that file is private" in refused[-1]["content"]
+    assert found[-1]["content"] == '{"phase": "full"}'
+    heard = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines()]
+    assert [each["event"] for each in heard] == [
+        "on_session_start", "pre_llm_call",
+        "pre_api_request", "post_api_request", "pre_tool_call",
+        "pre_api_request", "post_api_request", "pre_tool_call", "post_tool_call",
+        "pre_api_request", "post_api_request",
+        "post_llm_call", "on_session_end", "on_session_finalize",
+    ]  # fmt: skip
+    start, opening, *_, answered, ended, left = heard
+    assert (start["model"], start["platform"]) == ("lab-model", "cli")
+    assert opening["user_message"] == "look"
+    assert opening["is_first_turn"] is True
+    assert opening["conversation_history"] == []
+    assert answered["assistant_response"] == "It is full."
+    assert answered["conversation_history"][0]["content"].startswith("look")
+    assert (ended["completed"], ended["interrupted"]) == (True, False)
+    assert left["session_id"] == start["session_id"]
+
+
+def test_what_a_hook_adds_is_not_stored(
+    hermes, plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATCHED", str(tmp_path / "heard"))
+    plugin(WATCHER)
+    with ModelServer(["Good."]) as server:
+        hermes("chat", "-q", "well?", *at(server))
+    shown = hermes("sessions", "export", "-").stdout
+    assert "well?" in shown
+    assert "The moon is full" not in shown
+
+
+def test_a_plugin_that_raises_everywhere_is_told_once_and_the_conversation_goes_on(
+    hermes, plugin
+) -> None:
+    plugin(
+        "from hermes.core.hooks import HookName\n"
+        "def bad(**given):\n    raise RuntimeError('broken')\n"
+        "def register(ctx):\n"
+        "    for name in HookName:\n"
+        "        if name != 'pre_tool_call': ctx.register_hook(name, bad)\n"
+    )
+    call = ToolCall("c1", "todo", "{}")
+    again = ToolCall("c2", "todo", '{"todos":[]}')
+    with ModelServer([call, again, "Done."]) as server:
+        done = hermes("chat", "-q", "go", *at(server))
+    assert (done.stdout, done.returncode) == ("Done.\n", 0)
+    assert done.stderr.count("its hook post_tool_call failed") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_plugin_that_cannot_be_loaded_is_told_and_the_conversation_goes_on(
+    hermes, plugin
+) -> None:
+    plugin("import sys\nsys.exit(3)\n")
+    with ModelServer(["Still here."]) as server:
+        done = hermes("chat", "-q", "go", *at(server))
+    assert done.stdout == "Still here.\n"
+    assert "plugin watcher is not loaded" in done.stderr
+
+
+def test_commands_of_plugins(
+    hermes, terminal, plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATCHED", str(tmp_path / "heard"))
+    plugin(WATCHER)
+    done = hermes("tides", "Cuxhaven")
+    assert (done.stdout, done.returncode) == ("high water at Cuxhaven: noon\n", 0)
+    assert "place" in hermes("tides", "--help").stdout
+    with ModelServer(["Hello to you."]) as server:
+        child = terminal("chat", *at(server))
+        child.expect("›")
+        child.send("/moon tonight\r")
+        child.expect("full, tonight")
+        child.expect("›")
+        child.send("/poke\r")
+        child.expect("Hello to you")
+        child.expect("›")
+        child.sendeof()
+        child.expect(pexpect.EOF)
+        assert server.calls[0].body["messages"][-1]["content"].startswith("and say hello")
+
+
+def test_shell_hooks_run_only_with_consent(
+    hermes, terminal, hermes_home: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "guard.py"
+    script.write_text(
+        "import json, sys\ngiven = json.load(sys.stdin)\n"
+        "print(json.dumps({'decision': 'block', 'reason': 'not ' + given['tool_name']}))\n"
+    )
+    settings = f"hooks:\n  pre_tool_call:\n    - command: python3 {script}\n      matcher: todo\n"
+    call = ToolCall("c1", "todo", "{}")
+    child_settings = hermes_home / "config.yaml"
+
+    def asked_with(*flags: str) -> str:
+        with ModelServer([call, "ok"]) as server:
+            hermes("chat", "-q", "go", *flags, *at(server))
+            return server.calls[1].body["messages"][-1]["content"]
+
+    hermes_home.mkdir(exist_ok=True)
+    child_settings.write_text(settings + UNTITLED)
+    assert "consent" in asked_with(), "what nobody agreed to forbids, but is not run"
+    assert "not todo" in asked_with("--accept-hooks")
+    with ModelServer([call, "Very well."]) as server:
+        child = terminal("chat", "-q", "go", *at(server))
+        child_settings.write_text(settings + UNTITLED)
+        child.expect("Let it")
+        child.sendline("y")
+        child.expect("Very well")
+        child.expect(pexpect.EOF)
+    assert "not todo" in asked_with()
