@@ -30,6 +30,7 @@ from hermes.context.keeper import ContextKeeper
 from hermes.core.messages import Message, System
 from hermes.core.model import ModelRequest
 from hermes.core.ports import ChildTask, Observer
+from hermes.core.tool import Tool
 from hermes.prompt.subfolders import SubfolderHints, paths_in
 from hermes.prompt.tree import LocalTree
 from hermes.providers.choice import Choice
@@ -63,6 +64,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     parent: "Making | None" = None
     remembering: Remembering | None = None
     """The external memory provider."""
+    brought: tuple[Tool, ...] = ()
+    """Tools of MCP servers."""
 
 
 StartChild = Callable[["Making", ChildTask], Awaitable[Child]]
@@ -157,7 +160,7 @@ class Making:
 
     def _make_toolbox(self) -> Toolbox:
         parts, bench = self._parts, self.workbench.bench
-        assembled = find_toolsets(parts.loaded).make(self.start.tools, bench)
+        assembled = find_toolsets(parts.loaded, self.start.brought).make(self.start.tools, bench)
         remembering = self.start.remembering
         more = remembering.tools if remembering else ()
         tools = (*assembled.tools, *more, *engine_tools(self._engine))

@@ -14,6 +14,7 @@ from hermes.app.choices import fallback_choices
 from hermes.app.credentials import stored_secrets
 from hermes.app.extensions import Extensions
 from hermes.app.logs import start_logging
+from hermes.app.mcp_servers import McpServers, SessionSampler
 from hermes.app.parts import AppParts
 from hermes.app.providers import Providers
 from hermes.app.pruning import prune_when_due
@@ -68,6 +69,7 @@ class App:
         self.store = open_store(url, state_db or home.state_db, tell)
         self._tell = tell
         self.extensions = extensions or Extensions(home, loaded, tell)
+        self.mcp = McpServers(home, loaded, tell)
         self._open: dict[Agent, Making] = {}
         self.providers = Providers(home, loaded, self._clock, progress)
         self._purses: dict[str, Purse] = {}
@@ -107,6 +109,7 @@ class App:
             log.warning("old sessions were not pruned: %s", error)
         for making in self._open.values():
             await making.close()
+        await self.mcp.close()
         await self.extensions.close()
         await self.providers.close()
         if self._telemetry is not None:
@@ -116,7 +119,9 @@ class App:
     async def agent(self, request: SessionRequest) -> Agent:
         """An agent for a new or an old conversation."""
         settings = self.loaded.settings
-        tools = find_toolsets(self.loaded).names(request.source, request.toolsets)
+        sampler = SessionSampler()
+        brought = await self.mcp.tools(request.clarifier, sampler)
+        tools = find_toolsets(self.loaded, brought).names(request.source, request.toolsets)
         past = await self._past(request)
         target = await self.providers.main()
         if past is None:
@@ -142,9 +147,11 @@ class App:
                 purse=self._purse(await self._root(session_id, past), job=request.source == "cron"),
                 max_iterations=settings.agent.max_turns,
                 remembering=remembering,
+                brought=tuple(brought),
             ),
             Subagents(self._parts).start,
         )
+        sampler.auxiliary = making.auxiliary
         agent = await making.make()
         await self._leave(session_id)
         self._open[agent] = making

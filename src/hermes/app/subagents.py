@@ -78,6 +78,7 @@ class Subagents:
                 max_iterations=min(asked, delegation.max_iterations),
                 depth=depth,
                 parent=parent,
+                brought=above.brought,
             ),
             self.start,
         )
@@ -89,7 +90,8 @@ class Subagents:
         """Those the task asks for, as far as the parent has them and a subagent may."""
         names = list(above.tools)
         if task.toolsets:
-            wanted = find_toolsets(self._parts.loaded).names(above.request.source, task.toolsets)
+            found = find_toolsets(self._parts.loaded, above.brought)
+            wanted = found.names(above.request.source, task.toolsets)
             names = [name for name in wanted if name in names]
         return allowed_tools(
             names, task.role, depth, settings.max_spawn_depth, settings.orchestrator_enabled
