@@ -8,11 +8,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from hermes.agent.agent import Agent
 from hermes.app.agents import Making, Start
 from hermes.app.choices import fallback_choices
 from hermes.app.credentials import stored_secrets
 from hermes.app.extensions import Extensions
+from hermes.app.flush import flush
 from hermes.app.logs import start_logging
 from hermes.app.mcp_servers import McpServers, SessionSampler
 from hermes.app.parts import AppParts
@@ -28,6 +31,7 @@ from hermes.app.tools import find_toolsets
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
 from hermes.core.errors import SessionNotFound, StoreError, UsageError
+from hermes.core.hooks import HookName
 from hermes.core.messages import System
 from hermes.core.ports import Clock, SessionInfo
 from hermes.providers.local.progress import Progress
@@ -156,6 +160,32 @@ class App:
         await self._leave(session_id)
         self._open[agent] = making
         return agent
+
+    async def renew(self, agent: Agent) -> Agent:
+        """An agent for a new conversation in the place of `agent`, whose conversation is left:
+        what matters of it is saved first."""
+        making = self._open[agent]
+        await self.flush(agent)
+        request = msgspec.structs.replace(
+            making.start.request, resume="", latest=False, session_id="", history=()
+        )
+        await self._open.pop(agent).close()
+        new = await self.agent(request)
+        await self.extensions.hooks.fire(
+            HookName.ON_SESSION_RESET, session_id=new.session_id, platform=request.source
+        )
+        return new
+
+    async def flush(self, agent: Agent) -> int:
+        """Save what matters of a conversation that is left; how many notes were written."""
+        making, settings = self._open[agent], self.loaded.settings.memory
+        return await flush(
+            agent,
+            making.toolbox,
+            making.auxiliary,
+            making.start.target,
+            least=settings.flush_min_turns,
+        )
 
     async def _leave(self, session_id: str) -> None:
         """Close what an agent of the session worked with, if there is one."""

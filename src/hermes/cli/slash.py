@@ -27,6 +27,8 @@ class Slash:
         self._commands: dict[str, Command] = {
             "/rollback": self._rollback,
             "/compress": self._compress,
+            "/new": self._new,
+            "/reset": self._new,
         }
 
     async def process(self, text: str) -> bool:
@@ -60,6 +62,10 @@ class Slash:
 
     async def _rollback(self, arguments: str) -> Event:
         return Notice(await self._app.rollback(self._agent, arguments))
+
+    async def _new(self, _arguments: str) -> Event:
+        self._talk.agent = agent = await self._app.renew(self._agent)
+        return Notice(f"A new conversation: session {agent.session_id}")
 
     async def _compress(self, focus: str) -> Event:
         with stoppable(self._agent):
