@@ -15,6 +15,7 @@ from hermes.agent.notices import Notices
 from hermes.app.contexts import EngineRoom, engine_tools, make_engine
 from hermes.app.given_tools import given_tools, memory_of
 from hermes.app.hooked import HookedSession
+from hermes.app.looking_back import LookingBack
 from hermes.app.parts import AppParts
 from hermes.app.prompting import Opening, aside_of, build_prompt, prefill_messages
 from hermes.app.remembering import Remembering
@@ -120,6 +121,7 @@ class Making:
         self.observer: Observer | None = (
             parts.telemetry.observer(above) if parts.telemetry else None
         )
+        self.looking_back = LookingBack(self.toolbox, self.auxiliary, start.target)
         self.agent: Agent | None = None
 
     def _hint(self, arguments: dict[str, Any]) -> str:

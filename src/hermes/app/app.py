@@ -178,14 +178,8 @@ class App:
 
     async def flush(self, agent: Agent) -> int:
         """Save what matters of a conversation that is left; how many notes were written."""
-        making, settings = self._open[agent], self.loaded.settings.memory
-        return await flush(
-            agent,
-            making.toolbox,
-            making.auxiliary,
-            making.start.target,
-            least=settings.flush_min_turns,
-        )
+        least = self.loaded.settings.memory.flush_min_turns
+        return await flush(agent, self._open[agent].looking_back, least=least)
 
     async def _leave(self, session_id: str) -> None:
         """Close what an agent of the session worked with, if there is one."""
