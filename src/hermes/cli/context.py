@@ -1,7 +1,7 @@
 """What a subcommand works with: the home in force, its settings and the terminal."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 import msgspec
@@ -18,6 +18,8 @@ class Cli:
         self.home = home
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self._loaded: Loaded | None = None
+        self.above: Callable[[str], bool] | None = None
+        """Prints a line above what the user is typing; False when nobody is."""
 
     @classmethod
     def open(cls, profile: str | None) -> "Cli":
@@ -40,6 +42,8 @@ class Cli:
         self.stdout.flush()
 
     def note(self, text: str) -> None:
+        if self.above is not None and self.above(text):
+            return
         self.stderr.write(f"{text}\n")
         self.stderr.flush()
 

@@ -120,6 +120,7 @@ class HermesCLI:
             self._build_tui_style_dict,
         )
         self._screen = Screen(changes, cli.home.root / "history", style.accent("› "))
+        cli.above = self._screen.print_above
         where = f"{agent.models.name} on {agent.models.provider}, session {agent.session_id}"
         cli.say(f"{style.bold('Hermes')} {style.dim(where)}\n{style.dim(GREETING)}")
         if agent.broken_off:

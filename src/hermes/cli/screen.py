@@ -3,12 +3,13 @@
 Extensions put widgets, keys and styles of their own into it; see `HermesCLI`.
 """
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import is_done
 from prompt_toolkit.formatted_text import ANSI
@@ -16,6 +17,7 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.shortcuts import print_formatted_text
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import TextArea
 
@@ -49,6 +51,7 @@ class Screen:
             dont_extend_height=True,
             wrap_lines=True,
         )
+        self._printing: set[asyncio.Future[None]] = set()
         keys = _keys()
         changes.keys(keys, input_area=self.input_area)
         nothing = {name: ConditionalContainer(Window(), filter=False) for name in EMPTY}
@@ -71,6 +74,20 @@ class Screen:
         """What the user sends. Raises `KeyboardInterrupt` and `EOFError`."""
         self.input_area.buffer.reset(Document(default))
         return await self.app.run_async()
+
+    def print_above(self, text: str) -> bool:
+        """Above what is being typed, from any thread; False when nobody types."""
+        loop = self.app.loop
+        if not self.app.is_running or loop is None:
+            return False
+
+        def show() -> None:
+            printing = asyncio.ensure_future(run_in_terminal(lambda: print_formatted_text(text)))
+            self._printing.add(printing)
+            printing.add_done_callback(self._printing.discard)
+
+        loop.call_soon_threadsafe(show, context=self.app.context)
+        return True
 
     def leave(self) -> None:
         """Take it away without an answer."""
