@@ -1,0 +1,243 @@
+"""`hermes hooks`: the commands of yours that run at events of the agent."""
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hermes.cli.actions import Actions, run_action
+from hermes.cli.context import Cli
+from hermes.config.environment import child_environment, search_path
+from hermes.core.errors import ConfigError, UsageError
+from hermes.core.hooks import HookName
+from hermes.plugins.consents import Consents
+from hermes.plugins.events import ARGUMENTS, event_named
+from hermes.plugins.hook_command import Ran, answer_of, program_of
+from hermes.plugins.reports import Reports
+from hermes.plugins.shell_hooks import Hook, HookOptions, ShellHooks, hooks_of
+
+run = run_action
+
+SLOW = 2.0
+"""Seconds from which on a hook that holds up every call is worth a word."""
+SAMPLES: dict[str, Any] = {
+    "tool_name": "terminal",
+    "args": {"command": "echo hello"},
+    "task_id": "20260101_120000_0000abcd",
+    "session_id": "20260101_120000_0000abcd",
+    "parent_session_id": "20260101_120000_0000abcd",
+    "result": '{"output": "hello", "exit_code": 0}',
+    "output": "hello",
+    "user_message": "say hello",
+    "assistant_response": "hello",
+    "conversation_history": [],
+    "is_first_turn": True,
+    "completed": True,
+    "interrupted": False,
+    "model": "example/model",
+    "platform": "cli",
+}
+"""What a hook is given when it is tried; other arguments are empty texts."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "The commands of yours that run at events of the agent (the setting `hooks`).\n"
+        "None runs without your consent, which is asked for once for each event and command."
+    )
+    action = Actions(parser).add
+    action("list", _list, "show hooks and whether you consented to them", json=True)
+    test = action("test", _test, "run the hooks of an event with a made-up call")
+    test.add_argument("event", metavar="EVENT", help="such as pre_tool_call")
+    test.add_argument("--for-tool", default="", metavar="NAME", help="a call of this tool")
+    test.add_argument(
+        "--payload-file", metavar="FILE", help="JSON with arguments of the event to use instead"
+    )
+    revoke = action("revoke", _revoke, "ask again about a command")
+    revoke.add_argument("command", metavar="COMMAND", help="as `hermes hooks list` shows it")
+    doctor = action("doctor", _doctor, "try every hook and say what is wrong")
+    for running in (test, doctor):
+        running.add_argument("--accept-hooks", action="store_true", help="run them without asking")
+
+
+def _hooks(cli: Cli) -> tuple[Hook, ...]:
+    return hooks_of(cli.load().settings.hooks, Reports(lambda text: cli.note(f"hermes: {text}")))
+
+
+def _list(args: argparse.Namespace, cli: Cli) -> int:
+    hooks, consents = _hooks(cli), Consents(cli.home.root)
+    consents.all()
+    unasked = cli.load().settings.hooks_auto_accept
+    if args.json:
+        cli.json([_facts(hook, consents) for hook in hooks])
+        return 0
+    if not hooks:
+        cli.say("there are no shell hooks; the setting `hooks` holds them")
+    for hook in hooks:
+        allowed = unasked or consents.find(hook.event, hook.command) is not None
+        tools = f" [{hook.pattern.pattern}]" if hook.pattern else ""
+        state = "" if allowed else "  (no consent yet)"
+        cli.say(f"{'✓' if allowed else '·'} {hook.event}{tools}  {hook.command}{state}")
+    return 0
+
+
+def _facts(hook: Hook, consents: Consents) -> dict[str, Any]:
+    return {
+        "event": hook.event,
+        "matcher": hook.pattern.pattern if hook.pattern else "",
+        "command": hook.command,
+        "timeout": hook.timeout,
+        "consent": consents.find(hook.event, hook.command) is not None,
+    }
+
+
+def _test(args: argparse.Namespace, cli: Cli) -> int:
+    try:
+        event = event_named(args.event)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    details = _details(event, args.for_tool, args.payload_file)
+    hooks = [hook for hook in _hooks(cli) if hook.event is event]
+    chosen = [hook for hook in hooks if hook.is_for(details.get("tool_name"))]
+    if not chosen:
+        others = f" ({len(hooks)} for other tools)" if hooks else ""
+        raise UsageError(f"there is no shell hook for {event}{others}")
+    failed = 0
+    for hook in chosen:
+        ran = _run(hook, details, args, cli)
+        if ran is None:
+            failed += 1
+            continue
+        failed += bool(ran.failure)
+        _show(hook, ran, cli)
+    return 1 if failed else 0
+
+
+def _details(event: HookName, tool: str, file: str | None) -> dict[str, Any]:
+    """Made-up arguments of the event, those of a file in their place."""
+    details = {name: SAMPLES.get(name, "") for name in ARGUMENTS[event]}
+    if tool and "tool_name" not in details:
+        raise UsageError(f"{event} belongs to no tool: --for-tool makes no sense")
+    if tool:
+        details["tool_name"] = tool
+        details |= {"args": {}} if tool != SAMPLES["tool_name"] else {}
+    if file is None:
+        return details
+    try:
+        given = msgspec.json.decode(Path(file).expanduser().read_bytes(), type=dict[str, Any])
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{file} is no JSON object: {error}") from error
+    details |= given.pop("extra", {})  # a payload as hooks get it is understood too
+    if "tool_input" in given:
+        given["args"] = given.pop("tool_input")
+    return {**details, **{name: held for name, held in given.items() if name in details}}
+
+
+def _run(hook: Hook, details: dict[str, Any], args: argparse.Namespace, cli: Cli) -> Ran | None:
+    """What the hook did; None when there is no consent."""
+    consents = Consents(cli.home.root)
+    if not _may_run(hook, consents, args, cli):
+        cli.note(f"{hook.command}: not run, there is no consent (--accept-hooks runs it)")
+        return None
+    environment = child_environment(saved=cli.load().saved)
+    options = HookOptions(environment=environment, folder=lambda: str(Path.cwd()))
+
+    async def work() -> Ran:
+        hooks = ShellHooks((hook,), consents, options, Reports())
+        try:
+            return await hooks.run_one(hook, details)
+        finally:
+            await hooks.close()
+
+    return asyncio.run(work())
+
+
+def _may_run(hook: Hook, consents: Consents, args: argparse.Namespace, cli: Cli) -> bool:
+    settings = cli.load().settings
+    if args.accept_hooks or settings.hooks_auto_accept:
+        return True
+    if consents.find(hook.event, hook.command) is not None:
+        return True
+    if not cli.interactive:
+        return False
+    question = f"Let `{hook.command}` run at {hook.event} from now on? [y/N] "
+    if cli.ask(question).strip().lower() not in ("y", "yes"):
+        return False
+    consents.allow(hook.event, hook.command)
+    return True
+
+
+def _show(hook: Hook, ran: Ran, cli: Cli) -> None:
+    code = "stopped" if ran.exit_code is None else f"exit code {ran.exit_code}"
+    cli.say(f"{hook.command}: {code} after {ran.seconds:.1f} s")
+    if ran.errors:
+        cli.say(f"  errors: {ran.errors}")
+    answer, problem = answer_of(hook.event, ran.output)
+    if ran.failure:
+        cli.say(f"  failed: {ran.failure}")
+        if hook.event is HookName.PRE_TOOL_CALL:
+            cli.say("  the call would be blocked: a check that fails forbids")
+    elif problem:
+        cli.say(f"  ignored: {problem}")
+    if answer is not None:
+        cli.say(f"  answer: {msgspec.json.encode(answer).decode()}")
+    elif not ran.failure and not problem:
+        cli.say("  answer: nothing to say")
+
+
+def _revoke(args: argparse.Namespace, cli: Cli) -> int:
+    consents = Consents(cli.home.root)
+    if not consents.revoke(args.command):
+        known = ", ".join(sorted({each.command for each in consents.all()})) or "nothing"
+        raise UsageError(f"there is no consent to {args.command!r}", hint=f"consented to: {known}")
+    cli.say(f"{args.command} will be asked about again")
+    return 0
+
+
+def _doctor(args: argparse.Namespace, cli: Cli) -> int:
+    hooks, consents = _hooks(cli), Consents(cli.home.root)
+    try:
+        consents.all()
+    except ConfigError as error:
+        cli.say(f"✗ {error}")
+        return 1
+    worst = 0
+    for hook in hooks:
+        problems = _problems(hook, consents, args, cli)
+        worst = max(worst, int(bool(problems)))
+        cli.say(f"{'✗' if problems else '✓'} {hook.event}  {hook.command}")
+        for problem in problems:
+            cli.say(f"    {problem}")
+    if not hooks:
+        cli.say("there are no shell hooks")
+    return worst
+
+
+def _problems(hook: Hook, consents: Consents, args: argparse.Namespace, cli: Cli) -> list[str]:
+    program, problem = program_of(hook.command, search_path())
+    if problem or program is None:
+        return [problem]
+    found: list[str] = []
+    given = consents.find(hook.event, hook.command)
+    if given is None and not cli.load().settings.hooks_auto_accept:
+        found.append("no consent yet: it does not run")
+    elif given is not None and program.stat().st_mtime > given.given_at > 0:
+        found.append(f"{program} was changed after you consented; look at it again")
+    if program.stat().st_mode & 0o022:
+        found.append(f"{program} can be changed by other users (chmod go-w)")
+    if given is None and not args.accept_hooks and not cli.load().settings.hooks_auto_accept:
+        return found
+    ran = _run(hook, _details(hook.event, "", None), args, cli)
+    if ran is not None:
+        found += _faults(hook, ran)
+    return found
+
+
+def _faults(hook: Hook, ran: Ran) -> list[str]:
+    _, ignored = answer_of(hook.event, ran.output)
+    slow = f"it takes {ran.seconds:.1f} s" if ran.seconds > SLOW else ""
+    return [text for text in (ran.failure, ignored, slow) if text]

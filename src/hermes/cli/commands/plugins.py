@@ -1,0 +1,233 @@
+"""`hermes plugins`: look at plugins, add and remove them, switch them on and off."""
+
+import argparse
+import getpass
+from importlib import import_module
+
+from hermes.cli.actions import Actions, run_action
+from hermes.cli.context import Cli
+from hermes.cli.plugin_menu import line_of, menu, width_of
+from hermes.cli.plugin_rows import Row, plugins_of, row_named, rows_of
+from hermes.config.environment import child_environment
+from hermes.config.home import tilde
+from hermes.core.errors import HermesError, UsageError
+from hermes.plugins.discovery import Kind, Origin, State
+from hermes.plugins.installing import Workshop
+from hermes.plugins.manifest import Manifest, Variable
+from hermes.plugins.sources import Fetcher, source_of
+from hermes.plugins.switching import choose, forget, switch
+
+run = run_action
+
+WARNING = "A plugin is a program: once enabled, it runs with all your rights."
+EPILOG = """\
+examples:
+  hermes plugins                                 a menu, on a terminal
+  hermes plugins install owner/repo              from GitHub
+  hermes plugins install ./my-plugin --enable    from a folder
+  hermes plugins disable weather
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Look at plugins, add and remove them, switch them on and off."
+    parser.epilog = EPILOG
+    action = Actions(parser).add
+    parser.set_defaults(act=_menu)
+    action("list", _list, "show every plugin and its state", json=True, aliases=["ls"])
+    install = action("install", _install, "add a plugin", epilog=WARNING)
+    install.add_argument("id", metavar="ID", help="owner/repo (GitHub), a git URL, or a folder")
+    install.add_argument("--force", action="store_true", help="replace one of the same name")
+    enabling = install.add_mutually_exclusive_group()
+    enabling.add_argument("--enable", action="store_true", help="enable it without asking")
+    enabling.add_argument("--no-enable", action="store_true", help="do not enable it, do not ask")
+    update = action("update", _update, "fetch the newest version")
+    update.add_argument("name", nargs="?", default="", metavar="NAME", help="only this one")
+    remove = action("remove", _remove, "delete a plugin", aliases=["rm", "uninstall"])
+    remove.add_argument("--yes", action="store_true", help="do not ask")
+    enable = action("enable", _enable, "load a plugin from now on", epilog=WARNING)
+    disable = action("disable", _disable, "never load a plugin")
+    for named in (remove, enable, disable):
+        named.add_argument("name", metavar="NAME", help="as `hermes plugins list` shows it")
+
+
+def _menu(args: argparse.Namespace, cli: Cli) -> int:
+    if not cli.interactive:
+        cli.say(args.help_text().rstrip())
+        return 0
+
+    def toggle(row: Row) -> None:
+        try:
+            _set(cli, row, on=row.state is not State.ENABLED)
+        except HermesError as error:
+            cli.say(f"{error}{f' ({error.hint})' if error.hint else ''}")
+
+    return menu(cli, toggle)
+
+
+def _list(args: argparse.Namespace, cli: Cli) -> int:
+    rows = rows_of(cli.home)
+    if args.json:
+        cli.json(rows)
+        return 0
+    plugins = [row for row in rows if row.kind is Kind.PLUGIN]
+    chosen = [row for row in rows if row.kind is not Kind.PLUGIN and row.state is State.ENABLED]
+    if not plugins:
+        cli.say(f"no plugins yet in {tilde(cli.home.plugins)}")
+    for row in plugins:
+        cli.say(line_of(row, width_of(plugins)))
+    for row in chosen:
+        cli.say(f"{row.kind}: {row.name} ({row.origin})")
+    return 0
+
+
+def _install(args: argparse.Namespace, cli: Cli) -> int:
+    source = source_of(args.id)
+    cli.note(f"fetching {_shown(source.address)}")
+    manifest = _workshop(cli).install(source, force=args.force)
+    cli.say(f"installed {manifest.name} {manifest.version}".rstrip())
+    _describe(cli, manifest)
+    wanted = args.enable or (not args.no_enable and _agrees(cli, f"Enable {manifest.name}?"))
+    if wanted:
+        _set(cli, row_named(cli.home, manifest.name), on=True)
+    else:
+        cli.say(f"`hermes plugins enable {manifest.name}` enables it")
+    return 0
+
+
+def _shown(address: str) -> str:
+    """The address of a source without a password in it."""
+    head, at, tail = address.rpartition("@")
+    scheme, slashes, _ = head.partition("://")
+    return f"{scheme}://…@{tail}" if at and slashes else address
+
+
+def _describe(cli: Cli, manifest: Manifest) -> None:
+    if manifest.description:
+        cli.say(f"  {manifest.description}")
+    for what, names in (
+        ("tools", manifest.provides_tools),
+        ("hooks", manifest.provides_hooks),
+        ("needs", tuple(variable.name for variable in manifest.requires_env)),
+        ("author", (manifest.author,) if manifest.author else ()),
+    ):
+        if names:
+            cli.say(f"  {what}: {', '.join(names)}")
+    cli.say(f"  {WARNING}")
+
+
+def _agrees(cli: Cli, question: str) -> bool:
+    return cli.interactive and cli.ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _update(args: argparse.Namespace, cli: Cli) -> int:
+    workshop = _workshop(cli)
+    names = [_folder_name(cli, args.name)] if args.name else workshop.updatable()
+    if not names:
+        cli.say("there is nothing to update")
+    failed = 0
+    for name in names:
+        try:
+            change = workshop.update(name)
+        except HermesError as error:
+            if args.name:
+                raise
+            failed += 1
+            cli.note(f"{name}: {error}")
+            continue
+        same = change.before == change.after
+        cli.say(f"{name}: {'up to date' if same else f'{change.before} → {change.after}'}")
+    return 1 if failed else 0
+
+
+def _remove(args: argparse.Namespace, cli: Cli) -> int:
+    row = row_named(cli.home, args.name)
+    if row.origin != Origin.USER or row.kind is not Kind.PLUGIN:
+        raise UsageError(
+            f"{args.name} is not one that `hermes plugins` can remove ({row.origin})",
+            hint=f"`hermes plugins disable {args.name}` keeps it from being loaded",
+        )
+    if not args.yes and not _agrees(cli, f"Delete {row.folder} with everything in it?"):
+        if not cli.interactive:
+            raise UsageError(f"{row.folder} would be deleted", hint="say so with --yes")
+        return 1
+    _workshop(cli).remove(_folder_name(cli, args.name))
+    forget(cli.home, args.name)
+    cli.say(f"removed {args.name}")
+    return 0
+
+
+def _enable(args: argparse.Namespace, cli: Cli) -> int:
+    _set(cli, row_named(cli.home, args.name), on=True)
+    return 0
+
+
+def _disable(args: argparse.Namespace, cli: Cli) -> int:
+    settings = cli.load().settings.plugins
+    if args.name in settings.enabled:  # also one that is gone
+        switch(cli.home, args.name, on=False)
+        cli.say(f"{args.name} is disabled")
+        return 0
+    _set(cli, row_named(cli.home, args.name), on=False)
+    return 0
+
+
+def _set(cli: Cli, row: Row, *, on: bool) -> None:
+    if row.kind is not Kind.PLUGIN:
+        _choose(cli, row, on=on)
+        return
+    if on and row.problem:
+        raise UsageError(f"{row.name} cannot be loaded: {row.problem}")
+    if on:
+        _ask_variables(cli, row)
+    switch(cli.home, row.name, on=on)
+    state = "enabled; it is loaded when Hermes starts" if on else "disabled"
+    cli.say(f"{row.name} is {state}")
+
+
+def _choose(cli: Cli, row: Row, *, on: bool) -> None:
+    if on == (row.state is State.ENABLED):
+        cli.say(f"{row.kind}: {row.name} is {'in use' if on else 'not in use'} already")
+        return
+    choose(cli.home, row.kind, row.name if on else "")
+    now = next(
+        (r.name for r in rows_of(cli.home) if r.kind is row.kind and r.state is State.ENABLED),
+        "none",
+    )
+    cli.say(f"{row.kind}: {now}")
+
+
+def _ask_variables(cli: Cli, row: Row) -> None:
+    """Those it needs and that are not set; without a terminal, what to do is said."""
+    found = next((each for each in plugins_of(cli.home) if each.name == row.name), None)
+    for variable in found.manifest.requires_env if found else ():
+        if variable.name not in row.missing:
+            continue
+        value = _value(cli, variable) if cli.interactive else ""
+        if value:
+            import_module("hermes.config.edit").set_variable(cli.home, variable.name, value)
+        else:
+            cli.note(f"{row.name} needs {variable.name}: `hermes config set {variable.name} …`")
+
+
+def _value(cli: Cli, variable: Variable) -> str:
+    for text in (variable.description, variable.url):
+        if text:
+            cli.say(f"  {text}")
+    if variable.secret:
+        return getpass.getpass(f"{variable.name} (it is not shown, empty skips): ").strip()
+    return cli.ask(f"{variable.name} (empty skips): ").strip()
+
+
+def _folder_name(cli: Cli, name: str) -> str:
+    """Of the plugin that its manifest calls `name`."""
+    folders = [
+        plugin.folder.name
+        for plugin in plugins_of(cli.home)
+        if plugin.name == name and plugin.origin is Origin.USER and plugin.folder is not None
+    ]
+    return folders[0] if folders else name
+
+
+def _workshop(cli: Cli) -> Workshop:
+    return Workshop(cli.home.plugins, Fetcher(child_environment(saved=cli.load().saved)))

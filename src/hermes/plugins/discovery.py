@@ -1,0 +1,190 @@
+"""Which plugins there are, and which of them may be loaded. Nothing of theirs is run."""
+
+from collections.abc import Collection, Iterator, Mapping
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hermes.config.home import unusable
+from hermes.core.errors import ConfigError
+from hermes.plugins.manifest import CODE, NAME, Manifest, manifest_file, read_manifest
+
+ENTRY_POINTS = "hermes_agent.plugins"
+"""The group of entry points that installed packages offer plugins in."""
+PACKAGE = Path(__file__).parents[1]
+
+
+class Origin(StrEnum):
+    """Where a plugin comes from. Of two with one name, the later origin wins."""
+
+    BUNDLED = "bundled"
+    USER = "user"
+    PROJECT = "project"
+    PACKAGE = "package"
+
+
+class Kind(StrEnum):
+    PLUGIN = "plugin"
+    MEMORY = "memory provider"
+    ENGINE = "context engine"
+
+
+FOLDERS = {"memory": Kind.MEMORY, "context_engine": Kind.ENGINE}
+"""Folders that hold plugins of which only one is in use; they are loaded where it is chosen."""
+
+
+class State(StrEnum):
+    ENABLED = "enabled"
+    DISABLED = "disabled"
+    NOT_ENABLED = "not enabled"
+
+
+class Places(msgspec.Struct, frozen=True):
+    """Folders that hold a folder for each plugin; they need not exist."""
+
+    user: Path
+    """`<home>/plugins`"""
+    bundled: Path | None = None
+    """See `bundled_plugins`."""
+    project: Path | None = None
+    """`.hermes/plugins` of the working folder, when `plugins.project` says so."""
+
+
+class Plugin(msgspec.Struct, frozen=True):
+    """A plugin that was found."""
+
+    manifest: Manifest
+    origin: Origin
+    kind: Kind = Kind.PLUGIN
+    folder: Path | None = None
+    entry: Any = None
+    """The entry point of an installed package."""
+    problem: str = ""
+    """Why it cannot be loaded, as far as that shows from outside."""
+    hides: tuple[Origin, ...] = ()
+    """Where others of the same name are."""
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
+
+    def is_among(self, names: Collection[str]) -> bool:
+        """Whether a list of the settings means it: by its name or by that of its folder."""
+        return self.name in names or (self.folder is not None and self.folder.name in names)
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """What the settings say."""
+
+    enabled: tuple[str, ...] = ()
+    """`plugins.enabled`"""
+    disabled: tuple[str, ...] = ()
+    """`plugins.disabled`; wins."""
+    single: Mapping[Kind, str] = {}
+    """`memory.provider` and `context.engine`."""
+
+    def state(self, plugin: Plugin) -> State:
+        if plugin.is_among(self.disabled):
+            return State.DISABLED
+        if plugin.kind is Kind.PLUGIN:
+            chosen = plugin.is_among(self.enabled)
+        else:
+            chosen = plugin.is_among((self.single.get(plugin.kind, ""),))
+        return State.ENABLED if chosen else State.NOT_ENABLED
+
+
+def bundled_plugins() -> Path | None:
+    """The folder of the plugins that come with Hermes; None when it was left out."""
+    source = PACKAGE.parents[1]
+    installed, beside = PACKAGE / "bundled" / "plugins", source / "plugins"
+    if installed.is_dir():
+        return installed
+    return beside if beside.is_dir() and (source / "pyproject.toml").is_file() else None
+
+
+def usual_places(user: Path, working_folder: Path | None = None) -> Places:
+    """`working_folder` is given when its plugins may be loaded too."""
+    project = working_folder / ".hermes" / "plugins" if working_folder else None
+    if project is not None and project.resolve() == user.resolve():
+        project = None  # the working folder is the one our home is in
+    return Places(user, bundled_plugins(), project)
+
+
+def find_plugins(places: Places, *, packages: bool = True) -> tuple[Plugin, ...]:
+    """Every plugin, by kind and name; of those with one name the one that counts.
+
+    Looking through installed packages takes a while: `packages` is for when it matters.
+    """
+    found: dict[tuple[Kind, str], Plugin] = {}
+    for plugin in _all(places, packages=packages):
+        key = (plugin.kind, plugin.name)
+        hidden = found.get(key)
+        if hidden is not None:
+            hides = (*hidden.hides, hidden.origin)
+            plugin = msgspec.structs.replace(plugin, hides=hides)
+        found[key] = plugin
+    order = list(Kind)
+    return tuple(sorted(found.values(), key=lambda each: (order.index(each.kind), each.name)))
+
+
+def _all(places: Places, *, packages: bool) -> Iterator[Plugin]:
+    """What counts least first."""
+    for origin, folder in (
+        (Origin.BUNDLED, places.bundled),
+        (Origin.USER, places.user),
+        (Origin.PROJECT, places.project),
+    ):
+        if folder is not None:
+            yield from _in_folder(folder, origin)
+    if packages:
+        yield from _in_packages()
+
+
+def _in_folder(folder: Path, origin: Origin) -> Iterator[Plugin]:
+    for place in _folders(folder):
+        kind = FOLDERS.get(place.name)
+        if kind is None:
+            yield _plugin(place, origin, Kind.PLUGIN)
+        else:
+            yield from (_plugin(inner, origin, kind) for inner in _folders(place))
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Those that hold a plugin: one of its two files is enough, so that a lack is noticed."""
+    try:
+        places = sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise unusable(folder, error) from error
+    return [
+        place
+        for place in places
+        if place.name in FOLDERS or (NAME.fullmatch(place.name) and _holds_plugin(place))
+    ]
+
+
+def _holds_plugin(place: Path) -> bool:
+    return (place / CODE).is_file() or manifest_file(place) is not None
+
+
+def _plugin(place: Path, origin: Origin, kind: Kind) -> Plugin:
+    try:
+        manifest = read_manifest(place)
+    except ConfigError as error:
+        return Plugin(Manifest(place.name), origin, kind, place, problem=str(error))
+    problem = "" if (place / CODE).is_file() else f"{CODE} is missing"
+    return Plugin(manifest, origin, kind, place, problem=problem)
+
+
+def _in_packages() -> Iterator[Plugin]:
+    metadata = import_module("importlib.metadata")
+    for entry in metadata.entry_points(group=ENTRY_POINTS):
+        about = entry.dist.metadata if entry.dist else {}
+        version, summary = about.get("Version") or "", about.get("Summary") or ""
+        author = about.get("Author") or ""
+        manifest = Manifest(entry.name, version, summary, author)
+        yield Plugin(manifest, Origin.PACKAGE, entry=entry)

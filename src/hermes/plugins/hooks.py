@@ -1,0 +1,144 @@
+"""Calling the listeners of plugins, then shell hooks, at the moments of `HookName`."""
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from hermes.core.hooks import HookName
+from hermes.plugins.apart import described
+from hermes.plugins.calling import Known
+from hermes.plugins.events import CHAINED, VETOES, block, deviation, is_block
+from hermes.plugins.guards import called
+from hermes.plugins.reports import Reports
+
+log = logging.getLogger(__name__)
+
+MOST_HANGS = 3
+"""A listener that hangs so often in a row is not called any more."""
+
+
+class ShellSide(Protocol):
+    """Shell hooks, as far as they are needed here."""
+
+    def listens(self, name: HookName) -> bool: ...
+
+    async def run(self, name: HookName, details: Mapping[str, Any]) -> list[Any]: ...
+
+
+class Listener:
+    """One function of a plugin that waits for an event."""
+
+    def __init__(self, plugin: str, callback: Callable[..., Any]) -> None:
+        self.plugin, self._callback = plugin, callback
+        self._known = Known(callback)
+        self.hangs = 0
+        """How often in a row it did not end in time."""
+
+    def start(self, details: Mapping[str, Any]) -> "asyncio.Task[Any]":
+        given = {name: _own(value) for name, value in self._known.of(details).items()}
+        return asyncio.ensure_future(called(self._callback, **given))
+
+
+class HookRunner:
+    """Implements `core.hooks.Hooks`.
+
+    Listeners run one after another in the order they were registered. One that raises or hangs is
+    reported once for each event and holds nobody up longer than `timeout` (`plugins.hook_timeout`;
+    0 waits for ever). A hook that may veto and fails has vetoed.
+    """
+
+    def __init__(self, *, timeout: float, reports: Reports, shell: ShellSide | None = None) -> None:
+        self._timeout, self._reports, self._shell = timeout, reports, shell
+        self._listeners: dict[HookName, list[Listener]] = {}
+        self._stragglers: set[asyncio.Task[Any]] = set()
+        self._deviant: set[HookName] = set()
+        self._active = {name for name in HookName if shell is not None and shell.listens(name)}
+
+    def add(self, plugin: str, name: HookName, callback: Callable[..., Any]) -> None:
+        self._listeners.setdefault(name, []).append(Listener(plugin, callback))
+        self._active.add(name)
+
+    def listens(self, name: HookName) -> bool:
+        """Whether anybody does: what is costly to prepare need not be prepared for nobody."""
+        return name in self._active
+
+    def listeners(self) -> dict[HookName, list[str]]:
+        """The names of the plugins that wait for each event."""
+        return {name: [each.plugin for each in held] for name, held in self._listeners.items()}
+
+    async def fire(self, name: HookName, **details: Any) -> list[Any]:
+        if name not in self._active:
+            return []
+        self._check(name, details)
+        answers: list[Any] = []
+        for listener in self._listeners.get(name, ()):
+            answer = await self._answer(name, listener, details)
+            if answer is None:
+                continue
+            answers.append(answer)
+            if name in VETOES and is_block(answer):
+                return answers
+            if name in CHAINED and isinstance(answer, str):
+                details[CHAINED[name]] = answer
+        if self._shell is not None and self._shell.listens(name):
+            answers += await self._shell.run(name, details)
+        return answers
+
+    def _check(self, name: HookName, details: Mapping[str, Any]) -> None:
+        """Documented arguments are a promise to plugins; breaking it is a bug of ours."""
+        odd = deviation(name, details)
+        if odd and name not in self._deviant:
+            self._deviant.add(name)
+            log.error("hook %s is called with other arguments than documented: %s", name, odd)
+
+    async def _answer(self, name: HookName, listener: Listener, details: dict[str, Any]) -> Any:
+        """What a listener says; None when it failed, unless that is a veto."""
+        if listener.hangs >= MOST_HANGS:
+            return self._failed(name, listener, "it hangs and is not called any more")
+        task = listener.start(details)
+        try:
+            await asyncio.wait({task}, timeout=self._timeout or None)
+        except asyncio.CancelledError:
+            self._leave(task)
+            raise
+        if not task.done():
+            self._leave(task)
+            listener.hangs += 1
+            return self._failed(name, listener, f"it took longer than {self._timeout:g} seconds")
+        listener.hangs = 0
+        if task.cancelled():
+            return self._failed(name, listener, "it was cancelled")
+        if (failure := task.exception()) is not None:
+            return self._failed(name, listener, described(failure), failure)
+        return task.result()
+
+    def _failed(
+        self, name: HookName, listener: Listener, why: str, cause: BaseException | None = None
+    ) -> Any:
+        plugin = listener.plugin
+        text = f"plugin {plugin}: its hook {name} failed: {why}"
+        self._reports.once((plugin, name), text, cause)
+        if name not in VETOES:
+            return None
+        advice = f"`hermes plugins disable {plugin}` switches the plugin off"
+        return block(f"{text}; what it should have checked is not done ({advice})")
+
+    def _leave(self, task: asyncio.Task[Any]) -> None:
+        """Nobody waits for it any more; its thread, if it has one, ends when it likes."""
+        task.cancel()
+        self._stragglers.add(task)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._stragglers.discard(task)
+        if not task.cancelled():
+            task.exception()  # seen, so that asyncio does not complain of it
+
+
+def _own(value: Any) -> Any:
+    """The listener's own: what it changes in it, also later, changes no call of a tool."""
+    if isinstance(value, dict):
+        return copy.deepcopy(value)
+    return list(value) if isinstance(value, list) else value

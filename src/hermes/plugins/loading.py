@@ -1,0 +1,104 @@
+"""Loading plugins: each apart, so that one that fails takes nobody with it."""
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from hermes.core.errors import HermesError
+from hermes.plugins.apart import PluginHangs, described, run_apart
+from hermes.plugins.context import Desk, PluginContext, close, put_into_effect
+from hermes.plugins.discovery import Choice, Kind, Origin, Places, Plugin, State, find_plugins
+from hermes.plugins.importing import forget, register_function
+
+log = logging.getLogger(__name__)
+
+SECONDS = 10.0
+"""Longest time a plugin may take to be imported and registered."""
+
+
+class Variables(msgspec.Struct, frozen=True):
+    """Variables that plugins need."""
+
+    get: Callable[[str], str | None]
+    """Of the environment or of .env."""
+    export: Callable[[str, str], None] = lambda _name, _value: None
+    """Makes one visible to the plugin's code, which looks for it in the environment."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of a plugin that the settings ask for."""
+
+    name: str
+    origin: Origin | None = None
+    """None when there is no such plugin."""
+    problem: str = ""
+    """Why it is not loaded; empty when it is."""
+
+
+def load_plugins(
+    places: Places,
+    choice: Choice,
+    desk: Desk,
+    variables: Variables,
+    *,
+    seconds: float = SECONDS,
+) -> tuple[Outcome, ...]:
+    """Loads what is enabled and not disabled, bundled plugins too; everything else stays unread.
+
+    Never raises for what a plugin does: each problem is reported and stands in the result.
+    """
+    wanted = [name for name in dict.fromkeys(choice.enabled) if name not in choice.disabled]
+    if not wanted:
+        return ()
+    found = [each for each in find_plugins(places) if each.kind is Kind.PLUGIN]
+    outcomes = [
+        _load(plugin, desk, variables, seconds)
+        for plugin in found
+        if choice.state(plugin) is State.ENABLED
+    ]
+    absent = [name for name in wanted if not any(plugin.is_among((name,)) for plugin in found)]
+    for name in absent:
+        problem = "it is in plugins.enabled, but there is no such plugin"
+        desk.reports.once((name, "load"), f"plugin {name}: {problem}")
+        outcomes.append(Outcome(name, problem=problem))
+    return tuple(outcomes)
+
+
+def missing_variables(plugin: Plugin, variables: Variables) -> list[str]:
+    return [each.name for each in plugin.manifest.requires_env if not variables.get(each.name)]
+
+
+def _load(plugin: Plugin, desk: Desk, variables: Variables, seconds: float) -> Outcome:
+    problem, cause = _obstacle(plugin, variables), None
+    if not problem:
+        for each in plugin.manifest.requires_env:
+            variables.export(each.name, variables.get(each.name) or "")
+        problem, cause = _register(plugin, desk, seconds)
+    if problem:
+        text = f"plugin {plugin.name} is not loaded: {problem}"
+        desk.reports.once((plugin.name, "load"), text, cause)
+    else:
+        log.info("plugin %s %s is loaded", plugin.name, plugin.manifest.version)
+    return Outcome(plugin.name, plugin.origin, problem)
+
+
+def _obstacle(plugin: Plugin, variables: Variables) -> str:
+    missing = missing_variables(plugin, variables)
+    if plugin.problem or not missing:
+        return plugin.problem
+    return f"set {', '.join(missing)} (`hermes plugins enable {plugin.name}` asks for it)"
+
+
+def _register(plugin: Plugin, desk: Desk, seconds: float) -> tuple[str, Exception | None]:
+    """Why it failed, or nothing."""
+    context = PluginContext(plugin.name, plugin.folder, desk)
+    try:
+        run_apart(lambda: register_function(plugin)(context), seconds)
+        put_into_effect(context)
+    except (HermesError, AttributeError, TypeError, ValueError) as error:  # the last: odd values
+        close(context, f"plugin {plugin.name} failed to load")
+        if isinstance(error, PluginHangs):
+            forget(plugin)
+        return described(error), error
+    return "", None

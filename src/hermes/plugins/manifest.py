@@ -1,0 +1,118 @@
+"""plugin.yaml: what a plugin says of itself before any of its code runs."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hermes.config.document import read_document
+from hermes.config.home import tilde
+from hermes.config.masking import is_secret_variable
+from hermes.core.errors import ConfigError
+
+FILES = ("plugin.yaml", "plugin.yml")
+CODE = "__init__.py"
+
+NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
+"""A plugin's name is a folder, a word of a command line and an entry of a list."""
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+class Variable(msgspec.Struct, frozen=True):
+    """A variable that a plugin needs."""
+
+    name: str
+    description: str = ""
+    url: str = ""
+    """Where to get a value."""
+    secret: bool = True
+    """It is not shown while it is typed."""
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    name: str
+    version: str = ""
+    description: str = ""
+    author: str = ""
+    provides_tools: tuple[str, ...] = ()
+    provides_hooks: tuple[str, ...] = ()
+    """What `provides_hooks` and the older `hooks` name."""
+    requires_env: tuple[Variable, ...] = ()
+
+
+def manifest_file(folder: Path) -> Path | None:
+    return next((folder / name for name in FILES if (folder / name).is_file()), None)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest in `folder`. Unknown keys are ignored; raises `ConfigError`."""
+    path = manifest_file(folder)
+    if path is None:
+        raise ConfigError(
+            "is missing",
+            where=tilde(folder / FILES[0]),
+            hint="a plugin is a folder with plugin.yaml (name, version, description) and"
+            " __init__.py",
+        )
+    try:
+        data = read_document(path).data
+    except ConfigError as error:
+        raise ConfigError(str(error), hint="correct the file") from error
+    return _Reader(path, data).manifest(folder.name)
+
+
+class _Reader:
+    """Says of each wrong value where it stands."""
+
+    def __init__(self, path: Path, data: Mapping[str, Any]) -> None:
+        self._where, self._data = tilde(path), data
+
+    def manifest(self, otherwise: str) -> Manifest:
+        name = self._text("name") or otherwise
+        if not NAME.fullmatch(name):
+            raise self._wrong(f"{name!r} cannot be a name", "use letters, digits, -, _ and .")
+        hooks = (*self._names("provides_hooks"), *self._names("hooks"))
+        return Manifest(
+            name,
+            self._text("version"),
+            self._text("description"),
+            self._text("author"),
+            self._names("provides_tools"),
+            tuple(dict.fromkeys(hooks)),
+            tuple(self._variable(item) for item in self._items("requires_env")),
+        )
+
+    def _text(self, key: str) -> str:
+        value = self._data.get(key)
+        if isinstance(value, Mapping | list):
+            raise self._wrong(f"{key} is not a text", f"write `{key}: …` on one line")
+        return "" if value is None else " ".join(str(value).split())
+
+    def _items(self, key: str) -> list[Any]:
+        value = self._data.get(key)
+        if value is None:
+            return []
+        return value if isinstance(value, list) else [value]
+
+    def _names(self, key: str) -> tuple[str, ...]:
+        """Names, or blocks with a name."""
+        items = (i.get("name") if isinstance(i, Mapping) else i for i in self._items(key))
+        return tuple(str(item) for item in items if item is not None)
+
+    def _variable(self, item: Any) -> Variable:
+        said = item if isinstance(item, Mapping) else {"name": item}
+        name = str(said.get("name") or "")
+        if not _VARIABLE.fullmatch(name):
+            raise self._wrong(
+                f"requires_env: {name or item!r} is not the name of a variable",
+                "write a name such as WEATHER_API_KEY, or a block with `name: …`",
+            )
+        description, url = (str(said.get(key) or "") for key in ("description", "url"))
+        secret = said.get("secret")
+        hidden = is_secret_variable(name) if secret is None else bool(secret)
+        return Variable(name, description, url, hidden)
+
+    def _wrong(self, problem: str, hint: str) -> ConfigError:
+        return ConfigError(problem, where=self._where, hint=hint)

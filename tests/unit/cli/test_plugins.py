@@ -1,0 +1,290 @@
+"""`hermes plugins` as a user sees it."""
+
+import argparse
+import io
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pexpect
+import pytest
+
+from hermes.cli.commands import plugins
+from hermes.cli.context import Cli
+from hermes.cli.main import Parser
+from hermes.config.dotenv import read_dotenv
+from hermes.config.home import Home
+from hermes.config.loader import load
+from hermes.core.errors import HermesError
+from tests.unit.plugins.stage import write_plugin
+
+BOOBY_TRAP = "raise SystemExit('this code was run')\n"
+MANIFEST = """
+name: weather
+version: 1.2.0
+description: Tells the weather.
+author: Alice
+provides_tools: [forecast]
+provides_hooks: [on_session_start]
+"""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def hermes(hermes_home: Path) -> Run:
+    """Run `hermes plugins …`; with `typed` it sits at a terminal."""
+
+    def call(*words: str, typed: str | None = None) -> Outcome:
+        kind = io.StringIO if typed is None else Terminal
+        stdin, stdout, stderr = kind(typed or ""), kind(), io.StringIO()
+        parser = Parser(prog="hermes plugins", formatter_class=argparse.RawDescriptionHelpFormatter)
+        plugins.configure(parser)
+        args = parser.parse_args(words)
+        try:
+            code = plugins.run(args, Cli(Home(hermes_home), stdin, stdout, stderr))
+        except HermesError as error:
+            return Outcome(error.exit_code, stdout.getvalue(), f"{error} ({error.hint})")
+        return Outcome(code, stdout.getvalue(), stderr.getvalue())
+
+    return call
+
+
+@pytest.fixture
+def weather(tmp_path: Path) -> Path:
+    return write_plugin(tmp_path, "weather", BOOBY_TRAP, MANIFEST)
+
+
+@pytest.fixture
+def settings(hermes_home: Path) -> Callable[[], Any]:
+    return lambda: load(Home(hermes_home)).settings
+
+
+def test_a_folder_is_installed_shown_and_not_enabled(
+    hermes: Run, weather: Path, settings: Callable[[], Any]
+) -> None:
+    outcome = hermes("install", str(weather))
+    assert outcome.out.splitlines() == [
+        "installed weather 1.2.0",
+        "  Tells the weather.",
+        "  tools: forecast",
+        "  hooks: on_session_start",
+        "  author: Alice",
+        "  A plugin is a program: once enabled, it runs with all your rights.",
+        "`hermes plugins enable weather` enables it",
+    ]
+    assert settings().plugins.enabled == ()
+    listed = hermes("list").out
+    assert "· disk-cleanup 1.0.0  (not enabled, bundled)" in listed
+    assert "· weather 1.2.0       (not enabled, user)  Tells the weather." in listed
+
+
+@pytest.mark.parametrize(
+    ("words", "typed", "enabled"),
+    [
+        (("--enable",), None, True),
+        (("--no-enable",), "", False),
+        ((), "y\n", True),
+        ((), "\n", False),
+        ((), None, False),
+    ],
+)
+def test_enabling_is_asked_or_said(
+    hermes: Run,
+    weather: Path,
+    settings: Callable[[], Any],
+    words: tuple[str, ...],
+    typed: str | None,
+    enabled: bool,
+) -> None:
+    assert hermes("install", str(weather), *words, typed=typed).code == 0
+    assert settings().plugins.enabled == (("weather",) if enabled else ())
+
+
+def test_enable_and_disable_change_both_lists_and_keep_comments(
+    hermes: Run, weather: Path, hermes_home: Path, settings: Callable[[], Any]
+) -> None:
+    hermes("install", str(weather))
+    (hermes_home / "config.yaml").write_text(
+        "# mine\nplugins:\n  disabled: [weather, other]  # not these\n"
+    )
+    assert hermes("enable", "weather").out == (
+        "weather is enabled; it is loaded when Hermes starts\n"
+    )
+    now = settings().plugins
+    assert (now.enabled, now.disabled) == (("weather",), ("other",))
+    hermes("disable", "weather")
+    now = settings().plugins
+    assert (now.enabled, now.disabled) == ((), ("other", "weather"))
+    assert "# mine" in (hermes_home / "config.yaml").read_text()
+
+
+def test_a_plugin_that_is_gone_can_still_be_disabled(
+    hermes: Run, hermes_home: Path, settings: Callable[[], Any]
+) -> None:
+    hermes_home.mkdir()
+    (hermes_home / "config.yaml").write_text("plugins: {enabled: [ghost]}\n")
+    assert hermes("disable", "ghost").code == 0
+    assert settings().plugins.enabled == ()
+
+
+def test_names_that_do_not_exist_are_told_with_those_that_do(hermes: Run) -> None:
+    outcome = hermes("enable", "wether")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "there is no plugin 'wether' (plugins here: disk-cleanup;" in outcome.err
+
+
+def test_a_broken_plugin_is_not_enabled(hermes: Run, hermes_home: Path) -> None:
+    place = write_plugin(hermes_home / "plugins", "broken")
+    (place / "__init__.py").unlink()
+    assert "__init__.py is missing" in hermes("enable", "broken").err
+    assert "__init__.py is missing" in hermes("list").out
+
+
+def test_the_list_as_json(hermes: Run, hermes_home: Path) -> None:
+    write_plugin(hermes_home / "plugins" / "memory", "elephant")
+    rows = {row["name"]: row for row in json.loads(hermes("ls", "--json").out)}
+    assert rows["elephant"]["kind"] == "memory provider"
+    assert rows["disk-cleanup"]["state"] == "not enabled"
+    assert rows["compressor"]["state"] == "enabled"
+    assert rows["holographic"]["origin"] == "built in"
+
+
+def test_update_and_remove(hermes: Run, weather: Path, hermes_home: Path) -> None:
+    hermes("install", str(weather), "--enable")
+    assert hermes("update").out == "weather: up to date\n"
+    (weather / "plugin.yaml").write_text(MANIFEST.replace("1.2.0", "1.3.0"))
+    assert hermes("update", "weather").out == "weather: 1.2.0 → 1.3.0\n"
+    assert "say so with --yes" in hermes("remove", "weather").err
+    assert hermes("rm", "weather", typed="n\n").code == 1
+    assert hermes("uninstall", "weather", "--yes").out == "removed weather\n"
+    assert not (hermes_home / "plugins" / "weather").exists()
+    assert load(Home(hermes_home)).settings.plugins.enabled == ()
+
+
+def test_what_came_with_hermes_cannot_be_removed(hermes: Run) -> None:
+    for name in ("disk-cleanup", "holographic"):
+        assert "hermes plugins disable" in hermes("remove", name, "--yes").err
+
+
+def test_one_update_that_fails_does_not_keep_others_back(hermes: Run, tmp_path: Path) -> None:
+    sources = [write_plugin(tmp_path / "sources", name) for name in ("one", "two")]
+    for source in sources:
+        hermes("install", str(source))
+    (sources[0] / "plugin.yaml").unlink()
+    outcome = hermes("update")
+    assert (outcome.code, outcome.out) == (1, "two: up to date\n")
+    assert "one: " in outcome.err
+
+
+def test_a_password_in_an_address_is_not_shown(hermes: Run) -> None:
+    outcome = hermes("install", "https://me:hunter2@127.0.0.1:1/x.git")
+    assert outcome.code != 0
+    assert "hunter2" not in outcome.out + outcome.err
+
+
+def test_without_a_terminal_the_help_is_shown(hermes: Run) -> None:
+    assert "install" in hermes().out
+
+
+def test_the_menu_switches_plugins_and_chooses_providers(
+    hermes: Run, weather: Path, settings: Callable[[], Any], hermes_home: Path
+) -> None:
+    hermes("install", str(weather))
+    write_plugin(hermes_home / "plugins" / "memory", "elephant")
+    rows = [row["name"] for row in json.loads(hermes("list", "--json").out)]
+    number = {name: str(rows.index(name) + 1) for name in rows}
+    typed = [number["weather"], number["elephant"], number["lcm"], "99", "x", ""]
+    outcome = hermes(typed="\n".join(typed) + "\n")
+    assert outcome.code == 0
+    assert "weather is enabled" in outcome.out
+    assert "memory provider: elephant" in outcome.out
+    assert "context engine: lcm" in outcome.out
+    assert "'99' is not in the list" in outcome.out
+    now = settings()
+    assert now.plugins.enabled == ("weather",)
+    assert (now.memory.provider, now.context.engine) == ("elephant", "lcm")
+    again = [number["weather"], number["elephant"], number["lcm"], ""]
+    outcome = hermes(typed="\n".join(again) + "\n")
+    assert "memory provider: none" in outcome.out
+    assert "context engine: compressor" in outcome.out
+    now = settings()
+    assert now.plugins.disabled == ("weather",)
+    assert (now.memory.provider, now.context.engine) == ("", "compressor")
+
+
+def test_a_provider_can_be_enabled_by_name(hermes: Run, settings: Callable[[], Any]) -> None:
+    assert hermes("enable", "lcm").out == "context engine: lcm\n"
+    assert hermes("disable", "lcm").out == "context engine: compressor\n"
+    assert settings().context.engine == "compressor"
+
+
+def test_a_variable_that_is_missing_is_said_without_a_terminal(hermes: Run, tmp_path: Path) -> None:
+    source = write_plugin(tmp_path, "keyed", manifest="name: keyed\nrequires_env: [MY_API_KEY]\n")
+    outcome = hermes("install", str(source), "--enable")
+    assert "keyed needs MY_API_KEY: `hermes config set MY_API_KEY …`" in outcome.err
+
+
+PROGRAM = """
+import argparse, sys
+from hermes.cli.commands import plugins
+from hermes.cli.context import Cli
+parser = argparse.ArgumentParser()
+plugins.configure(parser)
+sys.exit(plugins.run(parser.parse_args(sys.argv[1:]), Cli.open(None)))
+"""
+
+
+def test_variables_are_asked_for_on_a_terminal_and_secrets_not_shown(
+    tmp_path: Path, hermes_home: Path
+) -> None:
+    source = write_plugin(
+        tmp_path,
+        "keyed",
+        manifest="""
+name: keyed
+requires_env:
+  - {name: MY_API_KEY, description: The key of the service, url: "https://example.org/keys"}
+  - {name: MY_REGION, secret: false}
+  - {name: MY_OTHER, secret: false}
+""",
+    )
+    root = Path(__file__).parents[3]
+    child = pexpect.spawn(
+        sys.executable,
+        ["-c", PROGRAM, "install", str(source)],
+        env={**os.environ, "PYTHONPATH": str(root / "src")},
+        encoding="utf-8",
+        timeout=60,
+    )
+    child.expect("Enable keyed\\?")
+    child.sendline("y")
+    child.expect("The key of the service\r\n  https://example.org/keys")
+    child.expect("MY_API_KEY \\(it is not shown")
+    child.sendline("abc-123-secret")
+    child.expect("MY_REGION")
+    child.sendline("north")
+    child.expect("MY_OTHER")
+    child.sendline("")
+    child.expect("keyed is enabled")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    assert "abc-123-secret" not in (child.before or "")
+    saved = read_dotenv(hermes_home / ".env", {})
+    assert saved == {"MY_API_KEY": "abc-123-secret", "MY_REGION": "north"}

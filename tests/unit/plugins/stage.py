@@ -1,0 +1,100 @@
+"""Real plugin folders, a host that writes down what it is given, and everything to load them."""
+
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hermes.plugins.context import Desk
+from hermes.plugins.discovery import Choice, Places
+from hermes.plugins.hooks import HookRunner, ShellSide
+from hermes.plugins.loading import Outcome, Variables, load_plugins
+from hermes.plugins.names import Names
+from hermes.plugins.reports import Reports
+
+
+def write_plugin(folder: Path, name: str, code: str = "", manifest: str = "") -> Path:
+    """A plugin in `folder`; returns its folder."""
+    place = folder / name
+    place.mkdir(parents=True)
+    (place / "plugin.yaml").write_text(manifest or f"name: {name}\nversion: 1.0.0\n")
+    (place / "__init__.py").write_text(textwrap.dedent(code) or "def register(ctx): ...\n")
+    return place
+
+
+class RecordingHost:
+    def __init__(self) -> None:
+        self.tools: dict[str, dict[str, Any]] = {}
+        self.commands: dict[str, Any] = {}
+        self.cli: dict[str, Any] = {}
+        self.skills: dict[str, Path] = {}
+        self.providers: list[Any] = []
+        self.engines: list[Any] = []
+        self.messages: list[tuple[str, str]] = []
+
+    def add_tool(self, plugin: str, **registration: Any) -> None:
+        self.tools[registration["name"]] = {"plugin": plugin, **registration}
+
+    def add_command(self, name: str, handler: Any, description: str) -> None:
+        self.commands[name] = handler
+
+    def add_cli_command(self, name: str, help: str, setup_fn: Any, handler_fn: Any) -> None:  # noqa: A002
+        self.cli[name] = (setup_fn, handler_fn)
+
+    def add_skill(self, plugin: str, name: str, path: Path) -> None:
+        self.skills[f"{plugin}:{name}"] = path
+
+    def add_memory_provider(self, provider: Any) -> None:
+        self.providers.append(provider)
+
+    def add_context_engine(self, engine: Any) -> None:
+        self.engines.append(engine)
+
+    def inject_message(self, content: str, role: str) -> bool:
+        self.messages.append((content, role))
+        return True
+
+
+class Stage:
+    """One program that loads plugins."""
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        timeout: float = 10,
+        shell: ShellSide | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = home / "plugins"
+        self.told: list[str] = []
+        self.exported: dict[str, str] = {}
+        self.host = RecordingHost()
+        self.reports = Reports(self.told.append)
+        self.hooks = HookRunner(timeout=timeout, reports=self.reports, shell=shell)
+        names = Names(self.reports, ("/new", "reset", "plugins"), ("chat", "plugins"))
+        self.desk = Desk(self.host, self.hooks, names, self.reports)
+        self._variables = dict(variables or {})
+
+    def plugin(self, name: str, code: str = "", manifest: str = "") -> Path:
+        return write_plugin(self.folder, name, code, manifest)
+
+    def load(
+        self,
+        *enabled: str,
+        disabled: tuple[str, ...] = (),
+        places: Places | None = None,
+        seconds: float = 10,
+    ) -> tuple[Outcome, ...]:
+        return load_plugins(
+            places or Places(self.folder),
+            Choice(enabled, disabled),
+            self.desk,
+            Variables(self._variables.get, self.exported.__setitem__),
+            seconds=seconds,
+        )
+
+    def load_with(self, code: str, name: str = "probe") -> tuple[Outcome, ...]:
+        """Writes and loads one plugin."""
+        self.plugin(name, code)
+        return self.load(name)

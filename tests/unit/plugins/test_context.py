@@ -1,0 +1,273 @@
+"""What a plugin can register, as it is documented, and what becomes of names that are taken."""
+
+import argparse
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hermes.plugins.apart import PluginFailed
+from hermes.tools.registry import ToolRegistry
+from tests.unit.plugins.stage import Stage
+
+
+def test_a_tool_reaches_the_registry_and_runs(stage: Stage) -> None:
+    stage.load_with(
+        """
+        import json
+
+        SCHEMA = {
+            "name": "add",
+            "description": "Add two numbers.",
+            "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}},
+        }
+
+        def add(args, **kwargs):
+            return json.dumps({"sum": args["a"] + 1, "task": kwargs["task_id"]})
+
+        def register(ctx):
+            ctx.register_tool(name="add", toolset="maths", schema=SCHEMA, handler=add,
+                              check_fn=lambda: True, emoji="+", unknown="ignored")
+        """
+    )
+    registration = stage.host.tools["add"]
+    assert registration.pop("plugin") == "probe"
+    assert registration["handler"]({"a": 1}, task_id="s1") == '{"sum": 2, "task": "s1"}'
+    registry = ToolRegistry()
+    registry.register(**registration)
+    entry = registry.get("add")
+    assert entry is not None
+    assert (entry.toolset, entry.emoji, entry.missing(None)) == ("maths", "+", "")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "ctx.register_tool('t', 'probe', {}, handler)",
+        "ctx.register_tool('t', {}, handler)",
+        "ctx.register_tool(name='t', schema={}, handler=handler)",
+    ],
+)
+def test_the_older_form_of_register_tool_is_understood(stage: Stage, call: str) -> None:
+    stage.load_with(f"def handler(args): return 'ok'\ndef register(ctx): {call}\n")
+    registration = stage.host.tools["t"]
+    assert (registration["toolset"], registration["schema"]) == ("probe", {})
+    assert registration["handler"]({}, task_id="s", other="x") == "ok"
+
+
+async def test_an_async_handler_without_keywords_works(stage: Stage) -> None:
+    stage.load_with(
+        """
+        async def handler(args, task_id):
+            return task_id
+
+        def register(ctx):
+            ctx.register_tool("t", "set", {}, handler)
+        """
+    )
+    handler = stage.host.tools["t"]["handler"]
+    assert asyncio.iscoroutinefunction(handler)
+    assert await handler({}, task_id="s1", other="x") == "s1"
+
+
+@pytest.mark.parametrize(
+    ("check", "usable", "told"),
+    [
+        ("lambda: True", True, ""),
+        ("lambda: 0", False, ""),
+        ("lambda: 1 / 0", False, "ZeroDivisionError"),
+        ("lambda: exit(1)", False, "end the program"),
+    ],
+)
+def test_a_check_that_fails_says_no(stage: Stage, check: str, usable: bool, told: str) -> None:
+    stage.load_with(f"def register(ctx): ctx.register_tool('t', 's', {{}}, print, {check})\n")
+    check_fn = stage.host.tools["t"]["check_fn"]
+    assert (check_fn(), check_fn()) == (usable, usable)
+    assert len(stage.told) == bool(told)
+    assert all(told in text for text in stage.told)
+
+
+@pytest.mark.parametrize(
+    ("handler", "answer"),
+    [
+        ("lambda text: f'got {text}'", "got a b"),
+        ("lambda text: None", ""),
+        ("lambda text: 5", "5"),
+        ("lambda text: 1 / 0", "/say of plugin probe failed: ZeroDivisionError: division by zero"),
+        (
+            "lambda text: sys.exit(4)",
+            "/say of plugin probe failed: it wanted to end the program (exit code 4)",
+        ),
+        ("later", "later a b"),
+        ("ends", "/say of plugin probe failed: it wanted to end the program (exit code 5)"),
+        ("cancels", "/say of plugin probe was cancelled"),
+    ],
+)
+async def test_a_slash_command_always_answers(stage: Stage, handler: str, answer: str) -> None:
+    stage.load_with(
+        f"""
+        import asyncio, sys
+
+        async def later(text):
+            await asyncio.sleep(0)
+            return f"later {{text}}"
+
+        async def ends(text):
+            sys.exit(5)
+
+        async def cancels(text):
+            raise asyncio.CancelledError
+
+        def register(ctx):
+            ctx.register_command("/Say", {handler}, "says it")
+        """
+    )
+    assert await stage.host.commands["say"]("a b") == answer
+
+
+async def test_a_slash_command_that_hangs_can_be_stopped(stage: Stage) -> None:
+    stage.load_with(
+        "import time\ndef register(ctx): ctx.register_command('w', lambda t: time.sleep(600))\n"
+    )
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await stage.host.commands["w"]("")
+
+
+def test_a_subcommand_parses_and_gives_an_exit_code(stage: Stage) -> None:
+    stage.load_with(
+        """
+        import sys
+
+        def setup(parser):
+            parser.add_argument("word")
+
+        def act(args):
+            if args.word == "exit":
+                sys.exit(7)
+            if args.word == "fail":
+                raise ValueError("as asked")
+            return 3 if args.word == "three" else None
+
+        def register(ctx):
+            ctx.register_cli_command("words", "says words", setup, act)
+        """
+    )
+    set_up, act = stage.host.cli["words"]
+    parser = argparse.ArgumentParser()
+    set_up(parser)
+    codes = {word: act(parser.parse_args([word])) for word in ("three", "plain", "exit")}
+    assert codes == {"three": 3, "plain": 0, "exit": 7}
+    with pytest.raises(PluginFailed, match="`hermes words` of plugin probe failed: ValueError"):
+        act(parser.parse_args(["fail"]))
+
+
+def test_a_skill_is_found_beside_the_code(stage: Stage, tmp_path: Path) -> None:
+    place = stage.plugin(
+        "probe",
+        f"""
+        def register(ctx):
+            ctx.register_skill("guide", "skills/guide")
+            ctx.register_skill("other", {str(tmp_path / "other" / "SKILL.md")!r})
+        """,
+    )
+    for folder in (place / "skills" / "guide", tmp_path / "other"):
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text("---\nname: guide\n---\n")
+    stage.load("probe")
+    assert stage.told == []
+    assert stage.host.skills == {
+        "probe:guide": place / "skills" / "guide",
+        "probe:other": tmp_path / "other",
+    }
+
+
+def test_providers_and_messages_reach_the_program(stage: Stage) -> None:
+    stage.load_with(
+        """
+        class Elephant:
+            name = "elephant"
+
+        class Window:
+            name = "window"
+
+        def register(ctx):
+            ctx.register_memory_provider(Elephant())
+            ctx.register_context_engine(Window())
+            assert ctx.inject_message("hello") is True
+            assert ctx.inject_message("careful", role="system") is True
+        """
+    )
+    assert stage.told == []
+    assert [each.name for each in stage.host.providers] == ["elephant"]
+    assert [each.name for each in stage.host.engines] == ["window"]
+    assert stage.host.messages == [("hello", "user"), ("careful", "system")]
+
+
+TAKER = """
+class Thing:
+    name = "thing"
+
+def register(ctx):
+    ctx.register_tool("thing", "set", {}, print)
+    ctx.register_command("thing", lambda text: "mine")
+    ctx.register_cli_command("thing", "", print, print)
+    ctx.register_memory_provider(Thing())
+    ctx.register_context_engine(Thing())
+"""
+
+
+async def test_a_name_of_another_plugin_is_refused_and_both_are_named(stage: Stage) -> None:
+    stage.plugin("alpha", TAKER.replace("mine", "alpha's"))
+    stage.plugin("beta", TAKER.replace("mine", "beta's"))
+    stage.load("alpha", "beta")
+    assert sorted(stage.told) == [
+        f"plugin beta: its {thing} thing is left out: alpha has one already"
+        for thing in ("command", "context engine", "memory provider", "subcommand", "tool")
+    ]
+    assert await stage.host.commands["thing"]("") == "alpha's"
+    assert stage.host.tools["thing"]["plugin"] == "alpha"
+    assert len(stage.host.providers) == len(stage.host.engines) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("ctx.register_command('NEW', print)", "its command new is left out: Hermes itself"),
+        ("ctx.register_command('/reset', print)", "its command reset is left out: Hermes itself"),
+        (
+            "ctx.register_cli_command('chat', '', print, print)",
+            "its subcommand chat is left out: Hermes itself",
+        ),
+    ],
+)
+def test_a_name_of_ours_is_refused(stage: Stage, call: str, said: str) -> None:
+    stage.load_with(f"def register(ctx): {call}\n")
+    assert [said in text for text in stage.told] == [True]
+    assert (stage.host.commands, stage.host.cli) == ({}, {})
+
+
+def test_only_one_engine_can_be_registered(stage: Stage) -> None:
+    stage.load_with(
+        """
+        class Engine:
+            def __init__(self, name): self.name = name
+
+        def register(ctx):
+            ctx.register_context_engine(Engine("one"))
+            ctx.register_context_engine(Engine("two"))
+        """
+    )
+    assert [each.name for each in stage.host.engines] == ["one"]
+    assert stage.told == ["plugin probe: its context engine two is left out: probe has one already"]
+
+
+async def test_what_is_registered_later_takes_effect_at_once(stage: Stage) -> None:
+    stage.load_with(
+        """
+        def register(ctx):
+            ctx.register_command("more", lambda text: ctx.register_command(text, lambda t: "new"))
+        """
+    )
+    assert await stage.host.commands["more"]("extra") == ""
+    assert await stage.host.commands["extra"]("") == "new"

@@ -1,0 +1,142 @@
+"""Which plugins are found, which of two counts, and that looking runs nothing."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from hermes.plugins.discovery import (
+    Choice,
+    Kind,
+    Origin,
+    Places,
+    State,
+    bundled_plugins,
+    find_plugins,
+    usual_places,
+)
+from tests.unit.plugins.stage import Stage, write_plugin
+
+BOOBY_TRAP = "raise SystemExit('this code was run')\n"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed package with a plugin `parcel`."""
+    site = tmp_path / "site"
+    info = site / "parcel_pkg-2.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: parcel-pkg\nVersion: 2.0\nSummary: Counts parcels.\n"
+    )
+    (info / "entry_points.txt").write_text("[hermes_agent.plugins]\nparcel = parcel_pkg\n")
+    (site / "parcel_pkg.py").write_text(
+        "def register(ctx):\n    ctx.register_command('parcel', lambda text: 'from a package')\n"
+    )
+    monkeypatch.syspath_prepend(str(site))
+    yield site
+    sys.modules.pop("parcel_pkg", None)
+
+
+def found(places: Places) -> dict[str, Origin]:
+    return {plugin.name: plugin.origin for plugin in find_plugins(places)}
+
+
+def test_folders_are_found_without_running_them(tmp_path: Path) -> None:
+    write_plugin(tmp_path / "b", "one", BOOBY_TRAP)
+    write_plugin(tmp_path / "u", "two", BOOBY_TRAP)
+    write_plugin(tmp_path / "p", "three", BOOBY_TRAP)
+    places = Places(tmp_path / "u", tmp_path / "b", tmp_path / "p")
+    assert found(places) == {
+        "one": Origin.BUNDLED,
+        "two": Origin.USER,
+        "three": Origin.PROJECT,
+    }
+
+
+def test_of_two_with_one_name_the_later_origin_counts(tmp_path: Path, package: Path) -> None:
+    for folder in "bup":
+        write_plugin(tmp_path / folder, "parcel", BOOBY_TRAP)
+    order = [
+        (Places(tmp_path / "none", tmp_path / "b"), False, Origin.BUNDLED, ()),
+        (Places(tmp_path / "u", tmp_path / "b"), False, Origin.USER, (Origin.BUNDLED,)),
+        (
+            Places(tmp_path / "u", None, tmp_path / "p"),
+            False,
+            Origin.PROJECT,
+            (Origin.USER,),
+        ),
+        (Places(tmp_path / "u"), True, Origin.PACKAGE, (Origin.USER,)),
+    ]
+    for places, packages, origin, hidden in order:
+        (plugin,) = find_plugins(places, packages=packages)
+        assert (plugin.origin, plugin.hides) == (origin, hidden)
+
+
+def test_a_package_tells_its_version_and_can_be_loaded(stage: Stage, package: Path) -> None:
+    (plugin,) = find_plugins(Places(stage.folder))
+    assert (plugin.manifest.version, plugin.manifest.description) == ("2.0", "Counts parcels.")
+    assert "parcel_pkg" not in sys.modules
+    assert [each.problem for each in stage.load("parcel")] == [""]
+    assert "parcel" in stage.host.commands
+
+
+def test_providers_are_listed_apart_and_not_as_plugins(tmp_path: Path) -> None:
+    write_plugin(tmp_path / "memory", "elephant", BOOBY_TRAP)
+    write_plugin(tmp_path / "context_engine", "window", BOOBY_TRAP)
+    write_plugin(tmp_path, "plain", BOOBY_TRAP)
+    kinds = {plugin.name: plugin.kind for plugin in find_plugins(Places(tmp_path))}
+    assert kinds == {"plain": Kind.PLUGIN, "elephant": Kind.MEMORY, "window": Kind.ENGINE}
+
+
+def test_a_broken_folder_is_shown_with_its_problem(tmp_path: Path) -> None:
+    (tmp_path / "no-code").mkdir()
+    (tmp_path / "no-code" / "plugin.yaml").write_text("name: no-code\n")
+    (tmp_path / "no-manifest").mkdir()
+    (tmp_path / "no-manifest" / "__init__.py").write_text("")
+    (tmp_path / "neither").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / "file").write_text("")
+    problems = {plugin.name: plugin.problem for plugin in find_plugins(Places(tmp_path))}
+    assert problems.keys() == {"no-code", "no-manifest"}
+    assert problems["no-code"] == "__init__.py is missing"
+    assert "plugin.yaml: is missing" in problems["no-manifest"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "state"),
+    [
+        (Choice(), State.NOT_ENABLED),
+        (Choice(enabled=("one",)), State.ENABLED),
+        (Choice(enabled=("folder-of-one",)), State.ENABLED),
+        (Choice(disabled=("one",)), State.DISABLED),
+        (Choice(enabled=("one",), disabled=("one",)), State.DISABLED),
+        (Choice(enabled=("one",), disabled=("folder-of-one",)), State.DISABLED),
+    ],
+)
+def test_disabled_wins_over_enabled(tmp_path: Path, choice: Choice, state: State) -> None:
+    write_plugin(tmp_path, "folder-of-one", manifest="name: one\n")
+    (plugin,) = find_plugins(Places(tmp_path))
+    assert choice.state(plugin) is state
+
+
+def test_a_provider_is_enabled_by_the_setting_that_names_it(tmp_path: Path) -> None:
+    write_plugin(tmp_path / "memory", "elephant")
+    (plugin,) = find_plugins(Places(tmp_path))
+    assert Choice(enabled=("elephant",)).state(plugin) is State.NOT_ENABLED
+    assert Choice(single={Kind.MEMORY: "elephant"}).state(plugin) is State.ENABLED
+
+
+def test_plugins_of_a_project_are_looked_for_only_when_asked(tmp_path: Path) -> None:
+    user = tmp_path / "home" / ".hermes" / "plugins"
+    assert usual_places(user).project is None
+    assert usual_places(user, tmp_path).project == tmp_path / ".hermes" / "plugins"
+    assert usual_places(user, tmp_path / "home").project is None  # they are the user's own
+
+
+def test_the_bundled_plugins_are_sound() -> None:
+    folder = bundled_plugins()
+    assert folder is not None
+    plugins = find_plugins(Places(folder / "nowhere", folder), packages=False)
+    assert "disk-cleanup" in {plugin.name for plugin in plugins}
+    assert [plugin.problem for plugin in plugins if plugin.problem] == []

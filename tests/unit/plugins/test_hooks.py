@@ -1,0 +1,375 @@
+"""Listeners of plugins: what they are told, and that no failure of theirs reaches a turn."""
+
+import asyncio
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from hermes.core.hooks import HookName, Hooks
+from hermes.plugins.events import ARGUMENTS, CHAINED, VETOES
+from hermes.plugins.hooks import MOST_HANGS, HookRunner
+from hermes.plugins.reports import Reports
+from tests.unit.plugins.stage import Stage
+
+CALL = {"tool_name": "terminal", "args": {"command": "ls"}, "task_id": "s1"}
+
+EVERY_HOOK = """
+def {name}(**kwargs):
+    {body}
+
+def register(ctx):
+    for event in {events!r}:
+        ctx.register_hook(event, {name})
+"""
+
+
+def sample(name: HookName) -> dict[str, Any]:
+    return {argument: f"<{argument}>" for argument in ARGUMENTS[name]}
+
+
+def in_every_hook(body: str) -> str:
+    return EVERY_HOOK.format(name="act", body=body, events=[str(name) for name in HookName])
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def runner(told: list[str]) -> HookRunner:
+    return HookRunner(timeout=10, reports=Reports(told.append))
+
+
+def test_it_is_what_the_agent_takes(runner: HookRunner) -> None:
+    hooks: Hooks = runner
+    assert hooks is runner
+
+
+def test_every_hook_has_a_row_of_arguments() -> None:
+    assert set(ARGUMENTS) == set(HookName)
+    assert all(argument in ARGUMENTS[name] for name, argument in CHAINED.items())
+
+
+DOCUMENTED = {
+    "pre_tool_call": "tool_name args task_id",
+    "post_tool_call": "tool_name args result task_id",
+    "pre_llm_call": "session_id user_message conversation_history is_first_turn model platform",
+    "post_llm_call": "session_id user_message assistant_response conversation_history model"
+    " platform",
+    "on_session_start": "session_id model platform",
+    "on_session_end": "session_id completed interrupted model platform",
+    "on_session_finalize": "session_id platform",
+    "on_session_reset": "session_id platform",
+    "subagent_stop": "parent_session_id child_role child_summary child_status duration_ms",
+    "pre_gateway_dispatch": "event gateway session_store",
+}
+
+
+@pytest.mark.parametrize("event", DOCUMENTED)
+async def test_a_listener_written_to_the_documents_is_called(stage: Stage, event: str) -> None:
+    names = DOCUMENTED[event].split()
+    assert set(ARGUMENTS[HookName(event)]) == set(names)
+    stage.load_with(
+        f"""
+        def listen({", ".join(names)}):
+            return [{", ".join(names)}]
+
+        def register(ctx):
+            ctx.register_hook("{event}", listen)
+        """
+    )
+    details = sample(HookName(event))
+    assert await stage.hooks.fire(HookName(event), **details) == [[details[n] for n in names]]
+    assert stage.told == []
+
+
+@pytest.mark.parametrize(
+    ("signature", "given"),
+    [
+        ("**kwargs: sorted(kwargs)", ["args", "task_id", "tool_name"]),
+        ("tool_name: tool_name", "terminal"),
+        ("tool_name, **more: sorted(more)", ["args", "task_id"]),
+        ("params: params", {"command": "ls"}),
+        ("tool_name='x', extra='none': (tool_name, extra)", ("terminal", "none")),
+        (": 'nothing'", "nothing"),
+    ],
+)
+async def test_a_listener_gets_the_arguments_it_names(
+    runner: HookRunner, signature: str, given: Any
+) -> None:
+    runner.add("p", HookName.PRE_TOOL_CALL, eval(f"lambda {signature}"))
+    assert await runner.fire(HookName.PRE_TOOL_CALL, **CALL) == [given]
+
+
+async def test_methods_objects_and_coroutines_can_listen(runner: HookRunner) -> None:
+    class Ear:
+        def method(self, tool_name: str) -> str:
+            return f"method {tool_name}"
+
+        def __call__(self, **kwargs: Any) -> str:
+            return "object"
+
+    class AsyncEar:
+        async def __call__(self, tool_name: str) -> str:
+            await asyncio.sleep(0)
+            return f"async object {tool_name}"
+
+    async def coroutine(tool_name: str) -> str:
+        await asyncio.sleep(0)
+        return f"coroutine {tool_name}"
+
+    def promise(tool_name: str) -> Any:
+        return coroutine(f"promised {tool_name}")
+
+    for listener in (Ear().method, Ear(), AsyncEar(), coroutine, promise):
+        runner.add("p", HookName.ON_SESSION_START, listener)
+    details = {"session_id": "s", "model": "m", "platform": "cli", "tool_name": "t"}
+    assert await runner.fire(HookName.ON_SESSION_START, **details) == [
+        "method t",
+        "object",
+        "async object t",
+        "coroutine t",
+        "coroutine promised t",
+    ]
+
+
+async def test_answers_keep_the_order_of_registration_without_the_nones(stage: Stage) -> None:
+    for name, answer in (("a", "'first'"), ("b", "None"), ("c", "'third'")):
+        stage.plugin(
+            name,
+            f"def register(ctx): ctx.register_hook('pre_llm_call', lambda **_: {answer})\n",
+        )
+    stage.load("a", "b", "c")
+    assert await stage.hooks.fire(HookName.PRE_LLM_CALL, **sample(HookName.PRE_LLM_CALL)) == [
+        "first",
+        "third",
+    ]
+
+
+async def test_a_veto_ends_the_round(runner: HookRunner) -> None:
+    called: list[str] = []
+    veto = {"action": "block", "message": "not here"}
+    runner.add("a", HookName.PRE_TOOL_CALL, lambda **_: called.append("a"))
+    runner.add("b", HookName.PRE_TOOL_CALL, lambda **_: veto)
+    runner.add("c", HookName.PRE_TOOL_CALL, lambda **_: called.append("c"))
+    assert await runner.fire(HookName.PRE_TOOL_CALL, **CALL) == [veto]
+    assert called == ["a"]
+
+
+async def test_changed_text_goes_from_one_to_the_next(runner: HookRunner) -> None:
+    runner.add("a", HookName.TRANSFORM_TERMINAL_OUTPUT, lambda output: f"{output} a")
+    runner.add("b", HookName.TRANSFORM_TERMINAL_OUTPUT, lambda **_: None)
+    runner.add("c", HookName.TRANSFORM_TERMINAL_OUTPUT, lambda output: f"{output} c")
+    answers = await runner.fire(HookName.TRANSFORM_TERMINAL_OUTPUT, output="out")
+    assert answers[-1] == "out a c"
+
+
+async def test_what_a_listener_changes_changes_no_call(runner: HookRunner) -> None:
+    def meddle(args: dict[str, Any], conversation_history: list[Any] | None = None) -> None:
+        args["command"] = "rm -rf /"
+
+    details = {**CALL, "args": {"command": "ls", "inner": {"deep": [1]}}}
+    runner.add("p", HookName.PRE_TOOL_CALL, meddle)
+    await runner.fire(HookName.PRE_TOOL_CALL, **details)
+    assert details["args"]["command"] == "ls"
+
+
+RAISING = {
+    "an error": "raise ValueError('broken')",
+    "an exit": "import sys; sys.exit(1)",
+    "a base exception": "raise BaseException('odd')",
+    "an interrupt": "raise KeyboardInterrupt",
+    "a stop": "raise StopIteration",
+    "an async stop": "raise StopAsyncIteration",
+    "a cancellation": "import asyncio; raise asyncio.CancelledError",
+}
+
+
+@pytest.mark.parametrize("body", RAISING.values(), ids=list(RAISING))
+async def test_a_plugin_that_raises_in_every_hook_is_told_of_once_for_each(
+    stage: Stage, body: str
+) -> None:
+    stage.plugin("bad", in_every_hook(body))
+    stage.plugin("good", in_every_hook("return 'fine'"))
+    stage.load("bad", "good")
+    for _ in range(3):
+        for name in HookName:
+            answers = await stage.hooks.fire(name, **sample(name))
+            if name in VETOES:
+                assert [each["action"] for each in answers] == ["block"]
+                assert "plugin bad: its hook pre_tool_call failed" in answers[0]["message"]
+                assert "hermes plugins disable bad" in answers[0]["message"]
+            else:
+                assert answers == ["fine"]
+    assert len(stage.told) == len(HookName)
+
+
+@pytest.mark.parametrize("kind", [ValueError("broken"), SystemExit(2), asyncio.CancelledError()])
+async def test_a_coroutine_that_raises_is_isolated_too(
+    runner: HookRunner, told: list[str], kind: BaseException
+) -> None:
+    async def listen(**kwargs: Any) -> None:
+        raise kind
+
+    runner.add("bad", HookName.POST_TOOL_CALL, listen)
+    runner.add("good", HookName.POST_TOOL_CALL, lambda **_: "fine")
+    details = {**CALL, "result": "r"}
+    assert await runner.fire(HookName.POST_TOOL_CALL, **details) == ["fine"]
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("how", ["thread", "coroutine", "stubborn coroutine"])
+async def test_a_listener_that_hangs_holds_up_nobody_and_is_given_up(how: str) -> None:
+    told: list[str] = []
+    runner = HookRunner(timeout=0.05, reports=Reports(told.append))
+    release, heeded = threading.Event(), asyncio.Event()
+    calls: list[str] = []
+
+    def in_thread(**kwargs: Any) -> None:
+        calls.append("called")
+        release.wait(60)
+
+    async def on_loop(**kwargs: Any) -> None:
+        calls.append("called")
+        while not heeded.is_set():
+            try:
+                await heeded.wait()
+            except asyncio.CancelledError:
+                if how == "coroutine":
+                    raise
+
+    async def at_once(**kwargs: Any) -> str:
+        return "fine"
+
+    hanging = in_thread if how == "thread" else on_loop
+    for name in (HookName.POST_TOOL_CALL, HookName.PRE_TOOL_CALL):
+        runner.add("slow", name, hanging)
+        runner.add("quick", name, at_once)
+    for _ in range(MOST_HANGS + 2):
+        assert await runner.fire(HookName.POST_TOOL_CALL, **CALL, result="r") == ["fine"]
+    assert calls == ["called"] * MOST_HANGS
+    for _ in range(MOST_HANGS + 2):  # a veto that hangs stays a veto, also when it is given up
+        (answer,) = await runner.fire(HookName.PRE_TOOL_CALL, **CALL)
+        assert answer["action"] == "block"
+        assert "plugin slow" in answer["message"]
+    assert calls == ["called"] * MOST_HANGS * 2
+    assert told == [
+        "plugin slow: its hook post_tool_call failed: it took longer than 0.05 seconds",
+        "plugin slow: its hook pre_tool_call failed: it took longer than 0.05 seconds",
+    ]
+    release.set()
+    heeded.set()
+    await asyncio.sleep(0)
+
+
+async def test_hangs_must_come_in_a_row(told: list[str]) -> None:
+    runner = HookRunner(timeout=0.05, reports=Reports(told.append))
+    turns = iter([True, True, False, True, True, False, True])
+
+    async def listen(**kwargs: Any) -> str:
+        await asyncio.sleep(60 if next(turns) else 0)
+        return "in time"
+
+    runner.add("moody", HookName.POST_TOOL_CALL, listen)
+    answers = [await runner.fire(HookName.POST_TOOL_CALL, **CALL, result="") for _ in range(6)]
+    assert answers == [[], [], ["in time"], [], [], ["in time"]]
+
+
+async def test_a_stopped_turn_does_not_wait_for_a_listener(runner: HookRunner) -> None:
+    started = asyncio.Event()
+
+    async def listen(**kwargs: Any) -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    runner.add("slow", HookName.POST_TOOL_CALL, listen)
+    firing = asyncio.ensure_future(runner.fire(HookName.POST_TOOL_CALL, **CALL, result=""))
+    await started.wait()
+    firing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await firing
+
+
+async def test_a_thread_that_a_listener_starts_is_its_own_affair(stage: Stage) -> None:
+    stage.load_with(
+        """
+        import threading
+        done = []
+
+        def listen(**kwargs):
+            thread = threading.Thread(target=done.append, args=("worked",))
+            thread.start()
+            thread.join()
+            return done[-1]
+
+        def register(ctx):
+            ctx.register_hook("on_session_end", listen)
+        """
+    )
+    details = sample(HookName.ON_SESSION_END)
+    assert await stage.hooks.fire(HookName.ON_SESSION_END, **details) == ["worked"]
+
+
+async def test_nobody_listening_costs_next_to_nothing(runner: HookRunner) -> None:
+    """Counted in calls of functions: only `fire` itself."""
+    runner.add("p", HookName.PRE_LLM_CALL, print)
+    firing = runner.fire(HookName.PRE_TOOL_CALL, **CALL)
+    entered: list[str] = []
+
+    def note(frame: FrameType, event: str, _argument: Any) -> None:
+        if event == "call" and "/hermes/" in frame.f_code.co_filename:
+            entered.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        with pytest.raises(StopIteration) as ended:
+            firing.send(None)
+    finally:
+        sys.setprofile(None)
+    assert ended.value.value == []
+    assert entered == ["fire"]
+    assert not runner.listens(HookName.PRE_TOOL_CALL)
+    assert runner.listens(HookName.PRE_LLM_CALL)
+
+
+async def test_arguments_that_are_not_as_documented_are_logged_once(
+    runner: HookRunner, caplog: pytest.LogCaptureFixture
+) -> None:
+    runner.add("p", HookName.PRE_TOOL_CALL, lambda **_: None)
+    for _ in range(2):
+        await runner.fire(HookName.PRE_TOOL_CALL, tool_name="t", args={}, surprise=1)
+    (record,) = caplog.records
+    assert record.message == (
+        "hook pre_tool_call is called with other arguments than documented:"
+        " missing: task_id; not in the table: surprise"
+    )
+
+
+class Shell:
+    """Stands for shell hooks."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer, self.heard = answer, 0
+
+    def listens(self, name: HookName) -> bool:
+        return name is HookName.PRE_TOOL_CALL
+
+    async def run(self, name: HookName, details: Mapping[str, Any]) -> list[Any]:
+        self.heard += 1
+        return [self.answer]
+
+
+async def test_plugins_come_before_shell_hooks(hermes_home: Path) -> None:
+    shell = Shell({"action": "block", "message": "by the shell"})
+    stage = Stage(hermes_home, shell=shell)
+    stage.load_with("def register(ctx): ctx.register_hook('pre_tool_call', lambda **_: 'seen')\n")
+    answers = await stage.hooks.fire(HookName.PRE_TOOL_CALL, **CALL)
+    assert answers == ["seen", shell.answer]
+    assert await stage.hooks.fire(HookName.POST_TOOL_CALL, **CALL, result="") == []
+    assert shell.heard == 1

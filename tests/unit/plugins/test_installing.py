@@ -1,0 +1,209 @@
+"""Installing from folders and git, updating, removing. The code of a plugin is never run."""
+
+import http.server
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hermes.core.errors import HermesError, UsageError
+from hermes.plugins.installing import Workshop
+from hermes.plugins.sources import Fetcher, Source, source_of
+from tests.unit.plugins.stage import write_plugin
+
+BOOBY_TRAP = "raise SystemExit('this code was run')\n"
+GIT = {
+    "PATH": os.environ.get("PATH", os.defpath),
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    **{f"GIT_{who}_{what}": f"{what}@example.org" for who in ("AUTHOR", "COMMITTER")
+       for what in ("NAME", "EMAIL")},
+}  # fmt: skip
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(["git", *arguments], cwd=folder, env=GIT, check=True, capture_output=True)
+
+
+def commit(folder: Path, message: str = "change") -> None:
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", message)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = write_plugin(tmp_path / "upstream", "weather", BOOBY_TRAP)
+    git(folder, "init", "-q", "-b", "main")
+    commit(folder, "first")
+    return folder
+
+
+@pytest.fixture
+def workshop(hermes_home: Path) -> Workshop:
+    return Workshop(hermes_home / "plugins", Fetcher(GIT))
+
+
+@pytest.mark.parametrize(
+    ("said", "address"),
+    [
+        ("owner/repo", "https://github.com/owner/repo.git"),
+        ("owner/repo.git", "https://github.com/owner/repo.git"),
+        ("https://example.org/x.git", "https://example.org/x.git"),
+        ("git@example.org:me/x.git", "git@example.org:me/x.git"),
+        ("ssh://git@example.org/x", "ssh://git@example.org/x"),
+        ("http://127.0.0.1:8000/x.git", "http://127.0.0.1:8000/x.git"),
+    ],
+)
+def test_addresses_are_understood(said: str, address: str) -> None:
+    assert source_of(said) == Source(address)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "weather",
+        "--upload-pack=touch /tmp/x",
+        "ext::sh -c evil",
+        "http://example.org/x.git",
+        "git://example.org/x.git",
+        "./no-such-folder",
+        "/no/such/folder",
+        "a/b/c",
+        "user@host:-oProxyCommand=x",
+        "",
+    ],
+)
+def test_what_is_no_address_is_refused(said: str) -> None:
+    with pytest.raises(UsageError):
+        source_of(said)
+
+
+def test_a_folder_is_copied_without_its_history(
+    workshop: Workshop, repository: Path, hermes_home: Path
+) -> None:
+    manifest = workshop.install(source_of(str(repository)))
+    place = hermes_home / "plugins" / "weather"
+    assert manifest.name == "weather"
+    assert sorted(p.name for p in place.iterdir()) == ["__init__.py", "plugin.yaml"]
+    assert workshop.installed() == ["weather"]
+    (repository / "plugin.yaml").write_text("name: weather\nversion: 1.1.0\n")
+    (place / "state.db").write_text("kept by the plugin itself")
+    change = workshop.update("weather")
+    assert (change.before, change.after) == ("1.0.0", "1.1.0")
+    assert (place / "state.db").exists()
+
+
+def test_a_repository_is_cloned_and_updated(
+    workshop: Workshop, repository: Path, hermes_home: Path
+) -> None:
+    workshop.install(source_of(f"file://{repository}"))
+    place = hermes_home / "plugins" / "weather"
+    assert workshop.update("weather").manifest.version == "1.0.0"
+    (repository / "plugin.yaml").write_text("name: weather\nversion: 2.0.0\n")
+    (repository / "more.py").write_text("")
+    commit(repository)
+    (place / "state.db").write_text("kept by the plugin itself")
+    change = workshop.update("weather")
+    assert change.manifest.version == "2.0.0"
+    assert change.before != change.after
+    assert {"more.py", "state.db"} <= {p.name for p in place.iterdir()}
+
+
+def test_hooks_of_git_are_not_run(
+    workshop: Workshop, repository: Path, hermes_home: Path, tmp_path: Path
+) -> None:
+    workshop.install(source_of(f"file://{repository}"))
+    hook = hermes_home / "plugins" / "weather" / ".git" / "hooks" / "post-merge"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    hook.chmod(0o755)
+    (repository / "more.py").write_text("")
+    commit(repository)
+    workshop.update("weather")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.fixture
+def address(repository: Path) -> Iterator[str]:
+    """The repository over HTTP."""
+    git(repository, "update-server-info")
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args: object, **kwargs: object) -> None:
+            super().__init__(*args, directory=str(repository), **kwargs)  # type: ignore[arg-type]
+
+        def log_message(self, *args: object) -> None: ...
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/.git"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_an_address_that_is_no_repository_is_one_line(workshop: Workshop, address: str) -> None:
+    with pytest.raises(HermesError) as caught:
+        workshop.install(Source(address.replace("/.git", "/nothing.git")))
+    assert str(caught.value).startswith("git failed: ")
+    assert "\n" not in str(caught.value)
+    assert workshop.installed() == []
+
+
+def test_a_plugin_of_the_same_name_is_replaced_only_by_force(
+    workshop: Workshop, repository: Path, hermes_home: Path
+) -> None:
+    workshop.install(Source(str(repository), folder=True))
+    with pytest.raises(UsageError, match="there is a plugin weather already"):
+        workshop.install(Source(str(repository), folder=True))
+    (hermes_home / "plugins" / "weather" / "old.py").write_text("")
+    workshop.install(Source(str(repository), folder=True), force=True)
+    assert not (hermes_home / "plugins" / "weather" / "old.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        ("name: ../escape\n", "'../escape' cannot be a name"),
+        ("name: memory\n", "cannot be called memory"),
+        ("- list\n", "expected keys and values"),
+    ],
+)
+def test_what_is_no_plugin_leaves_nothing_behind(
+    workshop: Workshop, tmp_path: Path, hermes_home: Path, manifest: str, said: str
+) -> None:
+    folder = write_plugin(tmp_path, "odd", manifest=manifest)
+    with pytest.raises(UsageError) as caught:
+        workshop.install(Source(str(folder), folder=True))
+    assert said in str(caught.value)
+    assert ".install-" not in str(caught.value)
+    assert list((hermes_home / "plugins").iterdir()) == []
+
+
+def test_a_folder_without_code_is_no_plugin(workshop: Workshop, tmp_path: Path) -> None:
+    folder = write_plugin(tmp_path, "bare")
+    (folder / "__init__.py").unlink()
+    with pytest.raises(UsageError, match=r"__init__\.py is missing"):
+        workshop.install(Source(str(folder), folder=True))
+
+
+def test_a_removed_plugin_is_gone_and_a_link_only_unlinked(
+    workshop: Workshop, repository: Path, hermes_home: Path
+) -> None:
+    workshop.install(Source(str(repository), folder=True))
+    workshop.remove("weather")
+    (hermes_home / "plugins" / "weather").symlink_to(repository)
+    workshop.remove("weather")
+    assert workshop.installed() == []
+    assert (repository / "plugin.yaml").exists()
+    with pytest.raises(UsageError, match="not among those you installed"):
+        workshop.remove("../plugins")
+
+
+def test_git_that_is_missing_is_said(tmp_path: Path) -> None:
+    workshop = Workshop(tmp_path / "plugins", Fetcher({"PATH": str(tmp_path)}))
+    with pytest.raises(HermesError, match="git is not installed"):
+        workshop.install(Source("https://127.0.0.1:1/x.git"))

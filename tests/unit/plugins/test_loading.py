@@ -1,0 +1,218 @@
+"""Plugins that do anything but behave: each is told of once, the others go on."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hermes.core.hooks import HookName
+from hermes.plugins.discovery import Origin, Places
+from tests.unit.plugins.stage import Stage, write_plugin
+
+GOOD = "def register(ctx):\n    ctx.register_command('good', lambda text: f'good {text}')\n"
+
+BAD = {
+    "raises": ("def register(ctx): raise ValueError('no\\nway')", "ValueError: no way"),
+    "exits": ("import sys\ndef register(ctx): sys.exit(3)", "end the program (exit code 3)"),
+    "exits_on_import": ("import sys\nsys.exit(0)", "end the program (exit code 0)"),
+    "syntax": ("def register(ctx:\n    pass", "SyntaxError"),
+    "import": ("import no_such_module_anywhere", "No module named 'no_such_module_anywhere'"),
+    "nothing": ("x = 1", "no function register(ctx)"),
+    "no_function": ("register = 3", "no function register(ctx)"),
+    "no_arguments": ("def register(): ...", "TypeError: register() takes 0 positional"),
+    "interrupts": ("def register(ctx): raise KeyboardInterrupt", "KeyboardInterrupt"),
+    "base": ("class Odd(BaseException): ...\ndef register(ctx): raise Odd('x')", "Odd: x"),
+    "unprintable": (
+        "class Mute(Exception):\n    __str__ = 5\ndef register(ctx): raise Mute()",
+        "Mute",
+    ),
+    "binary": ("\x00", "null bytes"),
+    "bad_tool": ("def register(ctx): ctx.register_tool('t', 's', 5, print)", "no JSON Schema"),
+    "bad_name": (
+        "def register(ctx): ctx.register_tool('my tool', 's', {}, print)",
+        "'my tool' cannot be a name",
+    ),
+    "bad_hook": ("def register(ctx): ctx.register_hook('pre_tool_call', 5)", "cannot be called"),
+    "bad_more": (
+        "def register(ctx):\n    ctx.register_skill('guide', 'nowhere')",
+        "SKILL.md",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_one_that_fails_is_told_of_once_and_the_others_go_on(stage: Stage, name: str) -> None:
+    code, said = BAD[name]
+    stage.plugin(name, code)
+    stage.plugin("aaa", GOOD)
+    stage.plugin("zzz", GOOD.replace("'good'", "'fine'"))
+    outcomes = {each.name: each.problem for each in stage.load("aaa", name, "zzz")}
+    assert outcomes["aaa"] == outcomes["zzz"] == ""
+    assert said in outcomes[name]
+    assert stage.host.commands.keys() == {"good", "fine"}
+    (told,) = stage.told
+    assert told.startswith(f"plugin {name} is not loaded: ")
+    assert "\n" not in told
+
+
+def test_one_that_hangs_is_left_behind(stage: Stage) -> None:
+    stage.plugin("sleeps", "import time\ndef register(ctx): time.sleep(600)")
+    stage.plugin("imports", "import time\ntime.sleep(600)")
+    stage.plugin("zzz", GOOD)
+    problems = {
+        each.name: each.problem for each in stage.load("sleeps", "imports", "zzz", seconds=0.2)
+    }
+    assert problems == {
+        "sleeps": "it did not end within 0.2 seconds",
+        "imports": "it did not end within 0.2 seconds",
+        "zzz": "",
+    }
+    assert len(stage.told) == 2
+
+
+async def test_what_a_hanging_plugin_registers_later_has_no_effect(
+    stage: Stage, tmp_path: Path
+) -> None:
+    stage.plugin(
+        "late",
+        f"""
+        import pathlib, time
+        folder = pathlib.Path({str(tmp_path)!r})
+
+        def register(ctx):
+            ctx.register_command("early", print)
+            while not (folder / "go").exists():
+                time.sleep(0.01)
+            try:
+                ctx.register_command("late", print)
+            except Exception as error:
+                (folder / "refused").write_text(str(error))
+        """,
+    )
+    before = set(sys.modules)
+    stage.load("late", seconds=0.3)
+    assert set(sys.modules) - before == set()  # half a module is not left to be found
+    (tmp_path / "go").touch()
+    while not (tmp_path / "refused").exists():
+        await anyio.sleep(0.01)
+    assert stage.host.commands == {}
+
+
+def test_a_plugin_that_fails_half_way_leaves_nothing(stage: Stage) -> None:
+    stage.load_with(
+        """
+        def register(ctx):
+            ctx.register_command("half", print)
+            ctx.register_hook("post_tool_call", print)
+            ctx.register_tool("half", "set", {}, print)
+            raise RuntimeError("enough")
+        """
+    )
+    assert (stage.host.commands, stage.host.tools, stage.hooks.listeners()) == ({}, {}, {})
+
+
+def test_nothing_is_loaded_that_is_not_enabled(stage: Stage, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    code = f"import pathlib\npathlib.Path({str(mark)!r}).touch()\ndef register(ctx): ..."
+    stage.plugin("mine", code)
+    write_plugin(tmp_path / "bundled", "theirs", code)
+    places = Places(stage.folder, tmp_path / "bundled")
+    assert stage.load(places=places) == ()
+    assert stage.load("mine", disabled=("mine",), places=places) == ()
+    assert not mark.exists()
+    (outcome,) = stage.load("theirs", places=places)
+    assert (outcome.origin, outcome.problem) == (Origin.BUNDLED, "")
+    assert mark.exists()
+
+
+def test_an_enabled_plugin_that_is_not_there_is_told_of(stage: Stage) -> None:
+    (outcome,) = stage.load("ghost")
+    assert outcome.origin is None
+    assert stage.told == ["plugin ghost: it is in plugins.enabled, but there is no such plugin"]
+
+
+def test_a_missing_variable_is_named_and_the_code_not_run(stage: Stage) -> None:
+    stage.plugin("keyed", "raise SystemExit", "name: keyed\nrequires_env: [MY_KEY, {name: SPOT}]\n")
+    (outcome,) = stage.load("keyed")
+    assert outcome.problem == "set MY_KEY, SPOT (`hermes plugins enable keyed` asks for it)"
+
+
+def test_variables_it_asks_for_are_made_visible(hermes_home: Path) -> None:
+    stage = Stage(hermes_home, variables={"MY_KEY": "abc", "OTHER_KEY": "not asked for"})
+    stage.plugin("keyed", GOOD, "name: keyed\nrequires_env: [MY_KEY]\n")
+    assert [each.problem for each in stage.load("keyed")] == [""]
+    assert stage.exported == {"MY_KEY": "abc"}
+
+
+async def test_files_of_two_plugins_do_not_mix(stage: Stage) -> None:
+    for name in ("one", "two"):
+        place = stage.plugin(
+            name,
+            f"""
+            from . import words
+
+            def register(ctx):
+                ctx.register_command("{name}", lambda text: words.SAID)
+            """,
+        )
+        (place / "words.py").write_text(f"SAID = 'I am {name}'\n")
+    stage.load("one", "two")
+    assert await stage.host.commands["one"]("") == "I am one"
+    assert await stage.host.commands["two"]("") == "I am two"
+
+
+def test_threads_of_a_plugin_do_not_keep_the_program_from_ending(tmp_path: Path) -> None:
+    write_plugin(
+        tmp_path / "plugins",
+        "threads",
+        """
+        import threading, time
+        threading.Thread(target=time.sleep, args=(600,)).start()
+
+        def register(ctx):
+            threading.Thread(target=time.sleep, args=(600,)).start()
+        """,
+    )
+    program = textwrap.dedent(
+        f"""
+        from pathlib import Path
+        from tests.unit.plugins.stage import Stage
+        print([o.problem for o in Stage(Path({str(tmp_path)!r})).load("threads")])
+        """
+    )
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=root,
+        env={"PYTHONPATH": f"{root}:{root / 'src'}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("['']\n", "")
+
+
+def test_loading_again_registers_again(hermes_home: Path) -> None:
+    first = Stage(hermes_home)
+    first.plugin("good", GOOD)
+    for stage in (first, Stage(hermes_home)):
+        stage.load("good")
+        assert "good" in stage.host.commands
+
+
+def test_a_hook_that_does_not_exist_is_told_of_and_the_rest_works(stage: Stage) -> None:
+    stage.load_with(
+        """
+        def register(ctx):
+            ctx.register_hook("pre_tool_cal", print)
+            ctx.register_hook("on_session_start", print)
+        """
+    )
+    assert stage.told == [
+        "plugin probe: there is no hook 'pre_tool_cal'; did you mean pre_tool_call?"
+    ]
+    assert stage.hooks.listeners() == {HookName.ON_SESSION_START: ["probe"]}

@@ -1,0 +1,101 @@
+"""plugin.yaml in the forms people write it, and what is said of a wrong one."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes.core.errors import ConfigError
+from hermes.plugins.manifest import Manifest, Variable, read_manifest
+
+
+def read(folder: Path, text: str) -> Manifest:
+    place = folder / "weather"
+    place.mkdir(exist_ok=True)
+    (place / "plugin.yaml").write_text(text)
+    return read_manifest(place)
+
+
+def test_everything_documented_is_read(tmp_path: Path) -> None:
+    manifest = read(
+        tmp_path,
+        """
+name: weather
+version: 1.10
+description: Tells the
+  weather.
+author: Alice
+provides_tools: [forecast, radar]
+provides_hooks: [post_tool_call]
+hooks: [on_session_end, post_tool_call]
+requires_env:
+  - WEATHER_API_KEY
+  - name: WEATHER_REGION
+    description: Where you live
+    url: https://example.org/regions
+  - {name: WEATHER_PIN, secret: true}
+unknown: {kept: out}
+""",
+    )
+    assert manifest == Manifest(
+        "weather",
+        "1.1",  # an unquoted number, as YAML reads it
+        "Tells the weather.",
+        "Alice",
+        ("forecast", "radar"),
+        ("post_tool_call", "on_session_end"),
+        (
+            Variable("WEATHER_API_KEY", secret=True),
+            Variable("WEATHER_REGION", "Where you live", "https://example.org/regions", False),
+            Variable("WEATHER_PIN", secret=True),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "name:\n", "provides_tools: forecast\n", "requires_env:\n", "version: 2026-01-01\n"],
+)
+def test_what_is_left_out_has_a_default(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, text).name == "weather"
+
+
+def test_a_single_value_stands_for_a_list(tmp_path: Path) -> None:
+    manifest = read(tmp_path, "provides_tools: forecast\nrequires_env: TOKEN\n")
+    assert manifest.provides_tools == ("forecast",)
+    assert manifest.requires_env == (Variable("TOKEN", secret=True),)
+
+
+def test_tools_may_be_blocks_with_a_name(tmp_path: Path) -> None:
+    assert read(tmp_path, "provides_tools: [{name: radar, of: rain}]\n").provides_tools == (
+        "radar",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: ../evil\n", "'../evil' cannot be a name"),
+        ("name: [a]\n", "name is not a text"),
+        ("requires_env: [MY KEY]\n", "'MY KEY' is not the name of a variable"),
+        ("requires_env: [{description: nothing}]\n", "is not the name of a variable"),
+        ("- a list\n", "expected keys and values"),
+        ("name: 'open\n", "plugin.yaml:"),
+    ],
+)
+def test_a_wrong_one_is_one_line_with_a_way_out(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, text)
+    assert said in str(caught.value)
+    assert "plugin.yaml" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.hint
+
+
+def test_a_missing_one_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is missing"):
+        read_manifest(tmp_path)
+
+
+def test_the_other_ending_is_read_too(tmp_path: Path) -> None:
+    (tmp_path / "plugin.yml").write_text("name: other\n")
+    assert read_manifest(tmp_path).name == "other"

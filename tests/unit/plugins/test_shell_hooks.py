@@ -1,0 +1,375 @@
+"""Commands of the user at events of the agent: real programs, real consent."""
+
+import asyncio
+import json
+import os
+import shlex
+import stat
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.config.settings.abilities import ShellHook
+from hermes.core.errors import ConfigError
+from hermes.core.hooks import HookName
+from hermes.plugins.consents import FILE, Consents
+from hermes.plugins.hook_command import answer_of, program_of, words
+from hermes.plugins.reports import Reports
+from hermes.plugins.shell_hooks import Hook, HookOptions, ShellHooks, hooks_of
+
+CALL = {"tool_name": "terminal", "args": {"command": "ls -l"}, "task_id": "s1"}
+PRE, POST = HookName.PRE_TOOL_CALL, HookName.POST_TOOL_CALL
+
+
+class Scene:
+    """Scripts in a folder, and the hooks that run them."""
+
+    def __init__(self, home: Path, folder: Path) -> None:
+        home.mkdir(exist_ok=True)
+        self.home, self.folder = home, folder
+        self.told: list[str] = []
+        self.reports = Reports(self.told.append)
+        self.consents = Consents(home)
+        self.asked: list[tuple[str, str]] = []
+        self._opened: list[ShellHooks] = []
+
+    def script(self, body: str, name: str = "hook.py") -> str:
+        """A command that runs Python; `said` is what it was given."""
+        path = self.folder / name
+        path.write_text(f"import json, os, sys, time\nsaid = json.load(sys.stdin)\n{body}\n")
+        return shlex.join([sys.executable, "-S", str(path)])
+
+    def hooks(
+        self,
+        *hooks: Hook,
+        answer: bool | None = None,
+        accept: bool = False,
+        environment: dict[str, str] | None = None,
+    ) -> ShellHooks:
+        async def ask(event: str, command: str) -> bool:
+            self.asked.append((event, command))
+            return bool(answer)
+
+        options = HookOptions(
+            environment={"PATH": os.defpath} if environment is None else environment,
+            folder=lambda: str(self.folder),
+            ask=None if answer is None else ask,
+            auto_accept=accept,
+        )
+        made = ShellHooks(hooks, self.consents, options, self.reports)
+        self._opened.append(made)
+        return made
+
+    async def run(
+        self, body: str, event: HookName = PRE, timeout: float = 30, **details: Any
+    ) -> list[Any]:
+        """What a hook with this body answers."""
+        hooks = self.hooks(Hook(event, self.script(body), timeout), accept=True)
+        return await hooks.run(event, {**CALL, **details})
+
+    async def close(self) -> None:
+        for hooks in self._opened:
+            await hooks.close()
+
+
+@pytest.fixture
+async def scene(hermes_home: Path, workspace: Path) -> AsyncIterator[Scene]:
+    scene = Scene(hermes_home, workspace)
+    yield scene
+    await scene.close()
+
+
+async def test_a_hook_is_given_the_event_as_json(scene: Scene) -> None:
+    body = "json.dump(said, open('got.json', 'w'))"
+    assert await scene.run(body, POST, result="done") == []
+    assert json.loads((scene.folder / "got.json").read_text()) == {
+        "hook_event_name": "post_tool_call",
+        "tool_name": "terminal",
+        "tool_input": {"command": "ls -l"},
+        "session_id": "s1",
+        "cwd": str(scene.folder),
+        "extra": {"result": "done"},
+    }
+
+
+async def test_what_is_no_json_is_named_by_its_type(scene: Scene) -> None:
+    hook = Hook(
+        HookName.PRE_GATEWAY_DISPATCH,
+        scene.script("json.dump(said, open('got.json', 'w'))"),
+        30,
+    )
+    details = {"event": {"text": "hi"}, "gateway": object(), "session_store": scene}
+    await scene.hooks(hook, accept=True).run(hook.event, details)
+    got = json.loads((scene.folder / "got.json").read_text())
+    assert got["extra"] == {
+        "event": {"text": "hi"},
+        "gateway": "<object>",
+        "session_store": "<Scene>",
+    }
+    assert (got["tool_name"], got["tool_input"], got["session_id"]) == (None, None, "")
+
+
+@pytest.mark.parametrize(
+    ("output", "answers"),
+    [
+        ('{"decision": "block", "reason": "no"}', [{"action": "block", "message": "no"}]),
+        ('{"action": "block", "message": "no"}', [{"action": "block", "message": "no"}]),
+        ('{"action": "block"}', [{"action": "block", "message": "by a hook"}]),
+        ('{"decision": "deny", "reason": "no"}', [{"action": "block", "message": "no"}]),
+        ('{"decision": "approve"}', []),
+        ("{}", []),
+        ("", []),
+        ("just words", []),
+        ("[1, 2]", []),
+        ('{"something": "else"}', []),
+    ],
+)
+async def test_documented_answers_count_and_others_are_ignored(
+    scene: Scene, output: str, answers: list[Any]
+) -> None:
+    assert await scene.run(f"print({output!r})") == answers
+    assert scene.told == []
+
+
+async def test_a_hook_can_add_context(scene: Scene) -> None:
+    answers = await scene.run("""print('{"context": "it rains"}')""", HookName.PRE_LLM_CALL)
+    assert answers == [{"context": "it rains"}]
+
+
+def test_only_a_veto_can_block() -> None:
+    answer, problem = answer_of(POST, '{"decision": "block"}')
+    assert (answer, problem) == (None, "post_tool_call cannot block")
+
+
+FAILURES = {
+    "sys.exit(1)": "exit code 1",
+    "sys.stderr.write('keep out\\n'); sys.exit(2)": "keep out",
+    "raise ValueError('bug')": "ValueError: bug",
+    "os.kill(os.getpid(), 9)": "exit code 137",
+    "time.sleep(600)": "it took longer than 1 seconds",
+    "sys.stdout.write('x' * 2_000_000)": "it wrote more than 1048576 bytes",
+}
+
+
+@pytest.mark.parametrize("body", FAILURES)
+async def test_a_hook_that_fails_blocks_a_call_and_nothing_else(scene: Scene, body: str) -> None:
+    timeout = 1.0 if "600" in body else 30.0
+    (answer,) = await scene.run(body, PRE, timeout)
+    assert answer["action"] == "block"
+    assert FAILURES[body] in answer["message"]
+    assert await scene.run(body, POST, timeout, result="r") == []
+    assert len(scene.told) == 2  # once for each event
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("/no/such/program --now", "/no/such/program"),
+        ("", "its command cannot be understood: it is empty"),
+        ("echo 'open", "its command cannot be understood"),
+    ],
+)
+async def test_a_command_that_cannot_run_blocks(scene: Scene, command: str, said: str) -> None:
+    (answer,) = await scene.hooks(Hook(PRE, command, 30), accept=True).run(PRE, CALL)
+    assert said in answer["message"]
+
+
+async def test_everything_a_hook_started_is_stopped_with_it(
+    scene: Scene, gone: Callable[[int], Awaitable[None]]
+) -> None:
+    body = """
+import subprocess
+child = subprocess.Popen(["sleep", "600"])
+open("pids", "w").write(f"{os.getpid()} {child.pid}")
+time.sleep(600)
+"""
+    (answer,) = await scene.run(body, PRE, timeout=3)
+    assert "took longer than 3 seconds" in answer["message"]
+    for pid in (scene.folder / "pids").read_text().split():
+        await gone(int(pid))
+
+
+async def test_a_hook_that_leaves_a_child_behind_is_not_waited_for(
+    scene: Scene, gone: Callable[[int], Awaitable[None]]
+) -> None:
+    body = """
+import subprocess
+child = subprocess.Popen(["sleep", "600"])
+open("pid", "w").write(str(child.pid))
+print('{"decision": "block", "reason": "quick"}')
+"""
+    assert await scene.run(body) == [{"action": "block", "message": "quick"}]
+    await gone(int((scene.folder / "pid").read_text()))
+
+
+async def test_no_shell_interprets_the_command(scene: Scene) -> None:
+    command = f"{sys.executable} -S {scene.folder}/show.py $HOME ; touch stolen"
+    (scene.folder / "show.py").write_text("import sys; open('argv','w').write(repr(sys.argv[1:]))")
+    await scene.hooks(Hook(POST, command, 30), accept=True).run(POST, CALL)
+    assert (scene.folder / "argv").read_text() == "['$HOME', ';', 'touch', 'stolen']"
+    assert not (scene.folder / "stolen").exists()
+
+
+def test_a_tilde_is_the_users_home(user_home: Path) -> None:
+    assert words("~/bin/check --in ~/x 'a b'") == [
+        f"{user_home}/bin/check", "--in", f"{user_home}/x", "a b",
+    ]  # fmt: skip
+
+
+async def test_a_hook_gets_the_environment_it_is_given_and_no_more(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_API_KEY", "hidden")
+    command = scene.script("json.dump(dict(os.environ), open('env.json', 'w'))")
+    hooks = scene.hooks(Hook(POST, command, 30), accept=True, environment={"PLAIN": "yes"})
+    await hooks.run(POST, CALL)
+    seen = json.loads((scene.folder / "env.json").read_text())
+    assert seen["PLAIN"] == "yes"
+    assert "SECRET_API_KEY" not in seen
+
+
+def setting(*hooks: ShellHook, event: str = "pre_tool_call") -> dict[str, tuple[ShellHook, ...]]:
+    return {event: hooks}
+
+
+@pytest.mark.parametrize(
+    ("matcher", "tool", "runs"),
+    [
+        ("", "anything", True),
+        ("terminal", "terminal", True),
+        ("terminal", "terminal_two", False),
+        ("write_file|patch", "patch", True),
+        ("mcp_.*", "mcp_github_issue", True),
+        ("mcp_.*", "terminal", False),
+    ],
+)
+def test_the_matcher_is_a_pattern_of_whole_names(matcher: str, tool: str, runs: bool) -> None:
+    (hook,) = hooks_of(setting(ShellHook("x", matcher)), Reports())
+    assert hook.is_for(tool) is runs
+
+
+def test_a_matcher_that_is_no_pattern_means_all_tools_and_is_told_of() -> None:
+    told: list[str] = []
+    (hook,) = hooks_of(setting(ShellHook("x", "te(rm")), Reports(told.append))
+    assert hook.is_for("anything")
+    assert "matcher 'te(rm' is no pattern" in told[0]
+
+
+def test_a_setting_for_an_unknown_event_is_told_of() -> None:
+    told: list[str] = []
+    assert hooks_of(setting(ShellHook("x"), event="pre_tool"), Reports(told.append)) == ()
+    assert "did you mean pre_tool_call?" in told[0]
+
+
+async def test_the_first_veto_counts_and_the_rest_is_not_run(scene: Scene) -> None:
+    bodies = ["", """print('{"decision": "block", "reason": "second"}')""", "open('third', 'w')"]
+    hooks = [
+        Hook(PRE, scene.script(body, f"hook{number}.py"), 30) for number, body in enumerate(bodies)
+    ]
+    answers = await scene.hooks(*hooks, accept=True).run(PRE, CALL)
+    assert [answer["message"] for answer in answers] == ["second"]
+    assert not (scene.folder / "third").exists()
+
+
+TOUCH = "open('ran', 'a').write('x')"
+
+
+def times_run(scene: Scene) -> int:
+    ran = scene.folder / "ran"
+    return len(ran.read_text()) if ran.exists() else 0
+
+
+async def test_consent_is_asked_once_and_kept(scene: Scene) -> None:
+    hook = Hook(POST, scene.script(TOUCH), 30)
+    hooks = scene.hooks(hook, answer=True)
+    await asyncio.gather(*(hooks.run(POST, CALL) for _ in range(3)))
+    await scene.hooks(hook, answer=False).run(POST, CALL)  # another process, later
+    assert scene.asked == [("post_tool_call", hook.command)]
+    assert times_run(scene) == 4
+    assert stat.S_IMODE((scene.home / FILE).stat().st_mode) == 0o600
+
+
+async def test_a_declined_hook_never_runs_and_does_not_block(scene: Scene) -> None:
+    hooks = scene.hooks(Hook(PRE, scene.script(TOUCH), 30), answer=False)
+    assert await hooks.run(PRE, CALL) == await hooks.run(PRE, CALL) == []
+    assert (len(scene.asked), times_run(scene)) == (1, 0)
+
+
+async def test_without_anybody_to_ask_nothing_runs_and_calls_are_blocked(scene: Scene) -> None:
+    command = scene.script(TOUCH)
+    hooks = scene.hooks(Hook(PRE, command, 30), Hook(POST, command, 30))
+    (answer,) = await hooks.run(PRE, CALL)
+    assert "no consent yet" in answer["message"]
+    assert "--accept-hooks" in answer["message"]
+    assert await hooks.run(POST, {**CALL, "result": ""}) == []
+    assert (times_run(scene), len(scene.told)) == (0, 2)
+
+
+async def test_another_event_or_a_changed_command_needs_consent_again(scene: Scene) -> None:
+    command = scene.script(TOUCH)
+    scene.consents.allow("pre_tool_call", command)
+    for hook in (Hook(POST, command, 30), Hook(PRE, f"{command} --more", 30)):
+        await scene.hooks(hook, answer=False).run(hook.event, CALL)
+    assert len(scene.asked) == 2
+    assert times_run(scene) == 0
+
+
+async def test_accepted_hooks_are_not_asked_about_nor_remembered(scene: Scene) -> None:
+    hook = Hook(POST, scene.script(TOUCH), 30)
+    await scene.hooks(hook, answer=False, accept=True).run(POST, CALL)
+    assert (scene.asked, times_run(scene), scene.consents.all()) == ([], 1, ())
+
+
+async def test_all_can_be_settled_before_the_conversation(scene: Scene) -> None:
+    hooks = scene.hooks(Hook(PRE, "a", 30), Hook(POST, "b", 30), answer=True)
+    await hooks.settle()
+    assert scene.asked == [("pre_tool_call", "a"), ("post_tool_call", "b")]
+    assert [each.command for each in scene.consents.all()] == ["a", "b"]
+
+
+async def test_a_damaged_consent_file_allows_nothing(scene: Scene) -> None:
+    hook = Hook(PRE, scene.script(TOUCH), 30)
+    (scene.home / FILE).write_text("{damaged")
+    (answer,) = await scene.hooks(hook).run(PRE, CALL)
+    assert (answer["action"], times_run(scene)) == ("block", 0)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        scene.consents.all()
+
+
+def test_consents_of_two_processes_are_both_kept(hermes_home: Path) -> None:
+    hermes_home.mkdir()
+    one, two = Consents(hermes_home), Consents(hermes_home)
+    one.allow("pre_tool_call", "a")
+    two.allow("pre_tool_call", "b")
+    one.allow("pre_tool_call", "a")
+    assert [each.command for each in one.all()] == ["b", "a"]
+    assert (one.revoke("a"), one.revoke("a")) == (1, 0)
+    assert two.find("pre_tool_call", "a") is None
+
+
+async def test_a_stopped_turn_stops_its_hook(
+    scene: Scene, gone: Callable[[int], Awaitable[None]]
+) -> None:
+    command = scene.script("open('pid', 'w').write(str(os.getpid())); time.sleep(600)")
+    running = asyncio.ensure_future(
+        scene.hooks(Hook(POST, command, 300), accept=True).run(POST, CALL)
+    )
+    while not (pid := scene.folder / "pid").exists() or not pid.read_text():
+        await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await gone(int(pid.read_text()))
+
+
+def test_the_program_of_a_command_is_found(tmp_path: Path) -> None:
+    script = tmp_path / "check"
+    script.write_text("#!/bin/sh\n")
+    assert program_of("check --fast", str(tmp_path))[1] == "check is not executable (chmod +x)"
+    script.chmod(0o755)
+    assert program_of("check --fast", str(tmp_path)) == (script, "")
+    assert program_of(f"{script}", "") == (script, "")
+    assert program_of("no-such-thing", str(tmp_path))[1] == "there is no program no-such-thing"
