@@ -40,7 +40,11 @@ def section(parser: argparse.ArgumentParser, summary: str, level: int) -> Iterat
         yield "\n".join(row(action) for action in plain) + "\n"
     for group in groups:
         summaries = {choice.dest: choice.help for choice in group._choices_actions}  # noqa: SLF001
+        shown: set[int] = set()
         for name, child in group.choices.items():
+            if id(child) in shown:  # another name for the same
+                continue
+            shown.add(id(child))
             yield from section(child, summaries.get(name) or child.description or "", level + 1)
 
 
