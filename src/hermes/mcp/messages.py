@@ -1,0 +1,59 @@
+"""JSON-RPC 2.0 as it stands on the wire."""
+
+from typing import Any
+
+import msgspec
+
+VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""Versions of the protocol that are spoken, the best first."""
+
+
+class Message(msgspec.Struct, frozen=True):
+    """Whatever the other side may send."""
+
+    id: int | str | None = None
+    method: str = ""
+    params: Any = None
+    result: Any = msgspec.UNSET
+    error: Any = None
+
+    @property
+    def is_answer(self) -> bool:
+        return not self.method and self.id is not None
+
+
+def decode(data: bytes | str) -> list[Message]:
+    """The messages of a line or an event. What is none, since programs print what they should not,
+    counts as a message that says nothing."""
+    if not data.strip():
+        return []
+    try:
+        found = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return [Message(result=repr(data[:200]))]
+    return found if isinstance(found, list) else [found]
+
+
+def request(number: int, method: str, params: dict[str, Any]) -> bytes:
+    return _encode({"id": number, "method": method, "params": params})
+
+
+def notification(method: str, params: dict[str, Any] | None = None) -> bytes:
+    return _encode({"method": method} if params is None else {"method": method, "params": params})
+
+
+def answer(number: int | str, result: Any) -> bytes:
+    return _encode({"id": number, "result": result})
+
+
+def refusal(number: int | str, code: int, text: str) -> bytes:
+    return _encode({"id": number, "error": {"code": code, "message": text}})
+
+
+def _encode(fields: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({"jsonrpc": "2.0", **fields})
+
+
+_decoder: msgspec.json.Decoder[Message | list[Message]] = msgspec.json.Decoder(
+    Message | list[Message]
+)

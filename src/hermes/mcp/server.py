@@ -1,0 +1,148 @@
+"""One server as a session sees it: what it offers, known from earlier or found out now."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from hermes.config.settings.abilities import McpServer
+from hermes.core.errors import ToolError
+from hermes.core.ports import Clock
+from hermes.mcp.admission import admit
+from hermes.mcp.authorising import Authoriser
+from hermes.mcp.catalogue import Catalogue, CatalogueCache
+from hermes.mcp.connection import Connection, State
+from hermes.mcp.dialling import Dialler
+from hermes.mcp.options import McpOptions
+from hermes.mcp.session import Session
+from hermes.mcp.transports import Transports
+from hermes.util.text import many
+from hermes.util.threads import in_thread
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Between a change the server reports and looking; longer while it keeps reporting."""
+MOST_NAMED = 5
+
+log = logging.getLogger(__name__)
+
+
+class Server:
+    """`tell` gets what the user should know, each thing once."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: McpServer,
+        transports: Transports,
+        options: McpOptions,
+        *,
+        clock: Clock,
+        tell: Callable[[str], None],
+        authoriser: Authoriser | None = None,
+    ) -> None:
+        self.name, self.settings = name, settings
+        self._clock = clock
+        self._cache = CatalogueCache(options.cache)
+        self._told: set[str] = set()
+        self._tell_user = tell
+        self._looking: asyncio.Task[None] | None = None
+        self._changes = 0
+        self.catalogue = self._cache.load(name, settings)
+        """None while it is not known."""
+        dialler = Dialler(
+            name,
+            settings,
+            transports,
+            options,
+            clock=clock,
+            authoriser=authoriser,
+            greeted=self._learn,
+            changed=self._changed,
+        )
+        self.connection = Connection(dialler, clock=clock, tell=self.tell)
+
+    def tell(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._tell_user(text)
+
+    async def find_out(self) -> Catalogue:
+        """What it offers, asked now when it is not known. Raises `ToolError`."""
+        if self.catalogue is None:
+            await self.connection.use(_nothing_more)  # connecting looks
+        return self.catalogue or Catalogue()
+
+    async def refresh(self) -> Catalogue:
+        """What it offers now, also when it is left alone after failures. Raises `ToolError`."""
+        self.connection.forgive()
+        connected = self.connection.state is State.READY
+        await self.connection.use(self._learn if connected else _nothing_more)
+        return self.catalogue or Catalogue()
+
+    async def close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+        await self.connection.close()
+
+    async def _learn(self, session: Session) -> None:
+        welcome = session.welcome
+        offered: list[Any] = []
+        if welcome.has("tools") or not welcome.capabilities:
+            seconds = self.settings.connect_timeout
+            offered = await session.pages("tools/list", "tools", seconds=seconds)
+        # Texts are looked at one by one, and there may be many.
+        tools, problems = await in_thread(admit, offered)
+        found = Catalogue(tools, welcome.has("resources"), welcome.has("prompts"), problems)
+        if problems:
+            self.tell(_left_out(self.name, problems))
+        before, self.catalogue = self.catalogue, found
+        if found != before:
+            self._cache.save(self.name, self.settings, found)
+            if before is not None:
+                self.tell(
+                    f"The MCP server {self.name} offers other tools than before; "
+                    "new conversations have them"
+                )
+
+    def _changed(self, what: str) -> None:
+        self._changes += what == "tools"
+        if self._changes and self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        pause = FIRST_PAUSE
+        try:
+            while self._changes:
+                await self._clock.sleep(pause)
+                self._changes, pause = 0, min(pause * 2, LONGEST_PAUSE)
+                if self.connection.state is State.READY:  # else connecting looks
+                    await self.refresh()
+        except ToolError as error:
+            log.info("the tools of %s could not be listed again: %s", self.name, error)
+        finally:
+            self._looking = None
+
+
+async def _nothing_more(_session: Session) -> None:
+    return None
+
+
+def _left_out(name: str, problems: tuple[str, ...]) -> str:
+    shown = "; ".join(problems[:MOST_NAMED])
+    more = f"; and {len(problems) - MOST_NAMED} more" if len(problems) > MOST_NAMED else ""
+    return f"The MCP server {name}: {many(len(problems), 'tool')} left out ({shown}{more})"
+
+
+class ServerStatus(msgspec.Struct, frozen=True):
+    name: str
+    state: str
+    transport: str
+    """`stdio`, `http`, `sse`, or empty when that is not known yet."""
+    tools: int | None
+    """How many it offers; None when that is not known yet."""
+    problems: tuple[str, ...]
+    error: str
+    """The last failure, while it lasts."""

@@ -1,0 +1,189 @@
+"""A session with a server: the handshake, questions with a time limit, and what it tells."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from hermes import __version__
+from hermes.core.errors import ToolTimedOut
+from hermes.mcp.caller import Ticket
+from hermes.mcp.diary import Diary
+from hermes.mcp.failures import McpError, Unavailable
+from hermes.mcp.messages import VERSIONS
+from hermes.mcp.peer import Asked, Peer
+from hermes.mcp.transport import Limits, Transport
+
+MOST_PAGES, MOST_ITEMS = 50, 1_000
+"""Bounds of a list; the rest is left out."""
+MOST_PROGRESS, PROGRESS_CHARS = 200, 300
+"""What is shown of the progress of one call."""
+LEVELS = {
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.ERROR,
+    "alert": logging.ERROR,
+    "emergency": logging.ERROR,
+}
+
+log = logging.getLogger(__name__)
+
+
+class Welcome(msgspec.Struct, frozen=True):
+    """What the server says of itself."""
+
+    protocol: str
+    name: str = ""
+    version: str = ""
+    capabilities: Mapping[str, Any] = {}
+    instructions: str = ""
+
+    def has(self, ability: str) -> bool:
+        return ability in self.capabilities
+
+
+class Session:
+    """`changed` is called with `tools`, `resources` or `prompts` when that list has changed."""
+
+    def __init__(
+        self,
+        name: str,
+        transport: Transport,
+        *,
+        asked: dict[str, Asked],
+        abilities: Mapping[str, Any],
+        limits: Limits,
+        changed: Callable[[str], None],
+    ) -> None:
+        self.name, self.transport = name, transport
+        self._abilities, self._changed = abilities, changed
+        self._diary = Diary(name, limits.log_lines)
+        self._peer = Peer(name, transport, self._heard, asked, limits, self._diary)
+        self.welcome = Welcome("")
+
+    @property
+    def alive(self) -> bool:
+        return self._peer.gone is None
+
+    def when_lost(self, call: Callable[[McpError], None]) -> None:
+        self._peer.on_lost = call
+
+    async def open(self) -> None:
+        """Connect and shake hands. Whoever calls sets the time limit. Raises `McpError`."""
+        await self.transport.start(self._peer)
+        result = await self._peer.request(
+            "initialize",
+            {
+                "protocolVersion": VERSIONS[0],
+                "capabilities": self._abilities,
+                "clientInfo": {"name": "hermes", "title": "Hermes", "version": __version__},
+            },
+        )
+        self.welcome = _welcome(self.name, result)
+        self.transport.agreed(self.welcome.protocol)
+        await self._peer.notify("notifications/initialized")
+        self.transport.listen()
+
+    async def close(self) -> None:
+        politely = self.alive
+        if politely:
+            self._peer.on_lost = lambda _error: None
+            self._peer.lost(Unavailable(f"the connection to {self.name} was closed"))
+        await self._peer.close()
+        await self.transport.close(politely=politely)
+
+    async def ask(
+        self, method: str, params: dict[str, Any], *, seconds: float, ticket: Ticket | None = None
+    ) -> dict[str, Any]:
+        """The result. Progress is shown to the user of the ticket, and does not buy time."""
+        progress = _shown(ticket) if ticket is not None else None
+        try:
+            async with asyncio.timeout(seconds or None) as deadline:
+                if ticket is not None:
+                    ticket.deadline = deadline
+                result = await self._peer.request(method, params, ticket=ticket, progress=progress)
+        except TimeoutError:
+            raise ToolTimedOut(
+                f"{self.name} did not answer within {seconds:g} seconds",
+                hint="`timeout` of the server in mcp_servers allows more",
+            ) from None
+        finally:
+            if ticket is not None:
+                ticket.deadline = None
+        if not isinstance(result, dict):
+            raise McpError(f"{self.name} answered {method} with something else than an object")
+        return result
+
+    async def pages(self, method: str, key: str, *, seconds: float) -> list[Any]:
+        """All items of a list that comes in pages."""
+        items: list[Any] = []
+        params: dict[str, Any] = {}
+        for _ in range(MOST_PAGES):
+            result = await self.ask(method, params, seconds=seconds)
+            page = result.get(key)
+            items += page if isinstance(page, list) else []
+            cursor = result.get("nextCursor")
+            if not isinstance(cursor, str) or not cursor or {"cursor": cursor} == params:
+                break
+            if len(items) >= MOST_ITEMS:
+                break
+            params = {"cursor": cursor}
+        else:
+            log.warning("%s: the list of %s has no end", self.name, key)
+        return items[:MOST_ITEMS]
+
+    def _heard(self, method: str, params: dict[str, Any]) -> None:
+        match method.split("/"):
+            case ["notifications", ("tools" | "resources" | "prompts") as what, "list_changed"]:
+                self._changed(what)
+            case ["notifications", "message"]:
+                level = LEVELS.get(str(params.get("level")), logging.INFO)
+                self._diary.note(str(params.get("data")), level)
+            case _:
+                self._diary.note(method, logging.DEBUG)
+
+
+def _welcome(name: str, result: Any) -> Welcome:
+    if not isinstance(result, dict):
+        raise Unavailable(f"{name} does not speak MCP: its greeting is no object")
+    version = result.get("protocolVersion")
+    if version not in VERSIONS:
+        raise Unavailable(
+            f"{name} speaks version {str(version)[:40]!r} of MCP, which is not known here",
+            hint=f"known are {', '.join(VERSIONS)}; update the server or Hermes",
+        )
+    info = result.get("serverInfo")
+    about = info if isinstance(info, dict) else {}
+    capabilities = result.get("capabilities")
+    return Welcome(
+        version,
+        str(about.get("name", ""))[:100],
+        str(about.get("version", ""))[:50],
+        capabilities if isinstance(capabilities, dict) else {},
+        str(result.get("instructions") or "")[:5_000],
+    )
+
+
+def _shown(ticket: Ticket) -> Callable[[dict[str, Any]], None]:
+    left = MOST_PROGRESS
+
+    def progress(params: dict[str, Any]) -> None:
+        nonlocal left
+        left -= 1
+        text = _progress_text(params)
+        if left >= 0 and text:
+            ticket.call.output(f"{text}\n")
+
+    return progress
+
+
+def _progress_text(params: dict[str, Any]) -> str:
+    message = params.get("message")
+    if isinstance(message, str) and message.strip():
+        return " ".join(message.split())[:PROGRESS_CHARS]
+    done, total = params.get("progress"), params.get("total")
+    if not isinstance(done, int | float):
+        return ""
+    return f"{done:g} of {total:g}" if isinstance(total, int | float) else f"{done:g}"

@@ -1,0 +1,164 @@
+"""A server that is a program on this machine: a message a line on its standard streams."""
+
+import asyncio
+import os
+import shutil
+import signal
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import ClassVar
+
+from hermes.core.errors import ToolError
+from hermes.mcp.diary import LINE_CHARS, Diary
+from hermes.mcp.failures import Lost, McpError, Unavailable
+from hermes.mcp.messages import decode
+from hermes.mcp.transport import Limits, Listener
+from hermes.terminal.base import Running
+from hermes.terminal.here.lifeline import Lifeline
+from hermes.terminal.here.process_tree import family
+from hermes.terminal.here.spawn import spawn
+from hermes.util.text import human_size
+
+STOP_SECONDS = 2.0
+"""How long the program may take to end by itself once its standard input has."""
+LAST_WORDS = 5
+"""Lines of its standard error that go into an error message."""
+NO_GROUP = -1
+
+
+def make_lifeline() -> Lifeline:
+    """What stops the programs when this process dies, however it does."""
+    return Lifeline()
+
+
+class StdioTransport:
+    """Runs in a session of its own; it and everything it started ends with the transport."""
+
+    kind: ClassVar[str] = "stdio"
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        lifeline: Lifeline,
+        limits: Limits,
+    ) -> None:
+        self._name, self._command = name, command
+        self._environment, self._lifeline, self._limits = environment, lifeline, limits
+        self._running: Running | None = None
+        self._buffer, self._searched = bytearray(), 0
+        self._complaints = _Complaints(Diary(name, limits.log_lines))
+        self._watching: asyncio.Task[None] | None = None
+        self._over = False
+
+    async def start(self, listener: Listener) -> None:
+        self._listener = listener
+        program = shutil.which(self._command[0], path=self._environment.get("PATH"))
+        if program is None:
+            raise Unavailable(
+                f"{self._name}: there is no program {self._command[0]!r}",
+                hint="install it, or correct `command` of the server",
+            )
+        try:
+            self._running = await spawn(
+                [program, *self._command[1:]],
+                environment=self._environment,
+                on_output=self._output,
+                on_error=self._complaints.hear,
+                lifeline=self._lifeline,
+            )
+        except ToolError as error:
+            raise Unavailable(f"{self._name} cannot be started: {error}") from error
+        self._watching = asyncio.create_task(self._watch(self._running))
+
+    async def send(self, data: bytes, request: int | None = None) -> None:  # noqa: ARG002 - one stream
+        if self._running is None:
+            raise Lost(f"{self._name} is not running")
+        try:
+            await self._running.write(data + b"\n")
+        except ToolError as error:
+            raise Lost(f"{self._name} takes no more input{self._complaints.last()}") from error
+
+    def forget(self, request: int) -> None:
+        pass
+
+    def agreed(self, version: str) -> None:
+        pass
+
+    def listen(self) -> None:
+        pass
+
+    async def close(self, *, politely: bool) -> None:
+        self._over = True
+        running, watching = self._running, self._watching
+        if running is None or watching is None:
+            return
+        # Once it has ended nobody can tell any more what it had started.
+        members = family(running.pid) if running.pid is not None else []
+        try:
+            await running.close_input()
+            await asyncio.wait((watching,), timeout=STOP_SECONDS if politely else 0)
+        finally:
+            await running.stop()
+            for process in family(NO_GROUP, members):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(process.pid, signal.SIGKILL)
+            watching.cancel()
+
+    async def _watch(self, running: Running) -> None:
+        code = await running.wait()
+        how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
+        self._lose(Lost(f"{self._name} {how}{self._complaints.last()}"))
+
+    def _output(self, data: bytes) -> None:
+        if self._over:
+            return
+        self._buffer += data
+        for line in self._lines():
+            for message in decode(line):
+                self._listener.received(message, None)
+        if len(self._buffer) > self._limits.message_bytes:
+            size = human_size(self._limits.message_bytes)
+            self._lose(Lost(f"{self._name} sent more than {size} in one message and was stopped"))
+
+    def _lines(self) -> list[bytes]:
+        """The whole lines; what is left of the last one stays. Nothing is searched twice."""
+        end = self._buffer.rfind(b"\n", self._searched)
+        lines: list[bytes] = []
+        if end >= 0:
+            lines = bytes(self._buffer[:end]).split(b"\n")
+            del self._buffer[: end + 1]
+        self._searched = len(self._buffer)
+        return lines
+
+    def _lose(self, error: McpError) -> None:
+        if not self._over:
+            self._over = True
+            self._buffer.clear()
+            self._searched = 0
+            self._listener.lost(error)
+
+
+class _Complaints:
+    """The standard error: into the log, and the last lines into error messages."""
+
+    def __init__(self, diary: Diary) -> None:
+        self._diary = diary
+        self._words: deque[str] = deque(maxlen=LAST_WORDS)
+        self._unfinished = ""
+
+    def hear(self, data: bytes) -> None:
+        text = self._unfinished + data.decode("utf-8", "replace")
+        *lines, rest = text.split("\n")
+        self._unfinished = rest[:LINE_CHARS]
+        for line in lines:
+            if line := line.strip()[:LINE_CHARS]:
+                self._words.append(line)
+                self._diary.note(line)
+
+    def last(self) -> str:
+        """`: …` for the end of a message, or nothing."""
+        words = " / ".join([*self._words, self._unfinished.strip()]).strip(" /")
+        return f": {words[-LINE_CHARS:]}" if words else ""

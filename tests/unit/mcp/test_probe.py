@@ -1,0 +1,40 @@
+"""Connecting once, for `hermes mcp test`."""
+
+import pytest
+
+from hermes.config.settings.abilities import McpServer
+from hermes.core.errors import ToolError
+from hermes.mcp.options import McpOptions
+from hermes.mcp.probe import probe
+from tests.unit.mcp.stage import Stage, methods, only, program
+
+
+async def test_a_probe_says_what_a_server_offers(stage: Stage) -> None:
+    found = await probe("srv", program(tools=only("echo")))
+    assert found.transport == "stdio"
+    assert (found.welcome.name, found.welcome.version) == ("scripted", "1.2")
+    assert found.welcome.protocol == "2025-11-25"
+    assert found.welcome.instructions == "Be nice."
+    assert [tool.name for tool in found.tools] == ["act", "drop.table", "echo", "look-up"]
+    assert found.resources == ("file:///a (a, text/plain): A",)
+    assert found.prompts == ("greet",)
+    assert found.connect_seconds > 0
+
+
+async def test_what_was_found_is_there_for_the_next_session(stage: Stage) -> None:
+    path = stage.folder / "heard"
+    settings = program(env={"HEARD": str(path)})
+    await probe("srv", settings, McpOptions(cache=stage.folder / "cache"))
+    path.unlink()
+    assert "mcp_srv_echo" in await stage.tools(stage.hub(settings))
+    assert methods(path) == []
+
+
+async def test_a_server_that_cannot_be_reached_is_a_clear_error() -> None:
+    with pytest.raises(ToolError, match="there is no program 'no-such-program'"):
+        await probe("srv", McpServer(command="no-such-program"))
+
+
+async def test_what_was_left_out_is_named() -> None:
+    found = await probe("srv", program("liar"))
+    assert len(found.problems) == 10

@@ -1,0 +1,56 @@
+"""What the model reads of an answer."""
+
+from typing import Any
+
+import pytest
+
+from hermes.config.settings.abilities import McpServer
+from hermes.mcp.redacting import ErrorRedactor
+from hermes.mcp.results import call_result
+from tests.unit.mcp.stage import inside
+
+
+def shown(structured: Any, *texts: str) -> str:
+    content = [{"type": "text", "text": text} for text in texts]
+    result = {"content": content, "structuredContent": structured}
+    return inside(call_result(result, "srv", ErrorRedactor(McpServer())))
+
+
+@pytest.mark.parametrize(
+    ("structured", "texts"),
+    [
+        ({"a": 1}, ('{ "a": 1 }',)),
+        ({"result": "ok"}, ("ok",)),
+        ({"result": 5}, ("5",)),
+        ({"result": ["a", {"b": 1}]}, ("a", '{"b":1}')),
+    ],
+)
+def test_what_is_said_twice_is_read_once(structured: Any, texts: tuple[str, ...]) -> None:
+    assert shown(structured, *texts) == "\n".join(texts)
+
+
+@pytest.mark.parametrize(
+    ("structured", "texts"),
+    [({"a": 1}, ("found one",)), ({"result": "no"}, ("ok",)), ({"a": 1}, ())],
+)
+def test_what_is_said_only_in_structure_is_read_too(
+    structured: Any, texts: tuple[str, ...]
+) -> None:
+    assert shown(structured, *texts).startswith("\n".join([*texts, "{"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("ghp_abc", "ghp_…[redacted]"),
+        ("using sk-1 now", "using sk-…[redacted] now"),
+        ("Authorization: Bearer abc", "Authorization: Bearer …[redacted]"),
+        ("https://x/?a=1&api_key=zz&b=2", "https://x/?a=1&api_key=…[redacted]&b=2"),
+        ('{"password": "p w"}', '{"password": "…[redacted] w"}'),
+        ("Basic dXNlcjpwYXNz failed", "…[redacted] failed"),
+        ("the task is to mask disks", "the task is to mask disks"),
+    ],
+)
+def test_secrets_in_error_messages_are_taken_out(text: str, redacted: str) -> None:
+    settings = McpServer(headers={"Authorization": "Basic dXNlcjpwYXNz"})
+    assert ErrorRedactor(settings).redact(text) == redacted
