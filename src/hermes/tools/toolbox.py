@@ -63,16 +63,24 @@ class Toolbox:
         """
         schema = tool.spec.parameters
         arguments = _drop_unknown(tool.spec, coerced(_parse(text, tool.spec), schema))
-        validator = self._validators.get(tool.name)
-        if validator is None:
-            validator = self._validators[tool.name] = jsonschema_rs.validator_for(schema)
-        problems = [_problem(error) for error in validator.iter_errors(arguments)]
+        problems = [_problem(error) for error in self._validator(tool).iter_errors(arguments)]
         if problems:
             raise ToolArgumentsInvalid(
                 f"the arguments of {tool.name} are wrong: {'; '.join(problems[:5])}",
                 hint=usage(tool.spec),
             )
         return arguments
+
+    def _validator(self, tool: Tool) -> jsonschema_rs.Validator:
+        """A schema that points to another machine is not followed there."""
+        if tool.name not in self._validators:
+            try:
+                found = jsonschema_rs.validator_for(tool.spec.parameters, offline=True)
+            except ValueError as error:
+                problem = str(error).partition("\n")[0]
+                raise ToolError(f"the schema of {tool.name} is wrong: {problem}") from error
+            self._validators[tool.name] = found
+        return self._validators[tool.name]
 
     async def fit(self, name: str, call_id: str, result: str) -> str:
         """The result, or its beginning and end with the file that holds the whole."""

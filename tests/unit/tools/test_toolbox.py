@@ -7,7 +7,8 @@ from typing import Literal
 
 import pytest
 
-from hermes.core.errors import ToolArgumentsInvalid
+from hermes.core.errors import ToolArgumentsInvalid, ToolError
+from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool
 from hermes.tools.spill import LocalSpill
 from hermes.tools.toolbox import Toolbox
@@ -89,6 +90,22 @@ def test_a_mistake_is_explained(box: Toolbox, tool: Tool, text: str, message: st
     assert "\n" not in str(wrong.value)
     if "JSON" not in message:
         assert "sample(path: string" in wrong.value.hint
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}},
+        {"properties": {"a": {"type": "nonsense"}}},
+        {"properties": {"a": {"$ref": "#/nowhere"}}},
+    ],
+)
+def test_a_schema_of_others_that_is_wrong_is_the_tools_fault(
+    box: Toolbox, tool: Tool, schema: dict[str, object]
+) -> None:
+    odd = Tool(ToolSpec("odd", "", {"type": "object", **schema}), tool.handler)
+    with pytest.raises(ToolError, match="the schema of odd is wrong"):
+        box.decode(odd, '{"a": 1}')
 
 
 async def test_a_short_result_passes_unchanged(box: Toolbox, tool: Tool, tmp_path: Path) -> None:
