@@ -1,0 +1,90 @@
+"""What the actions work with: the hub, the collection, and the user's consent."""
+
+import argparse
+import asyncio
+import shutil
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from hermes.cli.actions import Act
+from hermes.cli.context import Cli
+from hermes.config.environment import search_path
+from hermes.core.errors import UsageError
+from hermes.skills.collection import Skills
+from hermes.skills.folders import bundled_folder, optional_folder, roots
+from hermes.skills.hub.endpoints import Endpoints
+from hermes.skills.hub.hub import Hub, HubOptions
+from hermes.skills.skill import Circle, Root, Source
+
+Work = Callable[[argparse.Namespace, Cli, Hub], Awaitable[int]]
+SYSTEMS = {"darwin": "macos", "win32": "windows"}
+
+
+def with_hub(work: Work) -> Act:
+    """An action that needs the hub."""
+
+    def act(args: argparse.Namespace, cli: Cli) -> int:
+        async def run() -> int:
+            async with Hub(hub_options(cli), lambda name: elsewhere(cli, name)) as hub:
+                return await work(args, cli, hub)
+
+        return asyncio.run(run())
+
+    return act
+
+
+def hub_options(cli: Cli) -> HubOptions:
+    loaded = cli.load()
+    usual = Endpoints()
+    return HubOptions(
+        root=cli.home.skills / ".hub",
+        official=optional_folder(),
+        token=loaded.secret("GITHUB_TOKEN") or loaded.secret("GH_TOKEN") or "",
+        git=shutil.which("git", path=search_path()),
+        ssh_agent=loaded.variable("SSH_AUTH_SOCK") or "",
+        endpoints=Endpoints(
+            github_api=loaded.variable("GITHUB_API_URL") or usual.github_api,
+            github_web=loaded.variable("GITHUB_SERVER_URL") or usual.github_web,
+            skills_sh=loaded.variable("SKILLS_API_URL") or usual.skills_sh,
+        ),
+    )
+
+
+def all_roots(cli: Cli) -> tuple[Root, ...]:
+    """Every folder with skills but those of plugins, whose code would have to be run."""
+    external = cli.load().settings.skills.external_dirs
+    folders = [Path(folder).expanduser() for folder in external]
+    return roots(cli.home.skills, external=folders, bundled=bundled_folder())
+
+
+def collection(cli: Cli) -> Skills:
+    return Skills(all_roots(cli))
+
+
+def circle(cli: Cli) -> Circle:
+    """This machine and what is switched off. Which tools there are depends on the session."""
+    skills = cli.load().settings.skills
+    off = frozenset((*skills.disabled, *skills.platform_disabled.get("cli", ())))
+    return Circle(system=SYSTEMS.get(sys.platform, "linux"), disabled=off)
+
+
+def elsewhere(cli: Cli, name: str) -> str:
+    """The kind of a skill that an installed one of this name would hide: bundled or external."""
+    hidden = [root for root in all_roots(cli) if root.source in (Source.EXTERNAL, Source.BUNDLED)]
+    return next((str(one.source) for one in Skills(hidden).all() if one.name == name), "")
+
+
+def consents(args: argparse.Namespace, cli: Cli, question: str) -> bool:
+    """`--yes`, or an answer that is not the default, which is no."""
+    if args.yes:
+        return True
+    if not cli.interactive:
+        raise UsageError(
+            "this needs --yes when nobody can be asked", hint=f"the question is: {question}"
+        )
+    return cli.ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")

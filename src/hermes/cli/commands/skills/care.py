@@ -1,0 +1,160 @@
+"""`hermes skills audit`, `quarantine` and `reset`."""
+
+import argparse
+
+from hermes.app.transcripts.plain import plain_line
+from hermes.cli.actions import Actions
+from hermes.cli.commands.skills.access import (
+    add_yes,
+    all_roots,
+    collection,
+    consents,
+    with_hub,
+)
+from hermes.cli.commands.skills.wording import document, example, say_findings
+from hermes.cli.context import Cli
+from hermes.core.errors import UsageError
+from hermes.skills.collection import Skills
+from hermes.skills.history.changes import Change, Who
+from hermes.skills.history.skill_history import SkillHistory
+from hermes.skills.hub.auditing import Inspection, audit
+from hermes.skills.hub.hub import Hub
+from hermes.skills.hub.updates import restore
+from hermes.skills.skill import Skill, SkillNotFound, Source
+from hermes.skills.writing.applying import Workshop
+from hermes.skills.writing.overlays import overlay_of
+from hermes.util.text import many
+
+
+def add_actions(actions: Actions) -> None:
+    actions.add(
+        "audit",
+        with_hub(_audit),
+        "compare the installed skills with their hashes, and scan them again",
+        json=True,
+        description="Compare every file of the installed skills with the hash it was installed with"
+        "\nand scan them again. The exit code is 1 when something is wrong.",
+    )
+    quarantine = actions.add(
+        "quarantine", with_hub(_quarantine), "list the skills that were refused", json=True
+    )
+    quarantine.add_argument("--clean", action="store_true", help="delete them")
+    quarantine.add_argument("name", nargs="?", default="", metavar="NAME", help="only this one")
+    reset = actions.add(
+        "reset",
+        with_hub(_reset),
+        "drop your changes of a skill that is not your own",
+        description="A skill that is bundled or installed is changed in a copy. Reset drops the"
+        "\ncopy, so that the original counts again. With --restore, an installed skill whose"
+        "\nfiles were changed on the disk is fetched once more.",
+        epilog=example("hermes skills reset arxiv", "hermes skills reset pdf --restore --yes"),
+    )
+    reset.add_argument("name", metavar="NAME")
+    reset.add_argument("--restore", action="store_true", help="fetch the installed files again")
+    add_yes(reset)
+
+
+async def _audit(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+    found = audit(hub)
+    if args.json:
+        document(cli, found)
+        return 0 if found.clean else 1
+    if not found.skills and not found.strays:
+        cli.say("nothing is installed from the hub")
+    for one in found.skills:
+        _say(cli, one)
+    for folder in found.strays:
+        cli.say(f"{plain_line(folder)}: nobody installed it; move it out of the hub's folder")
+    return 0 if found.clean else 1
+
+
+def _say(cli: Cli, one: Inspection) -> None:
+    if not one.tampered:
+        cli.say(f"{one.name}: as installed ({one.trust})")
+    else:
+        cli.say(f"{one.name}: CHANGED since it was installed")
+        for what in ("changed", "missing", "added"):
+            for name in getattr(one, what):
+                cli.say(f"  {what:<8} {plain_line(name)}")
+        if one.problem:
+            cli.say(f"  {plain_line(one.problem)}")
+        cli.say(f"  `hermes skills reset {one.name} --restore` puts the files back")
+    if one.verdict not in ("", "safe"):
+        say_findings(cli, one.verdict, one.findings)
+
+
+async def _quarantine(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+    if args.clean:
+        gone = hub.quarantine.clean(args.name)
+        cli.say(f"deleted {many(len(gone), 'refused skill')}")
+        return 0
+    held = [one for one in hub.quarantine.refused() if args.name in ("", one.name)]
+    if args.json:
+        document(cli, held)
+        return 0
+    if not held:
+        cli.say("nothing is in quarantine")
+    for one in held:
+        cli.say(f"{one.name}  {one.at}  {plain_line(one.identifier)}\n    {plain_line(one.reason)}")
+    return 0
+
+
+async def _reset(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+    skill = _named(cli, args.name)
+    overlay = overlay_of(skill.folder) if skill and skill.source is Source.USER else None
+    if skill is None or overlay is None:
+        return await _restored(args, cli, hub)
+    original = _original(cli, skill.name)
+    what = f"drop your copy of {skill.name}"
+    if original is None:
+        what += f", whose {overlay.source} original is gone"
+    if not consents(args, cli, f"{what[0].upper()}{what[1:]}?"):
+        cli.say("nothing was changed")
+        return 1
+    home = cli.home.skills
+    change = Change(
+        "reset",
+        (skill.name,),
+        f"back to the {overlay.source} skill {skill.name}",
+        Who.USER,
+        paths=(skill.folder.relative_to(home).as_posix(),),
+    )
+    _, commit = await SkillHistory(home, cli.note).record(
+        change, lambda: Workshop(home).discard(skill.folder)
+    )
+    undo = f"; `hermes skills undo {commit.short}` takes this back" if commit else ""
+    left = f"the {original.source} skill counts again" if original else "nothing is left of it"
+    cli.say(f"dropped your copy of {skill.name}: {left}{undo}")
+    return await _restored(args, cli, hub) if args.restore else 0
+
+
+async def _restored(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+    installed = args.name in hub.shelf.lock().skills
+    if not args.restore or not installed:
+        raise UsageError(
+            f"there is no changed copy of {args.name}",
+            hint="--restore fetches its installed files again"
+            if installed
+            else "`hermes skills list` says which skills are copies",
+        )
+    if not consents(args, cli, f"Replace the files of {args.name} with those of its source?"):
+        cli.say("nothing was changed")
+        return 1
+    await restore(hub, args.name)
+    cli.say(f"{args.name} is as it was installed")
+    return 0
+
+
+def _named(cli: Cli, name: str) -> Skill | None:
+    try:
+        return collection(cli).get(name)
+    except SkillNotFound:
+        return None
+
+
+def _original(cli: Cli, name: str) -> Skill | None:
+    others = [root for root in all_roots(cli) if root.source is not Source.USER]
+    try:
+        return Skills(others).get(name)
+    except SkillNotFound:
+        return None

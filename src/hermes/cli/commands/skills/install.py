@@ -1,0 +1,111 @@
+"""`hermes skills install` and `uninstall`."""
+
+import argparse
+
+from hermes.app.transcripts.plain import plain_line
+from hermes.cli.actions import Actions
+from hermes.cli.commands.skills.access import add_yes, consents, with_hub
+from hermes.cli.commands.skills.wording import example, say_candidate, say_difference
+from hermes.cli.context import Cli
+from hermes.config.home import tilde
+from hermes.skills.hub.errors import Refused
+from hermes.skills.hub.hub import Candidate, Hub
+from hermes.skills.hub.sources.registry import NAMES
+from hermes.skills.scanner.trust import Trust
+
+THIRD_PARTY = (
+    "This skill was written by a third party. It tells the agent what to do on this machine;\n"
+    "the scan finds known tricks, not every one. Install it only if you trust its author."
+)
+
+
+def add_actions(actions: Actions) -> None:
+    install = actions.add(
+        "install",
+        with_hub(_install),
+        "fetch, scan and install a skill",
+        description="Fetch a skill into quarantine, scan it, and install it when the rules and you"
+        "\nsay so. --force installs one with findings; a dangerous one is never installed.",
+        epilog=example(
+            "hermes skills install official/research/arxiv",
+            "hermes skills install anthropics/skills/skills/pdf",
+            "hermes skills install https://example.com/team/skills.git#main:notes --yes",
+        ),
+    )
+    install.add_argument("identifier", metavar="IDENTIFIER")
+    install.add_argument("--source", choices=NAMES, default="", help="where it is")
+    install.add_argument("--category", default="", help="file it under this one")
+    install.add_argument("--force", action="store_true", help="in spite of findings")
+    add_yes(install)
+    uninstall = actions.add("uninstall", with_hub(_uninstall), "remove an installed skill")
+    uninstall.add_argument("name", metavar="NAME")
+    add_yes(uninstall)
+
+
+async def _install(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+    candidate = await hub.prepare(args.identifier, args.source, args.category)
+    try:
+        hub.check_name(candidate, force=args.force)
+        held = candidate.installed
+        if held and held.sha256 == candidate.sha256 and candidate.current == candidate.files:
+            cli.say(f"{candidate.name} is installed already, and there is no newer version")
+            return 0
+        return 0 if taken(args, cli, hub, candidate, force=args.force) else 1
+    finally:
+        hub.quarantine.discard(candidate.staged)
+
+
+def taken(
+    args: argparse.Namespace, cli: Cli, hub: Hub, candidate: Candidate, *, force: bool
+) -> bool:
+    """Shows the skill, asks, and installs it or its new version. False when the user says no.
+
+    Raises `Refused` when the rules do.
+    """
+    say_candidate(cli, candidate)
+    if candidate.installed:
+        say_difference(cli, candidate)
+    decision = candidate.decision(force=force)
+    if not decision.allowed:
+        hub.refuse(candidate, decision.reason)
+        hint = "--force installs it all the same" if decision.asks else "nothing overrides this"
+        raise Refused(
+            f"{candidate.name} is not installed: {plain_line(decision.reason)}",
+            hint=f"{hint}; `hermes skills inspect {candidate.name}` shows it in quarantine",
+        )
+    if not _wanted(args, cli, candidate):
+        cli.say(f"{candidate.name} was left as it is")
+        return False
+    entry = hub.accept(candidate, force=force)
+    what = "updated" if candidate.installed else "installed"
+    cli.say(f"{what} {candidate.name} in {tilde(entry.folder(hub.shelf.skills, candidate.name))}")
+    _say_needs(cli, candidate)
+    return True
+
+
+def _wanted(args: argparse.Namespace, cli: Cli, candidate: Candidate) -> bool:
+    """What comes with Hermes, or from a trusted repository, is installed without a question."""
+    if candidate.installed:
+        return consents(args, cli, f"Install this version of {candidate.name}?")
+    if candidate.trust is not Trust.COMMUNITY:
+        return True
+    cli.say(THIRD_PARTY)
+    return consents(args, cli, f"Install {candidate.name}?")
+
+
+def _say_needs(cli: Cli, candidate: Candidate) -> None:
+    names = [plain_line(variable.name) for variable in candidate.skill.variables]
+    if names:
+        cli.say(f"it needs {', '.join(names)}: `hermes config set {names[0]} VALUE`")
+    if candidate.skill.settings:
+        cli.say("it has settings: `hermes skills config` shows them")
+
+
+async def _uninstall(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+    entry = hub.installed(args.name)
+    if not consents(args, cli, f"Remove {args.name}, installed from {entry.identifier}?"):
+        cli.say("nothing was removed")
+        return 1
+    hub.uninstall(args.name)
+    cli.say(f"removed {args.name}")
+    return 0

@@ -1,0 +1,169 @@
+"""`hermes skills list` and `view`: the skills there are on this machine."""
+
+import argparse
+from pathlib import Path
+
+import msgspec
+
+from hermes.app.transcripts.plain import plain, plain_line
+from hermes.cli.actions import Actions
+from hermes.cli.commands.skills.access import all_roots, circle, collection
+from hermes.cli.commands.skills.wording import WIDTH, document, example
+from hermes.cli.context import Cli
+from hermes.cli.render import one_line
+from hermes.config.home import tilde
+from hermes.core.errors import UsageError
+from hermes.skills.collection import Skills
+from hermes.skills.hub.lockfile import Lock
+from hermes.skills.hub.shelf import Shelf
+from hermes.skills.hub.sources.registry import NAMES
+from hermes.skills.reading import read
+from hermes.skills.skill import Skill, Source
+from hermes.skills.visibility import hidden_because
+from hermes.skills.writing.overlays import files_of, overlay_of
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A skill as it is listed."""
+
+    name: str
+    source: str
+    category: str = ""
+    description: str = ""
+    version: str = ""
+    folder: str = ""
+    installed_from: str = ""
+    """The source of an installed one: official, github, …"""
+    identifier: str = ""
+    trust: str = ""
+    changed_copy_of: str = ""
+    """The source of the original."""
+    hides: str = ""
+    """The source of another skill of this name, which does not count."""
+    hidden: str = ""
+    """Why the agent does not see it."""
+    broken: str = ""
+    """Why it does not load."""
+
+
+def add_actions(actions: Actions) -> None:
+    listing = actions.add(
+        "list",
+        _list,
+        "the skills on this machine",
+        json=True,
+        description="List the skills on this machine: those the agent sees, hidden ones with the"
+        "\nreason, and broken ones with what is wrong. Skills of plugins are not shown.",
+        epilog=example("hermes skills list --source hub"),
+    )
+    kinds = [str(one) for one in Source]
+    listing.add_argument(
+        "--source",
+        default="",
+        choices=[*kinds, *NAMES],
+        metavar="SOURCE",
+        help=f"only those of {', '.join(kinds)}, or installed from official, github, …",
+    )
+    view = actions.add("view", _view, "show one skill", json=True)
+    view.add_argument("name", metavar="NAME", help="also as category/name")
+    view.add_argument("file", nargs="?", default="", metavar="FILE", help="a file of it")
+
+
+def _list(args: argparse.Namespace, cli: Cli) -> int:
+    rows = [row for row in _rows(cli) if args.source in ("", row.source, row.installed_from)]
+    if args.json:
+        document(cli, rows)
+        return 0
+    if not rows:
+        cli.say("no such skills" if args.source else "no skills yet: `hermes skills browse`")
+    last = ""
+    for row in sorted(rows, key=lambda row: (row.category, row.name)):
+        if row.category != last:
+            last = row.category
+            cli.say(f"{plain_line(last)}:")
+        cli.say(_line(row))
+    return 0
+
+
+def _rows(cli: Cli) -> list[Row]:
+    skills = collection(cli)
+    lock = Shelf(cli.home.skills / ".hub").lock()
+    around = circle(cli)
+    below = _below(cli)
+    found = [_row(skill, lock, below, hidden_because(skill, around)) for skill in skills.all()]
+    found += [
+        Row(
+            name=one.file.parent.name,
+            source=str(one.source),
+            folder=str(one.file.parent),
+            broken=one.reason,
+        )
+        for one in skills.broken()
+    ]
+    return found
+
+
+def _below(cli: Cli) -> dict[str, str]:
+    """Names that exist in more than one folder, with the source of the second."""
+    seen: dict[str, list[str]] = {}
+    for root in all_roots(cli):
+        for skill in Skills([root]).all():
+            seen.setdefault(skill.name, []).append(str(root.source))
+    return {name: sources[1] for name, sources in seen.items() if len(sources) > 1}
+
+
+def _row(skill: Skill, lock: Lock, below: dict[str, str], hidden: str) -> Row:
+    entry = lock.skills.get(skill.name) if skill.source is Source.HUB else None
+    overlay = overlay_of(skill.folder) if skill.source is Source.USER else None
+    return Row(
+        name=skill.name,
+        source=str(skill.source),
+        category=skill.category,
+        description=skill.description,
+        version=skill.version,
+        folder=str(skill.folder),
+        installed_from=entry.source if entry else "",
+        identifier=entry.identifier if entry else "",
+        trust=entry.trust if entry else "",
+        changed_copy_of=str(overlay.source) if overlay else "",
+        hides=below.get(skill.name, ""),
+        hidden=hidden,
+    )
+
+
+def _line(row: Row) -> str:
+    marks = [row.source]
+    if row.trust:
+        marks.append(row.trust)
+    if row.changed_copy_of:
+        marks.append(f"your copy of a {row.changed_copy_of} one")
+    elif row.hides:
+        marks.append(f"hides a {row.hides} one")
+    if row.hidden:
+        marks.append(f"hidden: {row.hidden}")
+    if row.broken:
+        marks.append(f"broken: {row.broken}")
+    head = f"  {plain_line(row.name)} [{plain_line(', '.join(marks))}]"
+    return f"{head} {one_line(plain_line(row.description), max(20, WIDTH - len(head)))}".rstrip()
+
+
+def _view(args: argparse.Namespace, cli: Cli) -> int:
+    skill = collection(cli).get(args.name)
+    path = _linked(skill, args.file) if args.file else skill.file
+    text = read(path).text
+    if args.json:
+        document(cli, {"skill": skill, "file": str(path), "text": text})
+        return 0
+    cli.note(f"{skill.source}: {tilde(path)}")
+    cli.say(plain(text).rstrip("\n"))
+    return 0
+
+
+def _linked(skill: Skill, file: str) -> Path:
+    """A file of the skill; it may not lie elsewhere."""
+    folder = skill.folder.resolve()
+    path = (folder / file).resolve()
+    if path.is_relative_to(folder) and path.is_file():
+        return path
+    names = ", ".join(sorted(files_of(skill.folder))[:12])
+    raise UsageError(f"{skill.name} has no file {file}", hint=f"it has {names}")

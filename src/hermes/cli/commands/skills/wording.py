@@ -1,0 +1,80 @@
+"""Skills in words for a terminal. What strangers wrote never reaches it raw."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from hermes.app.transcripts.plain import escaped_json, plain, plain_line
+from hermes.cli.context import Cli
+from hermes.cli.render import one_line
+from hermes.cli.style import Style
+from hermes.skills.hub.differences import summary
+from hermes.skills.hub.hub import Candidate
+from hermes.skills.hub.sources.source import Offer
+from hermes.skills.scanner import Finding
+from hermes.util.text import human_size, many
+
+WIDTH = 110
+MOST_FINDINGS = 20
+VERDICTS = {"safe": "nothing suspicious", "caution": "caution", "dangerous": "dangerous"}
+
+
+def document(cli: Cli, value: Any) -> None:
+    """`value` as JSON."""
+    encoded = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    cli.say(escaped_json(encoded))
+
+
+def example(*lines: str) -> str:
+    """The end of a help text."""
+    return "\n".join(["example:" if len(lines) == 1 else "examples:", *(f"  {x}" for x in lines)])
+
+
+def say_offers(cli: Cli, offers: Sequence[Offer]) -> None:
+    for offer in offers:
+        count = f"  ({many(offer.installs, 'install')})" if offer.installs else ""
+        cli.say(f"{plain_line(offer.identifier)}{count}")
+        text = plain_line(offer.description) or f"from {offer.source}"
+        cli.say(f"    {one_line(text, WIDTH)}")
+
+
+def say_findings(cli: Cli, verdict: str, findings: Sequence[Finding]) -> None:
+    style = Style.of(cli.stdout)
+    dress = {"dangerous": style.bad, "caution": style.warn}.get(verdict, style.plain)
+    cli.say(f"scan:     {dress(VERDICTS.get(verdict, verdict))}")
+    for one in findings[:MOST_FINDINGS]:
+        place = f"{plain_line(one.file)}:{one.line}" if one.line else plain_line(one.file)
+        cli.say(f"  {one.severity:<8} {place}  {plain_line(one.why)}")
+        if one.text:
+            cli.say(f"           {one_line(plain_line(one.text), WIDTH)}")
+    if len(findings) > MOST_FINDINGS:
+        cli.say(f"  and {many(len(findings) - MOST_FINDINGS, 'more finding')}")
+
+
+def say_candidate(cli: Cli, one: Candidate) -> None:
+    skill = one.skill
+    version = f" {plain_line(skill.version)}" if skill.version else ""
+    cli.say(f"{skill.name}{version}: {plain_line(skill.description)}")
+    cli.say(f"from:     {plain_line(one.origin.address or one.identifier)}")
+    by = [plain_line(fact) for fact in (skill.author, skill.license) if fact]
+    cli.say(f"trust:    {one.trust}" + (f", {', '.join(by)}" if by else ""))
+    size = human_size(sum(map(len, one.files.values())))
+    cli.say(f"files:    {many(len(one.files), 'file')}, {size}")
+    say_findings(cli, one.report.verdict, one.findings)
+    for warning in skill.warnings:
+        cli.say(f"note:     {plain_line(warning)}")
+
+
+def say_difference(cli: Cli, one: Candidate) -> None:
+    cli.say(f"changes:  {summary(one.current, one.files)}")
+    style = Style.of(cli.stdout)
+    for line in one.difference.split("\n"):
+        text = plain(line)
+        dress = {"+": style.accent, "-": style.bad, "@": style.dim}.get(text[:1], style.plain)
+        cli.say(dress(text))
+
+
+def say_problems(cli: Cli, problems: Iterable[str]) -> None:
+    for problem in problems:
+        cli.note(f"warning: {plain_line(problem)}")

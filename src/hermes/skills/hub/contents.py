@@ -1,0 +1,116 @@
+"""The files of one skill, by name: what may be among them, and the hashes they are known by."""
+
+import hashlib
+import unicodedata
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from hermes.skills.hub.errors import Unfit
+from hermes.skills.skill import SKILL_FILE
+
+MOST_BYTES = 10 * 1024 * 1024
+"""Of all files of a skill together."""
+MOST_FILES = 200
+LONGEST_NAME = 200
+DEEPEST = 8
+LEFT_BEHIND = frozenset({"__pycache__", ".DS_Store"})
+
+Files = Mapping[str, bytes]
+
+
+def safe_name(name: str) -> str:
+    """`name` when it can only be a file below the skill's folder. Raises `Unfit`."""
+    parts = name.split("/")
+    plain = all(char.isprintable() and char not in '\\:*?"<>|' for char in name)
+    if not plain or any(part in ("", ".", "..") or part != part.strip() for part in parts):
+        raise Unfit(f"a file of it is called {name!r}, which is not kept")
+    if len(name) > LONGEST_NAME or len(parts) > DEEPEST:
+        raise Unfit(f"the name of a file of it is too long: {name[:60]!r}…")
+    return name
+
+
+def is_hidden(name: str) -> bool:
+    """Whether it is no part of a skill: `.git`, `.DS_Store`, caches. `..` is bad, not hidden."""
+    parts = PurePosixPath(name).parts
+    return any(part == "__pycache__" or (part[0] == "." and part != "..") for part in parts)
+
+
+def checked(files: Files) -> dict[str, bytes]:
+    """The files that are kept. Raises `Unfit` for names, sizes and numbers that are not taken."""
+    kept = {safe_name(name): data for name, data in files.items() if not is_hidden(name)}
+    check_size(len(kept), sum(map(len, kept.values())))
+    _check_clashes(kept)
+    if SKILL_FILE not in kept:
+        raise Unfit(f"there is no {SKILL_FILE} in it", hint="name the folder that holds one")
+    return kept
+
+
+def check_size(count: int, size: int) -> None:
+    if count > MOST_FILES:
+        raise Unfit(f"it has more than {MOST_FILES} files")
+    if size > MOST_BYTES:
+        raise Unfit(f"it is larger than {MOST_BYTES // 1024**2} MiB")
+
+
+def _check_clashes(names: Iterable[str]) -> None:
+    """Names that some file systems take for the same, or for a file and a folder at once."""
+    seen: dict[str, str] = {}
+    for name in names:
+        folded = unicodedata.normalize("NFC", name).casefold()
+        if folded in seen:
+            raise Unfit(f"two files of it have one name: {seen[folded]!r} and {name!r}")
+        seen[folded] = name
+    for folded, name in seen.items():
+        parents = PurePosixPath(folded).parents
+        if any(str(parent) in seen for parent in parents):
+            raise Unfit(f"{name!r} lies below a file of it")
+
+
+def hashes(files: Files) -> dict[str, str]:
+    """SHA-256 of each file, by name, in order."""
+    return {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)}
+
+
+def whole_hash(each: Mapping[str, str]) -> str:
+    """One hash for all: of the lines `hash  name`, in order."""
+    lines = "".join(f"{each[name]}  {name}\n" for name in sorted(each))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def write_folder(folder: Path, files: Files) -> None:
+    """A new folder with the files. A script that says what runs it may be run."""
+    folder.mkdir(parents=True)
+    for name, data in files.items():
+        path = folder / safe_name(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o755 if data.startswith(b"#!") else 0o644)
+
+
+def private_folder(folder: Path) -> None:
+    """Makes it and what is missing above it; only the owner may look inside."""
+    if not folder.is_dir():
+        private_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def read_folder(folder: Path, *, hidden: bool = False) -> dict[str, bytes]:
+    """The files of a folder on this machine; with `hidden`, those that are no part of a skill too,
+    but for what Python and desktops leave behind.
+
+    A link is no file: it may lead anywhere. Raises `Unfit`, and OSError.
+    """
+    files: dict[str, bytes] = {}
+    size = 0
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if is_hidden(name) and (not hidden or LEFT_BEHIND.intersection(PurePosixPath(name).parts)):
+            continue
+        if path.is_symlink():
+            raise Unfit(f"{name} is a link", hint="put the file itself there")
+        if not path.is_file():
+            continue
+        size += path.stat().st_size
+        check_size(len(files) + 1, size)
+        files[name] = path.read_bytes()
+    return files

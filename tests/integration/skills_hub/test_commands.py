@@ -1,0 +1,257 @@
+"""`hermes skills …` as a person and as a script would use it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hermes.core.errors import UsageError
+from hermes.skills.hub.errors import HubError, Refused
+from tests.integration.skills_hub.samples import dangerous, doubtful
+from tests.integration.skills_hub.wire import Files, GitHub, SkillsSh, Static, answer, below, skill
+
+PDF = skill("pdf", "Old words.")
+
+
+def write(path: Path, files: Files) -> Path:
+    for name, data in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(data)
+    return path
+
+
+@pytest.fixture
+def repo(github: GitHub) -> GitHub:
+    github.commit("any/repo", below("pdf", PDF))
+    return github
+
+
+def test_a_stranger_s_skill_is_installed_after_a_warning_and_a_yes(
+    hermes, repo: GitHub, hermes_home: Path
+):
+    code, out, _ = hermes("install", "any/repo/pdf", typed="y\n")
+    assert code == 0
+    assert "third party" in out
+    assert "trust:    community" in out
+    assert (hermes_home / "skills/.hub/skills/pdf/SKILL.md").is_file()
+    code, out, _ = hermes("install", "any/repo/pdf")
+    assert (code, "no newer version" in out) == (0, True)
+
+
+def test_an_answer_that_is_not_yes_changes_nothing(hermes, repo: GitHub, hermes_home: Path):
+    code, out, _ = hermes("install", "any/repo/pdf", typed="\n")
+    assert (code, "left as it is" in out) == (1, True)
+    assert not (hermes_home / "skills/.hub/skills").exists()
+    assert list((hermes_home / "skills/.hub/quarantine").iterdir()) == []
+
+
+def test_a_script_must_say_yes_beforehand(hermes, repo: GitHub, hermes_home: Path):
+    with pytest.raises(UsageError, match="--yes"):
+        hermes("install", "any/repo/pdf")
+    assert list((hermes_home / "skills/.hub/quarantine").iterdir()) == []
+    assert hermes("install", "any/repo/pdf", "--yes")[0] == 0
+
+
+def test_findings_are_shown_and_force_is_named_where_it_helps(hermes, github: GitHub):
+    github.commit("any/repo", {**below("odd", doubtful("odd")), **below("bad", dangerous("bad"))})
+    with pytest.raises(Refused) as doubt:
+        hermes("install", "any/repo/odd", "--yes")
+    assert "--force" in doubt.value.hint
+    with pytest.raises(Refused) as danger:
+        hermes("install", "any/repo/bad", "--yes", "--force")
+    assert "--force" not in danger.value.hint
+    code, out, _ = hermes("inspect", "bad")
+    assert "is in quarantine since" in out
+    assert "critical" in out
+    assert "bad" in hermes("quarantine")[1]
+    assert "deleted 2 refused skills" in hermes("quarantine", "--clean")[1]
+    assert hermes("quarantine", "--json")[1] == "[]\n"
+    code, out, _ = hermes("install", "any/repo/odd", "--yes", "--force")
+    assert (code, "caution" in out) == (0, True)
+
+
+def test_inspecting_installs_nothing(hermes, repo: GitHub, hermes_home: Path):
+    _code, out, _ = hermes("inspect", "any/repo/pdf", "--json")
+    facts = json.loads(out)
+    assert (facts["name"], facts["trust"], facts["allowed"]) == ("pdf", "community", True)
+    assert "Old words." in hermes("inspect", "any/repo/pdf", "--text")[1]
+    assert not (hermes_home / "skills/.hub/skills").exists()
+
+
+def test_an_update_shows_the_difference_and_asks(hermes, repo: GitHub, hermes_home: Path):
+    hermes("install", "any/repo/pdf", "--yes")
+    assert hermes("check")[1] == "pdf: current\n"
+    repo.commit("any/repo", below("pdf", skill("pdf", "New words.")))
+    assert "pdf: update available" in hermes("check")[1]
+    with pytest.raises(UsageError, match="--yes"):
+        hermes("update")
+    code, out, _ = hermes("update", typed="n\n")
+    assert code == 1
+    assert "-Old words.\n" in out
+    assert "+New words.\n" in out
+    assert hermes("update", "pdf", "--yes")[0] == 0
+    assert b"New words." in (hermes_home / "skills/.hub/skills/pdf/SKILL.md").read_bytes()
+    assert json.loads(hermes("check", "--json")[1]) == [
+        {"name": "pdf", "state": "current", "reason": ""}
+    ]
+
+
+def test_an_update_that_is_refused_does_not_stop_the_others(hermes, github: GitHub):
+    files = {**below("bad", skill("bad")), **below("pdf", PDF)}
+    github.commit("any/repo", files)
+    for name in ("bad", "pdf"):
+        hermes("install", f"any/repo/{name}", "--yes")
+    github.commit(
+        "any/repo", {**below("bad", dangerous("bad")), **below("pdf", skill("pdf", "New words."))}
+    )
+    code, out, err = hermes("update", "--yes")
+    assert code == 1
+    assert "bad is not installed" in err
+    assert "updated pdf" in out
+
+
+def test_an_audit_fails_when_files_were_changed_and_reset_mends_it(
+    hermes, repo: GitHub, hermes_home: Path
+):
+    hermes("install", "any/repo/pdf", "--yes")
+    assert hermes("audit") == (0, "pdf: as installed (community)\n", "")
+    (hermes_home / "skills/.hub/skills/pdf/extra.py").write_text("print(1)\n")
+    code, out, _ = hermes("audit")
+    assert code == 1
+    assert "added    extra.py" in out
+    with pytest.raises(UsageError) as unchanged:
+        hermes("reset", "pdf")
+    assert "--restore" in unchanged.value.hint
+    assert hermes("reset", "pdf", "--restore", "--yes")[0] == 0
+    assert hermes("audit")[0] == 0
+
+
+def test_removing_needs_a_yes(hermes, repo: GitHub):
+    hermes("install", "any/repo/pdf", "--yes")
+    with pytest.raises(UsageError, match="--yes"):
+        hermes("uninstall", "pdf")
+    assert hermes("uninstall", "pdf", "--yes") == (0, "removed pdf\n", "")
+    with pytest.raises(HubError, match="not installed"):
+        hermes("uninstall", "pdf", "--yes")
+
+
+def test_taps_are_checked_searched_and_removed(hermes, repo: GitHub, site: Static):
+    assert hermes("tap", "add", "any/repo") == (0, "added any/repo with 1 skill\n", "")
+    assert "already" in hermes("tap", "add", "https://github.com/any/repo")[1]
+    assert "any/repo/pdf" in hermes("browse")[1]
+    site.pages["/.well-known/skills/index.json"] = answer({"skills": [{"name": "word"}]})
+    hermes("tap", "add", site.url)
+    assert hermes("tap", "list", "--json")[1].count('"') == 4
+    with pytest.raises(HubError):
+        hermes("tap", "add", "no/body")
+    assert hermes("tap", "remove", "any/repo")[0] == 0
+    with pytest.raises(UsageError, match="not a tap"):
+        hermes("tap", "remove", "any/repo")
+
+
+def test_a_search_names_the_sources_that_failed(hermes, repo: GitHub, skills_sh: SkillsSh):
+    skills_sh.entries = [
+        {"id": "a", "skillId": "pdf", "name": "pdf", "installs": 1234, "source": "any/repo"}
+    ]
+    _code, out, err = hermes("search", "pdf")
+    assert "skills-sh/any/repo/pdf  (1,234 installs)" in out
+    assert "warning: github:" in err
+    assert json.loads(hermes("search", "pdf", "--json")[1])["offers"][0]["name"] == "pdf"
+
+
+def test_the_list_tells_hidden_broken_and_changed_ones(hermes, repo: GitHub, hermes_home: Path):
+    hermes("install", "any/repo/pdf", "--yes")
+    own = hermes_home / "skills"
+    write(own / "notes/mac-notes", skill("mac-notes"))
+    head = "---\nname: mac-notes\ndescription: d\nplatforms: [windows]\n---\nDo it.\n"
+    (own / "notes/mac-notes/SKILL.md").write_text(head)
+    write(own / "worse", {"SKILL.md": b"\0\0"})
+    write(
+        own / "pdf",
+        {**skill("pdf", "Mine."), ".overlay.json": b'{"name":"pdf","source":"hub","hash":""}'},
+    )
+    rows = {row["name"]: row for row in json.loads(hermes("list", "--json")[1])}
+    assert "windows" in rows["mac-notes"]["hidden"]
+    assert "binary" in rows["worse"]["broken"]
+    assert (rows["pdf"]["source"], rows["pdf"]["changed_copy_of"]) == ("user", "hub")
+    out = hermes("list")[1]
+    assert "hidden: only for windows" in out
+    assert "broken: it holds binary data" in out
+    assert "your copy of a hub one" in out
+    assert "pdf" not in hermes("list", "--source", "hub")[1]
+    (own / "pdf/.overlay.json").unlink()
+    assert "hides a hub one" in hermes("list")[1]
+    (own / "pdf").rename(own / ".away")
+    assert "pdf [hub, community]" in hermes("list", "--source", "github")[1]
+
+
+def test_a_changed_copy_is_dropped_and_can_be_had_back(hermes, repo: GitHub, hermes_home: Path):
+    hermes("install", "any/repo/pdf", "--yes")
+    mark = b'{"name":"pdf","source":"hub","hash":""}'
+    copy = write(hermes_home / "skills/pdf", {**skill("pdf", "Mine."), ".overlay.json": mark})
+    assert "Mine." in hermes("view", "pdf")[1]
+    with pytest.raises(UsageError, match="--yes"):
+        hermes("reset", "pdf")
+    code, out, _ = hermes("reset", "pdf", "--yes")
+    assert code == 0
+    assert "the hub skill counts again" in out
+    assert not copy.exists()
+    assert "Old words." in hermes("view", "pdf")[1]
+    undo = out.split("`")[1].removeprefix("hermes skills ").split()
+    hermes(*undo, "--yes")
+    assert "Mine." in hermes("view", "pdf")[1]
+
+
+def test_a_file_of_a_skill_is_shown_and_nothing_else(hermes, hermes_home: Path):
+    write(hermes_home / "skills/own", skill("own", files={"references/a.md": b"# A\n"}))
+    assert hermes("view", "own", "references/a.md")[1] == "# A\n"
+    (hermes_home / "secret").write_text("x")
+    with pytest.raises(UsageError, match="no file"):
+        hermes("view", "own", "../../secret")
+
+
+def test_the_settings_of_skills_are_shown_and_set(hermes, hermes_home: Path):
+    head = (
+        "---\nname: wiki\ndescription: d\nmetadata:\n  hermes:\n    config:\n"
+        "      - key: wiki.path\n        description: Where it is\n        default: ~/wiki\n"
+        "---\nX.\n"
+    )
+    write(hermes_home / "skills/wiki", {"SKILL.md": head.encode()})
+    assert "wiki.path = ~/wiki  (the default)" in hermes("config")[1]
+    assert hermes("config", "wiki.path", "/srv/wiki")[0] == 0
+    assert "wiki.path = /srv/wiki\n" in hermes("config")[1]
+    with pytest.raises(UsageError, match="no skill has a setting"):
+        hermes("config", "nothing.like", "1")
+
+
+def test_a_snapshot_carries_everything_to_another_home(
+    hermes, repo: GitHub, hermes_home: Path, tmp_path: Path
+):
+    hermes("install", "any/repo/pdf", "--yes", "--category", "office")
+    write(hermes_home / "skills/notes/own", skill("own", files={"a.md": b"a\n"}))
+    file = tmp_path / "all.tar.gz"
+    assert hermes("snapshot", "export", str(file))[1] == f"wrote 2 skills to {file}\n"
+    with pytest.raises(UsageError, match="exists"):
+        hermes("snapshot", "export", str(file))
+    hermes_home.rename(tmp_path / "old-home")
+    code, out, _ = hermes("snapshot", "import", str(file))
+    assert (code, out) == (0, "imported 2 skills\n")
+    assert (hermes_home / "skills/notes/own/a.md").read_bytes() == b"a\n"
+    assert hermes("audit")[0] == 0
+    assert hermes("check")[1] == "pdf: current\n"
+    assert "left alone" in hermes("snapshot", "import", str(file))[1]
+    assert "own" in hermes("log")[1]
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("tap",), ("snapshot",), ("list", "--json")])
+def test_it_is_a_command_of_the_program(arguments: tuple[str, ...]):
+    done = subprocess.run(
+        [sys.executable, "-m", "hermes", "skills", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout

@@ -1,0 +1,237 @@
+"""From a repository to an installed skill and on: what is on the disk at every step."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from hermes.core.errors import ConfigError, UsageError
+from hermes.skills.collection import Skills
+from hermes.skills.folders import roots
+from hermes.skills.hub import audit_log
+from hermes.skills.hub.auditing import audit
+from hermes.skills.hub.errors import NotThere, Refused, Unfit
+from hermes.skills.hub.hub import Hub, HubOptions
+from hermes.skills.hub.updates import State, check, restore, standing
+from hermes.skills.skill import Source
+from tests.integration.skills_hub.samples import dangerous, doubtful
+from tests.integration.skills_hub.wire import GitHub, below, skill
+
+PDF = skill("pdf", "Old words.", files={"scripts/fill.sh": b"#!/bin/sh\necho 1\n"})
+NEW = skill("pdf", "New words.", files={"references/a.md": b"# A\n"})
+
+
+@pytest.fixture
+def repo(github: GitHub) -> GitHub:
+    github.commit("any/repo", {**below("pdf", PDF), **below("word", skill("word"))})
+    return github
+
+
+async def installed(hub: Hub, identifier: str = "any/repo/pdf", category: str = "") -> Path:
+    one = await hub.prepare(identifier, category=category)
+    return hub.accept(one).folder(hub.shelf.skills, one.name)
+
+
+def left_in_quarantine(hub: Hub) -> list[Path]:
+    return list(hub.shelf.quarantine.iterdir())
+
+
+async def test_an_installed_skill_is_found_by_the_agent(hub: Hub, repo: GitHub, hermes_home: Path):
+    folder = await installed(hub, category="Office Work")
+    assert folder == hermes_home / "skills/.hub/skills/office-work/pdf"
+    assert (folder / "scripts/fill.sh").stat().st_mode & 0o111
+    found = Skills(roots(hermes_home / "skills")).get("pdf")
+    assert (found.source, found.category) == (Source.HUB, "office-work")
+    assert left_in_quarantine(hub) == []
+    assert hermes_home.stat().st_mode & 0o077 == 0
+
+
+async def test_the_lock_knows_origin_and_hashes(hub: Hub, repo: GitHub):
+    await installed(hub)
+    lock = json.loads(hub.shelf.lock_file.read_text())
+    entry = lock["skills"]["pdf"]
+    assert lock["version"] == 1
+    assert entry["identifier"] == "any/repo/pdf"
+    assert entry["origin"]["version"] == repo.heads["any/repo", "main"]
+    assert set(entry["files"]) == set(PDF)
+    assert [event.what for event in audit_log.read(hub.shelf.log_file)] == ["installed"]
+
+
+async def test_a_dangerous_skill_is_refused_even_by_force_and_can_be_looked_at(
+    hub: Hub, github: GitHub
+):
+    github.commit("any/repo", below("bad", dangerous("bad")))
+    one = await hub.prepare("any/repo/bad")
+    assert one.report.verdict == "dangerous"
+    with pytest.raises(Refused):
+        hub.accept(one, force=True)
+    assert hub.shelf.lock().skills == {}
+    assert not hub.shelf.skills.exists()
+    held, files = hub.quarantine.find("bad") or pytest.fail("it is not in quarantine")
+    assert files == one.files
+    assert held.findings
+    assert hub.quarantine.clean("bad") == ["bad"]
+    assert left_in_quarantine(hub) == []
+    assert [event.what for event in audit_log.read(hub.shelf.log_file)] == ["refused"]
+
+
+async def test_findings_below_dangerous_can_be_forced(hub: Hub, github: GitHub):
+    github.commit("any/repo", below("odd", doubtful("odd")))
+    with pytest.raises(Refused):
+        hub.accept(await hub.prepare("any/repo/odd"))
+    one = await hub.prepare("any/repo/odd")
+    assert one.report.verdict == "caution"
+    hub.accept(one, force=True)
+    assert "odd" in hub.shelf.lock().skills
+
+
+async def test_what_was_refused_twice_is_kept_once(hub: Hub, github: GitHub):
+    github.commit("any/repo", below("bad", dangerous("bad")))
+    for _ in range(2):
+        with pytest.raises(Refused):
+            hub.accept(await hub.prepare("any/repo/bad"))
+    assert len(left_in_quarantine(hub)) == 1
+
+
+async def test_a_change_after_the_scan_is_noticed(hub: Hub, repo: GitHub):
+    one = await hub.prepare("any/repo/pdf")
+    (one.staged / "SKILL.md").write_text("---\nname: pdf\ndescription: d\n---\nEvil.\n")
+    with pytest.raises(Unfit, match="after the scan"):
+        hub.accept(one)
+    assert hub.shelf.lock().skills == {}
+
+
+async def test_a_name_belongs_to_who_came_first(hub: Hub, repo: GitHub):
+    await installed(hub)
+    repo.commit("other/repo", below("pdf", skill("pdf", "Mine.")))
+    with pytest.raises(UsageError, match="from any/repo/pdf"):
+        hub.accept(await hub.prepare("other/repo/pdf"), force=True)
+
+
+async def test_the_short_and_the_long_identifier_are_one_skill(hub: Hub, github: GitHub):
+    github.commit("any/repo", below("skills/pdf", PDF))
+    await installed(hub, "any/repo/pdf")
+    assert hub.installed("pdf").identifier == "any/repo/skills/pdf"
+    hub.check_name(await hub.prepare("any/repo/skills/pdf"))
+
+
+async def test_a_stranger_does_not_take_the_place_of_a_bundled_skill(
+    options: HubOptions, repo: GitHub
+):
+    async with Hub(options, lambda name: "bundled" if name == "pdf" else "") as hub:
+        with pytest.raises(UsageError, match="the bundled skill pdf"):
+            hub.accept(await hub.prepare("any/repo/pdf"))
+        hub.accept(await hub.prepare("any/repo/pdf"), force=True)
+
+
+async def test_updates_are_found_and_installed_with_their_difference(hub: Hub, repo: GitHub):
+    folder = await installed(hub, category="office")
+    assert (await check(hub))[0].state is State.CURRENT
+    repo.commit("any/repo", {**below("pdf", NEW), "README.md": b"x"})
+    [one] = await check(hub)
+    assert one.state is State.NEWER
+    assert left_in_quarantine(hub) == []
+    found = await standing(hub, "pdf", hub.installed("pdf"))
+    assert found.candidate is not None
+    assert "-Old words." in found.candidate.difference
+    assert "+New words." in found.candidate.difference
+    entry = hub.accept(found.candidate)
+    assert entry.updated_at
+    assert entry.category == "office"
+    assert not (folder / "scripts").exists()
+    assert (folder / "references/a.md").read_bytes() == b"# A\n"
+    assert audit(hub).clean
+
+
+async def test_a_push_to_other_files_is_no_update(hub: Hub, repo: GitHub):
+    await installed(hub)
+    repo.commit("any/repo", {**below("pdf", PDF), "README.md": b"changed\n"})
+    assert (await check(hub))[0].state is State.CURRENT
+
+
+async def test_an_update_that_turned_dangerous_leaves_the_old_version(hub: Hub, repo: GitHub):
+    folder = await installed(hub)
+    repo.commit("any/repo", below("pdf", dangerous("pdf")))
+    found = await standing(hub, "pdf", hub.installed("pdf"))
+    assert found.candidate is not None
+    with pytest.raises(Refused):
+        hub.accept(found.candidate, force=True)
+    assert b"Old words." in (folder / "SKILL.md").read_bytes()
+    assert audit(hub).clean
+
+
+async def test_a_skill_that_left_its_repository_is_said_to_be_gone(hub: Hub, repo: GitHub):
+    await installed(hub)
+    repo.commit("any/repo", below("word", skill("word")))
+    assert (await check(hub))[0].state is State.GONE
+    repo.limited = True
+    [one] = await check(hub)
+    assert (one.state, "rate limit" in one.reason) == (State.UNKNOWN, True)
+
+
+async def test_an_audit_notices_every_kind_of_tampering(hub: Hub, repo: GitHub):
+    folder = await installed(hub)
+    assert audit(hub).clean
+    (folder / "SKILL.md").write_text("---\nname: pdf\ndescription: d\n---\nOther.\n")
+    (folder / "scripts/fill.sh").unlink()
+    (folder / ".hidden").write_text("x")
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__/a.pyc").write_bytes(b"x")
+    [one] = audit(hub).skills
+    assert (one.changed, one.missing, one.added) == (
+        ("SKILL.md",),
+        ("scripts/fill.sh",),
+        (".hidden",),
+    )
+    assert audit_log.read(hub.shelf.log_file)[-1].what == "tampered"
+    await restore(hub, "pdf")
+    assert audit(hub).clean
+    assert not (folder / ".hidden").exists()
+
+
+async def test_an_audit_notices_links_missing_folders_and_strays(hub: Hub, repo: GitHub):
+    folder = await installed(hub)
+    (folder / "notes").symlink_to("/etc/passwd")
+    assert "link" in audit(hub).skills[0].problem
+    folder.rename(hub.shelf.skills / "elsewhere")
+    found = audit(hub)
+    assert "gone" in found.skills[0].problem
+    assert found.strays == (str(hub.shelf.skills / "elsewhere"),)
+
+
+async def test_restoring_does_not_bring_another_version(hub: Hub, repo: GitHub):
+    await installed(hub)
+    repo.commit("any/repo", below("pdf", NEW))
+    with pytest.raises(NotThere, match="another version"):
+        await restore(hub, "pdf")
+    assert left_in_quarantine(hub) == []
+
+
+async def test_uninstalling_leaves_nothing(hub: Hub, repo: GitHub):
+    await installed(hub, category="office")
+    hub.uninstall("pdf")
+    assert list(hub.shelf.skills.iterdir()) == []
+    assert hub.shelf.lock().skills == {}
+    with pytest.raises(NotThere):
+        hub.uninstall("pdf")
+
+
+async def test_two_installs_at_once_both_stay(options: HubOptions, repo: GitHub):
+    async def one(name: str) -> None:
+        async with Hub(options) as hub:
+            candidate = await hub.prepare(f"any/repo/{name}")
+            await asyncio.to_thread(hub.accept, candidate)
+
+    await asyncio.gather(one("pdf"), one("word"))
+    async with Hub(options) as hub:
+        assert set(hub.shelf.lock().skills) == {"pdf", "word"}
+        assert audit(hub).clean
+
+
+async def test_a_damaged_lock_is_not_overwritten(hub: Hub, repo: GitHub):
+    await installed(hub)
+    hub.shelf.lock_file.write_text("{")
+    with pytest.raises(ConfigError, match="damaged"):
+        await installed(hub, "any/repo/word")
+    assert hub.shelf.lock_file.read_text() == "{"

@@ -1,0 +1,78 @@
+"""`hermes skills` without anything installed, and without a network."""
+
+import argparse
+import io
+from pathlib import Path
+
+import pytest
+
+from hermes.cli.commands import skills as command
+from hermes.cli.context import Cli
+from hermes.cli.registry import find
+from hermes.config.home import Home
+from hermes.core.errors import UsageError
+from hermes.skills.hub.errors import HubError
+
+
+def hermes_skills(home: Path, *arguments: str) -> tuple[int, str, str]:
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    cli = Cli(Home(home), io.StringIO(), io.StringIO(), io.StringIO())
+    code = command.run(parser.parse_args(arguments), cli)
+    return code, cli.stdout.getvalue(), cli.stderr.getvalue()
+
+
+def test_it_is_a_command() -> None:
+    assert find("skills") is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("check",), "nothing is installed from the hub\n"),
+        (("update",), "nothing is installed from the hub\n"),
+        (("audit",), "nothing is installed from the hub\n"),
+        (("quarantine",), "nothing is in quarantine\n"),
+        (("tap", "list"), "no taps: `hermes skills tap add owner/repo`\n"),
+        (("list", "--source", "hub"), "no such skills\n"),
+    ],
+)
+def test_nothing_there_is_no_error_and_makes_nothing(
+    hermes_home: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    assert hermes_skills(hermes_home, *arguments) == (0, says, "")
+    assert not hermes_home.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("uninstall", "pdf", "--yes"),
+        ("update", "pdf"),
+        ("reset", "pdf"),
+        ("view", "pdf"),
+        ("install", "pdf"),
+        ("install", "clawhub/pdf"),
+        ("inspect", "./nothing"),
+        ("publish", "nothing", "--repo", "o/r"),
+        ("publish", ".", "--repo", "word"),
+        ("snapshot", "import", "nothing.tar.gz"),
+        ("snapshot", "export", "no/folder/x.tar.gz"),
+        ("tap", "remove", "o/r"),
+        ("config", "no.such"),
+    ],
+)
+def test_a_mistake_is_one_line_with_a_way_on(hermes_home: Path, arguments: tuple[str, ...]) -> None:
+    with pytest.raises((UsageError, HubError)) as mistake:
+        hermes_skills(hermes_home, *arguments)
+    assert "\n" not in str(mistake.value)
+    assert mistake.value.exit_code == 2
+
+
+def test_a_folder_is_installed_and_listed(hermes_home: Path, tmp_path: Path) -> None:
+    (tmp_path / "SKILL.md").write_text("---\nname: mine\ndescription: What it does.\n---\nDo it.\n")
+    with pytest.raises(UsageError, match="--yes"):
+        hermes_skills(hermes_home, "install", str(tmp_path))
+    code, out, _ = hermes_skills(hermes_home, "install", str(tmp_path), "--yes")
+    assert (code, "scan:     nothing suspicious" in out) == (0, True)
+    assert "mine [hub, community] What it does." in hermes_skills(hermes_home, "list")[1]

@@ -1,0 +1,89 @@
+"""Snapshots that are whole, damaged, or made by somebody who means harm."""
+
+import io
+import tarfile
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hermes.skills.history.skill_history import SkillHistory
+from hermes.skills.hub.bundles import MANIFEST, Manifest, Packed, export, load, read_bundle
+from hermes.skills.hub.contents import hashes, whole_hash
+from hermes.skills.hub.errors import Unfit
+from hermes.skills.hub.hub import Hub, HubOptions
+from hermes.skills.parse import read_skill
+from hermes.skills.skill import Root, Source
+
+HEAD = b"---\nname: own\ndescription: What it does.\n---\n\nDo it.\n"
+
+
+def packed(
+    folder: str = "own", name: str = "own", **files: bytes
+) -> tuple[Packed, dict[str, bytes]]:
+    held = {"SKILL.md": HEAD, **files}
+    each = hashes(held)
+    one = Packed(name=name, kind="own", folder=folder, files=each, sha256=whole_hash(each))
+    return one, {f"own/{folder}/{file}": data for file, data in held.items()}
+
+
+def archive(one: Packed, files: dict[str, bytes]) -> bytes:
+    manifest = msgspec.json.encode(Manifest("2026-01-01T00:00:00+00:00", (one,)))
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as made:
+        for name, data in {MANIFEST: manifest, **files}.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            made.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def test_a_whole_one_is_read() -> None:
+    one, files = packed()
+    assert read_bundle(archive(one, files)) == [(one, {"SKILL.md": HEAD})]
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [("../evil", "own"), ("/etc/own", "own"), (".hub/skills/own", "own"), ("a/b/c/own", "own"),
+     ("own", "another")],
+)  # fmt: skip
+def test_places_where_no_skill_can_be(folder: str, name: str) -> None:
+    one, files = packed(folder, name)
+    with pytest.raises(Unfit):
+        read_bundle(archive(one, files))
+
+
+def test_a_changed_missing_or_added_file_is_noticed() -> None:
+    one, files = packed(**{"a.md": b"a"})
+    for broken in (
+        {**files, "own/own/a.md": b"b"},
+        {name: data for name, data in files.items() if not name.endswith("a.md")},
+        {**files, "own/own/more.md": b""},
+    ):
+        with pytest.raises(Unfit):
+            read_bundle(archive(one, broken))
+
+
+@pytest.mark.parametrize("data", [b"", b"x", archive(packed()[0], {})[:-40]])
+def test_what_is_no_snapshot(data: bytes) -> None:
+    with pytest.raises(Unfit):
+        read_bundle(data)
+
+
+async def test_own_skills_come_back_and_keep_that_they_are_copies(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    folder = old / "notes/own"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_bytes(HEAD)
+    mark = b'{"name":"own","source":"bundled","hash":"x"}'
+    (folder / ".overlay.json").write_bytes(mark)
+    skill = read_skill(folder / "SKILL.md", Root(old, Source.USER))
+    async with Hub(HubOptions(old / ".hub")) as hub:
+        export(hub, old, [skill], tmp_path / "s.tar.gz")
+    async with Hub(HubOptions(new / ".hub")) as hub:
+        done = await load(hub, new, SkillHistory(new), tmp_path / "s.tar.gz")
+        assert done.stored == ("own",)
+        assert (new / "notes/own/.overlay.json").read_bytes() == mark
+        again = await load(hub, new, SkillHistory(new), tmp_path / "s.tar.gz")
+        assert again.skipped == ("own",)

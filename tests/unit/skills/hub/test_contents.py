@@ -1,0 +1,81 @@
+"""Which files are taken for a skill, and the hashes they are known by."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes.skills.hub.contents import (
+    MOST_FILES,
+    checked,
+    hashes,
+    is_hidden,
+    read_folder,
+    safe_name,
+    whole_hash,
+    write_folder,
+)
+from hermes.skills.hub.errors import Unfit
+
+HEAD = b"---\nname: a\ndescription: b\n---\nText.\n"
+
+
+@pytest.mark.parametrize("name", ["SKILL.md", "a/b/c.py", "Über uns.md", "a+b (1).txt", "a-._b"])
+def test_ordinary_names_are_kept(name: str) -> None:
+    assert safe_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "/etc/passwd", "../a", "a/../b", "a/./b", "a//b", "a/", "C:\\x", "a\\b", "a\nb", "a\0b",
+        " a", "a ", "a\u202eb", "x" * 201, "/".join("abcdefghi"), "a:b", "a*", "\ud800",
+    ],
+)  # fmt: skip
+def test_names_that_could_mean_something_else_are_not(name: str) -> None:
+    with pytest.raises(Unfit):
+        safe_name(name)
+
+
+def test_what_is_no_part_of_a_skill_is_left_out() -> None:
+    files = {"SKILL.md": HEAD, ".git/config": b"", "a/.DS_Store": b"", "__pycache__/a.pyc": b""}
+    assert set(checked(files)) == {"SKILL.md"}
+    assert not is_hidden("../a")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"readme.md": b""},
+        {"SKILL.md": HEAD, "skill.MD": b""},
+        {"SKILL.md": HEAD, "cafe\u0301.md": b"", "caf\u00e9.md": b""},
+        {"SKILL.md": HEAD, "a": b"", "a/b": b""},
+        {"SKILL.md": HEAD, "big": bytes(11 * 1024 * 1024)},
+        {"SKILL.md": HEAD, **{f"{number}.md": b"" for number in range(MOST_FILES)}},
+    ],
+    ids=["none", "no SKILL.md", "case", "accents", "file and folder", "size", "number"],
+)
+def test_what_cannot_be_kept_everywhere_is_refused(files: dict[str, bytes]) -> None:
+    with pytest.raises(Unfit):
+        checked(files)
+
+
+def test_the_hash_of_all_depends_on_names_and_contents_alone() -> None:
+    one = whole_hash(hashes({"a": b"1", "b": b"2"}))
+    assert one == whole_hash(hashes({"b": b"2", "a": b"1"}))
+    assert one != whole_hash(hashes({"a": b"2", "b": b"1"}))
+    assert one != whole_hash(hashes({"a": b"1", "c": b"2"}))
+
+
+def test_a_folder_holds_what_was_written(tmp_path: Path) -> None:
+    files = {"SKILL.md": HEAD, "scripts/run.sh": b"#!/bin/sh\n", "bin/data": b"\0\1"}
+    write_folder(tmp_path / "new", files)
+    assert read_folder(tmp_path / "new") == files
+    assert (tmp_path / "new/scripts/run.sh").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "new/bin/data").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_link_in_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path)
+    with pytest.raises(Unfit, match="link"):
+        read_folder(tmp_path)

@@ -1,0 +1,174 @@
+"""What an identifier means."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes.core.errors import ConfigError, UsageError
+from hermes.skills.hub.endpoints import Endpoints
+from hermes.skills.hub.errors import HubError, NotThere
+from hermes.skills.hub.hub import Hub, HubOptions
+from hermes.skills.hub.sources.choosing import Listed, chosen_folder
+from hermes.skills.hub.sources.git_url import GitPlace, is_git, parse_git
+from hermes.skills.hub.sources.repo_place import RepoPlace, parse_place
+from hermes.skills.hub.sources.source import Fetched, Offer, Origin, matching
+from hermes.skills.hub.sources.taps import Taps
+from hermes.skills.hub.sources.well_known import split_site
+from hermes.skills.hub.trusting import trust_in
+from hermes.skills.hub.web import check_address, check_redirect
+
+WEB = "https://github.com"
+
+
+@pytest.mark.parametrize(
+    ("identifier", "source"),
+    [
+        ("owner/repo/path", "github"),
+        ("https://github.com/owner/repo/tree/main/a", "github"),
+        ("skills-sh/owner/repo/a", "skills-sh"),
+        ("claude-marketplace/owner/repo/p/s", "claude-marketplace"),
+        ("official/research/arxiv", "official"),
+        ("https://example.com", "well-known"),
+        ("https://example.com/.well-known/skills/a", "well-known"),
+        ("https://example.com/repo.git", "git"),
+        ("https://github.com/owner/repo.git#main:a", "git"),
+        ("git@example.com:team/repo.git", "git"),
+        ("ssh://git@example.com/repo", "git"),
+        ("git+https://example.com/repo", "git"),
+    ],
+)
+def test_the_source_is_told_by_the_form(tmp_path: Path, identifier: str, source: str) -> None:
+    assert Hub(HubOptions(tmp_path)).sources.of(identifier)[0].name == source
+
+
+def test_a_bare_word_is_not_guessed(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="where the skill is"):
+        Hub(HubOptions(tmp_path)).sources.of("pdf")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("o/r", RepoPlace("o/r")),
+        ("o/r/a/b", RepoPlace("o/r", "a/b")),
+        ("o/r/a/SKILL.md", RepoPlace("o/r", "a")),
+        ("o/r/a@v1.2", RepoPlace("o/r", "a", "v1.2")),
+        ("o/r@feature/x", RepoPlace("o/r", "", "feature/x")),
+        (f"{WEB}/o/r.git", RepoPlace("o/r")),
+        (f"{WEB}/o/r/tree/main/a%20b?x=1", RepoPlace("o/r", "a b", "main")),
+        (f"{WEB}/o/r/blob/main/a/SKILL.md", RepoPlace("o/r", "a", "main")),
+    ],
+)
+def test_a_place_at_github(text: str, place: RepoPlace) -> None:
+    assert parse_place(text, WEB) == place
+
+
+@pytest.mark.parametrize(
+    "text", ["o", "o/", "/r", "o/..", "-o/r", "o/r/../x", "o/r@-x", "o/r@a..b", "o r/x", "o/r?x"]
+)
+def test_what_is_no_place_at_github(text: str) -> None:
+    with pytest.raises((UsageError, HubError)):
+        parse_place(text, WEB)
+
+
+def test_a_git_address_is_taken_apart() -> None:
+    assert parse_git("git+https://h/r#v1:a/b/") == GitPlace("https://h/r", "v1", "a/b")
+    assert parse_git("git@h:r.git#:a") == GitPlace("git@h:r.git", "", "a")
+    assert is_git("git@h:r")
+    assert not is_git("https://example.com/a")
+
+
+def test_the_meaning_of_a_path_is_the_nearest_one() -> None:
+    skills = [Listed("a/pdf", "pdf", ""), Listed("b/pdf", "other", ""), Listed("c", "word", "")]
+    assert chosen_folder("x", "a/pdf", skills) == "a/pdf"
+    assert chosen_folder("x", "word", skills) == "c"
+    assert chosen_folder("x", "", skills[2:]) == "c"
+    for path in ("pdf", "", "excel"):
+        with pytest.raises(NotThere):
+            chosen_folder("x", path, skills)
+
+
+@pytest.mark.parametrize(
+    ("text", "split"),
+    [
+        ("https://s", ("https://s", "")),
+        ("https://s/#a", ("https://s", "a")),
+        ("https://s/docs/.well-known/skills/a", ("https://s/docs/.well-known/skills", "a")),
+        (
+            "https://s/.well-known/agent-skills/a/SKILL.md",
+            ("https://s/.well-known/agent-skills", "a"),
+        ),
+        ("https://s/.well-known/skills/index.json", ("https://s/.well-known/skills", "")),
+    ],
+)
+def test_a_site_and_the_skill_on_it(text: str, split: tuple[str, str]) -> None:
+    site, name = split_site(text)
+    assert (site.rstrip("/"), name) == split
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.com",
+        "ftp://a/b",
+        "https://u:p@h/",
+        "https://",
+        "file:///etc",
+        "https://h:x/",
+    ],
+)
+def test_addresses_that_are_not_asked(url: str) -> None:
+    with pytest.raises(HubError):
+        check_address(url)
+
+
+@pytest.mark.parametrize(
+    "after", ["http://a.example/x", "https://127.0.0.1/x", "https://10.0.0.1/"]
+)
+def test_redirects_that_are_not_followed(after: str) -> None:
+    with pytest.raises(HubError):
+        check_redirect("https://a.example/", after)
+
+
+def test_a_redirect_to_another_public_host_is() -> None:
+    check_redirect("https://api.github.com/x", "https://codeload.github.com/y")
+
+
+def test_trust_comes_from_the_repository_and_its_default_branch_alone() -> None:
+    def fetched(place: str) -> Fetched:
+        return Fetched({}, Origin(), place)
+
+    usual = Endpoints()
+    assert trust_in("github", fetched("anthropics/skills"), usual) == "trusted"
+    assert trust_in("skills-sh", fetched("openai/skills"), usual) == "trusted"
+    assert trust_in("github", fetched("openai/skillz"), usual) == "community"
+    assert trust_in("github", fetched(""), usual) == "community"
+    mirror = Endpoints(github_api="https://github.company.example/api/v3")
+    assert trust_in("github", fetched("anthropics/skills"), mirror) == "community"
+    assert trust_in("well-known", fetched(""), usual) == "community"
+    assert trust_in("official", fetched("official"), usual) == "official"
+
+
+def test_a_search_wants_every_word_and_puts_names_first() -> None:
+    offers = [
+        Offer("s", "o/r/a", "sheets", "turns a pdf into a table"),
+        Offer("s", "o/r/b", "pdf-table", "tables"),
+        Offer("s", "o/r/c", "pdf", "reads"),
+    ]
+    assert [one.name for one in matching(offers, "PDF table")] == ["pdf-table", "sheets"]
+    assert len(matching(offers, "")) == 3
+
+
+def test_taps_are_kept_and_a_damaged_file_is_said(tmp_path: Path) -> None:
+    taps = Taps(tmp_path / "taps.json", WEB)
+    assert taps.all() == ()
+    assert taps.add("o/r")
+    assert not taps.add("O/R")
+    assert taps.remove("o/R")
+    assert taps.all() == ()
+    for wrong in ("o/r/path", "o/r@x", "http://example.com", "word"):
+        with pytest.raises((UsageError, HubError)):
+            taps.named(wrong)
+    (tmp_path / "taps.json").write_text("[")
+    with pytest.raises(ConfigError, match="taps"):
+        taps.all()
