@@ -1,0 +1,267 @@
+"""Finding the memory provider that `memory.provider` names.
+
+A plugin is a folder with `plugin.yaml`, `__init__.py: register(ctx)`, which calls
+`ctx.register_memory_provider(…)`, and perhaps `cli.py: register_cli(subparser)`. Nothing is loaded
+unless it is named.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hermes.config.document import read_document
+from hermes.config.home import Home, tilde, unusable
+from hermes.config.loader import Loaded
+from hermes.core.errors import ConfigError
+from hermes.memory.fields import export_saved, fields_of
+from hermes.memory.plugin_code import Collected, attempt, import_package, import_part
+from hermes.memory.provider import MemoryProvider
+
+log = logging.getLogger(__name__)
+
+RegisterCli = Callable[[Any], Any]
+"""Adds the provider's own actions to an argparse parser."""
+
+SETTING = "memory.provider"
+
+_NAME = re.compile(r"\w[\w.-]*")
+
+
+class Shipped(NamedTuple):
+    module: str
+    maker: str
+    """A class in it, made without arguments."""
+    description: str
+
+
+BUILTIN: Mapping[str, Shipped] = MappingProxyType(
+    {
+        "holographic": Shipped(
+            "hermes.memory.holographic.provider", "Holographic", "facts in a file of your own"
+        ),
+        **{
+            name: Shipped(f"hermes.memory.services.{name}", "Provider", description)
+            for name, description in {
+                "honcho": "Honcho, a service that models its users",
+                "mem0": "Mem0, a memory service",
+                "supermemory": "Supermemory, a memory service",
+                "hindsight": "Hindsight, a memory service",
+                "openviking": "OpenViking, a context database",
+                "retaindb": "RetainDB, a memory service",
+                "byterover": "ByteRover, a memory on this machine and in the cloud",
+            }.items()
+        },
+    }
+)
+
+
+class ProviderInfo(msgspec.Struct, frozen=True):
+    name: str
+    description: str = ""
+    version: str = ""
+    where: str = "built in"
+    """The folder of a plugin, `plugin` for one that a plugin registered, or `built in`."""
+    problem: str = ""
+    """Why its plugin.yaml cannot be read."""
+
+
+def find_provider(
+    name: str, home: Home, registered: Sequence[MemoryProvider] = ()
+) -> MemoryProvider:
+    """The provider of that name: from `<home>/plugins/memory/<name>`, else one that a plugin
+    registered, else from `<home>/plugins/<name>`, else a shipped one. Raises `ConfigError` when
+    there is none, or when it is broken."""
+    own, general = home.plugins / "memory", home.plugins
+    if (place := _place(own, name)) is not None:
+        return _load(place)
+    for provider in registered:
+        if provider.name == name:
+            return provider
+    if (place := _place(general, name)) is not None and _registers(place):
+        return _load(place)
+    if name in BUILTIN:
+        return _make(name, BUILTIN[name])
+    known = sorted({info.name for info in list_providers(home, registered)})
+    raise ConfigError(
+        f"there is no memory provider {name!r}",
+        where=SETTING,
+        hint=f"set it to one of: {', '.join(known)}",
+    )
+
+
+def load_provider(
+    name: str,
+    home: Home,
+    variable: Callable[[str], str | None],
+    registered: Sequence[MemoryProvider] = (),
+) -> MemoryProvider:
+    """The same, ready to be asked whether it is available: the variables it needs are set, also
+    those of .env. `variable` is `Loaded.variable`."""
+    provider = find_provider(name, home, registered)
+    export_saved(fields_of(provider), variable)
+    return provider
+
+
+def find_cli(name: str, home: Home) -> RegisterCli | None:
+    """What adds the provider's own commands; None when it has none. Raises `ConfigError`."""
+    for folder in (home.plugins / "memory", home.plugins):
+        place = _place(folder, name)
+        if place is not None and (folder != home.plugins or _registers(place)):
+            return _plugin_cli(place)
+    if name not in BUILTIN:
+        return None
+    module = _attempt_shipped(name, lambda: import_module(BUILTIN[name].module))
+    return _cli_of(module)
+
+
+def active_cli(loaded: Loaded) -> tuple[str, RegisterCli] | None:
+    """The name of the provider in use and what adds its commands to `hermes <name> …`; None when
+    there is no provider, or it has no commands. Raises `ConfigError` when it is broken."""
+    name = loaded.settings.memory.provider
+    if not name:
+        return None
+    register = find_cli(name, loaded.home)
+    if register is None:
+        return None
+    load_provider(name, loaded.home, loaded.variable)  # the commands look for its variables too
+    return name, register
+
+
+def list_providers(
+    home: Home, registered: Sequence[MemoryProvider] = ()
+) -> tuple[ProviderInfo, ...]:
+    """What can be named, in the order of precedence; no plugin is run."""
+    return (
+        *(_info(place) for place in _plugins(home.plugins / "memory")),
+        *(ProviderInfo(provider.name, where="plugin") for provider in registered),
+        *(_info(place) for place in _plugins(home.plugins) if _registers(place)),
+        *(ProviderInfo(name, shipped.description) for name, shipped in BUILTIN.items()),
+    )
+
+
+def _plugins(folder: Path) -> Iterator[Path]:
+    try:
+        places = sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise unusable(folder, error) from error
+    for place in places:
+        if _is_plugin(place):
+            yield place
+
+
+def _place(folder: Path, name: str) -> Path | None:
+    place = folder / name
+    return place if _NAME.fullmatch(name) and _is_plugin(place) else None
+
+
+def _is_plugin(place: Path) -> bool:
+    """One of the two files is enough, so that a missing one is noticed."""
+    named = _NAME.fullmatch(place.name) is not None and place.is_dir()
+    return named and ((place / "__init__.py").exists() or (place / "plugin.yaml").exists())
+
+
+def _registers(place: Path) -> bool:
+    """Whether a plugin of any kind is one with a memory provider, as far as its text says."""
+    try:
+        return b"register_memory_provider" in (place / "__init__.py").read_bytes()
+    except OSError:
+        return False
+
+
+def _info(place: Path) -> ProviderInfo:
+    try:
+        said = _manifest(place)
+    except ConfigError as error:
+        return ProviderInfo(place.name, where=tilde(place), problem=str(error))
+    description, version = (str(said.get(key) or "") for key in ("description", "version"))
+    return ProviderInfo(place.name, description, version, tilde(place))
+
+
+def _manifest(place: Path) -> dict[str, Any]:
+    path = place / "plugin.yaml"
+    if not path.is_file():
+        raise ConfigError(
+            "is missing", where=tilde(path), hint="write name, description and version into it"
+        )
+    try:
+        return read_document(path).data
+    except ConfigError as error:
+        raise ConfigError(str(error), hint="correct the file") from error
+
+
+def _load(place: Path) -> MemoryProvider:
+    path = place / "__init__.py"
+    if not path.is_file():
+        raise ConfigError("is missing", where=tilde(path), hint="it must hold register(ctx)")
+    _manifest(place)
+    module = attempt(tilde(path), "cannot be imported", lambda: import_package(path))
+    register = getattr(module, "register", None)
+    if not callable(register):
+        raise ConfigError("has no register(ctx)", where=tilde(path), hint="define it")
+    collected = Collected(place.name)
+    attempt(tilde(path), "register(ctx) failed", lambda: register(collected))
+    provider = _only(collected.providers, path)
+    called = attempt(tilde(path), "the provider has no name", lambda: provider.name)
+    if called != place.name:
+        raise ConfigError(
+            f"the provider calls itself {called!r}, its folder {place.name!r}",
+            where=tilde(path),
+            hint="give both the same name",
+        )
+    return provider
+
+
+def _only(found: Sequence[Any], path: Path) -> MemoryProvider:
+    if len(found) != 1:
+        problem = f"registers {len(found)} memory providers"
+        hint = "call ctx.register_memory_provider once"
+    elif not isinstance(found[0], MemoryProvider):
+        problem = f"registers a {type(found[0]).__name__}, which is no MemoryProvider"
+        hint = "derive its class from agent.memory_provider.MemoryProvider and make one of it"
+    else:
+        return found[0]
+    raise ConfigError(problem, where=tilde(path), hint=hint)
+
+
+def _plugin_cli(place: Path) -> RegisterCli | None:
+    path = place / "cli.py"
+    if not path.is_file():
+        return None
+    module = attempt(
+        tilde(path), "cannot be imported", lambda: import_part(place / "__init__.py", "cli")
+    )
+    found = _cli_of(module)
+    if found is None:
+        raise ConfigError("has no register_cli(subparser)", where=tilde(path), hint="define it")
+    return found
+
+
+def _cli_of(module: Any) -> RegisterCli | None:
+    found: RegisterCli | None = getattr(module, "register_cli", None)
+    return found if callable(found) else None
+
+
+def _make(name: str, shipped: Shipped) -> MemoryProvider:
+    made: MemoryProvider = _attempt_shipped(
+        name, lambda: getattr(import_module(shipped.module), shipped.maker)()
+    )
+    return made
+
+
+def _attempt_shipped(name: str, work: Callable[[], Any]) -> Any:
+    """A package that is not installed becomes one line for the user."""
+    try:
+        return work()
+    except ImportError as error:
+        raise ConfigError(
+            f"the memory provider {name} cannot be loaded: {error}",
+            hint="install what is missing, or choose another with `hermes memory setup`",
+        ) from error

@@ -1,0 +1,143 @@
+"""Choosing a provider, trying it out, switching it off."""
+
+import getpass
+import json
+
+import pytest
+
+from tests.unit.cli.memory.conftest import Hermes
+
+MINE = """
+import json, os, pathlib
+from hermes.memory.provider import MemoryProvider
+
+class Mine(MemoryProvider):
+    name = "mine"
+    def is_available(self): return bool(os.environ.get("MINE_KEY"))
+    def initialize(self, session_id, **kwargs): self.turns = []
+    def get_tool_schemas(self): return [{"name": "mine_look"}]
+    def get_config_schema(self): return [
+        {"key": "api_key", "description": "Your key", "secret": True, "required": True,
+         "env_var": "MINE_KEY", "url": "https://mine.example"},
+        {"key": "mode", "default": "fast", "choices": ["fast", "slow"]},
+    ]
+    def save_config(self, values, hermes_home):
+        pathlib.Path(hermes_home, "mine.json").write_text(json.dumps(values))
+    def sync_turn(self, user, assistant): self.turns.append(user)
+    def prefetch(self, query): return chr(10).join(self.turns)
+
+def register(ctx): ctx.register_memory_provider(Mine())
+"""
+
+
+@pytest.fixture
+def mine(hermes: Hermes, monkeypatch: pytest.MonkeyPatch) -> Hermes:
+    monkeypatch.setenv("MINE_KEY", "")  # put back after the test
+    hermes.plugin("mine", MINE)
+    return hermes
+
+
+def test_setup_by_flags_keeps_secrets_in_dotenv_and_the_rest_with_the_provider(
+    mine: Hermes,
+) -> None:
+    outcome = mine("setup", "mine", "--set", "api_key=s3cret-key", "--set", "mode=slow")
+    assert outcome.code == 0, outcome.err
+    assert "s3cret" not in outcome.out
+    assert mine.home.env_file.read_text() == "MINE_KEY=s3cret-key\n"
+    assert json.loads((mine.home.root / "mine.json").read_text()) == {"mode": "slow"}
+    assert mine.home.config_file.read_text() == "memory:\n  provider: mine\n"
+    status = mine("status")
+    assert status.code == 0
+    assert "provider   mine (~/.hermes/plugins/memory/mine)" in status.out
+    assert "ready      yes" in status.out and "MINE_KEY is set" in status.out
+
+
+def test_setup_asks_for_every_field(mine: Hermes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(getpass, "getpass", lambda _prompt: "typed-key")  # it reads the terminal
+    outcome = mine("setup", typed="mine\n\n")
+    assert outcome.code == 0, outcome.err
+    assert "  1  mine           Mine." in outcome.out
+    assert "Your key (https://mine.example)" in outcome.out
+    assert "mode [fast|slow] (fast): " in outcome.out
+    assert mine.home.env_file.read_text() == "MINE_KEY=typed-key\n"
+    assert json.loads((mine.home.root / "mine.json").read_text()) == {"mode": "fast"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["setup"], "which provider?"),
+        (["setup", "nope"], "there is no memory provider 'nope'"),
+        (["setup", "mine"], "api_key is needed: Your key (https://mine.example)"),
+        (["setup", "mine", "--set", "api_key"], "has no ="),
+        (["setup", "mine", "--set", "colour=red"], "does not ask for colour"),
+        (["setup", "mine", "--set", "api_key=k", "--set", "mode=odd"], "mode cannot be 'odd'"),
+        (["test"], "there is no memory provider"),
+    ],
+)
+def test_a_wrong_call_says_what_to_do_and_changes_nothing(
+    mine: Hermes, words: list[str], said: str
+) -> None:
+    outcome = mine(*words)
+    assert outcome.code in (2, 3)
+    assert said in outcome.err
+    assert not mine.home.config_file.exists() and not mine.home.env_file.exists()
+
+
+def test_a_key_that_is_there_is_not_needed_again(mine: Hermes) -> None:
+    mine.home.env_file.write_text("MINE_KEY=saved-before\n")
+    assert mine("setup", "mine").code == 0
+    assert mine.home.env_file.read_text() == "MINE_KEY=saved-before\n"
+
+
+def test_one_that_cannot_save_is_not_switched_on(mine: Hermes) -> None:
+    file = mine.home.plugins / "memory" / "mine" / "__init__.py"
+    file.write_text(MINE.replace("pathlib.Path(hermes_home", "raise OSError('disk full')  # ("))
+    outcome = mine("setup", "mine", "--set", "api_key=k")
+    assert outcome.code == 1
+    assert "disk full" in outcome.err and "nothing was switched on" in outcome.err
+    assert not mine.home.config_file.exists()
+
+
+def test_off_leaves_the_data(local: Hermes) -> None:
+    local.says("My editor is vim.")
+    assert local("off").code == 0
+    assert (local.home.root / "holographic" / "memory.db").exists()
+    assert "provider" not in local.home.config_file.read_text()
+    assert local("off").code == 1
+    assert local("status").out.startswith("no memory provider")
+
+
+def test_the_local_provider_passes_the_test_and_leaves_nothing_behind(local: Hermes) -> None:
+    outcome = local("test")
+    assert outcome.code == 0, outcome.out
+    steps = [line.split("  ")[0] for line in outcome.out.splitlines()]
+    assert steps == ["ok"] * 7 + ["holographic works"]
+    assert "the word came back" in outcome.out and "the word is deleted" in outcome.out
+    assert "0 facts of yours" in local().out
+
+
+def test_a_provider_of_one_s_own_is_tried_by_name(mine: Hermes) -> None:
+    mine.home.env_file.write_text("MINE_KEY=saved\n")
+    outcome = mine("test", "mine")
+    assert outcome.code == 0, outcome.out
+    assert "mine_look" in outcome.out and "the word came back" in outcome.out
+    assert "left as it is, below the user hermes-memory-test" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("bool(os.environ", "False and (os.environ"), "failed  available    no"),
+        (("self.turns = []", "raise OSError('no server')"), "failed  initialise   the memory"),
+        (("self.turns.append(user)", "1 / 0"), "failed  save a turn  the memory provider mine"),
+        (("import json, os", "import nothing_like_it, os"), "failed  load "),
+    ],
+)
+def test_the_test_shows_where_it_fails(mine: Hermes, change: tuple[str, str], said: str) -> None:
+    mine.home.env_file.write_text("MINE_KEY=saved\n")
+    file = mine.home.plugins / "memory" / "mine" / "__init__.py"
+    file.write_text(MINE.replace(*change))
+    outcome = mine("test", "mine")
+    assert outcome.code == 1
+    assert said in outcome.out

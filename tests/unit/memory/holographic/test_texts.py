@@ -1,0 +1,128 @@
+"""What is read out of texts without a model: statements, claims, entities."""
+
+import pytest
+
+from hermes.memory.holographic.claims import claim_in
+from hermes.memory.holographic.entities import entities
+from hermes.memory.holographic.statements import stated
+from hermes.memory.holographic.words import folded, telling
+
+
+@pytest.mark.parametrize(
+    ("message", "kept"),
+    [
+        ("Remember that the server is called atlas.", ["The server is called atlas."]),
+        ("please remember: deploys are on Fridays", ["Deploys are on Fridays"]),
+        ("For future reference, use pnpm here.", ["Use pnpm here."]),
+        ("Don't forget that Ada is allergic to nuts", ["Ada is allergic to nuts"]),
+        ("Merk dir, dass der Server atlas heißt.", ["Der Server atlas heißt."]),
+        ("请记住：我的猫叫咪咪", ["我的猫叫咪咪"]),
+        (
+            "Hi, my name is Ada. I live in Berlin!\nWhat's the weather?",
+            ["My name is Ada.", "I live in Berlin!"],
+        ),
+        ("My editor is vim, btw.", ["My editor is vim."]),
+        ("I'm a nurse.", ["I'm a nurse."]),
+        ("I prefer short answers.", ["I prefer short answers."]),
+        ("We use pnpm for packages.", ["We use pnpm for packages."]),
+        ("I always use tabs", ["I always use tabs"]),
+        ("I don't like surprises.", ["I don't like surprises."]),
+        ("I have two cats.", ["I have two cats."]),
+    ],
+)
+def test_what_a_user_says_of_themselves_or_asks_to_remember_is_kept(
+    message: str, kept: list[str]
+) -> None:
+    assert [statement.text for statement in stated(message)] == kept
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Do you remember when we did that?",
+        "Remember when the server broke?",
+        "My test is failing. Can you look?",
+        "I'm a bit confused by this",
+        "I like this",
+        "I like the second option better",
+        "I love it!",
+        "I always get an error here",
+        "If I prefer tabs, what changes?",
+        "I would prefer tea",
+        "Do I live in Berlin?",
+        "Fix the bug in parser.py and run the tests",
+        "> my name is quoted",
+        "```\n# remember that this is code\nmy name is code\n```",
+        "I use this function to read the file and then it crashes in the parser",
+        "I prefer " + "x" * 400,
+        "",
+    ],
+)
+def test_anything_else_is_not(message: str) -> None:
+    assert stated(message) == ()
+
+
+def test_what_was_asked_for_is_trusted_more_than_what_was_said_by_the_way() -> None:
+    asked, said = stated("Remember that I like tea. My editor is vim.")
+    assert asked.trust > said.trust
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Ada likes tea", {"Ada"}),
+        ("Tests run with make.", set()),
+        ("The server atlas runs PostgreSQL", {"atlas", "PostgreSQL"}),
+        ("Project hermes is in ~/code/hermes", {"hermes", "~/code/hermes"}),
+        ('We call it "blue green" at Hetzner Cloud.', {"blue green", "Hetzner Cloud"}),
+        ("Mail ada@example.org about config.yaml", {"ada@example.org", "config.yaml"}),
+        ("I met Bob Smith in New York", {"Bob Smith", "New York"}),
+        ("The machine is called atlas", {"atlas"}),
+        ("It is fine. This is it.", set()),
+    ],
+)
+def test_facts_are_linked_by_names_paths_and_quoted_terms(text: str, found: set[str]) -> None:
+    assert set(entities(text)) == found
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("My editor is vim.", "The user's editor is now vim"),
+        ("I live in Berlin", "The user lives in Berlin."),
+        ("I love tea", "The user likes tea"),
+        ("Call me Al", "My name is Al"),
+        ("Ada's birthday is 3 May", "The birthday of Ada is 3 May"),
+    ],
+)
+def test_one_claim_in_other_words(one: str, other: str) -> None:
+    assert claim_in(one) == claim_in(other) is not None
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("My editor is vim.", "My editor is emacs"),
+        ("I prefer tabs over spaces", "I prefer spaces to tabs"),
+        ("I like tea", "I don't like tea"),
+        ("Atlas runs on Debian 11", "atlas runs on Debian 12"),
+        ("The port of atlas is 80", "The port of atlas is 8080"),
+        ("We use npm for packages", "we use pnpm for packages"),
+    ],
+)
+def test_claims_that_contradict_each_other(older: str, newer: str) -> None:
+    one, other = claim_in(older), claim_in(newer)
+    assert one is not None and other is not None
+    assert (one.subject, one.attribute) == (other.subject, other.attribute)
+    assert one.value != other.value
+
+
+@pytest.mark.parametrize("text", ["The tests are slow.", "make test", "", "x" * 5000])
+def test_texts_that_claim_nothing(text: str) -> None:
+    assert claim_in(text) is None
+
+
+def test_words_are_compared_without_case_signs_and_empty_words() -> None:
+    assert folded("The  Server's “Name”!") == folded("the server name")
+    assert telling("What is the name of my server?") == ("name", "server")
+    assert telling("他住在北京") == ("他住", "住在", "在北", "北京")
