@@ -90,8 +90,12 @@ async def start_remembering(
     discovery = import_module("hermes.memory.discovery")
     managing = import_module("hermes.memory.manager")
     try:
-        provider = discovery.find_provider(
-            settings.provider, home, tuple(extensions.memory_providers.values())
+        provider = await in_thread(
+            discovery.load_provider,
+            settings.provider,
+            home,
+            loaded.variable,
+            tuple(extensions.memory_providers.values()),
         )
     except ConfigError as error:
         tell(f"memory: {error}" + (f" ({error.hint})" if error.hint else ""))
@@ -104,7 +108,7 @@ async def start_remembering(
         session_id,
         platform=request.source,
         hermes_home=str(home.root),
-        user_id=request.user_id,
+        user_id=request.scope.user,
         chat_id=request.scope.chat,
     )
     tools = import_module("hermes.memory.provider_tools").provider_tools(manager)

@@ -41,7 +41,7 @@ def _of_provider(name: str, loaded: Loaded) -> Brought | None:
     """`hermes <provider> …`, only while that provider is the one in use."""
     if name != loaded.settings.memory.provider:
         return None
-    active = import_module("hermes.cli.commands.memory").active_cli(loaded)
+    active = import_module("hermes.memory.discovery").active_cli(loaded)
     if active is None:
         return None
     _name, register = active

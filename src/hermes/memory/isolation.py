@@ -103,15 +103,15 @@ class Apart:
         self._put(_Job(what, work, self._limits.background, quiet=False))
         return True
 
-    def switch_off(self, reason: str) -> None:
-        """Never call it again. The user is told."""
+    def switch_off(self, reason: str, kind: str = "off") -> None:
+        """Never call it again. The user is told, unless of another problem of this kind before."""
         with self._lock:
             if self.off:
                 return
             self.off, self._drops = reason, True
         self._jobs.put(None)
         log.warning("memory provider %s is switched off: %s", self.name, reason)
-        self._tell_once("off", f"is switched off for this session: {reason}")
+        self._tell_once(kind, f"is switched off for this session: {reason}")
 
     def close(self) -> None:
         """Take no more calls. The thread ends after those that wait; nobody waits for it."""
@@ -168,7 +168,7 @@ class Apart:
             enough = self._time_outs >= self._limits.time_outs
         log.warning("memory provider %s %s", self.name, problem)
         if enough:
-            self.switch_off(f"it {problem}")
+            self.switch_off(f"it {problem}", "late")
         elif not quiet:
             self._tell_once("late", f"{problem}; the conversation goes on without it")
         return ToolTimedOut(f"the memory provider {self.name} {problem}")

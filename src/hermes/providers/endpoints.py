@@ -408,3 +408,10 @@ ENDPOINTS = (
 def find(name: str) -> Endpoint | None:
     """The endpoint with this id or alias."""
     return next((e for e in ENDPOINTS if name == e.id or name in e.aliases), None)
+
+
+def own_keys() -> frozenset[str]:
+    """The variables with keys for models, but those that are often set for other programs."""
+    return frozenset(
+        name for each in ENDPOINTS for name in each.key_vars if name not in each.other_uses
+    )

@@ -1,0 +1,96 @@
+"""A memory provider, as a user of `hermes chat` meets it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hermes.core.messages import ToolCall
+from hermes.core.testing import ModelServer
+from tests.integration.chat.conftest import UNTITLED, at, hermes, untitled, work
+
+__all__ = ["hermes", "untitled", "work"]
+
+PROVIDER = """
+import json, pathlib, time
+from hermes.memory.provider import MemoryProvider
+
+class Diary(MemoryProvider):
+    name = "diary"
+    def is_available(self): return True
+    def initialize(self, session_id, **kw):
+        self.file = pathlib.Path(kw["hermes_home"]) / "diary.txt"
+        self.note("initialize")
+    def note(self, what):
+        with self.file.open("a") as out: out.write(what + "\\n")
+    def get_tool_schemas(self):
+        return [{"name": "diary_read", "description": "read", "parameters": {"type": "object", "properties": {}}}]
+    def handle_tool_call(self, name, args, **kw): return json.dumps({"pages": 3})
+    def system_prompt_block(self): return "There is a diary."
+    def prefetch(self, query): return f"Yesterday they asked about {query}."
+    def sync_turn(self, user, assistant): self.note(f"sync {user} -> {assistant}")
+    def on_memory_write(self, action, target, content): self.note(f"write {action} {content}")
+    def on_session_end(self, messages): self.note(f"end {len(messages)}")
+    def shutdown(self): self.note("shutdown")
+
+def register(ctx):
+    ctx.register_memory_provider(Diary())
+"""
+CLI = """
+def register_cli(subparser):
+    actions = subparser.add_subparsers()
+    pages = actions.add_parser("pages")
+    pages.set_defaults(func=lambda args: print("three pages"))
+"""
+
+
+@pytest.fixture
+def provider(hermes_home: Path):
+    def install(code: str = PROVIDER) -> None:
+        folder = hermes_home / "plugins" / "memory" / "diary"
+        folder.mkdir(parents=True)
+        (folder / "plugin.yaml").write_text("name: diary\nversion: '1'\ndescription: a diary\n")
+        (folder / "__init__.py").write_text(code)
+        (folder / "cli.py").write_text(CLI)
+        (hermes_home / "config.yaml").write_text(
+            f"memory:\n  provider: diary\n  provider_timeout: 1\n{UNTITLED}"
+        )
+
+    return install
+
+
+def test_it_recalls_and_hears_of_every_turn(hermes, provider, hermes_home: Path) -> None:
+    provider()
+    note = '{"action":"add","target":"memory","content":"likes tea"}'
+    steps = [ToolCall("c1", "diary_read", "{}"), ToolCall("c2", "memory", note), "Tea it is."]
+    with ModelServer(steps) as server:
+        done = hermes("chat", "-q", "tea", *at(server))
+        assert (done.stdout, done.stderr) == ("Tea it is.\n", "")
+        asked, *_, last = (call.body["messages"] for call in server.calls)
+    assert "There is a diary." in asked[0]["content"]
+    assert "Yesterday they asked about tea." in asked[-1]["content"]
+    assert asked[-1]["content"].startswith("tea")
+    assert json.loads(last[-3]["content"]) == {"pages": 3}
+    assert (hermes_home / "diary.txt").read_text().splitlines() == [
+        "initialize", "write add likes tea", "sync tea -> Tea it is.", "end 6", "shutdown",
+    ]  # fmt: skip
+    assert "Yesterday" not in hermes("sessions", "export", "-").stdout
+
+
+def test_its_commands_are_there_while_it_is_in_use(hermes, provider, hermes_home: Path) -> None:
+    provider()
+    assert hermes("diary", "pages").stdout == "three pages\n"
+    (hermes_home / "config.yaml").write_text(UNTITLED)
+    assert hermes("diary", "pages").returncode == 2
+
+
+@pytest.mark.parametrize("trouble", ["time.sleep(60)", "raise RuntimeError('broken')"])
+def test_one_that_fails_is_told_once_and_the_conversation_goes_on(
+    hermes, provider, trouble: str
+) -> None:
+    provider(PROVIDER.replace('return f"Yesterday they asked about {query}."', trouble))
+    with ModelServer(["Still here."]) as server:
+        done = hermes("chat", "-q", "tea", *at(server))
+        assert done.stdout == "Still here.\n"
+        assert server.calls[0].body["messages"][-1]["content"] == "tea"
+    assert done.stderr.count("diary") == 1, done.stderr
