@@ -1,0 +1,1 @@
+grep -q '^# Plan:' docs/plans/csv-export.md

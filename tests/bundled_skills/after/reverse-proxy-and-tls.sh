@@ -1,0 +1,8 @@
+test "$(openssl x509 -pubkey -noout -in tls/fullchain.pem)" = "$(openssl pkey -pubout -in tls/privkey.pem)"
+openssl genrsa -out other.pem 2048 2>/dev/null
+cp app.conf kept.conf
+sed -i "s#$PWD/tls/privkey.pem#$PWD/other.pem#" app.conf
+if nginx -t -p "$PWD/sandbox" -c "$PWD/sandbox/nginx.conf"; then exit 1; fi
+cp kept.conf app.conf
+sed -i 's/proxy_pass/proxy_pas/' app.conf
+if nginx -t -p "$PWD/sandbox" -c "$PWD/sandbox/nginx.conf"; then exit 1; fi

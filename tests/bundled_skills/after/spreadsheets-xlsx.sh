@@ -1,0 +1,1 @@
+cmp first.csv sales.csv

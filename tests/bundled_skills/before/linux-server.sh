@@ -1,0 +1,1 @@
+# needs: systemd-analyze ss ps
