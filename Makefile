@@ -6,7 +6,8 @@ WORKERS ?= auto
 PYTEST := $(PY) -m pytest -q $(PYTEST_ARGS)
 PARALLEL := -n $(WORKERS)
 LINT_IMPORTS := $(PY) -c "from importlinter.cli import lint_imports_command as main; main()"
-CODE := src tests bench scripts
+CODE := src tests bench scripts skills optional-skills plugins examples
+BESIDE := tests/compaction tests/bundled_skills tests/examples
 PAGES := $(wildcard scripts/*_reference.py)
 COMPILE := $(PY) -m uv pip compile -q --universal --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate --python-version 3.11 $(LOCK_ARGS) pyproject.toml
@@ -48,7 +49,7 @@ unit: setup ## fast tests, loopback only
 
 integration: setup ## tests with real processes, terminals and servers
 	@echo "== integration tests"
-	@$(PYTEST) $(PARALLEL) tests/integration tests/compaction
+	@$(PYTEST) $(PARALLEL) tests/integration $(BESIDE)
 
 doctest: setup ## the examples of README.md and docs/
 	@echo "== documentation examples"
@@ -56,7 +57,7 @@ doctest: setup ## the examples of README.md and docs/
 
 tests: setup ## unit, integration and doctest in one run
 	@echo "== tests: unit, integration, documentation examples"
-	@$(PYTEST) $(PARALLEL) tests/unit tests/integration tests/compaction tests/docs
+	@$(PYTEST) $(PARALLEL) tests/unit tests/integration $(BESIDE) tests/docs
 
 test-model: setup ## tasks done by the embedded model (downloads it once)
 	@echo "== tests: embedded model"
