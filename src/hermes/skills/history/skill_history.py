@@ -1,0 +1,245 @@
+"""The history of the user's skills: recording changes, looking at them, taking them back."""
+
+import asyncio
+import contextlib
+import logging
+import shutil
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hermes.core.errors import HermesError, StoreError, UsageError
+from hermes.skills.history.changes import AS_FOUND, BY_HAND, Change, Commit, Who
+from hermes.skills.history.files import Put, put, skills_of, sweep
+from hermes.skills.history.intents import Intent, Intents
+from hermes.skills.history.locking import locked
+from hermes.skills.history.repository import FOLDER, Repository
+from hermes.skills.history.undoing import reversal
+from hermes.store.git import GitFailed
+from hermes.util.threads import in_thread
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+NO_GIT = "git is not installed: changes of skills are kept, but cannot be shown or undone"
+INSTALL_GIT = "install git; changes are recorded from then on"
+SHORTEST_ID = 4
+LISTED = 20
+
+
+def _unheard(_text: str) -> None:
+    return None
+
+
+class SkillHistory:
+    """`folder` is `<home>/skills`; the store in it is made with the first change. `notify` is told
+    what the user should know, each thing once. `git` is the program; None looks for it, "" is none.
+
+    Reading never writes. Whatever writes is alone with the folder, among all processes.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        notify: Callable[[str], None] = _unheard,
+        git: str | None = None,
+    ) -> None:
+        program = (shutil.which("git") or "") if git is None else git
+        self._folder, self._notify = folder, notify
+        self._repository = Repository(program, folder) if program else None
+        self._intents = Intents(folder / FOLDER / "intent.json")
+        self._told: set[str] = set()
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def record(self, change: Change, work: Callable[[], T]) -> tuple[T, Commit | None]:
+        """Do `work` and record it as `change`; what was changed by hand before is recorded apart.
+
+        `work` runs in a thread, alone with the folder, and changes the files below `change.paths`
+        in one step or not at all. What it raises is raised here, and nothing is recorded. The
+        commit is None when nothing differs or git is missing. Somebody who stops waiting does not
+        stop the work; a process that dies leaves a record the next one finishes.
+        """
+        return await self._to_the_end(self._record(change, work))
+
+    async def undo(self, commit_id: str, who: Who = Who.USER, session: str = "") -> Commit:
+        """Take one change back, as a change of its own. Raises `UndoRefused` when a later one is in
+        the way; nothing is done then."""
+        return await self._to_the_end(self._undo(commit_id, who, session))
+
+    async def log(self, skill: str = "", limit: int = LISTED) -> list[Commit]:
+        """The newest first; `limit` 0 is all."""
+        repository = self._readable()
+        if not repository.exists or not await repository.head():
+            return []
+        if not skill:
+            return await repository.log(most=limit)
+        found = [each for each in await repository.log() if skill in each.skills]
+        return found[:limit] if limit else found
+
+    async def commit(self, commit_id: str = "") -> Commit:
+        """The change that an id, or the beginning of one, names; the newest when it is empty."""
+        every = await self.log(limit=0)
+        if not every:
+            raise UsageError("no change of skills is recorded yet")
+        if not commit_id:
+            return every[0]
+        wanted = commit_id.strip().lower()
+        found = [each for each in every if each.id.startswith(wanted)]
+        if len(wanted) < SHORTEST_ID or not found:
+            raise UsageError(
+                f"there is no change {commit_id!r}", hint="`hermes skills log` shows their ids"
+            )
+        if len(found) > 1:
+            raise UsageError(
+                f"{commit_id} begins the ids of {len(found)} changes", hint="give more of it"
+            )
+        return found[0]
+
+    async def diff(self, commit_id: str = "") -> str:
+        """What a change did to the files; the newest one when no id is given."""
+        found = await self.commit(commit_id)
+        return await self._readable().diff(found.id)
+
+    async def _record(self, change: Change, work: Callable[[], T]) -> tuple[T, Commit | None]:
+        async with locked(self._folder):
+            if self._repository is None:
+                self._tell(NO_GIT)
+                return await in_thread(work), None
+            await self._caught_up(self._repository)
+            with _recording():
+                self._intents.open(Intent(change))
+            try:
+                result = await in_thread(work)
+            except (HermesError, OSError):
+                self._intents.close()
+                raise
+            return result, await self._kept(self._repository, change)
+
+    async def _undo(self, commit_id: str, who: Who, session: str) -> Commit:
+        async with locked(self._folder):
+            repository = self._readable()
+            await self._caught_up(repository)
+            commit = await self.commit(commit_id)
+            if commit.reason == AS_FOUND:
+                raise UsageError(f"{commit.label} cannot be undone: the history begins with it")
+            puts = await reversal(repository, commit)
+            if not puts:
+                raise UsageError(f"{commit.label} is undone already")
+            change = Change(
+                action="undo",
+                skills=commit.skills,
+                reason=f"undo: {commit.reason}",
+                who=who,
+                session=session,
+                paths=tuple(each.path for each in puts),
+                undoes=commit.id,
+            )
+            with _recording():
+                self._intents.open(Intent(change, tuple(puts)))
+                try:
+                    await self._put(repository, puts)
+                except OSError:
+                    self._intents.close()
+                    raise
+            done = await self._kept(repository, change)
+            if done is None:
+                raise StoreError(f"{commit.label} was undone, but that could not be recorded yet")
+            return done
+
+    async def _caught_up(self, repository: Repository) -> None:
+        """Record what a process that died has done, then what was changed by hand."""
+        with _recording():
+            try:
+                await self._recover(repository)
+            except GitFailed:
+                if not await repository.rebuilt():
+                    aside = self._folder / f"{FOLDER}.broken-{time.time_ns()}"
+                    (self._folder / FOLDER).rename(aside)
+                    self._tell(f"the history of the skills was damaged; it is now in {aside}")
+                await self._recover(repository)
+
+    async def _recover(self, repository: Repository) -> None:
+        repository.prepare()
+        intent = self._intents.left()
+        if intent is not None:
+            for path in intent.change.paths:
+                sweep(self._folder, path)
+            # Those that differ from the newest commit were put already, or changed since.
+            there = set(await repository.changed_names()) if intent.puts else set()
+            rest = [each for each in intent.puts if each.path not in there]
+            try:
+                await self._put(repository, rest)
+            except OSError as error:
+                self._tell(f"an undo that was interrupted cannot be finished: {error}")
+            await repository.commit_changes(intent.change)
+            self._intents.close()
+        names = skills_of(iter(await repository.changed_names()))
+        reason = BY_HAND if await repository.head() else AS_FOUND
+        await repository.commit_changes(Change("by hand", names, reason, Who.USER))
+
+    async def _put(self, repository: Repository, puts: list[Put]) -> None:
+        """All of them or, with OSError, none."""
+        now = await repository.entries() if puts else {}
+        back = [Put(each.path, now.get(each.path)) for each in puts]
+        contents = await repository.contents([*puts, *back])
+
+        def work() -> None:
+            for number, each in enumerate(puts):
+                try:
+                    put(self._folder, each, contents.__getitem__)
+                except OSError:
+                    for done in back[:number]:
+                        put(self._folder, done, contents.__getitem__)
+                    raise
+
+        await in_thread(work)
+
+    async def _kept(self, repository: Repository, change: Change) -> Commit | None:
+        """The commit of what was just done. It is done, so a failure is only told; the next change
+        records it."""
+        try:
+            commit = await repository.commit_changes(change)
+            self._intents.close()
+        except (StoreError, OSError) as error:
+            self._tell(f"a change of skills is kept, but not recorded yet: {error}")
+            return None
+        if commit is not None and commit.id.startswith("00"):  # now and then is often enough
+            with contextlib.suppress(StoreError):
+                await repository.tidy()
+        return commit
+
+    def _readable(self) -> Repository:
+        if self._repository is None:
+            raise UsageError(NO_GIT, hint=INSTALL_GIT)
+        return self._repository
+
+    def _tell(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            log.warning("%s", text)
+            self._notify(text)
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, which goes on when nobody waits for it any more."""
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.debug("a change of skills failed: %s", task.exception())
+
+
+@contextlib.contextmanager
+def _recording() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"the history of the skills cannot be written: {error.strerror or error}",
+            hint="nothing was changed",
+        ) from error

@@ -1,0 +1,64 @@
+"""A changed copy of a skill that is never changed in place: where it came from, and of what."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from hermes.skills.skill import Skill, Source
+from hermes.util.atomic import write_bytes
+
+MARK_FILE = ".overlay.json"
+SKIPPED = frozenset({".git", "__pycache__", "node_modules", ".venv"})
+
+
+class Overlay(msgspec.Struct, frozen=True):
+    name: str
+    source: Source
+    """Of the original."""
+    hash: str
+    """Of the original, as it was when it was copied; see `content_hash`."""
+    version: str = ""
+
+
+def overlay_of(folder: Path) -> Overlay | None:
+    """What the folder of a skill is a changed copy of; None when it is a skill of its own."""
+    try:
+        return msgspec.json.decode((folder / MARK_FILE).read_bytes(), type=Overlay)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except msgspec.DecodeError:
+        return Overlay(folder.name, Source.EXTERNAL, "")
+
+
+def content_hash(folder: Path) -> str:
+    """The same for the same files, whatever their place, their times and what the system left."""
+    total = hashlib.sha256()
+    for path in sorted(files_of(folder)):
+        inner = hashlib.sha256((folder / path).read_bytes()).hexdigest()
+        total.update(f"{inner}  ".encode() + os.fsencode(path) + b"\n")
+    return f"sha256:{total.hexdigest()}"
+
+
+def files_of(folder: Path) -> Iterator[str]:
+    """Regular files of a skill, as paths below it. A link is no file: it may lead anywhere."""
+    for place, folders, files in os.walk(folder):
+        folders[:] = [each for each in folders if each not in SKIPPED]
+        for file in files:
+            path = Path(place, file)
+            if path.is_file() and not path.is_symlink() and file != MARK_FILE:
+                yield path.relative_to(folder).as_posix()
+
+
+def copy(skill: Skill, target: Path) -> None:
+    """The files of `skill` in the new folder `target`, with the mark that says so."""
+    for path in files_of(skill.folder):
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(skill.folder / path, target / path)
+        mode = (skill.folder / path).stat().st_mode
+        (target / path).chmod(0o755 if mode & 0o100 else 0o644)
+    mark = Overlay(skill.name, skill.source, content_hash(skill.folder), skill.version)
+    write_bytes(target / MARK_FILE, msgspec.json.encode(mark), mode=0o644)

@@ -1,0 +1,155 @@
+"""What the agent learnt, as a user looks at it and decides: `hermes skills log`, `undo`, …"""
+
+import argparse
+import asyncio
+import io
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from hermes.cli.actions import Actions, run_action
+from hermes.cli.commands.skills import history as command
+from hermes.cli.context import Cli
+from hermes.config.home import Home
+from hermes.core.errors import HermesError
+from hermes.skills.collection import Skills
+from hermes.skills.folders import roots
+from hermes.skills.history.skill_history import SkillHistory
+from hermes.skills.usage import Uses
+from hermes.skills.writing.drafts import Action, Draft
+from hermes.skills.writing.writer import SkillWriter, WritingOptions
+
+TEXT = "---\nname: {name}\ndescription: How {name} works\n---\n\nStep one.\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+class Command:
+    def __init__(self, home: Path) -> None:
+        self.home = Home(home)
+        self.uses = Uses(self.home.skills / ".usage.json")
+
+    def __call__(self, *words: str, typed: str | None = None) -> Outcome:
+        """With `typed` it is run at a terminal, where that is what the user answers."""
+        stream = io.StringIO if typed is None else Terminal
+        cli = Cli(self.home, stream(typed or ""), stream(), stream())
+        parser = argparse.ArgumentParser()
+        command.add_actions(Actions(parser))
+        try:
+            code = run_action(parser.parse_args(words), cli)
+        except HermesError as error:
+            cli.note(f"{error}\n{error.hint}")
+            code = error.exit_code
+        return Outcome(code, cli.stdout.getvalue(), cli.stderr.getvalue())
+
+    def agent(self, action: str, name: str, review: str = "auto", **fields: Any) -> None:
+        """The agent changes a skill."""
+        home = self.home.skills
+        options = WritingOptions(review)
+        writer = SkillWriter(
+            home, Skills(roots(home)), SkillHistory(home), lambda _: (), options, self.uses
+        )
+        draft = Draft(action=Action(action), name=name, session="s1", **fields)
+        asyncio.run(writer.manage(draft))
+
+    def create(self, name: str, review: str = "auto") -> None:
+        self.agent("create", name, review, content=TEXT.format(name=name), reason=f"learnt {name}")
+
+
+@pytest.fixture
+def hermes(hermes_home: Path) -> Command:
+    return Command(hermes_home)
+
+
+def test_with_nothing_there_it_says_so_and_makes_nothing(hermes, hermes_home):
+    assert hermes("log") == (0, "no change of skills is recorded yet\n", "")
+    assert hermes("log", "x").out == "no change of x is recorded yet\n"
+    assert hermes("log", "--json").document == []
+    assert hermes("pending").out == "nothing waits for you; changes are kept at once\n"
+    assert hermes("pending", "--json").document == []
+    assert hermes("stale").out == "no skill the agent wrote was idle for 90 days\n"
+    assert hermes("diff") == (2, "", "no change of skills is recorded yet\n\n")
+    assert hermes("undo", "abcd").code == 2
+    assert not (hermes_home / "skills").exists()
+
+
+def test_log_and_diff(hermes):
+    hermes.create("deploy")
+    hermes.agent(
+        "patch", "deploy", old_string="one", new_string="1\x1b[2J", reason="a\x1b]0;x\x07b"
+    )
+    newest, first = hermes("log").out.splitlines()
+    assert first.endswith("agent  deploy: learnt deploy  [s1]")
+    assert newest.endswith("deploy: a ]0;x b  [s1]")
+    assert "\x1b" not in newest
+    (only,) = hermes("log", "deploy", "-n", "1", "--json").document
+    assert (only["skills"], only["action"], only["session"]) == (["deploy"], "patch", "s1")
+    shown = hermes("diff").out
+    assert "-Step one.\n+Step 1.\n" in shown
+    assert "+name: deploy" in hermes("diff", first[:8]).out
+    assert "\x1b[31m-Step one." in hermes("diff", typed="").out
+    assert hermes("diff", "ffffffff").err == (
+        "there is no change 'ffffffff'\n`hermes skills log` shows their ids\n"
+    )
+
+
+def test_undo_asks(hermes):
+    hermes.create("deploy")
+    (commit,) = hermes("log", "--json").document
+    identity = commit["id"][:8]
+    assert hermes("undo", identity).code == 2
+    refused = hermes("undo", identity, typed="\n")
+    assert (refused.code, refused.out.splitlines()[-1][-19:]) == (1, "nothing was changed")
+    done = hermes("undo", identity, typed="y\n")
+    assert f"{identity} is undone, as change " in done.out
+    assert not (hermes.home.skills / "deploy").exists()
+    again = hermes("undo", identity, "--yes")
+    assert (again.code, "is undone already" in again.err) == (2, True)
+
+
+def test_what_waits_is_shown_approved_and_rejected(hermes):
+    hermes.create("deploy", "ask")
+    hermes.create("garden", "ask")
+    first, second, hint = hermes("pending").out.splitlines()
+    assert "agent  create deploy: learnt deploy" in first
+    assert "`approve ID`" in hint
+    assert "+name: garden" in hermes("pending", second[:8]).out
+    assert len(hermes("pending", "--json").document) == 2
+    assert hermes("reject", second[:8]).out == f"{second[:8]} rejected: create garden\n"
+    outcome = hermes("approve", "nothing", first[:8])
+    assert outcome.code == 2
+    assert "there is no proposal 'nothing'" in outcome.err
+    assert outcome.out.startswith("deploy created (change ")
+    assert (hermes.home.skills / "deploy/SKILL.md").exists()
+    assert hermes("pending").out.startswith("nothing waits for you")
+
+
+def test_stale_retire_and_back(hermes):
+    hermes.create("deploy")
+    old = time.time() - 100 * 86_400
+    os.utime(hermes.home.skills / "deploy/SKILL.md", (old, old))
+    assert hermes("stale").out.splitlines()[0] == "deploy  idle 100d, 0 uses  How deploy works"
+    assert hermes("stale", "--days", "200").out.startswith("no skill the agent wrote was idle")
+    assert "is retired" in hermes("retire", "deploy").out
+    assert hermes("stale").out.splitlines()[-1] == "retired: deploy"
+    assert hermes("unretire", "deploy").out == "deploy is back\n"
+    assert hermes("retire", "nothing").code == 2
+    document = hermes("stale", "--json").document
+    assert (document["stale"][0]["name"], document["retired"]) == ("deploy", [])
