@@ -11,17 +11,15 @@ from hermes.cli.commands.skills.access import (
     consents,
     with_hub,
 )
+from hermes.cli.commands.skills.history import skill_writer
 from hermes.cli.commands.skills.wording import document, example, say_findings
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
 from hermes.skills.collection import Skills
-from hermes.skills.history.changes import Change, Who
-from hermes.skills.history.skill_history import SkillHistory
 from hermes.skills.hub.auditing import Inspection, audit
 from hermes.skills.hub.hub import Hub
 from hermes.skills.hub.updates import restore
 from hermes.skills.skill import Skill, SkillNotFound, Source
-from hermes.skills.writing.applying import Workshop
 from hermes.skills.writing.overlays import overlay_of
 from hermes.util.text import many
 
@@ -111,17 +109,8 @@ async def _reset(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     if not consents(args, cli, f"{what[0].upper()}{what[1:]}?"):
         cli.say("nothing was changed")
         return 1
-    home = cli.home.skills
-    change = Change(
-        "reset",
-        (skill.name,),
-        f"back to the {overlay.source} skill {skill.name}",
-        Who.USER,
-        paths=(skill.folder.relative_to(home).as_posix(),),
-    )
-    _, commit = await SkillHistory(home, cli.note).record(
-        change, lambda: Workshop(home).discard(skill.folder)
-    )
+    reason = f"back to the {overlay.source} skill {skill.name}"
+    commit = (await skill_writer(cli).reset(skill.name, reason)).commit
     undo = f"; `hermes skills undo {commit.short}` takes this back" if commit else ""
     left = f"the {original.source} skill counts again" if original else "nothing is left of it"
     cli.say(f"dropped your copy of {skill.name}: {left}{undo}")
