@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hermes.skills.history.files import reachable
-from hermes.skills.parse import plain_name
+from hermes.skills.names import plain_name
 from hermes.skills.skill import SKILL_FILE, Skill, SkillNotFound, Source
 from hermes.skills.writing.drafts import (
     MOST_CATEGORIES,

@@ -3,7 +3,8 @@
 import re
 
 from hermes.skills.head import read_head
-from hermes.skills.parse import LONGEST_DESCRIPTION, plain_name
+from hermes.skills.names import plain_name
+from hermes.skills.parse import LONGEST_DESCRIPTION
 from hermes.skills.skill import SkillInvalid
 from hermes.skills.writing.drafts import ChangeRefused
 

@@ -1,0 +1,185 @@
+"""The skills of a process, and what a session has of them."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from hermes.app.workplaces import Place
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
+from hermes.core.ports import SecretAsker
+from hermes.core.tool import Tool
+from hermes.providers.endpoints import own_keys
+from hermes.skills.collection import Skills
+from hermes.skills.folders import HUB, bundled_folder, roots
+from hermes.skills.index import skills_index
+from hermes.skills.loading import LoadOptions, SkillLoader
+from hermes.skills.skill import Circle, Root, Skill, Source
+from hermes.skills.tools import skill_view_tool, skills_list_tool
+from hermes.skills.usage import Uses
+
+SYSTEMS = {"darwin": "macos", "win32": "windows"}
+MOST_HINTS = 200
+"""Names in the working folder that are looked at."""
+
+
+def skill_roots(loaded: Loaded, home: Home, brought: Sequence[Root] = ()) -> tuple[Root, ...]:
+    """Every folder with skills; `brought` are those of plugins."""
+    external = [Path(name).expanduser() for name in loaded.settings.skills.external_dirs]
+    plugins = [(root.plugin, root.path) for root in brought]
+    return roots(home.skills, external=external, plugins=plugins, bundled=bundled_folder())
+
+
+def circle_of(
+    loaded: Loaded, platform: str, tools: Iterable[str] = (), toolsets: Iterable[str] = ()
+) -> Circle:
+    """This machine, what is there, and what is switched off."""
+    settings = loaded.settings.skills
+    off = (*settings.disabled, *settings.platform_disabled.get(platform, ()))
+    system = SYSTEMS.get(sys.platform, "linux")
+    return Circle(system, frozenset(tools), frozenset(toolsets), frozenset(off))
+
+
+class SkillShelf:
+    """Shared by all sessions of a process."""
+
+    def __init__(
+        self, loaded: Loaded, home: Home, brought: Sequence[Root], tell: Callable[[str], None]
+    ) -> None:
+        self._loaded, self._home, self._tell = loaded, home, tell
+        self.skills = Skills(skill_roots(loaded, home, brought), home.cache / "skills.json")
+        self.uses = Uses(home.skills / ".usage.json")
+        if (home.skills / HUB).parent.is_dir():
+            # An update that was killed half-way is finished before anybody looks.
+            shelf = import_module("hermes.skills.hub.shelf").Shelf(home.skills / HUB.parent)
+            shelf.finish_interrupted()
+
+    def index(self, circle: Circle, folder: Path | None) -> str:
+        """The list for the prompt; what is in `folder` says which skills matter most."""
+        budget = self._loaded.settings.skills.index_chars
+        hints = _names_in(folder) if folder is not None else ()
+        uses = self.uses.all()
+        return skills_index(self.skills.shelf(), circle, uses, budget, time.time(), hints)
+
+    def session(
+        self,
+        place: Place,
+        platform: str,
+        session_id: Callable[[], str],
+        asker: SecretAsker | None,
+    ) -> "SessionSkills":
+        settings = self._loaded.settings.skills
+        options = LoadOptions(
+            home=self._home.root,
+            config_file=f"{self._home.display()}/config.yaml",
+            circle=circle_of(self._loaded, platform),
+            config=settings.config,
+            template_vars=settings.template_vars,
+            inline_shell=settings.inline_shell,
+            inline_shell_timeout=settings.inline_shell_timeout,
+        )
+        loader = SkillLoader(
+            self.skills,
+            options,
+            variables=self._loaded.variable,
+            session_id=session_id,
+            asker=asker,
+            carrier=Carrying(self._loaded, self._home, place, self._tell),
+            uses=self.uses,
+        )
+        return SessionSkills(self, loader, session_id)
+
+    def writing_tool(self, session_id: Callable[[], str], *, review: bool = False) -> Tool:
+        """skill_manage; with `review` for a look back at what was done."""
+        writing = import_module("hermes.skills.writing.writer")
+        history = import_module("hermes.skills.history.skill_history")
+        changes = import_module("hermes.skills.history.changes")
+        scanning = import_module("hermes.skills.writing.scanning")
+        folder = self._home.skills
+        writer = writing.SkillWriter(
+            folder,
+            self.skills,
+            history.SkillHistory(folder, self._tell),
+            scanning.scanned,
+            writing.WritingOptions(review=self._loaded.settings.skills.review),
+            self.uses,
+        )
+        who = changes.Who.REVIEW if review else changes.Who.AGENT
+        tool: Tool = import_module("hermes.skills.writing.tool").skill_manage_tool(
+            writer, session_id, who
+        )
+        return tool
+
+
+class SessionSkills:
+    """The skills of one session. Which it sees depends on its tools, so that is said last."""
+
+    def __init__(
+        self, shelf: SkillShelf, loader: SkillLoader, session_id: Callable[[], str]
+    ) -> None:
+        self.shelf, self.loader, self._session_id = shelf, loader, session_id
+        self.circle = loader.options.circle
+
+    def tools(self) -> dict[str, Tool]:
+        return {
+            "skills_list": skills_list_tool(self.shelf.skills, lambda: self.circle),
+            "skill_view": skill_view_tool(self.loader),
+            "skill_manage": self.shelf.writing_tool(self._session_id),
+        }
+
+
+class Carrying:
+    """Takes what a loaded skill needs to where the session works."""
+
+    def __init__(
+        self, loaded: Loaded, home: Home, place: Place, tell: Callable[[str], None]
+    ) -> None:
+        self._loaded, self._home, self._place, self._tell = loaded, home, place, tell
+        self._refused: set[str] = set()
+
+    def directory(self, skill: Skill) -> str:
+        """The folder of the skill as commands of the session see it."""
+        bring = self._place.workplace.bring
+        if bring is None:
+            return str(skill.folder)
+        there = f"~/.hermes/skills/{skill.name.replace(':', '-')}"
+        bring(skill.folder, there)
+        return there
+
+    def give(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None:
+        """Variables that are set, and credential files that are there."""
+        values = {
+            name: value
+            for name in variables
+            if self._may_have(skill, name) and (value := self._loaded.variable(name))
+        }
+        self._place.workplace.give(values)
+        if (bring := self._place.workplace.bring) is not None:
+            for file in files:
+                inside = file.relative_to(self._home.root.resolve())
+                bring(file, f"~/.hermes/{inside}", private=True)
+
+    def _may_have(self, skill: Skill, name: str) -> bool:
+        """A stranger's skill does not get the keys that pay for our models by naming them."""
+        if skill.source in (Source.USER, Source.BUNDLED) or name not in own_keys():
+            return True
+        if name in self._loaded.settings.terminal.env_passthrough:
+            return True
+        if name not in self._refused:
+            self._refused.add(name)
+            self._tell(
+                f"The skill {skill.name} asks for {name}, a key of Hermes itself, and does not get "
+                f"it. If you want that: hermes config set terminal.env_passthrough '[{name}]'"
+            )
+        return False
+
+
+def _names_in(folder: Path) -> list[str]:
+    """Names of the files and folders that are worked with, and of the folder itself."""
+    try:
+        inside = sorted(path.name for path in folder.iterdir())[:MOST_HINTS]
+    except OSError:
+        inside = []
+    return [folder.name, *inside]

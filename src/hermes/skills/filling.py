@@ -1,0 +1,96 @@
+"""A shelf from skills that were just read."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from hermes.skills.reading import Stamp
+from hermes.skills.shelf import Rule, Run
+from hermes.skills.skill import Conditions, Root, Skill
+from hermes.skills.words import COMMON, shortened, stem, words
+
+LINE = 80
+"""Characters of a description in a list."""
+MOST_KEYWORDS = 24
+"""Words, beside those of its name, by which a skill is recognised; its tags come first."""
+
+NO_CONDITIONS = Conditions()
+
+
+class Read(msgspec.Struct, frozen=True):
+    """A skill as it was found."""
+
+    skill: Skill
+    stamp: Stamp
+    root: Root
+    new: bool = True
+    """False when it is the same as the last time."""
+
+    @property
+    def place(self) -> str:
+        return str(self.skill.folder)[len(str(self.root.path)) + 1 :] or "."
+
+
+def columns(found: Sequence[Read], roots: Sequence[Root]) -> dict[str, Any]:
+    """The fields of a `Shelf` that tell of its skills, which stand by root and category."""
+    skills = [each.skill for each in found]
+    return {
+        "roots": tuple(str(root.path) for root in roots),
+        "sources": tuple(root.source for root in roots),
+        "runs": tuple(_runs(found, roots)),
+        "name_column": "\n".join(skill.name for skill in skills),
+        "text_column": "\n".join(shortened(skill.description, LINE) for skill in skills),
+        "place_column": "\n".join(each.place for each in found),
+        "stamps": tuple(part for each in found for part in each.stamp),
+        "rules": tuple(_rules(skills)),
+        "vocabulary": _vocabulary(skills),
+    }
+
+
+def _runs(found: Sequence[Read], roots: Sequence[Root]) -> Iterable[Run]:
+    numbers = {id(root): number for number, root in enumerate(roots)}
+    start = 0
+    for (root, category), members in groupby(found, key=lambda each: _home(each, numbers)):
+        end = start + len(list(members))
+        yield Run(root, category, start, end)
+        start = end
+
+
+def in_order(found: Iterable[Read], roots: Sequence[Root]) -> list[Read]:
+    """As they stand on the shelf: by root, category and name."""
+    numbers = {id(root): number for number, root in enumerate(roots)}
+    return sorted(found, key=lambda each: (*_home(each, numbers), each.skill.name))
+
+
+def _home(each: Read, numbers: dict[int, int]) -> tuple[int, str]:
+    return numbers[id(each.root)], each.skill.category
+
+
+def _rules(skills: Sequence[Skill]) -> Iterable[Rule]:
+    for number, skill in enumerate(skills):
+        if skill.platforms or skill.conditions != NO_CONDITIONS:
+            yield Rule(number, skill.platforms, *msgspec.structs.astuple(skill.conditions))
+
+
+def _vocabulary(skills: Sequence[Skill]) -> str:
+    """See `Shelf.vocabulary`."""
+    named: dict[str, list[str]] = {}
+    other: dict[str, list[str]] = {}
+    for number, skill in enumerate(skills):
+        name = _telling(skill.name)
+        rest = _telling(f"{' '.join(skill.tags)} {skill.description}")[:MOST_KEYWORDS]
+        for words_of, tells in ((name, named), ([w for w in rest if w not in name], other)):
+            for word in words_of:
+                tells.setdefault(word, []).append(str(number))
+    return "\n".join(
+        f"{word} {','.join(named.get(word, ()))} {','.join(other.get(word, ()))}"
+        for word in sorted({*named, *other})
+    )
+
+
+def _telling(text: str) -> list[str]:
+    """Each word once, without those that say nothing."""
+    found = [stem(word) for word in words(text) if word not in COMMON and len(word) > 1]
+    return list(dict.fromkeys(found))

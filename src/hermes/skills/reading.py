@@ -1,0 +1,68 @@
+"""The text of a file of a skill, whatever lies under its name."""
+
+import os
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from hermes.skills.skill import SkillInvalid
+from hermes.util.text import human_size
+
+LARGEST = 500_000
+"""Bytes of a SKILL.md; a model could not read more anyway."""
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+"""Without blocking: a named pipe must not hold anybody up."""
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+class Stamp(NamedTuple):
+    """What changes with a file. The inode tells of a replacement within one tick of the clock."""
+
+    mtime_ns: int
+    size: int
+    inode: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> "Stamp":
+        return cls(found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+class Reading(NamedTuple):
+    text: str
+    stamp: Stamp
+    warnings: tuple[str, ...] = ()
+
+
+def read(path: Path | str, largest: int = LARGEST) -> Reading:
+    """Raises `SkillInvalid` for what is no text, and OSError."""
+    descriptor = os.open(path, _FLAGS)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise SkillInvalid("it is no regular file", hint="put the file itself there")
+        if found.st_size > largest:
+            raise SkillInvalid(
+                f"it has {human_size(found.st_size)}, and at most {human_size(largest)} are read",
+                hint="move the details into files in references/",
+            )
+        data = file.read(largest + 1)
+    text, warnings = decode(data)
+    return Reading(text, Stamp.of(found), warnings)
+
+
+def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
+    """The text, and what was wrong with it. Raises `SkillInvalid` for binary data."""
+    if data.startswith(_UTF16):
+        return data.decode("utf-16", "replace"), ("saved as UTF-16; UTF-8 is expected",)
+    if b"\0" in data:
+        raise SkillInvalid("it holds binary data", hint="save it as UTF-8 text")
+    try:
+        return data.decode("utf-8-sig"), ()
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace"), ("not UTF-8; it is read as Windows-1252",)
+
+
+def why(error: OSError) -> str:
+    """In a few words for a person."""
+    return f"it cannot be read: {(error.strerror or str(error)).lower()}"

@@ -1,0 +1,78 @@
+"""How often and when each skill was used last, and who wrote it; shared by all processes."""
+
+import logging
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+
+from hermes.util import atomic
+
+PATIENCE = 2.0
+"""Seconds to wait for the lock. A use that is not counted is no harm; a turn that waits is."""
+
+log = logging.getLogger(__name__)
+
+
+class Use(msgspec.Struct, frozen=True, omit_defaults=True):
+    count: int = 0
+    last: float = 0.0
+    """Seconds since 1970; 0 for never."""
+    written_by: str = ""
+    """`user`, `agent` or `review`; "" when nobody said so."""
+    written_at: float = 0.0
+
+
+_uses = msgspec.json.Decoder(dict[str, Use])
+
+
+class Uses:
+    """`file` is `<home>/skills/.usage.json`. A damaged file counts as empty."""
+
+    def __init__(self, file: Path, patience: float = PATIENCE) -> None:
+        self._file, self._patience = file, patience
+
+    def all(self) -> Mapping[str, Use]:
+        """By the name of the skill."""
+        try:
+            return _uses.decode(self._file.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            log.debug("the use counts of skills cannot be read: %s", error)
+            return {}
+
+    def of(self, name: str) -> Use:
+        return self.all().get(name, Use())
+
+    def record(self, name: str, now: float) -> None:
+        """The skill was used at `now`, in seconds since 1970."""
+
+        def used(use: Use) -> Use:
+            return msgspec.structs.replace(use, count=use.count + 1, last=max(use.last, now))
+
+        self._change(name, used)
+
+    def wrote(self, name: str, who: str, now: float) -> None:
+        """The skill was written or changed by `who`."""
+        self._change(name, lambda use: msgspec.structs.replace(use, written_by=who, written_at=now))
+
+    def forget(self, name: str) -> None:
+        """The skill is gone."""
+        self._change(name, lambda _use: None)
+
+    def _change(self, name: str, change: Callable[[Use], Use | None]) -> None:
+        """Blocks for a moment. Never raises: counts are a convenience."""
+        filelock = import_module("filelock")
+        try:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with filelock.FileLock(f"{self._file}.lock", timeout=self._patience):
+                uses = dict(self.all())
+                changed = change(uses.pop(name, Use()))
+                if changed is not None:
+                    uses[name] = changed
+                data = msgspec.json.format(msgspec.json.encode(uses), indent=1)
+                atomic.write_bytes(self._file, data, mode=0o600)
+        except (OSError, UnicodeEncodeError) as error:  # a lock that is not free is an OSError
+            log.warning("a use of the skill %s was not counted: %s", name, error)

@@ -1,0 +1,124 @@
+"""Where SKILL.md files lie below a folder, without being led astray by what else is there."""
+
+import os
+from pathlib import Path
+
+from hermes.skills.reading import Stamp, why
+from hermes.skills.skill import CATEGORY_FILE, SKILL_FILE, Broken, Root
+
+DEEPEST = 3
+"""Folders from the root to that of a skill: two categories and its own."""
+MOST_FOLDERS = 5_000
+"""Of one root. Somebody's whole home is no collection of skills."""
+SKIPPED = frozenset({"node_modules", "__pycache__", "venv"})
+
+CHANGING = Stamp(-1, -1, -1)
+"""Of what could not be read: it is looked at again every time."""
+
+
+class Walk:
+    """What was found below the roots given to `visit`."""
+
+    def __init__(self) -> None:
+        self.skills: list[tuple[str, Root]] = []
+        """The folder of each, and the root it lies below."""
+        self.categories: list[tuple[str, Root]] = []
+        """The folder of each that is described."""
+        self.broken: list[Broken] = []
+        self.seen: dict[str, Stamp] = {}
+        """Everything that was looked at. As long as all of it is the same, so is the result."""
+        self.missing: list[str] = []
+        """Roots that are not there."""
+
+    def visit(self, root: Root) -> None:
+        path = str(root.path)
+        if not os.path.lexists(path):
+            self.missing.append(path)
+        elif not self._is_skill(path, root):
+            self._look_into(path, root, 1, MOST_FOLDERS)
+
+    def _is_skill(self, folder: str, root: Root) -> bool:
+        file = f"{folder}/{SKILL_FILE}"
+        try:
+            self.seen[file] = Stamp.of(os.stat(file))  # noqa: PTH116 - five times as quick
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            self._cannot(file, root, why(error))
+            return True
+        self.skills.append((folder, root))
+        return True
+
+    def _look_into(self, folder: str, root: Root, depth: int, room: int) -> int:
+        """How many folders may still be looked into."""
+        try:
+            # The stamp first: what changes in the meantime is seen the next time.
+            self.seen[folder] = Stamp.of(os.stat(folder))  # noqa: PTH116
+            with os.scandir(folder) as entries:
+                inside = sorted((each.name, each) for each in entries)
+        except OSError as error:
+            self._cannot(folder, root, why(error))
+            return room
+        for name, entry in inside:
+            if name.startswith(".") or name in SKIPPED or not self._is_printable(entry, root):
+                continue
+            if self._is_folder(entry, root):
+                room = self._enter(entry.path, root, depth, room)
+            elif name == CATEGORY_FILE:
+                self._describes(entry.path, folder, root)
+            elif name.lower() == SKILL_FILE.lower() and depth > 1:
+                self._cannot(entry.path, root, f"it must be called {SKILL_FILE}, not {name}")
+        return room
+
+    def _enter(self, folder: str, root: Root, depth: int, room: int) -> int:
+        if room <= 0:
+            return room
+        if room == 1:
+            reason = f"there are more than {MOST_FOLDERS:,} folders; the rest is not looked at"
+            self._cannot(str(root.path), root, reason, changing=False)
+        elif self._is_skill(folder, root):
+            pass
+        elif depth < DEEPEST:
+            return self._look_into(folder, root, depth + 1, room - 1)
+        else:
+            self._note(folder)
+        return room - 1
+
+    def _is_printable(self, entry: os.DirEntry[str], root: Root) -> bool:
+        """Names become text of prompts, lists and files."""
+        if entry.name.isprintable():
+            return True
+        path = entry.path.encode("utf-8", "backslashreplace").decode()
+        self._cannot(path, root, "its name cannot be printed", changing=False)
+        return False
+
+    def _is_folder(self, entry: os.DirEntry[str], root: Root) -> bool:
+        try:
+            if not entry.is_symlink():
+                return entry.is_dir()
+            real = os.path.realpath(entry.path, strict=True)
+        except OSError as error:
+            self._cannot(entry.path, root, f"the link leads nowhere: {why(error)}")
+            return False
+        above = os.path.realpath(Path(entry.path).parent)
+        if f"{above}/".startswith(f"{real}/"):
+            self._cannot(entry.path, root, "the link leads back to a folder above it")
+            return False
+        return Path(real).is_dir()
+
+    def _describes(self, file: str, folder: str, root: Root) -> None:
+        if self._note(file):
+            self.categories.append((folder, root))
+
+    def _note(self, path: str) -> bool:
+        try:
+            self.seen[path] = Stamp.of(os.stat(path))  # noqa: PTH116
+        except OSError:
+            self.seen[path] = CHANGING
+            return False
+        return True
+
+    def _cannot(self, path: str, root: Root, reason: str, *, changing: bool = True) -> None:
+        if changing:
+            self.seen[path] = CHANGING
+        self.broken.append(Broken(Path(path), root.source, reason))

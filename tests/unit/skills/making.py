@@ -1,0 +1,40 @@
+"""Skills for tests, as files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hermes.skills.collection import Skills
+from hermes.skills.parse import skill_of
+from hermes.skills.shelf import Shelf
+from hermes.skills.skill import Circle, Root, Skill, Source
+
+LINUX = Circle(system="linux")
+
+
+def put(root: Path, place: str, text: str = "", **fields: str) -> Path:
+    """`place/SKILL.md` below `root`: `text` as it is, or a head of `fields` before a short body."""
+    folder = root / place
+    folder.mkdir(parents=True, exist_ok=True)
+    if not text:
+        fields = {"name": folder.name, "description": f"Does {folder.name}", **fields}
+        head = "\n".join(f"{key}: {value}" for key, value in fields.items())
+        text = f"---\n{head}\n---\n# {folder.name}\n\nDo it.\n"
+    (folder / "SKILL.md").write_text(text, encoding="utf-8", newline="")
+    return folder
+
+
+def skills_in(root: Path, source: Source = Source.USER, cache: Path | None = None) -> Skills:
+    return Skills([Root(root, source)], cache)
+
+
+def parsed(text: str, folder: str = "the-folder", root: Root | None = None) -> Skill:
+    """The skill of a SKILL.md that is not on disk."""
+    root = root or Root(Path("/skills"), Source.USER)
+    return skill_of(text, root.path / folder, root)
+
+
+def shelf_of(root: Path, skills: Mapping[str, str]) -> Shelf:
+    """`category/name` → description."""
+    for place, description in skills.items():
+        put(root, place, description=description)
+    return skills_in(root).shelf()

@@ -1,0 +1,141 @@
+"""A collection in the dialects of other agents, editors and models: each loads or says why not.
+
+The folders of `foreign/` are kept as their authors would have saved them, faults included.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.skills.collection import Skills
+from hermes.skills.parse import parse_head
+from hermes.skills.skill import Root, SkillInvalid, Source
+
+FOREIGN = Path(__file__).with_name("foreign")
+
+LOADS: dict[str, dict[str, Any]] = {
+    "aliases": {"tags": (), "warning": "tags holds more than a list of words"},
+    "brand-voice": {"license": "Complete terms in LICENSE.txt"},
+    "colon-in-description": {
+        "description": "Release notes: collects merged changes and writes them up. "
+        "Use when: a tag is made",
+        "version": "0.3.0",
+        "warning": "its head is not quite YAML: line 3",
+    },
+    "comma-lists": {"platforms": ("macos", "linux"), "tags": ("finance", "invoices", "dunning")},
+    "commit-helper": {"description": "Writes commit messages from the staged diff."},
+    "data-room": {"license": "Apache-2.0", "author": "example-org", "version": "2.1"},
+    "editor-rules": {"description": "Rules for Python files"},
+    "flat-metadata": {
+        "category": "travel",
+        "tags": ("trains", "tickets"),
+        "related": ("hotel-search",),
+    },
+    "folded-description": {
+        "description": "Plans a week of meals from what is in the fridge, and writes the shopping "
+        "list.",
+        "tags": ("cooking", "planning"),
+    },
+    "half-settings": {"warning": "the setting 'notes.format' has no description"},
+    "impossible-date": {"version": "2025-13-45", "warning": "month must be in 1..12"},
+    "in-a-code-fence": {"warning": "all of it stands in a code fence"},
+    "json-in-yaml": {"description": "Looks up parcels by their number."},
+    "latin-letters": {"description": "Rechnungen prüfen", "warning": "not UTF-8"},
+    "legacy-prerequisites": {"variables": ("BLOG_TOKEN", "BLOG_HOST")},
+    "licence-comment": {"description": "A comment stands before the head"},
+    "list-as-head": {
+        "description": "Cleans up old branches after a merge.",
+        "warning": "its head holds a list instead of fields",
+    },
+    "literal-description": {
+        "description": "Turns a voice memo into minutes. Use it for: stand-ups, interviews, "
+        "lectures."
+    },
+    "metadata-as-text": {"tags": ("lights",)},
+    "nameless": {"description": "Has no name of its own"},
+    "no-head": {
+        "description": "Sorts new reports by severity and asks for what is missing before anybody "
+        "looks at the code.",
+        "warning": "it has no head",
+    },
+    "numbers-as-version": {"version": "1.10", "author": "4711"},
+    "pdf-form-filler": {"warning": "the name 'PDF Form Filler!' is taken as 'pdf-form-filler'"},
+    "saved-as-utf16": {"description": "Grüße aus einem alten Editor", "warning": "saved as UTF-16"},
+    "tabs": {"tags": ("tabs", "editors"), "warning": "its head is not quite YAML"},
+    "unclosed-head": {"tags": ("draft",), "warning": "the --- after its head is missing"},
+    "undescribed": {
+        "description": "Checks links on a page, and reports dead ones.",
+        "version": "1",
+        "warning": "it has no description",
+    },
+    "variables-as-names": {
+        "variables": ("WEATHER_KEY", "WEATHER_CITY"),
+        "warning": "'not a variable' is not the name of a variable",
+    },
+    "windows-editor": {"platforms": ("windows",)},
+    "with-nested": {"description": "Another SKILL.md lies inside as an example"},
+    "議事録": {"tags": ("会議", "要約")},
+}
+"""By the name each gets; one that has no `warning` here must have none at all."""
+
+BROKEN = {
+    "binary": "it holds binary data",
+    "head-only": "it has neither a description nor instructions",
+    "nothing-in-it": "it has neither a description nor instructions",
+    "template": "its head is not valid YAML: line 2",
+    "toml-head": "its head is TOML",
+    "too-deep": "its head is not valid YAML: it is nested too deeply",
+    "wrong-file-name": "it must be called SKILL.md, not skill.md",
+}
+"""By folder: the reason."""
+
+
+@pytest.fixture(scope="module")
+def collection() -> Skills:
+    return Skills([Root(FOREIGN, Source.EXTERNAL)])
+
+
+def test_every_one_loads_or_gives_a_clear_reason(collection: Skills):
+    assert {skill.name for skill in collection.all()} == LOADS.keys()
+    assert {broken.file.parent.name for broken in collection.broken()} == BROKEN.keys()
+    assert len(LOADS) + len(BROKEN) == len(list(FOREIGN.iterdir())) >= 30
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_it_loads_as_it_was_meant(collection: Skills, name: str):
+    skill = collection.get(name)
+    expected = dict(LOADS[name])
+    warning = expected.pop("warning", None)
+    found = {field: getattr(skill, field) for field in expected}
+    if "variables" in found:
+        found["variables"] = tuple(variable.name for variable in skill.variables)
+    assert found == expected
+    assert bool(skill.warnings) is bool(warning)
+    assert warning is None or any(warning in each for each in skill.warnings)
+
+
+@pytest.mark.parametrize("folder", BROKEN)
+def test_the_reason_is_clear(collection: Skills, folder: str):
+    (broken,) = [each for each in collection.broken() if each.file.parent.name == folder]
+    assert BROKEN[folder] in broken.reason
+    assert "\n" not in broken.reason and "Traceback" not in broken.reason
+    with pytest.raises(SkillInvalid, match=f"the skill '{folder}' does not load"):
+        collection.get(folder)
+
+
+def test_fields_of_others_are_kept():
+    fields, body = parse_head((FOREIGN / "commit-helper" / "SKILL.md").read_text())
+    assert fields["allowed-tools"] == "Read, Grep, Bash(git diff:*), Bash(git log:*)"
+    assert fields["disable-model-invocation"] is True
+    assert body.startswith("Look at `git diff --cached`")
+    fields, _ = parse_head((FOREIGN / "data-room" / "SKILL.md").read_text())
+    assert fields["compatibility"] == "Needs a shell with pdftotext. Works without internet."
+
+
+def test_what_is_wrong_in_entries_is_left_out(collection: Skills):
+    skill = collection.get("half-settings")
+    assert [(each.key, each.default, each.prompt) for each in skill.settings] == [
+        ("notes.folder", "~/notes", "Where notes are")
+    ]
+    assert [file.path for file in skill.credential_files] == ["notes/token.json"]

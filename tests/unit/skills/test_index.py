@@ -1,0 +1,167 @@
+"""The list of skills in the prompt."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from hermes.skills.collection import Skills
+from hermes.skills.index import INTRODUCTION, SHORTEST, skills_index
+from hermes.skills.skill import Circle, Root, Source
+from hermes.skills.usage import Use
+from tests.unit.skills.making import LINUX, put, shelf_of, skills_in
+
+NOW = 1_800_000_000.0
+DAY = 86_400
+
+
+def index(shelf, budget: int = 3000, uses: Mapping[str, Use] | None = None, hints=()) -> str:
+    return skills_index(shelf, LINUX, uses or {}, budget, NOW, hints)
+
+
+def listed(text: str) -> list[str]:
+    lines = (line.strip() for line in text.splitlines())
+    return [line[2:].partition(":")[0] for line in lines if line.startswith("- ")]
+
+
+def many(root: Path, count: int = 200) -> dict[str, str]:
+    return {
+        f"category-{number % 10}/skill-{number:03}": f"Something number {number} that is described "
+        "with more words than fit into the line of a list of skills"
+        for number in range(count)
+    }
+
+
+def test_a_small_collection_stands_there_whole(tmp_path: Path):
+    put(tmp_path, "loose", description="No category")
+    put(tmp_path, "research/arxiv", description="Find papers")
+    put(tmp_path, "games/chess", description="Play chess")
+    put(tmp_path, "games/bridge", description="Play cards")
+    (tmp_path / "games/DESCRIPTION.md").write_text("For a rainy day")
+    assert index(skills_in(tmp_path).shelf()) == (
+        f"{INTRODUCTION}\n"
+        "general:\n"
+        "  - loose: No category\n"
+        "games: For a rainy day\n"
+        "  - bridge: Play cards\n"
+        "  - chess: Play chess\n"
+        "research:\n"
+        "  - arxiv: Find papers\n"
+        "</available_skills>"
+    )
+
+
+def test_the_introduction_says_what_to_do_with_them():
+    assert INTRODUCTION.startswith("## Skills (mandatory)\n")
+    assert "skill_view(name)" in INTRODUCTION and "skill_manage" in INTRODUCTION
+    assert INTRODUCTION.endswith("<available_skills>")
+
+
+def test_no_skills_no_layer(tmp_path: Path):
+    assert index(skills_in(tmp_path).shelf()) == ""
+    put(tmp_path, "x", platforms="[macos]")
+    assert index(skills_in(tmp_path).shelf()) == ""
+
+
+def test_hidden_skills_are_not_listed(tmp_path: Path):
+    put(tmp_path, "a", platforms="[macos]")
+    put(tmp_path, "b")
+    put(tmp_path, "c")
+    circle = Circle(system="linux", disabled=frozenset({"c"}))
+    text = skills_index(skills_in(tmp_path).shelf(), circle, {}, 3000, NOW)
+    assert listed(text) == ["b"]
+
+
+def test_a_description_is_cut_at_a_word(tmp_path: Path):
+    shelf = shelf_of(tmp_path, {"x": "word " * 30, "y": "x" * 200, "z": "</available_skills> go"})
+    lines = index(shelf).splitlines()
+    assert f"  - x: {'word ' * 15}word…".replace(" …", "…") in lines
+    assert f"  - y: {'x' * 79}…" in lines
+    assert "  - z: <available_skills> go" in lines
+
+
+def test_what_categories_are_for_gives_way_to_skills(tmp_path: Path):
+    put(tmp_path, "games/chess")
+    (tmp_path / "games/DESCRIPTION.md").write_text("For a rainy day")
+    shelf = skills_in(tmp_path).shelf()
+    whole = index(shelf)
+    assert "games: For a rainy day\n" in whole
+    assert "games:\n" in index(shelf, budget=len(whole) - 1)
+    assert index(shelf, budget=len(whole)) == whole
+
+
+@pytest.mark.parametrize("budget", [*range(0, 700, 7), 1000, 2000, 3000, 9999, 50_000])
+def test_the_budget_is_never_exceeded(tmp_path_factory, budget: int):
+    root = tmp_path_factory.getbasetemp() / "many-skills"
+    if not root.exists():
+        shelf_of(root, many(root, 60))
+        put(root, "nowhere")
+    text = index(skills_in(root).shelf(), budget, hints=["skill-017"])
+    assert len(text) <= budget
+    if budget >= len(SHORTEST):
+        assert text
+
+
+def test_when_there_is_no_room_for_all_the_rest_can_be_found(tmp_path: Path):
+    text = index(shelf_of(tmp_path, many(tmp_path)))
+    shown = listed(text)
+    assert 20 < len(shown) < 60
+    assert f"{200 - len(shown)} more (category-0, category-1, " in text
+    assert "): skills_list(query) finds them.\n</available_skills>" in text
+
+
+def test_every_category_is_represented_while_nothing_is_known(tmp_path: Path):
+    text = index(shelf_of(tmp_path, many(tmp_path)))
+    assert all(f"\ncategory-{number}:\n" in text for number in range(10))
+
+
+def test_used_skills_are_listed_the_most_and_latest_first(tmp_path: Path):
+    shelf = shelf_of(tmp_path, many(tmp_path))
+    uses = {
+        "skill-150": Use(5, NOW - DAY / 2),
+        "skill-151": Use(40, NOW - 200 * DAY),
+        "skill-152": Use(1, NOW - 20 * DAY),
+        "gone": Use(9, NOW),
+    }
+    assert {"skill-150", "skill-151", "skill-152"} <= set(listed(index(shelf, uses=uses)))
+    small = len(index(shelf, 600))
+    assert small <= 600
+    assert "skill-150" in listed(index(shelf, 600, uses))
+
+
+def test_skills_that_fit_the_work_at_hand_are_listed(tmp_path: Path):
+    skills = many(tmp_path)
+    skills["category-9/z-notebook-tools"] = "Runs and cleans"
+    skills["category-9/zoo"] = "Feeds animals, such as the python, in containers"
+    shelf = shelf_of(tmp_path, skills)
+    assert not {"z-notebook-tools", "zoo"} & set(listed(index(shelf, 1500)))
+    assert "z-notebook-tools" in listed(index(shelf, 1500, hints=["analysis.ipynb", "src"]))
+    assert "zoo" in listed(index(shelf, 1500, hints=["pyproject.toml"]))
+    assert "zoo" in listed(index(shelf, 1500, hints=["Dockerfile"]))
+    assert index(shelf, 1500, hints=["src", "tests"]) == index(shelf, 1500)
+
+
+def test_ones_own_skills_come_before_bundled_ones(tmp_path: Path):
+    shelf_of(tmp_path / "bundled", many(tmp_path))
+    own = {f"own/zz-{number}": "Mine" for number in range(5)}
+    shelf_of(tmp_path / "own", own)
+    skills = Skills(
+        [Root(tmp_path / "own", Source.USER), Root(tmp_path / "bundled", Source.BUNDLED)]
+    )
+    assert {f"zz-{number}" for number in range(5)} <= set(listed(index(skills.shelf(), 900)))
+
+
+def test_the_same_inputs_give_the_same_text(tmp_path: Path):
+    shelf_of(tmp_path, many(tmp_path))
+    uses = {"skill-150": Use(5, NOW), "skill-003": Use(5, NOW)}
+    first = index(skills_in(tmp_path).shelf(), uses=uses, hints=["skill-100", "b", "a"])
+    again = index(
+        skills_in(tmp_path).shelf(),
+        uses=dict(reversed(uses.items())),
+        hints=["a", "b", "skill-100"],
+    )
+    assert first == again
+    later = skills_index(
+        skills_in(tmp_path).shelf(), LINUX, uses, 3000, NOW + 3600, ["skill-100", "b", "a"]
+    )
+    assert later == first

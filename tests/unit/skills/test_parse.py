@@ -1,0 +1,227 @@
+"""What is read from a SKILL.md. The dialects of others are in test_foreign.py."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes.skills.names import plain_name
+from hermes.skills.parse import parse_head, read_skill
+from hermes.skills.skill import Conditions, Root, SkillInvalid, Source
+from tests.unit.skills.making import parsed
+
+FULL = """\
+---
+name: arxiv
+description: Finds papers
+version: 2.0.1
+author: Somebody
+license: MIT
+platforms: [macos, linux]
+metadata:
+  hermes:
+    tags: [research, papers]
+    related_skills: [citations]
+    requires_tools: [terminal]
+    requires_toolsets: [web]
+    fallback_for_tools: [paper_search]
+    fallback_for_toolsets: [papers]
+    config:
+      - key: arxiv.folder
+        description: Where papers are kept
+        default: ~/papers
+        prompt: Where do you keep papers?
+      - key: arxiv.limit
+        description: Most results
+        default: 10
+required_environment_variables:
+  - name: ARXIV_KEY
+    prompt: Key of the service
+    help: See your account
+    required_for: full texts
+required_credential_files:
+  - path: arxiv/token.json
+    description: OAuth token
+---
+# arXiv
+
+Search first.
+"""
+
+
+def test_every_documented_field_is_read():
+    skill = parsed(FULL, "research/arxiv")
+    assert (skill.name, skill.description, skill.category) == ("arxiv", "Finds papers", "research")
+    assert (skill.version, skill.author, skill.license) == ("2.0.1", "Somebody", "MIT")
+    assert skill.platforms == ("macos", "linux")
+    assert skill.tags == ("research", "papers")
+    assert skill.related == ("citations",)
+    assert skill.conditions == Conditions(("terminal",), ("web",), ("paper_search",), ("papers",))
+    (variable,) = skill.variables
+    assert variable.name == "ARXIV_KEY"
+    assert (variable.prompt, variable.help) == ("Key of the service", "See your account")
+    assert variable.required_for == "full texts"
+    assert [(file.path, file.description) for file in skill.credential_files] == [
+        ("arxiv/token.json", "OAuth token")
+    ]
+    assert [(each.key, each.default, each.prompt) for each in skill.settings] == [
+        ("arxiv.folder", "~/papers", "Where do you keep papers?"),
+        ("arxiv.limit", 10, "Most results"),
+    ]
+    assert skill.warnings == ()
+
+
+def test_the_head_and_the_text_after_it():
+    fields, body = parse_head("---\nname: x\nunknown: {a: 1}\n---\n\nText\n---\nmore\n")
+    assert fields == {"name": "x", "unknown": {"a": 1}}
+    assert body == "Text\n---\nmore"
+
+
+def test_a_skill_of_a_plugin_carries_its_name():
+    root = Root(Path("/plugins/mail/skill"), Source.PLUGIN, "mail")
+    skill = parsed("---\nname: inbox\ndescription: d\n---\nx", ".", root)
+    assert skill.name == "mail:inbox"
+    assert skill.category == "mail"
+
+
+@pytest.mark.parametrize(
+    ("place", "category"), [("x", ""), ("a/x", "a"), ("a/b/x", "a/b")], ids=["none", "one", "two"]
+)
+def test_categories_are_the_folders_above(place: str, category: str):
+    assert parsed("---\ndescription: d\n---\nx", place).category == category
+
+
+def test_the_category_of_the_head_counts_only_without_a_folder():
+    text = "---\ndescription: d\nmetadata: {hermes: {category: said}}\n---\nx"
+    assert parsed(text, "x").category == "said"
+    assert parsed(text, "folder/x").category == "folder"
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("Already Fine_2", "already-fine-2"),
+        ("a -- b", "a-b"),
+        ("v1.2", "v1.2"),
+        ("ＦＵＬＬ", "full"),
+        ("हिन्दी", "हिन्दी"),
+        ("../../etc", "etc"),
+        ("!?", ""),
+    ],
+)
+def test_names_become_plain(written: str, name: str):
+    assert plain_name(written) == name
+
+
+@pytest.mark.parametrize("name", ["!!!", '"../.."', "[a, b]", "{a: b}", "~"])
+def test_a_name_that_is_none_is_replaced(name: str):
+    assert parsed(f"---\nname: {name}\ndescription: d\n---\nx").name == "the-folder"
+
+
+@pytest.mark.parametrize("name", ["off", "yes", "No", "1.10", "42"])
+def test_a_name_that_is_something_else_for_yaml_is_kept(name: str):
+    assert parsed(f"---\nname: {name}\ndescription: d\n---\nx").name == name.lower()
+
+
+def test_a_long_name_and_a_long_description_are_cut():
+    skill = parsed(f"---\nname: {'n' * 80}\ndescription: {'d' * 2000}\n---\nx")
+    assert len(skill.name) == 64
+    assert len(skill.description) == 1024
+    assert len(skill.warnings) == 2
+
+
+@pytest.mark.parametrize(
+    ("written", "platforms"),
+    [
+        ("[]", ()),
+        ("[all]", ()),
+        ("any", ()),
+        ("Darwin, Win32", ("macos", "windows")),
+        ("[linux, linux]", ("linux",)),
+    ],
+)
+def test_platforms_by_other_names(written: str, platforms: tuple[str, ...]):
+    assert parsed(f"---\ndescription: d\nplatforms: {written}\n---\nx").platforms == platforms
+
+
+def test_an_unknown_platform_is_kept_and_said():
+    skill = parsed("---\ndescription: d\nplatforms: [plan9]\n---\nx")
+    assert skill.platforms == ("plan9",)
+    assert skill.warnings == ("the platform 'plan9' is not known",)
+
+
+def test_variables_of_both_kinds_are_put_together():
+    skill = parsed(
+        "---\ndescription: d\nprerequisites: {env_vars: 'A_KEY, B_KEY'}\n"
+        "required_environment_variables: [{name: B_KEY, prompt: B?}]\n---\nx"
+    )
+    assert [(each.name, each.prompt) for each in skill.variables] == [
+        ("A_KEY", ""),
+        ("B_KEY", "B?"),
+    ]
+
+
+def test_defaults_are_plain_values():
+    skill = parsed(
+        "---\ndescription: d\nmetadata: {hermes: {config: ["
+        "{key: a, description: d, default: 2026-01-02},"
+        "{key: b, description: d, default: [1, two, true]},"
+        "{key: c, description: d, default: {x: 1}},"
+        "{key: d, description: d, default: .inf}]}}\n---\nx"
+    )
+    assert [each.default for each in skill.settings] == [
+        "2026-01-02",
+        [1, "two", True],
+        None,
+        "inf",
+    ]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "description: [beta] cleans up",
+        'description: "Quoted" and more',
+        "description: @home lights",
+        "description: 100% sure: yes",
+        "description: `code` first",
+        "description: *bold* words",
+        "description: Use when: a\n  and then: b",
+        "description: ends with a colon:",
+    ],
+)
+def test_values_that_need_quotes_are_understood(head: str):
+    skill = parsed(f"---\nname: x\n{head}\nversion: 1.0.0\n---\nBody")
+    written = " ".join(head.removeprefix("description: ").split())
+    assert skill.description == written
+    assert skill.version == "1.0.0"
+    assert skill.warnings
+
+
+def test_a_block_of_text_survives_the_mending_of_another_line():
+    skill = parsed("---\ndescription: |\n  Note: one: two\ntitle: a: b\n---\nx")
+    assert skill.description == "Note: one: two"
+
+
+def test_a_rule_in_the_text_does_not_end_an_unclosed_head():
+    skill = parsed("---\nname: x\ndescription: d\n# Title\nText\n---\nmore")
+    assert skill.description == "d"
+    assert "the --- after its head is missing" in skill.warnings
+
+
+@given(st.text(max_size=300))
+def test_no_text_at_all_crashes_the_reader(text: str):
+    for each in (text, f"---\n{text}\n---\nBody", f"---\ndescription: {text}\n---\n"):
+        try:
+            skill = parsed(each)
+        except SkillInvalid as error:
+            assert str(error) and "\n" not in str(error)
+        else:
+            assert skill.name and skill.description
+            assert skill.description.isprintable()
+
+
+def test_a_missing_file_is_a_clear_error(tmp_path: Path):
+    with pytest.raises(SkillInvalid, match="it cannot be read: no such file"):
+        read_skill(tmp_path / "SKILL.md", Root(tmp_path, Source.USER))

@@ -1,0 +1,57 @@
+import pytest
+
+from hermes.skills.skill import Circle
+from hermes.skills.visibility import hidden_because, hidden_numbers, visible
+from tests.unit.skills.making import parsed, put, skills_in
+
+TOOLS = frozenset({"terminal", "web_search"})
+TOOLSETS = frozenset({"terminal", "web"})
+CIRCLE = Circle(system="linux", tools=TOOLS, toolsets=TOOLSETS, disabled=frozenset({"off"}))
+UNKNOWN = Circle(system="linux")
+
+CASES = {
+    "nothing said": ("", ""),
+    "this platform": ("platforms: [linux, macos]", ""),
+    "another platform": ("platforms: [macos, windows]", "only for macos, windows"),
+    "no platforms": ("platforms: []", ""),
+    "tool is there": ("requires_tools: [terminal]", ""),
+    "one tool is missing": ("requires_tools: [terminal, browser]", "needs browser"),
+    "toolset is there": ("requires_toolsets: [web]", ""),
+    "toolset is missing": ("requires_toolsets: [homeassistant]", "needs homeassistant"),
+    "fallback is needed": ("fallback_for_tools: [image_generate]", ""),
+    "fallback is not needed": (
+        "fallback_for_tools: [image_generate, web_search]",
+        "not needed beside web_search",
+    ),
+    "fallback for a toolset": ("fallback_for_toolsets: [web]", "not needed beside web"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_when_a_skill_is_shown(case: str, tmp_path):
+    head, reason = CASES[case]
+    text = f"---\nname: x\ndescription: d\n{head}\n---\nx"
+    skill = parsed(text)
+    assert hidden_because(skill, CIRCLE) == reason
+    assert visible(skill, CIRCLE) is (not reason)
+    put(tmp_path, "x", text)
+    assert hidden_numbers(skills_in(tmp_path).shelf(), CIRCLE) == ({0} if reason else set())
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "platform" not in case])
+def test_without_known_tools_conditions_do_not_count(case: str):
+    skill = parsed(f"---\nname: x\ndescription: d\n{CASES[case][0]}\n---\nx")
+    assert visible(skill, UNKNOWN)
+
+
+def test_a_platform_counts_also_without_known_tools():
+    skill = parsed("---\nname: x\ndescription: d\nplatforms: [macos]\n---\nx")
+    assert not visible(skill, UNKNOWN)
+
+
+def test_a_skill_can_be_switched_off(tmp_path):
+    put(tmp_path, "off")
+    put(tmp_path, "on")
+    skills = skills_in(tmp_path)
+    assert hidden_because(skills.get("off"), CIRCLE) == "switched off in the settings"
+    assert hidden_numbers(skills.shelf(), CIRCLE) == {skills.shelf().numbers["off"]}
