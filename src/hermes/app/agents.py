@@ -20,8 +20,11 @@ from hermes.app.parts import AppParts
 from hermes.app.prompting import Opening, aside_of, build_prompt, prefill_messages
 from hermes.app.remembering import Remembering
 from hermes.app.request import SessionRequest
+from hermes.app.reviews import Reviews
 from hermes.app.saved_turns import SavedTurns
+from hermes.app.secret_keeper import SecretKeeper
 from hermes.app.session_models import AuxiliaryRouter, SessionModels
+from hermes.app.skill_shelf import circle_of
 from hermes.app.titles import Titles
 from hermes.app.tools import build_approvals, build_toolbox, find_toolsets
 from hermes.app.workbench import Workbench
@@ -95,6 +98,9 @@ class Making:
         self._engine = make_engine(settings, parts.home, start.target, engines)
         self._room = EngineRoom(self.auxiliary, start.target, parts.store)
         self._hints = SubfolderHints(LocalTree(), self.place.folder, parts.redactor.redact)
+        self.skills = parts.skills.session(
+            self.place, request.source, lambda: self.auxiliary.session_id, self._asker()
+        )
         self._memory = memory_of(parts.loaded, parts.home, self.place, request)
         self.children = Children(
             lambda task, _place: start_child(self, task),
@@ -124,6 +130,10 @@ class Making:
         self.looking_back = LookingBack(self.toolbox, self.auxiliary, start.target)
         self.agent: Agent | None = None
 
+    def _asker(self) -> SecretKeeper | None:
+        parts, read = self._parts, self.start.request.read_secret
+        return SecretKeeper(parts.home, parts.loaded, parts.redactor, read) if read else None
+
     def _hint(self, arguments: dict[str, Any]) -> str:
         """What the folders a call touches have to say."""
         return self._hints.entered(paths_in(arguments), str(self.place.workplace.shell.cwd))
@@ -140,6 +150,7 @@ class Making:
             remembering.spawner(self.children) if remembering else self.children,
             request.user_id,
             remembering.on_write if remembering else None,
+            self.skills,
         )
         return Workbench(
             parts.loaded,
@@ -167,7 +178,11 @@ class Making:
         more = remembering.tools if remembering else ()
         tools = (*assembled.tools, *more, *engine_tools(self._engine))
         assembled = msgspec.structs.replace(assembled, tools=tools)
-        return build_toolbox(assembled, bench, parts.home, parts.redactor.redact)
+        self._toolsets = {tool.toolset for tool in (*tools, *assembled.rare)}
+        box = build_toolbox(assembled, bench, parts.home, parts.redactor.redact)
+        platform = self.start.request.source
+        self.skills.circle = circle_of(parts.loaded, platform, box.names, self._toolsets)
+        return box
 
     async def make(self) -> Agent:
         """The agent; a new session is in the store then. What fails leaves nothing open."""
@@ -238,6 +253,8 @@ class Making:
             tools=self.toolbox.names,
             memory=self._memory,
             memory_block=start.remembering.block if start.remembering else "",
+            skills=parts.skills,
+            toolsets=self._toolsets,
             redact=parts.redactor.redact,
         )
         for line in prompt.text.splitlines():
@@ -302,10 +319,20 @@ class Making:
         return (self._told.opening, *recall)
 
     def _beside(self) -> tuple[AfterTurn, ...]:
-        small = self.start.target.profile.small
-        if small or not self._settings.sessions.auto_title:
+        if self.start.target.profile.small:
             return ()
-        return (Titles(self._parts.store, self.auxiliary),)
+        titled = self._settings.sessions.auto_title
+        titles = (Titles(self._parts.store, self.auxiliary),) if titled else ()
+        return (*titles, *self._reviews())
+
+    def _reviews(self) -> tuple[AfterTurn, ...]:
+        skills = self._settings.skills
+        if skills.review == "off" or not skills.creation_nudge_interval or self.start.parent:
+            return ()
+        manage = self._parts.skills.writing_tool(lambda: self.auxiliary.session_id, review=True)
+        tools = {"skills_list": None, "skill_view": None, "skill_manage": manage}
+        interval = skills.creation_nudge_interval
+        return (Reviews(self.looking_back, tools, interval, self._parts.tell),)
 
     async def close(self) -> None:
         if self.agent is not None:

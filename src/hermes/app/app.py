@@ -24,6 +24,7 @@ from hermes.app.pruning import prune_when_due
 from hermes.app.remembering import start_remembering
 from hermes.app.request import SessionRequest
 from hermes.app.session_models import AuxiliaryRouter
+from hermes.app.skill_shelf import SkillShelf
 from hermes.app.spending import day_tally, limits_of
 from hermes.app.subagents import Subagents
 from hermes.app.telemetry.exporting import Telemetry, TelemetryOptions, start_telemetry
@@ -85,6 +86,7 @@ class App:
             self.providers,
             self._redactor,
             self.extensions,
+            SkillShelf(loaded, home, self.extensions.skills, tell),
             self._clock,
             tell,
             self._telemetry,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -43,6 +43,13 @@ class Taken(msgspec.Struct, frozen=True):
 class Extensions:
     """What plugins registered. Implements `plugins.host.Host`."""
 
+    _open: ClassVar[list["Extensions"]] = []
+
+    @classmethod
+    def in_force(cls) -> "Extensions | None":
+        """Those of this process that were made last, for plugins that ask by a documented path."""
+        return cls._open[-1] if cls._open else None
+
     def __init__(
         self,
         home: Home,
@@ -65,6 +72,7 @@ class Extensions:
         self.outcomes: tuple[Any, ...] = ()
         self._tools: list[str] = []
         self._shell: Any = None
+        self._open.append(self)
         settings = loaded.settings
         if settings.plugins.enabled or settings.hooks:
             self._load(tell, taken)
@@ -112,6 +120,8 @@ class Extensions:
             await self._shell.settle()
 
     async def close(self) -> None:
+        if self in self._open:
+            self._open.remove(self)
         for name in self._tools:
             registry.remove(name)
         if self._shell is not None:

@@ -7,6 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from hermes.app.request import SessionRequest
+from hermes.app.skill_shelf import SessionSkills, SkillShelf
 from hermes.app.workplaces import Place
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
@@ -58,6 +59,7 @@ def given_tools(
     spawner: Spawner,
     user: str = "",
     on_write: OnWrite | None = None,
+    skills: SessionSkills | None = None,
 ) -> dict[str, Tool]:
     """By name. `current` is the id of the session at the moment; `on_write` hears of notes."""
     asked = settings.auxiliary.session_search
@@ -68,6 +70,8 @@ def given_tools(
         "session_search": session_search_tool(sessions, auxiliary, current, search),
         "delegate_task": delegate_task_tool(spawner, options),
     }
+    if skills is not None:
+        found |= skills.tools()
     if memory is not None:
         found["memory"] = memory_tool(memory, on_write)
     return found
@@ -79,4 +83,6 @@ def idle_tools(
     """The same, only to be looked at."""
     memory = memory_of(loaded, home, place, request)
     nothing = cast("Any", None)  # nobody calls them
-    return given_tools(loaded.settings, memory, nothing, None, str, nothing)
+    shelf = SkillShelf(loaded, home, (), lambda _text: None)
+    skills = shelf.session(place, request.source, str, None)
+    return given_tools(loaded.settings, memory, nothing, None, str, nothing, skills=skills)

@@ -6,6 +6,7 @@ import msgspec
 
 from hermes.app.extensions import Extensions
 from hermes.app.providers import Providers
+from hermes.app.skill_shelf import SkillShelf
 from hermes.app.telemetry.exporting import Telemetry
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
@@ -22,6 +23,7 @@ class AppParts(msgspec.Struct, frozen=True):
     providers: Providers
     redactor: Redactor
     extensions: Extensions
+    skills: SkillShelf
     clock: Clock
     tell: Callable[[str], None]
     """Gets what the user must know beside the conversation."""

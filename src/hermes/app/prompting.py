@@ -9,6 +9,7 @@ import msgspec
 from hermes.app.credentials import stored_secrets
 from hermes.app.given_tools import idle_tools, memory_of
 from hermes.app.request import SessionRequest
+from hermes.app.skill_shelf import SkillShelf, circle_of
 from hermes.app.tools import find_toolsets
 from hermes.app.workbench import idle_bench
 from hermes.app.workplaces import Place, make_place
@@ -19,7 +20,7 @@ from hermes.core.errors import ConfigError, UsageError
 from hermes.core.messages import Message, User
 from hermes.core.openai_format import from_dict
 from hermes.memory.builtin import BuiltinMemory
-from hermes.prompt.assembly import Inputs, Prompt, assemble
+from hermes.prompt.assembly import SKILL_TOOLS, Inputs, Prompt, assemble
 from hermes.prompt.environment import this_machine
 from hermes.prompt.nudges import NudgeOptions, nudge
 from hermes.prompt.tree import LocalTree
@@ -53,16 +54,19 @@ def build_prompt(
     tools: Iterable[str],
     memory: BuiltinMemory | None,
     memory_block: str = "",
+    skills: SkillShelf | None = None,
+    toolsets: Iterable[str] = (),
     redact: Callable[[str], str] = str,
 ) -> Prompt:
     """`model` is its name and its provider."""
     settings = loaded.settings
+    names = frozenset(tools)
     notes = None if memory is None else memory.snapshot()
     said = filter(None, (settings.agent.system_prompt, request.system_message))
     return assemble(
         Inputs(
             home=home.root,
-            tools=frozenset(tools),
+            tools=names,
             model=model[0],
             provider=model[1],
             platform=request.source,
@@ -77,10 +81,25 @@ def build_prompt(
             memory_block=memory_block,
             memory=notes.memory if notes else "",
             user_profile=notes.user if notes else "",
+            skills_index=_index(loaded, request, place, skills, names, toolsets),
             environment=this_machine(),
             redact=redact,
         )
     )
+
+
+def _index(
+    loaded: Loaded,
+    request: SessionRequest,
+    place: Place,
+    skills: SkillShelf | None,
+    tools: frozenset[str],
+    toolsets: Iterable[str],
+) -> str:
+    if skills is None or not tools & SKILL_TOOLS:
+        return ""
+    circle = circle_of(loaded, request.source, tools, toolsets)
+    return skills.index(circle, Path(place.folder) if place.here else None)
 
 
 def preview(loaded: Loaded, home: Home, folder: Path, platform: str) -> Preview:
@@ -100,6 +119,8 @@ def preview(loaded: Loaded, home: Home, folder: Path, platform: str) -> Preview:
         now=SystemClock().now(),
         model=(model.default or UNDECIDED, model.provider),
         tools=[tool.name for tool in (*made.tools, *made.rare)],
+        toolsets=[tool.toolset for tool in (*made.tools, *made.rare)],
+        skills=SkillShelf(loaded, home, (), lambda _text: None),
         memory=memory_of(loaded, home, place, request),
         redact=Redactor(loaded.secrets() | stored_secrets(home)).redact,
     )
@@ -113,7 +134,9 @@ def aside_of(settings: Settings, tools: Iterable[str], *openings: Opening) -> Op
     """What is said beside the user's message: what `openings` have to say, and reminders to save
     what matters, for the moments they are due."""
     names = frozenset(tools)
-    options = NudgeOptions(settings.memory.nudge_interval, settings.skills.creation_nudge_interval)
+    # What was learnt is looked for after the work, unless the settings say otherwise.
+    skills = settings.skills.creation_nudge_interval if settings.skills.review == "off" else 0
+    options = NudgeOptions(settings.memory.nudge_interval, skills)
 
     async def aside(history: Sequence[Message], question: User) -> str:
         said = [await opening(history, question) for opening in openings]

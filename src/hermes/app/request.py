@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 
+from hermes.app.secret_keeper import ReadSecret
 from hermes.core.messages import Message
 from hermes.core.ports import Approver, Clarifier
 from hermes.memory.places import Scope
@@ -25,6 +26,10 @@ class SessionRequest(msgspec.Struct, frozen=True):
     """None: nobody is there to ask."""
     clarifier: Clarifier | None = None
     """Who answers questions of the agent; None: nobody."""
+    read_secret: ReadSecret | None = None
+    """Reads a key that a skill needs from the user; None: nobody is there."""
+    skills: tuple[str, ...] = ()
+    """Skills that are loaded with the first message."""
     toolsets: tuple[str, ...] = ()
     """Toolsets and tools instead of those of the settings."""
     goes_on: bool = True

@@ -92,6 +92,10 @@ class Loaded:
         """A variable: the one saved in .env, else that of the process; empty is not set."""
         return self.saved.get(name) or environment.variable(name)
 
+    def remember(self, name: str, value: str) -> None:
+        """A variable that was saved in .env just now."""
+        self._sources.saved[name] = value
+
     def secret(self, name: str) -> str | None:
         """An API key by the name of its variable."""
         return self.variable(name)

@@ -24,8 +24,13 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._known: list[tuple[str, str]] = []
+        self.learn(*secrets)
+
+    def learn(self, *secrets: str) -> None:
+        """These are secrets too, from now on."""
         values = {secret.strip() for secret in secrets}
-        stubs = {
+        stubs = dict(self._known) | {
             spelling: _stub_of(value)
             for value in values
             if len(value) >= SHORTEST_SECRET and value not in MARK
