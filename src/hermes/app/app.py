@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,7 +34,7 @@ from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
 from hermes.core.errors import SessionNotFound, StoreError, UsageError
 from hermes.core.hooks import HookName
-from hermes.core.messages import System
+from hermes.core.messages import System, User
 from hermes.core.ports import Clock, SessionInfo
 from hermes.providers.local.progress import Progress
 from hermes.providers.policy.purse import Purse
@@ -44,6 +45,7 @@ from hermes.store.repair import repair
 from hermes.tools.checkpoints.texts import rollback
 from hermes.util.clock import SystemClock
 from hermes.util.session_ids import new_session_id
+from hermes.util.threads import in_thread
 
 log = logging.getLogger(__name__)
 
@@ -162,6 +164,31 @@ class App:
         await self._leave(session_id)
         self._open[agent] = making
         return agent
+
+    async def opened(self, agent: Agent, text: str) -> User:
+        """The first message of a conversation: what the user says, behind the skills that were
+        asked for, or with the one it calls. Raises `SkillNotFound` and `SkillInvalid`."""
+        if text.startswith("/") and (called := await self.skill_message(agent, text)) is not None:
+            return called
+        making = self._open[agent]
+        names = making.start.request.skills
+        if not names:
+            return User.say(text)
+        commands = import_module("hermes.skills.commands")
+        _loaded, before = await commands.preloaded(making.skills.loader, names)
+        return User.say(f"{self._redactor.redact(before)}\n\n{text}")
+
+    async def skill_message(self, agent: Agent, text: str) -> User | None:
+        """What `/skill-name …` says to the agent; None when it names no skill."""
+        skills = self._open[agent].skills
+        commands = import_module("hermes.skills.commands")
+        called = await in_thread(
+            lambda: commands.skill_command(text, skills.shelf.skills.all(), skills.circle)
+        )
+        if called is None:
+            return None
+        _loaded, message = await commands.command_message(skills.loader, called)
+        return User.say(self._redactor.redact(message))
 
     async def renew(self, agent: Agent) -> Agent:
         """An agent for a new conversation in the place of `agent`, whose conversation is left:

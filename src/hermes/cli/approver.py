@@ -1,6 +1,9 @@
 """Asking the person at the terminal."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from typing import TextIO
 
 from hermes.core.events import ApprovalAsked, QuestionAsked
@@ -42,6 +45,17 @@ class TerminalApprover:
         choices = dict(enumerate(question.choices, 1))
         return choices.get(int(answer), answer) if answer.isdecimal() else answer
 
+    async def secret(self, name: str, prompt: str, how: str) -> str:
+        """A value that is not shown while it is typed; "" when the user skips it."""
+        lines = [f"  🔑 {prompt} ({name})", *([f"     {how}"] if how else [])]
+        self._stdout.write("\n".join(lines) + "\n     not shown; Enter skips it: ")
+        self._stdout.flush()
+        with unseen(self._stdin):
+            try:
+                return (await read_line(self._stdin)).strip()
+            finally:
+                self._stdout.write("\n")
+
     async def _answer(self) -> str:
         self._on_screen.clear()
         await self._on_screen.wait()
@@ -50,6 +64,20 @@ class TerminalApprover:
         except asyncio.CancelledError:
             self._stdout.write("\n")  # as the Enter of an answer would have done
             raise
+
+
+@contextmanager
+def unseen(stream: TextIO) -> Iterator[None]:
+    """Within it the terminal does not show what is typed."""
+    termios = import_module("termios")  # not on every system
+    before = termios.tcgetattr(stream)
+    hidden = termios.tcgetattr(stream)
+    hidden[3] &= ~termios.ECHO
+    termios.tcsetattr(stream, termios.TCSAFLUSH, hidden)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(stream, termios.TCSAFLUSH, before)
 
 
 async def read_line(stream: TextIO) -> str:

@@ -49,6 +49,7 @@ class HermesCLI:
         self.agent: Agent | None = None
         self._slash: Slash | None = None
         self._screen: Screen | None = None
+        self._app: App | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -109,7 +110,7 @@ class HermesCLI:
 
     async def talk(self, app: App, agent: Agent, renderer: Renderer, cli: Cli) -> int:
         """Turn after turn. Called by `hermes chat`."""
-        self.agent, self._loop = agent, asyncio.get_running_loop()
+        self.agent, self._loop, self._app = agent, asyncio.get_running_loop(), app
         self._slash = Slash(app, self, renderer)
         app.extensions.inject = injecting(self._loop, lambda: self.agent)
         style = Style.of(cli.stdout)
@@ -146,6 +147,8 @@ class HermesCLI:
             renderer.show(Notice(said.text.partition("\n")[0]))
         elif said.text.startswith("/") and await in_thread(self.process_command, said.text):
             return
+        elif self._app is not None and self.agent is not None and not self.agent.history:
+            said = await self._app.opened(self.agent, said.text)
         if self.agent is not None:
             await one_turn(self.agent, said, renderer)
 

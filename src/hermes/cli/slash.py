@@ -6,7 +6,7 @@ from typing import Protocol
 from hermes.agent.agent import Agent
 from hermes.app.app import App
 from hermes.cli.render import Renderer
-from hermes.cli.turns import stoppable
+from hermes.cli.turns import one_turn, stoppable, stopped_by_ctrl_c
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Event, Notice
 
@@ -35,13 +35,21 @@ class Slash:
         """False when there is no such command: then it is a message like any other."""
         name, _, arguments = text.partition(" ")
         command = self._commands.get(name.lower()) or self._of_plugin(name.lower())
-        if command is None:
-            return False
         try:
-            self._renderer.show(await command(arguments.strip()))
+            with stopped_by_ctrl_c():
+                if command is None:
+                    return await self._skill(text)
+                self._renderer.show(await command(arguments.strip()))
         except HermesError as error:
             told = f"{error}\n  {error.hint}" if error.hint else str(error)
             self._renderer.show(Notice(told))
+        return True
+
+    async def _skill(self, text: str) -> bool:
+        message = await self._app.skill_message(self._agent, text)
+        if message is None:
+            return False
+        await one_turn(self._agent, message, self._renderer)
         return True
 
     def _of_plugin(self, name: str) -> Command | None:

@@ -25,6 +25,29 @@ async def one_turn(agent: Agent, message: User | None, renderer: Renderer) -> in
 
 
 @contextmanager
+def stopped_by_ctrl_c() -> Iterator[None]:
+    """Within it Ctrl-C ends what the current task does, as `Interrupted`, and not the program."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    if task is None:
+        raise RuntimeError("stopped_by_ctrl_c() needs a running task")
+    stopped: list[bool] = []
+
+    def stop() -> None:
+        stopped.append(task.cancel())
+
+    loop.add_signal_handler(signal.SIGINT, stop)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not stopped:
+            raise
+        task.uncancel()
+        raise Interrupted from None
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+@contextmanager
 def stoppable(agent: Agent) -> Iterator[None]:
     """Within it Ctrl-C and SIGTERM stop the turn; a second Ctrl-C ends the program."""
     loop = asyncio.get_running_loop()

@@ -24,7 +24,8 @@ class Diary(MemoryProvider):
     def note(self, what):
         with self.file.open("a") as out: out.write(what + "\\n")
     def get_tool_schemas(self):
-        return [{"name": "diary_read", "description": "read", "parameters": {"type": "object", "properties": {}}}]
+        nothing = {"type": "object", "properties": {}}
+        return [{"name": "diary_read", "description": "read", "parameters": nothing}]
     def handle_tool_call(self, name, args, **kw): return json.dumps({"pages": 3})
     def system_prompt_block(self): return "There is a diary."
     def prefetch(self, query): return f"Yesterday they asked about {query}."

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from hermes.cli.style import Style
 from hermes.cli.turns import one_turn
 from hermes.config.loader import Loaded
 from hermes.core.errors import UsageError
-from hermes.core.messages import User
 
 EPILOG = """\
 examples:
@@ -48,6 +48,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "-t", "--toolsets", metavar="NAMES", default="",
         help="toolsets or tools to use, with commas between; -NAME leaves one out",
+    )  # fmt: skip
+    add(
+        "-s", "--skills", metavar="NAMES", action="append", default=[],
+        help="skills to begin with, with commas between; may be repeated",
     )  # fmt: skip
     add("--max-turns", type=int, metavar="N", help="most model calls in one turn")
     add("--yolo", action="store_true", help="run dangerous commands without asking")
@@ -85,7 +89,9 @@ async def _chat(
         working_folder=Path.cwd(),
         approver=approver if can_ask else None,
         clarifier=approver if can_ask else None,
-        toolsets=tuple(name.strip() for name in args.toolsets.split(",") if name.strip()),
+        read_secret=approver.secret if can_ask else None,
+        skills=words(args.skills),
+        toolsets=words([args.toolsets]),
         goes_on=query is None,
     )
     extensions = extended(loaded, cli, ask=can_ask)
@@ -94,7 +100,7 @@ async def _chat(
         await extensions.settle()
         agent = await app.agent(request)
         if query is not None:
-            return await one_turn(agent, User.say(query), renderer)
+            return await one_turn(agent, await app.opened(agent, query), renderer)
         app.providers.learn_meanwhile()
         # A prompt costs imports that a single question does not need.
         talk = talk or import_module("hermes.cli.hermes_cli").HermesCLI()
@@ -102,6 +108,11 @@ async def _chat(
             cli.say(style.dim(caching))
         code: int = await talk.talk(app, agent, renderer, cli)
         return code
+
+
+def words(given: Iterable[str]) -> tuple[str, ...]:
+    """Names with commas between, said in one go or in several."""
+    return tuple(name.strip() for each in given for name in each.split(",") if name.strip())
 
 
 def _renderer(

@@ -1,0 +1,119 @@
+"""`hermes run`: a script of the user's, written to the documented Python names."""
+
+import argparse
+import importlib.util
+import runpy
+import sys
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from hermes import compat
+from hermes.cli.context import Cli
+from hermes.core.errors import HermesError, UsageError
+
+DESCRIPTION = """\
+Run a Python script in which the documented names can be imported:
+
+  from run_agent import AIAgent
+  from cli import HermesCLI
+
+The script sees its own arguments in sys.argv, and its folder comes first among the places it can
+import from. The exit code is that of the script."""
+
+OURS = frozenset({__file__, runpy.__file__, "<frozen runpy>"})
+"""Files whose frames are of no interest in a script's traceback."""
+
+SHARED = "hermes.app.documented.process"
+"""Loaded by scripts that use tools or models without a conversation."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.usage = "hermes run [-h] SCRIPT [ARGUMENT …] | -m MODULE [ARGUMENT …]"
+    parser.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        metavar=("MODULE", "ARGUMENT"),
+        help="run a module of this folder or of an installed package instead",
+    )
+    parser.add_argument("script", nargs="?", metavar="SCRIPT", help="a Python file")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="what the script is given"
+    )
+
+
+def run(args: argparse.Namespace, cli: Cli) -> int:
+    compat.install()
+    try:
+        if args.module is not None:
+            _run_module(args.module)
+        else:
+            _run_script(args.script, args.arguments)
+    except (BrokenPipeError, KeyboardInterrupt, SystemExit):
+        raise
+    except HermesError as error:
+        return _told(error, cli)
+    except Exception as error:  # noqa: BLE001 - the user's code: shown as Python shows it
+        cli.stdout.flush()
+        trace = _of_the_script(error.__traceback__)
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        return 1
+    finally:
+        if used := sys.modules.get(SHARED):
+            used.close_all()
+    return 0
+
+
+def _run_script(script: str | None, arguments: list[str]) -> None:
+    if not script:
+        raise UsageError("no script was named", hint="hermes run SCRIPT; see hermes run --help")
+    path = Path(script).absolute()
+    if not path.exists():
+        raise UsageError(f"there is no file {script}", hint="name a Python file")
+    sys.argv[:] = [script, *arguments]
+    sys.path.insert(0, str(path.resolve().parent))
+    runpy.run_path(str(path), run_name="__main__")
+
+
+def _run_module(words: list[str]) -> None:
+    if not words:
+        raise UsageError("-m needs the name of a module", hint="hermes run -m package.module")
+    name, *arguments = words
+    sys.argv[:] = [name, *arguments]
+    sys.path.insert(0, str(Path.cwd()))
+    if _spec_of(name) is None:
+        raise UsageError(
+            f"there is no module {name}",
+            hint="it is looked for in this folder, then where installed",
+        )
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _spec_of(name: str) -> Any:
+    try:
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name and name.startswith(f"{error.name}."):
+            return None
+        raise
+
+
+def _told(error: HermesError, cli: Cli) -> int:
+    """An error that says what to do needs no traceback, but the place in the script helps."""
+    cli.stdout.flush()
+    lines = [f"hermes: {error}", *([f"  {error.hint}"] if error.hint else [])]
+    frames = traceback.extract_tb(_of_the_script(error.__traceback__))
+    if frames:
+        lines.append(f"  ({frames[0].filename}, line {frames[0].lineno})")
+    cli.stderr.write("\n".join(lines) + "\n")
+    return error.exit_code
+
+
+def _of_the_script(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback from where the user's code begins."""
+    while trace is not None and trace.tb_frame.f_code.co_filename in OURS:
+        trace = trace.tb_next
+    return trace
