@@ -176,6 +176,26 @@ def test_show_can_be_limited_to_what_differs(hermes: Run, config: Path) -> None:
     assert out.splitlines()[1:] == ["timezone: UTC", "terminal:", "  timeout: 5"]
 
 
+def test_settings_of_skills_are_shown_and_missing_ones_named(hermes: Run, config: Path) -> None:
+    folder = config.parent / "skills" / "wiki"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(
+        "---\nname: wiki\ndescription: d\nmetadata: {hermes: {config: ["
+        "{key: wiki.path, description: Folder of the wiki}, "
+        "{key: wiki.style, description: Style, default: plain}]}}\n---\nx\n"
+    )
+    assert "skills.config.wiki.style: plain" in hermes("show").out
+    assert "skills.config.wiki.path: (not set)" in hermes("show").out
+    assert "not set: skills.config.wiki.path (wiki: Folder of the wiki)" in hermes("migrate").out
+    hermes("set", "skills.config.wiki.path", "~/wiki")
+    assert "skills.config.wiki.path" not in hermes("migrate").out
+    changed = hermes("show", "--changed").out
+    assert "wiki.path: ~/wiki" in changed
+    assert "wiki.style" not in changed
+    config.write_text("skills: {disabled: [wiki]}\n")
+    assert "wiki" not in hermes("migrate").out
+
+
 def test_show_mentions_what_is_wrong(hermes: Run, config: Path) -> None:
     config.write_text("terminal: {timout: 5}\n")
     assert "did you mean terminal.timeout?" in hermes("show").err

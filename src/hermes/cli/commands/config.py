@@ -86,9 +86,25 @@ def _show(args: argparse.Namespace, cli: Cli) -> int:
         cli.say(f"\n# {tilde(cli.home.env_file)}")
         for name, value in saved.items():
             cli.say(f"# {name}={value}")
+    _show_skill_settings(
+        [one for one in _skill_settings(cli) if one.is_set or not args.changed], cli
+    )
     for warning in loaded.warnings:
         cli.note(f"warning: {warning}")
     return 0
+
+
+def _show_skill_settings(declared: list[Any], cli: Cli) -> None:
+    if declared:
+        cli.say("\n# Skill Settings (hermes skills config)")
+    for one in declared:
+        value = "(not set)" if one.value is None else one.value
+        cli.say(f"# skills.config.{one.key}: {value}   {one.skill}: {one.description}")
+
+
+def _skill_settings(cli: Cli) -> list[Any]:
+    found: list[Any] = import_module("hermes.cli.commands.skills.settings").declared(cli)
+    return found
 
 
 def _get(args: argparse.Namespace, cli: Cli) -> int:
@@ -243,7 +259,21 @@ def _migrate(_: argparse.Namespace, cli: Cli) -> int:
         cli.say(f"the old file is kept as {tilde(backup)}")
     else:
         cli.say("nothing to do: there are no older forms in config.yaml")
+    unset = [one for one in _skill_settings(cli) if one.value is None]
+    for one in unset:
+        if cli.interactive:
+            _ask_for(one, cli)
+        else:
+            cli.say(f"not set: skills.config.{one.key} ({one.skill}: {one.description})")
     return 0
+
+
+def _ask_for(one: Any, cli: Cli) -> None:
+    answer = cli.ask(f"{one.description}, for the skill {one.skill} (Enter skips it): ").strip()
+    if answer:
+        change = assign(f"skills.config.{one.key}", answer)
+        edit.set_value(cli.home, change.parts, change.value)
+        cli.say(f"skills.config.{one.key} set in {tilde(cli.home.config_file)}")
 
 
 def _explain(args: argparse.Namespace, cli: Cli) -> int:

@@ -121,7 +121,8 @@ def _tried(cli: Cli, name: str, settings: McpServer) -> Probe | None:
         words = words_of(error)
         if isinstance(error, Unauthorised) and not settings.auth and not settings.headers:
             words = f"{plain_line(str(error))} (it may want --auth oauth or --auth header)"
-        if cli.interactive:
+        # After a login a thread may still wait for a line, and would take the answer.
+        if cli.interactive and settings.auth != OAUTH:
             cli.say(f"✗ {words}")
             if cli.ask("Add it all the same? [y/N] ").strip().lower() in ("y", "yes"):
                 return None

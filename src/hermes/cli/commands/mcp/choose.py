@@ -16,7 +16,6 @@ from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import UsageError
 from hermes.mcp.catalogue import RemoteTool
 from hermes.mcp.tools import offered_tools
-from hermes.util.text import many
 
 SECONDS = ("timeout", "connect_timeout", "idle_timeout")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
@@ -75,7 +74,7 @@ def _configure(args: argparse.Namespace, cli: Cli) -> int:
             return 0
         changes = chosen
     _write(cli, args.name, changes)
-    cli.say(f"{args.name}: {', '.join(_worded(*change) for change in changes.items())}")
+    cli.say(f"{args.name}: {', '.join(_worded(changes))}")
     return 0
 
 
@@ -169,14 +168,20 @@ def _write(cli: Cli, name: str, changes: dict[str, Any]) -> None:
             edit.set_value(cli.home, parts, value)
 
 
-def _worded(key: str, value: Any) -> str:
-    match key, value:
-        case "enabled", _:
-            return "switched on" if value else "switched off"
-        case _, None:
-            return f"{key} is not set"
-        case _, list():
-            return f"{key} is {many(len(value), 'tool')} ({', '.join(value)})"
-        case _, bool():
-            return f"{key} is {'on' if value else 'off'}"
-    return f"{key} is {value}"
+def _worded(changes: dict[str, Any]) -> list[str]:
+    words = []
+    for key, value in changes.items():
+        if key == "enabled":
+            words.append("switched on" if value else "switched off")
+        elif isinstance(value, list):
+            which = "only" if key == "tools.include" else "all but"
+            words.append(f"{which} {', '.join(value)}")
+        elif value is not None:
+            words.append(f"{key.removeprefix('tools.')} {_plain(value)}")
+    if changes.get("tools.include", 0) is None and changes.get("tools.exclude", 0) is None:
+        words.append("all tools")
+    return words
+
+
+def _plain(value: Any) -> str:
+    return {True: "on", False: "off"}.get(value, "") if isinstance(value, bool) else f"{value} s"

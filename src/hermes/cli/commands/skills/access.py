@@ -3,22 +3,20 @@
 import argparse
 import asyncio
 import shutil
-import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
+from hermes.app.skill_shelf import circle_of, skill_roots
 from hermes.cli.actions import Act
 from hermes.cli.context import Cli
 from hermes.config.environment import search_path
 from hermes.core.errors import UsageError
 from hermes.skills.collection import Skills
-from hermes.skills.folders import bundled_folder, optional_folder, roots
+from hermes.skills.folders import optional_folder
 from hermes.skills.hub.endpoints import Endpoints
 from hermes.skills.hub.hub import Hub, HubOptions
 from hermes.skills.skill import Circle, Root, Source
 
 Work = Callable[[argparse.Namespace, Cli, Hub], Awaitable[int]]
-SYSTEMS = {"darwin": "macos", "win32": "windows"}
 
 
 def with_hub(work: Work) -> Act:
@@ -53,9 +51,7 @@ def hub_options(cli: Cli) -> HubOptions:
 
 def all_roots(cli: Cli) -> tuple[Root, ...]:
     """Every folder with skills but those of plugins, whose code would have to be run."""
-    external = cli.load().settings.skills.external_dirs
-    folders = [Path(folder).expanduser() for folder in external]
-    return roots(cli.home.skills, external=folders, bundled=bundled_folder())
+    return skill_roots(cli.load(), cli.home)
 
 
 def collection(cli: Cli) -> Skills:
@@ -64,9 +60,7 @@ def collection(cli: Cli) -> Skills:
 
 def circle(cli: Cli) -> Circle:
     """This machine and what is switched off. Which tools there are depends on the session."""
-    skills = cli.load().settings.skills
-    off = frozenset((*skills.disabled, *skills.platform_disabled.get("cli", ())))
-    return Circle(system=SYSTEMS.get(sys.platform, "linux"), disabled=off)
+    return circle_of(cli.load(), "cli")
 
 
 def elsewhere(cli: Cli, name: str) -> str:

@@ -8,7 +8,7 @@ import msgspec
 
 from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Actions
-from hermes.cli.commands.skills.access import collection
+from hermes.cli.commands.skills.access import circle, collection
 from hermes.cli.commands.skills.wording import document, example
 from hermes.cli.context import Cli
 from hermes.config.assignment import assign
@@ -17,6 +17,7 @@ from hermes.config.keys import MISSING, find, split_key
 from hermes.config.masking import is_secret_setting, mask
 from hermes.core.errors import UsageError
 from hermes.skills.skill import SkillSetting
+from hermes.skills.visibility import unusable_because
 
 
 class Declared(msgspec.Struct, frozen=True):
@@ -71,11 +72,12 @@ def _set(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def declared(cli: Cli) -> list[Declared]:
-    """Every setting of every skill, with secrets masked."""
-    values = cli.load().settings.skills.config
+    """Every setting of every skill that can be used here, with secrets masked."""
+    values, here = cli.load().settings.skills.config, circle(cli)
     return [
         _declared(skill.name, setting, values)
         for skill in collection(cli).all()
+        if not unusable_because(skill, here)
         for setting in skill.settings
     ]
 
