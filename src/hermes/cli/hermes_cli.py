@@ -12,6 +12,7 @@ MyCLI(toolsets="file,terminal").run()
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Coroutine
 from importlib import import_module
 from typing import Any, TypeVar
@@ -29,6 +30,7 @@ from hermes.cli.screen import Changes, Screen
 from hermes.cli.slash import Slash
 from hermes.cli.style import Style
 from hermes.cli.turns import one_turn
+from hermes.config.home import current_home
 from hermes.core.events import Notice
 from hermes.core.messages import User
 from hermes.core.openai_format import to_dict
@@ -105,8 +107,14 @@ class HermesCLI:
     def run(self) -> int:
         """Talk until the user leaves; the result is the exit code."""
         chat = import_module("hermes.cli.commands.chat")
-        code: int = chat.run(_arguments(chat, self._options), Cli.open(self._profile), self)
+        code: int = chat.run(_arguments(chat, self._options), self._cli(), self)
         return code
+
+    def _cli(self) -> Cli:
+        """Over the profile that was asked for, else over the home in force."""
+        if self._profile is not None:
+            return Cli.open(self._profile)
+        return Cli(current_home(), sys.stdin, sys.stdout, sys.stderr)
 
     async def talk(self, app: App, agent: Agent, renderer: Renderer, cli: Cli) -> int:
         """Turn after turn. Called by `hermes chat`."""

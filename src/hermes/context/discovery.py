@@ -1,11 +1,8 @@
 """Finding the context engine that `context.engine` names."""
 
-import hashlib
-import importlib.util
 import inspect
 import logging
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hermes.compat.packages import import_folder
 from hermes.config.document import read_document
 from hermes.config.home import tilde, unusable
 from hermes.context.engine import ContextEngine
@@ -123,7 +121,7 @@ def _load(place: Path, context_length: int) -> ContextEngine:
     if not path.is_file():
         raise ConfigError("is missing", where=tilde(path), hint="it must hold the engine")
     _manifest(place)
-    module = _attempt(path, "cannot be imported", lambda: _import(path))
+    module = _attempt(path, "cannot be imported", lambda: import_folder(place))
     kind = _engine_in(module, path)
     engine = _attempt(path, f"cannot make a {kind.__name__}", lambda: _make(kind, context_length))
     called = _attempt(path, f"{kind.__name__} has no name", lambda: engine.name)
@@ -155,28 +153,6 @@ def _attempt(path: Path, failing: str, work: Callable[[], T]) -> T:
             where=tilde(path),
             hint="correct the plugin, or set context.engine to another one",
         ) from error
-
-
-def _import(path: Path) -> ModuleType:
-    """The package in the folder of `path`, under a name that nothing else can have."""
-    digest = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]
-    name = f"_hermes_context_engine_{digest}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(
-        name, path, submodule_search_locations=[str(path.parent)]
-    )
-    if spec is None or spec.loader is None:
-        raise ImportError("is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        for loaded in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
-            del sys.modules[loaded]
-        raise
-    return module
 
 
 def _engine_in(module: ModuleType, path: Path) -> type[ContextEngine]:

@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hermes.compat.packages import import_folder
 from hermes.config.document import read_document
 from hermes.config.home import Home, tilde, unusable
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
 from hermes.memory.fields import export_saved, fields_of
-from hermes.memory.plugin_code import Collected, attempt, import_package, import_part
+from hermes.memory.plugin_code import Collected, attempt, import_part
 from hermes.memory.provider import MemoryProvider
 
 log = logging.getLogger(__name__)
@@ -202,7 +203,7 @@ def _load(place: Path) -> MemoryProvider:
     if not path.is_file():
         raise ConfigError("is missing", where=tilde(path), hint="it must hold register(ctx)")
     _manifest(place)
-    module = attempt(tilde(path), "cannot be imported", lambda: import_package(path))
+    module = attempt(tilde(path), "cannot be imported", lambda: import_folder(place))
     register = getattr(module, "register", None)
     if not callable(register):
         raise ConfigError("has no register(ctx)", where=tilde(path), hint="define it")
@@ -235,9 +236,7 @@ def _plugin_cli(place: Path) -> RegisterCli | None:
     path = place / "cli.py"
     if not path.is_file():
         return None
-    module = attempt(
-        tilde(path), "cannot be imported", lambda: import_part(place / "__init__.py", "cli")
-    )
+    module = attempt(tilde(path), "cannot be imported", lambda: import_part(place, "cli"))
     found = _cli_of(module)
     if found is None:
         raise ConfigError("has no register_cli(subparser)", where=tilde(path), hint="define it")

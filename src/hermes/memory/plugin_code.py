@@ -1,15 +1,13 @@
 """Running the code of a memory plugin: importing it, and letting it register."""
 
-import hashlib
-import importlib.util
 import logging
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from hermes.compat.packages import import_folder
 from hermes.core.errors import ConfigError, ToolError
 from hermes.memory.isolation import Apart, Limits, said_by
 
@@ -60,31 +58,6 @@ def attempt(where: str, failing: str, work: Callable[[], T], seconds: float = LO
     return result
 
 
-def import_package(path: Path) -> ModuleType:
-    """The package whose `__init__.py` is `path`, under a name that nothing else can have. The
-    documented import paths work in it."""
-    digest = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]
-    name = f"_hermes_memory_{digest}"
-    if name in sys.modules:
-        return sys.modules[name]
-    if importlib.util.find_spec("hermes.compat") is not None:
-        import_module("hermes.compat").install()
-    spec = importlib.util.spec_from_file_location(
-        name, path, submodule_search_locations=[str(path.parent)]
-    )
-    if spec is None or spec.loader is None:
-        raise ImportError("is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        for loaded in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
-            del sys.modules[loaded]
-        raise
-    return module
-
-
-def import_part(path: Path, part: str) -> ModuleType:
-    """A module of that package."""
-    return import_module(f"{import_package(path).__name__}.{part}")
+def import_part(folder: Path, part: str) -> ModuleType:
+    """A module of the package in `folder`."""
+    return import_module(f"{import_folder(folder).__name__}.{part}")

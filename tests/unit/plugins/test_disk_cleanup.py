@@ -75,7 +75,7 @@ async def test_files_elsewhere_links_and_full_folders_are_left_alone(
     # The homes of tests are temporary files as well, so it is told that only one folder is.
     (module,) = [
         module for name, module in sys.modules.items()
-        if name.startswith("_hermes_plugin_") and name.endswith(".tracker")
+        if name.startswith("_hermes_brought_") and name.endswith(".tracker")
     ]  # fmt: skip
     tracker = module.Tracker([session.folder])
     precious, link = user_home / "precious.txt", session.folder / "link"

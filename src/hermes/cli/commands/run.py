@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-m",
         dest="module",
         nargs=argparse.REMAINDER,
-        metavar=("MODULE", "ARGUMENT"),
+        metavar="MODULE",
         help="run a module of this folder or of an installed package instead",
     )
     parser.add_argument("script", nargs="?", metavar="SCRIPT", help="a Python file")

@@ -1,0 +1,95 @@
+"""Finds the documented modules, after everybody else was asked.
+
+The paths have common names (`cli`, `tools`, `agent`), so whatever a script's folder or an installed
+package offers under such a name comes first, and nothing is put into a package of somebody else.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from hermes.compat.names import ABSENT, NAMES
+
+PARENTS = frozenset(
+    path[:end] for path in (*NAMES, *ABSENT) for end, sign in enumerate(path) if sign == "."
+)
+"""Packages that exist because a documented module is in them."""
+
+
+class Documented(ModuleType):
+    """A module whose names lead to ours; each is imported when it is first asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        place = NAMES.get(self.__name__, {}).get(name)
+        if place is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        module, _, attribute = place.partition(":")
+        return getattr(import_module(module), attribute)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *NAMES.get(self.__name__, ())})
+
+
+class _DocumentedLoader(Loader):
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        if feature := missing_feature(spec.name):
+            raise ModuleNotFoundError(
+                f"{spec.name} is documented, but {feature} is not part of this version of Hermes",
+                name=spec.name,
+            )
+        return Documented(spec.name, "A documented name of modules of Hermes.")
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__["__all__"] = sorted(NAMES.get(module.__name__, ()))
+
+
+class DocumentedFinder(MetaPathFinder):
+    """Answers for exactly the documented paths and the packages they are in."""
+
+    _loader = _DocumentedLoader()
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002 - the signature is that of finders
+        target: ModuleType | None = None,  # noqa: ARG002 - likewise
+    ) -> ModuleSpec | None:
+        is_package = fullname in PARENTS
+        if not is_package and fullname not in NAMES and fullname not in ABSENT:
+            return None
+        parent = fullname.rpartition(".")[0]
+        if parent and not _may_hold_ours(sys.modules.get(parent)):
+            return None
+        return ModuleSpec(fullname, self._loader, origin="hermes", is_package=is_package)
+
+
+def missing_feature(path: str) -> str:
+    """What the module `path` waits for, in words; "" when it is there, or some of it."""
+    if path in ABSENT:
+        return ABSENT[path].feature
+    below = [each for each in (*NAMES, *ABSENT) if each.startswith(f"{path}.")]
+    if not below or not all(each in ABSENT for each in below):
+        return ""
+    return ABSENT[below[0]].feature
+
+
+def _may_hold_ours(package: ModuleType | None) -> bool:
+    """Whether it is one of these, or a mere folder (a namespace), which belongs to nobody."""
+    return package is not None and getattr(package, "__file__", None) is None
+
+
+def install() -> None:
+    """Make the documented paths work from now on; called again, nothing happens."""
+    if not any(isinstance(finder, DocumentedFinder) for finder in sys.meta_path):
+        sys.meta_path.append(DocumentedFinder())
+
+
+def uninstall() -> None:
+    """Undo it, and forget the modules that were found."""
+    sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, DocumentedFinder)]
+    for name in [name for name, each in sys.modules.items() if isinstance(each, Documented)]:
+        del sys.modules[name]

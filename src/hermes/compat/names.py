@@ -1,0 +1,160 @@
+"""Every documented module: where its names are, or what it still waits for.
+
+Only strings: nothing is imported before somebody asks for it.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Absent(NamedTuple):
+    """A documented module whose feature is not there."""
+
+    feature: str
+    names: tuple[str, ...]
+
+
+def _all_of(module: str, names: str, *more: tuple[str, str]) -> Mapping[str, str]:
+    """`names` under their own names in `module`; `more` are names in other modules."""
+    return MappingProxyType(
+        {name: f"{module}:{name}" for name in names.split()}
+        | {name: f"{other}:{name}" for name, other in more}
+    )
+
+
+_SHIMS = "hermes.app.documented"
+
+NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "run_agent": _all_of("hermes.app.ai_agent", "AIAgent"),
+        "cli": _all_of("hermes.cli.hermes_cli", "HermesCLI"),
+        "model_tools": _all_of(
+            f"{_SHIMS}.model_tools",
+            "get_tool_definitions handle_function_call TOOL_TO_TOOLSET_MAP coerce_tool_args",
+        ),
+        "toolsets": _all_of(
+            f"{_SHIMS}.toolsets",
+            "resolve_toolset get_toolset get_all_toolsets validate_toolset TOOLSETS",
+        ),
+        "tools.registry": _all_of(
+            f"{_SHIMS}.registry", "ToolRegistry ToolEntry registry discover_builtin_tools"
+        ),
+        "tools.approval": _all_of(
+            f"{_SHIMS}.approval", "detect_dangerous_command DANGEROUS_PATTERNS"
+        ),
+        "tools.mcp_tool": _all_of(f"{_SHIMS}.mcp_tool", "discover_mcp_tools"),
+        "tools.terminal_tool": _all_of(f"{_SHIMS}.tool_functions", "terminal_tool"),
+        "tools.delegate_tool": _all_of(f"{_SHIMS}.tool_functions", "delegate_task"),
+        "tools.memory_tool": _all_of(f"{_SHIMS}.memory_tool", "MemoryStore memory_tool"),
+        "tools.environments": _all_of(
+            f"{_SHIMS}.environments",
+            "Environment LocalEnvironment SandboxEnvironment DockerEnvironment SSHEnvironment"
+            " SingularityEnvironment ModalEnvironment DaytonaEnvironment",
+        ),
+        "hermes_state": _all_of("hermes.store.session_db", "SessionDB"),
+        "hermes_constants": _all_of("hermes.config.home", "get_hermes_home display_hermes_home"),
+        "agent.context_engine": _all_of("hermes.context.engine", "ContextEngine"),
+        "agent.context_compressor": _all_of(
+            "hermes.context.compressor.engine",
+            "ContextCompressor",
+            ("SUMMARY_PREFIX", "hermes.context.compressor.summary_message"),
+        ),
+        "agent.prompt_caching": _all_of(
+            "hermes.providers.wire.cache_control", "apply_anthropic_cache_control"
+        ),
+        "agent.prompt_builder": _all_of(
+            "hermes.prompt.builder",
+            "load_soul_md build_context_files_prompt build_environment_hints PLATFORM_HINTS"
+            " DEFAULT_AGENT_IDENTITY MEMORY_GUIDANCE SESSION_SEARCH_GUIDANCE SKILLS_GUIDANCE"
+            " TOOL_USE_ENFORCEMENT_MODELS TOOL_USE_ENFORCEMENT_GUIDANCE"
+            " OPENAI_MODEL_EXECUTION_GUIDANCE GOOGLE_MODEL_OPERATIONAL_GUIDANCE"
+            " WSL_ENVIRONMENT_HINT DEVELOPER_ROLE_MODELS CONTEXT_FILE_MAX_CHARS",
+            ("build_skills_system_prompt", f"{_SHIMS}.skills_prompt"),
+        ),
+        "agent.memory_provider": _all_of("hermes.memory.provider", "MemoryProvider"),
+        "agent.memory_manager": _all_of("hermes.memory.manager", "MemoryManager"),
+        "agent.auxiliary_client": _all_of(
+            f"{_SHIMS}.auxiliary_client", "call_llm resolve_provider_client"
+        ),
+        "agent.credential_pool": _all_of(f"{_SHIMS}.credential_pool", "load_pool"),
+        "agent.error_classifier": _all_of(
+            f"{_SHIMS}.error_classifier", "classify_api_error ClassifiedError"
+        ),
+        "agent.trajectory": _all_of(
+            "hermes.store.trajectory", "save_trajectory convert_scratchpad_to_think"
+        ),
+        "agent.model_metadata": _all_of(
+            "hermes.context.rough",
+            "estimate_messages_tokens_rough estimate_request_tokens_rough",
+            ("get_model_context_length", f"{_SHIMS}.runtime_provider"),
+        ),
+        "hermes_cli.auth": _all_of(f"{_SHIMS}.runtime_provider", "resolve_provider"),
+        "hermes_cli.runtime_provider": _all_of(
+            f"{_SHIMS}.runtime_provider", "resolve_runtime_provider"
+        ),
+        "hermes_cli.model_switch": _all_of(f"{_SHIMS}.runtime_provider", "switch_model"),
+        "hermes_cli.config": _all_of(
+            f"{_SHIMS}.config",
+            "load_config save_config DEFAULT_CONFIG",
+            ("ensure_hermes_home", "hermes.config.home"),
+        ),
+        "hermes_cli.plugins": _all_of(
+            f"{_SHIMS}.plugins", "discover_plugins invoke_hook discover_plugin_cli_commands"
+        ),
+    }
+)
+"""By module, then by name: `module:attribute` of ours."""
+
+_GATEWAY = "the messaging gateway"
+_CRON = "scheduled work"
+_ENVIRONMENTS = "the package of training environments"
+_BATCH = "batch processing"
+_ACP = "the server for editors (ACP)"
+
+
+def _absent(feature: str, names: str = "") -> Absent:
+    return Absent(feature, tuple(names.split()))
+
+
+ABSENT: Mapping[str, Absent] = MappingProxyType(
+    {
+        "tools.cronjob_tools": _absent(_CRON),
+        "hermes_cli.commands": _absent(
+            "the list of slash commands",
+            "COMMAND_REGISTRY CommandDef resolve_command GATEWAY_KNOWN_COMMANDS",
+        ),
+        "gateway.session": _absent(_GATEWAY, "build_session_key SessionStore SessionSource"),
+        "gateway.config": _absent(_GATEWAY, "Platform GatewayConfig PlatformConfig"),
+        "gateway.delivery": _absent(_GATEWAY, "DeliveryTarget DeliveryRouter"),
+        "gateway.pairing": _absent(_GATEWAY, "PairingStore"),
+        "gateway.hooks": _absent(_GATEWAY, "HookRegistry"),
+        "gateway.channel_directory": _absent(_GATEWAY),
+        "gateway.mirror": _absent(_GATEWAY),
+        "gateway.status": _absent(_GATEWAY, "acquire_scoped_lock release_scoped_lock"),
+        "gateway.run": _absent(_GATEWAY, "GatewayRunner start_gateway"),
+        "gateway.platforms.base": _absent(
+            _GATEWAY, "BasePlatformAdapter BaseAdapter MessageEvent SendResult"
+        ),
+        "cron.jobs": _absent(
+            _CRON,
+            "parse_duration parse_schedule compute_next_run create_job list_jobs get_job"
+            " update_job pause_job resume_job trigger_job remove_job load_jobs save_jobs",
+        ),
+        "cron.scheduler": _absent(_CRON, "tick run_job"),
+        "environments.hermes_base_env": _absent(
+            _ENVIRONMENTS, "HermesAgentBaseEnv HermesAgentEnvConfig"
+        ),
+        "environments.agent_loop": _absent(_ENVIRONMENTS, "HermesAgentLoop AgentResult ToolError"),
+        "environments.tool_context": _absent(_ENVIRONMENTS, "ToolContext"),
+        "environments.tool_call_parsers": _absent(_ENVIRONMENTS, "get_parser list_parsers"),
+        "batch_runner": _absent(_BATCH, "BatchRunner"),
+        "trajectory_compressor": _absent(_BATCH, "TrajectoryCompressor"),
+        "toolset_distributions": _absent(
+            _BATCH, "list_distributions sample_toolsets_from_distribution"
+        ),
+        "acp_adapter.server": _absent(_ACP, "HermesACPAgent"),
+        "acp_adapter.session": _absent(_ACP, "SessionManager"),
+    }
+)
+"""Asking for one of these says so."""

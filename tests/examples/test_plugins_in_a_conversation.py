@@ -1,0 +1,69 @@
+"""A plugin that uses documented functions while a conversation goes on."""
+
+import json
+from pathlib import Path
+
+from hermes.core.messages import ToolCall
+from hermes.core.testing import ModelServer
+from tests.examples.conftest import EXAMPLES
+from tests.integration.chat.conftest import UNTITLED, at
+
+BUSY = """
+import json
+from hermes_constants import get_hermes_home
+from hermes_cli.plugins import discover_plugins, invoke_hook
+from model_tools import handle_function_call
+
+LOADED = get_hermes_home() / "loaded"
+
+def work(args, **kwargs):
+    return json.dumps({
+        "file": json.loads(handle_function_call("read_file", {"path": "plan.txt"})),
+        "heard": invoke_hook("pre_llm_call", session_id="s", user_message="m", model="x",
+            conversation_history=[], is_first_turn=True, platform="cli"),
+        "plugins": discover_plugins(),
+    })
+
+def register(ctx):
+    with LOADED.open("a") as file:
+        file.write("once\\n")
+    ctx.register_tool("busy", "busy", {"description": "", "parameters": {"type": "object"}}, work)
+    ctx.register_hook("pre_llm_call", lambda **kwargs: "I listen.")
+"""
+
+
+def test_it_meets_the_plugins_of_the_conversation_and_not_others(
+    hermes, hermes_home: Path, work: Path
+) -> None:
+    folder = hermes_home / "plugins" / "busy"
+    folder.mkdir(parents=True)
+    (folder / "plugin.yaml").write_text("name: busy\nversion: '1'\ndescription: a test\n")
+    (folder / "__init__.py").write_text(BUSY)
+    (hermes_home / "config.yaml").write_text(
+        f"plugins:\n  enabled: [busy]\napprovals:\n  effects:\n    busy: allow\n{UNTITLED}"
+    )
+    (work / "plan.txt").write_text("tea")
+    with ModelServer([ToolCall("c1", "busy", "{}"), "Done."]) as server:
+        done = hermes("chat", "-q", "go", *at(server))
+        assert (done.stdout, done.stderr) == ("Done.\n", "")
+        answer = json.loads(server.calls[1].body["messages"][-1]["content"])
+    assert answer == {"file": {"result": "1|tea"}, "heard": ["I listen."], "plugins": ["busy"]}
+    assert (hermes_home / "loaded").read_text() == "once\n"
+
+
+def test_a_wrapper_talks_in_the_profile_of_the_command_line(
+    hermes, terminal, hermes_home: Path
+) -> None:
+    assert hermes("profile", "create", "second").returncode == 0
+    (hermes_home / "profiles" / "second" / "config.yaml").write_text(UNTITLED)
+    script = str(EXAMPLES / "wrapper-cli" / "my_cli.py")
+    with ModelServer(["Hello."]) as server:
+        child = terminal("-p", "second", "run", script, *at(server))
+        child.expect("0 messages")
+        child.send("hi\r")
+        child.expect("Hello")
+        child.expect("2 messages")
+        child.sendeof()
+        child.wait()
+    assert "hi" in hermes("-p", "second", "sessions", "export", "-").stdout
+    assert "hi" not in hermes("sessions", "list").stdout

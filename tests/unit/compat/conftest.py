@@ -1,0 +1,17 @@
+"""The documented paths, for one test."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from hermes import compat
+
+
+@pytest.fixture(autouse=True)
+def documented_paths() -> Iterator[None]:
+    compat.install()
+    yield
+    compat.uninstall()
+    if shared := sys.modules.get("hermes.app.documented.process"):
+        shared.close_all()

@@ -1,0 +1,96 @@
+"""Documented paths beside the modules of others."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hermes import compat
+
+
+def in_folder(folder: Path, code: str) -> str:
+    """What a script in `folder` prints."""
+    script = folder / "the_script.py"
+    script.write_text(f"import hermes.compat\nhermes.compat.install()\n{code}\n")
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_module_of_the_script_s_folder_wins(tmp_path: Path) -> None:
+    (tmp_path / "cli.py").write_text("mine = True\n")
+    (tmp_path / "cron.py").write_text("mine = True\n")
+    assert in_folder(tmp_path, "import cli, cron\nprint(cli.mine, cron.mine)") == "True True\n"
+
+
+def test_nothing_is_put_into_a_package_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "__init__.py").write_text("mine = True\n")
+    code = """
+import tools
+print(tools.mine)
+try:
+    import tools.registry
+except ModuleNotFoundError as error:
+    print(error)
+import agent.memory_provider
+print(agent.memory_provider.MemoryProvider.__name__)
+"""
+    expected = "True\nNo module named 'tools.registry'\nMemoryProvider\n"
+    assert in_folder(tmp_path, code) == expected
+
+
+def test_a_mere_folder_of_the_same_name_is_in_nobody_s_way(tmp_path: Path) -> None:
+    """`tools/` with shell scripts, or with a few modules but no `__init__.py`."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "approval.py").write_text("mine = True\n")
+    code = "import tools.approval, tools.registry\n"
+    code += "print(tools.approval.mine, tools.registry.registry is not None)"
+    assert in_folder(tmp_path, code) == "True True\n"
+
+
+def test_it_comes_last_and_once(tmp_path: Path) -> None:
+    before = len(sys.meta_path)
+    compat.install()
+    assert len(sys.meta_path) == before
+    assert type(sys.meta_path[-1]).__name__ == "DocumentedFinder"
+    compat.uninstall()
+    assert importlib.util.find_spec("hermes_state") is None
+    assert "hermes_state" not in sys.modules
+
+
+def test_other_names_are_not_answered_for() -> None:
+    for name in ("agent.nothing", "toolsets.more", "tool", "hermes_cli.main"):
+        with pytest.raises(ModuleNotFoundError, match=f"No module named '{name}'"):
+            __import__(name)
+
+
+def test_importing_a_documented_module_loads_nothing_before_a_name_is_used(
+    tmp_path: Path,
+) -> None:
+    code = """
+import sys
+import run_agent, cli, tools.registry
+print([name for name in sys.modules if name.startswith("hermes.") and "compat" not in name])
+run_agent.AIAgent
+print("hermes.app.ai_agent" in sys.modules)
+"""
+    assert in_folder(tmp_path, code) == "[]\nTrue\n"
+
+
+def test_a_name_that_is_not_documented_is_an_ordinary_error() -> None:
+    import run_agent  # noqa: PLC0415 - it is there only during the test
+
+    assert not hasattr(run_agent, "nothing")
+    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+        exec("from run_agent import nothing")
+
+
+def test_all_names_at_once() -> None:
+    scope: dict[str, object] = {}
+    exec("from toolsets import *", scope)
+    assert {"TOOLSETS", "get_toolset", "resolve_toolset"} <= set(scope)
