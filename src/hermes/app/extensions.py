@@ -143,8 +143,8 @@ class Extensions:
     ) -> None:
         self.cli_commands[name] = CliCommand(help, setup_fn, handler_fn)
 
-    def add_skill(self, plugin: str, name: str, path: Path) -> None:  # noqa: ARG002 - its SKILL.md tells
-        self.skills.append(Root(path, Source.PLUGIN, plugin))
+    def add_skill(self, plugin: str, name: str, path: Path) -> None:
+        self.skills.append(Root(path, Source.PLUGIN, plugin, name))
 
     def add_memory_provider(self, provider: Any) -> None:
         self.memory_providers[provider.name] = provider

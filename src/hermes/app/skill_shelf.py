@@ -28,8 +28,7 @@ MOST_HINTS = 200
 def skill_roots(loaded: Loaded, home: Home, brought: Sequence[Root] = ()) -> tuple[Root, ...]:
     """Every folder with skills; `brought` are those of plugins."""
     external = [Path(name).expanduser() for name in loaded.settings.skills.external_dirs]
-    plugins = [(root.plugin, root.path) for root in brought]
-    return roots(home.skills, external=external, plugins=plugins, bundled=bundled_folder())
+    return roots(home.skills, external=external, plugins=brought, bundled=bundled_folder())
 
 
 def circle_of(

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 import hermes
 from hermes.skills.skill import SKILL_FILE, Root, Source
 
@@ -17,23 +19,23 @@ def roots(
     own: Path,
     *,
     external: Iterable[Path] = (),
-    plugins: Iterable[tuple[str, Path]] = (),
+    plugins: Iterable[Root] = (),
     bundled: Path | None = None,
 ) -> tuple[Root, ...]:
     """`own` is `<home>/skills`, `external` are the folders of `skills.external_dirs` with `~` and
-    variables replaced, `plugins` the name of each plugin and the folder or SKILL.md it registered.
+    variables replaced, `plugins` the folders or SKILL.md that plugins registered.
     A folder that is named twice counts where it is named first."""
     found = [
         Root(own, Source.USER),
         Root(own / HUB, Source.HUB),
         *(Root(path, Source.EXTERNAL) for path in external),
-        *(Root(_folder(path), Source.PLUGIN, plugin) for plugin, path in plugins),
+        *(replace(each, path=_folder(each.path)) for each in plugins),
         *([Root(bundled, Source.BUNDLED)] if bundled else []),
     ]
     by_path: dict[Path, Root] = {}
     for root in found:
         path = root.path.absolute()
-        by_path.setdefault(path, Root(path, root.source, root.plugin))
+        by_path.setdefault(path, replace(root, path=path))
     return tuple(by_path.values())
 
 

@@ -55,7 +55,7 @@ def skill_of(text: str, folder: Path, root: Root, warnings: tuple[str, ...] = ()
     top = Values(said, head.fields)
     metadata = Values(said, top.block("metadata"))
     mine = Values(said, metadata.block("hermes")).before(metadata).before(top)
-    name = _name(_as_written(top, "name", text), folder.name, said)
+    name = root.name or _name(_as_written(top, "name", text), folder.name, said)
     return Skill(
         name=f"{root.plugin}:{name}" if root.plugin else name,
         description=_description(top.text("description"), head, said),

@@ -112,7 +112,7 @@ class Shelf(msgspec.Struct, frozen=True, dict=True):
 
 
 def key_of(roots: Iterable[Root]) -> str:
-    listed = [f"{root.source}\t{root.path}\t{root.plugin}" for root in roots]
+    listed = [f"{root.source}\t{root.path}\t{root.plugin}\t{root.name}" for root in roots]
     return "\n".join([f"{FORMAT} {__version__}", *listed])
 
 

@@ -43,6 +43,8 @@ class Root(msgspec.Struct, frozen=True):
     source: Source
     plugin: str = ""
     """The plugin that brought it; `path` is then the folder of one skill."""
+    name: str = ""
+    """What the plugin calls that skill; empty: as its SKILL.md does."""
 
 
 class Variable(msgspec.Struct, frozen=True):

@@ -352,3 +352,10 @@ def test_descriptions_of_strangers_cannot_steer_the_agent(root: Path, source: So
 def test_descriptions_of_ones_own_are_trusted(root: Path):
     put(root, "odd", description=HOSTILE)
     assert names(skills_in(root)) == {"odd"}
+
+
+def test_a_plugin_may_call_its_skill_otherwise(tmp_path: Path):
+    put(tmp_path, "inbox", name="read-mail")
+    skills = Skills([Root(tmp_path / "inbox", Source.PLUGIN, "mail", "triage")])
+    assert [skill.name for skill in skills.all()] == ["mail:triage"]
+    assert skills.get("mail:triage").folder == tmp_path / "inbox"

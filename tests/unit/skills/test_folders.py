@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from hermes.skills.folders import bundled_folder, optional_folder, roots
-from hermes.skills.skill import Source
+from hermes.skills.skill import Root, Source
 
 
 def test_folders_count_in_the_documented_order(tmp_path: Path):
@@ -9,7 +9,10 @@ def test_folders_count_in_the_documented_order(tmp_path: Path):
     found = roots(
         own,
         external=[tmp_path / "shared"],
-        plugins=[("mail", tmp_path / "mail/inbox/SKILL.md"), ("cal", tmp_path / "cal")],
+        plugins=[
+            Root(tmp_path / "mail/inbox/SKILL.md", Source.PLUGIN, "mail"),
+            Root(tmp_path / "cal", Source.PLUGIN, "cal"),
+        ],
         bundled=tmp_path / "bundled",
     )
     assert [(root.source, root.path, root.plugin) for root in found] == [

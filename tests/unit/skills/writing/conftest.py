@@ -9,6 +9,7 @@ from hermes.skills.collection import Skills
 from hermes.skills.folders import roots
 from hermes.skills.history.changes import Who
 from hermes.skills.history.skill_history import SkillHistory
+from hermes.skills.skill import Root, Source
 from hermes.skills.usage import Uses
 from hermes.skills.writing.drafts import Action, Draft, Limits
 from hermes.skills.writing.retirement import Retirement
@@ -40,7 +41,8 @@ class Place:
         self.told: list[str] = []
         self.put(self.bundled, "devops/servers", text("servers"))
         self.put(self.plugin.parent, "helper", text("helper"))
-        found = roots(self.home, plugins=[("kit", self.plugin)], bundled=self.bundled)
+        brought = [Root(self.plugin, Source.PLUGIN, "kit")]
+        found = roots(self.home, plugins=brought, bundled=self.bundled)
         self.skills = Skills(found)
         self.history = SkillHistory(self.home, self.told.append)
         self.uses = Uses(self.home / ".usage.json")
