@@ -285,3 +285,17 @@ def test_any_text_gets_an_answer(command: str) -> None:
 def test_danger_is_seen_beside_a_harmless_command(dangerous: str, harmless: str) -> None:
     command = dangerous.partition(" :: ")[2]
     assert examined(f"{harmless}\n{command}")
+
+
+@pytest.mark.parametrize("program", ["sed", "perl -pe", "sed -e", "sed --expression"])
+def test_a_pattern_full_of_backslashes_is_read_at_once(program: str) -> None:
+    examined(f"{program} 's/{chr(92)}a" + "\\a" * 200 + "' notes.txt")
+
+
+def test_a_long_script_is_read() -> None:
+    assert "recursive delete" in kinds("echo hello\n" * 390 + "rm -rf build")
+
+
+@pytest.mark.parametrize("pattern", ["'*'", "'**'", "'*.*'"])
+def test_a_pattern_that_takes_everything_narrows_nothing_down(pattern: str) -> None:
+    assert kinds(f"find / -name {pattern} -delete") == kinds("find / -delete")

@@ -25,7 +25,7 @@ LONGEST_TEXT = 20_000
 LONGEST_SCRIPT = 2_000
 """A program of sed or perl longer than this is not looked into: it is asked about."""
 _SED_LIKE = re.compile(
-    r"(?:s|tr|y)([/|#,!@])(?:\\.|(?!\1).)*\1(?:\\.|(?!\1).)*\1[gimsxr]*;?",
+    r"(?:s|tr|y)([/|#,!@])(?:\\.|(?!\1)[^\\])*\1(?:\\.|(?!\1)[^\\])*\1[gimsxr]*;?",
     re.DOTALL,
 )
 _DANGEROUS_CODE = re.compile(
@@ -42,7 +42,7 @@ _AWK_FILTERS = frozenset({"sort", "uniq", "column", "head", "tail", "wc"})
 _AWK_RUNS = re.compile(r"\bsystem\s*\(|\|\s*getline|\|&|/inet\d?/|@load|\|\s*\w+\s*[;}]")
 _SED_RUNS = re.compile(
     r"(?:^|[;{\n]|\d|\$|/)\s*e(?:\s+\S|\s*$|;)"
-    r"|(?:^|[;{\s/0-9])s(\W)(?:\\.|(?!\1).)*\1(?:\\.|(?!\1).)*\1\w*e",
+    r"|(?:^|[;{\s/0-9])s(\W)(?:\\.|(?!\1)[^\\])*\1(?:\\.|(?!\1)[^\\])*\1\w*e",
     re.DOTALL,
 )
 _EDITOR_RUNS = re.compile(

@@ -2,6 +2,8 @@
 
 import posixpath
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 
 from hermes.security.danger.rule import (
     Rule,
@@ -60,10 +62,18 @@ def deletes_vital(invocation: Invocation, scene: Scene) -> bool:
 def find_deletes_vital(invocation: Invocation, scene: Scene) -> bool:
     """`find / -delete` with nothing that narrows it down."""
     words = invocation.arguments
-    if any(_NARROWS.match(word) for word in words) or not deletes_found(invocation, scene):
+    if _narrowed(words) or not deletes_found(invocation, scene):
         return False
     starts = [word for word in words[:4] if not word.startswith("-")]
     return any(vital(word, invocation, scene) for word in starts)
+
+
+def _narrowed(words: Sequence[str]) -> bool:
+    """`-name '*'` takes everything just the same."""
+    return any(
+        _NARROWS.match(word) and not re.fullmatch(r"\*+|\*\.\*", then)
+        for word, then in pairwise((*words, ""))
+    )
 
 
 def deletes_found(invocation: Invocation, _scene: Scene) -> bool:

@@ -364,11 +364,12 @@ def _mended(source: bytes, attempts: int = MOST_MENDED) -> Node:
 
 def _joints(node: Node) -> Iterator[int]:
     """Where a line ends inside a command. Line breaks behind a backslash were taken out before."""
-    if node.start_point.row == node.end_point.row:
+    # By index: `.row` of tree-sitter 0.26 crashes the process for rows above 256.
+    if node.start_point[0] == node.end_point[0]:
         return
     if node.type in _ONE_LINE:
         for before, after in itertools.pairwise(node.children):
-            if before.end_point.row != after.start_point.row or (after.text or b"")[:1] == b"\n":
+            if before.end_point[0] != after.start_point[0] or (after.text or b"")[:1] == b"\n":
                 yield before.end_byte
     for child in node.children:
         yield from _joints(child)
