@@ -1,0 +1,312 @@
+"""Python scripts, read as syntax trees. Nothing is run."""
+
+import ast
+import re
+import shlex
+import warnings
+from collections.abc import Iterator
+from typing import Final
+
+from hermes.security.danger.deletion import VITAL
+from hermes.skills.scanner import python_flow as flow
+from hermes.skills.scanner import python_rules as rules
+from hermes.skills.scanner.places import COLLECTOR, HOST, LOCAL, MESSENGER, OWN, STARTUP, VENDORS
+from hermes.skills.scanner.python_flow import Flow
+from hermes.skills.scanner.rule import Hit, Rule
+from hermes.skills.scanner.shell import dangers, shell
+from hermes.skills.scanner.shell_rules import UNREADABLE
+from hermes.skills.scanner.signatures import MINER
+
+_RUNNERS: Final = frozenset({
+    "exec", "eval", "compile", "builtins.exec", "builtins.eval", "types.FunctionType",
+    "types.CodeType", "runpy.run_path", "code.interact",
+})  # fmt: skip
+_LOADERS: Final = frozenset({
+    "pickle.loads", "pickle.load", "marshal.loads", "dill.loads", "cloudpickle.loads",
+    "yaml.unsafe_load", "jsonpickle.decode", "shelve.open", "torch.load", "joblib.load",
+})  # fmt: skip
+_SHELLS: Final = frozenset({
+    "os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput",
+    "asyncio.create_subprocess_shell", "commands.getoutput", "popen2.popen2",
+})  # fmt: skip
+_PROGRAMS: Final = frozenset({
+    "subprocess.run", "subprocess.call", "subprocess.Popen", "subprocess.check_output",
+    "subprocess.check_call", "asyncio.create_subprocess_exec", "pty.spawn", "os.execv",
+    "os.execvp", "os.execl", "os.execlp", "os.spawnl", "os.spawnv", "os.posix_spawn",
+})  # fmt: skip
+_SEND = re.compile(
+    r"\.(?:post|put|patch|get|request|head|delete|send\w*|urlopen|Request|urlretrieve|store?\w*|"
+    r"stor(?:binary|lines)|gethostbyname\w*|getaddrinfo|resolve|query|upload\w*|write|connect)\Z"
+)
+_SEND_LOOSELY = re.compile(r"\?\.(?:post|put|sendall|sendto|sendmail|send_message|urlopen)\Z")
+"""Methods of objects that nothing is known of, in a script that uses the network."""
+_LOGIN_KEYWORDS: Final = frozenset({"headers", "auth", "cert", "cookies", "verify", "timeout"})
+_LOGIN_HEADER = re.compile(r"authorization|api-?key|token|content-type", re.IGNORECASE)
+_DELETES: Final = frozenset(
+    {"shutil.rmtree", "os.remove", "os.unlink", "os.rmdir", "os.removedirs"}
+)
+_WRITE_METHODS: Final = frozenset({"write_text", "write_bytes", "symlink_to", "touch"})
+_COPIERS: Final = frozenset(
+    {"shutil.copy", "shutil.copyfile", "shutil.move", "os.rename", "os.replace"}
+)
+_TELLING: Final = frozenset({
+    "system", "popen", "exec", "eval", "run", "Popen", "call", "check_output", "__import__",
+    "spawn", "getoutput", "urlopen", "b64decode",
+})  # fmt: skip
+_MACHINE_CODE: Final = frozenset({
+    "VirtualAlloc", "RtlMoveMemory", "CreateRemoteThread", "WriteProcessMemory", "memfd_create",
+})  # fmt: skip
+_MODULES: Final = frozenset({"os", "subprocess", "socket", "pty", "ctypes", "base64", "builtins"})
+_PRIVATE: Final = frozenset({flow.SECRET, flow.ENVIRONMENT, flow.SCREEN})
+_OWN_ABOVE = re.compile(
+    r"(?:\.\./){2}.*(?:config\.yaml|approvals|auth\.json|SOUL\.md|\.env|\.hermes)\b|\.\./\.hermes/"
+)
+_SHORTEST_SCRIPT: Final = 15
+_MOST_NODES: Final = 120_000
+_DEEPEST: Final = 2
+
+
+def python(text: str, depth: int = 0) -> list[Hit] | None:
+    """What a script would do; None when it is no Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of invalid escapes in foreign code
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+    except (RecursionError, MemoryError):  # what the parser says of far too deep nesting
+        return [Hit(UNREADABLE)]
+    if sum(1 for _ in ast.walk(tree)) > _MOST_NODES:
+        return [Hit(UNREADABLE)]
+    study = _Study(Flow(tree), depth)
+    hits = dict.fromkeys(hit for call in study.flow.calls() for hit in study.of_call(call))
+    return [*hits, *study.of_all()]
+
+
+class _Study:
+    def __init__(self, found: Flow, depth: int) -> None:
+        self.flow, self._depth = found, depth
+        self._values = found.values
+        self._called = {found.values.dotted(call.func) for call in found.calls()}
+        self._online = any(map(found.is_network, self._called))
+
+    def of_all(self) -> Iterator[Hit]:
+        """What only the whole script tells."""
+        connects = any(name.endswith(".connect") and "socket" in name for name in self._called)
+        for node in self.flow.nodes:
+            value = self._values.folded(node)
+            if isinstance(value, str) and "stratum+" in value and MINER.search(value):
+                yield Hit(rules.MINES, _line(node))
+                break
+        if connects and {"os.dup2", "pty.spawn"} & self._called:
+            yield Hit(rules.REVERSE_SHELL, self._line_of("os.dup2", "pty.spawn"))
+        secret = [n for n in self.flow.nodes if flow.SECRET in self.flow.labels(n)]
+        if secret:
+            yield Hit(
+                rules.READS_AND_SENDS if self._online else rules.READS_KEYS, _line(secret[-1])
+            )
+
+    def of_call(self, call: ast.Call) -> Iterator[Hit]:
+        name, line = self._values.dotted(call.func), _line(call)
+        for rule in (*self._named(call, name), *self._writes_down(call)):
+            yield Hit(rule, line)
+        if name.rpartition(".")[2] in _MACHINE_CODE:
+            yield Hit(rules.MACHINE_CODE, line)
+        if name in _RUNNERS or name in _LOADERS:
+            yield from self._runs(call, name, line)
+        elif name in _SHELLS or name in _PROGRAMS:
+            yield from self._commands(call, name, line)
+        elif (self.flow.is_network(name) and _SEND.search(name)) or (
+            self._online and _SEND_LOOSELY.search(name)
+        ):
+            for rule in self._sends(call):
+                yield Hit(rule, line)
+        elif name in _DELETES or name.endswith(".unlink"):
+            for rule in self._deletes(call, name):
+                yield Hit(rule, line)
+        else:
+            for rule in self._writes(call, name):
+                yield Hit(rule, line)
+
+    def _named(self, call: ast.Call, name: str) -> Iterator[Rule]:
+        """A function or module whose name is put together only here."""
+        hidden = [arg for arg in call.args if not isinstance(arg, ast.Constant)]
+        texts = {self._values.text(arg) for arg in hidden}
+        if name == "getattr" and len(call.args) > 1 and self._values.text(call.args[1]) in _TELLING:
+            if call.args[1] in hidden:
+                yield rules.HIDDEN_NAME
+        elif name in ("__import__", "importlib.import_module") and texts & _MODULES:
+            yield rules.HIDDEN_NAME
+
+    def _writes_down(self, call: ast.Call) -> Iterator[Rule]:
+        """Commands written into a file that is run at login."""
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("write", "write_text"):
+            text = self._values.text(call.args[0]) if call.args else ""
+            startup = flow.STARTUP in self.flow.labels(call.func.value)
+            if len(text) > _SHORTEST_SCRIPT and (dangers(text) or self._is_bad(text)):
+                yield rules.BAD_STARTUP if startup else rules.WRITES_ATTACK
+
+    def _runs(self, call: ast.Call, name: str, line: int) -> Iterator[Hit]:
+        labels = self.flow.labels(*call.args)
+        loads = name in _LOADERS
+        if flow.NETWORK in labels:
+            yield Hit(rules.REMOTE_DATA if loads else rules.REMOTE_CODE, line)
+        if loads:
+            return
+        text = self._values.text(call.args[0]) if call.args else ""
+        literal = bool(call.args) and isinstance(call.args[0], ast.Constant)
+        if flow.DECODED in labels or (text and not literal and self._is_bad(text)):
+            yield Hit(rules.DECODED_CODE, line)
+        if flow.REQUEST in labels:
+            yield Hit(rules.REQUESTED, line)
+        elif flow.INPUT in labels and name in ("exec", "eval"):
+            yield Hit(rules.EVALUATES, line)
+        if literal and text and self._depth < _DEEPEST:
+            for hit in python(text, self._depth + 1) or ():
+                yield Hit(hit.rule, line)
+
+    def _is_bad(self, text: str) -> bool:
+        if self._depth >= _DEEPEST:
+            return False
+        return bool(python(text, self._depth + 1)) or bool(dangers(text))
+
+    def _commands(self, call: ast.Call, name: str, line: int) -> Iterator[Hit]:
+        if not call.args:
+            return
+        given = call.args[0]
+        command = self._command(call, name)
+        bad = False
+        for hit in shell(command, depth=1) if command else ():
+            bad = bad or hit.rule.severity in ("high", "critical")
+            yield Hit(hit.rule, line)
+        if bad and _pieced(given) and self._values.folded(given) is not None:
+            yield Hit(rules.PIECED, line)
+        if name in _PROGRAMS and not _is_true(call, "shell"):
+            return
+        labels = self.flow.labels(given)
+        whole = not isinstance(given, (ast.JoinedStr, ast.BinOp, ast.Constant))
+        if flow.REQUEST in labels:
+            yield Hit(rules.REQUESTED, line)
+        elif flow.NETWORK in labels and not self._values.text(given):
+            yield Hit(rules.COMMANDED if whole else rules.INTERPOLATES, line)
+
+    def _command(self, call: ast.Call, name: str) -> str:
+        """The command line, with `$x` for what is not known."""
+        if name.startswith(("os.exec", "os.spawn", "asyncio.create_subprocess_exec")):
+            return " ".join(self._words(call.args))
+        value = self._values.folded(call.args[0])
+        if isinstance(value, str):
+            return value
+        if isinstance(value, tuple):
+            return shlex.join(map(str, value))
+        match call.args[0]:
+            case ast.List(elts=members) | ast.Tuple(elts=members):
+                return " ".join(self._words(members))
+            case ast.JoinedStr(values=parts):
+                return "".join(self._values.text(part) or "$x" for part in parts)
+            case ast.BinOp(left=left, right=right):
+                return f"{self._values.text(left) or '$x'}{self._values.text(right) or '$x'}"
+        return ""
+
+    def _words(self, members: list[ast.expr]) -> Iterator[str]:
+        for member in members:
+            text = self._values.text(member)
+            yield shlex.quote(text) if text else '"$x"'
+
+    def _sends(self, call: ast.Call) -> Iterator[Rule]:
+        given = [("", each) for each in call.args] + [(k.arg or "", k.value) for k in call.keywords]
+        head = [value for name, value in given if name in _LOGIN_KEYWORDS or self._logs_in(value)]
+        sent = self.flow.labels(*(value for _, value in given if value not in head))
+        if sent & _PRIVATE:
+            yield rules.SENDS
+        elif flow.FILES in sent:
+            yield rules.SENDS_FILES
+        elif flow.ENV_FILE in sent:
+            yield rules.SENDS_ENV
+        elif flow.MACHINE in sent:
+            yield rules.SENDS_MACHINE
+        address = next((text for text in map(self._start, call.args) if HOST.search(text)), "")
+        hosts = [host.lower() for host in HOST.findall(address) if not LOCAL.match(host)]
+        keys = {label.removeprefix(flow.KEY) for label in sent if label.startswith(flow.KEY)}
+        if keys and COLLECTOR.search(address):
+            yield rules.SENDS_KEY
+        keys |= {
+            label.removeprefix(flow.KEY)
+            for label in self.flow.labels(*head)
+            if label.startswith(flow.KEY)
+        }
+        vendors = [VENDORS.get(key.partition("_")[0]) for key in keys]
+        if hosts and any(v and not any(v in host for host in hosts) for v in vendors):
+            yield rules.SENDS_KEY if MESSENGER.search(address) else rules.FOREIGN_KEY
+
+    def _logs_in(self, node: ast.expr) -> bool:
+        """Headers given without a name."""
+        keys = node.keys if isinstance(node, ast.Dict) else []
+        return any(key and _LOGIN_HEADER.search(self._values.text(key)) for key in keys)
+
+    def _start(self, node: ast.expr) -> str:
+        """The text of a node, or what it begins with."""
+        text = self._values.text(node)
+        if text or not isinstance(node, (ast.JoinedStr, ast.BinOp)):
+            return text
+        first = node.values[0] if isinstance(node, ast.JoinedStr) else node.left
+        return self._values.text(first)
+
+    def _deletes(self, call: ast.Call, name: str) -> Iterator[Rule]:
+        owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+        target = call.args[:1] or owner
+        named = [self._values.text(node).rstrip("/") or "" for node in target]
+        everything = name == "shutil.rmtree"
+        if everything and any(text and (text in VITAL or text == "~") for text in named):
+            yield rules.DELETES_ALL
+        elif flow.HOME in self.flow.labels(*target) and not any(named):
+            encrypts = any("Fernet" in each or ".encrypt" in each for each in self._called)
+            yield rules.DELETES_ALL if everything or encrypts else rules.DELETES_MANY
+
+    def _writes(self, call: ast.Call, name: str) -> Iterator[Rule]:
+        if name in ("open", "io.open", "codecs.open"):
+            mode = self._values.text(call.args[1]) if len(call.args) > 1 else ""
+            mode = mode or self._values.text(_keyword(call, "mode"))
+            path = self._values.text(call.args[0]) if call.args and set(mode) & set("wax+") else ""
+        elif isinstance(call.func, ast.Attribute) and call.func.attr == "open":
+            mode = self._values.text(call.args[0]) if call.args else ""
+            path = self._values.text(call.func.value) if set(mode) & set("wax+") else ""
+        elif name in _COPIERS and len(call.args) > 1:
+            path = self._values.text(call.args[1])
+        elif isinstance(call.func, ast.Attribute) and call.func.attr in _WRITE_METHODS:
+            path = self._values.text(call.func.value)
+        else:
+            return
+        if OWN.search(path) or _OWN_ABOVE.search(path):
+            yield rules.OWN
+        elif STARTUP.search(path):
+            yield rules.STARTUP
+        elif path.endswith("/authorized_keys") or path.startswith("/etc/sudoers"):
+            yield rules.LETS_IN
+        if path.startswith("__file__") and path.count("..") > 2:
+            yield rules.LEAVES
+
+    def _line_of(self, *names: str) -> int:
+        calls = (call for call in self.flow.calls() if self._values.dotted(call.func) in names)
+        return min(map(_line, calls), default=0)
+
+
+def _line(node: ast.AST) -> int:
+    number: int = getattr(node, "lineno", 1)
+    return number - 1
+
+
+def _keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((each.value for each in call.keywords if each.arg == name), None)
+
+
+def _is_true(call: ast.Call, name: str) -> bool:
+    value = _keyword(call, name)
+    return isinstance(value, ast.Constant) and bool(value.value)
+
+
+def _pieced(node: ast.expr) -> bool:
+    """Put together from texts that are nowhere whole; a join of words with blanks is not."""
+    if isinstance(node, ast.Call):
+        return not (isinstance(node.func, ast.Attribute) and node.func.attr in ("join", "format"))
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)

@@ -1,0 +1,275 @@
+"""Where values of a Python script come from, followed through its variables."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import reduce
+from typing import Final
+
+from hermes.security.danger.credentials import SECRET_NAME
+from hermes.security.danger.deletion import VITAL
+from hermes.skills.scanner.places import STARTUP as PLACES
+from hermes.skills.scanner.places import is_env_file, is_store
+from hermes.skills.scanner.python_values import DECODERS, Values
+
+Labels = frozenset[str]
+
+SECRET, ENVIRONMENT, NETWORK, DECODED = "secret", "environment", "network", "decoded"
+REQUEST, INPUT, SCREEN, HOME = "request", "input", "screen", "home"
+STARTUP, MACHINE, ENV_FILE, FILES = "startup", "machine", "env file", "files of the home"
+KEY: Final = "key:"
+"""Followed by the name of a variable of the environment."""
+NONE: Final[Labels] = frozenset()
+ROUNDS: Final = 8
+_NETWORK = re.compile(
+    r"(?:requests|httpx2?|aiohttp|urllib\.request|urllib2|urllib3|http\.client|socket|smtplib|"
+    r"ftplib|websockets?|dns|telnetlib|paramiko|pycurl|treq|grequests|asyncio\.open_connection)"
+    r"(?![\w])(?!\.gethostname|\.getfqdn|\.exceptions|\.Error)"
+)
+_SCREEN: Final = frozenset({
+    "pyperclip.paste", "PIL.ImageGrab.grab", "pyautogui.screenshot", "mss.mss", "ImageGrab.grab",
+    "pynput.keyboard.Listener", "keyboard.record", "keyboard.on_press",
+    "win32clipboard.GetClipboardData",
+})  # fmt: skip
+_UNPACKERS: Final = frozenset({
+    *DECODERS, "zlib.decompress", "gzip.decompress", "lzma.decompress", "bz2.decompress",
+    "marshal.loads", "codecs.getdecoder",
+})  # fmt: skip
+_BRINGS: Final = {
+    **dict.fromkeys(_SCREEN, SCREEN),
+    **dict.fromkeys(_UNPACKERS, DECODED),
+    "input": INPUT,
+}
+_SPELLERS: Final = frozenset({*DECODERS, "map", "chr"})
+_ASKED: Final = frozenset({"self.path", "self.rfile", "self.headers"})
+_OUTPUTS: Final = frozenset({
+    "os.popen", "subprocess.check_output", "subprocess.getoutput", "subprocess.run",
+    "subprocess.Popen",
+})  # fmt: skip
+_ABOUT_MACHINE = re.compile(
+    r"(?:id|whoami|hostname|uname|env|printenv|ifconfig|ip a\w*|netstat|history|cat /etc/\w+)\b"
+)
+_GROW: Final = frozenset(
+    {"append", "extend", "add", "update", "insert", "write", "put", "setdefault"}
+)
+_COPIES: Final = frozenset({"shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.move"})
+_SEARCHES: Final = frozenset({"walk", "rglob", "glob", "iterdir", "listdir", "scandir"})
+_LISTS: Final = frozenset({"os.walk", "os.listdir", "os.scandir", "pathlib.Path"})
+_LONGEST_PATH: Final = 400
+_EVERYTHING: Final = frozenset({"*", "**", "**/*", "*.*"})
+
+
+class Flow:
+    """A parsed script; `labels` tells where the value of a node comes from."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.nodes = list(ast.walk(tree))
+        self.values = Values()
+        self._labels: dict[ast.AST, Labels] = {}
+        self._of_name: dict[str, Labels] = {}
+        self._parameters: dict[str, list[str]] = {}
+        self._copies: set[str] = set()
+        self._serves = False
+        self._prepare()
+        for _ in range(ROUNDS):
+            before = len(self.values.names), len(self.values.variables), dict(self._of_name)
+            for node in reversed(self.nodes):
+                self.values.read(node)
+                self._labels[node] = self._own(node)
+            for node in self.nodes:
+                self._store(node)
+            if before == (len(self.values.names), len(self.values.variables), self._of_name):
+                break
+
+    def labels(self, *nodes: ast.AST) -> Labels:
+        return reduce(frozenset.union, (self._labels.get(node, NONE) for node in nodes), NONE)
+
+    def _prepare(self) -> None:
+        for node in self.nodes:
+            match node:
+                case ast.Import() | ast.ImportFrom():
+                    self.values.learn_import(node)
+                case (
+                    ast.FunctionDef(name=name, args=given)
+                    | ast.AsyncFunctionDef(name=name, args=given)
+                ):
+                    self._parameters[name] = [
+                        each.arg for each in (*given.posonlyargs, *given.args)
+                    ]
+                case ast.ClassDef(bases=bases):
+                    self._serves = self._serves or any("Handler" in ast.unparse(b) for b in bases)
+
+    def _own(self, node: ast.AST) -> Labels:
+        """The labels of one node; those of its children are known."""
+        if isinstance(node, ast.stmt):
+            return NONE
+        text = self.values.text(node)
+        if text and len(text) < _LONGEST_PATH and "\n" not in text:
+            copied = frozenset({SECRET}) if text in self._copies else NONE
+            return copied | self._spelled(node) | _of_path(text, isinstance(node, ast.Constant))
+        match node:
+            case ast.Name(id=name):
+                return self._of_name.get(name, NONE)
+            case ast.Call():
+                return self._of_call(node)
+            case ast.Attribute():
+                return self._of_attribute(node)
+            case ast.Subscript(value=whole, slice=part):
+                if self.values.dotted(whole) == "os.environ":
+                    return _of_variable(self.values.text(part))
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                return self._in_folder(left, right)
+        return self.labels(*ast.iter_child_nodes(node))
+
+    def _spelled(self, node: ast.AST) -> Labels:
+        """A text that is written as numbers or in a code, and variables that hold it."""
+        if isinstance(node, ast.Name):
+            return self._of_name.get(node.id, NONE) & {DECODED}
+        if not isinstance(node, ast.Call):
+            return NONE
+        coded = self.values.dotted(node.func) in _SPELLERS
+        return frozenset({DECODED}) if coded else self.labels(*node.args) & {DECODED}
+
+    def _of_attribute(self, node: ast.Attribute) -> Labels:
+        name = self.values.dotted(node)
+        if name == "os.environ":
+            return frozenset({ENVIRONMENT})
+        if name == "sys.argv":
+            return frozenset({INPUT})
+        if (self._serves and name in _ASKED) or name.startswith("flask.request."):
+            return frozenset({REQUEST})
+        return self.labels(node.value) | self._of_name.get(f".{node.attr}", NONE)
+
+    def _of_call(self, node: ast.Call) -> Labels:
+        name = self.values.dotted(node.func)
+        if name in ("os.getenv", "os.environ.get") and node.args:
+            return _of_variable(self.values.text(node.args[0]))
+        if name == "os.path.join" and len(node.args) > 1:
+            return self._in_folder(node.args[0], *node.args[1:])
+        carried = self.labels(node.func, *node.args, *(each.value for each in node.keywords))
+        first = self.values.text(node.args[0]) if node.args else ""
+        if name.endswith((".glob", ".rglob")) and first not in _EVERYTHING:
+            carried -= {HOME}
+        return carried.union(self._brought(node, name, first))
+
+    def _brought(self, node: ast.Call, name: str, first: str) -> Iterator[str]:
+        """What the function itself brings in."""
+        if name.rpartition(".")[2] in _SEARCHES and HOME in self.labels(node.func, *node.args):
+            yield FILES
+        if name in _OUTPUTS and node.args and self._asks_machine(node.args[0]):
+            yield MACHINE
+        if name in _LISTS and first in VITAL:
+            yield HOME
+        if name in _BRINGS:
+            yield _BRINGS[name]
+        if self.is_network(name):
+            yield NETWORK
+
+    def _asks_machine(self, command: ast.expr) -> bool:
+        value = self.values.folded(command)
+        first = value[0] if isinstance(value, tuple) and value else value
+        return isinstance(first, str) and _ABOUT_MACHINE.match(first) is not None
+
+    def _in_folder(self, folder: ast.expr, *rest: ast.expr) -> Labels:
+        """Something inside a folder is no longer that folder, unless it was found by a search."""
+        inner = self.labels(*rest)
+        return (self.labels(folder) if HOME in inner else self.labels(folder) - {HOME}) | inner
+
+    def is_network(self, name: str) -> bool:
+        return _NETWORK.match(name) is not None
+
+    def _store(self, node: ast.AST) -> None:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    self._bind(target, value)
+            case (
+                ast.AnnAssign(target=target, value=value)
+                | ast.NamedExpr(target=target, value=value)
+            ) if value:
+                self._bind(target, value)
+            case ast.AugAssign(target=target, value=value):
+                self._mark(target, self.labels(value))
+            case ast.For() | ast.AsyncFor() | ast.comprehension():
+                self._loop(node)
+            case ast.withitem(context_expr=value, optional_vars=target) if target is not None:
+                self._bind(target, value)
+            case ast.Call():
+                self._given(node)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                returned = [
+                    each.value
+                    for each in ast.walk(node)
+                    if isinstance(each, ast.Return) and each.value
+                ]
+                self._add(name, self.labels(*returned))
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.comprehension) -> None:
+        """What is looped over; of constants, the first stands for all."""
+        self._mark(node.target, self.labels(node.iter))
+        members = self.values.folded(node.iter)
+        if isinstance(node.target, ast.Name) and isinstance(members, tuple) and members:
+            self.values.variables.setdefault(node.target.id, members[0])
+
+    def _bind(self, target: ast.expr, value: ast.expr) -> None:
+        self._mark(target, self.labels(value))
+        if not isinstance(target, ast.Name):
+            return
+        known, name = self.values.folded(value), target.id
+        if known is None or self.values.variables.get(name, known) != known:
+            self.values.variables.pop(name, None)
+        else:
+            self.values.variables[name] = known
+        dotted = self.values.dotted(value)
+        if dotted and not dotted.startswith("?") and dotted != name:
+            self.values.names.setdefault(name, dotted)
+
+    def _mark(self, target: ast.expr, labels: Labels) -> None:
+        match target:
+            case ast.Name(id=name):
+                self._add(name, labels)
+            case ast.Tuple(elts=members) | ast.List(elts=members):
+                for member in members:
+                    self._mark(member, labels)
+            case ast.Subscript(value=inner) | ast.Starred(value=inner):
+                self._mark(inner, labels)
+            case ast.Attribute(attr=attr):
+                self._add(f".{attr}", labels)
+
+    def _given(self, node: ast.Call) -> None:
+        """Arguments go into the parameters of functions of the script, and into lists that grow."""
+        if isinstance(node.func, ast.Name) and node.func.id in self._parameters:
+            names = self._parameters[node.func.id]
+            for name, value in zip(names, node.args, strict=False):
+                self._add(name, self.labels(value))
+            for keyword in node.keywords:
+                if keyword.arg in names:
+                    self._add(keyword.arg, self.labels(keyword.value))
+        elif self.values.dotted(node.func) in _COPIES and SECRET in self.labels(*node.args[:1]):
+            self._copies.update(filter(None, map(self.values.text, node.args[1:2])))
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in _GROW:
+            self._mark(node.func.value, self.labels(*node.args))
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in ("save", "dump"):
+            for target in node.args:
+                self._mark(target, self.labels(node.func.value, *node.args))
+
+    def _add(self, name: str, labels: Labels) -> None:
+        if labels:
+            self._of_name[name] = self._of_name.get(name, NONE) | labels
+
+    def calls(self) -> Iterator[ast.Call]:
+        return (node for node in self.nodes if isinstance(node, ast.Call))
+
+
+def _of_path(text: str, literal: bool) -> Labels:
+    if text in ("~", "~/"):
+        return NONE if literal else frozenset({HOME})
+    if PLACES.search(text) and len(text) > 1:
+        return frozenset({STARTUP})
+    if is_env_file(text):
+        return frozenset({ENV_FILE})
+    return frozenset({SECRET}) if is_store(text) else NONE
+
+
+def _of_variable(name: str) -> Labels:
+    return frozenset({f"{KEY}{name}"}) if SECRET_NAME.search(name) else NONE
