@@ -1,0 +1,184 @@
+"""ByteRover, by its program `brv` on this machine (docs.byterover.dev, and the curate protocol of
+the program).
+
+Each user has a project of their own in `<home>/byterover/`, so no key is asked for; whoever wants
+the cloud runs `brv login` and `brv vc push` there. `brv search` finds without a model, `brv curate`
+keeps: newer versions want the topic written by the caller, which is done here without a model. The
+documentation does not show what `brv search --format json` prints; any list of objects in it that
+hold an excerpt is understood. There is no command that deletes a topic.
+"""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hermes.config import environment
+from hermes.config.home import Home
+from hermes.memory.provider import Dict, Dicts
+from hermes.memory.services.about import About, ServiceTool, learning
+from hermes.memory.services.circuit import Circuit, ServiceError
+from hermes.memory.services.common import Service
+from hermes.memory.services.http import SLOW_SECONDS, WRITE_SECONDS
+from hermes.memory.services.scope import Scope, safe_id
+from hermes.memory.services.text import entry, outgoing
+
+PROGRAM = "brv"
+TEXTS = ("rendered_md", "excerpt", "snippet", "content", "title")
+MOST_PRINTED = 1024**2
+_SUMMARY = 120
+_SAID = 160
+_NOT_SNAKE = re.compile(r"[^a-z0-9]+")
+
+QUERY = ServiceTool(
+    "brv_query",
+    "Ask what is known of the user.",
+    "query",
+    lambda service, query: service.query(query),
+)
+
+
+class Provider(Service):
+    about = About(
+        "byterover",
+        "ByteRover",
+        (QUERY, learning("brv_curate")),
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folder = Path()
+        self._circuit = Circuit("ByteRover")
+
+    def is_available(self) -> bool:
+        return _program() is not None
+
+    def connect(self, home: Home, scope: Scope, platform: str) -> None:  # noqa: ARG002 - as the others
+        self._folder = home.root / "byterover" / scope.flat
+
+    def search(self, query: str, limit: int) -> Dicts:
+        data = self._run("search", query, "--limit", str(limit), seconds=self.options.timeout)
+        hits = (entry(each, *TEXTS, name="path") for each in _objects(data))
+        return [hit for hit in hits if hit["text"]]
+
+    def query(self, question: str) -> Dict:
+        """Older versions answer the question, newer ones list the topics that fit."""
+        data = self._run("query", question, seconds=SLOW_SECONDS)
+        said = data.get("result") or data.get("content")
+        if isinstance(said, str):
+            return {"answer": said}
+        return {"found": [entry(each, *TEXTS)["text"] for each in _objects(data)]}
+
+    def learn_turn(self, session: str, user: str, assistant: str) -> None:
+        said = {"User": user, "Assistant": assistant}
+        paragraphs = [f"{who}: {text}" for who, text in said.items() if text]
+        self._curate(f"conversations/{_snake(session)}", user or assistant, paragraphs)
+
+    def learn(self, text: str) -> None:
+        self._curate("notes", text, [text])
+
+    def _curate(self, path: str, summary: str, paragraphs: list[str]) -> None:
+        data = self._run("curate", "\n".join(paragraphs), seconds=WRITE_SECONDS)
+        if data.get("status") == "needs-llm-step":
+            topic = _topic(f"{path}/t{time.time_ns()}", summary, paragraphs)
+            session = safe_id(str(data.get("sessionId")))
+            answer = ("--session", session, "--response", topic)
+            data = self._run("curate", "", *answer, seconds=WRITE_SECONDS)
+        if data.get("status") in ("needs-llm-step", "failed", "error"):
+            raise ServiceError(f"{PROGRAM} curate did not keep it ({data['status']})")
+
+    def _run(self, verb: str, text: str, *options: str, seconds: float) -> Dict:
+        # A text that begins with a dash would be an option.
+        words = (f" {text}" if text.startswith("-") else text,) if text else ()
+        command = (verb, *words, *options, "--format", "json")
+        return self._circuit.run(lambda: _answered(self._folder, command, seconds))
+
+
+def _program() -> str | None:
+    return shutil.which(PROGRAM, path=environment.search_path())
+
+
+def _answered(folder: Path, command: tuple[str, ...], seconds: float) -> Dict:
+    """`data` of what the program prints. Raises `ServiceError`."""
+    what = f"{PROGRAM} {command[0]}"
+    code, printed = _printed(folder, command, seconds)
+    answer = next(_envelopes(printed), None)
+    if answer is None:
+        raise ServiceError(f"{what} ended with code {code} and no answer")
+    data = answer.get("data")
+    if answer.get("success") is False or not isinstance(data, dict):
+        keys = ("error", "message", "status")
+        said = entry(data, *keys)["text"] if isinstance(data, dict) else ""
+        raise ServiceError(f"{what} failed: {outgoing(' '.join(said.split()), _SAID) or code}")
+    return data
+
+
+def _printed(folder: Path, command: tuple[str, ...], seconds: float) -> tuple[int, bytes]:
+    """The exit code and the output, which goes to a file: a process that the program leaves behind
+    would hold a pipe open."""
+    program = _program()
+    if program is None:
+        hint = "npm install -g byterover-cli"
+        raise ServiceError(f"the program {PROGRAM} is not there", hint=hint)
+    with tempfile.TemporaryFile() as output:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            done = subprocess.run(
+                [program, *command],
+                cwd=folder,
+                env=environment.child_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.DEVNULL,
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            problem = f"{PROGRAM} {command[0]} did not end within {seconds:g} s"
+            raise ServiceError(problem) from error
+        except OSError as error:
+            raise ServiceError(f"{PROGRAM} cannot be started ({error.strerror})") from error
+        output.seek(0)
+        return done.returncode, output.read(MOST_PRINTED)
+
+
+def _envelopes(printed: bytes) -> Iterator[Dict]:
+    """The JSON objects in the output, the last first: one in all, or one in each line."""
+    for text in (printed, *reversed(printed.splitlines())):
+        try:
+            answer = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            continue
+        if isinstance(answer, dict):
+            yield answer
+
+
+def _objects(data: Dict) -> Dicts:
+    """The first list of objects in an answer."""
+    lists: Iterator[Any] = (value for value in data.values() if isinstance(value, list))
+    return [each for each in next(lists, ()) if isinstance(each, dict)]
+
+
+def _topic(path: str, summary: str, paragraphs: list[str]) -> str:
+    """What `brv curate --response` takes: a topic in its HTML, and why it is written."""
+    line = " ".join(summary.split())[:_SUMMARY]
+    title = html.escape(line)
+    body = "".join(f"<p>{html.escape(text, quote=False)}</p>" for text in paragraphs)
+    topic = (
+        f'<bv-topic path="{path}" title="{title}" summary="{title}">'
+        f"<bv-highlights>{body}</bv-highlights></bv-topic>"
+    )
+    meta = {"type": "ADD", "impact": "low", "reason": "Said in a conversation.", "summary": line}
+    return json.dumps({"html": topic, "meta": meta}, ensure_ascii=False)
+
+
+def _snake(text: str) -> str:
+    return _NOT_SNAKE.sub("_", text.lower()).strip("_") or "x"

@@ -1,0 +1,148 @@
+"""OpenViking: a context database with an HTTP server (docs.openviking.ai, API).
+
+A conversation is a session of the server; when it is left it is committed, and the server makes
+memories of it. Whose they are, the key says. With `account` in `openviking.json` (a root key, or a
+server in trusted mode) the headers `X-OpenViking-Account` and `X-OpenViking-User` say it; without
+it only the owner of the default profile can be served, because nothing would keep others apart.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from hermes.config.home import Home
+from hermes.core.errors import ConfigError
+from hermes.memory.provider import Dicts
+from hermes.memory.services.about import About, ServiceTool
+from hermes.memory.services.circuit import Resting
+from hermes.memory.services.common import HttpService
+from hermes.memory.services.http import part
+from hermes.memory.services.options import Options as CommonOptions
+from hermes.memory.services.scope import OWNER, Scope
+from hermes.memory.services.text import entry, found
+
+MEMORIES = "viking://~/memories"
+KINDS = ("memory",)
+MOST_READ = 8000
+"""Characters."""
+
+SEARCH = ServiceTool(
+    "openviking_search",
+    "Search what is known of the user.",
+    "query",
+    lambda service, query: {"found": service.search(query, service.options.recall_limit)},
+)
+READ = ServiceTool(
+    "openviking_read",
+    "Read what openviking_search found in full.",
+    "id",
+    lambda service, uri: {"text": service.read(uri)},
+)
+
+
+class Options(CommonOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    account: str = ""
+    """Of the server, for a root key or trusted mode."""
+
+
+class Provider(HttpService):
+    kind = Options
+    about = About(
+        "openviking",
+        "OpenViking",
+        (SEARCH, READ),
+        key="OPENVIKING_API_KEY",
+        key_url="https://docs.openviking.ai/en/guides/04-authentication",
+        address="http://localhost:1933",
+        address_variable="OPENVIKING_URL",
+        own_server=True,
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._user = ""
+        self._known: set[str] = set()
+        self._uncommitted: set[str] = set()
+
+    def connect(self, home: Home, scope: Scope, platform: str) -> None:
+        if not self.options.account and not (home.is_default and scope.user == OWNER):
+            raise ConfigError(
+                "OpenViking keeps other users and profiles apart only with a root key",
+                hint="set account in openviking.json",
+            )
+        self._user = scope.flat
+        super().connect(home, scope, platform)
+
+    def headers(self, key: str) -> Mapping[str, str]:
+        said = {"X-API-Key": key} if key else {}
+        if self.options.account:
+            said["X-OpenViking-Account"] = self.options.account
+            said["X-OpenViking-User"] = self._user
+        return said
+
+    def search(self, query: str, limit: int) -> Dicts:
+        body = {"query": query, "limit": limit, "context_type": KINDS}
+        answer = self.api.read("POST", "/api/v1/search/find", body)
+        memories = found(answer, "result", "memories")
+        return [entry(each, "overview", "abstract", name="uri") for each in memories]
+
+    def read(self, uri: str) -> str | None:
+        answer: Any = self.api.read("GET", "/api/v1/content/read", params={"uri": uri})
+        text = answer.get("result") if isinstance(answer, dict) else None
+        return text[:MOST_READ] if isinstance(text, str) else None
+
+    def listed(self, limit: int) -> Dicts:
+        params = {"uri": MEMORIES, "recursive": "true", "node_limit": limit}
+        answer = self.api.read("GET", "/api/v1/fs/ls", params=params)
+        files = [each for each in found(answer, "result") if not each.get("isDir")]
+        return [entry(each, "abstract", "uri", name="uri") for each in files]
+
+    def learn_turn(self, session: str, user: str, assistant: str) -> None:
+        for role, text in (("user", user), ("assistant", assistant)):
+            if text:
+                self._say(session, role, text)
+
+    def learn(self, text: str) -> None:
+        self._say(self.session, "user", text)
+
+    def edit(self, entry_id: str, text: str) -> bool:
+        if not self._is_memory(entry_id):
+            return False
+        body = {"uri": entry_id, "content": text, "mode": "replace"}
+        self.api.write("POST", "/api/v1/content/write", body)
+        return True
+
+    def forget(self, entry_id: str) -> bool:
+        if not self._is_memory(entry_id):
+            return False
+        self.api.write("DELETE", "/api/v1/fs", params={"uri": entry_id})
+        return True
+
+    def on_session_end(self, messages: Dicts) -> None:  # noqa: ARG002 - the server has them
+        self._commit()
+
+    def shutdown(self) -> None:
+        try:
+            self._commit()
+        finally:
+            super().shutdown()
+
+    def _say(self, session: str, role: str, text: str) -> None:
+        path = f"/api/v1/sessions/{part(session)}"
+        if session not in self._known:
+            self.api.read("GET", path, params={"auto_create": "true"})
+            self._known.add(session)
+        self.api.write("POST", f"{path}/messages", {"role": role, "content": text})
+        self._uncommitted.add(session)
+
+    def _commit(self) -> None:
+        with suppress(Resting):
+            for session in sorted(self._uncommitted):
+                self.api.write("POST", f"/api/v1/sessions/{part(session)}/commit")
+                self._uncommitted.remove(session)
+
+    def _is_memory(self, uri: str) -> bool:
+        """Removing succeeds for what is not there, so it is looked for first."""
+        if not uri.startswith("viking://") or "/memories/" not in uri:
+            return False
+        return self.api.read("GET", "/api/v1/fs/stat", params={"uri": uri}) is not None

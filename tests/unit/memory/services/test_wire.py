@@ -1,0 +1,235 @@
+"""What each service is sent, word by word."""
+
+from typing import Any
+
+import pytest
+
+from hermes.core.errors import ConfigError
+from hermes.memory.services import mem0, openviking
+from tests.unit.memory.services import fakes
+from tests.unit.memory.services.conftest import Open
+from tests.unit.memory.services.fakes import KEY
+
+FLAT = "hermes-owner"
+TURN = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hello."}]
+FILTERS = {"observer_id": "owner", "observed_id": "owner"}
+PEERS = {
+    "owner": {"observe_me": True, "observe_others": False},
+    "hermes": {"observe_me": False, "observe_others": False},
+}
+ORIGIN = {"source": "hermes", "session": "s1"}
+TURNS: list[tuple[type[fakes.Fake], list[tuple[str, str, Any]]]] = [
+    (
+        fakes.Honcho,
+        [
+            ("POST", "/v3/workspaces", {"id": "hermes"}),
+            ("POST", "/v3/workspaces/hermes/sessions", {"id": "s1", "peers": PEERS}),
+            (
+                "POST",
+                "/v3/workspaces/hermes/sessions/s1/messages",
+                {
+                    "messages": [
+                        {"peer_id": "owner", "content": "Hi."},
+                        {"peer_id": "hermes", "content": "Hello."},
+                    ]
+                },
+            ),
+        ],
+    ),
+    (
+        fakes.Mem0Platform,
+        [
+            (
+                "POST",
+                "/v3/memories/add/",
+                {"user_id": FLAT, "messages": TURN, "metadata": ORIGIN},
+            )
+        ],
+    ),
+    (
+        fakes.Mem0Server,
+        [("POST", "/memories", {"user_id": FLAT, "messages": TURN, "metadata": ORIGIN})],
+    ),
+    (
+        fakes.Supermemory,
+        [
+            (
+                "POST",
+                "/v3/documents",
+                {
+                    "content": "user: Hi.\nassistant: Hello.",
+                    "metadata": ORIGIN,
+                    "containerTag": FLAT,
+                },
+            )
+        ],
+    ),
+    (
+        fakes.Hindsight,
+        [
+            (
+                "POST",
+                f"/v1/default/banks/{FLAT}/memories",
+                {
+                    "items": [
+                        {
+                            "content": "user: Hi.\nassistant: Hello.\n",
+                            "context": "conversation with the assistant",
+                            "document_id": "s1",
+                            "update_mode": "append",
+                        }
+                    ],
+                    "async": True,
+                },
+            )
+        ],
+    ),
+    (
+        fakes.OpenViking,
+        [
+            ("GET", "/api/v1/sessions/s1", None),
+            ("POST", "/api/v1/sessions/s1/messages", TURN[0]),
+            ("POST", "/api/v1/sessions/s1/messages", TURN[1]),
+            ("POST", "/api/v1/sessions/s1/commit", None),
+        ],
+    ),
+]
+SEARCHES: list[tuple[type[fakes.Fake], str, Any]] = [
+    (
+        fakes.Honcho,
+        "/v3/workspaces/hermes/peers/owner/representation",
+        {"max_conclusions": 6, "search_query": "Tea?", "search_top_k": 6},
+    ),
+    (
+        fakes.Mem0Platform,
+        "/v3/memories/search/",
+        {"query": "Tea?", "filters": {"user_id": FLAT}, "top_k": 6},
+    ),
+    (fakes.Mem0Server, "/search", {"query": "Tea?", "user_id": FLAT}),
+    (fakes.Supermemory, "/v4/search", {"q": "Tea?", "limit": 6, "containerTag": FLAT}),
+    (
+        fakes.Hindsight,
+        f"/v1/default/banks/{FLAT}/memories/recall",
+        {"query": "Tea?", "budget": "low", "max_tokens": 512},
+    ),
+    (
+        fakes.OpenViking,
+        "/api/v1/search/find",
+        {"query": "Tea?", "limit": 6, "context_type": ["memory"]},
+    ),
+    (
+        fakes.RetainDb,
+        "/v1/memory/search",
+        {
+            "query": "Tea?",
+            "top_k": 6,
+            "include_pending": True,
+            "project": "app",
+            "user_id": FLAT,
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "expected"), TURNS, ids=lambda each: getattr(each, "name", ""))
+def test_a_turn_as_the_service_documents_it(
+    serve: Open, kind: type[fakes.Fake], expected: list[tuple[str, str, Any]]
+) -> None:
+    stage = serve(kind)
+    manager = stage.begin()
+    manager.sync_all("Hi.", "Hello.")
+    manager.shutdown_all()
+    sent = [(each.method, each.path, each.body) for each in stage.site.requests]
+    assert sent == expected
+
+
+@pytest.mark.parametrize(("kind", "path", "body"), SEARCHES, ids=lambda e: getattr(e, "name", ""))
+def test_a_search_as_the_service_documents_it(
+    serve: Open, kind: type[fakes.Fake], path: str, body: Any
+) -> None:
+    stage = serve(kind)
+    stage.begin().prefetch_all("Tea?")
+    (request,) = stage.site.requests
+    assert (request.method, request.path, request.body) == ("POST", path, body)
+    assert request.headers["content-type"] == "application/json"
+
+
+def test_retaindb_is_sent_messages_with_their_time(serve: Open) -> None:
+    stage = serve(fakes.RetainDb)
+    manager = stage.begin("alice", "s 1")
+    manager.sync_all("Hi.", "")
+    manager.shutdown_all()
+    (request,) = stage.site.requests
+    assert request.path == "/v1/memory/ingest/session"
+    assert request.body["user_id"].startswith("hermes-alice-")
+    assert request.body["session_id"].startswith("s-1-")
+    (message,) = request.body["messages"]
+    assert (message["role"], message["content"]) == ("user", "Hi.")
+
+
+def test_mem0_keeps_a_fact_as_it_is(serve: Open) -> None:
+    stage = serve(fakes.Mem0Platform)
+    manager = stage.begin()
+    manager.on_memory_write("replace", "memory", "Deploys are on Fridays.")
+    manager.shutdown_all()
+    assert stage.site.requests[0].body == {
+        "user_id": FLAT,
+        "messages": [{"role": "user", "content": "Deploys are on Fridays."}],
+        "metadata": {"source": "hermes"},
+        "infer": False,
+    }
+
+
+def test_mem0_without_address_is_the_platform() -> None:
+    provider = mem0.Provider()
+    assert provider.headers(KEY) == {"Authorization": f"Token {KEY}"}
+    provider.options = mem0.Options(base_url="https://api.mem0.ai/")
+    assert provider.headers(KEY) == {"Authorization": f"Token {KEY}"}
+    provider.options = mem0.Options(base_url="http://localhost:8888")
+    assert provider.headers(KEY) == {"X-API-Key": KEY}
+    assert provider.headers("") == {}
+
+
+def test_hindsight_reflects_on_a_question(serve: Open) -> None:
+    stage = serve(fakes.Hindsight)
+    manager = stage.begin()
+    manager.sync_all("My cat is called Miro.", "Nice.")
+    answer = manager.handle_tool_call("hindsight_reflect", {"query": "cats"})
+    assert "About cats" in answer
+    assert "Miro" in answer
+
+
+def test_openviking_reads_what_it_found(serve: Open) -> None:
+    stage = serve(fakes.OpenViking)
+    manager = stage.begin()
+    manager.sync_all("My cat is called Miro.", "Nice.")
+    manager.on_session_end([])
+    found = manager.handle_tool_call("openviking_search", {"query": "cat"})
+    assert "viking://user/hermes-owner/memories/m1" in found
+    uri = "viking://user/hermes-owner/memories/m1"
+    assert "Miro" in manager.handle_tool_call("openviking_read", {"id": uri})
+
+
+def test_openviking_commits_a_session_once(serve: Open) -> None:
+    stage = serve(fakes.OpenViking)
+    manager = stage.begin()
+    manager.sync_all("Hi.", "Hello.")
+    manager.on_session_end([])
+    manager.shutdown_all()
+    commits = [path for _method, path in stage.site.calls() if path.endswith("/commit")]
+    assert len(commits) == 1
+
+
+def test_openviking_with_a_plain_key_serves_the_owner_only(serve: Open, tmp_path: Any) -> None:
+    stage = serve(fakes.OpenViking)
+    stage.options = {"account": ""}
+    stage.settle(stage.home)
+    stage.settle(stage.home / "profiles" / "work")
+    owner = openviking.Provider()
+    owner.initialize("s1", hermes_home=str(stage.home))
+    assert owner.headers(KEY) == {"X-API-Key": KEY}
+    owner.shutdown()
+    with pytest.raises(ConfigError, match="other users"):
+        openviking.Provider().initialize("s1", hermes_home=str(stage.home), user_id="alice")
+    with pytest.raises(ConfigError, match="profiles"):
+        openviking.Provider().initialize("s1", hermes_home=str(stage.home / "profiles" / "work"))
