@@ -15,7 +15,7 @@ SAMPLE_USERS = "alice|bob|me|you|user|username|USER|name|hermes"
 RULES = (
     ("a path of one machine", re.compile(r"(?<![\w.~*-])/(?:root|work)/[\w.]")),
     ("a home folder of one machine", re.compile(rf"(?<![\w.~])/home/(?!(?:{SAMPLE_USERS})\b)\w")),
-    ("a package index address", re.compile(r"(?:index-url|find-links)[ =]+\S*(?:://|/)\S")),
+    ("a package index address", re.compile(r"(?:index-url|find-links)[ =]+(?!\S+\.example/)\S*(?:://|/)\S")),
 )
 LOCK_RULE = ("an address in a lock file", re.compile(r"\w+://|^--(?!hash)", re.MULTILINE))
 
