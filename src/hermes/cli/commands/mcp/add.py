@@ -1,7 +1,6 @@
 """`hermes mcp add`: a new server, tried before it is written down."""
 
 import argparse
-import asyncio
 import getpass
 from importlib import import_module
 from typing import Any
@@ -10,7 +9,7 @@ import msgspec
 
 from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Actions
-from hermes.cli.commands.mcp.access import cache_of, probed
+from hermes.cli.commands.mcp.access import awaited, cache_of, probed
 from hermes.cli.commands.mcp.given import HEADER, OAUTH, Given, checked_name, given_settings
 from hermes.cli.commands.mcp.sign_in import sign_in
 from hermes.cli.commands.mcp.wording import examples, tool_rows, words_of
@@ -77,7 +76,7 @@ def _add(args: argparse.Namespace, cli: Cli) -> int:
     found = None
     if not args.no_test and not waits:
         if args.auth == OAUTH:
-            asyncio.run(sign_in(cli, name, settings.url, Wishes()))
+            awaited(cli, sign_in(cli, name, settings.url, Wishes()))
         found = _tried(cli, name, settings)
     _write(cli, name, given)
     if found is not None:
@@ -115,7 +114,7 @@ def _tried(cli: Cli, name: str, settings: McpServer) -> Probe | None:
     """What it offers; None when it does not work and is wanted all the same."""
     cli.note(f"connecting to {name} …")
     try:
-        return asyncio.run(probed(cli, name, settings))
+        return awaited(cli, probed(cli, name, settings))
     except ToolError as error:
         cache_of(cli).drop(name)
         words = words_of(error)

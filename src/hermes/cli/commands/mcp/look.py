@@ -1,7 +1,6 @@
 """`hermes mcp list` and `tools`: what is known of servers."""
 
 import argparse
-import asyncio
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +10,7 @@ import msgspec
 from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Actions
 from hermes.cli.commands.mcp.access import (
+    awaited,
     cache_of,
     fault_of,
     probed,
@@ -172,5 +172,5 @@ def known_or_asked(cli: Cli, name: str, settings: McpServer, *, refresh: bool = 
     if known is not None:
         return known
     cli.note(f"connecting to {name} …")
-    found = asyncio.run(probed(cli, name, settings))
+    found = awaited(cli, probed(cli, name, settings))
     return Catalogue(found.tools, bool(found.resources), bool(found.prompts), found.problems)

@@ -1,13 +1,12 @@
 """`hermes mcp remove`: a server, and all that was kept for it."""
 
 import argparse
-import asyncio
 import re
 from importlib import import_module
 from typing import Any
 
 from hermes.cli.actions import Actions
-from hermes.cli.commands.mcp.access import cache_of, server_named, tokens_folder
+from hermes.cli.commands.mcp.access import awaited, cache_of, server_named, tokens_folder
 from hermes.cli.commands.mcp.given import prefix_of
 from hermes.cli.commands.mcp.wording import examples
 from hermes.cli.context import Cli
@@ -55,7 +54,7 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
         if held[place].startswith(f"mcp:{name}:"):
             edit.unset_value(cli.home, (ALLOWLIST, str(place)))
     cache_of(cli).drop(name)
-    problem = asyncio.run(logout(name, tokens_folder(cli)))
+    problem = awaited(cli, logout(name, tokens_folder(cli)))
     cli.say(f"removed {name}")
     if problem:
         cli.note(f"note: {problem}")

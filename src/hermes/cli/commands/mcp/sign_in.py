@@ -10,7 +10,7 @@ from importlib import import_module
 import msgspec
 
 from hermes.cli.actions import Actions
-from hermes.cli.commands.mcp.access import probed, server_named, tokens_folder
+from hermes.cli.commands.mcp.access import awaited, probed, server_named, tokens_folder
 from hermes.cli.commands.mcp.wording import examples, words_of
 from hermes.cli.context import Cli
 from hermes.config.environment import variable
@@ -82,7 +82,7 @@ def _login(args: argparse.Namespace, cli: Cli) -> int:
             raise UsageError(f"--client-secret-env: {missing}")
     wishes = Wishes(args.client_id, secret, args.scope, args.port)
     browser = not args.no_browser
-    asyncio.run(sign_in(cli, args.name, settings.url, wishes, browser=browser))
+    awaited(cli, sign_in(cli, args.name, settings.url, wishes, browser=browser))
     if settings.auth != "oauth":
         edit = import_module("hermes.config.edit")
         edit.set_value(cli.home, ("mcp_servers", args.name, "auth"), "oauth")
@@ -135,7 +135,7 @@ async def _pasted(cli: Cli) -> str:
 def _checked(cli: Cli, name: str, settings: McpServer) -> int:
     """Whether the server takes the login."""
     try:
-        found = asyncio.run(probed(cli, name, settings))
+        found = awaited(cli, probed(cli, name, settings))
     except ToolError as error:
         cli.note(f"signed in, but {name} does not work: {words_of(error)}")
         return 1
@@ -148,7 +148,7 @@ def _logout(args: argparse.Namespace, cli: Cli) -> int:
         server_named(cli, args.name)  # a name nobody knows is a mistake
         cli.say(f"nobody was signed in to {args.name}")
         return 0
-    problem = asyncio.run(logout(args.name, tokens_folder(cli)))
+    problem = awaited(cli, logout(args.name, tokens_folder(cli)))
     cli.say(f"signed out of {args.name}")
     if problem:
         cli.note(f"note: {problem}")

@@ -1,7 +1,6 @@
 """`hermes mcp test`: connect once, step by step, and say what is wrong."""
 
 import argparse
-import asyncio
 import time
 from collections.abc import Iterator
 
@@ -10,6 +9,7 @@ import msgspec
 from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Actions
 from hermes.cli.commands.mcp.access import (
+    awaited,
     fault_of,
     probed,
     server_named,
@@ -104,7 +104,7 @@ def _steps(cli: Cli, name: str, settings: McpServer, report: Report) -> Iterator
             return
     began = time.monotonic()
     try:
-        found = asyncio.run(probed(cli, name, settings))
+        found = awaited(cli, probed(cli, name, settings))
     except HermesError as error:
         yield Step("connect", False, words_of(error), time.monotonic() - began)
         return
