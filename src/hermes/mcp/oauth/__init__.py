@@ -1,0 +1,22 @@
+"""OAuth 2.1 for servers over HTTP: signing in, keeping the tokens fresh, signing out.
+
+Signing in needs a person: `login.login`. A connection uses what is stored, without one:
+`stored_authoriser`. `logout.logout` forgets it.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hermes.mcp.oauth.logins import LoginStore
+from hermes.mcp.oauth.stored import StoredAuthoriser
+from hermes.util.clock import SystemClock
+
+__all__ = ["stored_authoriser"]
+
+
+def stored_authoriser(
+    name: str, url: str, folder: Path, tell: Callable[[str], None]
+) -> StoredAuthoriser:
+    """Authorises requests to the server `name` at `url` with the login kept in `folder`
+    (`<home>/mcp-tokens`). `tell` gets what the user should know, such as that a login has ended."""
+    return StoredAuthoriser(name, url, LoginStore(folder, name), tell, SystemClock())

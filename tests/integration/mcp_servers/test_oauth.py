@@ -1,0 +1,201 @@
+"""A server behind a login, from `hermes mcp login` to the end of the login."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import msgspec
+import pexpect
+import pytest
+
+from hermes.core.messages import ToolCall
+from hermes.core.testing import ModelServer
+from hermes.mcp.oauth.logins import Login, LoginStore
+from tests.integration.chat.conftest import (
+    HERMES,
+    UNTITLED,
+    at,
+    hermes,
+    terminal,
+    untitled,
+    work,
+)
+from tests.unit.mcp.oauth.guarded import WRITE, GuardedSite, LoginSite
+
+__all__ = ["hermes", "terminal", "untitled", "work"]
+
+BROWSER = f"{sys.executable} {Path(__file__).with_name('browser.py')} %s"
+LOOK = ToolCall("c1", "mcp_tickets_look", "{}")
+
+
+@pytest.fixture
+def guarded() -> Iterator[GuardedSite]:
+    with LoginSite() as login, GuardedSite(login) as site:
+        yield site
+
+
+@pytest.fixture
+def store(hermes_home: Path) -> LoginStore:
+    return LoginStore(hermes_home / "mcp-tokens", "tickets")
+
+
+@pytest.fixture
+def signed_in(
+    hermes: Any, hermes_home: Path, guarded: GuardedSite, monkeypatch: pytest.MonkeyPatch
+) -> GuardedSite:
+    monkeypatch.setenv("BROWSER", BROWSER)
+    hermes_home.mkdir()
+    (hermes_home / "config.yaml").write_text(UNTITLED)
+    added = hermes("mcp", "add", "tickets", "--url", guarded.url, "--auth", "oauth")
+    assert "it needs a login: hermes mcp login tickets" in added.stdout
+    done = hermes("mcp", "login", "tickets")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("signed in to tickets: 2 tools\n")
+    return guarded
+
+
+def held(store: LoginStore) -> Login:
+    login = store.load()
+    assert login is not None
+    return login
+
+
+def said(hermes: Any, *steps: Any) -> tuple[list[str], "subprocess.CompletedProcess[str]"]:
+    """What tools told the model in a conversation, and how that ended."""
+    with ModelServer([*steps, "Done."]) as server:
+        done = hermes("chat", "-q", "go", *at(server))
+        assert (done.stdout, done.returncode) == ("Done.\n", 0), done.stderr
+        messages = server.calls[-1].body["messages"]
+    return [each["content"] for each in messages if each["role"] == "tool"], done
+
+
+def test_a_conversation_uses_the_login_and_renews_it(
+    hermes: Any, signed_in: GuardedSite, store: LoginStore, hermes_home: Path
+) -> None:
+    before = held(store)
+    assert "look done" in said(hermes, LOOK)[0][0]
+    store.save(msgspec.structs.replace(before, expires_at=time.time() - 5))
+    assert "look done" in said(hermes, LOOK)[0][0]
+    after = held(store)
+    assert after.refresh_token != before.refresh_token
+    assert store.path.stat().st_mode & 0o777 == 0o600
+    logs = "".join(path.read_text() for path in (hermes_home / "logs").glob("*"))
+    assert "tickets" in logs
+    for secret in (before.access_token, before.refresh_token, after.access_token):
+        assert secret not in logs
+    assert json.loads(hermes("mcp", "list", "--json").stdout)[0]["login"] == "signed in"
+
+
+def test_conversations_at_the_same_time_renew_it_once(
+    hermes: Any, signed_in: GuardedSite, store: LoginStore, work: Path
+) -> None:
+    store.save(msgspec.structs.replace(held(store), expires_at=1.0))
+    renewals = len(signed_in.login.seen("/token"))
+    command = [*HERMES, "mcp", "test", "tickets", "--json"]
+    both = [
+        subprocess.Popen(command, cwd=work, stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    results = [json.loads(each.communicate(timeout=60)[0]) for each in both]
+    assert [each["ok"] for each in results] == [True] * 3
+    assert len(signed_in.login.seen("/token")) == renewals + 1
+    assert held(store).access_token in signed_in.login.tokens
+
+
+def test_a_token_the_server_forgot_is_replaced_without_anybody_noticing(
+    hermes: Any, signed_in: GuardedSite, store: LoginStore
+) -> None:
+    store.save(msgspec.structs.replace(held(store), obtained_at=1.0))
+    signed_in.login.tokens.clear()
+    told, done = said(hermes, LOOK)
+    assert "look done" in told[0]
+    assert done.stderr == ""
+
+
+def test_a_login_that_was_taken_back_is_told_with_the_way_out(
+    hermes: Any, signed_in: GuardedSite, store: LoginStore
+) -> None:
+    signed_in.login.tokens.clear()
+    signed_in.login.refreshes.clear()
+    store.save(msgspec.structs.replace(held(store), obtained_at=1.0))
+    told, done = said(hermes, LOOK, ToolCall("c2", "mcp_tickets_look", "{}"))
+    assert all("the login has ended" in each for each in told)
+    assert done.stderr.count("`hermes mcp login tickets` signs in again") == 1
+    assert hermes("mcp", "test", "tickets").stdout.splitlines()[-1] == (
+        "✗ login: the login has ended (`hermes mcp login tickets` signs in)"
+    )
+    assert hermes("mcp", "login", "tickets").returncode == 0
+    assert "look done" in said(hermes, LOOK)[0][0]
+
+
+def test_more_rights_are_asked_for_when_they_are_needed(
+    hermes: Any, signed_in: GuardedSite, store: LoginStore
+) -> None:
+    write = ToolCall("c1", "mcp_tickets_write", "{}")
+    told, done = said(hermes, write)
+    assert f"has not the rights for this ({WRITE})" in told[0]
+    assert "`hermes mcp login tickets` asks you for them" in done.stderr
+    hermes("mcp", "login", "tickets")
+    assert held(store).scope == f"tickets:read {WRITE}"
+    assert "write done" in said(hermes, write)[0][0]
+
+
+def test_a_token_for_somebody_else_is_not_taken(
+    hermes: Any, signed_in: GuardedSite, store: LoginStore
+) -> None:
+    signed_in.audience = "https://somebody.example.com/mcp"
+    told, _ = said(hermes, LOOK)
+    assert "does not let us in (HTTP 401)" in told[0]
+    assert len(signed_in.login.seen("/token")) == 1, "a new token would be no better"
+
+
+@pytest.fixture
+def at_a_terminal(terminal: Any, hermes_home: Path, guarded: GuardedSite) -> Any:
+    settings = {"url": guarded.url, "auth": "oauth"}
+    (hermes_home / "config.yaml").write_text(json.dumps({"mcp_servers": {"tickets": settings}}))
+    return terminal
+
+
+def test_signing_in_on_a_terminal_with_a_browser(
+    at_a_terminal: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROWSER", BROWSER)
+    child = at_a_terminal("mcp", "login", "tickets")
+    child.expect("signed in to tickets: 2 tools")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
+def test_pasting_the_address_on_a_terminal(at_a_terminal: Any) -> None:
+    child = at_a_terminal("mcp", "login", "tickets", "--no-browser")
+    child.expect(r"Open +(\S+)")
+    address = child.match[1]
+    child.expect("Waiting")
+    child.sendline(httpx2.get(address, trust_env=False).headers["location"])
+    child.expect("signed in to tickets: 2 tools")
+    child.expect(pexpect.EOF)
+
+
+def test_stopping_a_login_on_a_terminal(at_a_terminal: Any, store: LoginStore) -> None:
+    child = at_a_terminal("mcp", "login", "tickets", "--no-browser")
+    child.expect("Waiting")
+    child.sendintr()
+    child.expect("the login was stopped; nothing was stored")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
+    assert not store.path.exists()
+
+
+def test_signing_out(hermes: Any, signed_in: GuardedSite, store: LoginStore) -> None:
+    assert hermes("mcp", "logout", "tickets").stdout == "signed out of tickets\n"
+    assert signed_in.login.tokens == {}
+    told, _ = said(hermes, LOOK)
+    assert "nobody has signed in to it yet" in told[0]
+    assert hermes("mcp", "remove", "tickets", "--yes").stdout == "removed tickets\n"
+    assert hermes("mcp", "list").stdout.startswith("no MCP servers yet")

@@ -1,0 +1,503 @@
+"""`hermes mcp` as a user sees it."""
+
+import argparse
+import io
+import json
+import os
+import re
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from hermes.cli.commands import mcp
+from hermes.cli.context import Cli
+from hermes.cli.main import Parser
+from hermes.config.dotenv import read_dotenv
+from hermes.config.home import Home
+from hermes.config.loader import load
+from hermes.core.errors import HermesError
+from hermes.mcp.oauth.logins import LoginStore
+from tests.unit.mcp.oauth.guarded import GuardedSite, LoginSite
+from tests.unit.mcp.stage import PROGRAM
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+class Elsewhere(Terminal):
+    """Somebody with a browser on another machine, who pastes the address it ends at."""
+
+    def __init__(self, screen: io.StringIO) -> None:
+        super().__init__()
+        self._screen = screen
+
+    def readline(self, *_: Any) -> str:
+        address = re.search(r"Open +(\S+)", self._screen.getvalue())
+        assert address is not None
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirect())
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            opener.open(address[1], timeout=20)
+        with caught.value as page:
+            return f"{page.headers['location']}\n"
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def hermes(hermes_home: Path) -> Run:
+    """Run `hermes mcp …`; with `typed` it sits at a terminal, and can sign in with `browser`."""
+
+    def call(
+        *words: str, typed: str | None = None, stdin: str = "", browser: bool = False
+    ) -> Outcome:
+        kind = io.StringIO if typed is None and not browser else Terminal
+        stdout, stderr = kind(), io.StringIO()
+        source = Elsewhere(stdout) if browser else kind(typed or stdin)
+        parser = Parser(prog="hermes mcp", formatter_class=argparse.RawDescriptionHelpFormatter)
+        mcp.configure(parser)
+        try:
+            args = parser.parse_args(words)
+            code = mcp.run(args, Cli(Home(hermes_home), source, stdout, stderr))
+        except HermesError as error:
+            return Outcome(error.exit_code, stdout.getvalue(), f"{error} ({error.hint})")
+        return Outcome(code, stdout.getvalue(), stderr.getvalue())
+
+    return call
+
+
+@pytest.fixture
+def config(hermes_home: Path) -> Path:
+    hermes_home.mkdir()
+    path = hermes_home / "config.yaml"
+    path.write_text("# mine\nmodel:\n  default: x  # the best\n")
+    return path
+
+
+@pytest.fixture
+def servers(hermes_home: Path) -> Callable[[], Any]:
+    return lambda: load(Home(hermes_home)).settings.mcp_servers
+
+
+@pytest.fixture
+def guarded() -> Iterator[GuardedSite]:
+    with LoginSite() as login, GuardedSite(login) as site:
+        yield site
+
+
+def add_program(hermes: Run, *words: str, scene: str = "plain", name: str = "srv") -> Outcome:
+    return hermes("add", name, *words, "--command", sys.executable, "--args", PROGRAM, scene)
+
+
+def test_a_program_is_tried_shown_and_written_down(
+    hermes: Run, config: Path, servers: Callable[[], Any]
+) -> None:
+    outcome = add_program(hermes, "--env", "LOG_LEVEL=debug")
+    assert outcome.out.splitlines() == [
+        "added srv: scripted 1.2, 4 tools, 1 resource, 1 prompt",
+        "  act         may do anything        does something",
+        "  drop.table  may destroy            Drop",
+        "  echo        reads                  Say it again",
+        "  look-up     reads, also elsewhere  Look",
+        "You are asked before a tool runs that does more than read.",
+    ]
+    assert config.read_text().startswith("# mine\nmodel:\n  default: x  # the best\n")
+    added = servers()["srv"]
+    assert (added.command, added.args) == (sys.executable, (PROGRAM, "plain"))
+    assert added.env == {"LOG_LEVEL": "debug"}
+
+
+def test_secrets_stand_in_the_env_file_only(
+    hermes: Run, config: Path, hermes_home: Path, servers: Callable[[], Any]
+) -> None:
+    add_program(hermes, "--env", "API_TOKEN=s3cr3t-value", "--env", "PLACE=here", "--no-test")
+    hermes(
+        *("add", "web-1", "--url", "https://a.example.com/mcp", "--no-test"),
+        *("--header", "Authorization: Bearer abc=def", "--header", "X-Team=${TEAM}"),
+    )
+    text = config.read_text()
+    assert "s3cr3t-value" not in text
+    assert "abc=def" not in text
+    saved = read_dotenv(hermes_home / ".env")
+    assert saved == {
+        "MCP_SRV_API_TOKEN": "s3cr3t-value",
+        "MCP_WEB_1_AUTHORIZATION": "Bearer abc=def",
+    }
+    assert servers()["srv"].env == {"API_TOKEN": "s3cr3t-value", "PLACE": "here"}
+    assert servers()["web-1"].headers == {
+        "Authorization": "Bearer abc=def",
+        "X-Team": "${TEAM}",
+    }
+
+
+def test_a_token_is_read_from_standard_input(
+    hermes: Run, config: Path, servers: Callable[[], Any]
+) -> None:
+    url = ("--url", "https://a.example.com/mcp")
+    done = hermes("add", "web", *url, "--auth", "header", "--no-test", stdin="tok-12345\n")
+    assert done.code == 0
+    assert servers()["web"].headers == {"Authorization": "Bearer tok-12345"}
+    assert servers()["web"].auth == ""
+    bad = hermes("add", "other", *url, "--auth", "header", "--no-test", stdin="\n")
+    assert (bad.code, "no token" in bad.err) == (2, True)
+
+
+def test_a_command_in_one_word_is_taken_apart(
+    hermes: Run, config: Path, servers: Callable[[], Any]
+) -> None:
+    command = f"{sys.executable} {PROGRAM} plain"
+    assert hermes("add", "srv", "--command", command).code == 0
+    assert servers()["srv"].args == (PROGRAM, "plain")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("add", "../x", "--url", "https://a"), "cannot be the name"),
+        (("add", "x" * 33, "--url", "https://a"), "cannot be the name"),
+        (("add", "x"), "either --url or --command"),
+        (("add", "x", "--url", "https://a", "--command", "b"), "either --url or --command"),
+        (("add", "x", "--url", "ftp://a"), "no web address"),
+        (("add", "x", "--url", "https://[::1"), "no web address"),
+        (("add", "x", "--url", "https://a b"), "no web address"),
+        (("add", "x", "--url", "http://a.com", "--auth", "oauth"), "needs https"),
+        (("add", "x", "--url", "https://a", "--env", "A=b"), "are for servers with --command"),
+        (("add", "x", "--command", "a", "--auth", "oauth"), "--auth is for servers with --url"),
+        (("add", "x", "--command", "a", "--header", "a=b"), "--header is for servers with --url"),
+        (("add", "x", "--command", "a", "--env", "sk-secret"), "--env takes NAME=VALUE"),
+        (("add", "x", "--url", "https://a", "--header", "a=b\nc: d"), "--header takes NAME=VALUE"),
+        (("add", "x", "--command", "a 'b"), "cannot be taken apart"),
+        (("add", "x", "--transport", "carrier-pigeon"), "invalid choice"),
+        (("test", "x"), "there is no MCP server 'x'"),
+        (("tools", "x"), "there is no MCP server 'x'"),
+        (("remove", "x"), "there is no MCP server 'x'"),
+        (("configure", "x"), "there is no MCP server 'x'"),
+        (("login", "x"), "there is no MCP server 'x'"),
+        (("logout", "x"), "there is no MCP server 'x'"),
+    ],
+)
+def test_mistakes_are_one_clear_line(
+    hermes: Run, config: Path, words: tuple[str, ...], complaint: str
+) -> None:
+    before = config.read_text()
+    outcome = hermes(*words)
+    assert (outcome.code, complaint in outcome.err) == (2, True), outcome.err
+    assert "\n" not in outcome.err
+    assert "sk-secret" not in outcome.err
+    assert config.read_text() == before
+
+
+def test_a_name_that_is_taken_or_mistyped(hermes: Run, config: Path) -> None:
+    add_program(hermes, "--no-test")
+    again = add_program(hermes)
+    assert (again.code, "there is an MCP server srv already" in again.err) == (2, True)
+    assert "did you mean srv?" in hermes("test", "sr").err
+
+
+def test_a_server_that_does_not_work_is_not_added(
+    hermes: Run,
+    config: Path,
+    hermes_home: Path,
+    servers: Callable[[], Any],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    broken = hermes("add", "x", "--command", "no-such-program")
+    assert broken.code == 2
+    assert capfd.readouterr() == ("", ""), "what is logged goes to a file"
+    assert "no-such-program" in (hermes_home / "logs" / "agent.log").read_text()
+    assert "x was not added" in broken.err
+    assert "there is no program 'no-such-program'" in broken.err
+    assert "--no-test" in broken.err
+    assert servers() == {}
+    assert hermes("add", "x", "--command", "no-such-program", typed="n\n").code == 2
+    assert servers() == {}
+    wanted = hermes("add", "x", "--command", "no-such-program", typed="y\n")
+    assert (wanted.code, list(servers())) == (0, ["x"])
+
+
+def test_tools_that_are_left_out_are_named(hermes: Run, config: Path) -> None:
+    outcome = add_program(hermes, scene="liar")
+    assert "  left out: steers: its description tries to steer the agent" in outcome.out
+    listed = hermes("list").out
+    assert "steers: its description tries to steer the agent" in listed
+    assert "✗ left out: steers" in hermes("tools", "srv").out
+    facts = json.loads(hermes("list", "--json").out)
+    assert (facts[0]["tools"], len(facts[0]["problems"])) == (4, 10)
+
+
+def test_the_list_says_how_servers_fare(hermes: Run, config: Path) -> None:
+    assert "no MCP servers yet" in hermes("list").out
+    assert json.loads(hermes("list", "--json").out) == []
+    add_program(hermes)
+    add_program(hermes, "--no-test", name="new")
+    hermes("add", "lost", "--command", "no-such-program", "--no-test")
+    hermes("add", "web", "--url", "https://u:p@a.example.com/mcp?key=1", "--auth", "oauth")
+    hermes("configure", "new", "--disable")
+    with config.open("a") as file:
+        file.write("  odd: {enabled: true}\n")
+    facts = {each["name"]: each for each in json.loads(hermes("ls", "--json").out)}
+    assert {name: each["state"] for name, each in facts.items()} == {
+        "srv": "ready",
+        "new": "off",
+        "lost": "wrong settings",
+        "web": "needs a login",
+        "odd": "wrong settings",
+    }
+    assert facts["srv"]["tools"] == 4
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", facts["srv"]["last_connected"])
+    assert facts["new"]["last_connected"] is None
+    assert facts["web"]["place"] == "https://a.example.com/mcp"
+    lines = hermes().out
+    assert re.search(r"✓ srv +ready +stdio +4 tools +connected 0s ago ", lines)
+    assert re.search(r"✗ lost +wrong settings +stdio +tools not known +never connected", lines)
+    assert "there is no program 'no-such-program'" in lines
+    assert "neither `command` nor `url`" in lines
+
+
+def test_connecting_again_is_seen_in_the_list(hermes: Run, config: Path, hermes_home: Path) -> None:
+    add_program(hermes)
+    (kept,) = (hermes_home / "cache" / "mcp").iterdir()
+    content = kept.read_bytes()
+    os.utime(kept, (1_000, 1_000))
+    before = json.loads(hermes("list", "--json").out)[0]["last_connected"]
+    assert before == "1970-01-01T00:16:40+00:00"
+    hermes("test", "srv")
+    assert json.loads(hermes("list", "--json").out)[0]["last_connected"] > before
+    assert kept.read_bytes() == content
+
+
+def test_a_test_shows_every_step(hermes: Run, config: Path) -> None:
+    add_program(hermes, "--no-test")
+    outcome = hermes("test", "srv")
+    assert outcome.code == 0
+    plain = re.sub(r"\(\d+\.\d\d s\)", "(N s)", outcome.out).splitlines()
+    assert plain[0].startswith("✓ settings: stdio, ")
+    assert plain[1:4] == [
+        "✓ connect: scripted 1.2, MCP 2025-11-25 over stdio (N s)",
+        "✓ tools: 4 tools",
+        "✓ resources and prompts: 1 resource, 1 prompt (N s)",
+    ]
+    assert plain[4] == "  ✓ act         may do anything        does something"
+    facts = json.loads(hermes("test", "srv", "--json").out)
+    assert facts["ok"] is True
+    assert [step["step"] for step in facts["steps"]][:2] == ["settings", "connect"]
+    assert facts["server"]["instructions"] == "Be nice."
+    assert facts["tools"][0] == {
+        "name": "act",
+        "description": "does something",
+        "may": "may do anything",
+        "asks_first": True,
+        "offered": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((PROGRAM, "future"), "speaks version '2099-01-01' of MCP"),
+        (("-c", "import sys; sys.exit('out of paper')"), "out of paper"),
+    ],
+)
+def test_a_test_that_fails_says_where(
+    hermes: Run, config: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    hermes("add", "srv", "--no-test", "--command", sys.executable, "--args", *arguments)
+    outcome = hermes("test", "srv")
+    assert outcome.code == 1
+    assert outcome.out.splitlines()[-1].startswith("✗ connect: ")
+    assert words in outcome.out
+    facts = json.loads(hermes("test", "srv", "--json").out)
+    assert (facts["ok"], facts["steps"][-1]["ok"]) == (False, False)
+
+
+def test_what_a_server_says_cannot_drive_the_terminal(hermes: Run, config: Path) -> None:
+    code = (
+        "import json,sys\n"
+        "n=json.loads(sys.stdin.readline())['id']\n"
+        "print(json.dumps({'jsonrpc':'2.0','id':n,'error':"
+        "{'code':1,'message':'no\\x1b[2J\\x1b]0;x\\x07 way'}}),flush=True)\n"
+        "sys.stdin.read()"
+    )
+    hermes("add", "srv", "--no-test", "--command", sys.executable, "--args", "-c", code)
+    outcome = hermes("test", "srv")
+    assert "✗ connect: srv: no way" in outcome.out
+    assert "\x1b" not in outcome.out
+    assert "\x1b" not in hermes("test", "srv", "--json").out
+    assert "srv: no way" in hermes("tools", "srv").err
+    assert "\x1b" not in hermes("tools", "srv").err
+
+
+def test_tools_are_chosen_with_flags(hermes: Run, config: Path, servers: Callable[[], Any]) -> None:
+    add_program(hermes)
+    done = hermes("configure", "srv", "--include", "echo, act", "--timeout", "300", "--no-prompts")
+    assert done.out == "srv: only echo, act, prompts off, timeout 300 s\n"
+    chosen = servers()["srv"]
+    assert chosen.tools.include == ("echo", "act")
+    assert (chosen.timeout, chosen.tools.prompts) == (300, False)
+    shown = hermes("tools", "srv").out
+    assert "✓ act" in shown
+    assert "· drop.table" in shown
+    assert "2 of 4 tools" in hermes("list").out
+    assert hermes("config", "srv", "--exclude", "act").out == "srv: all but act\n"
+    assert (servers()["srv"].tools.include, servers()["srv"].tools.exclude) == ((), ("act",))
+    assert hermes("configure", "srv", "--all", "--disable").out == "srv: switched off, all tools\n"
+    assert servers()["srv"].tools.exclude == ()
+    assert not servers()["srv"].enabled
+    hermes("configure", "srv", "--enable")
+    assert servers()["srv"].enabled
+    assert "# the best" in config.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ((), "say what to change"),
+        (("--include", "nope"), "srv has no tool 'nope'"),
+        (("--include", ","), "name at least one tool"),
+        (("--timeout", "-1"), "takes a number of seconds"),
+        (("--timeout", "nan"), "takes a number of seconds"),
+        (("--include", "echo", "--all"), "not allowed with"),
+    ],
+)
+def test_choices_that_make_no_sense(
+    hermes: Run, config: Path, words: tuple[str, ...], complaint: str
+) -> None:
+    add_program(hermes)
+    before = config.read_text()
+    outcome = hermes("configure", "srv", *words)
+    assert (outcome.code, complaint in outcome.err) == (2, True), outcome.err
+    assert config.read_text() == before
+
+
+def test_tools_are_chosen_from_a_list(
+    hermes: Run, config: Path, servers: Callable[[], Any]
+) -> None:
+    add_program(hermes, "--no-test")
+    left = hermes("configure", "srv", typed="2\nq\n")
+    assert "   2 ✓ drop.table" in left.out
+    assert "   2 · drop.table" in left.out
+    assert servers()["srv"].tools.include == ()
+    assert "'9' is not in the list" in hermes("configure", "srv", typed="9\nq\n").out
+    assert "none is left" in hermes("configure", "srv", typed="none\n\nq\n").out
+    assert hermes("configure", "srv", typed="1-2,4\n\n").out.endswith("srv: only echo\n")
+    assert servers()["srv"].tools.include == ("echo",)
+    hermes("configure", "srv", typed="all\n\n")
+    assert servers()["srv"].tools.include == ()
+
+
+def test_names_are_not_checked_before_the_tools_are_known(hermes: Run, config: Path) -> None:
+    add_program(hermes, "--no-test")
+    done = hermes("configure", "srv", "--include", "anything")
+    assert (done.code, "were not checked" in done.err) == (0, True)
+
+
+def test_removing_leaves_nothing_behind(
+    hermes: Run, config: Path, hermes_home: Path, guarded: GuardedSite
+) -> None:
+    hermes("add", "tickets", "--url", guarded.url, "--auth", "oauth", browser=True)
+    add_program(hermes, "--env", "API_KEY=key-123456", name="other")
+    with config.open("a") as file:
+        file.write("command_allowlist: [shell, 'mcp:tickets:write', 'mcp:other:act']\n")
+    assert "needs --yes" in hermes("remove", "tickets").err
+    assert hermes("remove", "tickets", typed="n\n").code == 1
+    assert guarded.login.tokens
+    assert hermes("rm", "tickets", "--yes").out == "removed tickets\n"
+    assert guarded.login.tokens == {}, "the login is over on the other side too"
+    assert not (hermes_home / "mcp-tokens" / "tickets.json").exists()
+    assert [each.name for each in (hermes_home / "cache" / "mcp").iterdir()] == ["other.json"]
+    settings = load(Home(hermes_home)).settings
+    assert settings.command_allowlist == ("shell", "mcp:other:act")
+    hermes("remove", "other", "--yes")
+    assert read_dotenv(hermes_home / ".env") == {}
+    assert config.read_text() == (
+        "# mine\nmodel:\n  default: x  # the best\ncommand_allowlist: [shell]\n"
+    )
+
+
+def test_signing_in_from_another_machine(
+    hermes: Run, config: Path, hermes_home: Path, guarded: GuardedSite, servers: Callable[[], Any]
+) -> None:
+    hermes("add", "tickets", "--url", guarded.url, "--no-test")
+    assert "✗ connect: tickets does not let us in (HTTP 401)" in hermes("test", "tickets").out
+    done = hermes("login", "tickets", "--no-browser", browser=True)
+    assert done.code == 0
+    assert done.out.splitlines()[-1] == "signed in to tickets: 2 tools"
+    assert servers()["tickets"].auth == "oauth"
+    login = LoginStore(hermes_home / "mcp-tokens", "tickets").load()
+    assert login is not None
+    assert login.access_token not in done.out + config.read_text()
+    tested = hermes("test", "tickets").out.splitlines()
+    assert tested[1] == "✓ login: signed in"
+    assert json.loads(hermes("list", "--json").out)[0]["login"] == "signed in"
+    assert hermes("logout", "tickets").out == "signed out of tickets\n"
+    assert "nobody was signed in" in hermes("logout", "tickets").out
+    tested = hermes("test", "tickets").out.splitlines()
+    assert tested[-1] == "✗ login: not signed in (`hermes mcp login tickets` signs in)"
+
+
+def test_a_server_that_wants_a_login_is_added_with_one(
+    hermes: Run, config: Path, guarded: GuardedSite, servers: Callable[[], Any]
+) -> None:
+    refused = hermes("add", "tickets", "--url", guarded.url)
+    assert "it may want --auth oauth or --auth header" in refused.err
+    waiting = hermes("add", "later", "--url", guarded.url, "--auth", "oauth")
+    assert waiting.out.endswith("it needs a login: hermes mcp login later\n")
+    done = hermes("add", "tickets", "--url", guarded.url, "--auth", "oauth", browser=True)
+    assert "added tickets: tickets 1, 2 tools" in done.out
+    assert servers()["tickets"].auth == "oauth"
+
+
+def test_a_token_the_server_does_not_take_is_said_so(
+    hermes: Run, config: Path, guarded: GuardedSite
+) -> None:
+    guarded.audience = "https://somebody.example.com/mcp"
+    hermes("add", "tickets", "--url", guarded.url, "--auth", "oauth")
+    done = hermes("login", "tickets", browser=True)
+    assert done.code == 1
+    assert "signed in, but tickets does not work" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("login", "srv"), "it takes no login"),
+        (("login", "web", "--port", "99999"), "--port is a number"),
+        (("login", "web", "--client-secret-env", "NOT_SET"), "NOT_SET is not set"),
+    ],
+)
+def test_logins_that_make_no_sense(
+    hermes: Run, config: Path, words: tuple[str, ...], complaint: str
+) -> None:
+    add_program(hermes, "--no-test")
+    hermes("add", "web", "--url", "https://a.example.com/mcp", "--no-test")
+    outcome = hermes(*words)
+    assert (outcome.code, complaint in outcome.err) == (2, True), outcome.err
+
+
+def test_every_action_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = Parser(prog="hermes mcp", formatter_class=argparse.RawDescriptionHelpFormatter)
+    mcp.configure(parser)
+    for action in ("add", "list", "tools", "test", "configure", "remove", "login", "logout"):
+        with pytest.raises(SystemExit):
+            parser.parse_args([action, "--help"])
+        shown = capsys.readouterr().out
+        assert "usage: hermes mcp" in shown
+        assert action == "list" or "example" in shown

@@ -1,0 +1,62 @@
+"""Somebody who signs in to a guarded server, and a clock that can be set."""
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hermes.mcp.oauth.login import Person, Wishes, login
+from hermes.mcp.oauth.logins import Login, LoginStore
+from hermes.mcp.oauth.stored import StoredAuthoriser
+from tests.unit.mcp.oauth.guarded import GuardedSite, LoginSite, browse
+
+NAME = "tickets"
+
+
+class SetClock:
+    def __init__(self) -> None:
+        self.time = 1_800_000_000.0
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.time, UTC)
+
+    def monotonic(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+
+
+class Scene:
+    def __init__(self, folder: Path, login: LoginSite, guarded: GuardedSite) -> None:
+        self.folder, self.login, self.guarded = folder, login, guarded
+        self.clock = SetClock()
+        self.shown: list[str] = []
+        self.told: list[str] = []
+        self.store = LoginStore(folder, NAME)
+
+    async def sign_in(self, *, url: str = "", seconds: float = 20, **wishes: Any) -> Login:
+        person = Person(self.shown.append, browse)
+        return await self.sign_in_as(person, url=url, seconds=seconds, **wishes)
+
+    async def sign_in_as(
+        self, person: Person, *, url: str = "", seconds: float = 20, **wishes: Any
+    ) -> Login:
+        where = url or self.guarded.url
+        given = Wishes(**wishes)
+        return await login(NAME, where, self.folder, person, self.clock, given, seconds=seconds)
+
+    def authoriser(self, url: str = "") -> StoredAuthoriser:
+        return StoredAuthoriser(
+            NAME, url or self.guarded.url, self.store, self.told.append, self.clock
+        )
+
+    def stored(self) -> Login:
+        held = self.store.load()
+        assert held is not None
+        return held
+
+    def change(self, **fields: Any) -> None:
+        self.store.save(msgspec.structs.replace(self.stored(), **fields))

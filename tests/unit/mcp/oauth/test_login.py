@@ -1,0 +1,358 @@
+"""Signing in: the whole flow, and what must stop it."""
+
+import asyncio
+import logging
+import socket
+from typing import Any
+
+import httpx2
+import pytest
+
+from hermes.core.errors import HermesError
+from hermes.mcp.failures import Unreachable
+from hermes.mcp.oauth.failures import LoginFailed, LoginNeeded
+from hermes.mcp.oauth.login import Person
+from hermes.util.loopback_http import Outgoing, RecordedRequest
+from tests.unit.mcp.oauth.guarded import LoginSite, Site, browse, form_of, query_of, reply
+from tests.unit.mcp.oauth.scene import Scene
+
+
+async def test_signing_in_gives_a_login_that_only_its_owner_can_read(scene: Scene) -> None:
+    made = await scene.sign_in()
+    assert scene.stored() == made
+    assert made.access_token in scene.login.tokens
+    assert made.expires_at == scene.clock.time + 3600
+    assert made.scope == "tickets:read"
+    assert scene.store.path.name == "tickets.json"
+    assert scene.store.path.stat().st_mode & 0o777 == 0o600
+    assert scene.folder.stat().st_mode & 0o777 == 0o700
+
+
+async def test_the_login_server_is_asked_for_this_server_and_with_pkce(scene: Scene) -> None:
+    await scene.sign_in()
+    (asked,) = (query_of(each) for each in scene.login.seen("/authorize"))
+    (redeemed,) = (form_of(each) for each in scene.login.seen("/token"))
+    assert asked["resource"] == redeemed["resource"] == scene.guarded.url
+    assert asked["code_challenge_method"] == "S256"
+    assert len(redeemed["code_verifier"]) >= 43
+    assert scene.shown[0].startswith(f"{scene.login.origin}/authorize?")
+
+
+async def test_no_token_goes_to_another_place(scene: Scene) -> None:
+    made = await scene.sign_in()
+    await scene.authoriser().headers()
+    said = [f"{each.path}{each.headers}{each.raw!r}" for each in scene.guarded.requests]
+    assert not any(made.refresh_token in each for each in said)
+    assert not any(made.access_token in each for each in said), "none was asked for yet"
+
+
+async def test_nothing_secret_is_logged_or_shown(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    made = await scene.sign_in()
+    scene.clock.time += 4000
+    await scene.authoriser().headers()
+    new = scene.stored()
+    redeemed = form_of(scene.login.seen("/token")[0])
+    hidden = (made.access_token, made.refresh_token, new.access_token, new.refresh_token)
+    for secret in (*hidden, redeemed["code"], redeemed["code_verifier"]):
+        assert secret not in caplog.text
+        assert secret not in repr((made, new))
+        assert secret not in str(scene.shown)
+
+
+@pytest.mark.parametrize("place", ["/.well-known/oauth-protected-resource", "told", "nowhere"])
+async def test_the_description_is_found_where_it_may_be(scene: Scene, place: str) -> None:
+    page = scene.guarded.pages.pop(scene.guarded.place)
+    if place == "told":
+        scene.guarded.pages["/elsewhere"] = page
+        scene.guarded.challenge = (
+            f'Bearer resource_metadata="{scene.guarded.origin}/elsewhere", scope="told:scope"'
+        )
+    elif place == "nowhere":  # a server of early 2025 is its own login server
+        scene.login.metadata["issuer"] = scene.login.issuer = scene.guarded.origin
+        at = "/.well-known/oauth-authorization-server"
+        scene.guarded.pages[at] = scene.login.pages[f"{at}/tenant"]
+    else:
+        scene.guarded.pages[place] = page
+    made = await scene.sign_in()
+    assert made.resource == scene.guarded.url
+    expected = {"told": "told:scope", "nowhere": ""}.get(place, "tickets:read")
+    assert made.scope == expected
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["/.well-known/openid-configuration/tenant", "/tenant/.well-known/openid-configuration"],
+)
+async def test_openid_discovery_is_understood(scene: Scene, place: str) -> None:
+    pages = scene.login.pages
+    pages[place] = pages.pop("/.well-known/oauth-authorization-server/tenant")
+    scene.login.metadata |= {
+        "jwks_uri": f"{scene.login.origin}/keys",
+        "scopes_supported": ["openid", "offline_access"],
+        "registration_client_uri": None,
+    }
+    assert (await scene.sign_in()).scope == "tickets:read offline_access"
+    assert query_of(scene.login.seen("/authorize")[0])["prompt"] == "consent"
+
+
+async def test_pages_for_people_in_the_place_of_descriptions_are_passed_over(scene: Scene) -> None:
+    def page(_request: RecordedRequest) -> Outgoing:
+        return Outgoing(200, {"Content-Type": "text/html"}, [b"<html>welcome"])
+
+    scene.guarded.challenge = "Bearer"
+    description = scene.guarded.pages[scene.guarded.place]
+    scene.guarded.pages[scene.guarded.place] = page
+    scene.guarded.pages["/.well-known/oauth-protected-resource"] = description
+    assert (await scene.sign_in()).access_token
+
+
+async def test_a_description_may_be_a_redirect_away(scene: Scene) -> None:
+    page = scene.guarded.pages[scene.guarded.place]
+    scene.guarded.pages["/moved"] = page
+    scene.guarded.pages[scene.guarded.place] = lambda _: reply(302, Location="/moved")
+    assert (await scene.sign_in()).access_token
+
+
+def _strange_description(**fields: Any) -> Any:
+    return lambda scene: scene.guarded.description.update(fields)
+
+
+def _strange_metadata(**fields: Any) -> Any:
+    return lambda scene: scene.login.metadata.update(fields)
+
+
+def _loop(scene: Scene) -> None:
+    place = scene.guarded.place
+    scene.guarded.pages[place] = lambda _: reply(302, Location=place)
+
+
+def _astray(scene: Scene) -> None:
+    scene.guarded.pages[scene.guarded.place] = lambda _: reply(302, Location="http://example.com/")
+
+
+def _endless(scene: Scene) -> None:
+    scene.guarded.pages[scene.guarded.place] = lambda _: Outgoing(200, {}, [b"x" * 300_000])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (_strange_description(resource="https://other.example.com/mcp"), "one of another server"),
+        (_strange_description(authorization_servers=[]), "names no login server"),
+        (_strange_description(authorization_servers=["http://a.example.com"]), "not protected"),
+        (_strange_description(authorization_servers="x"), "makes no sense"),
+        (_strange_metadata(issuer="https://evil.example.com"), "belongs to 'https://evil"),
+        (_strange_metadata(code_challenge_methods_supported=["plain"]), "PKCE"),
+        (_strange_metadata(code_challenge_methods_supported=None), "PKCE"),
+        (_strange_metadata(token_endpoint="http://a.example.com/token"), "not protected by TLS"),
+        (_strange_metadata(authorization_endpoint="file:///x"), "no usable address"),
+        (_strange_metadata(token_endpoint=7), "makes no sense"),
+        (_strange_metadata(registration_endpoint=""), "know its clients beforehand"),
+        (_loop, "without an end"),
+        (_astray, "not protected by TLS"),
+        (_endless, "more than 256,000 bytes"),
+    ],
+)
+async def test_what_makes_no_sense_stops_before_anybody_is_asked(
+    scene: Scene, spoil: Any, words: str
+) -> None:
+    spoil(scene)
+    with pytest.raises(LoginFailed, match=words):
+        await scene.sign_in()
+    assert not scene.store.path.exists()
+    assert scene.shown == []
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ({"iss": "https://evil.example.com"}, "another login server"),
+        ({"iss": ""}, "another login server"),
+        ({"code": "", "error": "access_denied"}, "was not granted"),
+        ({"error": "server_error", "error_description": "ow\x1b[2J"}, r"server_error: ow\[2J$"),
+        ({"code": "made-up"}, "invalid_grant: wrong code"),
+    ],
+)
+async def test_a_login_that_goes_wrong_stores_nothing(
+    scene: Scene, answers: dict[str, str], words: str
+) -> None:
+    scene.login.answers = answers
+    with pytest.raises(LoginFailed, match=words):
+        await scene.sign_in()
+    assert not scene.store.path.exists()
+
+
+async def test_an_answer_with_another_state_is_not_listened_to(scene: Scene) -> None:
+    queries = ("code=evil&state=guess", "code=evil", "", "state=")
+    answers: list[httpx2.Response] = []
+
+    async def meddle(address: str) -> None:
+        back = httpx2.URL(address).params["redirect_uri"]
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            answers.extend([await client.get(f"{back}?{query}") for query in queries])
+        await browse(address)
+
+    made = await scene.sign_in_as(Person(scene.shown.append, meddle))
+    assert [each.status_code for each in answers] == [404] * 4
+    assert made.access_token in scene.login.tokens
+
+
+async def test_the_address_can_be_pasted_from_another_machine(scene: Scene) -> None:
+    ends: list[str] = []
+
+    async def elsewhere() -> str:
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            ends.append((await client.get(scene.shown[0])).headers["location"])
+        return f"  {ends[0]}\n"
+
+    made = await scene.sign_in_as(Person(scene.shown.append, None, elsewhere))
+    assert made.access_token in scene.login.tokens
+
+
+@pytest.mark.parametrize("text", ["code-only", "http://127.0.0.1/callback?code=x&state=other"])
+async def test_something_else_pasted_is_said_to_be(scene: Scene, text: str) -> None:
+    async def paste() -> str:
+        return text
+
+    with pytest.raises(LoginFailed, match="not the address at which the login"):
+        await scene.sign_in_as(Person(scene.shown.append, None, paste))
+
+
+async def test_nobody_comes(scene: Scene) -> None:
+    async def nothing() -> str:
+        return ""
+
+    with pytest.raises(LoginNeeded, match="in time"):
+        await scene.sign_in_as(Person(scene.shown.append, None, nothing), seconds=0.05)
+
+
+async def test_a_client_of_ones_own_with_a_secret(scene: Scene) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    scene.login.metadata["registration_endpoint"] = ""
+    scene.login.clients["mine:1"] = {
+        "client_id": "mine:1",
+        "client_secret": "p%ss/word",
+        "redirect_uris": [f"http://127.0.0.1:{port}/callback"],
+    }
+    wishes = {"client_id": "mine:1", "client_secret": "p%ss/word", "port": port}
+    made = await scene.sign_in(scope="only:this", **wishes)
+    assert made.scope == "only:this"
+    scene.clock.time += 4000
+    await scene.authoriser().headers()
+    assert scene.stored().access_token != made.access_token
+    again = await scene.sign_in()
+    assert again.client == made.client, "it need not be named a second time"
+    assert scene.login.seen("/register") == []
+    with LoginSite() as other:
+        scene.guarded.description["authorization_servers"] = [other.issuer]
+        assert (await scene.sign_in()).client.id == "client-0", "nobody else gets its secret"
+        assert all("p%ss" not in str(each.headers) for each in other.requests)
+
+
+async def test_a_secret_from_registering_is_used(scene: Scene) -> None:
+    scene.login.metadata["token_endpoint_auth_methods_supported"] = ["client_secret_basic"]
+
+    def register(request: RecordedRequest) -> Outgoing:
+        answer = {"client_id": "c", "client_secret": "s e c r e t", **request.body}
+        scene.login.clients["c"] = answer
+        return reply(201, answer)
+
+    scene.login.pages["/register"] = register
+    made = await scene.sign_in()
+    assert (made.client.method, made.client.secret) == ("client_secret_basic", "s e c r e t")
+
+
+async def test_a_registration_that_is_refused(scene: Scene) -> None:
+    scene.login.pages["/register"] = lambda _: reply(
+        400, {"error": "invalid_redirect_uri", "error_description": "no loopback here"}
+    )
+    with pytest.raises(LoginFailed, match="HTTP 400: invalid_redirect_uri: no loopback here"):
+        await scene.sign_in()
+
+
+async def test_a_port_that_is_taken_is_said_so(scene: Scene) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(LoginFailed, match="cannot come back to port"),
+    ):
+        await scene.sign_in(port=taken.getsockname()[1])
+
+
+async def test_a_code_is_not_carried_to_another_place(scene: Scene) -> None:
+    with Site() as evil:
+        place = f"{evil.origin}/token"
+        scene.login.pages["/token"] = lambda _: reply(307, Location=place)
+        with pytest.raises(LoginFailed, match="redirects to somewhere else"):
+            await scene.sign_in()
+        assert evil.requests == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"token_type": "mac"}, "kind Bearer"),
+        ({"access_token": "two\nlines"}, "that can be used"),
+        ({"access_token": ""}, "that can be used"),
+        ({"refresh_token": "ü"}, "that can be used"),
+    ],
+)
+async def test_tokens_that_cannot_be_used(scene: Scene, fields: dict[str, str], words: str) -> None:
+    good = {"access_token": "a", "token_type": "Bearer"}
+    scene.login.pages["/token"] = lambda _: reply(200, {**good, **fields})
+    with pytest.raises(LoginFailed, match=words):
+        await scene.sign_in()
+
+
+@pytest.mark.parametrize("lasting", ["nonsense", -5, None, "nan"])
+async def test_a_lifetime_that_makes_no_sense_is_not_known(scene: Scene, lasting: Any) -> None:
+    fields = {"access_token": "a", "token_type": "bearer", "expires_in": lasting}
+    scene.login.pages["/token"] = lambda _: reply(200, fields)
+    assert (await scene.sign_in()).expires_at is None
+
+
+async def test_a_server_without_tls_is_not_signed_in_to(scene: Scene) -> None:
+    with pytest.raises(LoginFailed, match="not protected by TLS"):
+        await scene.sign_in(url="http://mcp.example.com/mcp")
+
+
+async def test_a_server_that_is_down_is_said_so(scene: Scene) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/mcp"
+    with pytest.raises(Unreachable, match="the MCP server tickets cannot be reached"):
+        await scene.sign_in(url=url)
+
+
+async def test_a_login_server_that_fails_is_said_so(scene: Scene) -> None:
+    scene.login.pages["/token"] = lambda _: reply(503, {"error": "busy"})
+    with pytest.raises(Unreachable, match="HTTP 503: busy"):
+        await scene.sign_in()
+
+
+async def test_stopping_keeps_the_login_there_was(scene: Scene) -> None:
+    before = await scene.sign_in()
+
+    async def wait() -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    task = asyncio.create_task(scene.sign_in_as(Person(scene.shown.append, None, wait)))
+    while len(scene.shown) < 2:
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert scene.stored() == before
+
+
+async def test_a_damaged_file_is_replaced(scene: Scene) -> None:
+    await scene.sign_in()
+    scene.store.path.write_text("{")
+    with pytest.raises(HermesError, match="is damaged"):
+        await scene.authoriser().headers()
+    made = await scene.sign_in()
+    assert scene.stored() == made

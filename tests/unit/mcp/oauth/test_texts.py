@@ -1,0 +1,113 @@
+"""Headers and addresses that other people write."""
+
+import pytest
+
+from hermes.mcp.oauth import addresses
+from hermes.mcp.oauth.challenges import LONGEST_SCOPE, bearer, scopes
+from hermes.mcp.oauth.failures import LoginFailed
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        ("", {}),
+        ("Bearer", {}),
+        ('Bearer realm="x", scope="a b"', {"realm": "x", "scope": "a b"}),
+        ("bearer ERROR=invalid_token", {"error": "invalid_token"}),
+        ('Basic realm="x", Bearer scope="a"', {"scope": "a"}),
+        ('Negotiate abc==, Bearer scope="a", Basic realm="b"', {"scope": "a"}),
+        (r'Bearer error_description="say \"no\", twice", scope=a', {
+            "error_description": 'say "no", twice', "scope": "a"}),
+        ('Bearer resource_metadata="https://x/y?a=b",scope="a"', {
+            "resource_metadata": "https://x/y?a=b", "scope": "a"}),
+        ('Bearer scope="a", scope="b"', {"scope": "a"}),
+        ('Bearer scope="never closed', {}),
+        (",,,=;\x00Bearer scope=a", {}),
+    ],
+)  # fmt: skip
+def test_challenges_are_read_as_they_are_written(header: str, found: dict[str, str]) -> None:
+    assert bearer(header) == found
+
+
+def test_scopes_are_joined_once_each_and_bounded() -> None:
+    assert scopes("a b", "b c") == "a b c"
+    assert scopes('a "evil\\ \x1b[2J b') == "a b"
+    assert len(scopes(" ".join(f"scope{number}" for number in range(10_000)))) <= LONGEST_SCOPE
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://login.example.com/",
+        "https://login.example.com/#part",
+        "https://user:password@login.example.com/",
+        "https://login.example.com/a b",
+        'https://login.example.com/"onload=',
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "https://",
+        "https://login.example.com:0/",
+        "https://login.example.com:99999/",
+        "https://[::1/",
+        "",
+        "https://" + "x" * 3000,
+        # A server elsewhere has no business with this machine.
+        "http://127.0.0.1:8080/",
+        "http://localhost/",
+        "https://127.8.8.8/",
+        "https://[::1]/",
+    ],
+)
+def test_addresses_that_are_not_visited(address: str) -> None:
+    with pytest.raises(LoginFailed):
+        addresses.checked(address, "the page", "https://mcp.example.com/mcp")
+
+
+def test_addresses_that_are_visited() -> None:
+    for address in ("https://login.example.com/x?y=z", "https://login.example.com:8443"):
+        assert addresses.checked(address, "the page", "https://mcp.example.com") == address
+    here = "http://127.0.0.1:9/x"
+    assert addresses.checked(here, "the page", "http://localhost:8/mcp") == here
+
+
+def test_tokens_travel_over_tls_or_stay_here() -> None:
+    assert addresses.may_carry_tokens("https://x.example.com/mcp")
+    assert addresses.may_carry_tokens("http://[::1]:80/mcp")
+    assert not addresses.may_carry_tokens("http://x.example.com/mcp")
+    assert not addresses.may_carry_tokens("http://localhost.example.com/mcp")
+    assert not addresses.may_carry_tokens("nonsense")
+
+
+@pytest.mark.parametrize(
+    ("resource", "url", "covered"),
+    [
+        ("https://a.com/mcp", "https://a.com/mcp", True),
+        ("https://A.com:443/mcp/", "https://a.com/mcp", True),
+        ("https://a.com", "https://a.com/x/mcp?k=v", True),
+        ("https://a.com/mc", "https://a.com/mcp", False),
+        ("https://a.com/mcp/other", "https://a.com/mcp", False),
+        ("https://a.com:8443/mcp", "https://a.com/mcp", False),
+        ("http://a.com/mcp", "https://a.com/mcp", False),
+        ("https://evil.com/mcp", "https://a.com/mcp", False),
+        ("nonsense", "https://a.com/mcp", False),
+    ],
+)
+def test_which_server_a_description_is_about(resource: str, url: str, covered: bool) -> None:
+    assert addresses.covers(resource, url) is covered
+
+
+def test_where_descriptions_are_looked_for() -> None:
+    assert addresses.resource_places("https://a.com/x/mcp/?k=v") == [
+        "https://a.com/.well-known/oauth-protected-resource/x/mcp",
+        "https://a.com/.well-known/oauth-protected-resource",
+    ]
+    assert addresses.issuer_places("https://a.com/t1") == [
+        "https://a.com/.well-known/oauth-authorization-server/t1",
+        "https://a.com/.well-known/openid-configuration/t1",
+        "https://a.com/t1/.well-known/openid-configuration",
+    ]
+    assert addresses.issuer_places("https://a.com/") == [
+        "https://a.com/.well-known/oauth-authorization-server",
+        "https://a.com/.well-known/openid-configuration",
+    ]
+    assert addresses.canonical("HTTPS://A.com:443/?x#y") == "https://a.com"
