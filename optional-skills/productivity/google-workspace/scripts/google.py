@@ -1,0 +1,250 @@
+"""Gmail, Google Calendar and Google Drive over REST, with the token of google_auth.py.
+
+  google.py mail "is:unread newer_than:2d"         google.py read MESSAGE_ID
+  google.py send --to a@b.org --subject S --body-file body.txt --yes
+  google.py events --days 7                        google.py events --search dentist --days 90
+  google.py add-event --title Lunch --start 2024-05-03T12:30:00+02:00 --minutes 60
+  google.py files "offer"                          google.py export FILE_ID --out offer.txt
+
+`send` without --yes only shows what would go out.
+Exit code: 0 done, 1 nothing found or nothing sent, 2 an error.
+"""
+# ruff: noqa: T201, TID251, UP017 - prints; settings are variables; runs on older Pythons too
+
+from __future__ import annotations
+
+import argparse
+import base64
+import email
+import email.policy
+import json
+import os
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from datetime import datetime, timedelta, timezone
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+HOSTS = {
+    "gmail": "https://gmail.googleapis.com/gmail/v1/users/me",
+    "calendar": "https://www.googleapis.com/calendar/v3/calendars",
+    "drive": "https://www.googleapis.com/drive/v3/files",
+}
+EXPORTS = {
+    "application/vnd.google-apps.document": "text/plain",
+    "application/vnd.google-apps.spreadsheet": "text/csv",
+    "application/vnd.google-apps.presentation": "text/plain",
+}
+SECONDS = 30
+MOST_BYTES = 100_000_000
+
+
+class Problem(Exception):
+    """Something the user has to correct, or a refusal by Google."""
+
+
+class Google:
+    """Calls with an access token that lives as long as this run."""
+
+    def __init__(self, token: Path, api: str) -> None:
+        self._api = api
+        try:
+            kept = json.loads(token.expanduser().read_text("utf-8"))
+        except FileNotFoundError:
+            raise Problem(f"there is no token in {token}: run google_auth.py once") from None
+        form = {name: kept[name] for name in ("client_id", "client_secret", "refresh_token")}
+        data = urllib.parse.urlencode({**form, "grant_type": "refresh_token"}).encode()
+        fresh = self._send(urllib.request.Request(kept["token_uri"], data=data))
+        self._access = str(json.loads(fresh)["access_token"])
+
+    def call(self, service: str, path: str, body: Any = None, **query: Any) -> Any:
+        return json.loads(self.raw(service, path, body, **query))
+
+    def raw(self, service: str, path: str, body: Any = None, **query: Any) -> bytes:
+        base = f"{self._api}/{service}" if self._api else HOSTS[service]
+        values = {name: value for name, value in query.items() if value not in (None, "")}
+        url = f"{base}{path}?{urllib.parse.urlencode(values, doseq=True)}"
+        data = None if body is None else json.dumps(body).encode()
+        heads = {"Authorization": f"Bearer {self._access}", "Content-Type": "application/json"}
+        return self._send(urllib.request.Request(url, data=data, headers=heads))
+
+    def _send(self, request: urllib.request.Request) -> bytes:
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+                return bytes(answer.read(MOST_BYTES))
+        except urllib.error.HTTPError as error:
+            raise Problem(reason(error)) from None
+        except (OSError, ValueError) as error:
+            raise Problem(f"no answer from Google: {error}") from None
+
+
+def reason(error: urllib.error.HTTPError) -> str:
+    text = error.read(2000).decode("utf-8", "replace")
+    try:
+        found = json.loads(text)["error"]
+    except (ValueError, KeyError, TypeError):
+        found = text[:200]
+    if found == "invalid_grant":
+        return "the token is no longer valid: run google_auth.py again"
+    words = found.get("message", "") if isinstance(found, dict) else found
+    hint = " (is the API enabled in the project, the scope granted?)" if error.code == 403 else ""
+    return f"Google answered {error.code}: {words}{hint}"
+
+
+def mail(google: Google, options: argparse.Namespace) -> int:
+    found = google.call("gmail", "/messages", q=options.query, maxResults=options.max)
+    for each in found.get("messages", []):
+        names = ["From", "Subject", "Date"]
+        message = google.call(
+            "gmail", f"/messages/{each['id']}", format="metadata", metadataHeaders=names
+        )
+        head = {h["name"].lower(): h["value"] for h in message["payload"]["headers"]}
+        date, sender, subject = (head.get(name, "") for name in ("date", "from", "subject"))
+        new = "*" if "UNREAD" in message.get("labelIds", []) else " "
+        print(f"{each['id']} {new} {date}  {sender}  |  {subject}")
+    return 0 if found.get("messages") else 1
+
+
+def read(google: Google, options: argparse.Namespace) -> int:
+    found = google.call("gmail", f"/messages/{urllib.parse.quote(options.id)}", format="raw")
+    data = base64.urlsafe_b64decode(found["raw"] + "===")
+    message = email.message_from_bytes(data, policy=email.policy.default)
+    assert isinstance(message, EmailMessage)
+    for name in ("From", "To", "Cc", "Date", "Subject"):
+        if message[name]:
+            print(f"{name}: {message[name]}")
+    body = message.get_body(preferencelist=("plain", "html"))
+    print(f"\n{body.get_content().strip() if body else ''}")
+    for part in message.iter_attachments():
+        print(f"attachment: {part.get_filename()}")
+    return 0
+
+
+def send(google: Google, options: argparse.Namespace) -> int:
+    message = EmailMessage()
+    message["To"], message["Subject"] = ", ".join(options.to), options.subject
+    message.set_content(Path(options.body_file).read_text("utf-8"))
+    print(f"To: {message['To']}\nSubject: {message['Subject']}\n\n{message.get_content()}")
+    if not options.yes:
+        print("not sent: show this to the user, then send with --yes")
+        return 1
+    raw = base64.urlsafe_b64encode(message.as_bytes()).decode()
+    print(f"sent, {google.call('gmail', '/messages/send', {'raw': raw})['id']}")
+    return 0
+
+
+def events(google: Google, options: argparse.Namespace) -> int:
+    now = datetime.now(timezone.utc)
+    last = now + timedelta(days=options.days)
+    found = google.call(
+        "calendar",
+        f"/{urllib.parse.quote(options.calendar)}/events",
+        timeMin=now.isoformat(),
+        timeMax=last.isoformat(),
+        singleEvents="true",
+        orderBy="startTime",
+        q=options.search,
+    ).get("items", [])
+    for each in found:
+        start = each["start"].get("dateTime") or each["start"].get("date", "")
+        end = each["end"].get("dateTime", "")[11:16]
+        place = f"  ({each['location']})" if each.get("location") else ""
+        print(f"{start}{'-' + end if end else ''}  {each.get('summary', '(no title)')}{place}")
+    return 0 if found else 1
+
+
+def add_event(google: Google, options: argparse.Namespace) -> int:
+    start = datetime.fromisoformat(options.start)
+    if not start.tzinfo:
+        raise Problem("--start needs its zone, such as 2024-05-03T12:30:00+02:00")
+    end = start + timedelta(minutes=options.minutes)
+    body = {
+        "summary": options.title,
+        "location": options.place,
+        "start": {"dateTime": start.isoformat()},
+        "end": {"dateTime": end.isoformat()},
+    }
+    made = google.call("calendar", f"/{urllib.parse.quote(options.calendar)}/events", body)
+    print(f"{made['id']}  {made.get('htmlLink', '')}")
+    return 0
+
+
+def files(google: Google, options: argparse.Namespace) -> int:
+    word = options.query.replace("\\", "\\\\").replace("'", "\\'")
+    query = f"fullText contains '{word}' and trashed = false"
+    fields = "files(id,name,mimeType,modifiedTime)"
+    found = google.call("drive", "", q=query, fields=fields, pageSize=options.max).get("files", [])
+    for each in found:
+        kind = each["mimeType"].rpartition(".")[2]
+        print(f"{each['id']}  {each.get('modifiedTime', '')[:10]}  {each['name']}  {kind}")
+    return 0 if found else 1
+
+
+def export(google: Google, options: argparse.Namespace) -> int:
+    place = f"/{urllib.parse.quote(options.id)}"
+    kind = google.call("drive", place, fields="mimeType")["mimeType"]
+    if kind in EXPORTS:
+        data = google.raw("drive", f"{place}/export", mimeType=EXPORTS[kind])
+    else:
+        data = google.raw("drive", place, alt="media")
+    options.out.write_bytes(data)
+    print(f"{options.out}: {len(data)} bytes, {EXPORTS.get(kind, kind)}")
+    return 0
+
+
+def arguments() -> argparse.Namespace:
+    home = os.environ.get("HERMES_HOME") or "~/.hermes"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--token", type=Path, default=Path(home, "google_token.json"))
+    parser.add_argument("--api", default="", help="another base address, for tests")
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+
+    def action(name: str, run: object, text: str) -> argparse.ArgumentParser:
+        made = actions.add_parser(name, help=text)
+        made.set_defaults(run=run)
+        return made
+
+    it = action("mail", mail, "find mails, in the words of Gmail's search")
+    it.add_argument("query", nargs="?", default="in:inbox")
+    it.add_argument("--max", type=int, default=10)
+    action("read", read, "one mail").add_argument("id")
+    it = action("send", send, "send a mail")
+    it.add_argument("--to", action="append", required=True)
+    it.add_argument("--subject", required=True)
+    it.add_argument("--body-file", required=True)
+    it.add_argument("--yes", action="store_true")
+    it = action("events", events, "the next events")
+    it.add_argument("--days", type=int, default=7)
+    it.add_argument("--search", default="")
+    it.add_argument("--calendar", default="primary")
+    it = action("add-event", add_event, "a new event")
+    it.add_argument("--title", required=True)
+    it.add_argument("--start", required=True, help="2024-05-03T12:30:00+02:00")
+    it.add_argument("--minutes", type=int, default=60)
+    it.add_argument("--place", default="")
+    it.add_argument("--calendar", default="primary")
+    it = action("files", files, "find files by their text")
+    it.add_argument("query")
+    it.add_argument("--max", type=int, default=20)
+    it = action("export", export, "a file as text, CSV, or as it is")
+    it.add_argument("id")
+    it.add_argument("--out", type=Path, required=True)
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = arguments()
+    try:
+        return int(options.run(Google(options.token, options.api), options))
+    except (Problem, OSError, ValueError, KeyError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

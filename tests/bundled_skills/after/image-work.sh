@@ -1,0 +1,1 @@
+test -s web/photo.webp

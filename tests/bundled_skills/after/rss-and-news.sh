@@ -1,0 +1,1 @@
+python3 -c "import json; assert len(json.load(open(\"seen.json\"))) == 2"

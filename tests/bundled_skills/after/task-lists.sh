@@ -1,0 +1,2 @@
+test "$(wc -l < todo.txt)" -eq 3
+grep -q "^x " todo.txt

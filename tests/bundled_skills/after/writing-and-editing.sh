@@ -1,0 +1,1 @@
+grep -q "we met to settle the price" letter.md

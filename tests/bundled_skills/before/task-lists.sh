@@ -1,0 +1,1 @@
+export TASKS="$PWD/todo.txt"

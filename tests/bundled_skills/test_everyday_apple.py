@@ -1,0 +1,110 @@
+"""The scripts for Apple's apps, run by node with a stand-in for the app: there is no Mac here."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.bundled_skills.pages import script
+
+NOTES = """
+const thing = (values) => new Proxy(values, { get: (of, name) => () => of[name] });
+const folder = { name: () => 'Notes', notes: { push: (note) => notes.push(note) } };
+const made = (name, body, locked = false) => thing({
+  id: `x-coredata://${name}`, name, body, passwordProtected: locked, container: folder,
+  plaintext: body.replace(/<[^>]*>/g, ' '), modificationDate: new Date(0),
+});
+const notes = [made('Tea', '<div>green leaves</div>'), made('Secret', 'green', true)];
+globalThis.Application = () => ({
+  notes: () => notes, folders: () => [folder], Note: ({ name, body }) => made(name, body),
+});
+"""
+REMINDERS = """
+const thing = (values) => new Proxy(values, { get: (of, name) => () => of[name] });
+const list = { name: () => 'Home', reminders: {} };
+const made = (values) => thing({ id: 'r1', completed: false, container: list, ...values });
+const day = new Date(Date.UTC(2024, 4, 3));
+const all = [made({ id: 'r0', name: 'Old' }), made({ name: 'Tea', dueDate: day })];
+const same = (each, wanted) => Object.entries(wanted).every(([k, v]) => each[k]() === v);
+list.reminders = {
+  push: (each) => all.push(each),
+  whose: (wanted) => () => all.filter((each) => same(each, wanted)),
+};
+globalThis.Application = () => ({ lists: () => [list], Reminder: made });
+"""
+
+
+@pytest.fixture
+def osascript(tmp_path: Path):
+    """`osascript("apple-notes/notes.js", NOTES, "folders")` gives the process that has ended."""
+    node = shutil.which("node")
+    if not node:
+        pytest.skip("not installed: node")
+
+    def osascript(path: str, app: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        call = f"\nconsole.log(run({json.dumps(arguments)}));\n"
+        program = tmp_path / "program.js"
+        program.write_text(f"{{{app}}}\n" + script(path).read_text(encoding="utf-8") + call)
+        return subprocess.run(
+            [node, program], capture_output=True, encoding="utf-8", timeout=30, env={"TZ": "UTC"}
+        )
+
+    return osascript
+
+
+def test_notes_are_found_read_and_made(osascript) -> None:
+    notes = "apple-notes/notes.js"
+    assert json.loads(osascript(notes, NOTES, "folders").stdout) == ["Notes"]
+    found = json.loads(osascript(notes, NOTES, "search", "GREEN", "leaves").stdout)
+    assert [each["name"] for each in found] == ["Tea"]
+    assert json.loads(osascript(notes, NOTES, "read", "x-coredata://Tea").stdout)[
+        "text"
+    ].strip() == ("green leaves")
+    assert json.loads(osascript(notes, NOTES, "create", "Notes", "A & B", "x\n<y>").stdout)[
+        "name"
+    ] == ("A & B")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("delete", "x"), "give one of these actions"),
+        (("create", "Notes", "only a title"), "give one of these actions"),
+        (("create", "None", "T", "x"), "there are: Notes"),
+        (("read", "x-coredata://Secret"), "locked"),
+        (("read", "none"), "there is no note"),
+    ],
+)
+def test_what_cannot_be_done_with_notes_is_said(
+    osascript, arguments: tuple[str, ...], text: str
+) -> None:
+    done = osascript("apple-notes/notes.js", NOTES, *arguments)
+    assert done.returncode == 1
+    assert text in done.stderr
+
+
+def test_reminders_are_listed_by_day_and_added(osascript) -> None:
+    reminders = "apple-reminders/reminders.js"
+    found = json.loads(osascript(reminders, REMINDERS, "open").stdout)
+    assert [each["name"] for each in found] == ["Tea", "Old"]
+    made = osascript(reminders, REMINDERS, "add", "Home", "Call", "2024-05-03 15:00", "Number")
+    assert json.loads(made.stdout)["due"] == "2024-05-03T15:00:00.000Z"
+    day = osascript(reminders, REMINDERS, "add", "Home", "Call", "2024-05-03")
+    assert json.loads(day.stdout)["due"] == "2024-05-03T09:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("add", "None", "x"), "there are: Home"),
+        (("add", "Home", "x", "tomorrow"), "is no time"),
+        (("add", "Home", "x", "2024-02-30"), "there is no day"),
+        (("done", "none"), "there is no reminder"),
+    ],
+)
+def test_wrong_reminders_are_refused(osascript, arguments: tuple[str, ...], text: str) -> None:
+    done = osascript("apple-reminders/reminders.js", REMINDERS, *arguments)
+    assert done.returncode == 1
+    assert text in done.stderr
