@@ -18,8 +18,8 @@ from typing import Any
 
 from hermes.config.settings.abilities import McpServer
 from hermes.mcp.caller import Caller
-from tests.unit.mcp.stage import Stage, inside
-from tests.unit.mcp.test_sampling import Scripted
+from tests.integration.mcp.stage import Stage, inside
+from tests.integration.mcp.test_sampling import Scripted
 
 PORT = 3001
 PATHS = {"streamableHttp": "mcp", "sse": "sse"}

@@ -16,10 +16,10 @@ from hermes.core.errors import Interrupted, ToolError
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.mcp.caller import Caller
 from hermes.mcp.hub import McpHub
+from tests.integration.mcp.stage import Stage, inside
+from tests.integration.mcp.test_elicitation import Person
+from tests.integration.mcp.test_sampling import Scripted
 from tests.integration.mcp_servers.installed import node_server
-from tests.unit.mcp.stage import Stage, inside
-from tests.unit.mcp.test_elicitation import Person
-from tests.unit.mcp.test_sampling import Scripted
 
 
 class Everything:

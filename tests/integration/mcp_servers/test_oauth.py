@@ -25,7 +25,7 @@ from tests.integration.chat.conftest import (
     untitled,
     work,
 )
-from tests.unit.mcp.oauth.guarded import WRITE, GuardedSite, LoginSite
+from tests.integration.mcp.oauth.guarded import WRITE, GuardedSite, LoginSite
 
 __all__ = ["hermes", "terminal", "untitled", "work"]
 

@@ -22,8 +22,8 @@ from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import HermesError
 from hermes.mcp.oauth.logins import LoginStore
-from tests.unit.mcp.oauth.guarded import GuardedSite, LoginSite
-from tests.unit.mcp.stage import PROGRAM
+from tests.integration.mcp.oauth.guarded import GuardedSite, LoginSite
+from tests.integration.mcp.stage import PROGRAM
 
 
 class Terminal(io.StringIO):

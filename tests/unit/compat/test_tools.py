@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import UsageError
-from tests.unit.mcp.stage import PROGRAM
+from tests.integration.mcp.stage import PROGRAM
 
 PLUGIN = """
 import json

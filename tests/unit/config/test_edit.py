@@ -2,6 +2,7 @@
 
 import multiprocessing
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -225,6 +226,8 @@ def test_a_full_disk_leaves_the_old_file(write: Write, monkeypatch: pytest.Monke
     resource = pytest.importorskip("resource")
     home = write("timezone: A\n")
     edit.set_value(home, ("timezone",), "B")
+    # Python would keep half a file of bytecode as if it were whole.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     signal = pytest.importorskip("signal")
     old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

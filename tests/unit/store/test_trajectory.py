@@ -5,6 +5,7 @@ import logging
 import multiprocessing
 import re
 import resource
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -278,6 +279,7 @@ def test_processes_that_write_at_the_same_time_never_mix_their_lines(tmp_path):
 
 
 def _append_too_much(folder: Path) -> None:
+    sys.dont_write_bytecode = True  # Python would keep half a file as if it were whole
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
     with pytest.raises(HermesError, match="file too large"):
         save_trajectory([{"from": "human", "value": "x" * 5000}], "m", True, folder=folder)

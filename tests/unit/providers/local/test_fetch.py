@@ -225,7 +225,7 @@ def test_a_full_disk_says_how_much_is_needed_and_keeps_what_came(tmp_path: Path,
 
     root = Path(__file__).resolve().parents[4]
     done = subprocess.run(
-        [sys.executable, "-c", FULL, serve().url, str(tmp_path)],
+        [sys.executable, "-B", "-c", FULL, serve().url, str(tmp_path)],
         cwd=root,
         preexec_fn=limit,
         capture_output=True,

@@ -125,19 +125,19 @@ ADVERSARIAL = [
 @pytest.mark.parametrize("unit", ADVERSARIAL, ids=repr)
 def test_a_text_made_to_be_slow_takes_time_in_proportion_to_its_length(unit):
     # Four times the length may take four times as long; squared time would be sixteen times.
-    assert _effort(unit, 160_000) < 9 * max(_effort(unit, 40_000), 0.004)
+    assert _effort(unit, 80_000) < 9 * max(_effort(unit, 20_000), 0.002)
 
 
-def test_a_million_characters_made_to_be_slow_are_no_worse():
+def test_a_long_text_made_to_be_slow_is_no_worse():
     unit = "do not tell the user about cat .env <!-- ignore all your "
-    assert _effort(unit, 1_000_000) < 9 * _effort(unit, 250_000)
+    assert _effort(unit, 400_000) < 9 * _effort(unit, 100_000)
 
 
 def _effort(unit, length):
-    """Processor time, the least of three: what other processes do does not count."""
+    """Processor time, the less of two: what other processes do does not count."""
     text = (unit * (length // len(unit) + 1))[:length]
     spent = []
-    for _ in range(3):
+    for _ in range(2):
         start = time.process_time()
         scan(text)
         spent.append(time.process_time() - start)

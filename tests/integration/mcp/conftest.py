@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.mcp.stage import Stage
+from tests.integration.mcp.stage import Stage
 
 
 @pytest.fixture

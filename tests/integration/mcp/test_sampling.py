@@ -12,7 +12,7 @@ from hermes.core.messages import Assistant, Image, Text, ToolCall, ToolResult, U
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.usage import Usage
 from hermes.mcp.caller import NOBODY, Caller
-from tests.unit.mcp.stage import Stage, program
+from tests.integration.mcp.stage import Stage, program
 
 SAY_HI = {
     "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],

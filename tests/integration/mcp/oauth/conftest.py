@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.mcp.oauth.guarded import GuardedSite, LoginSite
-from tests.unit.mcp.oauth.scene import Scene
+from tests.integration.mcp.oauth.guarded import GuardedSite, LoginSite
+from tests.integration.mcp.oauth.scene import Scene
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hermes.config.settings.abilities import McpServer
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolError, ToolTimedOut
 from hermes.mcp.transport import Limits
-from tests.unit.mcp.stage import Stage, heard, inside, methods, program
+from tests.integration.mcp.stage import Stage, heard, inside, methods, program
 
 
 def running(pid: int) -> bool:
@@ -95,7 +95,7 @@ async def test_nothing_is_left_when_we_are_killed(tmp_path: Path) -> None:
     code = f"""
 import asyncio, os, signal
 from pathlib import Path
-from tests.unit.mcp.stage import Stage, program
+from tests.integration.mcp.stage import Stage, program
 async def main():
     stage = Stage(Path({str(tmp_path)!r}))
     print(await stage.act(stage.hub(program()), "children"), flush=True)

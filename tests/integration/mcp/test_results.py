@@ -7,7 +7,7 @@ import pytest
 from hermes.config.settings.abilities import McpServer
 from hermes.mcp.redacting import ErrorRedactor
 from hermes.mcp.results import call_result
-from tests.unit.mcp.stage import inside
+from tests.integration.mcp.stage import inside
 
 
 def shown(structured: Any, *texts: str) -> str:

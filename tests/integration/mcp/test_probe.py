@@ -6,7 +6,7 @@ from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import ToolError
 from hermes.mcp.options import McpOptions
 from hermes.mcp.probe import probe
-from tests.unit.mcp.stage import Stage, methods, only, program
+from tests.integration.mcp.stage import Stage, methods, only, program
 
 
 async def test_a_probe_says_what_a_server_offers(stage: Stage) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from hermes.mcp.oauth.login import Person, Wishes, login
 from hermes.mcp.oauth.logins import Login, LoginStore
 from hermes.mcp.oauth.stored import StoredAuthoriser
-from tests.unit.mcp.oauth.guarded import GuardedSite, LoginSite, browse
+from tests.integration.mcp.oauth.guarded import GuardedSite, LoginSite, browse
 
 NAME = "tickets"
 

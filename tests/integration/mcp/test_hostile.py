@@ -4,7 +4,7 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.mcp.admission import DESCRIPTION_CHARS
-from tests.unit.mcp.stage import Stage, inside, program
+from tests.integration.mcp.stage import Stage, inside, program
 
 
 async def test_tools_that_lie_are_repaired_or_left_out_and_the_user_is_told_once(

@@ -8,8 +8,8 @@ import pytest
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import ToolError
 from hermes.mcp.transport import Limits
-from tests.unit.mcp.stage import ManualClock, Stage
-from tests.unit.mcp.web import INITIALIZED, Reply, Request, Site, result
+from tests.integration.mcp.stage import ManualClock, Stage
+from tests.integration.mcp.web import INITIALIZED, Reply, Request, Site, result
 
 
 @pytest.fixture

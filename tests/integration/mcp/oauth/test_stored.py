@@ -12,8 +12,8 @@ from hermes.mcp.oauth.failures import LoginFailed, LoginNeeded
 from hermes.mcp.oauth.logins import LoginStore
 from hermes.mcp.oauth.logout import logout
 from hermes.util.loopback_http import Outgoing, RecordedRequest
-from tests.unit.mcp.oauth.guarded import WRITE, form_of, query_of, reply
-from tests.unit.mcp.oauth.scene import NAME, Scene
+from tests.integration.mcp.oauth.guarded import WRITE, form_of, query_of, reply
+from tests.integration.mcp.oauth.scene import NAME, Scene
 
 ACTOR = str(Path(__file__).with_name("actor.py"))
 

@@ -13,8 +13,8 @@ from hermes.mcp.failures import Unreachable
 from hermes.mcp.oauth.failures import LoginFailed, LoginNeeded
 from hermes.mcp.oauth.login import Person
 from hermes.util.loopback_http import Outgoing, RecordedRequest
-from tests.unit.mcp.oauth.guarded import LoginSite, Site, browse, form_of, query_of, reply
-from tests.unit.mcp.oauth.scene import Scene
+from tests.integration.mcp.oauth.guarded import LoginSite, Site, browse, form_of, query_of, reply
+from tests.integration.mcp.oauth.scene import Scene
 
 
 async def test_signing_in_gives_a_login_that_only_its_owner_can_read(scene: Scene) -> None:

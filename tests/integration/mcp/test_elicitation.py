@@ -8,7 +8,7 @@ import pytest
 
 from hermes.core.events import QuestionAnswered, QuestionAsked
 from hermes.mcp.caller import NOBODY, Caller
-from tests.unit.mcp.stage import Stage, inside, program
+from tests.integration.mcp.stage import Stage, inside, program
 
 
 class Person:

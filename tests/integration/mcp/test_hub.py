@@ -7,7 +7,7 @@ import pytest
 from hermes.config.settings.abilities import McpServer, McpTools
 from hermes.core.errors import ToolError, UsageError
 from hermes.core.tool import Concern, Effect
-from tests.unit.mcp.stage import ManualClock, Stage, changed, methods, only, program
+from tests.integration.mcp.stage import ManualClock, Stage, changed, methods, only, program
 
 
 async def test_tools_carry_the_name_of_their_server_in_letters_providers_take(stage: Stage) -> None:
