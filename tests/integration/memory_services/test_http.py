@@ -9,8 +9,8 @@ import pytest
 from hermes.core.errors import ConfigError
 from hermes.memory.services.circuit import Circuit, NotFound, Resting, ServiceError
 from hermes.memory.services.http import MOST_BYTES, Api, part
-from tests.unit.memory.services.fakes import KEY
-from tests.unit.memory.services.site import Fault, Request, Site
+from tests.integration.memory_services.fakes import KEY
+from tests.integration.memory_services.site import Fault, Request, Site
 from tests.unit.security.certificates import server_and_trust
 
 

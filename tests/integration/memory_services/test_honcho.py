@@ -8,9 +8,9 @@ import pytest
 
 from hermes.cli.main import main
 from hermes.memory.services.honcho import Provider
-from tests.unit.memory.services import fakes
-from tests.unit.memory.services.conftest import HttpStage, Open
-from tests.unit.memory.services.site import Fault
+from tests.integration.memory_services import fakes
+from tests.integration.memory_services.conftest import HttpStage, Open
+from tests.integration.memory_services.site import Fault
 
 CAT = "My cat is called Miro."
 Run = Callable[..., tuple[int, str]]

@@ -7,7 +7,7 @@ import itertools
 import re
 from typing import Any, ClassVar
 
-from tests.unit.memory.services.site import Refused, Request
+from tests.integration.memory_services.site import Refused, Request
 
 KEY = "key-of-the-service-0123456789"
 WHEN = "2026-01-02T03:04:05Z"

@@ -11,9 +11,9 @@ from hermes.cli.main import main
 from hermes.memory.discovery import BUILTIN
 from hermes.memory.provider import Inspectable
 from hermes.memory.services.circuit import ServiceError
-from tests.unit.memory.services.conftest import SERVICES, HttpStage, Stage
-from tests.unit.memory.services.fakes import KEY
-from tests.unit.memory.services.site import Fault
+from tests.integration.memory_services.conftest import SERVICES, HttpStage, Stage
+from tests.integration.memory_services.fakes import KEY
+from tests.integration.memory_services.site import Fault
 
 CAT = "My cat is called Miro."
 ASKED = "What is my cat called?"

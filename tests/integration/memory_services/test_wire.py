@@ -6,9 +6,9 @@ import pytest
 
 from hermes.core.errors import ConfigError
 from hermes.memory.services import mem0, openviking
-from tests.unit.memory.services import fakes
-from tests.unit.memory.services.conftest import Open
-from tests.unit.memory.services.fakes import KEY
+from tests.integration.memory_services import fakes
+from tests.integration.memory_services.conftest import Open
+from tests.integration.memory_services.fakes import KEY
 
 FLAT = "hermes-owner"
 TURN = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hello."}]
