@@ -2,7 +2,8 @@
 
 PY := .venv/bin/python
 PYTEST_ARGS ?=
-WORKERS ?= auto
+# One more than there are cores: many tests wait for a process or a clock.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
 PYTEST := $(PY) -m pytest -q $(PYTEST_ARGS)
 PARALLEL := -n $(WORKERS)
 LINT_IMPORTS := $(PY) -c "from importlinter.cli import lint_imports_command as main; main()"
