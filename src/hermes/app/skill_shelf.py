@@ -143,9 +143,10 @@ class Carrying:
         bring = self._place.workplace.bring
         if bring is None:
             return str(skill.folder)
-        there = f"~/.hermes/skills/{skill.name.replace(':', '-')}"
-        bring(skill.folder, there)
-        return there
+        # Not below ~/.hermes: the other machine may have an agent, and skills, of its own.
+        there = f".cache/hermes/skills/{skill.name.replace(':', '-')}"
+        bring(skill.folder, f"~/{there}")
+        return f"$HOME/{there}"
 
     def give(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None:
         """Variables that are set, and credential files that are there."""

@@ -152,3 +152,46 @@ def test_a_killed_agent_leaves_nothing_running(place: Place) -> None:
             engine = docker_engine()
             eventually(lambda: not engine.call("ps", "-aq", "--filter", "label=hermes=1"))
     chat.stdout.close()  # type: ignore[union-attr] # it is a pipe
+
+
+SKILL = """---
+name: brew-tea-of-the-test
+description: Brew tea
+required_environment_variables: [{name: KETTLE_KEY}]
+required_credential_files: [{path: kettle.json}]
+---
+sh "${HERMES_SKILL_DIR}/scripts/kettle.sh"
+"""
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    """Over SSH the other machine is this one."""
+    yield
+    there = Path.home() / ".cache" / "hermes" / "skills" / "brew-tea-of-the-test"
+    subprocess.run(
+        ["rm", "-rf", str(there), str(Path.home() / ".hermes" / "kettle.json")], check=True
+    )
+
+
+def test_a_skill_works_wherever_commands_run(
+    place: Place, hermes_home: Path, nothing_left: None
+) -> None:
+    folder = hermes_home / "skills" / "brew-tea-of-the-test"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "SKILL.md").write_text(SKILL)
+    (folder / "scripts" / "kettle.sh").write_text(
+        'echo "key ${KETTLE_KEY:+given}, cup $(cat ~/.hermes/kettle.json 2>/dev/null)"'
+    )
+    (hermes_home / ".env").write_text("KETTLE_KEY=steam-4711-secret\n")
+    (hermes_home / "kettle.json").write_text("blue")
+    elsewhere = place.name in ("ssh", "docker")
+    there = f"$HOME/.cache/hermes/skills/{folder.name}" if elsewhere else folder
+    command = f'sh "{there}/scripts/kettle.sh"'
+    view, done = place.chat(
+        ("skill_view", {"name": folder.name}), ("terminal", {"command": command})
+    )
+    assert command in view.result
+    assert "key given" in done.result, done.result
+    if elsewhere:
+        assert "cup blue" in done.result, "its credential file was brought along"
