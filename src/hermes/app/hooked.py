@@ -13,6 +13,7 @@ from hermes.core.hooks import HookName, Hooks
 from hermes.core.messages import Message, User
 from hermes.core.model import Model, ModelEvent, ModelRequest, ModelSource, Reply
 from hermes.core.openai_format import to_dict
+from hermes.providers.wrapper import ModelWrapper
 
 
 class HookedSession:
@@ -103,17 +104,10 @@ class HookedModels:
         return _HookedModel(self._inner.for_turn(), self._hooks, self._session_id)
 
 
-class _HookedModel:
+class _HookedModel(ModelWrapper):
     def __init__(self, inner: Model, hooks: Hooks, session_id: Callable[[], str]) -> None:
-        self._inner, self._hooks, self._session_id = inner, hooks, session_id
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def provider(self) -> str:
-        return self._inner.provider
+        super().__init__(inner)
+        self._hooks, self._session_id = hooks, session_id
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         details = {"session_id": self._session_id(), "provider": self.provider}

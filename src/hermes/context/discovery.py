@@ -2,17 +2,14 @@
 
 import inspect
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
-
-import msgspec
+from typing import TypeVar
 
 from hermes.compat.packages import import_folder
-from hermes.config.document import read_document
-from hermes.config.home import tilde, unusable
+from hermes.config.home import tilde
+from hermes.config.plugin_folders import PluginInfo, info_of, manifest, plugin_folders
 from hermes.context.engine import ContextEngine
 from hermes.core.errors import ConfigError
 
@@ -26,18 +23,6 @@ DESCRIPTIONS = {
     "lcm": "lossless: notes stand for old messages, which can be looked up again",
 }
 """Of the engines that are shipped."""
-
-_NAME = re.compile(r"\w[\w.-]*")
-
-
-class EngineInfo(msgspec.Struct, frozen=True):
-    name: str
-    description: str = ""
-    version: str = ""
-    where: str = "built in"
-    """The folder of a plugin, `plugin` for one that a plugin registered, or `built in`."""
-    problem: str = ""
-    """Why its plugin.yaml cannot be read."""
 
 
 def find_engine(
@@ -68,59 +53,25 @@ def find_engine(
 
 def list_engines(
     folders: Sequence[Path], builtin: Builtin, registered: Sequence[ContextEngine] = ()
-) -> tuple[EngineInfo, ...]:
+) -> tuple[PluginInfo, ...]:
     """What can be named, in the order of precedence; no plugin is run."""
     return (
-        *(_info(place) for place in _plugins(folders)),
-        *(EngineInfo(engine.name, where="plugin") for engine in registered),
-        *(EngineInfo(name, DESCRIPTIONS.get(name, "")) for name in builtin),
+        *(info_of(place) for place in _plugins(folders)),
+        *(PluginInfo(engine.name, where="plugin") for engine in registered),
+        *(PluginInfo(name, DESCRIPTIONS.get(name, "")) for name in builtin),
     )
 
 
 def _plugins(folders: Sequence[Path]) -> Iterator[Path]:
     for folder in folders:
-        try:
-            places = sorted(folder.iterdir())
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            raise unusable(folder, error) from error
-        for place in places:
-            if _NAME.fullmatch(place.name) and place.is_dir() and _has_plugin(place):
-                yield place
-
-
-def _has_plugin(place: Path) -> bool:
-    """One of the two files is enough, so that a missing one is noticed."""
-    return (place / "__init__.py").exists() or (place / "plugin.yaml").exists()
-
-
-def _info(place: Path) -> EngineInfo:
-    try:
-        said = _manifest(place)
-    except ConfigError as error:
-        return EngineInfo(place.name, where=tilde(place), problem=str(error))
-    description, version = (str(said.get(key) or "") for key in ("description", "version"))
-    return EngineInfo(place.name, description, version, tilde(place))
-
-
-def _manifest(place: Path) -> dict[str, Any]:
-    path = place / "plugin.yaml"
-    if not path.is_file():
-        raise ConfigError(
-            "is missing", where=tilde(path), hint="write name, description and version into it"
-        )
-    try:
-        return read_document(path).data
-    except ConfigError as error:
-        raise ConfigError(str(error), hint="correct the file") from error
+        yield from plugin_folders(folder)
 
 
 def _load(place: Path, context_length: int) -> ContextEngine:
     path = place / "__init__.py"
     if not path.is_file():
         raise ConfigError("is missing", where=tilde(path), hint="it must hold the engine")
-    _manifest(place)
+    manifest(place)
     module = _attempt(path, "cannot be imported", lambda: import_folder(place))
     kind = _engine_in(module, path)
     engine = _attempt(path, f"cannot make a {kind.__name__}", lambda: _make(kind, context_length))

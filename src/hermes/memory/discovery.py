@@ -6,19 +6,16 @@ unless it is named.
 """
 
 import logging
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import msgspec
-
 from hermes.compat.packages import import_folder
-from hermes.config.document import read_document
-from hermes.config.home import Home, tilde, unusable
+from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded
+from hermes.config.plugin_folders import PluginInfo, info_of, is_plugin, manifest, plugin_folders
 from hermes.core.errors import ConfigError
 from hermes.memory.fields import export_saved, fields_of
 from hermes.memory.plugin_code import Collected, attempt, import_part
@@ -30,8 +27,6 @@ RegisterCli = Callable[[Any], Any]
 """Adds the provider's own actions to an argparse parser."""
 
 SETTING = "memory.provider"
-
-_NAME = re.compile(r"\w[\w.-]*")
 
 
 class Shipped(NamedTuple):
@@ -60,16 +55,6 @@ BUILTIN: Mapping[str, Shipped] = MappingProxyType(
         },
     }
 )
-
-
-class ProviderInfo(msgspec.Struct, frozen=True):
-    name: str
-    description: str = ""
-    version: str = ""
-    where: str = "built in"
-    """The folder of a plugin, `plugin` for one that a plugin registered, or `built in`."""
-    problem: str = ""
-    """Why its plugin.yaml cannot be read."""
 
 
 def find_provider(
@@ -134,39 +119,19 @@ def active_cli(loaded: Loaded) -> tuple[str, RegisterCli] | None:
     return name, register
 
 
-def list_providers(
-    home: Home, registered: Sequence[MemoryProvider] = ()
-) -> tuple[ProviderInfo, ...]:
+def list_providers(home: Home, registered: Sequence[MemoryProvider] = ()) -> tuple[PluginInfo, ...]:
     """What can be named, in the order of precedence; no plugin is run."""
     return (
-        *(_info(place) for place in _plugins(home.plugins / "memory")),
-        *(ProviderInfo(provider.name, where="plugin") for provider in registered),
-        *(_info(place) for place in _plugins(home.plugins) if _registers(place)),
-        *(ProviderInfo(name, shipped.description) for name, shipped in BUILTIN.items()),
+        *(info_of(place) for place in plugin_folders(home.plugins / "memory")),
+        *(PluginInfo(provider.name, where="plugin") for provider in registered),
+        *(info_of(place) for place in plugin_folders(home.plugins) if _registers(place)),
+        *(PluginInfo(name, shipped.description) for name, shipped in BUILTIN.items()),
     )
-
-
-def _plugins(folder: Path) -> Iterator[Path]:
-    try:
-        places = sorted(folder.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError as error:
-        raise unusable(folder, error) from error
-    for place in places:
-        if _is_plugin(place):
-            yield place
 
 
 def _place(folder: Path, name: str) -> Path | None:
     place = folder / name
-    return place if _NAME.fullmatch(name) and _is_plugin(place) else None
-
-
-def _is_plugin(place: Path) -> bool:
-    """One of the two files is enough, so that a missing one is noticed."""
-    named = _NAME.fullmatch(place.name) is not None and place.is_dir()
-    return named and ((place / "__init__.py").exists() or (place / "plugin.yaml").exists())
+    return place if place.name == name and is_plugin(place) else None
 
 
 def _registers(place: Path) -> bool:
@@ -177,32 +142,11 @@ def _registers(place: Path) -> bool:
         return False
 
 
-def _info(place: Path) -> ProviderInfo:
-    try:
-        said = _manifest(place)
-    except ConfigError as error:
-        return ProviderInfo(place.name, where=tilde(place), problem=str(error))
-    description, version = (str(said.get(key) or "") for key in ("description", "version"))
-    return ProviderInfo(place.name, description, version, tilde(place))
-
-
-def _manifest(place: Path) -> dict[str, Any]:
-    path = place / "plugin.yaml"
-    if not path.is_file():
-        raise ConfigError(
-            "is missing", where=tilde(path), hint="write name, description and version into it"
-        )
-    try:
-        return read_document(path).data
-    except ConfigError as error:
-        raise ConfigError(str(error), hint="correct the file") from error
-
-
 def _load(place: Path) -> MemoryProvider:
     path = place / "__init__.py"
     if not path.is_file():
         raise ConfigError("is missing", where=tilde(path), hint="it must hold register(ctx)")
-    _manifest(place)
+    manifest(place)
     module = attempt(tilde(path), "cannot be imported", lambda: import_folder(place))
     register = getattr(module, "register", None)
     if not callable(register):

@@ -32,7 +32,7 @@ def memory_tool(memory: BuiltinMemory, on_write: OnWrite | None = None) -> Tool:
         action, target = str(arguments["action"]), str(arguments["target"])
         notes = memory.notebook(target)
         content, old_text = (str(arguments.get(key) or "") for key in ("content", "old_text"))
-        change = await call.cancel.guard(in_thread(_write, notes, action, content, old_text))
+        change = await call.cancel.guard(in_thread(written, notes, action, content, old_text))
         if change.changed and on_write is not None:
             on_write(action, target, change.content)
         return f"{DONE[action] if change.changed else UNCHANGED}\n{change.report}"
@@ -40,7 +40,8 @@ def memory_tool(memory: BuiltinMemory, on_write: OnWrite | None = None) -> Tool:
     return Tool(spec=_spec(memory.targets), handler=handler, serial=True, toolset="memory")
 
 
-def _write(notes: Notebook, action: str, content: str, old_text: str) -> Change:
+def written(notes: Notebook, action: str, content: str, old_text: str) -> Change:
+    """Carry an action out. Raises `ToolArgumentsInvalid`."""
     match action:
         case "add":
             return notes.add(content)

@@ -13,6 +13,30 @@ SECONDS = 60.0
 PIECE = 65_536
 
 
+SETTINGS = """\
+[core]
+	repositoryformatversion = 0
+	bare = false
+	fileMode = true
+	symlinks = true
+	autocrlf = false
+	safecrlf = false
+	hooksPath = /dev/null
+	fsmonitor = false
+	untrackedCache = false
+	excludesFile = /dev/null
+	attributesFile = /dev/null
+	quotePath = false
+	protectNTFS = false
+	protectHFS = false
+[gc]
+	auto = 2000
+	autoDetach = false
+"""
+"""What the settings of every store begin with: files are kept as they are, and no program of others
+is run."""
+
+
 class GitFailed(StoreError):
     """git said no; the message is what it said."""
 

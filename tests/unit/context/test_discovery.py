@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.context.discovery import EngineInfo, find_engine, list_engines
+from hermes.config.plugin_folders import PluginInfo
+from hermes.context.discovery import find_engine, list_engines
 from hermes.context.engine import ContextEngine, Dicts
 from hermes.context.lcm import LcmEngine
 from hermes.core.errors import ConfigError
@@ -219,9 +220,9 @@ def test_engines_are_listed_without_running_them(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no plugin")
     (tmp_path / "empty").mkdir()
     tiny, wrong, other, lcm = list_engines([tmp_path], BUILTIN, [Registered("other")])
-    assert tiny == EngineInfo("tiny", "Keeps the last messages.", "1.2.0", f"{tmp_path}/tiny")
+    assert tiny == PluginInfo("tiny", "Keeps the last messages.", "1.2.0", f"{tmp_path}/tiny")
     assert (wrong.name, wrong.where) == ("wrong", f"{tmp_path}/wrong")
     assert "plugin.yaml" in wrong.problem
-    assert other == EngineInfo("other", where="plugin")
+    assert other == PluginInfo("other", where="plugin")
     assert (lcm.name, lcm.where) == ("lcm", "built in")
     assert lcm.description.startswith("lossless")

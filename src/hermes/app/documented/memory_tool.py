@@ -6,10 +6,11 @@ import msgspec
 
 from hermes.app.documented.workshop import error_json
 from hermes.config.home import current_home
-from hermes.core.errors import ToolArgumentsInvalid, ToolError
+from hermes.core.errors import ToolError
 from hermes.memory.builtin import BuiltinMemory, MemoryOptions, open_memory
 from hermes.memory.notebook import Change
 from hermes.memory.places import Scope
+from hermes.memory.tool import written
 from hermes.security.injection import scan
 
 Dict = dict[str, Any]
@@ -60,18 +61,7 @@ class MemoryStore:
         return "\n\n".join(filter(None, (found.memory, found.user)))
 
     def _write(self, action: str, target: str, content: str, old_text: str) -> Change:
-        notes = self._memory.notebook(target)
-        match action:
-            case "add":
-                return notes.add(content)
-            case "replace":
-                return notes.replace(old_text, content)
-            case "remove":
-                return notes.remove(old_text)
-            case _:
-                raise ToolArgumentsInvalid(
-                    f"there is no action {action!r}", hint="use add, replace or remove"
-                )
+        return written(self._memory.notebook(target), action, content, old_text)
 
 
 def memory_tool(

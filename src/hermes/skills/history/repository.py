@@ -8,7 +8,7 @@ from pathlib import Path
 from hermes.core.errors import StoreError
 from hermes.skills.history.changes import Change, Commit, commit_of, message_of
 from hermes.skills.history.files import Entry, Put
-from hermes.store.git import Git, GitFailed
+from hermes.store.git import SETTINGS, Git, GitFailed
 from hermes.util.atomic import write_text
 
 FOLDER = ".history"
@@ -17,29 +17,12 @@ MOST_BYTES = 10_000_000
 """Larger files are not kept."""
 MOST_DIFF = 500_000
 """Bytes of a diff that are shown."""
-SETTINGS = """\
+OWN_SETTINGS = """\
 [core]
-	repositoryformatversion = 0
-	bare = false
-	fileMode = true
-	symlinks = true
-	autocrlf = false
-	safecrlf = false
-	hooksPath = /dev/null
-	fsmonitor = false
-	untrackedCache = false
-	excludesFile = /dev/null
-	attributesFile = /dev/null
-	quotePath = false
-	protectNTFS = false
-	protectHFS = false
 	fsync = committed,reference
 [user]
 	name = Hermes
 	email = hermes@localhost
-[gc]
-	auto = 2000
-	autoDetach = false
 """
 EXCLUDED = """\
 /.*
@@ -78,7 +61,7 @@ class Repository:
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, text in {
             "HEAD": f"ref: {BRANCH}\n",
-            "config": SETTINGS,
+            "config": SETTINGS + OWN_SETTINGS,
             "info/exclude": EXCLUDED,
             "info/attributes": ATTRIBUTES,
         }.items():

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import StoreError
-from hermes.store.git import Git, GitFailed, TooMuch
+from hermes.store.git import SETTINGS, Git, GitFailed, TooMuch
 from hermes.terminal.here.walk import Walk
 from hermes.tools.checkpoints.records import MOST_SKIPPED
 from hermes.tools.texts import shown
@@ -19,26 +19,10 @@ from hermes.util.atomic import write_text
 LONGEST_NAME = 256
 """Bytes of a path on average, generously; bounds what is read of a huge workspace."""
 
-SETTINGS = """\
+OWN_SETTINGS = """\
 [core]
-	repositoryformatversion = 0
-	bare = false
-	fileMode = true
-	symlinks = true
-	autocrlf = false
-	safecrlf = false
-	hooksPath = /dev/null
-	fsmonitor = false
-	untrackedCache = false
-	excludesFile = /dev/null
-	attributesFile = /dev/null
-	quotePath = false
-	protectNTFS = false
-	protectHFS = false
 	looseCompression = 1
 [gc]
-	auto = 2000
-	autoDetach = false
 	pruneExpire = now
 """
 ATTRIBUTES = "* -text !eol -ident !filter !working-tree-encoding\n"
@@ -81,7 +65,7 @@ class Snapshots:
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, text in {
             "HEAD": "ref: refs/heads/none\n",
-            "config": SETTINGS,
+            "config": SETTINGS + OWN_SETTINGS,
             "info/exclude": self._excluded,
             "info/attributes": ATTRIBUTES,
         }.items():

@@ -10,8 +10,9 @@ from hermes.cli.commands.memory.desk import SECONDS, guarded_provider
 from hermes.cli.context import Cli
 from hermes.config.environment import export_variable
 from hermes.config.home import ensure_hermes_home, tilde
+from hermes.config.plugin_folders import PluginInfo
 from hermes.core.errors import HermesError, ToolError, UsageError
-from hermes.memory.discovery import ProviderInfo, list_providers
+from hermes.memory.discovery import list_providers
 from hermes.memory.fields import Field, fields_of
 
 SETTING = ("memory", "provider")
@@ -81,7 +82,7 @@ def _given(pairs: list[str]) -> dict[str, str]:
 
 
 def _chosen(cli: Cli) -> str:
-    offers: dict[str, ProviderInfo] = {}
+    offers: dict[str, PluginInfo] = {}
     for info in list_providers(cli.home):
         offers.setdefault(info.name, info)
     names = list(offers)
