@@ -171,7 +171,8 @@ class Dispatcher:
         return f"{result}\n\n{more}" if more else result
 
     async def _heard(self, turn: Turn, name: HookName, details: dict[str, Any]) -> list[Any]:
-        """What the listeners say; nobody waits for them once the turn is stopped."""
+        """What the listeners say; nobody waits for them once the turn is stopped. No call runs
+        then either: `permit` comes after the last listener and looks."""
         try:
             return await turn.cancel.guard(self._hooks.fire(name, **details))
         except Interrupted:

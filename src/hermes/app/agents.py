@@ -329,6 +329,8 @@ class Making:
         skills = self._settings.skills
         if skills.review == "off" or not skills.creation_nudge_interval or self.start.parent:
             return ()
+        if not self.start.request.goes_on:
+            return ()
         manage = self._parts.skills.writing_tool(lambda: self.auxiliary.session_id, review=True)
         tools = {"skills_list": None, "skill_view": None, "skill_manage": manage}
         interval = skills.creation_nudge_interval

@@ -127,6 +127,8 @@ class App:
     async def agent(self, request: SessionRequest) -> Agent:
         """An agent for a new or an old conversation."""
         settings = self.loaded.settings
+        for name in request.skills:  # a wrong name is told before anybody has typed a message
+            await in_thread(self._parts.skills.skills.get, name)
         sampler = SessionSampler()
         brought = await self.mcp.tools(request.clarifier, sampler)
         tools = find_toolsets(self.loaded, brought).names(request.source, request.toolsets)
@@ -198,8 +200,8 @@ class App:
         request = msgspec.structs.replace(
             making.start.request, resume="", latest=False, session_id="", history=()
         )
+        new = await self.agent(request)  # first: when that fails, the old one goes on
         await self._open.pop(agent).close()
-        new = await self.agent(request)
         await self.extensions.hooks.fire(
             HookName.ON_SESSION_RESET, session_id=new.session_id, platform=request.source
         )

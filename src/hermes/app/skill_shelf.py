@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 
@@ -14,11 +15,16 @@ from hermes.core.tool import Tool
 from hermes.providers.endpoints import own_keys
 from hermes.skills.collection import Skills
 from hermes.skills.folders import HUB, bundled_folder, roots
+from hermes.skills.history.changes import Who
+from hermes.skills.history.skill_history import SkillHistory
 from hermes.skills.index import skills_index
 from hermes.skills.loading import LoadOptions, SkillLoader
 from hermes.skills.skill import Circle, Root, Skill, Source
 from hermes.skills.tools import skill_view_tool, skills_list_tool
 from hermes.skills.usage import Uses
+from hermes.skills.writing.scanning import scanned
+from hermes.skills.writing.tool import skill_manage_tool
+from hermes.skills.writing.writer import SkillWriter, WritingOptions
 
 SYSTEMS = {"darwin": "macos", "win32": "windows"}
 MOST_HINTS = 200
@@ -90,26 +96,22 @@ class SkillShelf:
         )
         return SessionSkills(self, loader, session_id)
 
-    def writing_tool(self, session_id: Callable[[], str], *, review: bool = False) -> Tool:
-        """skill_manage; with `review` for a look back at what was done."""
-        writing = import_module("hermes.skills.writing.writer")
-        history = import_module("hermes.skills.history.skill_history")
-        changes = import_module("hermes.skills.history.changes")
-        scanning = import_module("hermes.skills.writing.scanning")
+    @cached_property
+    def _writer(self) -> SkillWriter:
+        """One for all sessions: what it has warned of once, it knows."""
         folder = self._home.skills
-        writer = writing.SkillWriter(
+        return SkillWriter(
             folder,
             self.skills,
-            history.SkillHistory(folder, self._tell),
-            scanning.scanned,
-            writing.WritingOptions(review=self._loaded.settings.skills.review),
+            SkillHistory(folder, self._tell),
+            scanned,
+            WritingOptions(review=self._loaded.settings.skills.review),
             self.uses,
         )
-        who = changes.Who.REVIEW if review else changes.Who.AGENT
-        tool: Tool = import_module("hermes.skills.writing.tool").skill_manage_tool(
-            writer, session_id, who
-        )
-        return tool
+
+    def writing_tool(self, session_id: Callable[[], str], *, review: bool = False) -> Tool:
+        """skill_manage; with `review` for a look back at what was done."""
+        return skill_manage_tool(self._writer, session_id, Who.REVIEW if review else Who.AGENT)
 
 
 class SessionSkills:

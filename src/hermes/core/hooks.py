@@ -41,8 +41,8 @@ class Hooks(Protocol):
 class NoHooks:
     """No listener anywhere."""
 
-    async def fire(self, name: HookName, **details: Any) -> list[Any]:  # noqa: ARG002
+    async def fire(self, name: HookName, **details: Any) -> list[Any]:  # noqa: ARG002 - nobody listens
         return []
 
-    def listens(self, name: HookName) -> bool:  # noqa: ARG002
+    def listens(self, name: HookName) -> bool:  # noqa: ARG002 - nobody listens
         return False

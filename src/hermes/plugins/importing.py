@@ -15,7 +15,7 @@ def register_function(plugin: Plugin) -> Callable[[Any], Any]:
     thing = plugin.entry.load() if plugin.folder is None else import_folder(plugin.folder)
     register = getattr(thing, "register", None)
     if callable(register):
-        return register  # type: ignore[no-any-return]
+        return register  # type: ignore[no-any-return]  # of foreign code
     if plugin.folder is None and callable(thing):
         return thing  # type: ignore[no-any-return]  # the entry point names the function itself
     raise PluginFailed("it has no function register(ctx)")

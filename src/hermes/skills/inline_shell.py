@@ -62,7 +62,7 @@ class _Child(asyncio.SubprocessProtocol):
         if len(self.printed[fd]) > FLOOD:
             self.done.set()
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio calls it so
         self._open.discard(fd)
         self._look()
 

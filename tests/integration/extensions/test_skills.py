@@ -119,6 +119,16 @@ def test_a_skill_is_called_by_its_name_or_chosen_for_the_session(
     assert "did you mean brew-tea?" in wrong.stderr
 
 
+def test_a_wrong_skill_is_told_before_anything_is_typed(terminal, tea: Path) -> None:
+    with ModelServer([]) as server:
+        child = terminal("chat", "-s", "brew-te", *at(server))
+        child.expect("did you mean brew-tea")
+        child.expect(pexpect.EOF)
+        child.wait()
+    assert child.exitstatus == 2
+    assert "›" not in child.before
+
+
 LEARNT = """---
 name: count-stars
 description: Count the stars of a photo

@@ -106,7 +106,7 @@ class Answer(BaseHTTPRequestHandler):
     """Takes the browser's visit; the address is kept on the server object."""
 
     def do_GET(self) -> None:
-        self.server.address_seen = self.path  # type: ignore[attr-defined]
+        self.server.address_seen = self.path  # type: ignore[attr-defined]  # our own mark on it
         self.send_response(200)
         self.send_header("Content-Type", "text/plain")
         self.end_headers()

@@ -41,7 +41,7 @@ def date_of(name: str) -> datetime | None:
     for found in STAMP.finditer(name):
         year, month, day, hour, minute, second = (int(part or 0) for part in found.groups())
         try:  # names carry no zone; only the order counts
-            return datetime(year, month, day, hour, minute, second)  # noqa: DTZ001
+            return datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - names of files have no time zone
         except ValueError:
             continue
     return None

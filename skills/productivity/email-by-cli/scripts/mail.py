@@ -138,7 +138,7 @@ def listed(options: argparse.Namespace) -> int:
     charset = [] if all(part.isascii() for part in wanted) else ["CHARSET", "UTF-8"]
     with inbox(options.folder) as server:
         encoded = [part.encode() if not part.isascii() else part for part in [*charset, *wanted]]
-        answer = server.uid("SEARCH", *encoded)  # type: ignore[arg-type]
+        answer = server.uid("SEARCH", *encoded)  # type: ignore[arg-type]  # bytes are sent as they are
         first = done(answer, "the search")[0]
         uids = first.split() if isinstance(first, bytes) else []
         fields = "(UID FLAGS BODY.PEEK[HEADER.FIELDS (DATE FROM SUBJECT)])"

@@ -88,7 +88,7 @@ class Vault:
                 yield text.count("\n", 0, found.start()) + 1, self.relative(note, target)
 
     def relative(self, note: str, target: str) -> str:
-        beside = os.path.normpath(os.path.join(os.path.dirname(note), target))  # noqa: PTH118, PTH120
+        beside = os.path.normpath(os.path.join(os.path.dirname(note), target))  # noqa: PTH118, PTH120 - texts
         return Path(beside).as_posix() if self.find(Path(beside).as_posix()) else target
 
     def tags(self, note: str) -> set[str]:

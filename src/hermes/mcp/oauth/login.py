@@ -26,6 +26,7 @@ from hermes.mcp.oauth.logins import Login, LoginStore
 from hermes.mcp.oauth.redirect import Outcome, outcome_of, redirect_listener
 from hermes.mcp.oauth.registration import known, registered
 from hermes.mcp.oauth.web import Answer, Web, refusal
+from hermes.util.waiting import arrived_or_typed
 
 CONSENT_SECONDS = 900.0
 OFFLINE = "offline_access"
@@ -185,16 +186,8 @@ async def _first(
     name: str, arrival: asyncio.Future[Outcome], paste: Paste | None, state: str
 ) -> Outcome:
     """What comes first, from the browser or from the person."""
-    if paste is None:
-        return await arrival
-    pasting = asyncio.ensure_future(paste())
-    try:
-        await asyncio.wait((arrival, pasting), return_when=asyncio.FIRST_COMPLETED)
-        if arrival.done() or not (text := pasting.result().strip()):
-            return await arrival
-    finally:
-        pasting.cancel()
-    outcome = outcome_of(text, state)
+    came = await arrived_or_typed(arrival, paste)
+    outcome = outcome_of(came, state) if isinstance(came, str) else came
     if outcome is None:
         raise LoginFailed(
             f"what was pasted is not the address at which the login to {name} ends",

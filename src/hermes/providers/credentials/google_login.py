@@ -18,6 +18,7 @@ from hermes.providers.credentials.device_login import Invitation, Show, challeng
 from hermes.providers.credentials.google_client import SCOPES, GoogleClient
 from hermes.providers.credentials.google_redirect import Outcome, pasted_outcome, redirect_listener
 from hermes.providers.credentials.oauth import Answer, Tokens, ask, refusal, tokens_from
+from hermes.util.waiting import arrived_or_typed
 
 CONSENT_SECONDS = 900.0
 
@@ -83,16 +84,8 @@ async def _outcome(
     arrival: asyncio.Future[Outcome], paste: Paste | None, state: str, provider: str
 ) -> Outcome:
     """What comes first, from the browser or from the person."""
-    if paste is None:
-        return await arrival
-    pasting = asyncio.ensure_future(paste())
-    try:
-        await asyncio.wait((arrival, pasting), return_when=asyncio.FIRST_COMPLETED)
-        if arrival.done() or not (text := pasting.result().strip()):
-            return await arrival
-    finally:
-        pasting.cancel()
-    outcome = pasted_outcome(text, state)
+    came = await arrived_or_typed(arrival, paste)
+    outcome = pasted_outcome(came, state) if isinstance(came, str) else came
     if outcome is None:
         raise CredentialRefused(
             "what was pasted is not the address this login ends at",

@@ -37,7 +37,7 @@ async def _acquired(lock: object, held: type[TimeoutError]) -> None:
     end = time.monotonic() + LOCK_SECONDS
     while True:
         try:
-            lock.acquire(blocking=False)  # type: ignore[attr-defined]
+            lock.acquire(blocking=False)  # type: ignore[attr-defined]  # loaded late, so untyped
             return
         except held as error:
             if time.monotonic() > end:
