@@ -24,6 +24,8 @@ def _all_of(module: str, names: str, *more: tuple[str, str]) -> Mapping[str, str
 
 
 _SHIMS = "hermes.app.documented"
+_CRON = "hermes.cron.documented"
+_GATEWAY = "hermes.gateway.documented"
 
 NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -99,15 +101,47 @@ NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "load_config save_config DEFAULT_CONFIG",
             ("ensure_hermes_home", "hermes.config.home"),
         ),
+        "hermes_cli.commands": _all_of(
+            "hermes.app.commands.registry",
+            "COMMAND_REGISTRY CommandDef resolve_command GATEWAY_KNOWN_COMMANDS",
+        ),
         "hermes_cli.plugins": _all_of(
             f"{_SHIMS}.plugins", "discover_plugins invoke_hook discover_plugin_cli_commands"
+        ),
+        "tools.cronjob_tools": _all_of(_CRON, "cronjob"),
+        "cron.jobs": _all_of(
+            _CRON,
+            "parse_duration parse_schedule compute_next_run create_job list_jobs get_job"
+            " update_job pause_job resume_job trigger_job remove_job load_jobs save_jobs",
+        ),
+        "cron.scheduler": _all_of(_CRON, "tick run_job"),
+        "gateway.session": _all_of(
+            f"{_GATEWAY}.sessions",
+            "SessionStore SessionEntry",
+            ("build_session_key", "hermes.gateway.session_keys"),
+            ("SessionSource", "hermes.gateway.events"),
+        ),
+        "gateway.config": _all_of(f"{_GATEWAY}.config", "Platform GatewayConfig PlatformConfig"),
+        "gateway.delivery": _all_of(f"{_GATEWAY}.delivery", "DeliveryTarget DeliveryRouter"),
+        "gateway.pairing": _all_of(f"{_GATEWAY}.pairing", "PairingStore"),
+        "gateway.hooks": _all_of(f"{_GATEWAY}.hooks", "HookRegistry"),
+        "gateway.channel_directory": _all_of(
+            f"{_GATEWAY}.chats",
+            "load_directory resolve_channel_name lookup_channel_name format_directory_for_display",
+        ),
+        "gateway.mirror": _all_of(f"{_GATEWAY}.chats", "mirror_to_session"),
+        "gateway.status": _all_of(f"{_GATEWAY}.status", "acquire_scoped_lock release_scoped_lock"),
+        "gateway.run": _all_of("hermes.cli.gateway_run", "GatewayRunner start_gateway"),
+        "gateway.platforms.base": _all_of(
+            f"{_GATEWAY}.adapters",
+            "BasePlatformAdapter BaseAdapter SendResult register_platform unregister_platform",
+            ("MessageEvent", "hermes.gateway.events"),
+            ("Media", "hermes.gateway.events"),
         ),
     }
 )
 """By module, then by name: `module:attribute` of ours."""
 
-_GATEWAY = "the messaging gateway"
-_CRON = "scheduled work"
 _ENVIRONMENTS = "the package of training environments"
 _BATCH = "batch processing"
 _ACP = "the server for editors (ACP)"
@@ -119,29 +153,6 @@ def _absent(feature: str, names: str = "") -> Absent:
 
 ABSENT: Mapping[str, Absent] = MappingProxyType(
     {
-        "tools.cronjob_tools": _absent(_CRON),
-        "hermes_cli.commands": _absent(
-            "the list of slash commands",
-            "COMMAND_REGISTRY CommandDef resolve_command GATEWAY_KNOWN_COMMANDS",
-        ),
-        "gateway.session": _absent(_GATEWAY, "build_session_key SessionStore SessionSource"),
-        "gateway.config": _absent(_GATEWAY, "Platform GatewayConfig PlatformConfig"),
-        "gateway.delivery": _absent(_GATEWAY, "DeliveryTarget DeliveryRouter"),
-        "gateway.pairing": _absent(_GATEWAY, "PairingStore"),
-        "gateway.hooks": _absent(_GATEWAY, "HookRegistry"),
-        "gateway.channel_directory": _absent(_GATEWAY),
-        "gateway.mirror": _absent(_GATEWAY),
-        "gateway.status": _absent(_GATEWAY, "acquire_scoped_lock release_scoped_lock"),
-        "gateway.run": _absent(_GATEWAY, "GatewayRunner start_gateway"),
-        "gateway.platforms.base": _absent(
-            _GATEWAY, "BasePlatformAdapter BaseAdapter MessageEvent SendResult"
-        ),
-        "cron.jobs": _absent(
-            _CRON,
-            "parse_duration parse_schedule compute_next_run create_job list_jobs get_job"
-            " update_job pause_job resume_job trigger_job remove_job load_jobs save_jobs",
-        ),
-        "cron.scheduler": _absent(_CRON, "tick run_job"),
         "environments.hermes_base_env": _absent(
             _ENVIRONMENTS, "HermesAgentBaseEnv HermesAgentEnvConfig"
         ),

@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from datetime import date
+from importlib import import_module
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
@@ -24,6 +25,7 @@ from hermes.config.schema import (
     members,
     suggestion,
 )
+from hermes.config.settings.base import TimeZone
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -192,10 +194,22 @@ def _from_json(data: Any, opening: str) -> Any:
 
 
 def _bounded(kind: Any, data: Any) -> Any:
+    if kind is TimeZone:
+        return _time_zone(_text(data))
     try:
         return msgspec.convert(_SCALARS[bare(kind)](data), kind)
     except (Mismatch, msgspec.ValidationError) as error:
         raise Mismatch(describe(kind), data) from error
+
+
+def _time_zone(name: str) -> str:
+    zones = import_module("zoneinfo")  # costs more than all other checks together
+    try:
+        if name:
+            zones.ZoneInfo(name)
+    except (zones.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise Mismatch(describe(TimeZone), name) from error
+    return name
 
 
 def _word(kind: Any, data: Any) -> str:

@@ -96,6 +96,15 @@ class Loaded:
         """A variable that was saved in .env just now."""
         self._sources.saved[name] = value
 
+    def reread_variables(self) -> list[str]:
+        """Read .env again; the names of what is new, changed or gone. Settings stay as they are."""
+        saved = self._sources.saved
+        fresh = read_dotenv(self.home.env_file, environment.variables())
+        names = sorted(name for name in {*saved, *fresh} if saved.get(name) != fresh.get(name))
+        saved.clear()
+        saved.update(fresh)
+        return names
+
     def secret(self, name: str) -> str | None:
         """An API key by the name of its variable."""
         return self.variable(name)

@@ -1,4 +1,4 @@
-"""Make, list, choose and delete profiles."""
+"""Make, list, choose, rename and delete profiles."""
 
 import contextlib
 import shutil
@@ -75,6 +75,23 @@ def create_profile(name: str, *, source: Home | None = None, everything: bool = 
         cause = error if error.strerror else OSError(0, "some files could not be copied")
         raise unusable(source.root, cause) from error
     return home
+
+
+def rename_profile(name: str, new: str) -> Home:
+    """Give the profile another name; the choice of `hermes profile use` goes along."""
+    if name == DEFAULT_PROFILE:
+        raise UsageError("the default profile cannot be renamed")
+    home, renamed = Home.resolve(name), Home.of_profile(new)
+    if renamed.is_default or renamed.root.exists():
+        raise UsageError(f"the profile {new!r} exists already ({tilde(renamed.root)})")
+    was_chosen = active_profile() == name
+    try:
+        home.root.rename(renamed.root)
+    except OSError as error:
+        raise unusable(home.root, error) from error
+    if was_chosen:
+        choose_profile(new)
+    return renamed
 
 
 def delete_profile(name: str) -> Home:

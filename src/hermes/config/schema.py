@@ -128,6 +128,8 @@ def describe(kind: Any) -> str:
 
 def _with_bounds(kind: Any) -> str:
     base, meta = get_args(kind)[:2]
+    if meta.title:
+        return str(meta.title)
     low = "" if meta.ge is None else f" from {meta.ge}"
     high = "" if meta.le is None else f" to {meta.le}"
     return f"{describe(base)}{low}{high}"

@@ -9,6 +9,8 @@
     │   ├── StoreCorrupt          the file is damaged
     │   ├── StoreTooNew           the file was written by a later version
     │   ├── StoreFull             no room on the disk
+    │   ├── LeaseLost             another process works on it now
+    │   ├── StoreConflict         somebody else changed it meanwhile
     │   └── SessionNotFound
     ├── ToolError                 told to the model as the tool's result
     │   ├── ToolUnknown
@@ -90,16 +92,19 @@ class StoreError(HermesError):
     exit_code = 6
 
 
-class StoreCorrupt(StoreError):
-    pass
+class StoreCorrupt(StoreError): ...
 
 
-class StoreTooNew(StoreError):
-    pass
+class StoreTooNew(StoreError): ...
 
 
-class StoreFull(StoreError):
-    pass
+class StoreFull(StoreError): ...
+
+
+class LeaseLost(StoreError): ...
+
+
+class StoreConflict(StoreError): ...
 
 
 class SessionNotFound(StoreError):
@@ -110,20 +115,18 @@ class ToolError(HermesError):
     """A tool could not do its work. The message goes to the model as the tool's result."""
 
 
-class ToolUnknown(ToolError):
-    pass
+class ToolUnknown(ToolError): ...
 
 
-class ToolArgumentsInvalid(ToolError):
-    pass
+class ToolArgumentsInvalid(ToolError): ...
 
 
 class ToolDenied(ToolError):
-    pass
+    NO_OTHER_WAY: ClassVar = "do not try the same in another way; go on without it or ask the user"
+    """The hint of a refusal; only the model needs it."""
 
 
-class ToolTimedOut(ToolError):
-    pass
+class ToolTimedOut(ToolError): ...
 
 
 class BackendUnavailable(ToolError):
@@ -134,12 +137,10 @@ class LocalModelError(HermesError):
     exit_code = 7
 
 
-class DownloadFailed(LocalModelError):
-    pass
+class DownloadFailed(LocalModelError): ...
 
 
-class ChecksumMismatch(LocalModelError):
-    pass
+class ChecksumMismatch(LocalModelError): ...
 
 
 class ProviderError(HermesError):
@@ -176,73 +177,56 @@ class CredentialRefused(ProviderError):
     exit_code = 4
 
 
-class CredentialsExhausted(ProviderError):
-    pass
+class CredentialsExhausted(ProviderError): ...
 
 
-class QuotaSpent(ProviderError):
-    pass
+class QuotaSpent(ProviderError): ...
 
 
-class RateLimited(ProviderError):
-    pass
+class RateLimited(ProviderError): ...
 
 
-class ModelNotFound(ProviderError):
-    pass
+class ModelNotFound(ProviderError): ...
 
 
-class ContextOverflow(ProviderError):
-    pass
+class ContextOverflow(ProviderError): ...
 
 
-class ContentRefused(ProviderError):
-    pass
+class ContentRefused(ProviderError): ...
 
 
-class RequestRefused(ProviderError):
-    pass
+class RequestRefused(ProviderError): ...
 
 
-class SignatureRefused(RequestRefused):
-    pass
+class SignatureRefused(RequestRefused): ...
 
 
-class UnicodeRefused(RequestRefused):
-    pass
+class UnicodeRefused(RequestRefused): ...
 
 
-class OptionRefused(RequestRefused):
-    pass
+class OptionRefused(RequestRefused): ...
 
 
-class ToolsRefused(RequestRefused):
-    pass
+class ToolsRefused(RequestRefused): ...
 
 
 class Transient(ProviderError):
     """Trying the same request again may help."""
 
 
-class ServerFault(Transient):
-    pass
+class ServerFault(Transient): ...
 
 
-class Overloaded(ServerFault):
-    pass
+class Overloaded(ServerFault): ...
 
 
-class Unreachable(Transient):
-    pass
+class Unreachable(Transient): ...
 
 
-class StreamStalled(Transient):
-    pass
+class StreamStalled(Transient): ...
 
 
-class StreamCut(Transient):
-    pass
+class StreamCut(Transient): ...
 
 
-class ReplyInvalid(Transient):
-    pass
+class ReplyInvalid(Transient): ...

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -51,7 +51,6 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float: ...
-
     async def sleep(self, seconds: float) -> None: ...
 
 
@@ -102,22 +101,22 @@ class SessionLog(Protocol):
         ...
 
     async def info(self, session_id: str) -> SessionInfo: ...
-
     async def latest(self, source: str = "") -> SessionInfo | None:
         """The session somebody was active in last, of any source or of one."""
         ...
 
     async def record_call(self, session_id: str, call: ModelCall) -> None: ...
-
     async def finish(self, session_id: str, exit_reason: str) -> None: ...
 
 
 class Ledger(Protocol):
     """What was spent, by every process that shares the store."""
 
-    async def spent_usd(self, session_id: str = "", *, since: float | None = None) -> float:
-        """US dollars: of a session with its subagents and what went on after a compaction, or of
-        all sessions. Calls whose price is not known count nothing."""
+    async def spent_usd(
+        self, session_id: str = "", *, since: float | None = None, user_id: str = ""
+    ) -> float:
+        """US dollars: of a session with its subagents and what went on after a compaction, of a
+        user, or of all sessions. Calls whose price is not known count nothing."""
         ...
 
 
@@ -133,7 +132,6 @@ class Workspace(Protocol):
     """The files a session works on, kept so that a turn can be undone."""
 
     def turn_started(self, session_id: str, reason: str) -> None: ...
-
     async def before_change(self, call: ToolContext) -> None:
         """Returns when the state before the change is safe, or cannot be made so."""
         ...
@@ -181,6 +179,34 @@ class Observer(Protocol):
 
 
 class Outbox(Protocol):
-    """Sends a message to a chat for `send_message`; returns the delivery's id."""
+    """Sends messages to chats for `send_message`, cron and background work."""
 
-    async def send(self, target: str, text: str) -> str: ...
+    async def send(self, target: str, text: str, *, key: str = "", kind: str = "send") -> str:
+        """The delivery's id, once it is kept for sending. `target` is as people write it:
+        `telegram`, `telegram:-100:17`, `discord:#name`. The same `key` is sent once. Raises
+        `UsageError` for a target that is not there."""
+        ...
+
+    async def delivered(self, delivery: str) -> str:
+        """What became of it: `pending`, `sent`, `failed: …`, `uncertain: …`."""
+        ...
+
+    async def targets(self) -> list[str]:
+        """Where messages can go, a line each."""
+        ...
+
+
+class Scheduler(Protocol):
+    """Keeps scheduled jobs for the tool `cronjob`, the API and chats. Jobs are the records of
+    jobs.json, found by id, or by name where that is clear. Raises `UsageError`."""
+
+    async def create(self, wanted: dict[str, Any]) -> dict[str, Any]: ...
+    async def list(self) -> list[dict[str, Any]]: ...
+    async def get(self, job: str) -> dict[str, Any]: ...
+    async def update(self, job: str, changes: dict[str, Any]) -> dict[str, Any]: ...
+    async def pause(self, job: str) -> dict[str, Any]: ...
+    async def resume(self, job: str) -> dict[str, Any]: ...
+    async def remove(self, job: str) -> dict[str, Any]: ...
+    async def run(self, job: str) -> dict[str, Any]:
+        """Have it run at the next tick, beside its schedule."""
+        ...

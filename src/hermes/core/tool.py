@@ -4,7 +4,9 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Container
 from enum import StrEnum
+from types import CodeType
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -104,15 +106,13 @@ class Tool(msgspec.Struct, frozen=True):
         A parameter of the type `ToolContext` receives it. A docstring line `name: text` describes
         the parameter `name`.
         """
-        parameters = inspect.signature(function, eval_str=True).parameters.values()
-        names = [each.name for each in parameters if each.annotation is not ToolContext]
-        receivers = [each.name for each in parameters if each.annotation is ToolContext]
+        signed = _signed(function)
 
         async def handler(context: ToolContext, arguments: dict[str, Any]) -> str:
-            known = {name: arguments[name] for name in names if name in arguments}
-            return await function(**known, **dict.fromkeys(receivers, context))
+            known = {name: arguments[name] for name in signed.names if name in arguments}
+            return await function(**known, **dict.fromkeys(signed.receivers, context))
 
-        return cls(spec=spec_of(function), handler=handler, **fields)
+        return cls(spec=signed.spec, handler=handler, **fields)
 
 
 class ToolBox(Protocol):
@@ -136,9 +136,48 @@ class ToolBox(Protocol):
         ...
 
 
+class _Signed(msgspec.Struct, frozen=True):
+    """What the signature and the docstring of a function say."""
+
+    spec: ToolSpec
+    names: tuple[str, ...]
+    """Of the parameters that the model gives."""
+    receivers: tuple[str, ...]
+    """Of those that get the context."""
+
+
+_KNOWN: WeakKeyDictionary[CodeType, tuple[object, _Signed]] = WeakKeyDictionary()
+"""Every session makes its tools anew, out of the same code: reading that once is enough."""
+
+
+def _signed(function: Callable[..., Any]) -> _Signed:
+    code = getattr(function, "__code__", None)
+    if code is None:  # a partial, say
+        return _read(function)
+    details = ("__defaults__", "__kwdefaults__", "__annotations__", "__doc__", "__name__")
+    said = tuple([getattr(function, name) for name in details])
+    known = _KNOWN.get(code)
+    if known is None or known[0] != said:
+        known = _KNOWN[code] = said, _read(function)
+    return known[1]
+
+
+def _read(function: Callable[..., Any]) -> _Signed:
+    signature = inspect.signature(function, eval_str=True)
+    parameters = signature.parameters.values()
+    return _Signed(
+        _spec(function, signature),
+        tuple([each.name for each in parameters if each.annotation is not ToolContext]),
+        tuple([each.name for each in parameters if each.annotation is ToolContext]),
+    )
+
+
 def spec_of(function: Callable[..., Any]) -> ToolSpec:
     """Name, description and JSON Schema of a tool function."""
-    signature = inspect.signature(function, eval_str=True)
+    return _signed(function).spec
+
+
+def _spec(function: Callable[..., Any], signature: inspect.Signature) -> ToolSpec:
     description, notes = _split_docstring(inspect.getdoc(function) or "", signature.parameters)
     properties: dict[str, Any] = {}
     required: list[str] = []

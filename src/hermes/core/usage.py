@@ -24,6 +24,11 @@ class Usage(msgspec.Struct, frozen=True):
     def total(self) -> int:
         return self.prompt + self.output
 
+    @property
+    def hits(self) -> float:
+        """Share of what the model read that its cache had."""
+        return self.cache_read / self.prompt if self.prompt else 0.0
+
     def __add__(self, other: Self) -> Self:
         return type(self)(
             self.input + other.input,

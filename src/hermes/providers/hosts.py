@@ -6,6 +6,7 @@ by the parser that will send the request, so both mean the same host.
 """
 
 import re
+from functools import lru_cache
 
 import httpx2
 
@@ -65,6 +66,7 @@ def _place(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.raw_host.decode(), url.port
 
 
+@lru_cache(maxsize=256)
 def _parsed(url: str) -> httpx2.URL | None:
     if _ODD.search(url) or not url.startswith(("http://", "https://")):
         return None

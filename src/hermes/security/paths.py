@@ -47,9 +47,11 @@ WORKPLACES = ("/usr", "/var/lib", "/run")
 
 OWN_FILES = (
     ".env", "config.yaml", "auth.json", "state.db", "state.db-wal", "shell-hooks-allowlist.json",
-    "mcp-tokens", "pairing", "approvals", "checkpoints",
+    "mcp-tokens", "pairing", "approvals", "checkpoints", "hooks", "cron", "gateway", "gateway.json",
+    "webhook_subscriptions.json", "BOOT.md",
 )  # fmt: skip
-"""In our own home: settings, keys and consents. An agent that could write them sets its limits."""
+"""In our own home: settings, keys, consents, and what runs by itself. An agent that could write
+them sets its limits."""
 
 
 SOMEBODYS_HOME = re.compile(r"/(root|home/[^/]+|Users/[^/]+)(?=/|$)")

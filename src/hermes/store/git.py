@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from hermes.core.errors import StoreError
+from hermes.util.programs import end_group, start_program
 
 SECONDS = 60.0
 """Longest run of one git command."""
@@ -109,7 +110,7 @@ class Git:
     async def _started(self, arguments: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
         """In a session of its own, so that Ctrl-C does not reach it; gone when the block ends."""
         try:
-            process = await asyncio.create_subprocess_exec(
+            process = await start_program(
                 self._program,
                 *arguments,
                 stdin=asyncio.subprocess.PIPE,
@@ -117,7 +118,6 @@ class Git:
                 stderr=asyncio.subprocess.PIPE,
                 env=self._environment,
                 cwd=self._workspace,
-                start_new_session=True,
             )
         except OSError as error:
             raise GitFailed(f"git cannot be started: {error.strerror}") from error
@@ -127,8 +127,7 @@ class Git:
         except TimeoutError as error:
             raise GitFailed(f"git {arguments[0]} took longer than {SECONDS:.0f} seconds") from error
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            end_group(process)  # the programs it started hold its pipes open
             await process.communicate()
 
 

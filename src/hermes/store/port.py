@@ -10,7 +10,10 @@ from typing import Protocol
 
 from hermes.core.messages import Message
 from hermes.core.ports import Ledger, SessionInfo, SessionLog
+from hermes.store.claims import Claims
+from hermes.store.mail import Mail
 from hermes.store.records import (
+    Activity,
     LoggedMessage,
     Record,
     SearchHit,
@@ -19,6 +22,7 @@ from hermes.store.records import (
     StoreStats,
     UsageLine,
 )
+from hermes.store.responses import Responses
 
 Progress = Callable[[int, int], None]
 
@@ -121,6 +125,10 @@ class Upkeep(Protocol):
 
     async def stats(self) -> StoreStats: ...
 
+    async def activity(self, *, since: float, sources: Sequence[str] = ()) -> Activity:
+        """What was said, called and spent since then, of all sources or of some."""
+        ...
+
     async def reindex(self, progress: Progress = unheard) -> int:
         """Build the search index anew; the number of messages in it."""
         ...
@@ -134,7 +142,7 @@ class Upkeep(Protocol):
         ...
 
 
-class SessionStore(Conversations, Catalogue, Upkeep, Protocol):
+class SessionStore(Conversations, Catalogue, Upkeep, Mail, Claims, Responses, Protocol):
     def close(self) -> None:
         """Finish pending writes and let go of the store. May be called again."""
         ...

@@ -113,3 +113,55 @@ class StoreStats(msgspec.Struct, frozen=True):
     oldest: float | None
     newest: float | None
     sizes: Sizes
+
+
+class ActiveSession(msgspec.Struct, frozen=True):
+    """A session in which something was said."""
+
+    source: str
+    model: str
+    first: float
+    """When the first message of the time in question came ..."""
+    last: float
+    """... and when the last one."""
+    messages: int
+    end_reason: str = ""
+
+
+class ToolSum(msgspec.Struct, frozen=True):
+    name: str
+    calls: int
+    failed: int
+
+
+class CallSum(msgspec.Struct, frozen=True):
+    """Model calls of one source, model and task together."""
+
+    source: str
+    """Empty when the session was deleted."""
+    model: str
+    provider: str
+    task: str
+    calls: int
+    usage: Usage
+    cost_usd: float
+    unpriced_calls: int
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """A quarter of an hour in which something happened."""
+
+    start: int
+    """Seconds since the epoch."""
+    messages: int
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """What went on since a moment; oldest first, or most frequent first."""
+
+    sessions: tuple[ActiveSession, ...] = ()
+    tools: tuple[ToolSum, ...] = ()
+    calls: tuple[CallSum, ...] = ()
+    moments: tuple[Moment, ...] = ()

@@ -14,11 +14,15 @@ def write_text(path: Path, text: str, *, mode: int | None = None) -> None:
 def write_bytes(path: Path, data: bytes, *, mode: int | None = None) -> None:
     """Replace `path` with `data`, on disk when this returns.
 
-    A symbolic link stays a link: its target is replaced. Without `mode` an existing file keeps its
+    A symbolic link stays a link: its target is replaced. What is no file, such as /dev/stdout or a
+    pipe, is written to and not replaced. Without `mode` an existing file keeps its
     permissions and a new one gets 0600. On failure the old file is untouched and nothing is left
     behind. Raises OSError.
     """
     target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file() and not target.is_dir():
+        target.write_bytes(data)
+        return
     mode = _mode_of(target) if mode is None else mode
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
     temporary = Path(name)

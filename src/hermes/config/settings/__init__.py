@@ -33,7 +33,7 @@ from hermes.config.settings.agent import (
     StoreSettings,
     TelemetrySettings,
 )
-from hermes.config.settings.base import Positive, Section
+from hermes.config.settings.base import Positive, Section, TimeZone
 from hermes.config.settings.display import (
     DashboardSettings,
     DisplaySettings,
@@ -119,7 +119,7 @@ class Settings(Section, frozen=True):
     logging: LoggingSettings = LoggingSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     store: StoreSettings = StoreSettings()
-    timezone: str = ""
+    timezone: TimeZone = ""
     """IANA name of your time zone; empty is the machine's."""
 
     toolsets: tuple[str, ...] = ("hermes-cli",)

@@ -121,6 +121,18 @@ class CronSettings(Section, frozen=True):
     """Longest run of a job's script."""
     timeout_seconds: Seconds = 600
     """Seconds a job may be idle before it is stopped; 0 is no limit."""
+    tick_seconds: Positive = 60
+    """Seconds between two looks at what is due."""
+    catch_up: Literal["once", "skip"] = "once"
+    """A run that was missed: run it once when we are back, or wait for the next."""
+    jitter_seconds: Seconds = 0
+    """Most seconds a run is put off, so that not all jobs begin at once."""
+    max_parallel: Positive = 4
+    """Jobs that run side by side."""
+    notify_failures: bool = True
+    """Tell where a job delivers to when it fails."""
+    keep_runs_days: Positive = 90
+    """Days that past runs are remembered."""
 
 
 class SessionSettings(Section, frozen=True):

@@ -7,6 +7,8 @@ from msgspec import field
 from hermes.config.settings.base import Count, OffOr, Seconds, Section
 
 ToolProgress = Literal["off", "new", "all", "verbose"]
+Details = Literal["full", "expanded", "collapsed", "hidden"]
+"""`expanded` is another word for `full`."""
 
 
 class PlatformDisplay(Section, frozen=True):
@@ -21,12 +23,12 @@ class PlatformDisplay(Section, frozen=True):
 
 
 class DetailSections(Section, frozen=True):
-    thinking: str | None = None
-    """How thinking is shown; unset follows details_mode."""
-    tools: str | None = None
-    """How tool calls are shown; unset follows details_mode."""
-    activity: str | None = None
-    """How activity is shown; unset follows details_mode."""
+    thinking: Details | None = None
+    """How much of the thinking is shown; unset follows details_mode."""
+    tools: Details | None = None
+    """How much of tool results is shown; unset follows details_mode."""
+    activity: Details | None = None
+    """`hidden`: not what running tools and subagents do; unset follows details_mode."""
 
 
 class DisplaySettings(Section, frozen=True):
@@ -58,12 +60,15 @@ class DisplaySettings(Section, frozen=True):
     """Show what a turn costs."""
     tool_preview_length: Count = 0
     """Characters of a tool call that are shown; 0 fits the line."""
-    busy_input_mode: Literal["interrupt", "queue"] = "interrupt"
-    """What a message does while the agent is at work."""
+    busy_input_mode: Literal["interrupt", "queue", "steer"] = "interrupt"
+    """What a message does while the agent is at work: stop it, wait for its end, or be heard by it
+    after its next step."""
     background_process_notifications: Literal["all", "result", "error", "off"] = "all"
     """Which news of background processes reach the chat."""
-    details_mode: str = "collapsed"
-    """How much of the details the TUI shows."""
+    details_mode: Details = "collapsed"
+    """How much of thinking and of tool results the terminal shows."""
+    plain: bool = False
+    """Lines only, nothing painted again: for screen readers and simple terminals."""
     sections: DetailSections = DetailSections()
     mouse_tracking: bool = True
     """Let the TUI use the mouse."""

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from hermes.config.settings.base import OffOr, Section
+from hermes.config.settings.base import Count, Dollars, OffOr, Positive, Seconds, Section
 from hermes.config.settings.platform_extras import (
     DingtalkExtra,
     FeishuExtra,
@@ -17,6 +17,7 @@ from hermes.config.settings.platform_extras import (
 )
 
 UnauthorizedDm = Literal["pair", "ignore"]
+Role = Literal["owner", "member", "guest"]
 
 
 class PlatformBehaviour(Section, frozen=True):
@@ -90,6 +91,8 @@ class MatrixSettings(PlatformBehaviour, frozen=True):
     """Open a thread for each conversation."""
     dm_mention_threads: bool = False
     """Open a thread when mentioned in a direct chat."""
+    reactions: bool = True
+    """Show progress by reactions."""
 
 
 class WhatsAppSettings(PlatformBehaviour, frozen=True):
@@ -179,6 +182,7 @@ class PlatformsSettings(Section, frozen=True):
     homeassistant: HomeAssistantPlatform = HomeAssistantPlatform()
     webhook: WebhookPlatform = WebhookPlatform()
     api_server: Platform = Platform()
+    local: Platform = Platform()
 
 
 class GatewaySettings(Section, frozen=True):
@@ -186,3 +190,33 @@ class GatewaySettings(Section, frozen=True):
     """Hermes API server that does the work instead of this machine."""
     cwd: str = "~"
     """Folder commands start in when a chat asks."""
+    terminal: Literal[
+        "auto", "local", "sandbox", "docker", "ssh", "singularity", "modal", "daytona"
+    ] = "auto"
+    """Where commands of chats run; `auto` is terminal.backend, but a sandbox instead of `local`."""
+    owners: tuple[str, ...] = ()
+    """Users with every right, as `telegram:12345`."""
+    roles: dict[str, Role] = field(default_factory=dict)
+    """Roles of single users, by `telegram:12345`."""
+    open_role: Role = "guest"
+    """Role of those who are let in only because everybody is."""
+    role_toolsets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Toolsets of a role, by role; unset are ours: all for owners and members, few for guests."""
+    role_commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Slash commands of a role, by role; unset are ours."""
+    user_day_usd: Dollars | None = None
+    """Most one user may cost in a day, in US dollars; unset is no limit. Owners are not counted."""
+    live_agents: Positive = 64
+    """Conversations kept ready in memory."""
+    drain_seconds: Seconds = 30
+    """Seconds that running turns get to end when the gateway stops; the rest goes on later."""
+    stuck_minutes: Positive = 30
+    """Minutes without any sign of life after which a turn is stopped."""
+    media_max_bytes: Positive = 20_000_000
+    """Largest file taken from a chat."""
+    media_keep_days: Positive = 7
+    """Days that files from chats are kept."""
+    keep_days: Positive = 30
+    """Days that messages which are done are remembered, so that they are not taken twice."""
+    metrics_port: Count = 0
+    """Port on this machine for Prometheus; 0 is none. The API server has /metrics too."""

@@ -16,6 +16,7 @@ import msgspec
 from hermes.providers.acp.protocol import VERSION, Initialized, Permission
 from hermes.providers.acp.rpc import LONGEST_LINE, METHOD_NOT_FOUND, Connection, RpcError
 from hermes.providers.failures.text import presentable
+from hermes.util.programs import start_program
 
 STOP_SECONDS = 2.0
 """How long the program may take to end by itself once its standard input has."""
@@ -58,7 +59,7 @@ class Agent:
         folder = Path(tempfile.mkdtemp(prefix="hermes-acp-"))
         with ExitStack() as undo:
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
-            process = await asyncio.create_subprocess_exec(
+            process = await start_program(
                 program,
                 *command[1:],
                 stdin=asyncio.subprocess.PIPE,
@@ -67,7 +68,6 @@ class Agent:
                 cwd=folder,
                 env=environment,
                 limit=LONGEST_LINE,
-                start_new_session=True,  # Ctrl-C at the terminal is for us; the group ends as one
             )
             undo.pop_all()
         return cls(process, Path(program).name, folder)

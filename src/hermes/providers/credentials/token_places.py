@@ -6,6 +6,7 @@ given by CLAUDE_CODE_OAUTH_TOKEN.
 
 import logging
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -70,9 +71,16 @@ class StoredLogin:
 
     def __init__(self, store: AuthStore, provider: str) -> None:
         self._store, self._provider = store, provider
-        self.source = f"login in {tilde(store.path)}"
-        self.lock = store.lock_path(provider)
         self.remedy = f"hermes auth add {provider} --type oauth"
+
+    # Looked for often, and mostly not there: what only a login needs is made when it is asked for.
+    @cached_property
+    def source(self) -> str:
+        return f"login in {tilde(self._store.path)}"
+
+    @cached_property
+    def lock(self) -> Path:
+        return self._store.lock_path(self._provider)
 
     def read(self) -> Tokens | None:
         raw = self._store.read().get(PROVIDERS, {}).get(self._provider)

@@ -36,6 +36,7 @@ class Purse:
     A reservation counts against the caps from the moment it is granted, so calls made at the same
     time cannot overshoot together. The session of a `job` is under `limits.job` too.
     `day` is the tally shared by the purses of a process; without it this purse has its own.
+    `user` is that of the user whose session it is, if users have a cap.
     """
 
     def __init__(
@@ -48,10 +49,11 @@ class Purse:
         job: bool = False,
         zone: tzinfo | None = None,
         day: DayTally | None = None,
+        user: DayTally | None = None,
     ) -> None:
         self._turn_cap = limits.turn
         self._session = _session_tallies(limits, ledger, session_id, job=job)
-        self._day = day
+        self._day, self._user = day, user
         if limits.day is not None and day is None:
             self._day = DayTally(limits.day, ledger, clock, zone)
         self._tallies: tuple[Tally, ...] = ()
@@ -71,7 +73,7 @@ class Purse:
         fresh = None if turn is None else Tally(turn, "one turn", "budget.turn_usd")
         for tally in self._session:
             tally.stale = True
-        every = (fresh, *self._session, self._day)
+        every = (fresh, *self._session, self._day, self._user)
         self._tallies = tuple([tally for tally in every if tally is not None])
 
     async def reserve(self, usd: float, *, least: float | None = None) -> Reservation:

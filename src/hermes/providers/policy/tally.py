@@ -83,20 +83,29 @@ class SessionTally(Tally):
 class DayTally(Tally):
     """Of the user's calendar day. The ledger is asked each time, since others spend too.
 
-    `zone` None is the zone of the clock. Share one among all purses of a process, so that its
-    sessions cannot overshoot together.
+    `zone` None is the zone of the clock, `user` "" is everybody. Share one among all purses of a
+    process, so that its sessions cannot overshoot together.
     """
 
     def __init__(
-        self, cap: float, ledger: Ledger, clock: Clock, zone: tzinfo | None = None
+        self,
+        cap: float,
+        ledger: Ledger,
+        clock: Clock,
+        zone: tzinfo | None = None,
+        *,
+        user: str = "",
     ) -> None:
-        super().__init__(cap, "one day", "budget.day_usd")
-        self._ledger, self._clock, self._zone = ledger, clock, zone
+        if user:
+            super().__init__(cap, "one day of one user", "gateway.user_day_usd")
+        else:
+            super().__init__(cap, "one day", "budget.day_usd")
+        self._ledger, self._clock, self._zone, self._user = ledger, clock, zone, user
         self._date = self._began().date()
 
     async def refresh(self) -> None:
         began = self._began()
-        total = await self._ledger.spent_usd(since=began.timestamp())
+        total = await self._ledger.spent_usd(since=began.timestamp(), user_id=self._user)
         if began.date() != self._date:
             self._date = began.date()
             self.forget()

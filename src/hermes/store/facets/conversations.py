@@ -56,8 +56,11 @@ class Conversations(Access):
     ) -> tuple[UsageLine, ...]:
         return await self.read(partial(calls.lines, session_id=session_id, since=since or 0.0))
 
-    async def spent_usd(self, session_id: str = "", *, since: float | None = None) -> float:
-        return await self.read(partial(calls.spent, session_id=session_id, since=since or 0.0))
+    async def spent_usd(
+        self, session_id: str = "", *, since: float | None = None, user_id: str = ""
+    ) -> float:
+        find = partial(calls.spent, session_id=session_id, since=since or 0.0, user_id=user_id)
+        return await self.read(find)
 
     async def finish(self, session_id: str, exit_reason: str) -> None:
         await self.write(

@@ -1,5 +1,6 @@
 """Taking sessions out and in, and looking after the store itself."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -7,8 +8,8 @@ import msgspec
 
 from hermes.store.facets.access import Access
 from hermes.store.port import Progress, unheard
-from hermes.store.queries import sessions, transfer, upkeep
-from hermes.store.records import Record, SessionFilter, StoreStats
+from hermes.store.queries import activity, sessions, transfer, upkeep
+from hermes.store.records import Activity, Record, SessionFilter, StoreStats
 
 
 class Upkeep(Access):
@@ -34,6 +35,9 @@ class Upkeep(Access):
 
     async def stats(self) -> StoreStats:
         return await self.read(partial(upkeep.stats, self._engine.backend))
+
+    async def activity(self, *, since: float, sources: Sequence[str] = ()) -> Activity:
+        return await self.read(partial(activity.activity, since=since, sources=tuple(sources)))
 
     async def reindex(self, progress: Progress = unheard) -> int:
         return await self.write(partial(self._engine.backend.reindex, progress=progress))

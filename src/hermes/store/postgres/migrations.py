@@ -5,12 +5,17 @@ The tables live in the first schema of the connection's `search_path`.
 """
 
 from hermes.core.errors import StoreError, StoreTooNew
+from hermes.store import tables
 from hermes.store.postgres import schema
 from hermes.store.postgres.database import PostgresDatabase
 
 _LOCK = int.from_bytes(b"hermes", "big")
 _OWN_SIGNS = {("sessions", "source"), ("messages", "session_id"), ("schema_version", "version")}
 """Columns that every version had. Tables of these names without them belong to somebody else."""
+_LATER_SIGNS = {
+    table.name: {(table.name, column) for column, _ in table.columns[:5]} for table in tables.TABLES
+}
+"""The same for tables that came later."""
 
 _BEGIN = f"""
 BEGIN;
@@ -77,8 +82,13 @@ def _refuse_unfit_schema(database: PostgresDatabase) -> None:
             hint="Create the one that search_path names: CREATE SCHEMA …",
         )
     columns = _columns(database)
+    names = {table for table, _ in columns}
+    taken = sorted(
+        name for name, signs in _LATER_SIGNS.items() if name in names and not columns >= signs
+    )
     if columns and not columns >= _OWN_SIGNS:
-        taken = sorted({table for table, _ in columns})
+        taken = sorted(names)
+    if taken:
         raise StoreError(
             f"the database has tables of another program where Hermes wants its own: {taken}",
             hint="Give Hermes a schema: CREATE SCHEMA hermes; and add "

@@ -8,8 +8,10 @@ system's locale data can never make an index wrong.
 
 import msgspec
 
+from hermes.store import tables
+
 VERSION = 6
-ADDITIONS_VERSION = 1
+ADDITIONS_VERSION = 3
 
 TEXT = 'TEXT COLLATE "C"'
 NUMBER = "BIGINT"
@@ -22,9 +24,13 @@ class Table(msgspec.Struct, frozen=True):
     name: str
     columns: tuple[tuple[str, str], ...]
     options: str = ""
+    key: tuple[str, ...] = ()
+    """The columns of the primary key, where no column says so itself."""
 
     def statements(self) -> tuple[str, ...]:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns)
+        if self.key:
+            columns += f", PRIMARY KEY ({', '.join(self.key)})"
         added = ", ".join(f"ADD COLUMN IF NOT EXISTS {name} {kind}" for name, kind in self.columns)
         return (
             f"CREATE TABLE IF NOT EXISTS {self.name} ({columns}) {self.options}",
@@ -129,7 +135,19 @@ WRITERS = Table(
 VERSIONS = Table("schema_version", (("version", f"{NUMBER} NOT NULL"),))
 ADDITIONS = Table("additions_version", (("version", f"{NUMBER} NOT NULL"),))
 
-TABLES = (VERSIONS, ADDITIONS, SESSIONS, MESSAGES, PROJECTIONS, MODEL_CALLS, WRITERS)
+_KINDS = {
+    tables.KEY: KEY,
+    tables.TEXT: f"{TEXT} NOT NULL",
+    tables.NUMBER: f"{NUMBER} NOT NULL",
+    tables.REAL: f"{REAL} NOT NULL",
+    tables.MAYBE_REAL: REAL,
+}
+_SHARED = tuple(
+    Table(one.name, tuple((name, _KINDS[kind]) for name, kind in one.columns), key=one.key)
+    for one in tables.TABLES
+)
+
+TABLES = (VERSIONS, ADDITIONS, SESSIONS, MESSAGES, PROJECTIONS, MODEL_CALLS, WRITERS, *_SHARED)
 SEARCH_INDEX = "idx_messages_search"
 
 _UNIQUE_TITLES = """
@@ -148,6 +166,7 @@ INDEXES = (
     "CREATE INDEX IF NOT EXISTS idx_model_calls_time ON model_calls(timestamp)",
     f"CREATE INDEX IF NOT EXISTS {SEARCH_INDEX} ON messages USING gin(search)",
     "CREATE INDEX IF NOT EXISTS idx_messages_unindexed ON messages(id) WHERE search IS NULL",
+    *(index.statement for index in tables.INDEXES),
 )
 
 # Only Hermes can make a vector. A message that another program writes or changes is left without

@@ -76,6 +76,11 @@ SELECT coalesce(sum(cost_usd), 0)
 FROM model_calls JOIN family ON family.id = model_calls.session_id WHERE timestamp >= ?
 """
 )
+_SPENT_BY_USER = """
+SELECT coalesce(sum(cost_usd), 0)
+FROM model_calls JOIN sessions ON sessions.id = model_calls.session_id
+WHERE sessions.user_id = ? AND timestamp >= ?
+"""
 _SPENT_BY_ALL = "SELECT coalesce(sum(cost_usd), 0) FROM model_calls WHERE timestamp >= ?"
 
 
@@ -99,10 +104,12 @@ def lines(database: Database, session_id: str, since: float) -> tuple[UsageLine,
     return tuple(_line(row) for row in database.rows(statement, values))
 
 
-def spent(database: Database, session_id: str, since: float) -> float:
+def spent(database: Database, session_id: str, since: float, user_id: str = "") -> float:
     """US dollars, for the same calls as `lines`; 0 for a session that is not there yet."""
     if session_id:
         rows = database.rows(_SPENT_BY_FAMILY, (session_id, since))
+    elif user_id:
+        rows = database.rows(_SPENT_BY_USER, (user_id, since))
     else:
         rows = database.rows(_SPENT_BY_ALL, (since,))
     return float(rows[0][0])

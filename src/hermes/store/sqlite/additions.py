@@ -4,6 +4,7 @@ The documented tables keep their version, so a program that knows only version 6
 file. Additions have a counter of their own and only ever add: a column, a table, an index.
 """
 
+from hermes.store import tables
 from hermes.store.sqlite import search_schema
 from hermes.store.sqlite.migration import Migration
 
@@ -40,6 +41,16 @@ CREATE TABLE IF NOT EXISTS model_calls (
 )
 """
 
+
+def _creation(table: tables.Table) -> str:
+    types = {tables.KEY: "INTEGER PRIMARY KEY AUTOINCREMENT"}
+    columns = [f"{name} {types.get(kind, kind)}" for name, kind in table.columns]
+    if table.key:
+        columns.append(f"PRIMARY KEY ({', '.join(table.key)})")
+    lines = ",\n    ".join(columns)
+    return f"CREATE TABLE IF NOT EXISTS {table.name} (\n    {lines}\n)"
+
+
 ADDITIONS = (
     Migration(
         1,
@@ -60,6 +71,13 @@ ADDITIONS = (
         (),
         ("CREATE INDEX IF NOT EXISTS idx_model_calls_time ON model_calls(timestamp)",),
     ),
+    Migration(
+        3,
+        statements=(
+            *(_creation(table) for table in tables.TABLES),
+            *(index.statement for index in tables.INDEXES),
+        ),
+    ),
 )
 VERSION = ADDITIONS[-1].version
 
@@ -75,4 +93,5 @@ OBJECTS = (
         }
     )
     | search_schema.OBJECTS
+    | {one.name for one in (*tables.TABLES, *tables.INDEXES)}
 )

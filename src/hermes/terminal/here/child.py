@@ -53,6 +53,8 @@ def start_child(
         )
     except OSError as error:
         raise ToolError(f"{argv[0]} cannot be started: {error.strerror}") from error
+    except ValueError as error:  # a null byte somewhere, or a `=` in the name of a variable
+        raise ToolError(f"{argv[0]} cannot be started: {error}") from error
 
 
 def _inherited() -> list[int]:

@@ -109,12 +109,13 @@ async def stop_family(group: int, *, polite: Iterable[int] = (signal.SIGTERM,)) 
 
 
 def _send(number: int, members: Sequence[Process], group: int) -> None:
-    """To whole groups at once, lest a shell goes on to its next command when its child ends.
+    """To whole groups at once and parents first, lest a shell goes on to its next command when
+    its child ends.
 
     A group belongs to the members when its leader does, or when it is `group`.
     """
     pids = {group, *(process.pid for process in members)}
-    groups = {process.group for process in members if process.group in pids}
+    groups = list(dict.fromkeys(each.group for each in members if each.group in pids))
     for whole in groups:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(whole, number)

@@ -21,6 +21,7 @@ from hermes.terminal.here.lifeline import Lifeline
 from hermes.terminal.sandbox import init
 from hermes.terminal.sandbox.mounts import SandboxOptions, mount_arguments
 from hermes.terminal.sandbox.process import Inside, Streams
+from hermes.util.programs import start_program
 
 START_WAIT = 15.0
 """Seconds the sandbox gets to start."""
@@ -61,7 +62,9 @@ class SandboxHost:
             program = shutil.which("bwrap", path=self._environment.get("PATH"))
             if program is None:
                 raise BackendUnavailable(
-                    "bubblewrap is not installed", hint="apt install bubblewrap"
+                    "bubblewrap is not installed, so there is no sandbox to run commands in",
+                    hint="apt install bubblewrap; or name another place: terminal.backend, and"
+                    " gateway.terminal for chats",
                 )
             box = _Box()
             try:
@@ -119,7 +122,7 @@ class _Box:
         self._link.setblocking(False)
         errors = folder / "errors"
         with theirs, errors.open("wb") as output:
-            self._process = await asyncio.create_subprocess_exec(
+            self._process = await start_program(
                 program,
                 *bwrap_arguments(options, folder, theirs.fileno()),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -128,7 +131,6 @@ class _Box:
                 env=environment,
                 cwd="/",
                 pass_fds=(theirs.fileno(),),
-                start_new_session=True,
             )
         os.write(self._lifeline.descriptor, b"+ %d\n" % self._process.pid)
         self._waiting = asyncio.ensure_future(self._wait(self._process))

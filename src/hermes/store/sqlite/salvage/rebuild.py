@@ -14,7 +14,7 @@ from hermes.store.sqlite.migrations import MIGRATIONS
 from hermes.store.sqlite.salvage.pages import Pages, opened
 from hermes.store.sqlite.salvage.reader import Reader
 from hermes.store.sqlite.salvage.records import Value
-from hermes.store.sqlite.salvage.shapes import SEQUENCES, TABLES, Row, shapes_of
+from hermes.store.sqlite.salvage.shapes import NUMBERED, SEQUENCES, Row, shapes_of
 from hermes.store.sqlite.transaction import transaction
 from hermes.util.text import many
 
@@ -119,7 +119,7 @@ def _insert(store: apsw.Connection, reader: Reader, progress: Progress) -> int:
         )
         cut += row.is_cut and store.changes()
     # The id of a lost message is not given again: projections may still name it.
-    for table in TABLES[1:]:
+    for table in NUMBERED:
         seq = highest.get(table, 0)
         store.execute(f"UPDATE {SEQUENCES} SET seq = max(seq, ?) WHERE name = ?", (seq, table))
         if seq and not store.changes():
@@ -129,7 +129,7 @@ def _insert(store: apsw.Connection, reader: Reader, progress: Progress) -> int:
 
 def _completed(row: Row) -> dict[str, object]:
     values: dict[str, object] = dict(row.values)
-    if row.table != "sessions":
+    if row.table in NUMBERED:
         values["id"] = row.rowid
     if row.is_cut:
         values["timestamp"] = _UNKNOWN_TIME

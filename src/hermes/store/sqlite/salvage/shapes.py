@@ -3,16 +3,27 @@
 import math
 import re
 from collections.abc import Callable
+from typing import get_args
 
 import apsw
 import msgspec
 
+from hermes.store import tables
+from hermes.store.claims import RunState
+from hermes.store.mail import InState, OutState
 from hermes.store.sqlite.additions import ADDITIONS
 from hermes.store.sqlite.migrations import MIGRATIONS
 from hermes.store.sqlite.salvage.btree import Cell
 from hermes.store.sqlite.salvage.records import Value
 
-TABLES = ("sessions", "messages", "projections", "model_calls")
+NUMBERED = (
+    "messages",
+    "projections",
+    "model_calls",
+    *(table.name for table in tables.TABLES if not table.key),
+)
+"""Tables whose rows have a number, `id`."""
+TABLES = ("sessions", *NUMBERED, *(table.name for table in tables.TABLES if table.key))
 SEQUENCES = "sqlite_sequence"
 """SQLite's own table of the highest id ever given in a table."""
 
@@ -32,6 +43,9 @@ _CHECKS: dict[tuple[str, str], Callable[[Value], bool]] = {
     ("messages", "role"): lambda role: bool(re.fullmatch("[a-z_]{1,30}", str(role))),
     ("messages", "session_id"): bool,
     ("sessions", "id"): bool,
+    ("inbox", "state"): lambda state: state in get_args(InState),
+    ("outbox", "state"): lambda state: state in get_args(OutState),
+    ("cron_runs", "state"): lambda state: state in get_args(RunState),
     (SEQUENCES, "name"): lambda name: name in TABLES,
     (SEQUENCES, "seq"): lambda seq: isinstance(seq, int) and 0 <= seq < LARGEST_ID,
 }
