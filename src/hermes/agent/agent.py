@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import re
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
@@ -82,21 +81,25 @@ class Agent:
         self.notices = notices or Notices()
         self.budget = circumstances.budget or IterationBudget(max_iterations)
         self.tools = asking.tools
-        more = circumstances.ephemeral_system
+        self.asking = asking
         self.system = system
-        sent = System(f"{system.text}\n\n{more}") if more else system
-        self._prefix = (sent, *circumstances.prefill)
+        self.manner = ""
+        """How the user wants to be talked to, sent behind the system prompt; never stored."""
         self._history, self._dispatcher, self._log = history, dispatcher, log
-        self._compaction, self._asking = compaction, asking
+        self._compaction = compaction
         self._max_iterations, self._round = max_iterations, circumstances
         self._turn: Turn | None = None
         self._has_run = False
-        self._queue: deque[User] = deque()
         self._beside: set[asyncio.Task[None]] = set()
 
     @property
     def history(self) -> tuple[Message, ...]:
         return self._history
+
+    @property
+    def running(self) -> bool:
+        """Whether a turn runs."""
+        return self._turn is not None
 
     @property
     def broken_off(self) -> bool:
@@ -164,13 +167,24 @@ class Agent:
             self.budget.used = 0
         self._turn = Turn(
             self.session_id,
-            self._prefix,
+            self._prefix(),
             self._history,
-            self._asking,
+            self.asking,
             self.budget,
             self._max_iterations,
         )
         return self._turn
+
+    def _prefix(self) -> tuple[Message, ...]:
+        """What stands before the conversation in every request."""
+        texts = (self.system.text, self._round.ephemeral_system, self.manner)
+        return System("\n\n".join(filter(None, texts))), *self._round.prefill
+
+    def rewrite(self, history: tuple[Message, ...]) -> None:
+        """Go on from another state of the conversation, which is the one in the log."""
+        if self._turn is not None:
+            raise UsageError("a turn is running in this session", hint="/stop ends it")
+        self._history = history
 
     def _seen(self, event: Event) -> Event:
         for observer in self._round.observers:
@@ -231,14 +245,6 @@ class Agent:
             return False
         self.notices.steer(self._round.clean(text))
         return True
-
-    def enqueue(self, message: User) -> None:
-        """Keep a message for the turn after this one; see `next_queued`."""
-        self._queue.append(message)
-
-    def next_queued(self) -> User | None:
-        """The oldest message that waits for a turn of its own."""
-        return self._queue.popleft() if self._queue else None
 
     async def close(self) -> None:
         """End what still goes on beside the conversation."""

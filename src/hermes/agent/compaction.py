@@ -50,6 +50,8 @@ class Compaction:
         """What was compacted between the turns is put to use; a history that is too long is
         compacted before the first call."""
         self.keeper.new_turn()
+        if complaint := self.keeper.complaint():
+            yield Notice(complaint)
         if (ready := self._ready(turn.messages)) is not None:
             yield await self._go_on(turn, ready)
         for _ in range(MOST_ROUNDS):
@@ -68,6 +70,8 @@ class Compaction:
                 yield event
         elif warning := self.keeper.warning(turn.messages):
             yield Notice(warning)
+        if complaint := self.keeper.complaint():
+            yield Notice(complaint)
 
     async def recover(self, turn: Turn, error: ContextOverflow) -> AsyncGenerator[Event, None]:
         """The request was refused as too long; raises `error` when nothing makes it shorter."""
@@ -135,6 +139,7 @@ class Compaction:
         except HermesError as error:
             turn.cancel.check()
             log.warning("compaction failed: %s", error)
+            self.keeper.complain(error)
             return None
         return None if shortened is None else await self._go_on(turn, shortened)
 

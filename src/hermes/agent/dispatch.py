@@ -118,8 +118,9 @@ class Dispatcher:
         if again:
             hint = "do something else, or tell the user what is in the way"
             return _error(f"{again} ({hint})"), True
+        ran: dict[str, Any] = {}
         try:
-            text, failed = await self._answer(turn, tool, call, announce), False
+            text, failed = await self._answer(turn, tool, call, announce, ran), False
         except Interrupted:
             return INTERRUPTED_RESULT, True
         except ToolError as error:
@@ -134,13 +135,20 @@ class Dispatcher:
             text, failed = _bug(call, error), True
         if failed:  # an error may quote what the tool saw
             text = await self._tools.fit(call.name, call.id, text)
+            text = await self._told(turn, call, ran, text) if ran else text
         changes = tool is not None and tool.effect not in (Effect.READ, Effect.NETWORK)
         turn.repeats.note(call, ToolResult(call.id, call.name, text, failed), changes=changes)
         return text, failed
 
     async def _answer(
-        self, turn: Turn, tool: Tool | None, call: ToolCall, announce: Announce
+        self,
+        turn: Turn,
+        tool: Tool | None,
+        call: ToolCall,
+        announce: Announce,
+        ran: dict[str, Any],
     ) -> str:
+        """What the tool says. Once it runs, what listeners hear of it is in `ran`."""
         if tool is None:
             known = ", ".join(spec.name for spec in self._tools.specs)
             raise ToolUnknown(f"there is no tool {call.name!r}; the tools are: {known}")
@@ -159,16 +167,22 @@ class Dispatcher:
             await self._policy.permit(tool, arguments, call.id, announce)
             if self._workspace is not None and tool.may_change(arguments):
                 await self._workspace.before_change(context)
+        ran |= details
         result = await self._until_stopped(tool.handler(context, arguments), turn.cancel)
         shown.flush()
         result = await self._tools.fit(call.name, call.id, result)
-        details |= {"result": result}
+        result = await self._told(turn, call, details, result)
+        more = self._hints(arguments) if self._hints is not None else ""
+        return f"{result}\n\n{more}" if more else result
+
+    async def _told(self, turn: Turn, call: ToolCall, details: dict[str, Any], result: str) -> str:
+        """The result, after the listeners have heard of it and changed it."""
+        details = {**details, "result": result}
         await self._heard(turn, HookName.POST_TOOL_CALL, details)
         for changed in await self._heard(turn, HookName.TRANSFORM_TOOL_RESULT, details):
             if isinstance(changed, str):
                 result = await self._tools.fit(call.name, call.id, changed)
-        more = self._hints(arguments) if self._hints is not None else ""
-        return f"{result}\n\n{more}" if more else result
+        return result
 
     async def _heard(self, turn: Turn, name: HookName, details: dict[str, Any]) -> list[Any]:
         """What the listeners say; nobody waits for them once the turn is stopped. No call runs
@@ -194,7 +208,7 @@ class Dispatcher:
             if other is tool:
                 raise ToolError(f"{name} cannot call itself")
             text = msgspec.json.encode(arguments).decode()
-            return await self._answer(turn, other, ToolCall(call.id, name, text), announce)
+            return await self._answer(turn, other, ToolCall(call.id, name, text), announce, {})
 
         return ToolContext(
             session_id=turn.session_id,

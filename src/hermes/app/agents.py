@@ -1,31 +1,29 @@
 """From a request to an agent with everything around it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
 import msgspec
 
-from hermes.agent.agent import AfterTurn, Agent, Circumstances
+from hermes.agent.agent import Agent, Circumstances
 from hermes.agent.budget import IterationBudget
 from hermes.agent.children import Child, Children
 from hermes.agent.compaction import Compaction
 from hermes.agent.dispatch import Dispatcher
 from hermes.agent.notices import Notices
+from hermes.app.around_turns import AroundTurns
 from hermes.app.contexts import EngineRoom, engine_tools, make_engine
 from hermes.app.given_tools import given_tools, memory_of
 from hermes.app.hooked import HookedSession
 from hermes.app.looking_back import LookingBack
 from hermes.app.parts import AppParts
-from hermes.app.prompting import Opening, aside_of, build_prompt, prefill_messages
+from hermes.app.prompting import aside_of, build_prompt, prefill_messages
 from hermes.app.remembering import Remembering
 from hermes.app.request import SessionRequest
-from hermes.app.reviews import Reviews
-from hermes.app.saved_turns import SavedTurns
 from hermes.app.secret_keeper import SecretKeeper
 from hermes.app.session_models import AuxiliaryRouter, SessionModels
 from hermes.app.skill_shelf import circle_of
-from hermes.app.titles import Titles
 from hermes.app.tools import build_approvals, build_toolbox, find_toolsets
 from hermes.app.workbench import Workbench
 from hermes.app.workplaces import make_place
@@ -43,6 +41,7 @@ from hermes.providers.target import Target
 from hermes.security.injection import BLOCKED
 from hermes.tools.approval import Approvals
 from hermes.tools.toolbox import Toolbox
+from hermes.util.threads import in_thread
 
 DEFAULT_EFFORT = "medium"
 
@@ -86,17 +85,22 @@ class Making:
         self.auxiliary = AuxiliaryRouter(
             settings, parts.providers, start.target, start.purse, parts.store, start.session_id
         )
-        self.place = make_place(parts.loaded, parts.home, request.working_folder, parts.tell)
+        self.place = make_place(
+            parts.loaded, parts.home, request.working_folder, parts.tell, request.backend
+        )
         self._told = HookedSession(
             parts.hooks,
             lambda: self.auxiliary.session_id,
-            start.target.model,
+            lambda: self.target.model,
             request.source,
             new=start.system is None,
         )
+        self._around = AroundTurns(
+            parts, request, self._told, start.remembering, own=start.parent is None
+        )
         engines = parts.extensions.context_engines
         self._engine = make_engine(settings, parts.home, start.target, engines)
-        self._room = EngineRoom(self.auxiliary, start.target, parts.store)
+        self._room = EngineRoom(self.auxiliary, parts.store)
         self._hints = SubfolderHints(LocalTree(), self.place.folder, parts.redactor.redact)
         self.skills = parts.skills.session(
             self.place, request.source, lambda: self.auxiliary.session_id, self._asker()
@@ -127,8 +131,27 @@ class Making:
         self.observer: Observer | None = (
             parts.telemetry.observer(above) if parts.telemetry else None
         )
-        self.looking_back = LookingBack(self.toolbox, self.auxiliary, start.target)
+        self._models = SessionModels(
+            parts.providers.maker,
+            start.target,
+            start.fallbacks,
+            start.purse,
+            within=start.parent is not None,
+        )
+        self.looking_back = LookingBack(self.toolbox, self.auxiliary)
         self.agent: Agent | None = None
+        self.keeper: ContextKeeper | None = None
+
+    @property
+    def target(self) -> Target:
+        """What answers at present; `start.target` did at the start."""
+        return self.auxiliary.main
+
+    async def switch(self, target: Target) -> None:
+        """Another model answers from the next request on. The conversation stays as it is."""
+        self.auxiliary.main = self._models.main = target
+        length = target.profile.context_length
+        await in_thread(self._engine.update_model, target.model, context_length=length)
 
     def _asker(self) -> SecretKeeper | None:
         parts, read = self._parts, self.start.request.read_secret
@@ -148,7 +171,8 @@ class Making:
             self.auxiliary,
             lambda: self.auxiliary.session_id,
             remembering.spawner(self.children) if remembering else self.children,
-            request.user_id,
+            request,
+            parts.services,
             remembering.on_write if remembering else None,
             self.skills,
         )
@@ -175,14 +199,25 @@ class Making:
         parts, bench = self._parts, self.workbench.bench
         assembled = find_toolsets(parts.loaded, self.start.brought).make(self.start.tools, bench)
         remembering = self.start.remembering
-        more = remembering.tools if remembering else ()
-        tools = (*assembled.tools, *more, *engine_tools(self._engine))
+        more = (*(remembering.tools if remembering else ()), *engine_tools(self._engine))
+        tools = (*assembled.tools, *self._unclaimed(more, (*assembled.tools, *assembled.rare)))
         assembled = msgspec.structs.replace(assembled, tools=tools)
         self._toolsets = {tool.toolset for tool in (*tools, *assembled.rare)}
         box = build_toolbox(assembled, bench, parts.home, parts.redactor.redact)
         platform = self.start.request.source
         self.skills.circle = circle_of(parts.loaded, platform, box.names, self._toolsets)
         return box
+
+    def _unclaimed(self, more: Iterable[Tool], others: Iterable[Tool]) -> Iterator[Tool]:
+        """Those of `more` that do not pretend to be another tool: what is asked about its calls
+        would be asked about the wrong thing."""
+        taken = {tool.name for tool in others}
+        for tool in more:
+            if tool.name in taken:
+                self._parts.tell(f"{tool.toolset}: there is a tool {tool.name} already; left out")
+            else:
+                taken.add(tool.name)
+                yield tool
 
     async def make(self) -> Agent:
         """The agent; a new session is in the store then. What fails leaves nothing open."""
@@ -196,22 +231,23 @@ class Making:
         start, parts, settings = self.start, self._parts, self._settings
         system = start.system or await self._new_session()
         await self._room.begin(self._engine, start.session_id, parts.home, start.request.source)
-        keeper = ContextKeeper(
+        self.keeper = ContextKeeper(
             self._engine,
             Accountant([system], self.toolbox.specs),
             system,
-            enabled=settings.compression.enabled,
+            # What a small model is sent is cut to fit on its way.
+            enabled=settings.compression.enabled and not self.target.profile.small,
             stop=self._room.stop,
         )
         self.agent = Agent(
             start.session_id,
             system,
             start.history,
-            self._told.models(self._models()),
+            self._told.models(self._models),
             self.dispatcher,
             parts.store,
             Compaction(
-                keeper,
+                self.keeper,
                 parts.store,
                 parts.clock,
                 self._moved,
@@ -228,16 +264,6 @@ class Making:
             circumstances=self._circumstances(),
         )
         return self.agent
-
-    def _models(self) -> SessionModels:
-        start = self.start
-        return SessionModels(
-            self._parts.providers.maker,
-            start.target,
-            start.fallbacks,
-            start.purse,
-            within=start.parent is not None,
-        )
 
     async def _new_session(self) -> System:
         start, parts = self.start, self._parts
@@ -292,12 +318,12 @@ class Making:
         return Circumstances(
             prefill=(*prefill_messages(settings, parts.home), *request.prefill) if own else (),
             ephemeral_system="\n\n".join(more) if own else "",
-            aside=aside_of(settings, names, *self._openings()),
+            aside=aside_of(settings, names, *self._around.openings()),
             workspace=self.workbench.turns if own else None,
             clean=parts.redactor.redact_known,
             observers=(self.observer,) if self.observer else (),
-            at_end=self._at_end(),
-            beside=self._beside(),
+            at_end=self._around.at_end(),
+            beside=self._around.beside(self.auxiliary, self.looking_back),
             goes_on=request.goes_on,
             budget=self._shared_budget(),
             broken_off=start.broken_off,
@@ -307,43 +333,25 @@ class Making:
         parent = self.start.parent
         return parent.agent.budget if parent and parent.agent else None
 
-    def _at_end(self) -> tuple[AfterTurn, ...]:
-        wanted = self._settings.agent.save_trajectories and self.start.parent is None
-        saved = (SavedTurns(self.start.request.working_folder),) if wanted else ()
-        remembered = (self.start.remembering.ended,) if self.start.remembering else ()
-        return (*saved, *remembered, self._told.ended)
-
-    def _openings(self) -> tuple[Opening, ...]:
-        remembering = self.start.remembering
-        recall = (remembering.recall,) if remembering else ()
-        return (self._told.opening, *recall)
-
-    def _beside(self) -> tuple[AfterTurn, ...]:
-        if self.start.target.profile.small:
-            return ()
-        titled = self._settings.sessions.auto_title
-        titles = (Titles(self._parts.store, self.auxiliary),) if titled else ()
-        return (*titles, *self._reviews())
-
-    def _reviews(self) -> tuple[AfterTurn, ...]:
-        skills = self._settings.skills
-        if skills.review == "off" or not skills.creation_nudge_interval or self.start.parent:
-            return ()
-        if not self.start.request.goes_on:
-            return ()
-        manage = self._parts.skills.writing_tool(lambda: self.auxiliary.session_id, review=True)
-        tools = {"skills_list": None, "skill_view": None, "skill_manage": manage}
-        interval = skills.creation_nudge_interval
-        return (Reviews(self.looking_back, tools, interval, self._parts.tell),)
-
     async def close(self) -> None:
-        if self.agent is not None:
-            await self.agent.close()
-            said = (self.agent.system, *self.agent.history)
-            await self._room.end(self._engine, self.agent.session_id, said)
-            await self._told.left()
+        async with AsyncExitStack() as stack:  # one that fails keeps none of the others open
+            stack.push_async_callback(self.workbench.close)
+            stack.push_async_callback(self.dispatcher.close)
+            stack.push_async_callback(self.children.close)
+            stack.push_async_callback(self._end_remembering)
+            if self.agent is not None:
+                stack.push_async_callback(self._told.left)
+                stack.push_async_callback(self._end_engine, self.agent)
+                await self.agent.close()
+
+    async def _end_remembering(self) -> None:
         if self.start.remembering is not None:
             await self.start.remembering.close(self.agent.history if self.agent else ())
-        await self.children.close()
-        await self.dispatcher.close()
-        await self.workbench.close()
+
+    async def reset(self) -> None:
+        """The conversation was left for a new one."""
+        await self._room.reset(self._engine)
+
+    async def _end_engine(self, agent: Agent) -> None:
+        said = (agent.system, *agent.history)
+        await self._room.end(self._engine, agent.session_id, said)

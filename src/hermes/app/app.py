@@ -1,9 +1,9 @@
 """From settings to a running agent. The only package that names implementations."""
 
 import asyncio
-import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -13,41 +13,41 @@ import msgspec
 
 from hermes.agent.agent import Agent
 from hermes.app.agents import Making, Start
+from hermes.app.background import BackgroundTasks
 from hermes.app.choices import fallback_choices
 from hermes.app.credentials import stored_secrets
 from hermes.app.extensions import Extensions
 from hermes.app.flush import flush
 from hermes.app.logs import start_logging
 from hermes.app.mcp_servers import McpServers, SessionSampler
-from hermes.app.parts import AppParts
+from hermes.app.model_choice import requested
+from hermes.app.parts import AppParts, Services
 from hermes.app.providers import Providers
 from hermes.app.pruning import prune_when_due
 from hermes.app.remembering import start_remembering
 from hermes.app.request import SessionRequest
 from hermes.app.session_models import AuxiliaryRouter
 from hermes.app.skill_shelf import SkillShelf
-from hermes.app.spending import day_tally, limits_of
+from hermes.app.spending import Purses
 from hermes.app.subagents import Subagents
-from hermes.app.telemetry.exporting import Telemetry, TelemetryOptions, start_telemetry
+from hermes.app.telemetry.exporting import telemetry_of
 from hermes.app.tools import find_toolsets
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
-from hermes.core.errors import SessionNotFound, StoreError, UsageError
+from hermes.core.errors import SessionNotFound
 from hermes.core.hooks import HookName
 from hermes.core.messages import System, User
 from hermes.core.ports import Clock, SessionInfo
 from hermes.providers.local.progress import Progress
-from hermes.providers.policy.purse import Purse
 from hermes.providers.target import Target
 from hermes.security.redaction import Redactor
 from hermes.store.opening import open_store
 from hermes.store.repair import repair
-from hermes.tools.checkpoints.texts import rollback
 from hermes.util.clock import SystemClock
 from hermes.util.session_ids import new_session_id
 from hermes.util.threads import in_thread
 
-log = logging.getLogger(__name__)
+Adopt = Callable[[Agent], Awaitable[None]]
 
 
 class App:
@@ -71,16 +71,16 @@ class App:
         ensure_hermes_home(home)
         self._redactor = Redactor(loaded.secrets() | stored_secrets(home))
         start_logging(home, loaded.settings.logging, self._redactor)
-        self._clock = clock or SystemClock()
+        self.clock = clock or SystemClock()
         url = loaded.settings.store.url if state_db is None else ""
         self.store = open_store(url, state_db or home.state_db, tell)
         self._tell = tell
         self.extensions = extensions or Extensions(home, loaded, tell)
         self.mcp = McpServers(home, loaded, tell)
         self._open: dict[Agent, Making] = {}
-        self.providers = Providers(home, loaded, self._clock, progress)
-        self._purses: dict[str, Purse] = {}
-        self._telemetry = self._start_telemetry()
+        self.providers = Providers(home, loaded, self.clock, progress)
+        self._telemetry = telemetry_of(loaded.settings.telemetry, self._redactor.redact)
+        self.services = Services()
         self._parts = AppParts(
             home,
             loaded,
@@ -89,20 +89,13 @@ class App:
             self._redactor,
             self.extensions,
             SkillShelf(loaded, home, self.extensions.skills, tell),
-            self._clock,
+            self.clock,
             tell,
+            self.services,
             self._telemetry,
         )
-        self._day = day_tally(loaded.settings, self.store, self._clock)
-
-    def _start_telemetry(self) -> Telemetry | None:
-        wanted = self.loaded.settings.telemetry
-        if not wanted.enabled:
-            return None
-        options = TelemetryOptions(
-            wanted.endpoint, wanted.headers, wanted.service_name, wanted.capture_content
-        )
-        return start_telemetry(options, self._redactor.redact)
+        self.background = BackgroundTasks(self.agent, self.leave, self.clock.now)
+        self._purses = Purses(loaded.settings, self.store, self.clock)
 
     async def __aenter__(self) -> Self:
         return self
@@ -110,22 +103,25 @@ class App:
     async def __aexit__(
         self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
     ) -> None:
-        try:
-            settings = self.loaded.settings.sessions
-            await prune_when_due(self.store, settings, self.home, time.time)
-        except (StoreError, OSError) as error:
-            log.warning("old sessions were not pruned: %s", error)
-        for making in self._open.values():
-            await making.close()
-        await self.mcp.close()
-        await self.extensions.close()
-        await self.providers.close()
-        if self._telemetry is not None:
-            await asyncio.to_thread(self._telemetry.close)
-        self.store.close()
+        async with AsyncExitStack() as stack:  # one that fails keeps none of the others open
+            stack.callback(self.store.close)
+            if self._telemetry is not None:
+                stack.push_async_callback(asyncio.to_thread, self._telemetry.close)
+            stack.push_async_callback(self.providers.close)
+            stack.push_async_callback(self.extensions.close)
+            stack.push_async_callback(self.mcp.close)
+            for making in self._open.values():
+                stack.push_async_callback(making.close)
+            stack.push_async_callback(self.background.close)
+            await prune_when_due(self.store, self.loaded.settings.sessions, self.home, time.time)
 
     async def agent(self, request: SessionRequest) -> Agent:
-        """An agent for a new or an old conversation."""
+        """An agent for a new or an old conversation. One that the session has already is left."""
+        agent = await self._made(request)
+        await self._leave(agent.session_id, but=agent)
+        return agent
+
+    async def _made(self, request: SessionRequest) -> Agent:
         settings = self.loaded.settings
         for name in request.skills:  # a wrong name is told before anybody has typed a message
             await in_thread(self._parts.skills.skills.get, name)
@@ -133,9 +129,9 @@ class App:
         brought = await self.mcp.tools(request.clarifier, sampler)
         tools = find_toolsets(self.loaded, brought).names(request.source, request.toolsets)
         past = await self._past(request)
-        target = await self.providers.main()
+        target = await self._target(request)
         if past is None:
-            session_id = request.session_id or new_session_id(self._clock.now())
+            session_id = request.session_id or new_session_id(self.clock.now())
             system, history = None, request.history
         else:
             session_id, system = past.id, System(past.system_prompt)
@@ -154,7 +150,7 @@ class App:
                 target=target,
                 fallbacks=tuple(fallback_choices(settings)),
                 tools=tools,
-                purse=self._purse(await self._root(session_id, past), job=request.source == "cron"),
+                purse=self._purses.of(await self._purses.root(session_id, past), request),
                 max_iterations=settings.agent.max_turns,
                 remembering=remembering,
                 brought=tuple(brought),
@@ -163,7 +159,6 @@ class App:
         )
         sampler.auxiliary = making.auxiliary
         agent = await making.make()
-        await self._leave(session_id)
         self._open[agent] = making
         return agent
 
@@ -192,76 +187,94 @@ class App:
         _loaded, message = await commands.command_message(skills.loader, called)
         return User.say(self._redactor.redact(message))
 
-    async def renew(self, agent: Agent) -> Agent:
-        """An agent for a new conversation in the place of `agent`, whose conversation is left:
-        what matters of it is saved first."""
-        making = self._open[agent]
+    def redact(self, text: str) -> str:
+        return self._redactor.redact(text)
+
+    def reread_variables(self) -> list[str]:
+        """Take up what changed in .env; the names of it."""
+        names = self.loaded.reread_variables()
+        self._redactor.learn(*self.loaded.secrets())
+        return names
+
+    def is_open(self, agent: Agent) -> bool:
+        """False once it was left, also when another took over its session."""
+        return agent in self._open
+
+    def session(self, agent: Agent) -> Making:
+        """Everything around an agent that is open."""
+        return self._open[agent]
+
+    async def renew(self, agent: Agent, adopt: Adopt) -> Agent:
+        """`move` to a new conversation; what matters of the one that is left is saved first."""
         await self.flush(agent)
-        request = msgspec.structs.replace(
-            making.start.request, resume="", latest=False, session_id="", history=()
-        )
-        new = await self.agent(request)  # first: when that fails, the old one goes on
-        await self._open.pop(agent).close()
+        old = self.session(agent)
+        new = await self.move(agent, "", adopt)
+        await old.reset()
         await self.extensions.hooks.fire(
-            HookName.ON_SESSION_RESET, session_id=new.session_id, platform=request.source
+            HookName.ON_SESSION_RESET,
+            session_id=new.session_id,
+            platform=self.session(new).start.request.source,
         )
         return new
+
+    async def move(self, agent: Agent, session: str, adopt: Adopt) -> Agent:
+        """An agent for the conversation `session`, an id or a title, in the place of `agent`;
+        "" is a new one. `adopt` gets it while both are open, so that who talks is never closed."""
+        request = msgspec.structs.replace(
+            self._open[agent].start.request,
+            resume=session,
+            latest=False,
+            session_id="",
+            history=(),
+            skills=(),
+        )
+        new = await self._made(request)  # first: when that fails, the old one goes on
+        self.background.moved(agent, new)
+        await adopt(new)
+        await self.leave(agent)
+        await self._leave(new.session_id, but=new)
+        return new
+
+    async def leave(self, agent: Agent) -> None:
+        """Close what an agent worked with. Its conversation is kept."""
+        if making := self._open.pop(agent, None):
+            await making.close()
 
     async def flush(self, agent: Agent) -> int:
         """Save what matters of a conversation that is left; how many notes were written."""
         least = self.loaded.settings.memory.flush_min_turns
         return await flush(agent, self._open[agent].looking_back, least=least)
 
-    async def _leave(self, session_id: str) -> None:
-        """Close what an agent of the session worked with, if there is one."""
+    async def _leave(self, session_id: str, but: Agent) -> None:
+        """Close what other agents of the session worked with, if there are any."""
         for agent in [each for each in self._open if each.session_id == session_id]:
-            await self._open.pop(agent).close()
+            if agent is not but:
+                await self.leave(agent)
 
     def caching_line(self, agent: Agent) -> str:
         """What a conversation says at its start about the cache of its prompts; "" without one."""
-        target = self._open[agent].start.target
+        target = self._open[agent].target
         if not target.profile.cache_marks:
             return ""
         service = self.providers.resolver.endpoint(target.provider).label
         return f"💾 Prompt caching: ENABLED (Claude via {service}, {target.cache_ttl} TTL)"
 
-    async def rollback(self, agent: Agent, arguments: str) -> str:
-        """What `/rollback ARGUMENTS` answers in a session."""
-        checkpoints = self._open[agent].workbench.checkpoints
-        if checkpoints is None:
-            raise UsageError(
-                "there are no checkpoints here",
-                hint="they need checkpoints.enabled and files on this machine",
-            )
-        return await rollback(checkpoints, arguments)
-
     async def auxiliary(self, session_id: str) -> AuxiliaryRouter:
         """Models for the work beside a session's conversation, paid from the session's purse."""
-        return self._router(session_id, await self.providers.main(), self._purse(session_id))
-
-    def _router(self, session_id: str, target: Target, purse: Purse) -> AuxiliaryRouter:
         return AuxiliaryRouter(
-            self.loaded.settings, self.providers, target, purse, self.store, session_id
+            self.loaded.settings,
+            self.providers,
+            await self.providers.main(),
+            self._purses.of(session_id),
+            self.store,
+            session_id,
         )
 
-    def _purse(self, session_id: str, *, job: bool = False) -> Purse:
-        """One for each session: its turns and the work beside them share the caps."""
-        if session_id not in self._purses:
-            limits = limits_of(self.loaded.settings.budget)
-            self._purses[session_id] = Purse(
-                limits, self.store, session_id, self._clock, job=job, day=self._day
-            )
-        return self._purses[session_id]
-
-    async def _root(self, session_id: str, past: SessionInfo | None) -> str:
-        """The session that caps on money go by: the first of a line of compactions."""
-        if past is None or not past.parent_id:
-            return session_id
-        for info in await self.store.ancestors(session_id):
-            if info.end_reason != "compression":
-                break
-            session_id = info.id
-        return session_id
+    async def _target(self, request: SessionRequest) -> Target:
+        """What answers: the model of the settings, or the one that was asked for."""
+        if not (request.model or request.provider or request.base_url):
+            return await self.providers.main()
+        return await self.providers.ready(requested(request, self.loaded))
 
     async def _past(self, request: SessionRequest) -> SessionInfo | None:
         """The session to go on with; None for a new one."""

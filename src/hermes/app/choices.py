@@ -26,12 +26,15 @@ def main_choice(loaded: Loaded) -> Choice:
     name = loaded.origin("model.default")
     unnamed = settings.provider in ("", "auto")
     if not model.is_open and (unnamed or _outweighs(name, provider)):
-        named = msgspec.structs.replace(model, why=f"the model of {name.where} names it")
+        named = msgspec.structs.replace(
+            model, why=f"the model of {name.where} names it", context_length=_length(loaded)
+        )
         return at_own_endpoint(named, settings)
     said = Choice(
         provider=settings.provider or "auto",
         model=model.model if _fits(loaded, "model.default", provider) else "",
         why=f"model.provider is set by {provider.where}",
+        context_length=_length(loaded),
     )
     if _outweighs(address, provider) and settings.base_url:
         said = msgspec.structs.replace(said, provider="auto")
@@ -90,6 +93,12 @@ def _fallback(entry: FallbackProvider, name: str) -> Choice:
         why=name,
         base_url_said=f"{name}.base_url",
     )
+
+
+def _length(loaded: Loaded) -> int:
+    """That of `model.default`; said at a weaker place it was meant for another model."""
+    name, said = loaded.origin("model.default"), loaded.origin("model.context_length")
+    return 0 if _outweighs(name, said) else loaded.settings.model.context_length or 0
 
 
 def _fits(loaded: Loaded, key: str, provider: Origin) -> bool:

@@ -3,7 +3,8 @@
 import asyncio
 import concurrent.futures
 import copy
-from collections.abc import Awaitable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +24,10 @@ from hermes.core.tool import Tool, ToolContext
 from hermes.providers.target import Target
 from hermes.store.port import Conversations
 from hermes.store.records import LoggedMessage
+from hermes.tools.registry import as_text
 from hermes.util.threads import in_thread
+
+log = logging.getLogger(__name__)
 
 TASK = "compression"
 BUILTIN = {
@@ -86,8 +90,8 @@ def engine_folder(home: Home) -> Path:
 class EngineRoom:
     """What an engine, in its thread, may use of the event loop: models and the log."""
 
-    def __init__(self, auxiliary: AuxiliaryRouter, main: Target, store: Conversations) -> None:
-        self._auxiliary, self._main, self._store = auxiliary, main, store
+    def __init__(self, auxiliary: AuxiliaryRouter, store: Conversations) -> None:
+        self._auxiliary, self._store = auxiliary, store
         self._loop = asyncio.get_running_loop()
         self._waiting: set[concurrent.futures.Future[Any]] = set()
 
@@ -96,31 +100,46 @@ class EngineRoom:
     ) -> None:
         """Tell the engine which conversation it works for; in a thread, since it may look."""
         more = {"parent_session_id": parent} if parent else {}
-        await in_thread(
-            engine.on_session_start,
-            session_id,
-            hermes_home=str(home.root),
-            platform=platform,
-            model=self._main.model,
-            context_length=engine.context_length,
-            summarisers=self.summarisers(),
-            history=lambda: self._wait(self.history(session_id)),
-            **more,
-        )
+        try:
+            await in_thread(
+                engine.on_session_start,
+                session_id,
+                hermes_home=str(home.root),
+                platform=platform,
+                model=self._auxiliary.main.model,
+                context_length=engine.context_length,
+                summarisers=self.summarisers(),
+                history=lambda: self._wait(self.history(session_id)),
+                **more,
+            )
+        except Exception as error:
+            raise _unusable(engine, "cannot begin", error) from error
 
     async def end(
         self, engine: ContextEngine, session_id: str, messages: Sequence[Message]
     ) -> None:
         """Tell an engine that wants to know that the conversation was left."""
         if type(engine).on_session_end is not ContextEngine.on_session_end:
-            await in_thread(engine.on_session_end, session_id, [to_dict(m) for m in messages])
+            await self._tell_end(engine.on_session_end, session_id, [to_dict(m) for m in messages])
+
+    async def reset(self, engine: ContextEngine) -> None:
+        """Tell the engine of a conversation that was left for a new one."""
+        await self._tell_end(engine.on_session_reset)
+
+    async def _tell_end(self, told: Callable[..., None], *details: Any) -> None:
+        """Nothing depends on it any more: a failure is a line in the log."""
+        try:
+            await in_thread(told, *details)
+        except Exception:
+            log.exception("the context engine failed when its conversation was left")
 
     def summarisers(self) -> list[Summariser]:
         """The models of the task, and last the one of the conversation."""
         targets = self._auxiliary.targets(TASK)
         found = [self._summariser(targets)]
-        if all(_which(target) != _which(self._main) for target in targets):
-            found.append(self._summariser((self._main,)))
+        main = self._auxiliary.main
+        if all(_which(target) != _which(main) for target in targets):
+            found.append(self._summariser((main,)))
         return found
 
     def _summariser(self, targets: Sequence[Target]) -> Summariser:
@@ -175,15 +194,28 @@ def _which(target: Target) -> tuple[str, str, str]:
 
 def engine_tools(engine: ContextEngine) -> list[Tool]:
     """The engine's own tools; they look into its conversation and nowhere else."""
-    return [_engine_tool(engine, schema) for schema in engine.get_tool_schemas()]
+    try:
+        return [_engine_tool(engine, schema) for schema in engine.get_tool_schemas()]
+    except Exception as error:
+        raise _unusable(engine, "has tools that cannot be used", error) from error
+
+
+def _unusable(engine: ContextEngine, why: str, error: Exception) -> ConfigError:
+    """An engine may be anybody's code."""
+    return ConfigError(
+        f"the context engine {engine.name} {why}: {type(error).__name__}: {error}",
+        hint="correct the plugin, or set context.engine to another one",
+    )
 
 
 def _engine_tool(engine: ContextEngine, schema: dict[str, Any]) -> Tool:
     spec = ToolSpec(schema["name"], schema.get("description", ""), schema["parameters"])
 
     async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
-        return await in_thread(
-            engine.handle_tool_call, spec.name, arguments, session_id=call.session_id
+        return as_text(
+            await in_thread(
+                engine.handle_tool_call, spec.name, arguments, session_id=call.session_id
+            )
         )
 
     return Tool(spec, handler, toolset="context_engine")

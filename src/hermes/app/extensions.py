@@ -8,12 +8,15 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from hermes.app.credentials import stored_secrets
+from hermes.app.logs import is_logging, start_logging
 from hermes.config.environment import child_environment, export_variable
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.hooks import Hooks, NoHooks
+from hermes.security.redaction import Redactor
 from hermes.skills.skill import Root, Source
-from hermes.tools.registry import registry
+from hermes.tools.registry import ToolEntry, registry
 
 Inject = Callable[[str, str], bool]
 """Puts a message into the conversation: its text and its role; False when that cannot be."""
@@ -70,7 +73,8 @@ class Extensions:
         self.inject: Inject | None = None
         """Set by the conversation of a terminal."""
         self.outcomes: tuple[Any, ...] = ()
-        self._tools: list[str] = []
+        self._replaced: dict[str, ToolEntry | None] = {}
+        """Tools of plugins, and what had their names before."""
         self._shell: Any = None
         self._open.append(self)
         settings = loaded.settings
@@ -79,6 +83,9 @@ class Extensions:
 
     def _load(self, tell: Callable[[str], None], taken: Taken) -> None:
         settings = self._loaded.settings
+        if not is_logging():  # what is wrong with a plugin belongs into the log
+            secrets = self._loaded.secrets() | stored_secrets(self._home)
+            start_logging(self._home, settings.logging, Redactor(secrets))
         reports = import_module("hermes.plugins.reports").Reports(tell)
         self._shell = self._shell_hooks(reports) if settings.hooks else None
         runner = import_module("hermes.plugins.hooks").HookRunner(
@@ -122,14 +129,17 @@ class Extensions:
     async def close(self) -> None:
         if self in self._open:
             self._open.remove(self)
-        for name in self._tools:
+        for name, before in self._replaced.items():
             registry.remove(name)
+            if before is not None:
+                registry.add(before)
         if self._shell is not None:
             await self._shell.close()
 
     def add_tool(self, plugin: str, **registration: Any) -> None:  # noqa: ARG002 - the toolset tells
+        name = registration["name"]
+        self._replaced.setdefault(name, registry.get(name))
         registry.register(**registration)
-        self._tools.append(registration["name"])
 
     def add_command(self, name: str, handler: Callable[[str], Any], description: str) -> None:
         self.commands[name] = SlashCommand(handler, description)

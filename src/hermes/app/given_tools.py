@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
+from hermes.app.parts import Services
 from hermes.app.request import SessionRequest
 from hermes.app.skill_shelf import SessionSkills, SkillShelf
 from hermes.app.workplaces import Place
@@ -17,8 +18,10 @@ from hermes.core.tool import Tool
 from hermes.memory.builtin import BuiltinMemory, MemoryOptions, open_memory
 from hermes.memory.tool import OnWrite, memory_tool
 from hermes.security.injection import scan
+from hermes.tools.cronjob import cronjob_tool
 from hermes.tools.delegate_task import DelegationOptions, delegate_task_tool
 from hermes.tools.recall.conversations import PastSessions
+from hermes.tools.send_message import send_message_tool
 from hermes.tools.session_search import SearchOptions, session_search_tool
 
 
@@ -57,13 +60,14 @@ def given_tools(
     auxiliary: Auxiliary | None,
     current: Callable[[], str],
     spawner: Spawner,
-    user: str = "",
+    request: SessionRequest,
+    services: Services,
     on_write: OnWrite | None = None,
     skills: SessionSkills | None = None,
 ) -> dict[str, Tool]:
     """By name. `current` is the id of the session at the moment; `on_write` hears of notes."""
     asked = settings.auxiliary.session_search
-    search = SearchOptions(asked.max_concurrency, asked.timeout, user=user)
+    search = SearchOptions(asked.max_concurrency, asked.timeout, user=request.user_id)
     delegation = settings.delegation
     options = DelegationOptions(delegation.max_concurrent_children, delegation.orchestrator_enabled)
     found = {
@@ -74,7 +78,23 @@ def given_tools(
         found |= skills.tools()
     if memory is not None:
         found["memory"] = memory_tool(memory, on_write)
+    if services.scheduler is not None and request.source != "cron":  # a job makes no jobs
+        found["cronjob"] = cronjob_tool(services.scheduler, request.origin, _limits(request))
+    if services.outbox is not None:
+        found["send_message"] = send_message_tool(services.outbox, request.origin)
     return found
+
+
+def _limits(request: SessionRequest) -> dict[str, Any]:
+    """Under which a job runs that this session makes (the field `by` of a job)."""
+    limits = {
+        "user": request.user_id,
+        "folder": str(request.working_folder) if request.user_id else "",
+        "toolsets": list(request.toolsets),
+        "backend": request.backend,
+        "day_usd": request.user_day_usd,
+    }
+    return {name: value for name, value in limits.items() if value}
 
 
 def idle_tools(
@@ -85,4 +105,7 @@ def idle_tools(
     nothing = cast("Any", None)  # nobody calls them
     shelf = SkillShelf(loaded, home, (), lambda _text: None)
     skills = shelf.session(place, request.source, str, None)
-    return given_tools(loaded.settings, memory, nothing, None, str, nothing, skills=skills)
+    services = Services(cast("Any", object()), cast("Any", object()))
+    return given_tools(
+        loaded.settings, memory, nothing, None, str, nothing, request, services, skills=skills
+    )

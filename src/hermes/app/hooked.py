@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from hermes.agent.agent import Agent
+from hermes.app.last_turn import question_of
 from hermes.core.events import TurnFinished
 from hermes.core.hooks import HookName, Hooks
 from hermes.core.messages import Message, User
@@ -20,19 +21,24 @@ class HookedSession:
     """What listeners hear of one session. Each moment costs nothing when nobody listens."""
 
     def __init__(
-        self, hooks: Hooks, session_id: Callable[[], str], model: str, platform: str, *, new: bool
+        self,
+        hooks: Hooks,
+        session_id: Callable[[], str],
+        model: Callable[[], str],
+        platform: str,
+        *,
+        new: bool,
     ) -> None:
-        """`session_id` is that of the moment: a compaction moves on to another."""
+        """`session_id` and `model` are those of the moment: a compaction moves on to another
+        session, and the user may change the model."""
         self._hooks, self._session_id, self._new = hooks, session_id, new
         self._model, self._platform = model, platform
-        self._asked = ""
 
     async def opening(self, history: Sequence[Message], question: User) -> str:
         """What listeners want to be said beside the user's message."""
         if self._new:
             self._new = False
-            await self._tell(HookName.ON_SESSION_START, model=self._model)
-        self._asked = question.text
+            await self._tell(HookName.ON_SESSION_START, model=self._model())
         if not self._hooks.listens(HookName.PRE_LLM_CALL):
             return ""
         answers = await self._hooks.fire(
@@ -41,7 +47,7 @@ class HookedSession:
             user_message=question.text,
             conversation_history=[to_dict(message) for message in history],
             is_first_turn=not history,
-            model=self._model,
+            model=self._model(),
             platform=self._platform,
         )
         return "\n\n".join(filter(None, map(_context, answers)))
@@ -51,16 +57,16 @@ class HookedSession:
         if end.completed and self._hooks.listens(HookName.POST_LLM_CALL):
             await self._tell(
                 HookName.POST_LLM_CALL,
-                user_message=self._asked,
+                user_message=question_of(agent.history),
                 assistant_response=end.text,
                 conversation_history=[to_dict(message) for message in agent.history],
-                model=self._model,
+                model=self._model(),
             )
         await self._tell(
             HookName.ON_SESSION_END,
             completed=end.completed,
             interrupted=end.interrupted,
-            model=self._model,
+            model=self._model(),
         )
 
     async def left(self) -> None:

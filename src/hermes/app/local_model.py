@@ -22,7 +22,7 @@ from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel
 
 STARTER = (
-    "No key is configured: {label}, a small starter model, answers on this machine. "
+    "No key yet: {label}, a small starter model, answers.\n"
     "For a strong one: hermes auth add openrouter"
 )
 

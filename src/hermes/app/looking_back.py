@@ -9,20 +9,21 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import Message, ToolCall, ToolResult, User
 from hermes.core.model import ModelRequest
 from hermes.core.tool import Tool, ToolContext
-from hermes.providers.target import Target
 from hermes.tools.toolbox import Toolbox
+
+ASIDE = "[Beside the work, which goes on afterwards. Answer from what you know, use no tool.]"
 
 
 class LookingBack:
     """Over one session. Requests begin as those of the conversation did, with the same tools in
     them, so that the prompt cache holds."""
 
-    def __init__(self, toolbox: Toolbox, auxiliary: AuxiliaryRouter, main: Target) -> None:
-        self._toolbox, self._auxiliary, self._main = toolbox, auxiliary, main
+    def __init__(self, toolbox: Toolbox, auxiliary: AuxiliaryRouter) -> None:
+        self._toolbox, self._auxiliary = toolbox, auxiliary
 
     def has(self, tool: str) -> bool:
         """Whether it makes sense: the session has the tool, and its model is up to it."""
-        return self._toolbox.get(tool) is not None and not self._main.profile.small
+        return self._toolbox.get(tool) is not None and not self._auxiliary.main.profile.small
 
     async def ask(
         self, agent: Agent, asked: User, task: str, tools: Mapping[str, Tool | None], rounds: int
@@ -33,7 +34,7 @@ class LookingBack:
         given: list[ToolResult] = []
         for _ in range(rounds):
             request = ModelRequest(messages, agent.tools)
-            reply = await self._auxiliary.ask_one_of((self._main,), task, request)
+            reply = await self._auxiliary.ask_one_of((self._auxiliary.main,), task, request)
             calls = reply.message.calls
             results = [await self._answered(call, tools, agent.session_id) for call in calls]
             given += results
@@ -41,6 +42,14 @@ class LookingBack:
                 break
             messages = (*messages, reply.message, *results)
         return given
+
+    async def aside(self, agent: Agent, question: str) -> str:
+        """The answer to a question beside the conversation, which hears nothing of it. No tool
+        runs. Raises a `ProviderError`."""
+        asked = User.say(f"{ASIDE}\n\n{question}")
+        request = ModelRequest((agent.system, *agent.history, asked), agent.tools)
+        reply = await self._auxiliary.ask_one_of((self._auxiliary.main,), "btw", request)
+        return reply.message.text.strip() or "There was no answer in words; ask it in the open."
 
     async def _answered(
         self, call: ToolCall, tools: Mapping[str, Tool | None], session_id: str

@@ -1,5 +1,6 @@
 """The MCP servers of a process, and what a session has of them."""
 
+import asyncio
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -8,10 +9,11 @@ from typing import Any
 from hermes.app.session_models import AuxiliaryRouter
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.core.errors import ProviderError
+from hermes.core.errors import HermesError, ProviderError
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.ports import Clarifier
 from hermes.core.tool import Tool
+from hermes.util.text import many
 
 TASK = "mcp"
 
@@ -46,9 +48,25 @@ class McpServers:
         found: list[Tool] = await self._hub.tools(caller)
         return found
 
+    async def reload(self) -> list[str]:
+        """Ask every server anew what it offers; a line for each. New sessions have it."""
+        if self._hub is None:
+            self._hub = make_hub(self._home, self._loaded, self._tell)
+        names = list(self._loaded.settings.mcp_servers)
+        found = await asyncio.gather(*map(self._hub.refresh, names), return_exceptions=True)
+        return [_offer(name, each) for name, each in zip(names, found, strict=True)]
+
     async def close(self) -> None:
         if self._hub is not None:
             await self._hub.close()
+
+
+def _offer(name: str, found: Any) -> str:
+    if isinstance(found, HermesError):
+        return f"{name}: {found}"
+    if isinstance(found, BaseException):
+        raise found
+    return f"{name}: {many(len(found.tools), 'tool')}"
 
 
 def make_hub(home: Home, loaded: Loaded, tell: Callable[[str], None]) -> Any:
@@ -60,17 +78,17 @@ def make_hub(home: Home, loaded: Loaded, tell: Callable[[str], None]) -> Any:
     )
     hub = import_module("hermes.mcp.hub")
     return hub.McpHub(
-        loaded.settings.mcp_servers, options, authorisers=authorisers(home, tell), tell=tell
+        loaded.settings.mcp_servers, options, authorisers=authorisers(home), tell=tell
     )
 
 
-def authorisers(home: Home, tell: Callable[[str], None]) -> Callable[[str, Any], Any]:
+def authorisers(home: Home) -> Callable[[str, Any], Any]:
     """Who signs in to a server: only those with `auth: oauth` need anybody."""
 
     def authoriser(name: str, settings: Any) -> Any:
         if settings.auth != "oauth":
             return None
         oauth = import_module("hermes.mcp.oauth")
-        return oauth.stored_authoriser(name, settings.url, home.root / "mcp-tokens", tell)
+        return oauth.stored_authoriser(name, settings.url, home.root / "mcp-tokens")
 
     return authoriser

@@ -2,11 +2,13 @@
 
 import msgspec
 
-from hermes.app.choices import at_own_endpoint, custom_names
+from hermes.app.choices import at_own_endpoint, custom_names, main_choice
+from hermes.app.request import SessionRequest
 from hermes.config import edit
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.errors import UsageError
+from hermes.providers import endpoints
 from hermes.providers.choice import CUSTOM, Choice, with_alias
 from hermes.providers.target import Target
 
@@ -14,13 +16,34 @@ from hermes.providers.target import Target
 def asked_for(text: str, loaded: Loaded, current: Target | None) -> Choice:
     """The choice behind what a person typed: a model, an alias, or `provider:model`.
 
-    Without a provider the one in use is kept, with its address.
+    The name of a provider alone stands for its usual model. Without a provider the one in use is
+    kept, with its address.
     """
+    if endpoints.find(text.strip().lower()) and text.strip() not in loaded.settings.model_aliases:
+        return Choice(provider=text.strip().lower())
     choice = with_alias(text, loaded.settings.model_aliases, custom_names(loaded.settings))
     if choice.is_open and not choice.model:
         raise UsageError("no model was named", hint="hermes model set provider:model")
     if choice.is_open and current is not None:
         choice = msgspec.structs.replace(choice, provider=current.provider)
+    return at_own_endpoint(choice, loaded.settings.model)
+
+
+def requested(request: SessionRequest, loaded: Loaded) -> Choice:
+    """The choice of a session that names a model, a provider or an address of its own."""
+    choice = Choice()
+    if request.model:
+        settings = loaded.settings
+        choice = with_alias(request.model, settings.model_aliases, custom_names(settings))
+    if request.provider:
+        choice = msgspec.structs.replace(choice, provider=request.provider)
+    if request.base_url:
+        provider = choice.provider if not choice.is_open else CUSTOM
+        choice = msgspec.structs.replace(choice, provider=provider, base_url=request.base_url)
+    if choice.is_open:
+        return msgspec.structs.replace(
+            main_choice(loaded), model=choice.model, context_length=0, why="the session names it"
+        )
     return at_own_endpoint(choice, loaded.settings.model)
 
 

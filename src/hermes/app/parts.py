@@ -11,9 +11,17 @@ from hermes.app.telemetry.exporting import Telemetry
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.hooks import Hooks
-from hermes.core.ports import Clock
+from hermes.core.ports import Clock, Outbox, Scheduler
 from hermes.security.redaction import Redactor
 from hermes.store.port import SessionStore
+
+
+class Services(msgspec.Struct):
+    """What tools reach up for. Who composes the program puts in what there is, before the first
+    agent is made."""
+
+    scheduler: Scheduler | None = None
+    outbox: Outbox | None = None
 
 
 class AppParts(msgspec.Struct, frozen=True):
@@ -27,6 +35,7 @@ class AppParts(msgspec.Struct, frozen=True):
     clock: Clock
     tell: Callable[[str], None]
     """Gets what the user must know beside the conversation."""
+    services: Services
     telemetry: Telemetry | None = None
     """None: nobody wants to see traces."""
 

@@ -73,13 +73,17 @@ class Providers:
         """What answers in conversations, made ready: the embedded model is fetched and started
         before the first turn, where its progress can be shown. A price that a cap needs is looked
         up."""
-        target = self.known_target(self.main_choice())
+        self._main = await self.ready(self.main_choice())
+        return self._main
+
+    async def ready(self, choice: Choice) -> Target:
+        """The target of a choice, made ready as `main` is."""
+        target = self.known_target(choice)
         if target.provider == LOCAL:
             await self.local.ready(target)
         elif target.profile.price is None and self._has_caps():
             await self.learn(target)
-            target = self.known_target(self.main_choice())
-        self._main = target
+            target = self.known_target(choice)
         return target
 
     def _has_caps(self) -> bool:

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from hermes.config.home import Home
 from hermes.config.settings.agent import SessionSettings
+from hermes.core.errors import StoreError
 from hermes.store.port import SessionStore
 from hermes.store.records import SessionFilter
 from hermes.util import atomic
@@ -20,7 +21,17 @@ async def prune_when_due(
     store: SessionStore, settings: SessionSettings, home: Home, now: Callable[[], float]
 ) -> int:
     """Delete ended sessions older than the settings allow, at most once in the interval; how many
-    went."""
+    went. What fails is logged: nobody waits for it."""
+    try:
+        return await _prune(store, settings, home, now)
+    except (StoreError, OSError) as error:
+        log.warning("old sessions were not pruned: %s", error)
+        return 0
+
+
+async def _prune(
+    store: SessionStore, settings: SessionSettings, home: Home, now: Callable[[], float]
+) -> int:
     mark = home.cache / MARK
     if not settings.auto_prune or now() - _last(mark.read_text) < _interval(settings):
         return 0

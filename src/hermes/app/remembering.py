@@ -6,6 +6,7 @@ from typing import Any
 
 from hermes.agent.agent import Agent
 from hermes.app.extensions import Extensions
+from hermes.app.last_turn import question_of
 from hermes.app.request import SessionRequest
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
@@ -26,7 +27,6 @@ class Remembering:
     def __init__(self, manager: Any, tools: tuple[Tool, ...], block: str) -> None:
         """`tools` and `block`, the text for the system prompt, are as they were at the start."""
         self._manager, self.tools, self.block = manager, tools, block
-        self._asked = ""
 
     @property
     def on_write(self) -> OnWrite:
@@ -36,16 +36,15 @@ class Remembering:
 
     async def recall(self, _history: Sequence[Message], question: User) -> str:
         """What is known that belongs to the user's message."""
-        self._asked = question.text
         found: str = await in_thread(self._manager.prefetch_all, question.text)
         return found
 
     async def ended(self, agent: Agent, end: TurnFinished) -> None:
         """A turn is over; what was said is remembered if it was answered."""
         if end.completed:
-            session = agent.session_id
-            self._manager.sync_all(self._asked, end.text, session_id=session)
-            self._manager.queue_prefetch_all(self._asked, session_id=session)
+            session, asked = agent.session_id, question_of(agent.history)
+            self._manager.sync_all(asked, end.text, session_id=session)
+            self._manager.queue_prefetch_all(asked, session_id=session)
 
     async def shortened(self, messages: Sequence[Message]) -> None:
         """The conversation is about to be compacted."""

@@ -48,3 +48,15 @@ class SessionRequest(msgspec.Struct, frozen=True):
     """Without SOUL.md and the files of the project."""
     skip_memory: bool = False
     """Without notes and profile, and without the tool for them."""
+    model: str = ""
+    """Another model than that of the settings, as people write it: `[provider:]model`."""
+    provider: str = ""
+    base_url: str = ""
+    budget_usd: float | None = None
+    """Most the session may cost, beside the caps of the settings."""
+    backend: str = ""
+    """Where commands run, instead of `terminal.backend`."""
+    origin: str = ""
+    """The chat it is for, as a target of messages: `telegram:-100:17`."""
+    user_day_usd: float | None = None
+    """Most the sessions of `user_id` may cost in a day."""

@@ -1,11 +1,12 @@
 """After a longer piece of work: what could be learnt from it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from hermes.agent.agent import Agent
+from hermes.app.last_turn import calls_of
 from hermes.app.looking_back import LookingBack
 from hermes.core.events import TurnFinished
-from hermes.core.messages import Message, ToolResult, User
+from hermes.core.messages import User
 from hermes.core.tool import Tool
 
 TASK = "skill_review"
@@ -36,7 +37,7 @@ class Reviews:
         self._calls = 0
 
     async def __call__(self, agent: Agent, end: TurnFinished) -> None:
-        done = calls_of_turn(agent.history)
+        done = calls_of(agent.history)
         learnt = any(call.name == TOOL and not call.failed for call in done)
         self._calls = 0 if learnt else self._calls + len(done)
         if not end.completed or self._calls < self._interval or not self._looking.has(TOOL):
@@ -46,14 +47,3 @@ class Reviews:
         for result in results:
             if result.name == TOOL and not result.failed:
                 self._tell(f"Learnt: {result.text}. `hermes skills log` shows what changed.")
-
-
-def calls_of_turn(history: Sequence[Message]) -> list[ToolResult]:
-    """The results since the user's last message."""
-    found: list[ToolResult] = []
-    for message in reversed(history):
-        if isinstance(message, User):
-            break
-        if isinstance(message, ToolResult):
-            found.append(message)
-    return found[::-1]

@@ -35,21 +35,21 @@ class SessionModels:
         *,
         within: bool = False,
     ) -> None:
-        self._maker, self._main = maker, main
+        self._maker, self.main = maker, main
         self._fallbacks, self._purse, self._within = fallbacks, purse, within
 
     @property
     def name(self) -> str:
-        return self._main.model
+        return self.main.model
 
     @property
     def provider(self) -> str:
-        return self._main.provider
+        return self.main.provider
 
     def for_turn(self) -> Model:
         if not self._within:
             self._purse.begin_turn()
-        return self._maker.chain([self._main, *self._fallbacks], self._purse)
+        return self._maker.chain([self.main, *self._fallbacks], self._purse)
 
 
 class AuxiliaryRouter:
@@ -64,7 +64,7 @@ class AuxiliaryRouter:
         log: SessionLog,
         session_id: str,
     ) -> None:
-        self._settings, self._providers, self._main = settings, providers, main
+        self._settings, self._providers, self.main = settings, providers, main
         self._purse, self._log = purse, log
         self.session_id = session_id
         """The session that the calls are recorded with; a compaction moves on to another."""
@@ -75,15 +75,15 @@ class AuxiliaryRouter:
         if not isinstance(asked, AuxiliaryTask):
             tasks = ", ".join(type(self._settings.auxiliary).__struct_fields__)
             raise UsageError(f"there is no auxiliary task {task!r}", hint=f"known: {tasks}")
-        return auxiliary_targets(task, asked, self._main, self._providers.resolver)
+        return auxiliary_targets(task, asked, self.main, self._providers.resolver)
 
     def wished(self, task: str, models: Sequence[str]) -> tuple[Target, ...]:
         """The targets of a task, before them the first of `models` that the main provider has."""
-        listed = self._providers.known.listed(self._main.base_url)
+        listed = self._providers.known.listed(self.main.base_url)
         found = next((name for name in models if listed and listed.find(name)), None)
         if found is None:
             return self.targets(task)
-        return (self._providers.resolver.another_model(self._main, found), *self.targets(task))
+        return (self._providers.resolver.another_model(self.main, found), *self.targets(task))
 
     async def ask(self, task: str, request: ModelRequest) -> Reply:
         return await self.ask_one_of(self.targets(task), task, request)

@@ -19,6 +19,7 @@ from hermes.skills.history.changes import Who
 from hermes.skills.history.skill_history import SkillHistory
 from hermes.skills.index import skills_index
 from hermes.skills.loading import LoadOptions, SkillLoader
+from hermes.skills.shelf import Shelf
 from hermes.skills.skill import Circle, Root, Skill, Source
 from hermes.skills.tools import skill_view_tool, skills_list_tool
 from hermes.skills.usage import Uses
@@ -56,6 +57,8 @@ class SkillShelf:
         self._loaded, self._home, self._tell = loaded, home, tell
         self.skills = Skills(skill_roots(loaded, home, brought), home.cache / "skills.json")
         self.uses = Uses(home.skills / ".usage.json")
+        self._listed: tuple[Shelf, object, str] | None = None
+        """The last list, and what it was made of: sessions that begin together share it."""
         if (home.skills / HUB).parent.is_dir():
             # An update that was killed half-way is finished before anybody looks.
             shelf = import_module("hermes.skills.hub.shelf").Shelf(home.skills / HUB.parent)
@@ -64,9 +67,13 @@ class SkillShelf:
     def index(self, circle: Circle, folder: Path | None) -> str:
         """The list for the prompt; what is in `folder` says which skills matter most."""
         budget = self._loaded.settings.skills.index_chars
-        hints = _names_in(folder) if folder is not None else ()
-        uses = self.uses.all()
-        return skills_index(self.skills.shelf(), circle, uses, budget, time.time(), hints)
+        hints = tuple(_names_in(folder)) if folder is not None else ()
+        shelf, minute = self.skills.shelf(), time.time() // 60
+        asked = (circle, self.uses.all(), budget, minute, hints)
+        if self._listed is None or self._listed[0] is not shelf or self._listed[1] != asked:
+            text = skills_index(shelf, circle, asked[1], budget, minute * 60, hints)
+            self._listed = shelf, asked, text
+        return self._listed[2]
 
     def session(
         self,

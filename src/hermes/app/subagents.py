@@ -53,7 +53,7 @@ class Subagents:
         delegation, above = settings.delegation, parent.start
         depth = above.depth + 1
         asked = task.max_iterations or delegation.max_iterations
-        target = self._target(delegation, above.target)
+        target = self._target(delegation, parent.target)
         making = Making(
             self._parts,
             Start(

@@ -29,11 +29,13 @@ class Place(msgspec.Struct, frozen=True):
     """Its files are files of this machine."""
 
 
-def make_place(loaded: Loaded, home: Home, working_folder: Path, tell: Tell) -> Place:
-    """The place of `terminal.backend`. Nothing is started yet."""
+def make_place(
+    loaded: Loaded, home: Home, working_folder: Path, tell: Tell, backend: str = ""
+) -> Place:
+    """The place of `backend`, else of `terminal.backend`. Nothing is started yet."""
     settings = loaded.settings.terminal
     folder = Path(working_folder, Path(settings.cwd).expanduser())
-    maker = MAKERS[settings.backend]
+    maker = MAKERS[backend or settings.backend]
     return maker(loaded, home, folder, tell)
 
 

@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ from hermes.util.threads import in_thread
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 WARNED_AT = 0.85
 """Part of the threshold from which the user is warned, and from which compacting between two turns
 pays: the next turn would most likely have to do it while somebody waits."""
@@ -60,6 +61,9 @@ class ContextKeeper:
         self._busy = asyncio.Lock()
         self._in_vain = 0
         self._warned = False
+        self._complaint = ""
+        """What the user is to be told of an engine that failed."""
+        self._complained = False
 
     def new_turn(self) -> None:
         self._in_vain = 0
@@ -72,7 +76,7 @@ class ContextKeeper:
             "completion_tokens": usage.output,
             "total_tokens": usage.total,
         }
-        self.engine.update_from_response(counts)
+        self._asked(None, lambda: self.engine.update_from_response(counts))
 
     def tokens(self, messages: Sequence[Message]) -> int:
         return self._accountant.tokens(messages)
@@ -80,15 +84,18 @@ class ContextKeeper:
     def due(self, messages: Sequence[Message]) -> bool:
         if not self._enabled or self._in_vain >= MOST_IN_VAIN:
             return False
-        return self.engine.should_compress(self.tokens(messages))
+        tokens = self.tokens(messages)
+        return self._asked(False, lambda: bool(self.engine.should_compress(tokens)))
 
     def due_at_start(self, messages: Sequence[Message]) -> bool:
         """The same before the first call of a turn, where an engine may look for itself."""
         looks = type(self.engine).should_compress_preflight
         looks_itself = looks is not ContextEngine.should_compress_preflight
         may = self._enabled and self._in_vain < MOST_IN_VAIN
-        if may and looks_itself and self.engine.should_compress_preflight(self._dicts(messages)):
-            return True
+        if may and looks_itself:
+            given = self._dicts(messages)
+            if self._asked(False, lambda: bool(self.engine.should_compress_preflight(given))):
+                return True
         return self.due(messages)
 
     def pays_between_turns(self, messages: Sequence[Message]) -> bool:
@@ -111,7 +118,7 @@ class ContextKeeper:
     def overflowed(self, messages: Sequence[Message]) -> None:
         """The model says that these are too many: its window is smaller than was thought."""
         window = min(self.engine.context_length, int(0.9 * self.tokens(messages)))
-        self.engine.update_model("", context_length=window)
+        self._asked(None, lambda: self.engine.update_model("", context_length=window))
 
     async def shorten(self, messages: Sequence[Message], focus: str = "") -> Shortened | None:
         """The conversation made shorter; None when that did not make it smaller.
@@ -137,6 +144,25 @@ class ContextKeeper:
         """A shortened conversation is the one that goes on."""
         self._accountant.adopt(messages, tokens)
 
+    def _asked(self, otherwise: T, question: Callable[[], T]) -> T:
+        """What the engine says; `otherwise` when it raises. The user is told once."""
+        try:
+            return question()
+        except Exception as error:  # an engine may be anybody's code
+            log.exception("the context engine failed")
+            self.complain(_failed(self.engine, error))
+            return otherwise
+
+    def complain(self, error: HermesError) -> None:
+        """The user shall hear of it, of the first one only."""
+        if not self._complained:
+            self._complaint, self._complained = f"{error} ({error.hint})", True
+
+    def complaint(self) -> str:
+        """What the user is to be told now; "" as a rule."""
+        told, self._complaint = self._complaint, ""
+        return told
+
     def _dicts(self, messages: Sequence[Message]) -> Dicts:
         return [to_dict(message) for message in (self._system, *messages)]
 
@@ -146,7 +172,8 @@ class ContextKeeper:
         if focus and "focus_topic" in inspect.signature(compress).parameters:
             more["focus_topic"] = focus
         try:
-            return await in_thread(compress, list(given), tokens, **more)
+            made = await in_thread(compress, list(given), tokens, **more)
+            return msgspec.convert(made, Dicts)
         except asyncio.CancelledError:
             self._stop()
             raise
@@ -154,10 +181,14 @@ class ContextKeeper:
             raise
         except Exception as error:  # an engine may be anybody's code
             log.exception("the context engine failed")
-            raise HermesError(
-                f"the context engine {self.engine.name} failed: {type(error).__name__}: {error}",
-                hint="another one: hermes config set context.engine compressor",
-            ) from error
+            raise _failed(self.engine, error) from error
+
+
+def _failed(engine: ContextEngine, error: Exception) -> HermesError:
+    return HermesError(
+        f"the context engine {engine.name} failed: {type(error).__name__}: {error}",
+        hint="another one: hermes config set context.engine compressor",
+    )
 
 
 Known = dict[bytes, deque[Message]]

@@ -76,6 +76,8 @@ class Approvals:
         self._remember, self._judge = remember, judge
         self._hooks: Hooks = hooks or NoHooks()
         self._one_question = asyncio.Lock()
+        self.unasked = rules.mode == "off"
+        """Nobody is asked, and everything but the refused is allowed."""
 
     async def permit(
         self, tool: Tool, arguments: dict[str, Any], call_id: str, announce: Announce
@@ -97,7 +99,7 @@ class Approvals:
                 f"refused: {concern.reason}",
                 hint="no approval can lift this; tell the user what you wanted to do",
             )
-        if self._rules.mode == "off" or self._covers(concern):
+        if self.unasked or self._covers(concern):
             return
         if self._rules.mode == "deny":
             raise ToolDenied(
@@ -132,7 +134,7 @@ class Approvals:
         if answer == "deny":
             raise ToolDenied(
                 f"the approval model did not allow this: {concern.reason}",
-                hint="do not try the same in another way; go on without it or ask the user",
+                hint=ToolDenied.NO_OTHER_WAY,
             )
         return answer
 
@@ -180,7 +182,7 @@ class Approvals:
                 who = "the user did not allow this" if in_time else "nobody answered in time"
                 raise ToolDenied(
                     f"{who}: {concern.reason}",
-                    hint="do not try the same in another way; go on without it or ask the user",
+                    hint=ToolDenied.NO_OTHER_WAY,
                 )
             case _:
                 assert_never(answer)

@@ -4,7 +4,7 @@ import inspect
 import logging
 import pkgutil
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -103,10 +103,10 @@ class ToolRegistry:
             details = {"task_id": context.session_id}
             if asynchronous:
                 try:
-                    return _text(await handler(arguments, **details))
+                    return as_text(await handler(arguments, **details))
                 except SystemExit as error:
                     raise ToolError(f"the tool wanted to exit: {error}") from None
-            return _text(await in_thread(handler, arguments, **details))
+            return as_text(await in_thread(handler, arguments, **details))
 
         def make(_bench: Bench) -> Tool:
             return Tool(spec, run, effect=Effect.EXECUTE, toolset=toolset)
@@ -153,8 +153,7 @@ def discover_builtin(registry: ToolRegistry) -> None:
     A name that is there already stays: a plugin has replaced the tool, or this was called before. A
     module that cannot be loaded, because a library is missing, is reported; the others go on.
     """
-    folder = import_module(BUILTIN).__path__
-    for module in sorted(info.name for info in pkgutil.iter_modules(folder)):
+    for module in _builtin_names():
         if registry.get(module) is not None:
             continue
         try:
@@ -163,11 +162,18 @@ def discover_builtin(registry: ToolRegistry) -> None:
             log.warning("tool %s is not available: %s", module, error)
 
 
+@cache
+def _builtin_names() -> tuple[str, ...]:
+    folder = import_module(BUILTIN).__path__
+    return tuple(sorted(info.name for info in pkgutil.iter_modules(folder)))
+
+
 def _made(tool: Tool, _bench: Bench) -> Tool:
     return tool
 
 
-def _text(result: Any) -> str:
+def as_text(result: Any) -> str:
+    """What a tool of somebody else answered, for the model."""
     if isinstance(result, str):
         return result
     try:

@@ -15,6 +15,7 @@ from hermes.core.messages import ToolCall
 from hermes.core.model import ModelRequest, Reply, ToolSpec
 from hermes.core.openai_format import from_dict
 from hermes.providers.auxiliary import MAIN, auxiliary_targets
+from hermes.providers.choice import CUSTOM
 from hermes.providers.target import Target
 
 Dicts = Sequence[Mapping[str, Any]]
@@ -86,6 +87,11 @@ def _asked(shared: Process, task: str | None, instead: Mapping[str, Any]) -> Aux
     given = {key: value for key, value in instead.items() if value is not None}
     if task is None:
         usual = "auto" if given.get("base_url") else MAIN
+        if (
+            usual == MAIN
+            and given.get("provider") == CUSTOM == shared.providers.main_choice().provider
+        ):
+            del given["provider"]  # only the settings know its address
         return AuxiliaryTask(**{"provider": usual, "timeout": 600, **given})
     settings = shared.loaded.settings.auxiliary
     found = getattr(settings, task, None)

@@ -39,7 +39,9 @@ def resolve_runtime_provider(
     `CredentialMissing`."""
     shared = process()
     asked = shared.providers.main_choice()
-    if requested or model or base_url or api_key:
+    if requested == asked.provider and not base_url and not api_key:
+        asked = msgspec.structs.replace(asked, model=model or asked.model)
+    elif requested or model or base_url or api_key:
         asked = Choice(
             provider=requested or (CUSTOM if base_url else "auto"),
             model=model or "",

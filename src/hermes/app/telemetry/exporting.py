@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from hermes.config.settings.agent import TelemetrySettings
 from hermes.core.errors import ConfigError
 from hermes.core.ports import Observer
 
@@ -31,6 +32,16 @@ class Telemetry(Protocol):
     def close(self) -> None:
         """Send what is left, as far as that takes no more than a few seconds. Never raises."""
         ...
+
+
+def telemetry_of(wanted: TelemetrySettings, redact: Callable[[str], str]) -> Telemetry | None:
+    """None when nobody wants to see traces."""
+    if not wanted.enabled:
+        return None
+    options = TelemetryOptions(
+        wanted.endpoint, wanted.headers, wanted.service_name, wanted.capture_content
+    )
+    return start_telemetry(options, redact)
 
 
 def start_telemetry(options: TelemetryOptions, redact: Callable[[str], str]) -> Telemetry:

@@ -9,10 +9,10 @@ import msgspec
 from hermes.app.transcripts.markdown import to_markdown
 from hermes.app.transcripts.outline import outline
 from hermes.app.transcripts.page import PAGE_END, page_start, session_section
-from hermes.app.transcripts.plain import escaped_json
 from hermes.core.ports import SessionInfo
 from hermes.store.port import Progress, SessionStore, unheard
 from hermes.store.records import Record
+from hermes.util.plain import escaped_json
 
 
 class Form(StrEnum):

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from hermes.app.transcripts.markup import HEADING, LINE_LIMIT, Block, blocks, inline
 from hermes.app.transcripts.outline import Call, Entry, Transcript
-from hermes.app.transcripts.plain import plain_line
 from hermes.app.transcripts.wording import facts, moment
+from hermes.util.plain import plain_line
 
 RESULT_LIMIT = 2000
 """Characters of a tool's result that are kept."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.transcripts.plain import plain, plain_line
 from hermes.core.messages import Assistant, Image, System, ToolResult, User
 from hermes.store.records import Record
 from hermes.store.rows import from_row, row_of
+from hermes.util.plain import plain, plain_line
 
 Row = dict[str, Any]
 

@@ -10,10 +10,10 @@ from html import escape
 
 from hermes.app.transcripts.outline import Call, Entry, Transcript
 from hermes.app.transcripts.page_style import STYLE
-from hermes.app.transcripts.plain import plain_line
 from hermes.app.transcripts.prose import preformatted, prose
 from hermes.app.transcripts.wording import facts, local, moment
 from hermes.core.ports import SessionInfo
+from hermes.util.plain import plain_line
 from hermes.util.text import many
 
 RESULT_LIMIT = 20_000

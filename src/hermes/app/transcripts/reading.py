@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from hermes.app.transcripts import record_shape
-from hermes.app.transcripts.plain import plain_line
 from hermes.core.errors import UsageError
 from hermes.store.queries.titles import clean_title
 from hermes.store.records import Record
 from hermes.store.rows import JSON_COLUMNS
+from hermes.util.plain import plain_line
 from hermes.util.session_ids import new_session_id
 
 SOURCE = "import"

@@ -1,0 +1,1 @@
+"""Finding what is wrong with an installation, and mending what can be mended safely."""

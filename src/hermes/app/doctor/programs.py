@@ -1,0 +1,145 @@
+"""Programs of this machine: what is lost without each, and what the chosen backend needs."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from hermes.app.doctor.findings import Found, fine, problem, warning
+from hermes.app.doctor.scene import Scene
+from hermes.config.environment import child_environment, search_path
+from hermes.config.home import tilde
+
+SECONDS = 5.0
+"""The longest a program may take to say how it is."""
+
+
+class Program(NamedTuple):
+    name: str
+    lost: str
+    """What does not work without it."""
+    package: str
+
+
+USEFUL = (
+    Program("git", "no checkpoints, no undo of skills, no worktrees, no plugins from repositories",
+            "git"),
+    Program("rg", "searching files is slower", "ripgrep"),
+    Program("bash", "commands run in plain sh", "bash"),
+)  # fmt: skip
+
+ENGINES = ("docker", "podman")
+NEEDED = {
+    "sandbox": (("bwrap",), "bubblewrap"),
+    "ssh": (("ssh",), "openssh-client"),
+    "docker": (ENGINES, "docker.io or podman"),
+    "singularity": (("apptainer", "singularity"), "apptainer"),
+}
+"""Programs of a backend, of which one is enough, and what to install."""
+CLOUD_KEYS = {
+    "modal": ("MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"),
+    "daytona": ("DAYTONA_API_KEY",),
+}
+
+
+def useful(_: Scene) -> Found:
+    missing = [each for each in USEFUL if not _found(each.name)]
+    return [
+        warning(f"{each.name} is not installed: {each.lost}", f"install {each.package}")
+        for each in missing
+    ] or [fine(f"{', '.join(each.name for each in USEFUL)} are there")]
+
+
+def backend(scene: Scene) -> Found:
+    """What `terminal.backend` needs."""
+    settings = scene.settings.terminal
+    name = settings.backend
+    programs, package = NEEDED.get(name, ((), ""))
+    if name == "docker" and settings.container_program:
+        programs = (settings.container_program,)
+    there = [each for each in programs if _found(each)]
+    if programs and not there:
+        text = f"terminal.backend is {name}, but {' and '.join(programs)} are not installed"
+        if len(programs) == 1:
+            text = f"terminal.backend is {name}, but {programs[0]} is not installed"
+        return [problem(text, f"install {package}, or: hermes config set terminal.backend local")]
+    found = [*_engine(name, there), *_ssh(scene), *_cloud(scene), *_folder(scene)]
+    return found or [fine(f"commands run in {name}")]
+
+
+def _engine(name: str, there: list[str]) -> Found:
+    """Whether the container engine answers, or bubblewrap may make a sandbox here."""
+    if name == "docker":
+        faults = {program: _fault([program, "ps", "-q"]) for program in there}
+        if all(faults.values()):
+            program, fault = next(iter(faults.items()))
+            text = f"{program} is installed but does not answer: {fault}"
+            return [problem(text, f"start it, and see what `{program} info` says")]
+    if name == "sandbox":
+        trial = ["bwrap", "--ro-bind", "/", "/", "--unshare-all", "--die-with-parent", "true"]
+        if fault := _fault(trial):
+            text = f"bubblewrap cannot make a sandbox here: {fault}"
+            return [problem(text, "allow user namespaces, or choose another terminal.backend")]
+    return []
+
+
+def _ssh(scene: Scene) -> Found:
+    settings = scene.settings.terminal
+    if settings.backend != "ssh":
+        return []
+    if not settings.ssh_host:
+        return [problem("terminal.ssh_host is not set", "hermes config set terminal.ssh_host HOST")]
+    key = Path(settings.ssh_key).expanduser()
+    if not settings.ssh_key:
+        return []
+    if not key.is_file():
+        text = f"terminal.ssh_key: there is no file {tilde(key)}"
+        return [problem(text, "hermes config set terminal.ssh_key FILE")]
+    if key.stat().st_mode & 0o077:
+        text = f"others can read {tilde(key)}, so ssh will not use it"
+        return [problem(text, f"chmod 600 {tilde(key)}")]
+    return []
+
+
+def _cloud(scene: Scene) -> Found:
+    name = scene.settings.terminal.backend
+    return [
+        problem(f"terminal.backend is {name}, but {key} is not set", f"hermes config set {key} KEY")
+        for key in CLOUD_KEYS.get(name, ())
+        if not scene.loaded.variable(key)
+    ]
+
+
+def _folder(scene: Scene) -> Found:
+    settings = scene.settings.terminal
+    folder = Path(settings.cwd).expanduser()
+    if settings.backend not in ("local", "sandbox") or folder.is_dir():
+        return []
+    text = f"terminal.cwd: there is no folder {settings.cwd}"
+    return [problem(text, "hermes config set terminal.cwd .")]
+
+
+def _found(program: str) -> bool:
+    return shutil.which(program, path=search_path()) is not None
+
+
+def _fault(command: list[str]) -> str:
+    """Why a program does not work; empty when it does."""
+    program = shutil.which(command[0], path=search_path()) or command[0]
+    try:
+        done = subprocess.run(
+            [program, *command[1:]],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SECONDS,
+            env=child_environment(saved={}),
+            cwd=os.sep,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer in {SECONDS:g} s"
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return (said[-1] if said else f"exit code {done.returncode}") if done.returncode else ""

@@ -1,0 +1,76 @@
+"""The chain of fallbacks in config.yaml, as it is written there: `${NAME}` is not filled in."""
+
+from copy import deepcopy
+from typing import Any
+
+from hermes.config import edit
+from hermes.config.document import read_document
+from hermes.config.home import Home
+from hermes.config.legacy import modernise
+from hermes.core.errors import UsageError
+
+KEY = "fallback_providers"
+OLDER = "fallback_model"
+
+
+def add_fallback(home: Home, entry: dict[str, str]) -> bool:
+    """Put `entry` at the end; False when it is there already."""
+    chain = _chain(home)
+    if entry in chain:
+        return False
+    _modernise(home, chain)
+    edit.add_value(home, (KEY,), entry)
+    return True
+
+
+def remove_fallback(home: Home, which: str) -> dict[str, Any]:
+    """Take one out, by its number (from 1), `provider:model` or model; what it was."""
+    chain = _chain(home)
+    at = _index(chain, which)
+    if at is None:
+        has = f"it has {len(chain)}" if chain else "it is empty"
+        raise UsageError(f"the chain has no fallback {which!r}; {has}", hint="hermes fallback list")
+    gone = chain.pop(at)
+    _modernise(home, chain)
+    if chain:
+        edit.set_value(home, (KEY,), chain)
+    else:
+        edit.unset_value(home, (KEY,))
+    return gone
+
+
+def clear_fallbacks(home: Home) -> bool:
+    """Take all out; False when there were none."""
+    gone = [edit.unset_value(home, (key,)) for key in (KEY, OLDER)]
+    return any(gone)
+
+
+def _chain(home: Home) -> list[dict[str, Any]]:
+    """All entries, also those of the older setting; numbered as `hermes fallback list` does."""
+    data = deepcopy(read_document(home.config_file).data)
+    modernise(data)
+    chain = data.get(KEY) or []
+    entries = chain if isinstance(chain, list) else []
+    return [one for one in entries if _is_complete(one)]
+
+
+def _is_complete(entry: Any) -> bool:
+    """As for the settings: both must be named, else the entry is off."""
+    return isinstance(entry, dict) and bool(entry.get("provider") and entry.get("model"))
+
+
+def _modernise(home: Home, chain: list[dict[str, Any]]) -> None:
+    """The older setting becomes a part of the chain; written first, so that nothing is lost."""
+    if OLDER in read_document(home.config_file).data:
+        if chain:
+            edit.set_value(home, (KEY,), chain)
+        edit.unset_value(home, (OLDER,))
+
+
+def _index(chain: list[dict[str, Any]], which: str) -> int | None:
+    if which.isdigit() and 1 <= int(which) <= len(chain):
+        return int(which) - 1
+    for at, one in enumerate(chain):
+        if which in (f"{one['provider']}:{one['model']}", one["model"]):
+            return at
+    return None

@@ -1,0 +1,1 @@
+"""How the agent was used: figures from the session store."""

@@ -1,0 +1,146 @@
+"""Takes back a switch to another version that was cut short. Standard library only.
+
+`hermes update` puts a copy of this file beside its records before it switches, and the launcher
+runs that copy when it finds it at the next start: neither the new source, which may be there by
+half, nor an environment is needed. Records, in `.cache/update/` of the checkout:
+
+    switch.json   what is being switched; gone when the switch is complete
+    undo.sh       starts the copy; removed last
+    env-COMMIT    the environment that was replaced
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+SWITCH, STARTER = "switch.json", "undo.sh"
+PATIENCE = 5.0
+"""Seconds to wait for a git that outlived the update."""
+
+
+class Records:
+    """Where an update of the checkout at `root` keeps its files."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / ".cache" / "update"
+        self.lock = root / ".cache" / "update.lock"
+        self.switch = self.folder / SWITCH
+        self.starter = self.folder / STARTER
+        self.environment = root / ".venv"
+
+    def replaced(self, commit: str) -> Path:
+        """The environment of the version `commit`, put aside."""
+        return self.folder / f"env-{commit[:12]}"
+
+
+@contextmanager
+def held(lock: Path, *, wait: bool) -> Iterator[None]:
+    """One at a time; the system lets go when the holder ends. Raises `BlockingIOError`."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(handle)
+
+
+def undo(root: Path) -> bool:
+    """Back to the version before; False when there is nothing to take back. The lock is held."""
+    records = Records(root)
+    try:
+        switch = json.loads(records.switch.read_bytes())
+    except FileNotFoundError:
+        records.starter.unlink(missing_ok=True)
+        return False
+    _restore_environment(records, switch["before"], Path(switch["incoming"]))
+    _restore_source(root, switch["before"], switch["after"])
+    records.switch.unlink()
+    records.starter.unlink(missing_ok=True)
+    return True
+
+
+def _restore_environment(records: Records, before: str, incoming: Path) -> None:
+    """The old one in its place, the new one where it came from."""
+    aside = records.replaced(before)
+    if not aside.is_dir():
+        return
+    if records.environment.exists():
+        if not incoming.parent.is_dir() or incoming.exists():
+            incoming = records.folder / "unused"
+            shutil.rmtree(incoming, ignore_errors=True)
+        records.environment.rename(incoming)
+    aside.rename(records.environment)
+
+
+def _restore_source(root: Path, before: str, after: str) -> None:
+    """There were no changes of the user's when the switch began, so that nothing is lost."""
+    _wait_for_git(root)
+    added = _git(root, "diff", "--name-only", "--diff-filter=A", "-z", before, after)
+    _git(root, "reset", "--hard", "--quiet", before)
+    for name in added.split("\0"):
+        if name:
+            with suppress(FileNotFoundError):
+                (root / name).unlink()
+    forget_bytecode(root, before, after)
+
+
+def forget_bytecode(root: Path, before: str, after: str) -> None:
+    """Two versions of a file that are equally long and of the same second look the same to
+    Python, which then runs what it compiled from the other."""
+    changed = _git(root, "diff", "--name-only", "-z", before, after, "--", "*.py")
+    for name in changed.split("\0"):
+        source = root / name
+        for compiled in source.parent.glob(f"__pycache__/{source.stem}.*.pyc"):
+            compiled.unlink(missing_ok=True)
+
+
+def _wait_for_git(root: Path) -> None:
+    """What a killed git left locked is freed; one that still works is waited for."""
+    lock = Path(_git(root, "rev-parse", "--git-path", "index.lock").strip())
+    lock = lock if lock.is_absolute() else root / lock
+    end = time.monotonic() + PATIENCE
+    while lock.exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    lock.unlink(missing_ok=True)
+
+
+def _git(root: Path, *arguments: str) -> str:
+    calm = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+    place = (f"--git-dir={root / '.git'}", f"--work-tree={root}")
+    done = subprocess.run(
+        ["git", *calm, *place, *arguments],
+        cwd=root,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+    )
+    return done.stdout
+
+
+def main(root: Path) -> int:
+    records = Records(root)
+    try:
+        with held(records.lock, wait=True):
+            if undo(root):
+                sys.stderr.write("hermes: an update was cut short; the version before is back\n")
+    except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", "") or error
+        sys.stderr.write(f"hermes: an update was cut short and cannot be taken back: {said}\n")
+        sys.stderr.write(f"  delete {records.starter} once you put the checkout in order\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,157 @@
+"""Running git on the repository the user works in: with the user's settings, but running nothing
+of the repository's own (no hooks, no pager, no file system monitor) and asking nobody."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from hermes.config.environment import child_environment, search_path
+from hermes.core.errors import HermesError
+from hermes.util.programs import end_group, start_program
+
+SECONDS = 20.0
+"""Longest run of one command, unless it is said otherwise."""
+PIECE = 65_536
+CAUTION = (
+    "--no-pager",
+    "-c", "core.hooksPath=/dev/null",
+    "-c", "core.fsmonitor=false",
+    "-c", "core.quotePath=false",
+    "-c", "log.showSignature=false",
+    "-c", "protocol.ext.allow=never",
+)  # fmt: skip
+KEPT = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+"""Variables of git that pass. Others may point at another repository, as inside a hook."""
+
+
+class GitFailed(HermesError):
+    """git is missing, took too long or said no."""
+
+
+class Said(msgspec.Struct, frozen=True):
+    output: bytes
+    cut: bool = False
+    """There was more than was asked for."""
+
+    @property
+    def text(self) -> str:
+        return self.output.decode("utf-8", "replace")
+
+
+def git_program() -> str:
+    program = shutil.which("git", path=search_path())
+    if program is None:
+        raise GitFailed("git is not installed", hint="install git")
+    return program
+
+
+def git_environment() -> dict[str, str]:
+    """The user's, without secrets."""
+    given = child_environment()
+    kept = {
+        name: value for name, value in given.items() if name in KEPT or not name.startswith("GIT_")
+    }
+    return {
+        **kept,
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",  # looking changes nothing
+        "LANGUAGE": "en",
+    }
+
+
+class UserGit:
+    """git in one folder of the user's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._program, self._environment = git_program(), git_environment()
+
+    async def run(
+        self,
+        *arguments: str,
+        data: bytes = b"",
+        most: int = 0,
+        good: Sequence[int] = (0,),
+        seconds: float = SECONDS,
+    ) -> Said:
+        """What git wrote, of which at most `most` bytes are wanted (0: all). Raises `GitFailed`."""
+        process = await self._start(arguments)
+        try:
+            async with asyncio.timeout(seconds):
+                return await _answer(process, arguments[0], data, most, good)
+        except TimeoutError as error:
+            raise GitFailed(f"git {arguments[0]} took longer than {seconds:g} seconds") from error
+        finally:
+            if process.returncode is None:
+                end_group(process)  # the filters it started keep its pipes open
+            await process.communicate()
+
+    async def line(self, *arguments: str) -> str:
+        """Its answer, which may be a path, without the line end; "" when it says no."""
+        try:
+            return os.fsdecode((await self.run(*arguments)).output).removesuffix("\n")
+        except GitFailed:
+            return ""
+
+    async def _start(self, arguments: Sequence[str]) -> asyncio.subprocess.Process:
+        """In a session of its own, so that Ctrl-C does not reach it."""
+        try:
+            return await start_program(
+                self._program,
+                *CAUTION,
+                *arguments,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=self._environment,
+                cwd=self.folder,
+            )
+        except OSError as error:
+            raise GitFailed(f"git cannot be started: {error.strerror}") from error
+
+
+async def _answer(
+    process: asyncio.subprocess.Process, what: str, data: bytes, most: int, good: Sequence[int]
+) -> Said:
+    feeding = asyncio.ensure_future(_feed(process, data))
+    errors = asyncio.ensure_future(_pipe(process.stderr).read())
+    try:
+        output = bytearray()
+        while piece := await _pipe(process.stdout).read(PIECE):
+            output += piece
+            if most and len(output) > most:
+                return Said(bytes(output[:most]), cut=True)
+        said = (await errors).decode("utf-8", "replace")
+        if await process.wait() not in good:
+            raise GitFailed(f"git {what}: {_complaint(said) or f'exit code {process.returncode}'}")
+        return Said(bytes(output))
+    finally:
+        feeding.cancel()
+        errors.cancel()
+
+
+async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
+    if process.stdin is None:
+        raise RuntimeError("git was started without pipes")
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its exit code says why
+        process.stdin.write(data)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+def _pipe(stream: asyncio.StreamReader | None) -> asyncio.StreamReader:
+    if stream is None:
+        raise RuntimeError("git was started without pipes")
+    return stream
+
+
+def _complaint(errors: str) -> str:
+    """The line of git's errors that says what is wrong; advice comes after it."""
+    said = [line.strip() for line in errors.splitlines() if line.strip()]
+    found = [line for line in said if line.startswith(("fatal: ", "error: "))]
+    return (found or said or [""])[0].removeprefix("fatal: ").removeprefix("error: ")

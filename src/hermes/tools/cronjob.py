@@ -1,0 +1,153 @@
+"""cronjob: schedule work, and look after what is scheduled."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from hermes.core.errors import ToolError, UsageError
+from hermes.core.model import ToolSpec
+from hermes.core.ports import Scheduler
+from hermes.core.tool import Concern, Tool, ToolContext
+
+NAME = "cronjob"
+ACTIONS = ("create", "list", "update", "pause", "resume", "run", "remove")
+FOR_OWNERS = ("script", "workdir", "model", "enabled_toolsets", "context_from")
+"""What somebody else than the owner cannot say: it would lead out of their limits."""
+SHOWN = (
+    "id", "name", "schedule_display", "state", "next_run_at", "last_run_at", "last_status",
+    "last_error", "deliver", "skills", "script", "workdir", "model", "provider", "context_from",
+    "enabled_toolsets", "prompt",
+)  # fmt: skip
+
+_LIST = {"type": "array", "items": {"type": "string"}}
+_FIELDS: dict[str, dict[str, Any]] = {
+    "prompt": {
+        "type": "string",
+        "description": "all the run needs to know: it sees nothing of this conversation",
+    },
+    "schedule": {
+        "type": "string",
+        "description": "30m (once), every 2h, 0 9 * * 1-5, or 2026-01-31T09:00",
+    },
+    "name": {"type": "string"},
+    "repeat": {"type": "integer", "description": "how often in all"},
+    "skills": {**_LIST, "description": "loaded before the prompt; [] clears"},
+    "deliver": {
+        "type": "string",
+        "description": "origin (this chat), local (a file), telegram[:CHAT[:THREAD]], …;"
+        " commas between",
+    },
+    "script": {"type": "string", "description": "Python file in scripts/, run before the prompt"},
+    "workdir": {"type": "string"},
+    "model": {"type": "string", "description": "[provider:]model"},
+    "context_from": {**_LIST, "description": "jobs whose last result it gets"},
+    "enabled_toolsets": _LIST,
+}
+
+
+def cronjob_tool(
+    scheduler: Scheduler, origin: str = "", by: Mapping[str, Any] | None = None
+) -> Tool:
+    """`origin` is the chat of the conversation. `by` are the limits its user has, as the field of
+    that name in a job; with a `user` in it, only jobs of that user are seen.
+
+    What a job's agent does is judged when it runs, by the policy for when nobody is there; so
+    scheduling it needs no consent. A script is run as it is, so that is asked about."""
+    window = Window(scheduler, origin, dict(by or {}))
+
+    async def handler(_call: ToolContext, arguments: dict[str, Any]) -> str:
+        said = {name: value for name, value in arguments.items() if name in _FIELDS}
+        if skill := arguments.get("skill"):
+            said.setdefault("skills", [skill])
+        try:
+            done = await window.act(
+                str(arguments["action"]), str(arguments.get("job_id") or ""), said
+            )
+        except UsageError as error:
+            raise ToolError(str(error), hint=error.hint) from error
+        return msgspec.json.encode(done).decode()
+
+    spec = _spec(window.guest)
+    return Tool(spec, handler, examine=_examine, serial=True, toolset="cronjob")
+
+
+async def _examine(arguments: dict[str, Any]) -> Concern | None:
+    if not arguments.get("script") or arguments.get("action") not in ("create", "update"):
+        return None
+    reason = "the script runs on this machine at each run of the job, without being asked about"
+    return Concern("cron script", str(arguments["script"]), reason)
+
+
+class Window(msgspec.Struct, frozen=True):
+    """What the user of a conversation may see and do of a schedule."""
+
+    scheduler: Scheduler
+    origin: str
+    by: dict[str, Any]
+
+    @property
+    def guest(self) -> str:
+        """ "" for the owner."""
+        return str(self.by.get("user") or "")
+
+    async def act(self, action: str, job_id: str, said: dict[str, Any]) -> dict[str, Any]:
+        """Raises `UsageError`."""
+        if action not in ACTIONS:
+            raise UsageError(f"there is no action {action!r}", hint=", ".join(ACTIONS))
+        if action == "list":
+            jobs = await self.scheduler.list()
+            return {"jobs": [_brief(each) for each in jobs if _belongs(each, self.guest)]}
+        _refuse(said, self.guest)
+        if action == "create":
+            made = {**said, "origin": self.origin or None, **({"by": self.by} if self.by else {})}
+            return {"job": _brief(await self.scheduler.create(made))}
+        job = await self._own(job_id)
+        if action == "update":
+            return {"job": _brief(await self.scheduler.update(job, said))}
+        return {"job": _brief(await getattr(self.scheduler, action)(job))}
+
+    async def _own(self, job_id: str) -> str:
+        if not job_id:
+            raise UsageError("job_id is needed", hint="action list shows the jobs")
+        found = await self.scheduler.get(job_id)
+        if not _belongs(found, self.guest):
+            raise UsageError(f"there is no job {job_id!r}")
+        return str(found["id"])
+
+
+def _belongs(record: Mapping[str, Any], guest: str) -> bool:
+    return not guest or (record.get("by") or {}).get("user") == guest
+
+
+def _refuse(said: Mapping[str, Any], guest: str) -> None:
+    """What only the owner may ask for."""
+    if not guest:
+        return
+    if refused := [name for name in FOR_OWNERS if said.get(name)]:
+        raise UsageError(f"only the owner may set {', '.join(refused)}")
+    targets = str(said.get("deliver") or "").split(",")
+    if any(target.strip() not in ("", "origin", "local") for target in targets):
+        raise UsageError("only the owner may deliver to other chats")
+
+
+def _brief(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: record[name] for name in SHOWN if record.get(name)}
+
+
+def _spec(guest: str) -> ToolSpec:
+    fields = {name: field for name, field in _FIELDS.items() if not guest or name not in FOR_OWNERS}
+    return ToolSpec(
+        name=NAME,
+        description="Schedule work: at its time a new session gets the prompt, and its answer is"
+        " delivered. run does it once, now.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "action": {"type": "string", "enum": list(ACTIONS)},
+                "job_id": {"type": "string", "description": "id or name"},
+                **fields,
+            },
+            "required": ["action"],
+        },
+    )
