@@ -1,0 +1,1 @@
+"""The conversation on a terminal: what it looks like and how it is typed."""

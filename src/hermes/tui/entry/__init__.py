@@ -1,0 +1,1 @@
+"""What stands around typing: the input, its keys, its history, completion, pastes and pictures."""

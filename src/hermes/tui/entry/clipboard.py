@@ -1,0 +1,214 @@
+"""The clipboard of the desktop, through whichever program for it is there."""
+
+import asyncio
+import base64
+import binascii
+import codecs
+import re
+import shutil
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from hermes.config.environment import child_environment, search_path, variable
+from hermes.core.errors import HermesError, UsageError
+
+SECONDS = 5.0
+MOST_ESCAPED = 100_000
+"""Bytes of an OSC 52 sequence; terminals drop longer ones."""
+KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""In the order of preference."""
+_X = ("xclip", "-selection", "clipboard")
+_PNG_TO_BASE64 = (
+    "Add-Type -AssemblyName System.Windows.Forms,System.Drawing;"
+    "$i=[Windows.Forms.Clipboard]::GetImage();if($i){$m=New-Object IO.MemoryStream;"
+    "$i.Save($m,[Drawing.Imaging.ImageFormat]::Png);[Convert]::ToBase64String($m.ToArray())}"
+)
+_POWERSHELL = ("-NoProfile", "-NonInteractive", "-STA", "-Command")
+_APPLE_DATA = re.compile(rb"\xc2\xabdata PNGf([0-9A-Fa-f]+)")
+
+
+def _as_it_is(data: bytes) -> bytes:
+    return data
+
+
+def _from_apple(data: bytes) -> bytes:
+    """AppleScript prints data as `«data PNGf8950…»`."""
+    found = _APPLE_DATA.search(data)
+    return bytes.fromhex(found[1].decode()) if found else b""
+
+
+def _from_base64(data: bytes) -> bytes:
+    try:
+        return base64.b64decode(data)
+    except binascii.Error:
+        return b""
+
+
+def _wide(text: str) -> bytes:
+    return codecs.BOM_UTF16_LE + text.encode("utf-16-le", "replace")
+
+
+class Reader(msgspec.Struct, frozen=True):
+    """A program that gives what is in the clipboard."""
+
+    picture: tuple[str, ...]
+    """The command; `{kind}` stands for the kind of picture."""
+    text: tuple[str, ...]
+    kinds: tuple[str, ...] = ()
+    """The command that lists what there is; without it a picture is PNG."""
+    needs: str = ""
+    """The variable without which it has nothing to talk to."""
+    decoded: Callable[[bytes], bytes] = _as_it_is
+
+
+class Writer(msgspec.Struct, frozen=True):
+    """A program that puts a text into the clipboard."""
+
+    command: tuple[str, ...]
+    needs: str = ""
+    encoded: Callable[[str], bytes] = lambda text: text.encode("utf-8", "replace")
+    local: bool = True
+    """It means the clipboard of this machine, which over SSH is not that of the user."""
+
+
+READERS = (
+    Reader(
+        ("wl-paste", "--no-newline", "--type", "{kind}"),
+        ("wl-paste", "--no-newline", "--type", "text"),
+        ("wl-paste", "--list-types"),
+        "WAYLAND_DISPLAY",
+    ),
+    Reader((*_X, "-t", "{kind}", "-o"), (*_X, "-o"), (*_X, "-t", "TARGETS", "-o"), "DISPLAY"),
+    Reader(("pngpaste", "-"), ("pbpaste",)),
+    Reader(
+        ("osascript", "-e", "get the clipboard as «class PNGf»"),
+        ("pbpaste",),
+        decoded=_from_apple,
+    ),
+    *(
+        Reader(
+            (shell, *_POWERSHELL, _PNG_TO_BASE64),
+            (shell, *_POWERSHELL, "Get-Clipboard -Raw"),
+            decoded=_from_base64,
+        )
+        for shell in ("powershell.exe", "powershell")
+    ),
+)
+WRITERS = (
+    Writer(("wl-copy",), "WAYLAND_DISPLAY", local=False),
+    Writer((*_X, "-i"), "DISPLAY", local=False),
+    Writer(("pbcopy",)),
+    Writer(("clip.exe",), encoded=_wide),
+    Writer(("tmux", "load-buffer", "-w", "-"), "TMUX", local=False),
+)
+
+
+async def clipboard_image() -> bytes:
+    """The picture in the clipboard. Raises `UsageError`."""
+    readers = list(_present())
+    for reader in readers:
+        if data := await _picture(reader):
+            return data
+    if readers:
+        raise UsageError("there is no picture in the clipboard")
+    raise UsageError("the clipboard cannot be reached", hint=_missing())
+
+
+async def clipboard_text() -> str:
+    """The text in the clipboard, "" when there is none or no way to it."""
+    for reader in _present():
+        if reader.kinds and not any(map(_is_text, await _kinds(reader))):
+            continue
+        if data := await _output(reader.text):
+            return data.decode("utf-8", "replace")
+    return ""
+
+
+async def copy_text(text: str, terminal: Callable[[str], object]) -> str:
+    """Put `text` into the clipboard; the result is a sentence that says by what. Without a program
+    for it the terminal is asked to: `terminal` writes to it as it is. Raises `HermesError`."""
+    remote = variable("SSH_CONNECTION") is not None
+    for writer in WRITERS:
+        there = _is_there(writer.command[0], writer.needs) and not (remote and writer.local)
+        if there and await _given(writer.command, writer.encoded(text)):
+            return f"Copied with {writer.command[0]}."
+    encoded = base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
+    if len(encoded) > MOST_ESCAPED:
+        raise HermesError("the text is too long for the terminal to copy", hint=_missing())
+    terminal(f"\x1b]52;c;{encoded}\x07")
+    return "Copied through the terminal (OSC 52), if it allows that."
+
+
+def _present() -> Iterator[Reader]:
+    return (each for each in READERS if _is_there(each.picture[0], each.needs))
+
+
+def _is_there(program: str, needs: str) -> bool:
+    if needs and variable(needs) is None:
+        return False
+    return shutil.which(program, path=search_path()) is not None
+
+
+def _missing() -> str:
+    if variable("WAYLAND_DISPLAY"):
+        return "install the package wl-clipboard"
+    if variable("DISPLAY"):
+        return "install the package xclip"
+    return "there is no desktop here: save it to a file instead"
+
+
+async def _picture(reader: Reader) -> bytes:
+    kind = KINDS[0]
+    if reader.kinds:
+        offered = await _kinds(reader)
+        kind = next((each for each in KINDS if each in offered), "")
+        if not kind:
+            return b""
+    command = [word.replace("{kind}", kind) for word in reader.picture]
+    return reader.decoded(await _output(command))
+
+
+async def _kinds(reader: Reader) -> list[str]:
+    return (await _output(reader.kinds)).decode("utf-8", "replace").split()
+
+
+def _is_text(kind: str) -> bool:
+    return kind.startswith("text/") or kind in ("UTF8_STRING", "STRING", "TEXT")
+
+
+async def _output(command: tuple[str, ...] | list[str]) -> bytes:
+    """What a program prints; nothing when it fails or takes too long."""
+    return await _ran(command, None, output=asyncio.subprocess.PIPE) or b""
+
+
+async def _given(command: tuple[str, ...], data: bytes) -> bool:
+    # These programs go on in the background, so nothing may wait for the end of their output.
+    return await _ran(command, data, output=asyncio.subprocess.DEVNULL) is not None
+
+
+async def _ran(
+    command: tuple[str, ...] | list[str], data: bytes | None, *, output: int
+) -> bytes | None:
+    """The output, None when it failed."""
+    quiet = asyncio.subprocess.DEVNULL
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=quiet if data is None else asyncio.subprocess.PIPE,
+            stdout=output,
+            stderr=quiet,
+            env=child_environment(),
+        )
+    except OSError:  # it went away, or cannot be run
+        return None
+    try:
+        async with asyncio.timeout(SECONDS):
+            printed, _ = await process.communicate(data)
+    except TimeoutError:
+        return None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return (printed or b"") if process.returncode == 0 else None

@@ -1,0 +1,148 @@
+"""What was typed before, kept in a file that several processes write to at once.
+
+Its format is that of prompt_toolkit: `# time`, then the lines of an entry with `+` before each.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from prompt_toolkit.history import History
+
+from hermes.util.atomic import write_bytes
+from hermes.util.text import clean
+from hermes.util.threads import in_thread
+
+MOST = 10_000
+"""Entries that are kept."""
+SLACK = 500
+"""More of them that are put up with, so that not every start writes the file anew."""
+MOST_BYTES = 20_000_000
+"""Of the file that are read, from its end."""
+AT_ONCE = 500
+"""Entries that are handed over before keys are looked at again."""
+
+_log = logging.getLogger(__name__)
+_ENTRY = re.compile(r"^(?:\+[^\n]*\n?)+", re.MULTILINE)
+
+
+class EntryHistory(History):
+    """`kept` makes of an entry what the file gets of it: secrets, say, are taken out. A file that
+    cannot be read or written is told to the log and costs the history, nothing else."""
+
+    def __init__(self, file: Path, kept: Callable[[str], str] = str) -> None:
+        super().__init__()
+        self._file, self._kept = file, kept
+        self._size: int | None = None
+        """Of the file before this process wrote to it."""
+
+    async def load(self) -> AsyncGenerator[str, None]:
+        if not self._loaded:
+            size = self._size_before()
+            entries = await in_thread(self._read, size)
+            if not self._loaded:
+                self._loaded_strings += entries  # those of this process are newer
+                self._loaded = True
+        for number, entry in enumerate(tuple(self._loaded_strings), start=1):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+            yield entry
+
+    def newest_first(self) -> Sequence[str]:
+        """What is loaded so far."""
+        return self._loaded_strings
+
+    def load_history_strings(self) -> Iterable[str]:
+        return self._read(self._size_before())
+
+    def append_string(self, string: str) -> None:
+        if string and self._loaded_strings[:1] != [string]:
+            self._size_before()
+            super().append_string(string)
+
+    def store_string(self, string: str) -> None:
+        try:
+            self._append(_written(clean(self._kept(string))))
+        except OSError as error:
+            _log.warning("the input history %s cannot be written: %s", self._file, error)
+
+    def _size_before(self) -> int:
+        if self._size is None:
+            try:
+                self._size = self._file.stat().st_size
+            except OSError:
+                self._size = 0
+        return self._size
+
+    def _append(self, data: bytes) -> None:
+        """In one piece, so that entries of other processes stand before or behind it."""
+        while True:
+            with _opened(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as descriptor:
+                fcntl.flock(descriptor, fcntl.LOCK_SH)
+                # Somebody may have put a shorter file in its place meanwhile.
+                if os.path.samestat(os.fstat(descriptor), self._file.stat()):
+                    os.write(descriptor, data)
+                    return
+
+    def _read(self, size: int) -> list[str]:
+        """The newest first."""
+        if not size:
+            return []
+        try:
+            entries = _entries(_tail(self._file, size))
+            if len(entries) > MOST + SLACK or size > MOST_BYTES:
+                self._trim()
+        except OSError as error:
+            _log.warning("the input history %s cannot be read: %s", self._file, error)
+            return []
+        return entries[: -MOST - 1 : -1]
+
+    def _trim(self) -> None:
+        with _opened(self._file, os.O_RDONLY) as descriptor:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:  # another process does it, or writes; there will be a next time
+                return
+            text = _tail(self._file, os.fstat(descriptor).st_size)
+            starts = [found.start() for found in _ENTRY.finditer(text)]
+            oldest = text.rfind("\n#", 0, starts[-MOST]) if len(starts) > MOST else 0
+            write_bytes(self._file, text[max(0, oldest) :].encode(), mode=0o600)
+
+
+@contextmanager
+def _opened(file: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(file, flags | os.O_CLOEXEC, 0o600)
+    try:
+        if os.fstat(descriptor).st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _tail(file: Path, size: int) -> str:
+    with file.open("rb") as opened:
+        start = opened.seek(max(0, size - MOST_BYTES))
+        text = opened.read(size - start).decode("utf-8", "replace")
+    return text if start == 0 else text.partition("\n# ")[2]
+
+
+def _entries(text: str) -> list[str]:
+    """The oldest first; what is no entry is passed over, and of equal ones in a row one is kept."""
+    found: list[str] = []
+    for written in _ENTRY.findall(clean(text)):
+        entry = written.removesuffix("\n")[1:].replace("\n+", "\n")
+        if entry and (not found or found[-1] != entry):
+            found.append(entry)
+    return found
+
+
+def _written(entry: str) -> bytes:
+    lines = "".join(f"+{line}\n" for line in entry.split("\n"))
+    return f"\n# {datetime.now().astimezone():%Y-%m-%d %H:%M:%S}\n{lines}".encode()

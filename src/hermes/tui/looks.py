@@ -1,0 +1,42 @@
+"""How the conversation is shown at present; commands change it while it runs."""
+
+from typing import Literal
+
+from hermes.config.settings.display import Details, DisplaySettings, ToolProgress
+from hermes.tui.paint import Depth, Paint
+from hermes.tui.skin import Skin
+
+Level = Literal["full", "collapsed", "hidden"]
+BusyMode = Literal["interrupt", "queue", "steer"]
+
+
+class Looks:
+    def __init__(self, display: DisplaySettings, skin: Skin, depth: Depth) -> None:
+        self._depth = depth
+        self.wear(skin)
+        self.tool_progress: ToolProgress = display.tool_progress
+        self.preview = display.tool_preview_length
+        self.reasoning = display.show_reasoning
+        sections, usual = display.sections, display.details_mode
+        self.thinking = _level(sections.thinking or usual)
+        self.results = _level(sections.tools or usual)
+        self.activity = _level(sections.activity or usual)
+        self.streaming = display.streaming
+        self.cost = display.show_cost
+        self.compact = display.compact
+        self.bell = display.bell_on_complete
+        self.status_bar = True
+        self.busy: BusyMode = display.busy_input_mode
+
+    def detail(self, level: Level) -> None:
+        """Of everything."""
+        self.thinking = self.results = self.activity = level
+
+    def wear(self, skin: Skin) -> None:
+        """Raises `ValueError` for a colour that is none."""
+        self.paint = Paint(skin.colors, self._depth)
+        self.skin = skin
+
+
+def _level(details: Details) -> Level:
+    return "full" if details == "expanded" else details

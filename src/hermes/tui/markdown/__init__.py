@@ -1,0 +1,5 @@
+"""Markdown on a terminal, while it arrives."""
+
+from hermes.tui.markdown.stream import MarkdownStream
+
+__all__ = ["MarkdownStream"]

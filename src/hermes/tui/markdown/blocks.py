@@ -1,0 +1,203 @@
+"""What a line of markdown is: its place in quotes and lists, and what stands there."""
+
+import re
+from typing import Literal, NamedTuple
+
+from hermes.tui.markdown.styled import Run, plain
+
+Kind = Literal["blank", "text", "heading", "rule", "fence", "code", "row"]
+
+SHORT = 240
+"""Characters that decide what a line is. Rules, fences and rows that do not begin with a bar are
+no longer than this."""
+TAB = 4
+_CODE = 4
+"""Columns of indent that make code."""
+_QUOTES = re.compile(r"(?: *> ?)*")
+_ITEM = re.compile(r"([-*+]|\d{1,9}[.)])( +|$)")
+_TASK = re.compile(r"\[[ xX]\] +(?=\S)")
+_RULE = re.compile(r"([-*_])(?: *\1){2,} *$")
+_HEADING = re.compile(r"(#{1,6})(?: +|$)")
+_CLOSING_HASHES = re.compile(r"(?:^| +)#+ *$")
+_FENCE = re.compile(r"(?P<fence>`{3,}(?=[^`]*$)|~{3,}) *(?P<info>.*)$")
+_ONLY_MARKUP = re.compile(
+    r"[ >]*(?:#{1,6}|[-+=]+|\*{1,3}|_{1,3}|`+|~+|\||\d{1,9}[.)]"
+    r"|(?:[-*+]|\d{1,9}[.)]) +\[[ xX]?\]?)? *$"
+)
+
+
+class Lead(NamedTuple):
+    """What stands before the text of a line: indent, bars of quotes, the mark of a list item."""
+
+    first: tuple[Run, ...] = ()
+    rest: tuple[Run, ...] = ()
+    """The same on the rows that follow, with as many columns."""
+    quotes: int = 0
+
+    def fitted(self, width: int) -> tuple["Lead", str]:
+        """It takes at most half of the width: first indent goes, then all of it becomes text."""
+        excess = len(plain(self.first)) - width // 2
+        if excess <= 0:
+            return self, ""
+        if self.first == self.rest and not self.quotes:
+            room = (" " * (width // 2), ())
+            return Lead((room,), (room,)), ""
+        indent, *others = self.first
+        if not indent[0].strip() and len(indent[0]) >= excess:
+            kept = (indent[0][excess:], ())
+            return Lead((kept, *others), (kept, *self.rest[1:]), self.quotes), ""
+        return Lead(quotes=self.quotes), plain(self.first).lstrip()
+
+
+class Around(NamedTuple):
+    """What the lines before say about the next one."""
+
+    items: tuple[int, ...] = ()
+    """Columns where the text of the open list items begins."""
+    quotes: int = 0
+    in_text: bool = False
+    """The line before was text, which this one may go on with."""
+
+
+class Line(NamedTuple):
+    kind: Kind
+    lead: Lead
+    text: str = ""
+    items: tuple[int, ...] = ()
+    level: int = 0
+    """Of a heading."""
+    fence: str = ""
+    """The characters that begin a fenced block; the text is its info string."""
+
+
+def only_markup(head: str) -> bool:
+    """Whether a line that goes on has shown nothing yet but what it may be."""
+    return _ONLY_MARKUP.match(head) is not None
+
+
+def read(head: str, around: Around, *, long: bool = False) -> Line:
+    """Say what a line is. `head` is all of it or, if it is long, its first `SHORT` characters."""
+    return _Reader(head, around, long).read()
+
+
+def unquoted(line: str, quotes: int) -> str | None:
+    """The line behind so many marks of a quote; None if it has fewer."""
+    for _ in range(quotes):
+        inner = line.lstrip(" ")
+        if not inner.startswith(">"):
+            return None
+        line = inner[1:].removeprefix(" ")
+    return line
+
+
+class _Reader:
+    """Goes through the marks at the beginning of a line."""
+
+    def __init__(self, head: str, around: Around, long: bool) -> None:
+        self.head, self.around, self.long = head, around, long
+        self.at = 0
+        self.quotes = 0
+        self.marked = False
+        quotes = _QUOTES.match(head)
+        same = quotes is not None and quotes[0].count(">") == around.quotes
+        self.items = list(around.items) if same else []
+        self.first: list[Run] = []
+        self.rest: list[Run] = []
+
+    def read(self) -> Line:
+        while True:
+            here = self._here()
+            marker = self._marker(here)
+            if not marker and self._is_code(here):
+                self._leave_items(here)
+                floor = self._floor()
+                self._indent(floor)
+                return self._line("code", self.head[floor + _CODE :])
+            if self.head.startswith(">", here) and (self.quotes < 1 or here - self.at < _CODE):
+                self._quote(here)
+            elif marker:
+                self._item(here, marker)
+            else:
+                return self._leaf(here)
+
+    def _here(self) -> int:
+        return len(self.head) - len(self.head[self.at :].lstrip(" "))
+
+    def _floor(self) -> int:
+        return max(self.at, self.items[-1] if self.items else 0)
+
+    def _is_code(self, here: int) -> bool:
+        if self.marked or self.around.in_text or here >= len(self.head):
+            return False
+        open_items = [at for at in self.items if at <= here]
+        return here - max(self.at, *open_items, 0) >= _CODE
+
+    def _marker(self, here: int) -> re.Match[str] | None:
+        """The mark of a list item. Inside a list it may stand at any column."""
+        marker = _ITEM.match(self.head, here)
+        if marker is None or (not self.long and _RULE.match(self.head, here)):
+            return None
+        inside = self.marked or self.around.in_text or self.items
+        return marker if inside or here - self.at < _CODE else None
+
+    def _leave_items(self, here: int) -> None:
+        while self.items and self.items[-1] > here:
+            self.items.pop()
+
+    def _indent(self, to: int) -> None:
+        if to > self.at:
+            self._put(" " * (to - self.at), " " * (to - self.at))
+            self.at = to
+
+    def _put(self, first: str, rest: str, *roles: str) -> None:
+        self.first.append((first, roles))
+        self.rest.append((rest, roles if rest.strip() else ()))
+
+    def _quote(self, here: int) -> None:
+        self._indent(here)
+        self._put("│ ", "│ ", "quote")
+        self.quotes += 1
+        self.at = here + (2 if self.head.startswith(" ", here + 1) else 1)
+
+    def _item(self, here: int, marker: re.Match[str]) -> None:
+        if not self.marked:
+            self._leave_items(here)
+        self._indent(here)
+        mark, space = marker.groups()
+        space = space if 1 <= len(space) <= _CODE else " "
+        bullet = mark in "-*+"
+        self.at = min(here + len(mark) + len(space), len(self.head))
+        self.items.append(here + len(mark) + len(space))
+        task = _TASK.match(self.head, self.at)
+        if task:
+            self.at = task.end()
+            box = ("[x] " if task[0][1] in "xX" else "[ ] ") if bullet else f"{mark} {task[0]}"
+            self._put(box, " " * len(box), "accent")
+        else:
+            shown = ("•" if bullet else mark) + space
+            self._put(shown, " " * len(shown), "accent")
+        self.marked = True
+
+    def _leaf(self, here: int) -> Line:
+        text = self.head[here:]
+        if not text and not self.marked:
+            return self._line("blank", "")
+        if not self.marked and not self.around.in_text:
+            self._leave_items(here)
+        self._indent(here)
+        if heading := _HEADING.match(text):
+            words = text[heading.end() :]
+            words = words if self.long else _CLOSING_HASHES.sub("", words)
+            return self._line("heading", words)._replace(level=len(heading[1]))
+        if not self.long:
+            if _RULE.match(text):
+                return self._line("rule", "")
+            if fence := _FENCE.match(text):
+                return self._line("fence", fence["info"])._replace(fence=fence["fence"])
+        if not self.marked and (text.startswith("|") or (not self.long and "|" in text)):
+            return self._line("row", text)
+        return self._line("text", text)
+
+    def _line(self, kind: Kind, text: str) -> Line:
+        lead = Lead(tuple(self.first), tuple(self.rest), self.quotes)
+        return Line(kind, lead, text, tuple(self.items))

@@ -1,0 +1,250 @@
+"""Markdown that arrives in pieces, as lines of a terminal."""
+
+from hermes.tui.markdown.blocks import SHORT, TAB, Around, Lead, Line, only_markup, read
+from hermes.tui.markdown.cleaning import Cleaner
+from hermes.tui.markdown.code import Code
+from hermes.tui.markdown.prose import Prose
+from hermes.tui.markdown.styled import Roles, dress, plain
+from hermes.tui.markdown.table import Table, delimits
+from hermes.tui.paint import Paint
+
+_MAIN_HEADINGS = 2
+"""Levels of headings that are painted as such; deeper ones are only bold."""
+
+
+class MarkdownStream:
+    """Markdown that arrives in pieces, as lines of a terminal.
+
+    Lines come out once, as early as they are certain; which ones does not depend on how the text
+    was cut. A line end of the source is a line end on the terminal. `width` may be changed between
+    calls; it is at least 10.
+    """
+
+    def __init__(self, paint: Paint, width: int) -> None:
+        self._paint = paint
+        self.width = width
+        self._begin()
+
+    def _begin(self) -> None:
+        self._cleaner = Cleaner()
+        self._parts: list[str] = []
+        """The line that has no end yet,"""
+        self._size = 0
+        """and its length."""
+        self._waits = False
+        """It is long, but nothing of it can come out before its end."""
+        self._prose: Prose | None = None
+        """It is long, and comes out row by row."""
+        self._code: Code | None = None
+        self._fenced = False
+        self._table: Table | None = None
+        self._header: Line | None = None
+        """A line that is the header of a table if the next one says so."""
+        self._around = Around()
+        self._blank: list[int] = []
+        """Blank lines before the next one, by the depth of their quotes."""
+        self._empty = True
+
+    def feed(self, text: str) -> list[str]:
+        """Take the next piece. Returns the lines that are finished now, to be printed once."""
+        return self._take(self._cleaner.feed(text))
+
+    def finish(self) -> list[str]:
+        """The rest, at the end of the message. The stream is then as new."""
+        lines = self._take(self._cleaner.finish())
+        if self._size or self._prose:
+            lines += self._end_line()
+        lines += self._end_table()
+        self._begin()
+        return lines
+
+    def pending(self, rows: int) -> list[str]:
+        """What is not finished yet, as at most `rows` lines, the last ones."""
+        lines = self._pending(rows) if rows > 0 else []
+        if lines and self._blank and not self._empty:
+            lines = ["", *lines]
+        return lines[max(0, len(lines) - rows) :]
+
+    def _take(self, text: str) -> list[str]:
+        if "\n" not in text:
+            return self._more(text)
+        lines: list[str] = []
+        head, *others = text.split("\n")
+        lines += self._more(head)
+        for other in others:
+            lines += self._end_line()
+            lines += self._more(other)
+        return lines
+
+    def _more(self, text: str) -> list[str]:
+        """The line goes on."""
+        if self._prose is not None:
+            return self._prose.feed(text.replace("\t", " "), self.width)
+        self._parts.append(text)
+        self._size += len(text)
+        if self._size <= SHORT or self._waits:
+            return []
+        if self._fenced:
+            self._waits = True
+            return []
+        return self._long_line("".join(self._parts))
+
+    def _long_line(self, text: str) -> list[str]:
+        """The line has become so long that what it is does not depend on the rest of it."""
+        line, rest = self._read(text)
+        if line.kind in ("row", "code"):
+            self._waits = True
+            return []
+        lines = [*self._end_header(), *self._end_table(), *self._space(line)]
+        self._prose = self._begin_prose(line)
+        self._parts, self._size = [], 0
+        return lines + self._prose.feed(line.text + rest, self.width)
+
+    def _end_line(self) -> list[str]:
+        """A line of the source is complete."""
+        if self._prose is not None:
+            lines = self._prose.finish(self.width)
+            self._prose = None
+            return lines
+        text = "".join(self._parts)
+        self._parts, self._size, self._waits = [], 0, False
+        if self._fenced and self._code is not None:
+            code = self._code.inside(text)
+            if code is not None and not self._code.closes(code):
+                return self._code.line(code, self.width)
+            self._code, self._fenced = None, False
+            if code is not None:
+                return []
+        return self._whole_line(*self._read(text))
+
+    def _read(self, text: str) -> tuple[Line, str]:
+        """What the line is, and what of it stands behind the part that decides that."""
+        head, rest = text[:SHORT].expandtabs(TAB), text[SHORT:].replace("\t", " ")
+        return read(head, self._around, long=len(text) > SHORT), rest
+
+    def _whole_line(self, line: Line, rest: str) -> list[str]:
+        text = line.text + rest
+        lines: list[str] = []
+        if line.kind == "row":
+            if self._table is not None and line.lead.quotes == self._table.lead.quotes:
+                self._table.add(text)
+                return []
+            header = self._header
+            if header and header.lead.quotes == line.lead.quotes and delimits(header.text, text):
+                return self._begin_table(text)
+        lines += self._end_header()
+        lines += self._end_table()
+        if line.kind == "blank":
+            self._around = self._around._replace(in_text=False)
+            self._blank.append(line.lead.quotes)
+            return lines
+        if line.kind == "row":
+            self._header = line._replace(text=text)
+            return lines
+        lines += self._space(line)
+        return lines + self._show(line, rest)
+
+    def _show(self, line: Line, rest: str) -> list[str]:
+        """The lines of what is neither blank nor part of a table."""
+        match line.kind:
+            case "fence":
+                self._enter(line, in_text=False)
+                self._code = Code(self._paint, line.lead, fence=line.fence, info=line.text)
+                self._fenced = True
+                return []
+            case "code":
+                self._enter(line, in_text=False)
+                code = self._code or Code(self._paint, line.lead)
+                self._code = code
+                return code.line((line.text + rest).rstrip(" "), self.width)
+            case "rule":
+                self._enter(line, in_text=False)
+                return [_rule(self._paint, line.lead, self.width)]
+            case _:
+                return self._begin_prose(line).whole(line.text + rest, self.width)
+
+    def _enter(self, line: Line, *, in_text: bool) -> None:
+        """The line is what the next one stands behind."""
+        self._empty = False
+        self._around = Around(line.items, line.lead.quotes, in_text)
+        if line.kind != "code":
+            self._code = None
+
+    def _begin_prose(self, line: Line) -> Prose:
+        self._enter(line, in_text=line.kind != "heading")
+        return Prose(self._paint, line.lead, _roles(line))
+
+    def _space(self, line: Line) -> list[str]:
+        """The blank lines before a line: one, but as many as there are inside indented code."""
+        blank, self._blank = self._blank, []
+        if self._empty or not blank:
+            return []
+        quotes = min(*blank, line.lead.quotes)
+        count = len(blank) if line.kind == "code" and self._code else 1
+        bars = min(quotes, self.width // 4)
+        return [self._paint("quote", ("│ " * bars).rstrip())] * count
+
+    def _begin_table(self, delimiter: str) -> list[str]:
+        header, self._header = self._header, None
+        assert header is not None
+        lines = self._space(header)
+        self._enter(header, in_text=False)
+        self._table = Table(self._paint, header.lead, header.text, delimiter)
+        return lines
+
+    def _end_header(self) -> list[str]:
+        """What might have been the header of a table is text."""
+        header, self._header = self._header, None
+        if header is None:
+            return []
+        return [*self._space(header), *self._show(header._replace(kind="text"), "")]
+
+    def _end_table(self) -> list[str]:
+        table, self._table = self._table, None
+        return table.lines(self.width) if table else self._end_header()
+
+    def _pending(self, rows: int) -> list[str]:
+        if self._prose is not None:
+            return self._prose.pending(self.width)
+        if self._table is not None:
+            return self._table.preview(self.width, rows)
+        text = _tail(self._parts, max(SHORT, (rows + 1) * self.width))
+        if self._fenced and self._code is not None:
+            code = self._code.inside(text)
+            if not self._size or code is None or self._code.may_close(code):
+                return []
+            return self._code.peek(code, self.width)
+        lines = self._pending_text(self._header) if self._header else []
+        if self._size and not only_markup(text):
+            line, rest = self._read(text)
+            lines += self._pending_text(line._replace(text=line.text + rest))
+        return lines
+
+    def _pending_text(self, line: Line) -> list[str]:
+        if line.kind == "code":
+            return Code(self._paint, line.lead).peek(line.text, self.width)
+        if line.kind in ("fence", "rule", "blank"):
+            return []
+        prose = Prose(self._paint, line.lead, _roles(line))
+        return prose.pending(self.width, line.text)
+
+
+def _roles(line: Line) -> Roles:
+    if line.kind == "heading":
+        return ("heading",) if line.level <= _MAIN_HEADINGS else ("strong",)
+    return ("quote",) if line.lead.quotes else ()
+
+
+def _rule(paint: Paint, lead: Lead, width: int) -> str:
+    shown = lead.fitted(width)[0].first
+    before = "".join([dress(paint, *run) for run in shown])
+    return before + paint("rule", "─" * (width - len(plain(shown))))
+
+
+def _tail(parts: list[str], wanted: int) -> str:
+    """The end of a line, at least so many characters of it if it has them."""
+    first = len(parts)
+    while first and wanted > 0:
+        first -= 1
+        wanted -= len(parts[first])
+    return "".join(parts[first:])

@@ -1,0 +1,180 @@
+"""A conversation in lines, with nothing painted twice: for screen readers, simple terminals, and
+terminals that cannot move their cursor."""
+
+import asyncio
+import shutil
+import signal
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from typing import Protocol, TextIO
+
+from hermes.agent.agent import Agent
+from hermes.app.app import App
+from hermes.app.commands.registry import Where
+from hermes.core.errors import HermesError
+from hermes.core.events import Event, Notice
+from hermes.core.messages import Text, User
+from hermes.tui.cells import safe
+from hermes.tui.entry.images import Images
+from hermes.tui.markdown import MarkdownStream
+from hermes.tui.paint import Paint
+
+PROMPT = "> "
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+ReadLine = Callable[[], Awaitable[str]]
+"""The next line with its line end; "" at the end of the input."""
+
+
+class Renderer(Protocol):
+    def show(self, event: Event) -> None: ...
+
+
+class PlainTalk:
+    """Implements `app.commands.talk.Talk`: one thing after another."""
+
+    place = Where.TERMINAL
+
+    def __init__(
+        self, app: App, agent: Agent, renderer: Renderer, stdout: TextIO, read_line: ReadLine
+    ) -> None:
+        self.app, self._agent = app, agent
+        self._renderer, self._stdout, self._read_line = renderer, stdout, read_line
+        self._kept: deque[str] = deque()
+        self.images = Images()
+        self._running = False
+        self.take: Callable[[str], Awaitable[bool]] = _no_command
+        self.expand: Callable[[User], Awaitable[User]] = _as_it_is
+        self._left, self._code = False, 0
+        self._stop: Callable[[], object] | None = None
+        """What Ctrl-C does at the moment."""
+
+    @property
+    def agent(self) -> Agent:
+        return self._agent
+
+    @property
+    def busy(self) -> bool:
+        return self._running
+
+    async def go_on_with(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def later(self, text: str) -> None:
+        self._kept.append(text)
+
+    def show(self, markdown: str) -> None:
+        stream = MarkdownStream(Paint(), self.columns())
+        self.out([*stream.feed(safe(markdown)), *stream.finish()])
+
+    def out(self, lines: Sequence[str]) -> None:
+        self._stdout.write("".join(f"{line}\n" for line in lines))
+        self._stdout.flush()
+
+    def columns(self) -> int:
+        return shutil.get_terminal_size().columns
+
+    def leave(self, code: int = 0) -> None:
+        self._left, self._code = True, code
+
+    async def ask(self, message: User | None) -> None:
+        """A turn; without a message it is the one that was broken off."""
+        agent = self._agent
+        try:
+            message = None if message is None else await self.expand(message)
+        except HermesError as error:
+            self.show(f"{error}\n{error.hint}" if error.hint else str(error))
+            return
+        events = agent.resume() if message is None else agent.run(message)
+        self._running = True
+        try:
+            with self._stopped_by(self._interrupt):
+                async with aclosing(events) as stream:
+                    async for event in stream:
+                        self._renderer.show(event)
+        finally:
+            self._running = False
+
+    async def run(self) -> int:
+        """Until the user leaves or the input ends; the result is the exit code."""
+        with self._stopped_by(self._interrupt):
+            while not self._left:
+                text = (self._kept.popleft() if self._kept else await self._line()).strip()
+                if not text:
+                    continue
+                if text.startswith("/") and await self.take(text):
+                    continue
+                await self.ask(User((Text(text), *self.images.take())))
+        return self._code
+
+    def _interrupt(self) -> None:
+        self._agent.interrupt("the conversation was left" if self._left else "stopped by Ctrl-C")
+
+    @contextmanager
+    def _stopped_by(self, stop: Callable[[], object]) -> Iterator[None]:
+        """Within it Ctrl-C does `stop`, and so do signals that end the conversation."""
+        loop = asyncio.get_running_loop()
+        outer, self._stop = self._stop, stop
+        if outer is None:
+            loop.add_signal_handler(signal.SIGINT, self._ctrl_c)
+            for number in ENDING:
+                loop.add_signal_handler(number, self._end, 128 + number)
+        try:
+            yield
+        finally:
+            self._stop = outer
+            if outer is None:
+                for number in (signal.SIGINT, *ENDING):
+                    loop.remove_signal_handler(number)
+
+    def _ctrl_c(self) -> None:
+        if self._stop is not None:
+            self._stop()
+
+    def _end(self, code: int) -> None:
+        self.leave(code)
+        self._ctrl_c()
+
+    async def _line(self) -> str:
+        """What the user types, or news of a background process. A backslash at the end of a line
+        goes on with the next."""
+        reading = asyncio.ensure_future(self._lines())
+        hearing = asyncio.ensure_future(self._agent.notices.wait())
+        try:
+            with self._stopped_by(reading.cancel):
+                self._stdout.write(PROMPT)
+                self._stdout.flush()
+                await asyncio.wait({reading, hearing}, return_when=asyncio.FIRST_COMPLETED)
+            if reading.cancelled():
+                self._stdout.write("\n")
+                return ""
+            return reading.result() if reading.done() else await self._news(reading)
+        finally:
+            hearing.cancel()
+
+    async def _lines(self) -> str:
+        line = await self._read_line()
+        if not line:
+            self._stdout.write("\n")
+            self.leave()
+        while line.endswith("\\\n"):
+            line = f"{line[:-2]}\n{await self._read_line()}"
+        return line
+
+    async def _news(self, reading: "asyncio.Task[str]") -> str:
+        reading.cancel()
+        news = self._agent.notices.take()
+        if news is not None:
+            self._stdout.write("\n")
+            self._renderer.show(Notice(news.text.partition("\n")[0]))
+            await self.ask(news)
+        return ""
+
+
+async def _no_command(_text: str) -> bool:
+    return False
+
+
+async def _as_it_is(message: User) -> User:
+    return message

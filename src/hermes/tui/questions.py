@@ -1,0 +1,244 @@
+"""What the agent asks while it works: consent, a decision, a secret. One question at a time."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import ConditionalContainer, HSplit, Window
+from prompt_toolkit.layout.controls import FormattedTextControl
+from prompt_toolkit.widgets import TextArea
+
+from hermes.core.errors import Interrupted
+from hermes.core.events import ApprovalAsked, QuestionAsked
+from hermes.core.ports import Consent
+from hermes.tui.cells import safe
+from hermes.tui.looks import Looks
+
+Kind = Literal["", "approval", "clarify", "secret", "sudo"]
+SUDO = "SUDO_PASSWORD"
+MOST_LINES = 12
+"""Of what would be done; all of it is printed on demand."""
+HANDS_OFF = 0.5
+"""Seconds after a question appeared, and after each letter, in which a letter is meant for the
+message that is being typed, and no answer."""
+ANSWERS = (
+    ("o", Consent.ONCE, "once"),
+    ("s", Consent.SESSION, "in this session"),
+    ("a", Consent.ALWAYS, "always"),
+    ("d", Consent.DENY, "deny"),
+)
+
+
+class Questions:
+    """Implements `Approver`, `Clarifier` and what reads secrets for skills."""
+
+    def __init__(self, looks: Looks, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._looks, self._now = looks, now
+        self.kind: Kind = ""
+        self._lines: list[str] = []
+        self._whole = ""
+        self._choices: tuple[str, ...] = ()
+        self._chosen = 0
+        self._since = 0.0
+        self._answer: asyncio.Future[Any] | None = None
+        self._turn = asyncio.Lock()
+        self.show_whole: Callable[[str], None] = lambda _text: None
+        """Prints a text above the area."""
+        self.focus: Callable[[Any], None] = lambda _control: None
+        """Moves the keyboard to a control; None is the input."""
+        self.composing: Callable[[], bool] = lambda: False
+        """Whether a message is being typed."""
+        self.pass_on: Callable[[str], None] = lambda _text: None
+        """Puts letters into that message."""
+        self._control: Any = None
+        self.asleep = False
+        """The question is shown, but the keyboard is with the message: Tab answers."""
+        self._buttons = FormattedTextControl(
+            lambda: ANSI(self._text()), focusable=True, key_bindings=self._approval_keys()
+        )
+        self._typed = self._field(password=False)
+        self._hidden = self._field(password=True)
+        self.widgets = self._make_widgets()
+
+    # Asking
+
+    async def ask(self, question: ApprovalAsked) -> Consent:
+        paint = self._looks.paint
+        subject = safe(question.subject).split("\n")
+        more = len(subject) - MOST_LINES
+        lines = [paint("warn", f"⚠ {question.tool}: {safe(question.reason)}")]
+        lines += [f"  {paint('strong', line)}" for line in subject[:MOST_LINES]]
+        lines += [paint("dim", f"  … {more} more lines; v shows all")] if more > 0 else []
+        self._whole, self._chosen = question.subject, len(ANSWERS) - 1
+        async with self._open("approval", lines, self._buttons) as answer:
+            consent: Consent = await answer
+            return consent
+
+    async def clarify(self, question: QuestionAsked) -> str:
+        paint = self._looks.paint
+        lines = [paint("accent", f"? {line}") for line in safe(question.question).split("\n")]
+        self._choices, self._chosen = question.choices, 0
+        self._typed.text = ""
+        async with self._open("clarify", lines, self._typed) as answer:
+            return str(await answer)
+
+    async def secret(self, name: str, prompt: str, how: str) -> str:
+        """A value that is not shown; "" when the user skips it."""
+        paint = self._looks.paint
+        lines = [paint("accent", f"🔑 {safe(prompt)} ({name})")]
+        lines += [paint("dim", f"   {safe(how)}")] if how else []
+        self._hidden.text = ""
+        kind: Kind = "sudo" if name == SUDO else "secret"
+        async with self._open(kind, lines, self._hidden) as answer:
+            try:
+                return str(await answer).strip()
+            finally:
+                self._hidden.buffer.reset()
+
+    @asynccontextmanager
+    async def _open(
+        self, kind: Kind, lines: list[str], control: Any
+    ) -> AsyncIterator["asyncio.Future[Any]"]:
+        async with self._turn:
+            self._answer = asyncio.get_running_loop().create_future()
+            self.kind, self._lines, self._since = kind, lines, self._now()
+            self._control, self.asleep = control, self.composing()
+            if not self.asleep:
+                self.focus(control)
+            try:
+                yield self._answer
+            finally:
+                self.kind, self._answer, self.asleep = "", None, False
+                self.focus(None)
+
+    def wake(self) -> None:
+        """The user turns to the question."""
+        if self.asleep:
+            self.asleep, self._since = False, self._now() - HANDS_OFF
+            self.focus(self._control)
+
+    def decline(self) -> None:
+        """Whoever asks gets a no, or nothing; who wants a secret is stopped."""
+        if self.kind not in ("secret", "sudo"):
+            self._give(Consent.DENY if self.kind == "approval" else "")
+        elif self._answer is not None and not self._answer.done():
+            self._answer.set_exception(Interrupted())
+
+    def _give(self, answer: Any) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(answer)
+
+    # Showing
+
+    def _make_widgets(self) -> dict[str, ConditionalContainer]:
+        """By their names in the layout."""
+        head = Window(FormattedTextControl(lambda: ANSI(self._text())), wrap_lines=True)
+        buttons = Window(self._buttons, wrap_lines=True, dont_extend_height=True)
+        asked = {
+            "approval": buttons,
+            "clarify": HSplit([head, self._typed]),
+            "secret": HSplit([head, self._hidden]),
+            "sudo": HSplit([head, self._hidden]),
+        }
+        return {
+            f"{kind}_widget": ConditionalContainer(body, Condition(self._is(kind)))
+            for kind, body in asked.items()
+        }
+
+    def _is(self, kind: str) -> Callable[[], bool]:
+        return lambda: self.kind == kind
+
+    def _text(self) -> str:
+        paint = self._looks.paint
+        lines = list(self._lines)
+        if self.asleep:
+            lines.append(paint("accent", "  Tab answers; your message is kept."))
+        elif self.kind == "approval":
+            lines.append("  " + "  ".join(self._button(number) for number in range(len(ANSWERS))))
+        elif self.kind == "clarify":
+            for number, choice in enumerate(self._choices):
+                mark = paint("accent", "›") if number == self._chosen else " "
+                lines.append(f" {mark} {number + 1}. {safe(choice)}")
+            how = "↑ ↓ Enter, or your own words" if self._choices else "Enter sends"
+            lines.append(paint("dim", f"  {how}"))
+        else:
+            lines.append(paint("dim", "   not shown; Enter alone skips it"))
+        return "\n".join(lines)
+
+    def _button(self, number: int) -> str:
+        key, _, words = ANSWERS[number]
+        text = f"[{key}] {words}"
+        return self._looks.paint("strong", f"▸{text}") if number == self._chosen else f" {text}"
+
+    # Keys
+
+    def _field(self, *, password: bool) -> TextArea:
+        field = TextArea(
+            multiline=False, password=password, height=1, prompt="  › ", focus_on_click=False
+        )
+        field.control.key_bindings = self._field_keys(field)
+        return field
+
+    def _field_keys(self, field: TextArea) -> KeyBindings:
+        keys = KeyBindings()
+
+        @keys.add("enter")
+        def _send(_event: KeyPressEvent) -> None:
+            self._give(self._words(field.text))
+
+        @keys.add("escape", eager=True)
+        def _skip(_event: KeyPressEvent) -> None:
+            self._give("")
+
+        @keys.add("up")
+        @keys.add("down")
+        def _move(event: KeyPressEvent) -> None:
+            self._step(len(self._choices), -1 if event.key_sequence[0].key == "up" else 1)
+
+        return keys
+
+    def _words(self, typed: str) -> str:
+        """The answer to a question: own words, the number of a choice, or the chosen one."""
+        if self.kind != "clarify" or not self._choices:
+            return typed
+        if not typed.strip():
+            return self._choices[self._chosen]
+        number = int(typed) if typed.strip().isdecimal() else 0
+        return self._choices[number - 1] if 0 < number <= len(self._choices) else typed
+
+    def _approval_keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        for key, consent, _words in ANSWERS:
+            keys.add(key)(lambda event, consent=consent: self._decide(consent, event))
+        keys.add("y")(lambda event: self._decide(Consent.ONCE, event))
+        keys.add("n")(lambda event: self._decide(Consent.DENY, event))
+        keys.add("escape", eager=True)(lambda _event: self._give(Consent.DENY))
+        keys.add(Keys.Any)(self._typed_on)
+        keys.add("enter")(lambda event: self._decide(ANSWERS[self._chosen][1], event))
+        keys.add("left")(lambda _event: self._step(len(ANSWERS), -1))
+        keys.add("right")(lambda _event: self._step(len(ANSWERS), 1))
+        keys.add("v")(lambda _event: self.show_whole(self._whole))
+        return keys
+
+    def _step(self, count: int, by: int) -> None:
+        if count:
+            self._chosen = (self._chosen + by) % count
+
+    def _decide(self, consent: Consent, event: KeyPressEvent) -> None:
+        if self._now() - self._since >= HANDS_OFF:
+            self._give(consent)
+        else:
+            self._typed_on(event)
+
+    def _typed_on(self, event: KeyPressEvent) -> None:
+        """A key that is no answer belongs to a message: the keyboard goes back to it."""
+        if event.data.isprintable():
+            self.asleep = True
+            self.focus(None)
+            self.pass_on(event.data)

@@ -1,0 +1,1 @@
+"""Skins: those that come with Hermes, and those of the user."""

@@ -1,0 +1,192 @@
+"""Slash commands that only a terminal has."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from hermes.app.commands import choosing, session
+from hermes.app.commands.talk import Call, Handler
+from hermes.app.transcripts.exporting import exported, form_of
+from hermes.app.transcripts.output import replaced
+from hermes.config.home import tilde
+from hermes.core.errors import UsageError
+from hermes.core.messages import Assistant
+from hermes.tui.entry.clipboard import copy_text
+from hermes.tui.entry.images import Images
+from hermes.tui.looks import Looks
+from hermes.tui.paint import Depth, terminal_depth
+from hermes.tui.recap import EXCHANGES, recap
+from hermes.tui.skins.loading import find_skin, skin_names
+
+CLEAR = "\x1b[2J\x1b[3J\x1b[H"
+
+
+class Terminal(Protocol):
+    """What these commands need of the conversation, beside `Talk`."""
+
+    looks: Looks
+    images: Images
+
+    def out(self, lines: Sequence[str]) -> None: ...
+
+    def columns(self) -> int: ...
+
+    def leave(self, code: int = 0) -> None: ...
+
+    def raw(self, sequence: str) -> None:
+        """An escape sequence for the terminal."""
+        ...
+
+
+class TerminalCommands:
+    """`handlers` go to `Commands` beside the shared ones."""
+
+    def __init__(self, terminal: Terminal, skins: Path) -> None:
+        self._terminal, self._skins = terminal, skins
+        self.handlers: dict[str, Handler] = {
+            "clear": self._clear,
+            "history": self._history,
+            "resume": self._resume,
+            "save": self._save,
+            "verbose": self._verbose,
+            "reasoning": self._reasoning,
+            "skin": self._skin,
+            "statusbar": self._status_bar,
+            "details": self._details,
+            "busy": self._busy,
+            "paste": self._paste,
+            "image": self._image,
+            "copy": self._copy,
+            "terminal-setup": self._setup,
+            "quit": self._quit,
+        }
+
+    @property
+    def _looks(self) -> Looks:
+        return self._terminal.looks
+
+    async def _clear(self, call: Call) -> str:
+        agent = await call.app.renew(call.agent, call.talk.go_on_with)
+        self._terminal.raw(CLEAR)
+        return f"A new conversation: session `{agent.session_id}`"
+
+    async def _history(self, call: Call) -> str:
+        lines = self._recap(call, _number(call, EXCHANGES))
+        self._terminal.out(lines)
+        return "" if lines else "Nothing was said yet."
+
+    async def _resume(self, call: Call) -> str:
+        before = call.agent.session_id
+        told = await session.resume(call)
+        if call.agent.session_id != before:
+            self._terminal.out(self._recap(call, EXCHANGES))
+        return told
+
+    def _recap(self, call: Call, most: int) -> list[str]:
+        looks = self._looks
+        symbol = looks.skin.branding.prompt_symbol
+        return recap(call.agent.history, looks.paint, self._terminal.columns(), symbol, most)
+
+    async def _save(self, call: Call) -> str:
+        session = call.agent.session_id
+        path = Path(call.arguments or f"hermes-{session}.md").expanduser()
+        info = await call.app.store.info(session)
+        with replaced(path, overwrite=False) as file:
+            async for piece in exported(call.app.store, [info], form_of(path)):
+                file.write(piece)
+        return f"Saved as `{tilde(path.resolve())}`"
+
+    async def _verbose(self, call: Call) -> str:
+        modes = call.command.words
+        wanted = call.arguments.lower() or _next(modes, self._looks.tool_progress)
+        self._looks.tool_progress = _one_of(wanted, modes)  # type: ignore[assignment] # checked
+        return f"Tool calls: {wanted}"
+
+    async def _details(self, call: Call) -> str:
+        modes = call.command.words
+        wanted = call.arguments.lower() or _next(modes, self._looks.results)
+        self._looks.detail(_one_of(wanted, modes))  # type: ignore[arg-type] # checked
+        return f"Thinking and results: {wanted}"
+
+    async def _busy(self, call: Call) -> str:
+        wanted = call.arguments.lower()
+        if wanted not in ("", "status"):
+            modes = [word for word in call.command.words if word != "status"]
+            self._looks.busy = _one_of(wanted, modes)  # type: ignore[assignment] # checked
+        does = {
+            "interrupt": "stops the agent and is answered then",
+            "queue": "waits until the agent is done",
+            "steer": "is heard by the agent after its next step",
+        }
+        return f"While the agent works, a message {does[self._looks.busy]} ({self._looks.busy})."
+
+    async def _reasoning(self, call: Call) -> str:
+        if call.arguments in ("show", "hide"):
+            self._looks.reasoning = call.arguments == "show"
+            return f"Thinking is {'shown' if self._looks.reasoning else 'folded'}."
+        return await choosing.reasoning(call)
+
+    async def _skin(self, call: Call) -> str:
+        if not call.arguments:
+            names = ", ".join(skin_names(self._skins))
+            return f"Skin: **{self._looks.skin.name}**. There are {names}."
+        self._looks.wear(find_skin(call.arguments, self._skins))
+        return f"Skin: **{self._looks.skin.name}**"
+
+    async def _status_bar(self, call: Call) -> str:
+        wanted = {"on": True, "off": False, "": not self._looks.status_bar}
+        self._looks.status_bar = wanted[_one_of(call.arguments.lower(), wanted)]
+        return ""
+
+    async def _paste(self, _call: Call) -> str:
+        return f"Attached {await self._terminal.images.paste()}"
+
+    async def _image(self, call: Call) -> str:
+        if not call.arguments:
+            raise UsageError("which picture?", hint="/image FILE")
+        return f"Attached {self._terminal.images.add_file(call.arguments)}"
+
+    async def _copy(self, call: Call) -> str:
+        said = [m for m in call.agent.history if isinstance(m, Assistant) and m.text.strip()]
+        number = _number(call, 1)
+        if number > len(said):
+            raise UsageError("there is no such answer", hint="/copy 1 is the last one")
+        return await copy_text(said[-number].text, self._terminal.raw)
+
+    async def _setup(self, _call: Call) -> str:
+        return terminal_facts(terminal_depth(), self._terminal.columns())
+
+    async def _quit(self, _call: Call) -> str:
+        self._terminal.leave()
+        return ""
+
+
+def terminal_facts(depth: Depth, columns: int) -> str:
+    colours = {Depth.NONE: "none", Depth.NAMED: "16", Depth.INDEXED: "256", Depth.TRUE: "all"}
+    return "\n".join(
+        (
+            f"- colours: {colours[depth]} (`TERM`, `COLORTERM`, `NO_COLOR`)",
+            f"- columns: {columns}",
+            "- a new line: Alt-Enter, Ctrl-J, or a backslash at the end of the line",
+            "- where Alt does nothing: let the terminal send Escape for it (“Option as Meta key”)",
+            "- Shift-Enter: terminals send a plain Enter; map it to Ctrl-J in their settings",
+        )
+    )
+
+
+def _number(call: Call, default: int) -> int:
+    if not call.arguments:
+        return default
+    if not call.arguments.isdecimal() or not int(call.arguments):
+        raise UsageError(f"{call.arguments!r} is no number", hint=f"/{call.command.name} [N]")
+    return int(call.arguments)
+
+
+def _one_of(word: str, words: Sequence[str] | dict[str, bool]) -> str:
+    if word not in words:
+        raise UsageError(f"{word!r} is none of {', '.join(filter(None, words))}")
+    return word
+
+
+def _next(words: Sequence[str], now: str) -> str:
+    return words[(words.index(now) + 1) % len(words)]

@@ -1,0 +1,1 @@
+"""Tool calls as people see them in a terminal."""

@@ -1,0 +1,295 @@
+"""The stream of events on the terminal: finished lines go out, the rest is shown below them."""
+
+import random
+import time
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from hermes.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Event,
+    ModelCalled,
+    Notice,
+    QuestionAnswered,
+    QuestionAsked,
+    SubagentFinished,
+    SubagentProgress,
+    SubagentStarted,
+    TextFinished,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+    UsageReported,
+)
+from hermes.core.marks import STEERED
+from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
+from hermes.core.usage import Usage
+from hermes.tui.cells import one_line, safe, width
+from hermes.tui.looks import Looks
+from hermes.tui.markdown.stream import MarkdownStream
+from hermes.tui.spinner import SpinnerLine
+from hermes.tui.status_bar import duration, money
+from hermes.tui.tools.tool_view import ToolView
+from hermes.tui.wording import consent_text, problem_lines, progress_lines, trouble_line
+from hermes.tui.wrapping import wrapped
+
+Phase = Literal["idle", "waiting", "thinking", "writing", "tools"]
+LIVE_ROWS = 12
+"""Most rows of unfinished text below what is finished."""
+
+
+class Sink(Protocol):
+    """Where finished lines go."""
+
+    def lines(self, lines: list[str]) -> None: ...
+
+    def refresh(self, *, at_once: bool = False) -> None:
+        """What is below them has changed; the user waits for it when it is to be shown at once."""
+        ...
+
+
+class View:
+    """Renders one conversation. Everything is called in the event loop's thread."""
+
+    def __init__(
+        self,
+        looks: Looks,
+        sink: Sink,
+        columns: Callable[[], int],
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.looks = looks
+        self._sink, self._columns, self._now = sink, columns, now
+        self._tools = ToolView(looks)
+        self._text: MarkdownStream | None = None
+        self._thought = Thought()
+        self._questions: dict[str, str] = {}
+        self._blank = True
+        """Whether the last line that went out was empty."""
+        self.phase: Phase = "idle"
+        self.began = self.took = 0.0
+        self.spent = Spending()
+        self._tokens = 0
+        self._spinner = SpinnerLine(looks.skin, looks.paint, random.Random())
+
+    # What is shown
+
+    def show(self, event: Event) -> None:
+        before = self.phase
+        match event:
+            case TurnStarted():
+                self._turn_begins()
+            case ModelCalled():
+                self.phase = "waiting"
+            case ReasoningDelta():
+                self._thinks(event.text)
+            case TextDelta():
+                self._writes(event.text)
+            case TextFinished():
+                self._text_ends(event.text)
+            case ToolStarted() | ToolOutput() | ToolFinished():
+                self._tool(event)
+            case SubagentStarted() | SubagentProgress() | SubagentFinished():
+                self._tools.subagent(event)
+            case TurnFinished():
+                self._turn_ends(event)
+            case UsageReported():
+                self.spent.add(event)
+            case _:
+                self._aside(event)
+        self._sink.refresh(at_once=self.phase != before)
+
+    def question(self, text: str) -> None:
+        """What the user said, as it stays above."""
+        paint, symbol = self.looks.paint, self.looks.skin.branding.prompt_symbol
+        first, *rest = safe(text).split("\n")
+        self.gap()
+        self.out([f"{paint('prompt', symbol)} {paint('user', first)}"])
+        self.out([f"  {paint('user', line)}" for line in rest])
+        self.gap()
+
+    def markdown(self, text: str) -> None:
+        """The answer of a command, or another text that is complete."""
+        stream = MarkdownStream(self.looks.paint, self._columns())
+        self.gap()
+        self.out([*stream.feed(safe(text)), *stream.finish()])
+        self.gap()
+
+    def note(self, text: str, role: str = "warn") -> None:
+        """A line beside the conversation; where it is too long it is broken between words."""
+        columns, paint = self._columns(), self.looks.paint
+        for line in safe(text).split("\n"):
+            rows = [line] if width(line) <= columns else wrapped(line, columns)
+            self.out([paint(role, row) for row in rows])
+
+    def out(self, lines: list[str]) -> None:
+        if lines:
+            self._blank = not lines[-1]
+            self._sink.lines(lines)
+
+    def gap(self) -> None:
+        """An empty line, unless there is one."""
+        if not self._blank and not self.looks.compact:
+            self.out([""])
+
+    def refresh(self) -> None:
+        """What is below has changed."""
+        self._sink.refresh()
+
+    def live(self) -> list[str]:
+        """What is not finished yet."""
+        if self.phase == "idle":
+            return []
+        columns, now = self._columns(), self._now()
+        lines = self._text.pending(LIVE_ROWS) if self._text else []
+        lines = [*lines, *self._tools.running(columns, now)]
+        seconds = (now, self.began)
+        return [*lines, self._spinner.text(*seconds, self.phase, self._tokens, columns)]
+
+    # One kind of event each
+
+    def _turn_begins(self) -> None:
+        self.phase, self.began, self._tokens = "waiting", self._now(), 0
+        self._spinner = SpinnerLine(self.looks.skin, self.looks.paint, random.Random())
+        label = self.looks.skin.branding.response_label
+        if label:
+            self.out([self.looks.paint("accent", safe(label))])
+
+    def _thinks(self, text: str) -> None:
+        self.phase = "thinking"
+        self._tokens += 1
+        lines = self._thought.add(text, self._now())
+        for line in lines if self._shows_thinking else ():
+            self.note(line, "reasoning")
+
+    @property
+    def _shows_thinking(self) -> bool:
+        return self.looks.reasoning or self.looks.thinking == "full"
+
+    def _thought_ends(self) -> None:
+        if not self._thought.began:
+            return
+        rest, seconds = self._thought.end(self._now())
+        if self._shows_thinking:
+            for line in rest:
+                self.note(line, "reasoning")
+            self.gap()
+        elif self.looks.thinking != "hidden":
+            self.note(f"∴ thought for {duration(seconds)}", "dim")
+
+    def _writes(self, text: str) -> None:
+        self._thought_ends()
+        self.phase = "writing"
+        self._tokens += 1
+        if not self.looks.streaming:
+            return
+        if self._text is None:
+            self.gap()
+            self._text = MarkdownStream(self.looks.paint, self._columns())
+        self._text.width = self._columns()
+        self.out(self._text.feed(text))
+
+    def _text_ends(self, text: str) -> None:
+        self._thought_ends()
+        if self._text is not None:
+            self.out(self._text.finish())
+            self._text = None
+        elif text and not self.looks.streaming:
+            self.markdown(text)
+        self.gap()
+
+    def _broken_off(self) -> None:
+        """What came of a reply is void; it is on the screen all the same."""
+        if self._text is not None:
+            self.out([*self._text.finish(), self.looks.paint("warn", "— broken off —")])
+            self._text = None
+        self._thought = Thought()
+
+    def _tool(self, event: ToolStarted | ToolOutput | ToolFinished) -> None:
+        self._thought_ends()
+        self.phase = "tools"
+        match event:
+            case ToolStarted():
+                self._tools.started(event)
+            case ToolOutput():
+                self._tools.output(event)
+            case ToolFinished():
+                self.out(self._tools.finished(event, self._columns()))
+
+    def _aside(self, event: Event) -> None:
+        paint, columns = self.looks.paint, self._columns()
+        match event:
+            case Retrying() | FellBack():
+                self._broken_off()
+                self.note(trouble_line(event))
+            case Notice():
+                if not event.text.startswith(STEERED):  # it was shown when it was said
+                    self.note(event.text)
+            case ApprovalAsked():
+                self._questions[event.call_id] = f"⚠ {event.subject}"
+            case QuestionAsked():
+                self._questions[event.call_id] = f"? {event.question}"
+            case ApprovalAnswered():
+                asked = self._questions.pop(event.call_id, "⚠")
+                answer = paint("strong", consent_text(event.answer))
+                self.out([f"{paint('warn', one_line(asked, columns - 30))} → {answer}"])
+            case QuestionAnswered():
+                asked = self._questions.pop(event.call_id, "?")
+                answer = one_line(event.answer, columns) or "no answer"
+                self.out([paint("accent", one_line(asked, columns)), f"  {answer}"])
+            case _:
+                lines = progress_lines(event)
+                self.out([paint("dim", one_line(line, columns)) for line in lines])
+
+    def _turn_ends(self, end: TurnFinished) -> None:
+        self._thought_ends()
+        if self._text is not None:
+            self.out(self._text.finish())
+            self._text = None
+        self.out(self._tools.interrupted())
+        for line in problem_lines(end):
+            self.note(line, "warn" if end.interrupted else "error")
+        self.phase, self.took = "idle", self._now() - self.began
+        if self.looks.cost and end.cost_usd is not None:
+            self.note(f"{money(end.cost_usd)}, {duration(self.took)}", "dim")
+        self.gap()
+
+
+class Spending:
+    """What the calls of a conversation took."""
+
+    def __init__(self) -> None:
+        self.used = Usage()
+        self.money: float | None = 0.0
+        """Dollars; None when a price is not known."""
+
+    def add(self, event: UsageReported) -> None:
+        self.used += event.usage
+        if self.money is None or event.cost_usd is None:
+            self.money = None
+        else:
+            self.money += event.cost_usd
+
+
+class Thought:
+    """Reasoning that arrives in pieces."""
+
+    def __init__(self) -> None:
+        self.began = 0.0
+        self._line = ""
+
+    def add(self, text: str, now: float) -> list[str]:
+        """Lines that are complete now."""
+        self.began = self.began or now
+        *lines, self._line = safe(self._line + text).split("\n")
+        return lines
+
+    def end(self, now: float) -> tuple[list[str], float]:
+        """What is left, and how long it took; it is as new then."""
+        rest, seconds = [self._line] if self._line else [], now - self.began
+        self.began, self._line = 0.0, ""
+        return rest, seconds
