@@ -1,0 +1,57 @@
+"""BOOT.md: what the agent does at each start of the gateway. Its answer goes to the log and, unless
+it begins with [SILENT], to the home channels."""
+
+import logging
+from contextlib import aclosing
+from pathlib import Path
+
+from hermes.app.app import App
+from hermes.app.request import SessionRequest
+from hermes.core.errors import HermesError
+from hermes.core.events import TurnFinished
+from hermes.core.messages import User
+from hermes.gateway.events import Target
+from hermes.gateway.house import House
+
+log = logging.getLogger(__name__)
+
+SILENT = "[SILENT]"
+ASKED = (
+    "The gateway has just started. Do what BOOT.md says; answer {silent} when nobody needs to"
+    " know.\n\n{text}"
+)
+
+
+class Boot:
+    def __init__(self, app: App, house: House, file: Path, homes: dict[str, Target]) -> None:
+        self._app, self._house, self._file, self._homes = app, house, file, homes
+
+    async def run(self) -> None:
+        """What goes wrong is logged: the gateway runs all the same."""
+        try:
+            text = self._file.read_text(encoding="utf-8").strip()
+            if text:
+                await self._tell(await self._answer(text))
+        except (HermesError, OSError, UnicodeDecodeError) as error:
+            log.error("BOOT.md: %s", error)
+
+    async def _answer(self, text: str) -> str:
+        folder = Path(self._app.loaded.settings.gateway.cwd).expanduser()
+        agent = await self._app.agent(
+            SessionRequest(folder, source="cron", goes_on=False, skip_context_files=True)
+        )
+        try:
+            asked = User.say(ASKED.format(silent=SILENT, text=text))
+            async with aclosing(agent.run(asked)) as events:
+                async for event in events:
+                    if isinstance(event, TurnFinished):
+                        return event.text or event.error
+        finally:
+            await self._app.leave(agent)
+        return ""
+
+    async def _tell(self, answer: str) -> None:
+        log.info("BOOT.md: %s", answer)
+        if answer.strip() and not answer.lstrip().startswith(SILENT):
+            for target in self._homes.values():
+                await self._house.say_now(target, answer, "notice")

@@ -1,0 +1,198 @@
+"""The one way a message goes out: kept, taken, sent, noted. Whoever dies in between leaves a row
+that says where, and the next start asks the platform."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from hermes.core.errors import HermesError
+from hermes.core.ports import Clock
+from hermes.gateway.events import Target
+from hermes.gateway.lines import Line, Lines, message_of, target_of
+from hermes.gateway.owners import Owner
+from hermes.gateway.platforms.base import (
+    AdapterError,
+    CredentialsRefused,
+    NotConnected,
+    SendLater,
+    SendUnsure,
+    Unknowable,
+)
+from hermes.store.mail import Draft, Mail, OutboxRow
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MOST_ATTEMPTS = 30
+GROWING = ("stream", "progress")
+"""Kinds that are shown before they are finished."""
+LONGEST_PAUSE = 300.0
+"""Seconds between two attempts."""
+LONGEST_CALL = 300.0
+"""Seconds that a platform gets for one message, files and all."""
+LONGEST_QUESTION = 60.0
+LONGEST_DOUBT = 900.0
+"""Seconds after which a message is asked about though its sender may live: on another machine."""
+
+
+class Courier:
+    def __init__(self, mail: Mail, lines: Lines, clock: Clock, owner: Owner) -> None:
+        self._mail, self._lines, self._clock, self._owner = mail, lines, clock, owner
+        self.under_way: set[int] = set()
+        """Rows that this process sends at the moment."""
+
+    async def deliver(self, row: OutboxRow) -> str:
+        """Send a pending row; the platform's name for it, "" when it is not there."""
+        target, message = target_of(row.target), message_of(row.body)
+        line = self._lines.get(row.platform, row.account)
+        if line is None or row.id in self.under_way:
+            return ""
+        self.under_way.add(row.id)
+        try:
+            await line.buckets.acquire(target.chat_id)
+            if row.platform_id:
+                await _called(line.adapter.edit(target, row.platform_id, message))
+                await self._mail.sent(row.id, row.platform_id, self._now())
+                return row.platform_id
+            by, newest = self._owner.name, _newest(line, target)
+            if not await self._mail.sending(row.id, newest, by=by, now=self._now()):
+                return ""  # somebody else has it
+            found = await _called(line.adapter.send(target, message, row.key))
+            await self._mail.sent(row.id, found, self._now())
+            return found
+        except AdapterError as error:
+            return await self._failed(row, line, target, error)
+        finally:
+            self.under_way.discard(row.id)
+
+    async def show(self, draft: Draft) -> OutboxRow | None:
+        """Send a message that is not over yet: it is changed as its text goes on. None when it is
+        not there."""
+        target, message = target_of(draft.target), message_of(draft.body)
+        line = self._lines.get(draft.platform, draft.account)
+        if line is None:
+            return None
+        await line.buckets.acquire(target.chat_id)
+        by, newest = self._owner.name, _newest(line, target)
+        # Nobody may see it waiting: it would be sent without us, or hold up what comes after it.
+        if not await self._mail.put_sending(draft, newest, by=by, now=self._now()):
+            return None
+        row = await self._mail.outbox_row(draft.key)
+        if row is None:
+            return None
+        self.under_way.add(row.id)
+        try:
+            found = await _called(line.adapter.send(target, message, row.key))
+            await self._mail.streaming(row.id, found)
+        except AdapterError as error:
+            if not await self._failed(row, line, target, error):
+                return None
+        finally:
+            self.under_way.discard(row.id)
+        return await self._mail.outbox_row(draft.key)
+
+    async def _failed(self, row: OutboxRow, line: Line, target: Target, error: AdapterError) -> str:
+        match error:
+            case SendUnsure() if row.platform_id:  # an edit may be made twice
+                await self._again(row, str(error), 1.0)
+            case SendUnsure():
+                return await self.settle(row) or ""
+            case _ if row.kind in GROWING and not row.platform_id:
+                # The answer comes anyway; only that it is not seen growing.
+                await self._mail.given_up(row.id, "failed", str(error))
+            case SendLater():
+                line.buckets.pause(target.chat_id, error.seconds)
+                await self._again(row, str(error), error.seconds)
+            case NotConnected() | CredentialsRefused():
+                # The supervisor tells what is wrong; what is to be said waits for it.
+                await self._again(row, str(error), 1.0)
+            case _ if row.platform_id:
+                # It cannot be changed any more: the answer comes as a message of its own.
+                log.warning("%s: an edit was refused: %s", row.platform, error)
+                await self._mail.again(row.id, self._now(), str(error), anew=True)
+            case _:
+                log.warning("a message to %s cannot be sent: %s", row.platform, error)
+                await self._mail.given_up(row.id, "failed", str(error))
+        return ""
+
+    async def doubtful(self, rows: tuple[OutboxRow, ...]) -> list[OutboxRow]:
+        """Of rows that are being sent those that nobody sends any more."""
+        others = tuple({row.error for row in rows} - {"", self._owner.name})
+        dead = await asyncio.to_thread(self._owner.dead, others) if others else ()
+        gone, old = {"", self._owner.name, *dead}, self._now() - LONGEST_DOUBT
+        return [
+            row
+            for row in rows
+            if row.id not in self.under_way and (row.error in gone or row.due_at < old)
+        ]
+
+    async def settle(self, row: OutboxRow) -> str | None:
+        """Find out whether a message in doubt is there: it is noted, sent again, or given up. Never
+        is it sent twice. None: the platform cannot be asked now."""
+        line = self._lines.get(row.platform, row.account)
+        if line is None:
+            return None
+        target, message = target_of(row.target), message_of(row.body)
+        try:
+            found = await _called(
+                line.adapter.find_sent(row, target, message), seconds=LONGEST_QUESTION
+            )
+        except Unknowable as error:
+            log.error("nobody knows whether a message to %s is there: %s", row.platform, error)
+            await self._mail.given_up(row.id, "uncertain", str(error))
+            return ""
+        except AdapterError as error:
+            log.info("%s cannot be asked now: %s", row.platform, error)
+            return None  # it stays in doubt until the platform can be asked
+        await self._found(row, found)
+        return found or ""
+
+    async def _found(self, row: OutboxRow, found: str | None) -> None:
+        if row.kind in GROWING:
+            # Whoever let it grow is gone. The answer takes it over, unless that is kept already.
+            over = row.kind == "progress" or await self._mail.outbox_row(f"reply:{row.inbox_id}:0")
+            if found is None:
+                await self._mail.given_up(row.id, "failed", "it was not there")
+            elif over:
+                await self._mail.sent(row.id, found, self._now())
+            else:
+                await self._mail.streaming(row.id, found)
+        elif found is None:
+            await self._again(row, "it was not there", 0.0)
+        else:
+            await self._mail.sent(row.id, found, self._now())
+
+    async def _again(self, row: OutboxRow, error: str, seconds: float) -> None:
+        if row.attempts >= MOST_ATTEMPTS:
+            log.error("a message to %s is given up: %s", row.platform, error)
+            await self._mail.given_up(row.id, "failed", error)
+            return
+        pause = min(max(seconds, 0.5 * 2 ** min(row.attempts, 12)), LONGEST_PAUSE)
+        spread = pause * random.uniform(1.0, 1.2) if row.attempts else seconds
+        await self._mail.again(row.id, self._now() + spread, error)
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
+
+async def _called(call: Awaitable[T], seconds: float = LONGEST_CALL) -> T:
+    """What a platform answers. A fault of its library, or no answer, leaves us unsure: it must not
+    stop all sending."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await call
+    except HermesError:
+        raise
+    except TimeoutError as error:
+        raise SendUnsure("the platform did not answer in time") from error
+    except Exception as error:  # whatever a library raises
+        log.exception("a call of a platform failed in an unknown way")
+        raise SendUnsure(f"unexpected {type(error).__name__}") from error
+
+
+def _newest(line: Line, target: Target) -> str:
+    newest = getattr(line.adapter, "newest", None)
+    return newest(target) if newest else ""

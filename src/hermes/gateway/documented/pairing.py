@@ -1,0 +1,12 @@
+"""`gateway.pairing`."""
+
+from hermes.app.documented.process import process
+from hermes.gateway.door import pairing
+from hermes.util.clock import SystemClock
+
+
+class PairingStore(pairing.PairingStore):
+    """Of the home in force."""
+
+    def __init__(self) -> None:
+        super().__init__(process().home.root / pairing.FOLDER, SystemClock())

@@ -1,0 +1,1 @@
+"""Who may talk to the agent, how a stranger gets in, and what each may do."""

@@ -1,0 +1,182 @@
+"""Who may talk to the agent. Whoever is not let in on purpose stays outside."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+import msgspec
+
+from hermes.config.settings import Settings
+from hermes.config.settings.platforms import Role
+from hermes.core.errors import HermesError
+from hermes.gateway.door.identity import EVERYBODY, identity, listed, of_platform, switched_on
+from hermes.gateway.door.pairing import Request
+from hermes.gateway.events import SessionSource
+
+log = logging.getLogger(__name__)
+
+Variable = Callable[[str], str | None]
+"""A variable of .env or of the process."""
+
+BOTS = frozenset({"all", "mentions", "true", "1", "yes", "on"})
+"""Values of <P>_ALLOW_BOTS that let other programs talk to us, if their ids are let in too."""
+BY_ROLE = "has a role that is on the list"
+NOBODY: Mapping[str, Role] = MappingProxyType({})
+
+CODE_REPLY = (
+    "I do not know you yet. Your pairing code is {code}; it is good for one hour.\n"
+    "Ask my owner to run: hermes pairing approve {platform} {code}"
+)
+WELCOME = "You are let in. Say something!"
+
+
+class Admission(msgspec.Struct, frozen=True):
+    allowed: bool
+    role: Role | None = None
+    """Of whoever is let in."""
+    reply: str = ""
+    """What to answer to whoever is not; "" is silence."""
+    why: str = ""
+    """For the log; never shown in the chat."""
+
+
+class Pairing(Protocol):
+    """What the doorman needs of the pairing store."""
+
+    def is_approved(self, platform: str, user_id: str) -> bool: ...
+
+    def request(self, platform: str, user_id: str, user_name: str = "") -> Request: ...
+
+    def has_invitations(self, platform: str) -> bool: ...
+
+    def redeem(self, platform: str, code: str, user_id: str, user_name: str = "") -> bool: ...
+
+
+class Doorman:
+    """Looks at each message before anything else does.
+
+    `prefixes` are the beginnings of variables by platform (`telegram` has `TELEGRAM`). `trusted`
+    are platforms that check by themselves who writes, such as the API server with its key, and the
+    role of whoever gets through.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        variable: Variable,
+        pairing: Pairing,
+        prefixes: Mapping[str, str],
+        *,
+        trusted: Mapping[str, Role] = NOBODY,
+    ) -> None:
+        self._settings, self._variable, self._pairing = settings, variable, pairing
+        self._prefixes, self._trusted = prefixes, trusted
+
+    async def admit(self, source: SessionSource, text: str) -> Admission:
+        """Whether a message is for the agent. Who wrote it is what the platform says; `text` is
+        looked at only when a stranger may have been invited by a code."""
+        if role := self._trusted.get(source.platform):
+            return Admission(True, role, why="the platform lets in whom it knows")
+        user = identity(source.platform, source.user_id)
+        if not user:
+            return Admission(False, why="the platform does not say who wrote it")
+        if source.is_bot and not self._bots_welcome(source.platform):
+            return Admission(False, why="another program wrote it")
+        try:
+            paired = self._pairing.is_approved(source.platform, user)
+        except HermesError as error:
+            log.error("paired users of %s are not let in: %s", source.platform, error)
+            paired = False
+        why = self._reason(source, user, paired=paired)
+        if why:
+            known = paired or why == BY_ROLE
+            return Admission(True, self.role(source.platform, user, paired=known), why=why)
+        return await self._stranger(source, user, text)
+
+    def role(self, platform: str, user: str, *, paired: bool) -> Role:
+        """The role of somebody who is let in; `user` is an `identity`."""
+        gateway = self._settings.gateway
+        owners = of_platform(platform, gateway.owners)
+        if user in owners:
+            return "owner"
+        for name, role in gateway.roles.items():
+            if user in of_platform(platform, (name,)):
+                return role
+        named = self._allowlist(platform) - {EVERYBODY}
+        if user in named:
+            return "owner" if len(named) == 1 and not owners else "member"
+        if paired or user in self._everywhere(platform) - {EVERYBODY}:
+            return "member"
+        return gateway.open_role
+
+    def _reason(self, source: SessionSource, user: str, *, paired: bool) -> str:
+        """Why a user is let in; "" when there is no reason."""
+        platform = source.platform
+        allowed = self._allowlist(platform)
+        roles = listed(platform, self._variable(self._name(platform, "ALLOWED_ROLES")))
+        everywhere = self._everywhere(platform)
+        reasons = {
+            "everybody on this platform": self._says_yes(self._name(platform, "ALLOW_ALL_USERS")),
+            "paired": paired,
+            "an owner": user in of_platform(platform, self._settings.gateway.owners),
+            "on the list": user in allowed or user in everywhere,
+            BY_ROLE: bool(roles & set(source.roles)),
+            "everybody is on the list": EVERYBODY in allowed or EVERYBODY in everywhere,
+            "everybody": self._says_yes("GATEWAY_ALLOW_ALL_USERS"),
+        }
+        return next((why for why, holds in reasons.items() if holds), "")
+
+    async def _stranger(self, source: SessionSource, user: str, text: str) -> Admission:
+        platform = source.platform
+        unknown = f"{platform} user {user!r} is not let in"
+        if source.chat_type not in ("dm", "private") or source.is_bot:
+            return Admission(False, why=unknown)
+        try:
+            if await asyncio.to_thread(self._invited, source, user, text):
+                return Admission(False, reply=WELCOME, why=f"{unknown}: paired by an invitation")
+            if self._behaviour(platform) == "ignore":
+                return Admission(False, why=unknown)
+            asked = await asyncio.to_thread(self._pairing.request, platform, user, source.user_name)
+        except HermesError as error:
+            log.error("nobody can be paired on %s: %s", platform, error)
+            return Admission(False, why=f"{unknown}: {error}")
+        if not asked.code:
+            return Admission(False, why=f"{unknown}: {asked.why}")
+        reply = CODE_REPLY.format(code=asked.code, platform=platform)
+        return Admission(False, reply=reply, why=f"{unknown}: a pairing code was made")
+
+    def _invited(self, source: SessionSource, user: str, text: str) -> bool:
+        pairing = self._pairing
+        if not pairing.has_invitations(source.platform):
+            return False
+        return pairing.redeem(source.platform, text, user, source.user_name)
+
+    def _behaviour(self, platform: str) -> str:
+        """`pair` or `ignore`: of the platform, else for all."""
+        settings = self._settings
+        for section in (
+            getattr(settings, platform, None),
+            getattr(settings.platforms, platform, None),
+        ):
+            if said := getattr(section, "unauthorized_dm_behavior", None):
+                return str(said)
+        return settings.unauthorized_dm_behavior
+
+    def _allowlist(self, platform: str) -> frozenset[str]:
+        return listed(platform, self._variable(self._name(platform, "ALLOWED_USERS")))
+
+    def _everywhere(self, platform: str) -> frozenset[str]:
+        return listed(platform, self._variable("GATEWAY_ALLOWED_USERS"))
+
+    def _bots_welcome(self, platform: str) -> bool:
+        said = self._variable(self._name(platform, "ALLOW_BOTS")) or ""
+        return said.strip().lower() in BOTS
+
+    def _says_yes(self, name: str) -> bool:
+        return switched_on(self._variable(name))
+
+    def _name(self, platform: str, ending: str) -> str:
+        prefix = self._prefixes.get(platform) or platform.upper().replace("-", "_")
+        return f"{prefix}_{ending}"

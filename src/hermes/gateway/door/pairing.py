@@ -1,0 +1,283 @@
+"""Strangers who are let in by a code.
+
+Two ways: a stranger writes, gets a code, and the owner approves it; or the owner makes an
+invitation, and the stranger sends its code. Codes live for an hour and work once.
+
+    <folder>/<platform>-pending.json    requests and invitations, codes hashed
+    <folder>/<platform>-approved.json   who is let in, by user id
+    <folder>/_rate_limits.json          who asked when, wrong codes, lockouts
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+from msgspec import field
+
+from hermes.core.errors import HermesError, UsageError
+from hermes.core.ports import Clock
+from hermes.gateway.door import codes
+from hermes.gateway.door.identity import identity
+from hermes.gateway.door.private_files import PrivateFolder
+
+FOLDER = "pairing"
+"""In the home."""
+LIFE_SECONDS = 3600.0
+ASK_SECONDS = 600.0
+"""Between two requests of one user."""
+MOST_PENDING = 3
+"""Requests of one platform; and as many invitations."""
+MOST_WRONG = 5
+LOCKOUT_SECONDS = 3600.0
+SKEW_SECONDS = 60.0
+"""A code that comes from further in the future was made before the clock was set back."""
+LIMITS = "_rate_limits.json"
+PENDING, APPROVED = "-pending.json", "-approved.json"
+
+_PLATFORM = re.compile(r"[a-z0-9][a-z0-9_]{0,39}")
+_LONGEST_NAME = 100
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A code that waits: of a stranger who asked, or, without a user, an invitation."""
+
+    code: codes.Hashed
+    made_at: float
+    user_id: str = ""
+    user_name: str = ""
+
+
+class Approved(msgspec.Struct, frozen=True):
+    user_name: str = ""
+    approved_at: float = 0.0
+
+
+class Limits(msgspec.Struct):
+    asked: dict[str, float] = field(default_factory=dict)
+    """When a user asked, by `platform:user`."""
+    wrong: dict[str, int] = field(default_factory=dict)
+    """Wrong codes in a row, by platform."""
+    guessed: dict[str, int] = field(default_factory=dict)
+    """Wrong codes of strangers since there are invitations, by platform."""
+    locked_until: dict[str, float] = field(default_factory=dict)
+
+
+class Request(msgspec.Struct, frozen=True):
+    code: str = ""
+    """"" when there is none."""
+    why: str = ""
+
+
+class PairingStore:
+    """Safe to use from several processes. Raises ConfigError when a file is damaged or could have
+    been written by others; nobody is paired then."""
+
+    def __init__(self, folder: Path, clock: Clock, *, cost: int = codes.COST) -> None:
+        self._files, self._clock, self._cost = PrivateFolder(folder), clock, cost
+
+    def is_approved(self, platform: str, user_id: str) -> bool:
+        return bool(user_id) and identity(platform, user_id) in self.approved(platform)
+
+    def approved(self, platform: str) -> dict[str, Approved]:
+        return self._files.read(_file(platform, APPROVED), dict[str, Approved]) or {}
+
+    def pending(self, platform: str) -> list[Pending]:
+        """Requests that can be approved now, the oldest first."""
+        return [each for each in self._live(platform) if each.user_id]
+
+    def has_invitations(self, platform: str) -> bool:
+        return any(not each.user_id for each in self._live(platform))
+
+    def platforms(self) -> list[str]:
+        """Those of which somebody asked or was let in."""
+        found = (path.name for path in self._files.folder.glob("*.json"))
+        names = {name.removesuffix(end) for name in found for end in _ends(name)}
+        return sorted(name for name in names if _PLATFORM.fullmatch(name))
+
+    def request(self, platform: str, user_id: str, user_name: str = "") -> Request:
+        """A code for a stranger, who gets one in ten minutes at most."""
+        user, now = identity(platform, user_id), self._now()
+        with self._files.locked():
+            limits = self._limits(now)
+            if platform in limits.locked_until:
+                return Request(why="too many wrong codes were tried")
+            if f"{platform}:{user}" in limits.asked:
+                return Request(why="asked a moment ago")
+            others = [each for each in self._waiting(platform) if each.user_id != user]
+            if len([each for each in others if each.user_id]) >= MOST_PENDING:
+                return Request(why="too many wait for approval")
+            code = codes.new_code()
+            made = Pending(codes.hashed(code, self._cost), now, user, user_name[:_LONGEST_NAME])
+            limits.asked[f"{platform}:{user}"] = now
+            self._files.write(LIMITS, limits)
+            self._files.write(_file(platform, PENDING), [*others, made])
+        return Request(code, "a code was made")
+
+    def approve(self, platform: str, text: str) -> tuple[str, Approved]:
+        """Lets in the user whose code it is, and says who. The code is used up. Raises UsageError
+        for a wrong code and HermesError when too many were wrong."""
+        now = self._now()
+        with self._files.locked():
+            limits = self._limits(now)
+            _refuse_locked(limits, platform, now)
+            code = codes.typed(text)
+            if not code:
+                raise UsageError(
+                    f"{text.strip()[:20]!r} is no pairing code",
+                    hint=f"a code has {codes.LENGTH} letters and digits, such as K7PXM2QA",
+                )
+            waiting = self._waiting(platform)
+            found = _match(code, [each for each in waiting if each.user_id])
+            if found is None:
+                raise self._wrong(limits, platform, now)
+            limits.wrong.pop(platform, None)
+            self._files.write(LIMITS, limits)
+            return self._let_in(platform, found, waiting, now)
+
+    def invite(self, platform: str) -> str:
+        """A code that lets in whoever sends it first."""
+        now = self._now()
+        with self._files.locked():
+            limits = self._limits(now)
+            _refuse_locked(limits, platform, now)
+            waiting = self._waiting(platform)
+            if sum(not each.user_id for each in waiting) >= MOST_PENDING:
+                raise UsageError(
+                    f"{MOST_PENDING} invitations to {platform} are open already",
+                    hint=f"they end after an hour, or by: hermes pairing clear-pending {platform}",
+                )
+            code = codes.new_code()
+            limits.guessed.pop(platform, None)
+            self._files.write(LIMITS, limits)
+            made = Pending(codes.hashed(code, self._cost), now)
+            self._files.write(_file(platform, PENDING), [*waiting, made])
+        return code
+
+    def redeem(self, platform: str, text: str, user_id: str, user_name: str = "") -> bool:
+        """Whether `text` is the code of an invitation, which lets in who sent it. After a few wrong
+        ones the invitations are withdrawn."""
+        code, now = codes.typed(text), self._now()
+        if not code or not user_id:
+            return False
+        with self._files.locked():
+            if platform in self._limits(now).locked_until:
+                return False
+            waiting = self._waiting(platform)
+            found = _match(code, [each for each in waiting if not each.user_id])
+            if found is None:
+                self._guessed(platform, waiting, now)
+                return False
+            left = [each for each in waiting if each is not found]
+            self._files.write(_file(platform, PENDING), left)
+            approved = Approved(user_name[:_LONGEST_NAME], now)
+            self._add(platform, identity(platform, user_id), approved)
+        return True
+
+    def revoke(self, platform: str, user_id: str) -> bool:
+        """Whether somebody was let in who no longer is. What they asked for is gone too."""
+        user = identity(platform, user_id)
+        with self._files.locked():
+            held = self.approved(platform)
+            waiting = self._waiting(platform)
+            left = [each for each in waiting if each.user_id != user]
+            if len(left) != len(waiting):
+                self._files.write(_file(platform, PENDING), left)
+            if held.pop(user, None) is None:
+                return False
+            self._files.write(_file(platform, APPROVED), held)
+        return True
+
+    def clear_pending(self, platform: str) -> int:
+        """How many requests and invitations were thrown away."""
+        with self._files.locked():
+            waiting = self._waiting(platform)
+            if waiting:
+                self._files.write(_file(platform, PENDING), [])
+        return len(waiting)
+
+    def _live(self, platform: str) -> list[Pending]:
+        """What has not run out. A code of the future is one of before the clock was set back."""
+        held = self._files.read(_file(platform, PENDING), list[Pending]) or []
+        now = self._now()
+        return [each for each in held if -SKEW_SECONDS <= now - each.made_at < LIFE_SECONDS]
+
+    def _waiting(self, platform: str) -> list[Pending]:
+        """The same, when the lock is held: what has run out is gone, also if the clock is set back
+        later."""
+        live = self._live(platform)
+        held = self._files.read(_file(platform, PENDING), list[Pending]) or []
+        if len(live) != len(held):
+            self._files.write(_file(platform, PENDING), live)
+        return live
+
+    def _limits(self, now: float) -> Limits:
+        """The limits in force; what has run out is left out."""
+        held = self._files.read(LIMITS, Limits) or Limits()
+        held.asked = {who: at for who, at in held.asked.items() if abs(now - at) < ASK_SECONDS}
+        held.locked_until = {
+            platform: min(until, now + LOCKOUT_SECONDS)
+            for platform, until in held.locked_until.items()
+            if until > now
+        }
+        return held
+
+    def _wrong(self, limits: Limits, platform: str, now: float) -> UsageError:
+        limits.wrong[platform] = count = limits.wrong.get(platform, 0) + 1
+        hint = f"{MOST_WRONG - count} more wrong codes and {platform} is locked for an hour"
+        if count >= MOST_WRONG:
+            limits.wrong.pop(platform)
+            limits.locked_until[platform] = now + LOCKOUT_SECONDS
+            hint = f"too many wrong codes: {platform} is locked for an hour"
+        self._files.write(LIMITS, limits)
+        return UsageError(f"no request on {platform} has this code, or it has run out", hint=hint)
+
+    def _guessed(self, platform: str, waiting: list[Pending], now: float) -> None:
+        limits = self._limits(now)
+        limits.guessed[platform] = limits.guessed.get(platform, 0) + 1
+        if limits.guessed[platform] >= MOST_WRONG:
+            limits.guessed.pop(platform)
+            self._files.write(_file(platform, PENDING), [each for each in waiting if each.user_id])
+        self._files.write(LIMITS, limits)
+
+    def _let_in(
+        self, platform: str, found: Pending, waiting: list[Pending], now: float
+    ) -> tuple[str, Approved]:
+        """The code goes first: a crash in between lets nobody in twice."""
+        left = [each for each in waiting if each.user_id != found.user_id]
+        self._files.write(_file(platform, PENDING), left)
+        approved = Approved(found.user_name, now)
+        self._add(platform, found.user_id, approved)
+        return found.user_id, approved
+
+    def _add(self, platform: str, user: str, approved: Approved) -> None:
+        self._files.write(_file(platform, APPROVED), {**self.approved(platform), user: approved})
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
+
+def _refuse_locked(limits: Limits, platform: str, now: float) -> None:
+    until = limits.locked_until.get(platform)
+    if until is not None:
+        minutes = max(1, round((until - now) / 60))
+        raise HermesError(
+            f"too many wrong codes were tried on {platform}",
+            hint=f"pairing works there again in {minutes} min",
+        )
+
+
+def _match(code: str, waiting: Iterable[Pending]) -> Pending | None:
+    """All are looked at, so that the time tells nothing."""
+    found = [each for each in waiting if codes.matches(code, each.code)]
+    return found[0] if found else None
+
+
+def _file(platform: str, ending: str) -> str:
+    if not _PLATFORM.fullmatch(platform):
+        raise UsageError(f"{platform!r} is not the name of a platform")
+    return f"{platform}{ending}"
+
+
+def _ends(name: str) -> list[str]:
+    return [end for end in (PENDING, APPROVED) if name.endswith(end)]

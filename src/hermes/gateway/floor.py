@@ -1,0 +1,210 @@
+"""All chats at work: who gets a message, and what it does to the turn that runs."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
+from hermes.config.settings.platforms import Role
+from hermes.core.errors import HermesError, UsageError
+from hermes.gateway.asking import ChatAsker
+from hermes.gateway.events import MessageEvent, SessionSource
+from hermes.gateway.house import House
+from hermes.gateway.worker import FAULT, Worker, command_of, event_of
+from hermes.store.mail import InboxRow, Received
+
+log = logging.getLogger(__name__)
+
+STOPS_FIRST = frozenset({"new"})
+"""Commands that wait for the end of the turn, which they bring about."""
+REFUSED = frozenset({"model"})
+"""Commands that are not kept for after the turn: who changes the model means now."""
+AT_WORK = "I am at work. `/stop` ends that, then `/{name}` does what you want."
+NOTHING = "Nothing is running."
+SAVING = 5.0
+"""Seconds for a turn that is stopped to leave everything in order."""
+
+
+class Floor:
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._workers: dict[str, Worker] = {}
+        self._ready: set[str] = set()
+        """Platforms whose messages in doubt are settled: what was cut off can go on."""
+        self._aside: set[asyncio.Task[None]] = set()
+        house.on_idle = self._idle
+        house.conversations.busy = self._is_busy
+        house.conversations.closed = self._closed
+        house.asker_in = self._asker_in
+
+    @property
+    def turns(self) -> int:
+        return sum(worker.busy for worker in self._workers.values())
+
+    def review(self, key: str) -> Worker:
+        """See whether the conversation of a chat is over."""
+        worker = self._worker(key)
+        worker.review()
+        return worker
+
+    def workers(self) -> tuple[Worker, ...]:
+        """Those that have something to do."""
+        return tuple(worker for key, worker in self._workers.items() if self._is_busy(key))
+
+    async def look(self, platform: str) -> None:
+        """A platform is there: take up what waits, or was cut off."""
+        self._ready.add(platform)
+        for key in await self._house.mail.chats_waiting((platform,)):
+            self._worker(key).wake()
+
+    def away(self, platform: str) -> None:
+        self._ready.discard(platform)
+
+    def arrived(self, kept: Received, row_id: int, event: MessageEvent, role: Role) -> None:
+        """A message was kept just now."""
+        worker = self._worker(kept.session_key)
+        row = InboxRow(
+            row_id,
+            kept.platform,
+            kept.account,
+            kept.message_key,
+            kept.session_key,
+            kept.event,
+            "new",
+            self._house.now(),
+        )
+        command = command_of(event.text)
+        refused = command is not None and command.name in REFUSED and worker.busy
+        if refused or (command is not None and command.at_once):
+            self._start(worker, row, self._command(worker, row, role))
+        elif command is None and worker.asker.takes(event.source, event.text):
+            # Now, not later: the next message must find that nobody waits any more.
+            worker.asker.take(event.source, event.text)
+            self._start(worker, row, worker.say_aside(row, ""))
+        else:
+            self._queued(worker, row, event, role, command.name if command else "")
+
+    def news(self, kept: Received, _row_id: int, _event: MessageEvent) -> None:
+        """Something that nobody said was kept for a chat; it waits for its turn."""
+        self._worker(kept.session_key).wake()
+
+    def _queued(
+        self, worker: Worker, row: InboxRow, event: MessageEvent, role: Role, command: str
+    ) -> None:
+        mode = self._house.app.loaded.settings.display.busy_input_mode
+        if command:
+            if command in STOPS_FIRST:
+                worker.turning.stop("stop")
+        elif worker.busy and mode == "interrupt":
+            worker.turning.stop("newer")
+        elif worker.busy and mode == "steer" and worker.may_steer(event.source, role):
+            agent = self._house.conversations.get(worker.key)
+            if agent is not None and not event.media and agent.steer(event.text):
+                worker.aside.add(row.id)
+                worker.heard.append(row.id)
+                return
+        if event.source.platform in self._ready:
+            worker.wake()
+
+    async def _command(self, worker: Worker, row: InboxRow, role: Role) -> None:
+        """A command that does not wait for its turn."""
+        event = event_of(row)
+        command = command_of(event.text)
+        name = command.name if command else ""
+        try:
+            if name == "stop" and worker.turning.stop("stop"):
+                text = "Stopped."
+            elif name == "stop" and self._house.conversations.get(worker.key) is None:
+                text = NOTHING
+            elif name in REFUSED and worker.busy:
+                text = AT_WORK.format(name=name)
+            else:
+                talk = await worker.talk(row, event, role)
+                await talk.run(event.text)
+                if talk.question is not None:  # it needs a turn after all
+                    worker.aside.discard(row.id)
+                    worker.wake()
+                    return
+                await talk.keep_rest()
+                text = talk.collected()
+        except HermesError as error:
+            text = f"⚠️ {error}\n{error.hint}".strip()
+        except Exception:  # whoever gave the command hears that it failed
+            log.exception("a command of %s failed", worker.key)
+            text = FAULT
+        await worker.say_aside(row, text)
+
+    def pressed(self, event: MessageEvent, role: Role) -> None:
+        """A button of a question; whose it is says its token."""
+        for worker in self._workers.values():
+            try:
+                worker.asker.press(event.source, role, event.button)
+            except UsageError as error:
+                log.info("a button on %s: %s", event.source.platform, error)
+            else:
+                return
+
+    def _worker(self, key: str) -> Worker:
+        if key not in self._workers:
+            self._workers[key] = Worker(self._house, key)
+        return self._workers[key]
+
+    def _is_busy(self, key: str) -> bool:
+        worker = self._workers.get(key)
+        return worker is not None and bool(worker.working or worker.asker.waits or worker.aside)
+
+    def _idle(self, worker: Worker) -> None:
+        """A worker stays as long as its agent is open, which asks through it."""
+        if self._house.conversations.get(worker.key) is None:
+            self._closed(worker.key)
+
+    def _closed(self, key: str) -> None:
+        if not self._is_busy(key):
+            self._workers.pop(key, None)
+
+    def _asker_in(self, source: SessionSource) -> ChatAsker | None:
+        """Somebody in the chat is asked: an owner may answer for them."""
+        place = (source.platform, source.account, source.chat_id)
+        for worker in self._workers.values():
+            asked = worker.asker.person if worker.asker.waits else None
+            if asked and (asked.platform, asked.account, asked.chat_id) == place:
+                return worker.asker
+        return None
+
+    def _start(self, worker: Worker, row: InboxRow, work: Coroutine[Any, Any, None]) -> None:
+        """Deal with a message beside those of its chat."""
+        worker.aside.add(row.id)
+        task = asyncio.ensure_future(work)
+        self._aside.add(task)
+        task.add_done_callback(partial(self._ended, worker, row))
+
+    def _ended(self, worker: Worker, row: InboxRow, task: "asyncio.Task[None]") -> None:
+        self._aside.discard(task)
+        worker.aside.discard(row.id)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.error("a message waits for its turn after all", exc_info=fault)
+            worker.wake()
+        self._idle(worker)
+
+    async def drain(self, seconds: float) -> tuple[Worker, ...]:
+        """Let running turns end; those that do not in time are stopped, to go on after the next
+        start. The result is these."""
+        self._house.closing = True
+        await self._ends(seconds)
+        self._house.closed = True
+        cut = tuple(worker for worker in self.workers() if worker.turning.stop("shutdown"))
+        await self._ends(SAVING)
+        await self._ends(SAVING, now=True)
+        if self._aside:
+            await asyncio.wait(self._aside, timeout=SAVING)
+        return cut
+
+    async def _ends(self, seconds: float, *, now: bool = False) -> None:
+        """Wait so long for whoever works; `now` breaks it off."""
+        working = [worker for worker in self.workers() if worker.working]
+        ends = [asyncio.ensure_future(worker.ended(now=now)) for worker in working]
+        if ends:
+            _done, late = await asyncio.wait(ends, timeout=seconds)
+            for each in late:
+                each.cancel()

@@ -1,0 +1,147 @@
+"""Programs of the user that hear what happens in the gateway: folders with HOOK.yaml and
+handler.py in `<home>/hooks/`.
+
+HOOK.yaml names the hook and its events; `handle(event_type, context)` of handler.py is called for
+each, async or not. An event `command:*` means every command. What a hook does wrong, or what it
+takes too long for, is logged; the gateway goes on.
+"""
+
+import asyncio
+import importlib.util
+import inspect
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from hermes.core.events import Event, ModelCalled, ToolFinished, TurnFinished, TurnStarted
+from hermes.gateway.events import SessionSource
+
+log = logging.getLogger(__name__)
+
+EVENTS = (
+    "gateway:startup", "session:start", "session:end", "session:reset", "agent:start",
+    "agent:step", "agent:end",
+)  # fmt: skip
+COMMANDS = "command:"
+SECONDS = 30.0
+
+Handler = Callable[[str, dict[str, Any]], Any]
+
+
+class Hook(msgspec.Struct, frozen=True):
+    name: str
+    events: tuple[str, ...]
+    handle: Handler
+
+    def hears(self, event: str) -> bool:
+        return any(
+            event == each or (each.endswith("*") and event.startswith(each[:-1]))
+            for each in self.events
+        )
+
+
+class HookRegistry:
+    """`tell` gets what is wrong with a hook when it is loaded."""
+
+    def __init__(self, hooks: tuple[Hook, ...] = ()) -> None:
+        self.hooks = hooks
+        self._running: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    def load(cls, folder: Path, tell: Callable[[str], None]) -> "HookRegistry":
+        found: list[Hook] = []
+        for each in sorted(folder.glob("*/HOOK.yaml")) if folder.is_dir() else ():
+            try:
+                found.append(_hook(each.parent))
+            except Exception as error:  # noqa: BLE001 - a hook is code of the user
+                tell(f"hook {each.parent.name} is left out: {type(error).__name__}: {error}")
+        return cls(tuple(found))
+
+    async def fire(self, event: str, **facts: object) -> None:
+        """Begin to tell everybody who wants to hear of it; nobody waits for them."""
+        for hook in self.hooks:
+            if hook.hears(event):
+                task = asyncio.ensure_future(_called(hook, event, dict(facts)))
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
+
+    async def close(self) -> None:
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=SECONDS)
+
+
+def about(source: SessionSource, key: str) -> dict[str, object]:
+    """What every event of a chat says."""
+    return {"platform": source.platform, "user_id": source.user_id, "session_key": key}
+
+
+class TurnTold:
+    """Tells hooks of one turn."""
+
+    def __init__(self, hooks: HookRegistry, facts: dict[str, object]) -> None:
+        self._hooks, self._facts = hooks, facts
+        self._names: list[str] = []
+        """Of the tools called since the model was asked last."""
+        self._steps = 0
+
+    async def see(self, event: Event) -> None:
+        match event:
+            case TurnStarted():
+                await self._tell("agent:start", session_id=event.session_id)
+            case ToolFinished():
+                self._names.append(event.name)
+            case ModelCalled():
+                await self._step()
+            case TurnFinished():
+                await self._step()
+                ended = {"session_id": event.session_id, "response": event.text}
+                await self._tell("agent:end", **ended, failed=event.failed)
+            case _:
+                pass
+
+    async def _step(self) -> None:
+        if self._names:
+            names, self._names = self._names, []
+            self._steps += 1
+            await self._tell("agent:step", iteration=self._steps, tool_names=names)
+
+    async def _tell(self, event: str, **more: object) -> None:
+        await self._hooks.fire(event, **self._facts, **more)
+
+
+async def _called(hook: Hook, event: str, context: dict[str, Any]) -> None:
+    try:
+        async with asyncio.timeout(SECONDS):
+            if inspect.iscoroutinefunction(hook.handle):
+                await hook.handle(event, context)
+            else:
+                await asyncio.to_thread(hook.handle, event, context)
+    except TimeoutError:
+        log.warning("hook %s took more than %.0f seconds for %s", hook.name, SECONDS, event)
+    except Exception as error:  # noqa: BLE001 - a hook is code of the user
+        log.warning("hook %s failed at %s: %s: %s", hook.name, event, type(error).__name__, error)
+
+
+def _hook(folder: Path) -> Hook:
+    about = yaml.safe_load((folder / "HOOK.yaml").read_text(encoding="utf-8"))
+    if not isinstance(about, dict):
+        raise TypeError("HOOK.yaml holds no name and events")
+    events = tuple(str(each) for each in about.get("events") or ())
+    unknown = [each for each in events if each not in EVENTS and not each.startswith(COMMANDS)]
+    if unknown or not events:
+        known = ", ".join((*EVENTS, f"{COMMANDS}*"))
+        raise ValueError(f"events {', '.join(unknown) or 'are missing'}; there are {known}")
+    file = folder / "handler.py"
+    spec = importlib.util.spec_from_file_location(f"hermes_gateway_hook_{folder.name}", file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    handle = getattr(module, "handle", None)
+    if not callable(handle):
+        raise TypeError("handler.py has no function handle(event_type, context)")
+    return Hook(str(about.get("name") or folder.name), events, handle)

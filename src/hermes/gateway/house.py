@@ -1,0 +1,206 @@
+"""What the workers of all chats share."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from hermes.agent.agent import Agent
+from hermes.app.app import App
+from hermes.config.settings.platforms import Role
+from hermes.context.hygiene import needs_compaction
+from hermes.core.errors import HermesError, Interrupted
+from hermes.core.events import TurnFinished
+from hermes.core.ports import Clock
+from hermes.gateway.asking import ChatAsker
+from hermes.gateway.conversations import Conversations
+from hermes.gateway.courier import Courier
+from hermes.gateway.door.doorman import Doorman
+from hermes.gateway.drafts import AT_ONCE, Envelope, MaySend, drafts
+from hermes.gateway.events import Button, Media, MessageEvent, SessionSource, Target
+from hermes.gateway.hooks import HookRegistry, about
+from hermes.gateway.lines import Lines
+from hermes.gateway.messages import AwayError, quotable
+from hermes.gateway.owners import Owner
+from hermes.gateway.platforms.base import Manifest
+from hermes.gateway.post import Post
+from hermes.gateway.pump import Pump
+from hermes.gateway.resets import Resets
+from hermes.gateway.showing import showing
+from hermes.gateway.view import Desk, TurnView
+from hermes.store.mail import ChatRow, Draft, Fenced, InboxRow
+from hermes.store.port import SessionStore
+
+if TYPE_CHECKING:
+    from hermes.gateway.worker import Worker
+
+log = logging.getLogger(__name__)
+
+LEASE_SECONDS = 30.0
+
+
+class Counters(Protocol):
+    """What is counted for whoever watches the gateway."""
+
+    def received(self, platform: str) -> None: ...
+
+    def answered(self, platform: str, seconds: float, *, failed: bool) -> None: ...
+
+
+class House:
+    def __init__(
+        self,
+        app: App,
+        lines: Lines,
+        pump: Pump,
+        courier: Courier,
+        conversations: Conversations,
+        doorman: Doorman,
+        post: Post,
+        resets: Resets,
+        hooks: HookRegistry,
+        counters: Counters,
+        manifests: dict[str, Manifest],
+        owner: Owner,
+        may_send: MaySend,
+    ) -> None:
+        self.app, self.lines, self.pump = app, lines, pump
+        self.conversations, self.post = conversations, post
+        self._doorman, self._resets, self.hooks = doorman, resets, hooks
+        self._counters, self.manifests, self._owner = counters, manifests, owner
+        self._desk = Desk(app.store, courier, app.clock, may_send)
+        self.closing = False
+        """No new turns begin."""
+        self.closed = False
+        """Nothing is taken any more."""
+        self.asker_in: Callable[[SessionSource], ChatAsker | None] = lambda _source: None
+        self.restart: Callable[[], None] = lambda: None
+        self.health_lines: Callable[[], str] = str
+        self.pair: Callable[[SessionSource, str], str] = lambda _source, _words: ""
+        self.on_idle: Callable[[Worker], None] = lambda _worker: None
+
+    @property
+    def mail(self) -> SessionStore:
+        return self.app.store
+
+    @property
+    def clock(self) -> Clock:
+        return self.app.clock
+
+    def now(self) -> float:
+        return self.clock.now().timestamp()
+
+    async def claim(self, key: str) -> Fenced | None:
+        owners = await self.mail.chat_owners()
+        dead = await asyncio.to_thread(self._owner.dead, owners)
+        now = self.now()
+        until = now + LEASE_SECONDS
+        return await self.mail.claim_chat(key, self._owner.name, now, until, dead=dead)
+
+    async def release(self, right: Fenced) -> None:
+        try:
+            await self.mail.release(right)
+        except HermesError as error:
+            log.warning("a chat is free only when its lease ends: %s", error)
+
+    async def keep_leases(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            await self.clock.sleep(LEASE_SECONDS / 3)
+            try:
+                await self.mail.renew(self._owner.name, self.now() + LEASE_SECONDS)
+            except HermesError as error:
+                log.error("the leases of the chats could not be renewed: %s", error)
+
+    def idle(self, worker: "Worker") -> None:
+        self.on_idle(worker)
+
+    async def role(self, source: SessionSource) -> Role | None:
+        """That of whoever wrote a message; None when they are not let in (any more)."""
+        admission = await self._doorman.admit(source, "")
+        return admission.role if admission.allowed else None
+
+    async def begin_day(self, key: str) -> None:
+        """Begin a new conversation when the old one is over by the settings. Only whoever works on
+        the chat may say so."""
+        row = await self.mail.chat(key)
+        if row is None or not (why := self.is_over(row)) or self.conversations.has_work(key):
+            return
+        log.info("%s begins a new conversation: %s", key, why)
+        agent = self.conversations.get(key)
+        if agent is not None and self.app.is_open(agent):
+            await self.app.flush(agent)
+        ended = await self.conversations.end(key)
+        origin = msgspec.json.decode(row.origin, type=SessionSource) if row.origin else None
+        facts = about(origin, key) if origin else {"session_key": key}
+        await self.hooks.fire("session:end", **facts, session_id=ended)
+
+    def is_over(self, chat: ChatRow) -> str:
+        """Why the conversation of a chat is over by the settings; "" when it goes on."""
+        if not chat.session_id or not chat.origin:
+            return ""
+        now = self.clock.now()
+        platform = msgspec.json.decode(chat.origin, type=SessionSource).platform
+        return self._resets.why(platform, datetime.fromtimestamp(chat.last_active, now.tzinfo), now)
+
+    async def tidy(self, agent: Agent) -> None:
+        """Make room before a turn when the history hardly leaves any."""
+        making = self.app.session(agent)
+        length = making.target.profile.context_length
+        enabled = self.app.loaded.settings.compression.enabled
+        if length and needs_compaction(agent.history, length, enabled=enabled):
+            try:
+                await agent.compress()
+            except Interrupted:
+                raise
+            except HermesError as error:  # the turn tries again when it has to
+                log.warning("there is little room left in a conversation: %s", error)
+
+    def view(self, row: InboxRow, event: MessageEvent) -> TurnView:
+        source = event.source
+        target = Target(source.platform, source.chat_id, source.thread_id, source.account)
+        return TurnView(
+            self._desk,
+            self.lines.get(source.platform, source.account),
+            self.manifests[source.platform].capabilities,
+            target,
+            showing(self.app.loaded.settings, source.platform),
+            inbox_id=row.id,
+            reply_to=quotable(event),
+        )
+
+    def at_once(self, row: InboxRow, event: MessageEvent, text: str) -> tuple[Draft, ...]:
+        """The answer to a message that did not wait for its turn."""
+        source = event.source
+        target = Target(source.platform, source.chat_id, source.thread_id, source.account)
+        envelope = Envelope(
+            f"reply:{row.id}", target, "command", row.id, quotable(event), beside=AT_ONCE
+        )
+        can = self.manifests[source.platform].capabilities
+        return drafts(text, envelope, can, self._desk.may_send)
+
+    async def say_now(
+        self, target: Target, text: str, kind: str, buttons: tuple[Button, ...] = (), key: str = ""
+    ) -> None:
+        """A message that waits for nothing: a question, a notice."""
+        can = self.manifests[target.platform].capabilities
+        name = key or f"{kind}:{target.chat_id}:{self.now():.6f}"
+        envelope = Envelope(
+            name, target, kind, buttons=buttons if can.buttons else (), beside=AT_ONCE
+        )
+        await self.mail.put(drafts(text, envelope, can, self._desk.may_send), self.now())
+        self.pump.wake()
+
+    async def fetch(self, event: MessageEvent, media: Media) -> Media:
+        source = event.source
+        line = self.lines.get(source.platform, source.account)
+        if line is None:
+            raise AwayError(f"{source.platform} is not connected")
+        return await line.adapter.fetch(media, self.app.loaded.settings.gateway.media_max_bytes)
+
+    def answered(self, row: InboxRow, finish: TurnFinished) -> None:
+        seconds = self.now() - row.received_at
+        self._counters.answered(row.platform, seconds, failed=finish.failed)

@@ -1,0 +1,65 @@
+"""What is done from time to time: old conversations, stuck turns, old files, old messages."""
+
+import asyncio
+import logging
+
+from hermes.core.errors import HermesError
+from hermes.gateway.directory import Directory
+from hermes.gateway.floor import Floor
+from hermes.gateway.house import House
+from hermes.gateway.platforms.kit.media import MediaCache
+
+log = logging.getLogger(__name__)
+
+EVERY = 60.0
+RARELY = 60
+"""Rounds between two clean-ups."""
+DAY = 86_400.0
+
+
+class Maintenance:
+    def __init__(self, house: House, floor: Floor, directory: Directory, cache: MediaCache) -> None:
+        self._house, self._floor = house, floor
+        self._directory, self._cache = directory, cache
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        rounds = 0
+        while True:
+            await self._house.clock.sleep(EVERY)
+            rounds += 1
+            try:
+                self.stop_stuck()
+                await self.expire()
+                if rounds % RARELY == 1:
+                    await self.clean()
+                await asyncio.to_thread(self._directory.save)
+            except (HermesError, OSError) as error:
+                log.error("maintenance: %s", error)
+
+    def stop_stuck(self) -> None:
+        """A turn without any sign of life is stopped; whoever waits is told."""
+        most = self._house.app.loaded.settings.gateway.stuck_minutes * 60
+        now = self._house.clock.monotonic()
+        for worker in self._floor.workers():
+            if worker.busy and not worker.asker.waits and now - worker.turning.last_sign > most:
+                log.warning("%s: a turn is stopped, it showed no sign of life", worker.key)
+                worker.turning.stop("stuck")
+
+    async def expire(self) -> None:
+        """End conversations that are over by the settings; what matters of them is saved."""
+        chats = await self._house.mail.chats()
+        over = [chat.session_key for chat in chats if self._house.is_over(chat)]
+        busy = {worker.key for worker in self._floor.workers() if worker.working}
+        free = [key for key in over if key not in busy]
+        ends = [asyncio.ensure_future(self._floor.review(key).ended()) for key in free]
+        if ends:
+            await asyncio.wait(ends, timeout=EVERY)
+
+    async def clean(self) -> None:
+        settings = self._house.app.loaded.settings.gateway
+        now = self._house.now()
+        await self._house.mail.clean_mail(now - settings.keep_days * DAY)
+        gone = await asyncio.to_thread(self._cache.clean, now - settings.media_keep_days * DAY)
+        if gone:
+            log.info("%d old files from chats were removed", gone)

@@ -1,0 +1,73 @@
+"""From what came in to what the agent is asked."""
+
+import asyncio
+import base64
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermes.app.references.files import image_kind
+from hermes.core.messages import Image, Text, User, UserPart
+from hermes.gateway.events import Media, MessageEvent
+from hermes.gateway.platforms.base import AdapterError, NotConnected
+from hermes.gateway.session_keys import is_shared
+from hermes.gateway.surroundings import said
+
+if TYPE_CHECKING:
+    from hermes.gateway.house import House
+
+log = logging.getLogger(__name__)
+
+MOST_INLINE = 5_000_000
+"""Bytes of a picture that goes along; a larger one is named as a file."""
+
+
+OURS = "hermes:"
+"""How names of messages begin that no platform knows."""
+
+
+def quotable(event: MessageEvent) -> str:
+    """What an answer can quote; "" for what nobody said there."""
+    return "" if event.message_id.startswith(OURS) else event.message_id
+
+
+async def user_message(house: "House", events: Sequence[MessageEvent]) -> User:
+    """One message of the user from those that are answered together."""
+    parts: list[UserPart] = []
+    texts: list[str] = []
+    settings = house.app.loaded.settings
+    for event in events:
+        shared = is_shared(
+            event.source,
+            group_sessions_per_user=settings.group_sessions_per_user,
+            thread_sessions_per_user=settings.thread_sessions_per_user,
+        )
+        lines = [said(event, settings, shared=shared)]
+        for media in event.media:
+            line, image = await _file(house, event, media)
+            lines.append(line)
+            parts.extend(image)
+        texts.append("\n".join(line for line in lines if line))
+    return User((Text("\n\n".join(texts)), *parts))
+
+
+async def _file(house: "House", event: MessageEvent, media: Media) -> tuple[str, tuple[Image, ...]]:
+    """What the agent is told of a file, and the picture itself when it is one."""
+    name = media.name or media.kind
+    try:
+        fetched = await house.fetch(event, media)
+    except AdapterError as error:
+        log.warning("%s: a file could not be fetched: %s", event.source.platform, error)
+        return f"[{media.kind} {name!r} could not be fetched: {error}]", ()
+    path = Path(fetched.path)
+    if media.kind == "image" and fetched.size <= MOST_INLINE:
+        data = await asyncio.to_thread(path.read_bytes)
+        if kind := image_kind(data[:16]):
+            encoded = base64.b64encode(data).decode("ascii")
+            return f"[image: {path}]", (Image(f"data:{kind};base64,{encoded}"),)
+    return f"[{media.kind}: {path}]", ()
+
+
+class AwayError(NotConnected):
+    """A file is on a platform that is not connected at present."""

@@ -1,0 +1,84 @@
+"""News of background processes: when one ends, the chat it was started in hears of it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from hermes.agent.agent import Agent
+from hermes.config.settings.display import DisplaySettings
+from hermes.core.errors import HermesError
+from hermes.core.marks import STEERED
+from hermes.core.messages import User
+from hermes.gateway.events import MessageEvent, SessionSource
+from hermes.gateway.messages import OURS
+from hermes.store.mail import Received
+from hermes.store.port import SessionStore
+
+log = logging.getLogger(__name__)
+
+Arrived = Callable[[Received, int, MessageEvent], None]
+
+
+class News:
+    """Listens to the agents that are open. What they should hear is kept as a message of its own,
+    so that it is answered once like any other."""
+
+    def __init__(
+        self, store: SessionStore, display: DisplaySettings, now: Callable[[], float]
+    ) -> None:
+        self._store, self._wanted, self._now = store, display.background_process_notifications, now
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.arrived: Arrived = lambda _kept, _row, _event: None
+
+    def listen(self, key: str, agent: Agent, source: SessionSource) -> None:
+        """In the place of whom we listened to before."""
+        self.forget(key)
+        if self._wanted != "off":
+            self._tasks[key] = asyncio.create_task(self._listen(key, agent, source))
+
+    def forget(self, key: str) -> None:
+        if task := self._tasks.pop(key, None):
+            task.cancel()
+
+    async def _listen(self, key: str, agent: Agent, source: SessionSource) -> None:
+        while True:
+            await agent.notices.wait()
+            if agent.running:  # the turn itself hears it
+                await asyncio.sleep(0.1)
+                continue
+            news = agent.notices.take()
+            if news is not None and self._matters(news):
+                await self._keep(key, agent, source, news)
+
+    def _matters(self, news: User) -> bool:
+        if STEERED in news.text:  # a person said it, into a turn that was over
+            return True
+        ended = "exited" in news.text or "exit code" in news.text
+        match self._wanted:
+            case "result":
+                return ended
+            case "error":
+                return ended and "exit code 0" not in news.text
+            case _:
+                return True
+
+    async def _keep(self, key: str, agent: Agent, source: SessionSource, news: User) -> None:
+        now = self._now()
+        name = f"{OURS}news:{agent.session_id}:{now:.6f}"
+        event = MessageEvent(source, name, news.text, sent_at=now)
+        kept = Received(
+            source.platform, source.account, event.message_id, key, msgspec.json.encode(event)
+        )
+        try:
+            row = await self._store.receive(kept, now)
+        except HermesError as error:
+            log.error("news of a process are lost: %s", error)
+            return
+        if row is not None:
+            self.arrived(kept, row, event)
+
+    def close(self) -> None:
+        for key in tuple(self._tasks):
+            self.forget(key)

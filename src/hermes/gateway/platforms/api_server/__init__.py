@@ -1,0 +1,1 @@
+"""An HTTP API that programs made for OpenAI can use."""

@@ -1,0 +1,219 @@
+"""What a platform is to the gateway. An adapter speaks one wire and nothing else: order, retries,
+rate limits, splitting, formatting, streaming, authorisation and commands are the gateway's."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from hermes.core.errors import HermesError
+from hermes.gateway.events import ChatType, Media, MessageEvent, Outgoing, Target
+from hermes.store.mail import OutboxRow
+
+Dialect = Literal["plain", "markdown", "discord", "telegram", "slack", "matrix", "email"]
+"""How text is formatted: `telegram` and `matrix` are HTML, `slack` is mrkdwn, the rest Markdown."""
+
+Receive = Callable[[MessageEvent], Awaitable[bool]]
+"""Gives a message to the gateway. True once it is kept: only then may the adapter tell the platform
+that it has it. False when it cannot be kept now; it must come again."""
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """At most `count` calls in `seconds`."""
+
+    count: int
+    seconds: float
+
+
+class Capabilities(msgspec.Struct, frozen=True):
+    max_chars: int
+    """Of one message, in the units the platform counts (see `counts`)."""
+    counts: Literal["characters", "utf16", "bytes"] = "characters"
+    dialect: Dialect = "plain"
+    edits: bool = False
+    typing: bool = False
+    reactions: bool = False
+    threads: bool = False
+    buttons: bool = False
+    media_in: tuple[str, ...] = ()
+    media_out: tuple[str, ...] = ()
+    max_upload_bytes: int = 20_000_000
+    finds_sent: bool = False
+    """`find_sent` can tell whether a message is there, or sending twice shows one message."""
+    per_chat: Rate = Rate(20, 60.0)
+    per_platform: Rate = Rate(30, 1.0)
+    """Shared by sends and edits."""
+
+
+class Credential(msgspec.Struct, frozen=True):
+    """A variable the platform needs, asked for by `hermes gateway setup`."""
+
+    name: str
+    label: str
+    help: str = ""
+    secret: bool = True
+    required: bool = True
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    name: str
+    label: str
+    """As people write it: `Telegram`."""
+    adapter: str
+    """`module:Class`, imported when the platform is configured."""
+    capabilities: Capabilities
+    credentials: tuple[Credential, ...] = ()
+    needs: tuple[str, ...] = ()
+    """Modules of its library; in requirements-platforms.lock."""
+    env_prefix: str = ""
+    """`TELEGRAM` of `TELEGRAM_ALLOWED_USERS`."""
+    home_variable: str = ""
+    """When it is not `<env_prefix>_HOME_CHANNEL`."""
+    chats: bool = True
+    """False for what has no chats to send to, such as the API server."""
+    knows_groups: bool = False
+    """The adapter itself decides which messages of groups are for us; else `kit.mentions` does."""
+    checks_callers: bool = False
+    """It knows by itself who calls, by a signature say: no allowlist, no pairing."""
+    setup_help: str = ""
+
+
+class AdapterContext(msgspec.Struct, frozen=True):
+    """What an adapter is made with."""
+
+    manifest: Manifest
+    variable: Callable[[str], str | None]
+    """A variable of .env or of the process, such as TELEGRAM_BOT_TOKEN."""
+    settings: Any
+    """The section of config.yaml that has the platform's name, if there is one."""
+    connection: Any
+    """`platforms.<name>` of config.yaml."""
+    cache: Path
+    """Where media goes."""
+    state: Path
+    """A folder of its own for what must survive a restart (sync tokens, keys)."""
+    locks: Path
+    """Where token locks are; shared by all profiles of the user."""
+    commands: Sequence[tuple[str, str]] = ()
+    """Slash commands and what they do, for the platform's own menu."""
+    extra: Mapping[str, Any] = {}
+
+
+class ChatName(msgspec.Struct, frozen=True):
+    """A chat of the directory."""
+
+    chat_id: str
+    name: str
+    chat_type: ChatType = "dm"
+    thread_id: str = ""
+
+
+class AdapterError(HermesError):
+    """The platform did not do what was asked."""
+
+
+class NotConnected(AdapterError):
+    """The connection is gone; the supervisor makes a new one."""
+
+
+class CredentialsRefused(AdapterError):
+    """The platform does not accept us. Trying again does not help."""
+
+
+class SendRefused(AdapterError):
+    """The message will never be there: the chat is gone, we may not write, it is too large."""
+
+
+class SendLater(AdapterError):
+    """The message is surely not there; it may be tried again."""
+
+    def __init__(self, message: str, *, seconds: float = 1.0) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class SendUnsure(AdapterError):
+    """Nobody knows whether the message is there: the connection broke after it was sent."""
+
+
+class Unknowable(AdapterError):
+    """The platform cannot tell whether a message was sent."""
+
+
+class Adapter(Protocol):
+    """One platform. Made with an `AdapterContext`; nothing happens before `connect`."""
+
+    manifest: Manifest
+    account: str
+    """The account's name on the platform once connected, when several may be; else ""."""
+
+    async def connect(self, receive: Receive) -> None:
+        """Returns when messages flow. Takes the lock of its token first. Raises
+        `CredentialsRefused` or `NotConnected`."""
+        ...
+
+    async def disconnect(self) -> None:
+        """Let go of everything; may be called again, also when not connected."""
+        ...
+
+    async def probe(self) -> None:
+        """Ask the platform something cheap. Raises `AdapterError` when messages would not flow."""
+        ...
+
+    async def send(self, target: Target, message: Outgoing, key: str) -> str:
+        """The platform's name for the message. `key` is unique to it, for platforms that can
+        suppress a second sending. Raises `SendRefused`, `SendLater`, `SendUnsure`."""
+        ...
+
+    async def edit(self, target: Target, message_id: str, message: Outgoing) -> None:
+        """Same errors as `send`; an edit that changes nothing is no error."""
+        ...
+
+    async def find_sent(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:
+        """Whether a message in doubt is there: the platform's name for it, or None when it surely
+        is not, or when sending it again shows only one. Raises `Unknowable`."""
+        ...
+
+    async def typing(self, target: Target) -> None:
+        """Show that we write, for a few seconds."""
+        ...
+
+    async def react(
+        self, target: Target, message_id: str, emoji: str, *, on: bool = True
+    ) -> None: ...
+
+    async def fetch(self, media: Media, limit: int) -> Media:
+        """The file in the cache, at most `limit` bytes. Raises `AdapterError`."""
+        ...
+
+    async def chats(self) -> Sequence[ChatName]:
+        """Chats it knows, for the directory; as far as the platform tells."""
+        ...
+
+
+class BaseAdapter:
+    """What an adapter that cannot do these things does."""
+
+    account = ""
+
+    def __init__(self, context: AdapterContext) -> None:
+        self.context, self.manifest = context, context.manifest
+
+    async def typing(self, target: Target) -> None:
+        """Nothing to show."""
+
+    async def react(self, target: Target, message_id: str, emoji: str, *, on: bool = True) -> None:
+        """Nothing to show."""
+
+    async def edit(self, target: Target, message_id: str, message: Outgoing) -> None:  # noqa: ARG002 - the signature is that of Adapter
+        raise SendRefused(f"{self.manifest.label} has no edits")
+
+    async def find_sent(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:  # noqa: ARG002 - likewise
+        raise Unknowable(f"{self.manifest.label} cannot tell whether a message was sent")
+
+    async def fetch(self, media: Media, limit: int) -> Media:  # noqa: ARG002 - likewise
+        raise AdapterError(f"{self.manifest.label} has no files")
+
+    async def chats(self) -> Sequence[ChatName]:
+        return ()

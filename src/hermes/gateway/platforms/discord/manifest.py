@@ -1,0 +1,44 @@
+"""What Discord is to the gateway."""
+
+from hermes.gateway.platforms.base import Capabilities, Credential, Manifest, Rate
+
+MEDIA = ("image", "voice", "audio", "video", "document")
+
+MANIFEST = Manifest(
+    name="discord",
+    label="Discord",
+    adapter="hermes.gateway.platforms.discord.adapter:DiscordAdapter",
+    capabilities=Capabilities(
+        max_chars=2000,
+        counts="utf16",  # Discord counts code points; this never counts fewer
+        dialect="discord",
+        edits=True,
+        typing=True,
+        reactions=True,
+        threads=True,
+        buttons=True,
+        media_in=MEDIA,
+        media_out=MEDIA,
+        max_upload_bytes=10_000_000,
+        finds_sent=True,
+        per_chat=Rate(5, 5.0),
+        per_platform=Rate(45, 1.0),
+    ),
+    credentials=(
+        Credential(
+            "DISCORD_BOT_TOKEN",
+            "Bot token",
+            "discord.com/developers/applications → your application → Bot → Reset Token",
+        ),
+    ),
+    needs=("discord",),
+    env_prefix="DISCORD",
+    knows_groups=True,
+    setup_help=(
+        "Make an application at discord.com/developers/applications. Under Bot, switch on the"
+        " Message Content Intent and copy the token. Under OAuth2, make a link with the scopes bot"
+        " and applications.commands and the permissions to view channels, send messages, create and"
+        " write in threads, attach files, add reactions and read the history; open it to invite the"
+        " bot."
+    ),
+)

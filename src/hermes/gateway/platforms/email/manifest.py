@@ -1,0 +1,36 @@
+"""What mail is."""
+
+from hermes.gateway.platforms.base import Capabilities, Credential, Manifest, Rate
+
+MANIFEST = Manifest(
+    name="email",
+    label="Email",
+    adapter="hermes.gateway.platforms.email.adapter:EmailAdapter",
+    capabilities=Capabilities(
+        max_chars=100_000,
+        dialect="email",
+        threads=True,
+        media_in=("image", "audio", "video", "document"),
+        media_out=("image", "voice", "audio", "video", "document"),
+        max_upload_bytes=18_000_000,  # mail is mostly limited to 25 MB, and files grow
+        finds_sent=True,
+        per_chat=Rate(20, 60.0),
+        per_platform=Rate(60, 60.0),
+    ),
+    credentials=(
+        Credential("EMAIL_ADDRESS", "Address", "the mailbox of the agent", secret=False),
+        Credential("EMAIL_PASSWORD", "Password", "often a password made for one application"),
+        Credential("EMAIL_IMAP_HOST", "IMAP server", "such as imap.example.org", secret=False),
+        Credential("EMAIL_SMTP_HOST", "SMTP server", "such as smtp.example.org", secret=False),
+        Credential("EMAIL_IMAP_PORT", "IMAP port", "993 when empty", secret=False, required=False),
+        Credential("EMAIL_SMTP_PORT", "SMTP port", "587 when empty", secret=False, required=False),
+    ),
+    needs=("imapclient", "aiosmtplib"),
+    env_prefix="EMAIL",
+    home_variable="EMAIL_HOME_ADDRESS",
+    setup_help=(
+        "Give the agent a mailbox of its own. Who wrote a mail is only as certain as your mail"
+        " server makes it: name it in platforms.email.extra.authserv_id and set"
+        " platforms.email.extra.require_authentication to true to refuse whatever is not proven."
+    ),
+)

@@ -1,0 +1,1 @@
+"""What adapters share: formatting, splitting, media, mentions, buckets, reconnecting."""

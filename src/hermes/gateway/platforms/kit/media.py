@@ -1,0 +1,149 @@
+"""Files of chats on this machine: kept in a cache under safe names, never larger than allowed."""
+
+import asyncio
+import contextlib
+import mimetypes
+import re
+import secrets
+import time
+import unicodedata
+from collections.abc import AsyncIterable, AsyncIterator
+from pathlib import Path
+
+from hermes.gateway.events import Media, MediaKind
+from hermes.gateway.platforms.base import AdapterError, SendRefused
+from hermes.util.text import human_size
+
+MAX_NAME = 100
+"""Characters of a file name that are kept."""
+_UNSAFE = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]+')
+_PART = ".part"
+_BY_MIME: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
+_NAMES = {"image": "image", "voice": "voice", "audio": "audio", "video": "video"}
+
+
+class TooLarge(AdapterError):
+    """The file is larger than files may be."""
+
+    def __init__(self, name: str, limit: int) -> None:
+        super().__init__(f"{name} is too large: more than {human_size(limit)}")
+
+
+def kind_of(mime: str, name: str = "") -> MediaKind:
+    """By what the platform says it is, or else by its name. What is no picture, sound or film is a
+    document; that something is a voice message only the platform knows."""
+    mime = mime or mime_of(name)
+    return _BY_MIME.get(mime.partition("/")[0].strip().lower(), "document")
+
+
+def mime_of(name: str) -> str:
+    """By the ending of the name; `application/octet-stream` when it says nothing."""
+    return mimetypes.guess_type(name)[0] or "application/octet-stream"
+
+
+def safe_name(name: str, mime: str = "") -> str:
+    """A name for a file that came from outside: no folders, nothing hidden or unprintable, not
+    too long; never empty. The ending is kept, or made from `mime`."""
+    name = unicodedata.normalize("NFC", name.replace("\\", "/").rpartition("/")[2])
+    name = "".join(character for character in name if character.isprintable())
+    name = _UNSAFE.sub("_", name).strip(" .")
+    stem, dot, ending = name.rpartition(".")
+    if not dot:
+        stem, ending = name, (mimetypes.guess_extension(mime) or "").removeprefix(".")
+    ending = ending.strip()[:12]
+    stem = (stem.strip(" .") or "file").encode()[: MAX_NAME - len(ending)].decode(errors="ignore")
+    return f"{stem}.{ending}" if ending else stem
+
+
+class MediaCache:
+    """The folder that files of chats go to. Readable by us alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    async def save(
+        self,
+        data: bytes | AsyncIterable[bytes],
+        media: Media,
+        limit: int,
+    ) -> Media:
+        """`media` with its path and size, once all of it is there. Raises `TooLarge` as soon as
+        more than `limit` bytes came, and `AdapterError` when it cannot be written; then nothing is
+        left behind."""
+        name = safe_name(media.name or _NAMES.get(media.kind, "file"), media.mime)
+        if media.size > limit:
+            raise TooLarge(name, limit)
+        final = self.folder / f"{secrets.token_hex(6)}-{name}"
+        part = final.with_name(final.name + _PART)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            size = await _write(part, _pieces(data), name, limit)
+            part.rename(final)
+        except OSError as error:
+            raise AdapterError(f"{name} cannot be kept: {error.strerror}") from error
+        finally:
+            with contextlib.suppress(OSError):  # after a success it has its new name
+                part.unlink()
+        mime = media.mime or mime_of(name)
+        return Media(media.kind, name, mime, size, media.ref, str(final))
+
+    async def copy(self, source: Path, media: Media, limit: int) -> Media:
+        """Like `save`, from a file of this machine."""
+        try:
+            size = source.stat().st_size
+        except OSError as error:
+            raise AdapterError(f"{source.name} is not there: {error.strerror}") from error
+        if size > limit:
+            raise TooLarge(safe_name(media.name or source.name), limit)
+        return await self.save(await asyncio.to_thread(source.read_bytes), media, limit)
+
+    def clean(self, before: float) -> int:
+        """Remove files last changed before then (seconds since 1970); how many. Unfinished ones of
+        an earlier process go after an hour."""
+        removed = 0
+        for path in self.folder.glob("*"):
+            try:
+                changed = path.stat().st_mtime
+                unfinished = path.suffix == _PART and changed < time.time() - 3600
+                if path.is_file() and (changed < before or unfinished):
+                    path.unlink()
+                    removed += 1
+            except OSError:
+                continue  # somebody else removed it, or it is not ours: the next clean-up sees it
+        return removed
+
+
+def to_upload(media: Media, limit: int) -> Path:
+    """The file of an outgoing message. Raises `SendRefused` when it is not there, no file, or
+    larger than the platform takes: it would never arrive."""
+    path = Path(media.path)
+    name = media.name or path.name
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise SendRefused(f"the file {name} cannot be sent: {error.strerror}") from error
+    if not path.is_file():
+        raise SendRefused(f"the file {name} cannot be sent: it is no file")
+    if size > limit:
+        raise SendRefused(f"the file {name} is too large: more than {human_size(limit)}")
+    return path
+
+
+async def _pieces(data: bytes | AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    if isinstance(data, bytes):
+        yield data
+        return
+    async for piece in data:
+        yield piece
+
+
+async def _write(path: Path, pieces: AsyncIterator[bytes], name: str, limit: int) -> int:
+    size = 0
+    with path.open("xb") as file:
+        path.chmod(0o600)
+        async for piece in pieces:
+            size += len(piece)
+            if size > limit:
+                raise TooLarge(name, limit)
+            await asyncio.to_thread(file.write, piece)
+    return size

@@ -1,0 +1,81 @@
+"""The gateway's end of the connection to a local platform."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from hermes.gateway.platforms.base import NotConnected, SendUnsure
+from hermes.gateway.platforms.local.wire import Answer, News, Said, line
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+_news = msgspec.json.Decoder(News)
+
+
+class Line:
+    """Questions with numbers, answers in any order, and what comes unasked in between."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        said: Callable[[Said], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._reader, self._writer = streams
+        self._said = said
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._offers: set[asyncio.Task[None]] = set()
+        self._reading = asyncio.create_task(self._read())
+
+    @property
+    def broken(self) -> bool:
+        return self._reading.done() or self._writer.is_closing()
+
+    async def ask(self, question: Callable[[int], msgspec.Struct]) -> Answer:
+        """`question` makes the request of its number. Raises `NotConnected` when it was surely not
+        read, `SendUnsure` when the line broke before the answer came."""
+        if self.broken:
+            raise NotConnected("the local platform is not connected")
+        number = next(self._numbers)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._asked[number] = future
+        try:
+            self.tell(question(number))
+            return await future
+        finally:
+            self._asked.pop(number, None)
+
+    def tell(self, frame: msgspec.Struct) -> None:
+        self._writer.write(line(frame))
+
+    async def close(self) -> None:
+        self._writer.close()
+        self._reading.cancel()
+        for offer in self._offers:
+            offer.cancel()
+        await asyncio.gather(self._reading, *self._offers, return_exceptions=True)
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def _read(self) -> None:
+        try:
+            # Broken is like an end: whoever waits for an answer hears of it below.
+            with contextlib.suppress(OSError, ValueError):
+                while data := await self._reader.readline():
+                    self._take(_news.decode(data))
+        finally:
+            self._writer.close()
+            for future in self._asked.values():
+                if not future.done():
+                    future.set_exception(SendUnsure("the connection to the local platform broke"))
+
+    def _take(self, frame: Any) -> None:
+        if isinstance(frame, Said):
+            offer = asyncio.create_task(self._said(frame))
+            self._offers.add(offer)
+            offer.add_done_callback(self._offers.discard)
+        elif isinstance(frame, Answer) and frame.n in self._asked:
+            self._asked[frame.n].set_result(frame)

@@ -1,0 +1,42 @@
+"""What the local platform is."""
+
+from hermes.gateway.platforms.base import Capabilities, Credential, Manifest, Rate
+
+MEDIA = ("image", "voice", "audio", "video", "document")
+HERE = "-"
+"""The value of LOCAL_SOCKET that means the terminal the gateway runs in."""
+
+MANIFEST = Manifest(
+    name="local",
+    label="Local",
+    adapter="hermes.gateway.platforms.local.adapter:LocalAdapter",
+    capabilities=Capabilities(
+        max_chars=4000,
+        dialect="markdown",
+        edits=True,
+        typing=True,
+        reactions=True,
+        threads=True,
+        buttons=True,
+        media_in=MEDIA,
+        media_out=MEDIA,
+        finds_sent=True,
+        per_chat=Rate(1000, 1.0),
+        per_platform=Rate(5000, 1.0),
+    ),
+    credentials=(
+        Credential(
+            "LOCAL_SOCKET",
+            "Socket",
+            "the Unix socket of a local platform, or - for this terminal",
+            secret=False,
+        ),
+        Credential("LOCAL_TOKEN", "Token", "when the platform wants one", required=False),
+    ),
+    env_prefix="LOCAL",
+    setup_help=(
+        "For trying things out: with LOCAL_SOCKET=- the gateway talks to whoever sits at its"
+        " terminal. A platform for scripts is started by"
+        " `python -m hermes.gateway.platforms.local.platform --socket PATH --journal PATH`."
+    ),
+)

@@ -1,0 +1,1 @@
+"""Matrix: the client-server API spoken here, encryption by matrix-nio."""

@@ -1,0 +1,64 @@
+"""What Matrix is to the gateway."""
+
+from hermes.gateway.platforms.base import Capabilities, Credential, Manifest, Rate
+
+MEDIA = ("image", "voice", "audio", "video", "document")
+
+MANIFEST = Manifest(
+    name="matrix",
+    label="Matrix",
+    adapter="hermes.gateway.platforms.matrix.adapter:MatrixAdapter",
+    capabilities=Capabilities(
+        # An event has at most 65,536 bytes and holds the text twice, encrypted a third more.
+        max_chars=20_000,
+        counts="bytes",
+        dialect="matrix",
+        edits=True,
+        typing=True,
+        reactions=True,
+        threads=True,
+        media_in=MEDIA,
+        media_out=MEDIA,
+        max_upload_bytes=50_000_000,
+        finds_sent=True,
+        per_chat=Rate(20, 60.0),
+        per_platform=Rate(60, 60.0),
+    ),
+    credentials=(
+        Credential(
+            "MATRIX_HOMESERVER", "Homeserver", "its address, as https://matrix.org", secret=False
+        ),
+        Credential(
+            "MATRIX_ACCESS_TOKEN",
+            "Access token",
+            "of the bot's account; empty to use its name and password",
+            required=False,
+        ),
+        Credential(
+            "MATRIX_USER_ID", "User id", "as @hermes:matrix.org", secret=False, required=False
+        ),
+        Credential("MATRIX_PASSWORD", "Password", "when there is no token", required=False),
+        Credential(
+            "MATRIX_ENCRYPTION",
+            "Encrypted rooms",
+            "true to read and write in encrypted rooms",
+            secret=False,
+            required=False,
+        ),
+        Credential(
+            "MATRIX_RECOVERY_KEY",
+            "Recovery key",
+            "of the bot's account, so that people see its device as verified",
+            required=False,
+        ),
+    ),
+    needs=("aiohttp", "nio", "vodozemac"),
+    env_prefix="MATRIX",
+    home_variable="MATRIX_HOME_ROOM",
+    knows_groups=True,
+    setup_help=(
+        "Register an account for the bot on a homeserver, then give its access token, or its user"
+        " id and password. The bot joins every room it is invited to; who is answered there is"
+        " decided by MATRIX_ALLOWED_USERS and pairing, as everywhere."
+    ),
+)

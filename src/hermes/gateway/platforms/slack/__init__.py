@@ -1,0 +1,1 @@
+"""Slack, through slack-sdk and its Socket Mode."""

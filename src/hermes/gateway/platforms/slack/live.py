@@ -1,0 +1,134 @@
+"""A connection to Slack, while it lasts."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import aiohttp
+
+from hermes.core.ports import Clock
+from hermes.gateway.platforms.base import (
+    AdapterError,
+    CredentialsRefused,
+    NotConnected,
+    Receive,
+    SendRefused,
+)
+from hermes.gateway.platforms.slack.failures import (
+    TROUBLE,
+    code_of,
+    of_call,
+    of_connecting,
+    retry_after,
+)
+from hermes.gateway.platforms.slack.intake import Intake
+from hermes.gateway.platforms.slack.options import Options
+from hermes.gateway.platforms.slack.seen import Seen
+from hermes.gateway.platforms.slack.uploads import Uploads
+from hermes.gateway.platforms.slack.workspace import Workspace, client_of
+
+logger = logging.getLogger(__name__)
+
+TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=10)
+NO_STATUS = frozenset(
+    {"missing_scope", "unknown_method", "not_allowed_token_type", "access_denied"}
+)
+"""Why people of a workspace never see that we write."""
+
+
+class Live:
+    def __init__(self, options: Options, state: Path, clock: Clock) -> None:
+        self._options, self._clock = options, clock
+        self.session = aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar())
+        self.seen = Seen(state / "seen.json")
+        self.uploads = Uploads(state / "uploads.json", self.session, options, clock)
+        self.workspaces: list[Workspace] = []
+        """Those that let us in; the one of the first token is home."""
+        self.began = clock.monotonic()
+        self.broken: dict[str, float] = {}
+        """When the sending of a message broke off, by its key."""
+        self.writing: dict[str, str] = {}
+        """Chats in which people see that we write, and at which message."""
+        self._quiet: set[str] = set()
+        self._keeping: asyncio.Task[None] | None = None
+        self._intake: Intake | None = None
+
+    @property
+    def intake(self) -> Intake:
+        if self._intake is None:
+            raise NotConnected("Slack is not connected")
+        return self._intake
+
+    async def start(self, receive: Receive) -> None:
+        """Returns when messages flow."""
+        options = self._options
+        entered = [
+            Workspace(client_of(token, options.base_url, self.session), home=number == 0)
+            for number, token in enumerate(options.tokens)
+        ]
+        self.workspaces = await self._let_in(entered)
+        self._intake = Intake(self.workspaces, options, self.seen, receive, self._clock)
+        await self._intake.socket.open(options, self.session)
+        self.began = self._clock.monotonic()
+        self._keeping = asyncio.create_task(self.seen.keep())
+
+    async def stop(self) -> None:
+        if self._keeping:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+        try:
+            if self._intake:
+                await self._intake.close()
+                self.seen.write()
+        finally:
+            await self.session.close()
+
+    async def probe(self) -> None:
+        """Raises when messages do not flow."""
+        await self._let_in(self.workspaces)
+        if not await self.intake.socket.is_up():
+            raise NotConnected("the connection to Slack is broken")
+
+    def workspace(self, team: str) -> Workspace:
+        """By its id; "" is home."""
+        for workspace in self.workspaces:
+            if team in (workspace.team, workspace.prefix):
+                return workspace
+        if team:
+            raise SendRefused(f"we are not in the workspace {team} of Slack")
+        raise NotConnected("the home workspace of Slack does not let us in")
+
+    async def set_status(self, workspace: Workspace, channel: str, ts: str, status: str) -> None:
+        if workspace.team in self._quiet:
+            return
+        try:
+            await workspace.client.assistant_threads_setStatus(
+                channel_id=channel, thread_ts=ts, status=status
+            )
+        except TROUBLE as error:
+            if code_of(error) not in NO_STATUS:
+                raise of_call(error) from error
+            logger.info("people on Slack do not see that we write: %s", code_of(error))
+            self._quiet.add(workspace.team)
+
+    async def _let_in(self, workspaces: list[Workspace]) -> list[Workspace]:
+        """Those that we can enter. Raises when there is none, or one cannot be asked."""
+        entered: list[Workspace] = []
+        refused: list[AdapterError] = []
+        for workspace in workspaces:
+            try:
+                await workspace.enter()
+            except TROUBLE as error:
+                if workspace.team and retry_after(error) is not None:
+                    entered.append(workspace)  # it is there, and that is what we ask
+                    continue
+                refused.append(of_connecting(error))
+                if not isinstance(refused[-1], CredentialsRefused):
+                    raise refused[-1] from error
+            else:
+                entered.append(workspace)
+        if not entered:
+            raise refused[0]
+        for each in refused:
+            logger.error("a workspace of Slack is left out: %s", each)
+        return entered

@@ -1,0 +1,68 @@
+"""What is in a message of Telegram: its files, and words for what is no text and no file."""
+
+from telegram import Message
+
+from hermes.gateway.events import Media
+
+PICTURES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
+
+
+def media_of(message: Message) -> tuple[Media, ...]:
+    """The file of a message; Telegram has at most one in each."""
+    if message.photo:
+        photo = message.photo[-1]  # the largest
+        return (Media("image", "photo.jpg", "image/jpeg", photo.file_size or 0, photo.file_id),)
+    if message.voice:
+        voice = message.voice
+        mime = voice.mime_type or "audio/ogg"
+        return (Media("voice", "voice.ogg", mime, voice.file_size or 0, voice.file_id),)
+    if audio := message.audio:
+        name, mime = audio.file_name or "audio.mp3", audio.mime_type or ""
+        return (Media("audio", name, mime, audio.file_size or 0, audio.file_id),)
+    return _film(message) or _document(message)
+
+
+def _film(message: Message) -> tuple[Media, ...]:
+    if film := message.video or message.animation:
+        name, mime = film.file_name or "video.mp4", film.mime_type or "video/mp4"
+        return (Media("video", name, mime, film.file_size or 0, film.file_id),)
+    if note := message.video_note:
+        return (Media("video", "video.mp4", "video/mp4", note.file_size or 0, note.file_id),)
+    return ()
+
+
+def _document(message: Message) -> tuple[Media, ...]:
+    document = message.document
+    if document is None:
+        return ()
+    mime = document.mime_type or ""
+    kind = "image" if mime in PICTURES else "document"
+    name, size = document.file_name or "document", document.file_size or 0
+    return (Media(kind, name, mime, size, document.file_id),)  # type: ignore[arg-type]  # the kind is one of ours
+
+
+def words_of(message: Message) -> str:
+    """Its text or caption, or a few words for what it is; "" for what only Telegram cares about."""
+    return message.text or message.caption or _place(message) or _other(message)
+
+
+def _place(message: Message) -> str:
+    if venue := message.venue:
+        at = venue.location
+        return f"[place: {venue.title}, {venue.address} ({at.latitude}, {at.longitude})]"
+    if place := message.location:
+        return f"[location: {place.latitude}, {place.longitude}]"
+    return ""
+
+
+def _other(message: Message) -> str:
+    if message.sticker:
+        return f"[sticker {message.sticker.emoji or ''}".strip() + "]"
+    if contact := message.contact:
+        name = " ".join(filter(None, (contact.first_name, contact.last_name)))
+        return f"[contact: {name}, {contact.phone_number}]"
+    if poll := message.poll:
+        return f"[poll: {poll.question} – {' / '.join(option.text for option in poll.options)}]"
+    if dice := message.dice:
+        return f"[{dice.emoji} {dice.value}]"
+    return ""

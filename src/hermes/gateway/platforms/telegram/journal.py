@@ -1,0 +1,234 @@
+"""What must be known after a crash and Telegram does not tell: which messages we were about to
+send, which of them are there, and the newest number seen in each chat.
+
+Lines are only added to the file, each with one write, so a killed process loses none. After a power
+cut the last ones may be missing: numbers are then lower than they could be, which costs a few more
+questions and never a wrong answer.
+"""
+
+import logging
+import os
+from collections import deque
+from pathlib import Path
+
+import msgspec
+
+from hermes.gateway.platforms.base import SendLater
+from hermes.gateway.platforms.telegram.naming import row_of
+from hermes.util import atomic
+
+log = logging.getLogger(__name__)
+
+MOST_LINES = 20_000
+"""After so many new lines the file is written anew with what still matters."""
+MOST_SENDS = 1_000
+MOST_ALBUM_PARTS = 200
+
+
+class Seen(msgspec.Struct, frozen=True, tag="seen"):
+    """The newest number of a row."""
+
+    row: str
+    number: int
+
+
+class Begun(msgspec.Struct, frozen=True, tag="begun"):
+    """A message is about to be sent."""
+
+    key: str
+    chat_id: int
+    after: int
+    """The newest number known before; 0 when none is."""
+    at: float
+    parts: int = 1
+    markup: str = ""
+    """Its buttons."""
+
+
+class Arrived(msgspec.Struct, frozen=True, tag="arrived"):
+    """A part of a message is there."""
+
+    key: str
+    number: int
+
+
+class Absent(msgspec.Struct, frozen=True, tag="absent"):
+    """The part that was on its way is surely not there."""
+
+    key: str
+
+
+class Moved(msgspec.Struct, frozen=True, tag="moved"):
+    """A group has become a supergroup."""
+
+    chat_id: int
+    to: int
+
+
+class Merged(msgspec.Struct, frozen=True, tag="merged"):
+    """Updates of an album that were given to the gateway as one message."""
+
+    updates: tuple[int, ...]
+
+
+class MadeTopic(msgspec.Struct, frozen=True, tag="topic"):
+    chat_id: int
+    name: str
+    thread_id: int
+
+
+Entry = Seen | Begun | Arrived | Absent | Moved | Merged | MadeTopic
+_decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
+
+
+class Sending(msgspec.Struct):
+    begun: Begun
+    numbers: list[int] = []
+    """Of the parts that are there."""
+    open: bool = True
+    """A part may be there or not."""
+
+    @property
+    def complete(self) -> bool:
+        return len(self.numbers) >= self.begun.parts
+
+
+class Journal:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+        self._lines = 0
+        self.newest: dict[str, int] = {}
+        self.sends: dict[str, Sending] = {}
+        """By key, the latest last."""
+        self.moved: dict[int, int] = {}
+        self.merged: deque[int] = deque(maxlen=MOST_ALBUM_PARTS)
+        self.topics: dict[tuple[int, str], int] = {}
+
+    def open(self) -> None:
+        """Read what is there. Lines that cannot be read are left out."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self._path.exists():
+            for line in self._path.read_bytes().splitlines():
+                try:
+                    self._apply(_decoder.decode(line))
+                except msgspec.MsgspecError:
+                    log.warning("a line of %s cannot be read and is left out", self._path.name)
+        self._rewrite()
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def see(self, chat_id: int, number: int) -> None:
+        row = row_of(chat_id)
+        if number > self.newest.get(row, 0):
+            self._note(Seen(row, number))
+
+    def after(self, chat_id: int) -> int:
+        """The newest number known in the chat's row; 0 for none."""
+        return self.newest.get(row_of(self.home(chat_id)), 0)
+
+    def home(self, chat_id: int) -> int:
+        """Where a chat is now."""
+        return self.moved.get(chat_id, chat_id)
+
+    def begin(self, entry: Begun) -> Sending:
+        """A part of it goes out now; one that was begun before goes on where it was. Raises
+        `SendLater` when that cannot be written: nothing is sent that would be forgotten."""
+        try:
+            self._add(entry)
+        except OSError as error:
+            raise SendLater(f"the Telegram journal cannot be written: {error.strerror}") from error
+        return self.sends[entry.key]
+
+    def arrive(self, key: str, number: int) -> None:
+        self._note(Arrived(key, number))
+        self.see(self.sends[key].begun.chat_id, number)
+
+    def absent(self, key: str) -> None:
+        if key in self.sends:
+            self._note(Absent(key))
+
+    def move(self, chat_id: int, to: int) -> None:
+        if self.moved.get(chat_id) != to:
+            self._note(Moved(chat_id, to))
+
+    def merge(self, updates: tuple[int, ...]) -> None:
+        self._note(Merged(updates))
+
+    def topic(self, chat_id: int, name: str, thread_id: int) -> None:
+        self._note(MadeTopic(chat_id, name, thread_id))
+
+    def ours(self, chat_id: int) -> set[int]:
+        """Numbers of our messages in a chat, as far as remembered."""
+        sends = (each for each in self.sends.values() if each.begun.chat_id == chat_id)
+        return {number for each in sends for number in each.numbers}
+
+    def doubts(self, chat_id: int) -> list[Sending]:
+        """Messages of a chat that may be there or not, the oldest first."""
+        return [s for s in self.sends.values() if s.open and s.begun.chat_id == chat_id]
+
+    def _note(self, entry: Entry) -> None:
+        """What has happened has happened: a full disk is no reason to stop."""
+        try:
+            self._add(entry)
+        except OSError as error:
+            log.error("the Telegram journal cannot be written: %s", error.strerror)
+
+    def _add(self, entry: Entry) -> None:
+        self._apply(entry)
+        if self._file is None:
+            return
+        os.write(self._file, msgspec.json.encode(entry) + b"\n")
+        self._lines += 1
+        if self._lines > MOST_LINES:
+            self._rewrite()
+
+    def _apply(self, entry: Entry) -> None:
+        match entry:
+            case Seen(row, number):
+                self.newest[row] = max(number, self.newest.get(row, 0))
+            case Begun():
+                known = self.sends.pop(entry.key, None)
+                kept = known.numbers if known is not None and not known.complete else []
+                self.sends[entry.key] = Sending(entry, list(kept))
+            case Arrived(key, number):
+                if sending := self.sends.get(key):
+                    sending.numbers.append(number)
+                    sending.open = False
+            case Absent(key):
+                if sending := self.sends.get(key):
+                    sending.open = False
+            case Moved(chat_id, to):
+                self.moved[chat_id] = to
+            case Merged(updates):
+                self.merged.extend(updates)
+            case MadeTopic(chat_id, name, thread_id):
+                self.topics[chat_id, name] = thread_id
+
+    def _rewrite(self) -> None:
+        self.sends = dict(list(self.sends.items())[-MOST_SENDS:])
+        lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in self._entries())
+        self.close()
+        atomic.write_bytes(self._path, lines, mode=0o600)
+        self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+        self._lines = 0
+
+    def _entries(self) -> list[Entry]:
+        """The shortest journal that says the same."""
+        entries: list[Entry] = [Seen(row, number) for row, number in self.newest.items()]
+        entries += [Moved(chat_id, to) for chat_id, to in self.moved.items()]
+        entries += [MadeTopic(c, name, thread) for (c, name), thread in self.topics.items()]
+        if self.merged:
+            entries.append(Merged(tuple(self.merged)))
+        for key, sending in self.sends.items():
+            entries.append(sending.begun)
+            entries += [Arrived(key, number) for number in sending.numbers]
+            if not sending.open and not sending.numbers:
+                entries.append(Absent(key))
+            if sending.open and sending.numbers:
+                # The last part is in doubt: begun again, with what is there kept.
+                entries.append(sending.begun)
+        return entries

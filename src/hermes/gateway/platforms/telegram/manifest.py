@@ -1,0 +1,49 @@
+"""What Telegram is to the gateway."""
+
+from hermes.gateway.platforms.base import Capabilities, Credential, Manifest, Rate
+
+MEDIA = ("image", "voice", "audio", "video", "document")
+
+MANIFEST = Manifest(
+    name="telegram",
+    label="Telegram",
+    adapter="hermes.gateway.platforms.telegram.adapter:TelegramAdapter",
+    capabilities=Capabilities(
+        max_chars=4096,
+        counts="utf16",
+        dialect="telegram",
+        edits=True,
+        typing=True,
+        reactions=True,
+        threads=True,
+        buttons=True,
+        media_in=MEDIA,
+        media_out=MEDIA,
+        max_upload_bytes=50_000_000,
+        finds_sent=True,
+        per_chat=Rate(20, 60.0),
+        per_platform=Rate(30, 1.0),
+    ),
+    credentials=(
+        Credential("TELEGRAM_BOT_TOKEN", "Bot token", "write /newbot to @BotFather on Telegram"),
+        Credential(
+            "TELEGRAM_WEBHOOK_URL",
+            "Webhook address",
+            "https address that Telegram calls; empty asks Telegram instead",
+            secret=False,
+            required=False,
+        ),
+        Credential(
+            "TELEGRAM_WEBHOOK_SECRET",
+            "Webhook secret",
+            "letters, digits, _ and -; empty takes a new one at each start",
+            required=False,
+        ),
+    ),
+    needs=("telegram",),
+    env_prefix="TELEGRAM",
+    setup_help=(
+        "Write /newbot to @BotFather on Telegram and copy the token it gives you. To have the bot"
+        " read everything in groups, write /setprivacy to @BotFather and choose Disable."
+    ),
+)

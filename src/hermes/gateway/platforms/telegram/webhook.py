@@ -1,0 +1,136 @@
+"""Telegram calls us. An update is answered with 200 only when it was kept; else it comes again."""
+
+import asyncio
+import contextlib
+import hmac
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Generator
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+import uvicorn
+from telegram import Bot
+
+from hermes.core.ports import Clock
+from hermes.gateway.platforms.base import NotConnected
+from hermes.gateway.platforms.telegram.failures import told
+from hermes.gateway.platforms.telegram.options import Options
+from hermes.gateway.platforms.telegram.polling import UPDATES
+
+MAX_BODY = 1_000_000
+SECRET_HEADER = b"x-telegram-bot-api-secret-token"
+Handle = Callable[[dict[str, Any]], Awaitable[bool]]
+
+
+class Webhook:
+    """Takes calls on every path: a proxy in front may change it, and the secret is what counts."""
+
+    def __init__(self, bot: Bot, options: Options, clock: Clock, handle: Handle) -> None:
+        self._bot, self._url, self._port = bot, options.webhook_url, options.webhook_port
+        self._clock, self._handle = clock, handle
+        self._secret = options.webhook_secret or secrets.token_urlsafe(32)
+        self._server: uvicorn.Server | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        try:
+            listening = socket.create_server(("0.0.0.0", self._port))
+        except OSError as error:
+            raise NotConnected(
+                f"port {self._port} for Telegram's calls cannot be used: {error.strerror}",
+                hint="set TELEGRAM_WEBHOOK_PORT to a free one",
+            ) from error
+        config = uvicorn.Config(
+            self._answer,
+            interface="asgi3",
+            proxy_headers=False,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=2,
+        )
+        self._server = _QuietServer(config)
+        self._task = asyncio.create_task(self._server.serve(sockets=[listening]))
+        while not self._server.started and not self._task.done():  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.005)
+        with told():
+            await self._bot.set_webhook(
+                self._url, secret_token=self._secret, allowed_updates=UPDATES
+            )
+
+    async def stop(self) -> None:
+        """Telegram keeps what comes until we are there again."""
+        if self._server is not None and self._task is not None:
+            self._server.should_exit = True
+            await asyncio.wait([self._task])
+        self._server = self._task = None
+
+    async def probe(self) -> None:
+        """Raises when updates do not flow."""
+        if self._task is None or self._task.done():
+            raise NotConnected("nobody listens for Telegram's calls")
+        with told():
+            info = await self._bot.get_webhook_info()
+        if info.url != self._url:
+            raise NotConnected("Telegram's webhook was changed by another program")
+
+    async def catch_up(self, patience: float) -> None:
+        """Until no update waits at Telegram."""
+        end = self._clock.monotonic() + patience
+        while True:
+            with told():
+                info = await self._bot.get_webhook_info()
+            if not info.pending_update_count:
+                return
+            if self._clock.monotonic() > end:
+                raise NotConnected("Telegram still has older messages for us")
+            await self._clock.sleep(0.2)
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        status = await self._status(scope, receive) if scope["type"] == "http" else None
+        if status is not None:
+            headers = [(b"content-length", b"0")]
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+
+    async def _status(self, scope: Any, receive: Any) -> HTTPStatus:
+        if scope["method"] != "POST":
+            return HTTPStatus.METHOD_NOT_ALLOWED
+        given = dict(scope["headers"]).get(SECRET_HEADER, b"")
+        if not hmac.compare_digest(given, self._secret.encode()):
+            return HTTPStatus.FORBIDDEN
+        body = await _body(receive)
+        if body is None:
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        try:
+            update = msgspec.json.decode(body, type=dict[str, Any])
+        except msgspec.MsgspecError:
+            return HTTPStatus.BAD_REQUEST
+        if not isinstance(update.get("update_id"), int):
+            return HTTPStatus.BAD_REQUEST
+        kept = await self._handle(update)
+        return HTTPStatus.OK if kept else HTTPStatus.SERVICE_UNAVAILABLE
+
+
+async def _body(receive: Any) -> bytes | None:
+    """None when it is too large, or the caller went away."""
+    body: bytes = b""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body += bytes(message.get("body", b""))
+        if len(body) > MAX_BODY:
+            return None
+        if not message.get("more_body"):
+            return body
+
+
+class _QuietServer(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Signals are the gateway's."""
+        yield

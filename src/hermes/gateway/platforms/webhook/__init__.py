@@ -1,0 +1,1 @@
+"""Calls of other programs, signed, become messages; answers go where the route says."""

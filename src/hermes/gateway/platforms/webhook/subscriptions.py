@@ -1,0 +1,118 @@
+"""Routes: those of config.yaml, and those that `hermes webhook subscribe` keeps in a file.
+
+The file is `<home>/webhook_subscriptions.json`, an object of routes by name. It holds secrets, so
+only its owner may read it. It is read again when it changes.
+"""
+
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hermes.core.errors import ConfigError, UsageError
+from hermes.util.atomic import write_bytes
+
+log = logging.getLogger(__name__)
+
+FILE = "webhook_subscriptions.json"
+NO_AUTH = "INSECURE_NO_AUTH"
+"""The secret of a route that takes unsigned calls; only where the server listens on loopback."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    events: tuple[str, ...] = ()
+    """Kinds of events that are taken; empty is all."""
+    secret: str = ""
+    """What calls are signed with; "" is the secret of all routes."""
+    prompt: str = ""
+    """What the agent is told: `{dot.path}` is a value of the call, `{__raw__}` all of it. "" is
+    all of it."""
+    skills: tuple[str, ...] = ()
+    """Skills the agent loads first."""
+    deliver: str = "log"
+    """Where the answer goes: `log`, `github_comment`, or a chat: `telegram`, `telegram:-100:17`."""
+    deliver_extra: dict[str, Any] = {}
+    """`repo` and `pr_number` of github_comment, `chat_id` and `thread_id` of a chat; they may hold
+    `{dot.path}`."""
+    deliver_only: bool = False
+    """The text goes out as it is, without the agent."""
+    description: str = ""
+    created_at: str = ""
+
+
+def check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot be the name of a route",
+            hint="use letters, digits, - and _, at most 64, for example: github-issues",
+        )
+
+
+def route(name: str, raw: Any, where: str = "") -> Route:
+    """A route as it is written in a file. Raises `ConfigError`."""
+    try:
+        check_name(name)
+        return msgspec.convert(raw, Route)
+    except (UsageError, msgspec.ValidationError) as error:
+        raise ConfigError(
+            f"webhook route {name!r}: {error}",
+            where=where,
+            hint=f"a route has {', '.join(Route.__struct_fields__)}",
+        ) from None
+
+
+def load(path: Path) -> dict[str, Route]:
+    """The routes of the file; none when it is not there. Raises `ConfigError`."""
+    try:
+        found = msgspec.json.decode(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"cannot be read: {error}", where=str(path), hint="correct it or delete it"
+        ) from None
+    if not isinstance(found, dict):
+        raise ConfigError("is no object of routes by name", where=str(path))
+    return {name: route(name, raw, str(path)) for name, raw in found.items()}
+
+
+def save(path: Path, routes: Mapping[str, Route]) -> None:
+    """Replace the file as a whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = msgspec.json.format(msgspec.json.encode(dict(routes)), indent=2)
+    write_bytes(path, text + b"\n", mode=0o600)
+
+
+class Routes:
+    """The routes in force. Those of config.yaml go before those of the file. A file that cannot be
+    read changes nothing until it can."""
+
+    def __init__(self, fixed: Mapping[str, Route], path: Path) -> None:
+        self._fixed, self._path = fixed, path
+        self._kept: dict[str, Route] = {}
+        self._seen: tuple[int, ...] | None = ()
+
+    def get(self, name: str) -> Route | None:
+        return self.all().get(name)
+
+    def all(self) -> dict[str, Route]:
+        seen = self._stamp()
+        if seen != self._seen:
+            self._seen = seen
+            try:
+                self._kept = load(self._path)
+            except ConfigError as error:
+                log.error("the webhook subscriptions stay as they were: %s", error)
+        return {**self._kept, **self._fixed}
+
+    def _stamp(self) -> tuple[int, ...] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,78 @@
+"""Messages to chats that nobody waits in: of the tool, of scheduled jobs, of background work."""
+
+import secrets
+from collections.abc import Awaitable, Callable
+
+from hermes.core.errors import UsageError
+from hermes.core.ports import Clock
+from hermes.gateway.drafts import Envelope, MaySend, drafts
+from hermes.gateway.events import Target
+from hermes.gateway.platforms.base import Manifest
+from hermes.store.mail import Mail
+
+FindTarget = Callable[[str], Target]
+"""From what people write to a target; raises `UsageError`."""
+
+
+class Post:
+    """`core.ports.Outbox`. A message is kept at once and sent when its platform is there."""
+
+    def __init__(
+        self,
+        mail: Mail,
+        find: FindTarget,
+        manifests: dict[str, Manifest],
+        may_send: MaySend,
+        clock: Clock,
+        *,
+        known: Callable[[], list[str]],
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`manifests` are those of the platforms that are set up; `known` lists the targets. What
+        `send_message` sends goes to `mirror` too."""
+        self.mirror: Callable[[Target, str], Awaitable[object]] | None = None
+        self._mail, self._find, self._manifests = mail, find, manifests
+        self._may_send, self._clock = may_send, clock
+        self._known, self._wake = known, wake
+
+    def find(self, target: str) -> Target:
+        """Raises `UsageError` for a target that is not there."""
+        return self._find(target)
+
+    async def send(self, target: str, text: str, *, key: str = "", kind: str = "send") -> str:
+        place = self._find(target)
+        manifest = self._manifests.get(place.platform)
+        if manifest is None or not manifest.chats:
+            raise UsageError(
+                f"{place.platform} is not set up",
+                hint=f"`hermes gateway setup {place.platform}` does that",
+            )
+        name = key or f"{kind}:{secrets.token_hex(8)}"
+        rows = await self._mail.put(
+            drafts(text, Envelope(name, place, kind), manifest.capabilities, self._may_send),
+            self._clock.now().timestamp(),
+        )
+        if not rows:
+            raise UsageError("there is nothing in the message")
+        self._wake()
+        if kind == "send" and self.mirror is not None:
+            await self.mirror(place, text)
+        return name
+
+    async def delivered(self, delivery: str) -> str:
+        row = await self._mail.outbox_row(f"{delivery}:0")
+        if row is None:
+            raise UsageError(f"there is no delivery {delivery}")
+        # Parts of one message are sent in their order: when one fails, the rest is of no use.
+        number = 0
+        while row is not None and row.state == "sent":
+            number += 1
+            row = await self._mail.outbox_row(f"{delivery}:{number}")
+        if row is None:
+            return "sent"
+        if row.state in ("failed", "uncertain"):
+            return f"{row.state}: {row.error}"
+        return "pending"
+
+    async def targets(self) -> list[str]:
+        return self._known()

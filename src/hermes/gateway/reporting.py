@@ -1,0 +1,107 @@
+"""How the gateway fares, for `hermes gateway status`, /platforms, the API server and Prometheus."""
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hermes.app.app import App
+from hermes.core.errors import HermesError
+from hermes.gateway.floor import Floor
+from hermes.gateway.metrics import Metrics
+from hermes.gateway.process.state_file import AdapterState, GatewayState, write_state
+from hermes.gateway.supervisor import Supervisor
+from hermes.store.mail import MailCount
+
+log = logging.getLogger(__name__)
+
+EVERY = 10.0
+AT_MOST = 1.0
+"""Seconds between two writings when much happens."""
+SHOWN = {"healthy": "connected", "failing": "waiting"}
+"""States of a supervisor that people know by another name."""
+
+
+class Reporting:
+    def __init__(
+        self,
+        root: Path,
+        app: App,
+        floor: Floor,
+        metrics: Metrics,
+        supervisors: Callable[[], Sequence[Supervisor]],
+    ) -> None:
+        self._root, self._app, self._floor = root, app, floor
+        self._metrics, self._supervisors = metrics, supervisors
+        self._started = app.clock.now().timestamp()
+        self._counts: tuple[MailCount, ...] = ()
+        self._wake = asyncio.Event()
+        self.state = "running"
+
+    def changed(self) -> None:
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write the state file, now and then and whenever something changed."""
+        while True:
+            await self.last(self.state)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(EVERY):
+                    await self._wake.wait()
+                    await asyncio.sleep(AT_MOST)
+            self._wake.clear()
+
+    async def last(self, state: str) -> None:
+        self.state = state
+        try:
+            self._counts = await self._app.store.mail_counts()
+            await asyncio.to_thread(write_state, self._root, self._state())
+        except HermesError as error:
+            log.error("the state of the gateway cannot be written: %s", error)
+
+    def _state(self) -> GatewayState:
+        counts = {each.platform: each for each in self._counts}
+        none = MailCount("")
+        return GatewayState(
+            pid=os.getpid(),
+            state=self.state,
+            started_at=self._started,
+            updated_at=self._app.clock.now().timestamp(),
+            adapters=tuple(
+                AdapterState(
+                    platform=health.platform,
+                    state="failed" if health.refused else SHOWN.get(health.state, health.state),
+                    account=health.account,
+                    detail="" if health.state == "healthy" else health.last_error,
+                    since=health.since,
+                    last_in=counts.get(health.platform, none).last_in,
+                    last_out=counts.get(health.platform, none).last_out,
+                    waiting_out=counts.get(health.platform, none).waiting_out,
+                )
+                for health in (each.health for each in self._supervisors())
+            ),
+            waiting_in=sum(each.waiting_in for each in self._counts),
+            waiting_out=sum(each.waiting_out for each in self._counts),
+            turns=self._floor.turns,
+            last_in=max((each.last_in or 0.0 for each in self._counts), default=0.0) or None,
+            last_out=max((each.last_out or 0.0 for each in self._counts), default=0.0) or None,
+        )
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = msgspec.to_builtins(self._state())
+        return found
+
+    def lines(self) -> str:
+        return "\n".join(
+            f"- **{each.platform}**: {each.state}{f' ({each.detail})' if each.detail else ''}"
+            for each in self._state().adapters
+        )
+
+    def metrics(self) -> bytes:
+        health = [each.health for each in self._supervisors()]
+        return self._metrics.text(self._counts, health, self._floor.turns)

@@ -1,0 +1,386 @@
+"""The gateway as a whole: put together, run until it is told to stop, closed in order."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from functools import partial
+from typing import Any, Protocol
+
+from hermes.app.app import App
+from hermes.app.spending import user_zone
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
+from hermes.config.settings.platforms import Role
+from hermes.core.errors import HermesError, StoreError
+from hermes.core.ports import Clock, Outbox, Scheduler
+from hermes.gateway.boot import Boot
+from hermes.gateway.conversations import Conversations
+from hermes.gateway.courier import Courier
+from hermes.gateway.directory import Directory
+from hermes.gateway.door.doorman import Doorman
+from hermes.gateway.door.pair_command import pair_command
+from hermes.gateway.door.pairing import PairingStore
+from hermes.gateway.events import SessionSource
+from hermes.gateway.files_out import OutgoingFiles
+from hermes.gateway.floor import Floor
+from hermes.gateway.hooks import HookRegistry, about
+from hermes.gateway.house import House
+from hermes.gateway.lines import Lines, Place
+from hermes.gateway.maintenance import Maintenance
+from hermes.gateway.metrics import Metrics
+from hermes.gateway.metrics_server import metrics_served
+from hermes.gateway.mirror import Mirror
+from hermes.gateway.owners import Owner, dead_ones, this_process
+from hermes.gateway.platforms.base import Manifest
+from hermes.gateway.platforms.catalogue import prefixes
+from hermes.gateway.platforms.kit.media import MediaCache
+from hermes.gateway.post import Post
+from hermes.gateway.process.service import RESTART
+from hermes.gateway.pump import Pump, human_pause
+from hermes.gateway.reception import Reception
+from hermes.gateway.reporting import Reporting
+from hermes.gateway.resets import Resets
+from hermes.gateway.set_up import (
+    chat_backend,
+    configured,
+    make_adapter,
+    media_folder,
+    without_sandbox,
+)
+from hermes.gateway.supervisor import Health, Supervisor
+from hermes.gateway.targets import Targets
+from hermes.gateway.worker import target_of_source
+
+log = logging.getLogger(__name__)
+
+AWAY = "I have to restart. I go on with this as soon as I am back."
+AFTER_FAULT = 1.0
+"""Seconds until something is tried again."""
+MOST_TRIES = 3
+LONGEST_SETTLING = 10.0
+"""Seconds in which a platform says what became of messages in doubt, before work begins there."""
+LAST_MAIL = 3.0
+"""Seconds for what is still to be sent at the end."""
+
+
+class Scheduling(Protocol):
+    """Scheduled jobs, as whoever composes the program brings them."""
+
+    def scheduler(self, app: App, outbox: Outbox) -> Scheduler: ...
+
+    async def run(self, app: App, outbox: Outbox, stop: asyncio.Event) -> None:
+        """Until `stop` is set; running jobs are left in a state from which they go on."""
+        ...
+
+
+def start_gateway(
+    home: Home,
+    loaded: Loaded,
+    *,
+    quiet: bool = False,
+    note: Callable[[str], None] = print,
+    scheduling: Scheduling | None = None,
+) -> int:
+    """Run the gateway of a home until a signal comes; the exit code."""
+    runner = GatewayRunner(home, loaded, note=note, quiet=quiet, scheduling=scheduling)
+    return asyncio.run(runner.run())
+
+
+class _Logged:
+    """`providers.local.progress.Progress`: nobody watches the embedded model being fetched."""
+
+    def report(self, label: str, done: int, total: int) -> None:
+        log.debug("%s: %d of %d", label, done, total)
+
+    def say(self, text: str) -> None:
+        log.info("%s", text)
+
+
+class GatewayRunner:
+    def __init__(
+        self,
+        home: Home,
+        loaded: Loaded,
+        *,
+        note: Callable[[str], None],
+        quiet: bool = False,
+        scheduling: Scheduling | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._home, self._loaded, self._note = home, loaded, note
+        self._quiet, self._scheduling, self._clock = quiet, scheduling, clock
+        self._stop = asyncio.Event()
+        self.began = asyncio.Event()
+        """Set once everything is put together and the platforms are being connected."""
+        self._exit_code = 0
+        self._supervisors: list[Supervisor] = []
+        self._ups: set[asyncio.Task[None]] = set()
+
+    def stop(self, exit_code: int = 0) -> None:
+        self._exit_code = exit_code
+        self._stop.set()
+
+    async def run(self) -> int:
+        app = App(self._home, self._loaded, _Logged(), self._tell, clock=self._clock)
+        async with app:
+            await app.extensions.settle()
+            known = configured(self._loaded)
+            if not known:
+                raise HermesError(
+                    "no platform is set up",
+                    hint="`hermes gateway setup` does that; the API server needs no account:"
+                    " `hermes config set platforms.api_server.enabled true`",
+                )
+            if problem := without_sandbox(self._loaded.settings):
+                self._tell(problem)
+            with self._signals():
+                await self._serve(app, known)
+        return self._exit_code
+
+    async def _serve(self, app: App, known: dict[str, Manifest]) -> None:
+        self._build(app, known)
+        background = [
+            asyncio.create_task(_always(work, app.clock))
+            for work in (
+                self.pump.run,
+                self.house.keep_leases,
+                self._maintenance.run,
+                self._reporting.run,
+            )
+        ]
+        stopping = asyncio.Event()
+        if self._scheduling is not None:
+            jobs = partial(self._scheduling.run, app, self.post, stopping)
+            background.append(asyncio.create_task(_always(jobs, app.clock)))
+        try:
+            self._connect(app, known)
+            await self.hooks.fire("gateway:startup", platforms=sorted(known))
+            self._boot(app)
+            port = self._loaded.settings.gateway.metrics_port
+            async with metrics_served(port, self._reporting.metrics):
+                self.began.set()
+                await self._stop.wait()
+        finally:
+            stopping.set()
+            await self._close(background)
+
+    def _build(self, app: App, known: dict[str, Manifest]) -> None:
+        settings, clock, store = self._loaded.settings, app.clock, app.store
+        self.directory = Directory(self._home.root / "channel_directory.json")
+        self.targets = Targets(known, self._loaded.variable, self.directory)
+        self.lines = Lines(clock)
+        owner = Owner(this_process(), dead_ones)
+        courier = Courier(store, self.lines, clock, owner)
+        self.pump = Pump(store, self.lines, courier, clock, human_pause(settings.human_delay))
+        may_send = OutgoingFiles(self._home)
+        self.post = Post(
+            store,
+            self.targets.resolve,
+            known,
+            may_send,
+            clock,
+            known=self.targets.lines,
+            wake=self.pump.wake,
+        )
+        app.services.outbox = self.post
+        if self._scheduling is not None:
+            app.services.scheduler = self._scheduling.scheduler(app, self.post)
+        pairing = PairingStore(self._home.root / "pairing", clock)
+        trusted: dict[str, Role] = {
+            name: "member" for name, each in known.items() if each.checks_callers
+        }
+        doorman = Doorman(
+            settings, self._loaded.variable, pairing, prefixes(known), trusted=trusted
+        )
+        conversations = Conversations(app, chat_backend(settings), self._homes)
+        self.hooks = HookRegistry.load(self._home.hooks, self._tell)
+        self.metrics = Metrics()
+        resets = Resets.read(settings.session_reset, self._home.root, user_zone(settings))
+        self.house = House(
+            app,
+            self.lines,
+            self.pump,
+            courier,
+            conversations,
+            doorman,
+            self.post,
+            resets,
+            self.hooks,
+            self.metrics,
+            known,
+            owner,
+            may_send,
+        )
+        self.floor = Floor(self.house)
+        self.reception = Reception(
+            settings, self.house, self.floor, doorman, self.directory, self.metrics, clock
+        )
+        cache = MediaCache(media_folder(self._home.root))
+        self._maintenance = Maintenance(self.house, self.floor, self.directory, cache)
+        self._reporting = Reporting(
+            self._home.root, app, self.floor, self.metrics, lambda: self._supervisors
+        )
+        self.metrics.changed = self._reporting.changed
+        conversations.began = self._began
+        conversations.news.arrived = self.floor.news
+        self.post.mirror = Mirror(store, conversations.get)
+        self.house.restart = lambda: self.stop(RESTART)
+        self.house.health_lines = self._reporting.lines
+        self.house.pair = partial(pair_command, pairing)
+
+    def _connect(self, app: App, known: dict[str, Manifest]) -> None:
+        extra: dict[str, Any] = {
+            "app": app,
+            "outbox": self.post,
+            "scheduler": app.services.scheduler,
+            "status": self._reporting.status,
+            "metrics": self._reporting.metrics,
+            "backend": chat_backend(self._loaded.settings),
+        }
+        for manifest in known.values():
+            try:
+                adapter = make_adapter(manifest, app, extra)
+            except HermesError as error:
+                self._tell(f"{manifest.label} is left out: {error}\n{error.hint}")
+                continue
+            except Exception as error:  # one platform's fault is no matter of the others
+                log.exception("%s cannot be made", manifest.label)
+                self._tell(f"{manifest.label} is left out: unexpected {type(error).__name__}")
+                continue
+            supervisor = Supervisor(
+                adapter, self.reception.receive, app.clock, changed=self._changed
+            )
+            self._supervisors.append(supervisor)
+            supervisor.start()
+
+    def _changed(self, health: Health) -> None:
+        """Told by a supervisor: the platform can be used from now on, or not any more."""
+        for supervisor in self._supervisors:
+            adapter = supervisor.adapter
+            if adapter.manifest.name != health.platform:
+                continue
+            if health.state == "healthy":
+                if self.lines.get(health.platform, adapter.account) is None:
+                    self.lines.up(adapter)
+                    self._start(self._up(supervisor))
+            else:
+                self.lines.down(adapter)
+                self.floor.away(health.platform)
+                if health.refused:
+                    label = adapter.manifest.label
+                    self._tell(f"{label} is not connected: {health.last_error}\n{health.hint}")
+        self._reporting.changed()
+
+    async def _up(self, supervisor: Supervisor) -> None:
+        adapter = supervisor.adapter
+        place = (adapter.manifest.name, adapter.account)
+        line = self.lines.get(*place)
+        self._say(f"{adapter.manifest.label} is connected")
+        tries = 0
+        while self.lines.get(*place) is line:
+            tries += 1
+            if await self._taken_up(place, anyway=tries > MOST_TRIES):
+                self.directory.learn(adapter.manifest.name, await adapter.chats(), adapter.account)
+                return
+            supervisor.check()
+            await self.house.clock.sleep(AFTER_FAULT)
+
+    async def _taken_up(self, place: Place, *, anyway: bool) -> bool:
+        """Work on what waits on a platform begins once nothing there is in doubt any more, or
+        `anyway` when it cannot be asked."""
+        try:
+            if not anyway and not await self.pump.settle((place,), seconds=LONGEST_SETTLING):
+                return False
+            await self.floor.look(place[0])
+        except StoreError as error:
+            log.warning("what waits on %s has to wait on: %s", place[0], error)
+            return False
+        self.pump.wake()
+        return True
+
+    def _boot(self, app: App) -> None:
+        """BOOT.md says what is to be done at each start."""
+        file = self._home.root / "BOOT.md"
+        if file.is_file():
+            boot = Boot(app, self.house, file, self.targets.homes())
+            self._start(boot.run())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._ups.add(task)
+        task.add_done_callback(self._ups.discard)
+        task.add_done_callback(_look_at)
+
+    async def _close(self, background: list["asyncio.Task[None]"]) -> None:
+        """Turns get time to end, the rest is cut off and told; what is to be sent goes out."""
+        self._reporting.state = "draining"
+        self._reporting.changed()
+        cut = await self.floor.drain(self._loaded.settings.gateway.drain_seconds)
+        for worker in cut:
+            if worker.source is not None:
+                await self.house.say_now(target_of_source(worker.source), AWAY, "notice")
+        await self._last_mail()
+        for task in (*background, *self._ups):
+            task.cancel()
+        await asyncio.gather(*background, *self._ups, return_exceptions=True)
+        await asyncio.gather(*(each.stop() for each in self._supervisors), return_exceptions=True)
+        await self.hooks.close()
+        await self.house.conversations.close_all()
+        await asyncio.to_thread(self.directory.save)
+        await self._reporting.last("stopped")
+
+    async def _last_mail(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_MAIL):
+                while await self.house.mail.due(self.lines.places(), self.house.now()):
+                    self.pump.wake()
+                    await asyncio.sleep(0.05)
+
+    async def _began(self, key: str, session_id: str, source: SessionSource) -> None:
+        await self.hooks.fire("session:start", **about(source, key), session_id=session_id)
+
+    def _homes(self) -> str:
+        homes = self.targets.homes()
+        return ", ".join(
+            f"{place[0]} (home channel {homes[place[0]].chat_id})"
+            if place[0] in homes
+            else place[0]
+            for place in self.lines.places()
+        )
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        codes = {signal.SIGTERM: 0, signal.SIGINT: 0, signal.SIGUSR1: RESTART}
+        for number, code in codes.items():
+            loop.add_signal_handler(number, self.stop, code)
+        try:
+            yield
+        finally:
+            for number in codes:
+                loop.remove_signal_handler(number)
+
+    def _say(self, text: str) -> None:
+        if not self._quiet:
+            self._note(text)
+
+    def _tell(self, text: str) -> None:
+        log.warning("%s", text)
+        self._note(text)
+
+
+async def _always(work: Callable[[], Awaitable[None]], clock: Clock) -> None:
+    """What must go on as long as the gateway does: after a fault it begins anew."""
+    while True:
+        try:
+            return await work()
+        except Exception:  # without it the gateway would be there and do nothing
+            log.exception("a part of the gateway failed and begins anew")
+            await clock.sleep(AFTER_FAULT)
+
+
+def _look_at(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and (fault := task.exception()) is not None:
+        log.warning("a platform did not do all that was asked", exc_info=fault)

@@ -1,0 +1,84 @@
+"""The name of the conversation a message belongs to. Only this module makes one.
+
+    agent:main:<platform>:dm:<chat>[:<thread>]
+    agent:main:<platform>:group|channel:<chat>[:<user>]
+    agent:main:<platform>:group|channel:<chat>:<thread>[:<user>]
+
+A platform of which we have several accounts is written `<platform>@<account>`. In ids `:`, `@` of
+an account, `%` and whatever cannot be seen are written as `%3A`: no id makes two parts of one.
+"""
+
+import re
+from collections.abc import Mapping
+
+from hermes.gateway.events import SessionSource
+from hermes.memory.places import Scope
+
+PREFIX = ("agent", "main")
+
+_CHAT_TYPES: Mapping[str, str] = {"private": "dm"}
+"""Other words for a kind of chat."""
+_UNSAFE = re.compile(r"[%:\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\u2060-\u2064\ufeff]")
+_UNSAFE_ACCOUNT = re.compile(f"@|{_UNSAFE.pattern}")
+
+
+def build_session_key(
+    source: SessionSource,
+    *,
+    group_sessions_per_user: bool = True,
+    thread_sessions_per_user: bool = False,
+) -> str:
+    shared = is_shared(
+        source,
+        group_sessions_per_user=group_sessions_per_user,
+        thread_sessions_per_user=thread_sessions_per_user,
+    )
+    parts = [*PREFIX, _platform(source), _chat_type(source), _part(source.chat_id)]
+    if source.thread_id:
+        parts.append(_part(source.thread_id))
+    if not shared and _chat_type(source) != "dm":
+        parts.append(_part(source.user_id))
+    return ":".join(parts)
+
+
+def is_shared(
+    source: SessionSource,
+    *,
+    group_sessions_per_user: bool = True,
+    thread_sessions_per_user: bool = False,
+) -> bool:
+    """Whether everybody in the chat talks in one conversation."""
+    if _chat_type(source) == "dm":
+        return False
+    alone = thread_sessions_per_user if source.thread_id else group_sessions_per_user
+    return not (alone and source.user_id)
+
+
+def memory_scope(source: SessionSource, *, owner: bool = False, shared: bool = False) -> Scope:
+    """What is remembered for whom. The notes of the owner of this home are used in private chats
+    only: in a group everybody would get to see them. A conversation that is `shared` has notes of
+    the chat and none of a person."""
+    private = _chat_type(source) == "dm"
+    chat = "" if private else f"{_platform(source)}:{_part(source.chat_id)}"
+    if owner and private:
+        return Scope(chat=chat)
+    if shared or not source.user_id:
+        return Scope(user=f"{_platform(source)}:chat:{_part(source.chat_id)}", chat=chat)
+    return Scope(user=f"{_platform(source)}:{_part(source.user_id)}", chat=chat)
+
+
+def _platform(source: SessionSource) -> str:
+    name = _part(source.platform)
+    return f"{name}@{_UNSAFE_ACCOUNT.sub(_quoted, source.account)}" if source.account else name
+
+
+def _chat_type(source: SessionSource) -> str:
+    return _CHAT_TYPES.get(source.chat_type, source.chat_type)
+
+
+def _part(identity: str) -> str:
+    return _UNSAFE.sub(_quoted, identity)
+
+
+def _quoted(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode())

@@ -1,0 +1,222 @@
+"""Keeps one adapter connected: connects, asks whether it still works, connects again.
+
+Each adapter has a supervisor with a task of its own. Whatever an adapter does, raise or hang, is
+seen here and nowhere else.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+import msgspec
+
+from hermes.core.errors import HermesError
+from hermes.core.ports import Clock
+from hermes.gateway.platforms.base import Adapter, CredentialsRefused, Receive
+
+logger = logging.getLogger(__name__)
+
+State = Literal["connecting", "healthy", "failing", "stopped"]
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """Seconds for all that is waited for."""
+
+    connect: float = 60.0
+    probe: float = 15.0
+    disconnect: float = 10.0
+    between_probes: float = 30.0
+    first_pause: float = 1.0
+    """After the first failure; doubled after each further one."""
+    longest_pause: float = 300.0
+
+
+USUAL = Patience()
+
+
+class Health(msgspec.Struct, frozen=True):
+    """How an adapter is. Times are seconds since 1970."""
+
+    platform: str
+    state: State
+    since: float
+    """When the state began."""
+    account: str = ""
+    last_error: str = ""
+    """Of the present trouble, or of the last one."""
+    hint: str = ""
+    attempts: int = 0
+    """Connections tried since it last worked."""
+    last_probe: float | None = None
+    """When it last proved to work."""
+    refused: bool = False
+    """The platform does not accept us: not tried again before a restart."""
+
+
+class Supervisor:
+    """Of one adapter. `changed` is told each new state; `jitter` gives numbers from 0 to 1, so that
+    many adapters that lost one network do not come back in step."""
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        receive: Receive,
+        clock: Clock,
+        patience: Patience = USUAL,
+        *,
+        changed: Callable[[Health], None] = lambda _health: None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.adapter = adapter
+        self._receive, self._clock, self._patience = receive, clock, patience
+        self._changed, self._jitter = changed, jitter
+        self._doubt = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._abandoned: set[asyncio.Task[None]] = set()
+        """Calls that ran out of time and do not end; kept so that nobody has to wait for them."""
+        self.health = Health(adapter.manifest.name, "stopped", self._now())
+
+    def start(self) -> None:
+        """Begin, or begin anew after `stop`; then also refused credentials are tried again."""
+        self.health = msgspec.structs.replace(self.health, refused=False)
+        self._task = asyncio.create_task(self._run(), name=f"adapter {self.adapter.manifest.name}")
+
+    def check(self) -> None:
+        """Something looks wrong: ask the platform now, not at the next time."""
+        self._doubt.set()
+
+    async def stop(self) -> None:
+        """Disconnect, in the time there is for it, and end. May be called again."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+            await self._disconnect()
+        self._be("stopped", attempts=0)
+
+    async def _run(self) -> None:
+        pause = self._patience.first_pause
+        while not self._is_refused():
+            if await self._connect():
+                pause = self._patience.first_pause
+                await self._watch()
+            await self._disconnect()
+            await self._clock.sleep(0 if self._is_refused() else pause * self._spread())
+            pause = min(pause * 2, self._patience.longest_pause)
+
+    def _is_refused(self) -> bool:
+        return self.health.refused
+
+    def _spread(self) -> float:
+        return 0.5 + self._jitter() / 2
+
+    async def _connect(self) -> bool:
+        first = self.health.state == "stopped"
+        self._be("connecting" if first else "failing", attempts=self.health.attempts + 1)
+        if not await self._works(self.adapter.connect(self._receive), self._patience.connect):
+            return False
+        self._doubt.clear()
+        self._be("healthy", attempts=0, last_probe=self._now(), hint="")
+        logger.info("%s is connected", self.adapter.manifest.label)
+        return True
+
+    async def _watch(self) -> None:
+        """Returns when the adapter does not work any more."""
+        while True:
+            await self._rest()
+            if not await self._works(self.adapter.probe(), self._patience.probe):
+                return
+            self.health = msgspec.structs.replace(self.health, last_probe=self._now())
+
+    async def _rest(self) -> None:
+        """Until the next probe is due, or somebody has doubts."""
+        sleep = asyncio.ensure_future(self._clock.sleep(self._patience.between_probes))
+        doubt = asyncio.ensure_future(self._doubt.wait())
+        try:
+            await asyncio.wait({sleep, doubt}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleep.cancel()
+            doubt.cancel()
+        self._doubt.clear()
+
+    async def _disconnect(self) -> None:
+        if self._abandoned:  # it gets the time to clean up behind itself
+            await self._problem(_ended(set(self._abandoned)), self._patience.disconnect)
+        problem = await self._problem(self.adapter.disconnect(), self._patience.disconnect)
+        if problem is not None:
+            logger.warning("%s did not let go: %s", self.adapter.manifest.label, problem)
+
+    async def _works(self, call: Awaitable[None], seconds: float) -> bool:
+        """Whether a call went well; if not, the state says why."""
+        problem = await self._problem(call, seconds)
+        if problem is None:
+            return True
+        refused = isinstance(problem, CredentialsRefused)
+        self._be(
+            "stopped" if refused else "failing",
+            last_error=str(problem),
+            hint=problem.hint if isinstance(problem, HermesError) else "",
+            refused=refused,
+        )
+        logger.warning("%s does not work: %s", self.adapter.manifest.label, problem)
+        return False
+
+    async def _problem(self, call: Awaitable[None], seconds: float) -> Exception | None:
+        """What a call ended with. One that takes too long is left alone: it may not even heed that
+        it is cancelled."""
+        work = asyncio.ensure_future(_done(call))
+        limit = asyncio.ensure_future(self._clock.sleep(seconds))
+        try:
+            await asyncio.wait({work, limit}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            limit.cancel()
+            if not work.done():
+                work.cancel()
+                self._abandoned.add(work)
+                work.add_done_callback(self._abandon)
+        if not work.done():
+            return TimeoutError(f"no answer within {seconds:g} seconds")
+        if work.cancelled():
+            return ConnectionError("the call was cancelled")
+        fault = work.exception()
+        if fault is not None and not isinstance(fault, Exception):
+            raise fault
+        return _readable(fault)
+
+    def _abandon(self, work: asyncio.Task[None]) -> None:
+        self._abandoned.discard(work)
+        if not work.cancelled() and (fault := work.exception()) is not None:
+            logger.debug("%s, long after: %s", self.adapter.manifest.label, fault)
+
+    def _be(self, state: State, **news: object) -> None:
+        same = state == self.health.state
+        since = self.health.since if same else self._now()
+        account = self.adapter.account
+        self.health = msgspec.structs.replace(
+            self.health, state=state, since=since, account=account, **news
+        )
+        self._changed(self.health)
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
+
+async def _done(call: Awaitable[None]) -> None:
+    await call
+
+
+async def _ended(tasks: set[asyncio.Task[None]]) -> None:
+    await asyncio.wait(tasks)
+
+
+def _readable(fault: Exception | None) -> Exception | None:
+    """An error of ours as it is; a fault of the adapter by its kind only, since nobody knows what
+    its text gives away."""
+    if fault is None or isinstance(fault, HermesError):
+        return fault
+    logger.error("an adapter has a fault", exc_info=fault)
+    return RuntimeError(f"unexpected {type(fault).__name__}")

@@ -1,0 +1,260 @@
+"""A chat as slash commands see it, and the commands that only chats have."""
+
+import asyncio
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hermes.agent.agent import Agent
+from hermes.app.app import App
+from hermes.app.commands import session
+from hermes.app.commands.registry import Where, commands_in, exact_command
+from hermes.app.commands.running import Commands
+from hermes.app.commands.talk import Call, Handler
+from hermes.config.settings.platforms import Role
+from hermes.core.errors import SessionNotFound, UsageError
+from hermes.core.messages import User
+from hermes.gateway.asking import ChatAsker
+from hermes.gateway.door.roles import may
+from hermes.gateway.events import MessageEvent, Target
+from hermes.gateway.hooks import about
+from hermes.gateway.messages import OURS
+from hermes.gateway.platforms.catalogue import home_variable
+from hermes.store.mail import InboxRow, Received
+from hermes.store.records import SessionFilter
+
+if TYPE_CHECKING:
+    from hermes.gateway.house import House
+    from hermes.gateway.worker import Worker
+
+PAGE = 12
+"""Commands on a page of /commands."""
+MOST_SESSIONS = 10
+WITH_THE_AGENT = frozenset({"background", "btw"})
+"""Commands that do something with the rights of the agent, beside a turn."""
+
+
+class ChatTalk:
+    """`app.commands.talk.Talk` for one message."""
+
+    place = Where.CHATS
+
+    def __init__(
+        self,
+        house: "House",
+        worker: "Worker",
+        agent: Agent,
+        row: InboxRow,
+        event: MessageEvent,
+        role: Role,
+    ) -> None:
+        self.house, self.worker, self.row, self.event = house, worker, row, event
+        self.app: App = house.app
+        self.role = role
+        self._agent = agent
+        self._command = ""
+        self._shown: list[str] | None = []
+        self._kept: list[str] = []
+        self.question: User | None = None
+        """What the command asks the agent, as /retry does."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def agent(self) -> Agent:
+        return self.house.conversations.get(self.worker.key) or self._agent
+
+    @property
+    def busy(self) -> bool:
+        return self.worker.busy
+
+    async def run(self, text: str) -> bool:
+        """Do what a command says; False when it is no command but a message."""
+        line = _without_bot(text)
+        if refused := may(self.role, line, self.app.loaded.settings.gateway):
+            self.show(refused)
+            return True
+        name = line.split(None, 1)[0].removeprefix("/").lower()
+        command = exact_command(name, Where.CHATS)
+        if command is not None and command.name in WITH_THE_AGENT and self._of_another:
+            self.show(f"The agent works for somebody else here; `/{name}` can be had after that.")
+            return True
+        self._command, facts = name, about(self.event.source, self.worker.key)
+        arguments = line.partition(" ")[2]
+        await self.house.hooks.fire(f"command:{name}", **facts, command=name, args=arguments)
+        return await Commands(self, OWN).run(line)
+
+    @property
+    def _of_another(self) -> bool:
+        """Whether the agent has the rights of somebody whose role is another."""
+        return self.house.conversations.role(self.worker.key) not in (None, self.role)
+
+    async def go_on_with(self, agent: Agent) -> None:
+        await self.house.conversations.adopt(self.worker.key, agent)
+        if self._command in ("new", "reset"):
+            facts = about(self.event.source, self.worker.key)
+            await self.house.hooks.fire("session:reset", **facts, session_id=agent.session_id)
+
+    async def ask(self, message: User) -> None:
+        self.question = message
+
+    def later(self, text: str) -> None:
+        self._kept.append(text)
+
+    def show(self, markdown: str) -> None:
+        """While the command runs this is its answer; after that it is a message of its own."""
+        if self._shown is not None:
+            self._shown.append(markdown)
+            return
+        task = asyncio.ensure_future(self._tell(markdown))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _tell(self, markdown: str) -> None:
+        source = self.event.source
+        target = Target(source.platform, source.chat_id, source.thread_id, source.account)
+        await self.house.say_now(target, markdown, "background")
+
+    def collected(self) -> str:
+        """What was shown; from now on messages go out by themselves."""
+        shown, self._shown = self._shown or [], None
+        return "\n\n".join(shown)
+
+    async def keep_rest(self) -> None:
+        """What is to be said after this turn, as messages of its own."""
+        for number, text in enumerate(self._kept):
+            event = msgspec.structs.replace(
+                self.event,
+                message_id=f"{OURS}later:{self.event.message_id}:{number}",
+                text=text,
+                media=(),
+            )
+            source = event.source
+            kept = Received(
+                source.platform,
+                source.account,
+                event.message_id,
+                self.worker.key,
+                msgspec.json.encode(event),
+            )
+            await self.house.mail.receive(kept, self.house.now())
+        if self._kept:
+            self.worker.wake()
+        self._kept.clear()
+
+
+def _without_bot(text: str) -> str:
+    """`/new@our_bot plan` is `/new plan`."""
+    word, space, rest = text.partition(" ")
+    return f"{word.partition('@')[0]}{space}{rest}"
+
+
+def _chat(call: Call) -> ChatTalk:
+    if not isinstance(call.talk, ChatTalk):
+        raise UsageError(f"/{call.command.name} is for chats")
+    return call.talk
+
+
+async def approve(call: Call) -> str:
+    talk = _chat(call)
+    word = call.words[0].lower() if call.words else "once"
+    return _asker(talk).decide(talk.event.source, talk.role, word)
+
+
+async def steer(call: Call) -> str:
+    talk = _chat(call)
+    if talk.busy and not talk.worker.may_steer(talk.event.source, talk.role):
+        raise UsageError("somebody else's turn runs", hint="/queue MESSAGE waits for its end")
+    return await session.steer(call)
+
+
+async def deny(call: Call) -> str:
+    talk = _chat(call)
+    return _asker(talk).decide(talk.event.source, talk.role, "deny")
+
+
+def _asker(talk: ChatTalk) -> ChatAsker:
+    """Who asked in this conversation; else, for an owner, in the chat."""
+    own = talk.worker.asker
+    if own.waits or talk.role != "owner":
+        return own
+    return talk.house.asker_in(talk.event.source) or own
+
+
+async def commands(call: Call) -> str:
+    talk = _chat(call)
+    settings = call.app.loaded.settings.gateway
+    known = [each for each in commands_in(Where.CHATS) if not may(talk.role, each.name, settings)]
+    pages = (len(known) + PAGE - 1) // PAGE
+    page = int(call.arguments) if call.arguments.isdecimal() else 1
+    if not 1 <= page <= pages:
+        raise UsageError(f"there are pages 1 to {pages}")
+    shown = known[(page - 1) * PAGE : page * PAGE]
+    lines = [
+        f"- `/{each.name}{' ' if each.usage else ''}{each.usage}` {each.summary}" for each in shown
+    ]
+    more = f"\n\n`/commands {page + 1}` shows more." if page < pages else ""
+    return "\n".join(lines) + more
+
+
+async def sethome(call: Call) -> str:
+    talk = _chat(call)
+    source = talk.event.source
+    manifest = talk.house.manifests[source.platform]
+    thread = f":{source.thread_id}" if source.thread_id else ""
+    edit = import_module("hermes.config.edit")  # heavy, and seldom needed
+    place = f"{source.chat_id}{thread}"
+    await asyncio.to_thread(edit.set_variable, call.app.home, home_variable(manifest), place)
+    call.app.reread_variables()
+    return f"This chat is the home channel of {manifest.label} now."
+
+
+async def resume(call: Call) -> str:
+    """Only conversations of the same person: an id is no key to those of others."""
+    talk = _chat(call)
+    request = call.app.session(call.agent).start.request
+    if not call.arguments:
+        return await _own_sessions(call, request.user_id)
+    found = await call.app.store.resolve(call.arguments)
+    if found.user_id != request.user_id:
+        raise SessionNotFound(f"there is no conversation {call.arguments!r} of yours")
+    if found.id == call.agent.session_id:
+        return "You are in this conversation."
+    await call.app.move(call.agent, found.id, talk.go_on_with)
+    return f"Back in {found.title or found.id}."
+
+
+async def _own_sessions(call: Call, user_id: str) -> str:
+    source = call.app.session(call.agent).start.request.source
+    found = await call.app.store.sessions(SessionFilter(sources=(source,), limit=200))
+    mine = [each for each in found if each.user_id == user_id and not each.parent_id]
+    lines = [f"- `{each.id}` {each.title or each.preview}" for each in mine[:MOST_SESSIONS]]
+    return "\n".join((*lines, "`/resume ID or TITLE` goes on with one.")) if lines else "None yet."
+
+
+async def restart(call: Call) -> str:
+    _chat(call).house.restart()
+    return "Restarting. What is not finished goes on after that."
+
+
+async def platforms(call: Call) -> str:
+    return _chat(call).house.health_lines()
+
+
+async def pair(call: Call) -> str:
+    talk = _chat(call)
+    return await asyncio.to_thread(talk.house.pair, talk.event.source, call.arguments)
+
+
+OWN: Mapping[str, Handler] = {
+    "approve": approve,
+    "deny": deny,
+    "steer": steer,
+    "commands": commands,
+    "sethome": sethome,
+    "resume": resume,
+    "restart": restart,
+    "platforms": platforms,
+    "pair": pair,
+}

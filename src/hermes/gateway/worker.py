@@ -1,0 +1,295 @@
+"""The work of one chat: its messages in their order, one turn after the other."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from hermes.app.commands.registry import CommandDef, Where, exact_command
+from hermes.config.settings.platforms import Role
+from hermes.core.errors import HermesError, LeaseLost, StoreError
+from hermes.core.events import TurnFinished
+from hermes.core.messages import User
+from hermes.gateway.asking import ChatAsker, same_person
+from hermes.gateway.events import Button, MessageEvent, SessionSource, Target
+from hermes.gateway.house import House
+from hermes.gateway.talking import ChatTalk
+from hermes.gateway.turning import REASONS, Turning, Why
+from hermes.gateway.view import TurnView
+from hermes.store.mail import Draft, Fenced, InboxRow
+
+log = logging.getLogger(__name__)
+
+ELSEWHERE = 1.0
+"""Seconds between two looks at a chat that another process works on."""
+LONGEST_PAUSE = 30.0
+"""Seconds between two tries when the work of a chat fails."""
+FAULT = "Something went wrong inside me. The log of the gateway has the details."
+NO_ANSWER = "I have no answer to that."
+
+_events = msgspec.json.Decoder(MessageEvent)
+
+
+class Worker:
+    """Runs as long as there is something to do; the next message starts it again."""
+
+    def __init__(self, house: House, key: str) -> None:
+        self._house, self.key = house, key
+        self.asker = ChatAsker(self._ask)
+        self.turning = Turning(house, key, self.asker)
+        self.source: SessionSource | None = None
+        """Who wrote what is worked on."""
+        self.role: Role = "guest"
+        self.aside: set[int] = set()
+        """Rows that are dealt with outside the order, such as /stop."""
+        self.heard: list[int] = []
+        """Rows of `aside` that the running turn heard: its answer is for them too."""
+        self._task: asyncio.Task[None] | None = None
+        self._woken = self._merge = self._over = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs."""
+        return self.turning.running
+
+    @property
+    def working(self) -> bool:
+        return self._task is not None
+
+    def wake(self) -> None:
+        self._woken = True
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=f"chat {self.key}")
+
+    def review(self) -> None:
+        """The conversation may be over by the settings: see to that, in turn."""
+        self._over = True
+        self.wake()
+
+    async def ended(self, *, now: bool = False) -> None:
+        """Returns when nothing is worked on; `now` breaks it off."""
+        if self._task is not None:
+            if now:
+                self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def may_steer(self, source: SessionSource, role: Role) -> bool:
+        """Whether somebody may say something into the running turn: it has the rights of whoever
+        began it."""
+        return role == "owner" or (self.source is not None and same_person(self.source, source))
+
+    async def _run(self) -> None:
+        pause = ELSEWHERE
+        try:
+            while self._woken and not self._house.closing:
+                self._woken = False
+                try:
+                    await self._work()
+                    pause = ELSEWHERE
+                except Exception as error:  # noqa: BLE001 - nobody else would ever look at the chat again
+                    self._woken = True
+                    self._trouble(error)
+                    await self._house.clock.sleep(pause)
+                    pause = min(pause * 2, LONGEST_PAUSE)
+        finally:
+            self._task = None
+            self._house.idle(self)
+
+    def _trouble(self, error: Exception) -> None:
+        match error:
+            case LeaseLost():
+                log.warning("another process works on %s now", self.key)
+                self.aside.difference_update(self.heard)
+                self.heard.clear()
+            case StoreError():
+                log.error("the work on %s has to wait: %s", self.key, error)
+            case _:
+                log.error("the work on %s failed", self.key, exc_info=error)
+
+    async def _work(self) -> None:
+        """Until nothing waits."""
+        right: Fenced | None = None
+        conversations = self._house.conversations
+        try:
+            while ((rows := await self._waiting()) or self._over) and not self._house.closing:
+                right = await self._house.claim(self.key)
+                if right is None:
+                    await self._house.clock.sleep(ELSEWHERE)
+                    continue
+                await conversations.taken(self.key, right.fence)
+                over, self._over = self._over, False
+                merge, self._merge = self._merge, False
+                if rows:
+                    await self._batch(together(rows, merge=merge), right)
+                elif over:
+                    await self._house.begin_day(self.key)
+                conversations.held(self.key, right.fence)
+        finally:
+            if right is not None:
+                await self._house.release(right)
+
+    async def _waiting(self) -> list[InboxRow]:
+        rows = await self._house.mail.waiting(self.key)
+        return [row for row in rows if row.id not in self.aside]
+
+    async def _batch(self, rows: list[InboxRow], right: Fenced) -> None:
+        events = [event_of(row) for row in rows]
+        self.source = source = events[-1].source
+        role = await self._house.role(source)
+        if role is None:  # somebody was sent away after the message was kept
+            await self._house.mail.answer(_ids(rows), (), right, self._house.now(), state="dropped")
+            return
+        self.role = role
+        try:
+            await self._dealt_with(rows, events, right)
+        except (LeaseLost, StoreError):
+            raise
+        except HermesError as error:
+            await self._say(rows, f"⚠️ {error}\n{error.hint}".strip(), right)
+        except Exception:  # one message must not stop those behind it
+            log.exception("a message of %s could not be dealt with", self.key)
+            await self._say(rows, FAULT, right)
+
+    async def _dealt_with(
+        self, rows: list[InboxRow], events: list[MessageEvent], right: Fenced
+    ) -> None:
+        await self._house.begin_day(self.key)
+        if len(events) > 1 or not events[0].text.startswith("/"):
+            await self._take_turn(rows, events, right)
+            return
+        talk = await self.talk(rows[0], events[0], self.role)
+        if not await talk.run(events[0].text):  # a path, say
+            await self._take_turn(rows, events, right)
+        elif talk.question is not None:
+            await self._take_turn(rows, [], right, talk.question)
+        else:
+            await talk.keep_rest()
+            await self._say(rows, talk.collected(), right)
+
+    async def talk(self, row: InboxRow, event: MessageEvent, role: Role) -> ChatTalk:
+        """`role` is that of who gave the command, which may be another person than whose turn
+        runs."""
+        conversations = self._house.conversations
+        agent = conversations.get(self.key) if self.busy else None
+        if agent is None:
+            beside = row.id in self.aside
+            agent = await conversations.open(
+                self.key, event.source, role, self.asker, keep=lambda: beside and self.working
+            )
+        return ChatTalk(self._house, self, agent, row, event, role)
+
+    async def _take_turn(
+        self,
+        rows: list[InboxRow],
+        events: list[MessageEvent],
+        right: Fenced,
+        question: User | None = None,
+    ) -> None:
+        source = event_of(rows[-1]).source
+        self.turning.begin()
+        try:
+            agent = await self._house.conversations.open(self.key, source, self.role, self.asker)
+            view = self._house.view(rows[-1], event_of(rows[-1]))
+            self.asker.person = source
+            finish, shown = await self.turning.take(agent, view, rows, events, right, question)
+        finally:
+            self.asker.person = None
+            self.turning.end()
+        await self._house.conversations.settle(self.key)
+        await self._answered(rows, finish, view, shown, right)
+
+    async def _answered(
+        self,
+        rows: list[InboxRow],
+        finish: TurnFinished,
+        view: TurnView,
+        shown: int,
+        right: Fenced,
+    ) -> None:
+        why = self.turning.why
+        made: tuple[Draft, ...] = ()
+        if finish.interrupted and why == "shutdown":
+            return  # it goes on after the next start
+        if finish.interrupted and why in ("stop", "newer"):
+            self._merge = why == "newer"
+            if self._merge and not self.turning.began:
+                return  # nobody has heard it yet: it is answered with the newer one
+            made = view.so_far() if shown else ()
+        else:
+            made = view.answer(_text(finish, why), finish)
+        await self._done(rows, made, right, adopt=shown)
+        self._house.answered(rows[-1], finish)
+        await view.mark(failed=finish.failed or finish.interrupted)
+
+    async def _say(self, rows: list[InboxRow], text: str, right: Fenced | None) -> None:
+        """Answer with a text that is not the agent's."""
+        made = self._house.view(rows[-1], event_of(rows[-1])).answer(text) if text.strip() else ()
+        await self._done(rows, made, right)
+
+    async def _done(
+        self,
+        rows: list[InboxRow],
+        made: tuple[Draft, ...],
+        right: Fenced | None,
+        *,
+        adopt: int = 0,
+    ) -> None:
+        heard = tuple(self.heard)
+        ids = (*heard, *_ids(rows))
+        await self._house.mail.answer(ids, made, right, self._house.now(), adopt=adopt)
+        self._house.pump.wake()
+        self.heard = self.heard[len(heard) :]
+        self.aside.difference_update(heard)
+
+    async def say_aside(self, row: InboxRow, text: str) -> None:
+        """Answer a message that was dealt with beside the turn."""
+        made = self._house.at_once(row, event_of(row), text) if text.strip() else ()
+        await self._house.mail.answer((row.id,), made, None, self._house.now())
+        self._house.pump.wake()
+
+    async def _ask(self, text: str, buttons: tuple[Button, ...]) -> None:
+        if self.source is None:
+            raise RuntimeError("nobody is there to ask")
+        await self._house.say_now(target_of_source(self.source), text, "question", buttons)
+
+
+def event_of(row: InboxRow) -> MessageEvent:
+    return _events.decode(row.event)
+
+
+def command_of(text: str) -> CommandDef | None:
+    """The command a message begins with, by its whole name."""
+    word = text.split(None, 1)[0].partition("@")[0] if text.startswith("/") else ""
+    return exact_command(word, Where.CHATS) if word else None
+
+
+def together(rows: Sequence[InboxRow], *, merge: bool) -> list[InboxRow]:
+    """The messages of the next turn: one, unless a turn for several was cut off, or a turn was
+    stopped for what came after it (`merge`)."""
+    first = rows[0]
+    if first.state == "working":
+        return [row for row in rows if row.state == "working"]
+    if not merge:
+        return [first]
+    events = [event_of(row) for row in rows]
+    said = [
+        not event.text.startswith("/") and same_person(event.source, events[0].source)
+        for event in events
+    ]
+    return list(rows[: max(said.index(False), 1) if False in said else len(rows)])
+
+
+def target_of_source(source: SessionSource) -> Target:
+    return Target(source.platform, source.chat_id, source.thread_id, source.account)
+
+
+def _ids(rows: Sequence[InboxRow]) -> tuple[int, ...]:
+    return tuple(row.id for row in rows)
+
+
+def _text(finish: TurnFinished, why: Why) -> str:
+    if finish.failed or why == "stuck":
+        error = finish.error or REASONS[why]
+        return f"{finish.text}\n\n⚠️ {error}\n{finish.hint}".strip()
+    return finish.text or NO_ANSWER
