@@ -1,0 +1,1 @@
+"""Scheduled work: jobs, when they are due, and running each instant once."""

@@ -1,0 +1,159 @@
+"""jobs.json: written to a temporary file and renamed, by one process at a time."""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from hermes.config.home import tilde
+from hermes.core.errors import ConfigError, StoreError
+from hermes.cron.book import Change
+from hermes.cron.job import Job, Record, from_dict, to_dict
+from hermes.cron.schedule import iso
+from hermes.util import atomic
+from hermes.util.threads import in_thread
+
+T = TypeVar("T")
+LOCK = ".tick.lock"
+PATIENCE = 20.0
+"""Seconds to wait for somebody who writes; a write takes milliseconds."""
+PAUSE = 0.005
+
+
+class JobsFile:
+    """A `JobBook` in `<home>/cron`. Records that are no jobs stay in the file as they are."""
+
+    def __init__(self, folder: Path, zone: tzinfo) -> None:
+        self._folder, self._zone = folder, zone
+        self.file = folder / "jobs.json"
+
+    async def all(self) -> tuple[Job, ...]:
+        return await in_thread(self._all)
+
+    async def add(self, job: Job) -> None:
+        await in_thread(self._changed, lambda records: records.append(to_dict(job)))
+
+    async def change(self, job_id: str, how: Change) -> Job | None:
+        return await in_thread(self._changed, lambda records: self._change(records, job_id, how))
+
+    async def drop(self, job_id: str) -> bool:
+        def work(records: list[Any]) -> bool:
+            kept = [each for each in records if _id(each) != job_id]
+            found = len(kept) < len(records)
+            records[:] = kept
+            return found
+
+        return await in_thread(self._changed, work)
+
+    async def replace(self, jobs: Sequence[Job]) -> None:
+        def work(records: list[Any]) -> None:
+            records[:] = [to_dict(job) for job in jobs]
+
+        await in_thread(self._changed, work)
+
+    def _all(self) -> tuple[Job, ...]:
+        _, records = self._read()
+        return tuple(from_dict(each, self._zone) for each in records if _id(each))
+
+    def _change(self, records: list[Any], job_id: str, how: Change) -> Job | None:
+        for place, record in enumerate(records):
+            if _id(record) == job_id:
+                before = from_dict(record, self._zone)
+                after = how(before)
+                if after != before:
+                    records[place] = to_dict(after)
+                return after
+        return None
+
+    def _changed(self, work: Callable[[list[Any]], T]) -> T:
+        """The result of `work`, once what it made of the records is on disk."""
+        with self._locked():
+            head, records = self._read()
+            before = list(records)
+            result = work(records)
+            if records != before:
+                self._write({**head, "jobs": records, "updated_at": iso(time.time())})
+        return result
+
+    def _read(self) -> tuple[Record, list[Any]]:
+        """What stands beside the jobs, and their records."""
+        try:
+            data = self.file.read_bytes()
+        except FileNotFoundError:
+            return {}, []
+        except OSError as error:
+            raise StoreError(f"cannot read {tilde(self.file)}: {error.strerror}") from error
+        if not data.strip():
+            return {}, []
+        try:
+            content = msgspec.json.decode(data)
+        except msgspec.DecodeError as error:
+            raise self._unreadable(data, str(error)) from error
+        if isinstance(content, list):
+            return {}, content
+        if isinstance(content, dict) and isinstance(content.get("jobs", []), list):
+            return content, content.get("jobs", [])
+        raise self._unreadable(data, "it holds no list of jobs")
+
+    def _write(self, content: Record) -> None:
+        encoded = msgspec.json.format(msgspec.json.encode(content), indent=2)
+        try:
+            atomic.write_bytes(self.file, encoded + b"\n", mode=0o600)
+        except OSError as error:
+            raise StoreError(f"cannot write {tilde(self.file)}: {error.strerror}") from error
+
+    def _unreadable(self, data: bytes, why: str) -> ConfigError:
+        """A copy is kept, so that whoever mends the file cannot make it worse."""
+        copy = self.file.with_name(f"jobs.json.{hashlib.sha256(data).hexdigest()[:8]}.bak")
+        if not copy.exists():
+            atomic.write_bytes(copy, data, mode=0o600)
+        return ConfigError(
+            f"no job can run: {why}",
+            where=tilde(self.file),
+            hint=f"mend the file, or move it away to begin anew; a copy is in {tilde(copy)}",
+        )
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        deadline = time.monotonic() + PATIENCE
+        while (held := held_lock(self._folder / LOCK)) is None:
+            if time.monotonic() > deadline:
+                raise StoreError(
+                    f"another process holds {tilde(self._folder / LOCK)}", hint="try again later"
+                )
+            time.sleep(PAUSE)
+        with held:
+            yield
+
+
+def held_lock(file: Path) -> contextlib.ExitStack | None:
+    """The lock of a file, until it is closed or this process ends; None when another has it."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    held = contextlib.ExitStack()
+    held.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        held.close()
+        return None
+    return held
+
+
+def stamp(instant: float) -> str:
+    """For names of files: sortable, and never the same for two instants."""
+    moment = datetime.fromtimestamp(round(instant, 3), UTC)
+    fraction = f".{moment.microsecond // 1000:03}" if moment.microsecond else ""
+    return f"{moment:%Y-%m-%dT%H-%M-%S}{fraction}Z"
+
+
+def _id(record: Any) -> str:
+    found = record.get("id") if isinstance(record, dict) else None
+    return found if isinstance(found, str) else ""

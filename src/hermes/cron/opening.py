@@ -1,0 +1,101 @@
+"""The parts of scheduled work, put together for a home."""
+
+import sys
+from collections.abc import Callable
+from datetime import tzinfo
+
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
+from hermes.config.settings.agent import CronSettings
+from hermes.core.ports import Clock, Outbox
+from hermes.cron.book import JobBook, SharedBook
+from hermes.cron.crew import OnRun, TickerOptions, unseen
+from hermes.cron.delivery import Deliverer
+from hermes.cron.desk import CheckTarget, JobDesk
+from hermes.cron.jobs_file import JobsFile
+from hermes.cron.running import JobRunner, Workers
+from hermes.cron.ticker import Ticker
+from hermes.cron.zone import zone_of
+from hermes.store.claims import Claims
+
+DEFAULT_TIMEOUT = CronSettings().script_timeout_seconds
+
+
+def book_of(home: Home, loaded: Loaded, claims: Claims | None, zone: tzinfo) -> JobBook:
+    """jobs.json; with a shared store, the jobs are in that."""
+    if loaded.settings.store.url and claims is not None:
+        return SharedBook(claims, zone)
+    return JobsFile(home.cron, zone)
+
+
+def desk_of(
+    home: Home,
+    loaded: Loaded,
+    claims: Claims | None,
+    clock: Clock,
+    *,
+    check_target: CheckTarget | None = None,
+    changed: Callable[[], None] | None = None,
+) -> JobDesk:
+    """The `Scheduler` of a home; `claims` is its store, None when nothing was stored yet. `changed`
+    may be `Ticker.wake`."""
+    zone = zone_of(loaded.settings.timezone)
+    desk = JobDesk(
+        book_of(home, loaded, claims, zone),
+        claims,
+        zone,
+        home.scripts,
+        now=lambda: clock.now().timestamp(),
+    )
+    desk.check_target = check_target or desk.check_target
+    desk.changed = changed or desk.changed
+    return desk
+
+
+def runner_of(workers: Workers, clock: Clock, outbox: Outbox | None = None) -> JobRunner:
+    """`workers` is the `App`."""
+    home, loaded = workers.home, workers.loaded
+    settings, zone = loaded.settings.cron, zone_of(loaded.settings.timezone)
+    deliverer = Deliverer(
+        home.cron / "output",
+        zone,
+        outbox,
+        wrap=settings.wrap_response,
+        notify=settings.notify_failures,
+    )
+    book = book_of(home, loaded, workers.store, zone)
+    return JobRunner(workers, book, deliverer, clock, lambda: script_timeout(loaded))
+
+
+def ticker_of(
+    workers: Workers,
+    clock: Clock,
+    *,
+    outbox: Outbox | None = None,
+    on_run: OnRun = unseen,
+) -> Ticker:
+    """What runs the jobs of a home; `workers` is the `App`."""
+    home, loaded, store = workers.home, workers.loaded, workers.store
+    zone = zone_of(loaded.settings.timezone)
+    return Ticker(
+        book_of(home, loaded, store, zone),
+        store,
+        runner_of(workers, clock, outbox),
+        clock,
+        zone,
+        home.cron,
+        TickerOptions.of(loaded.settings.cron),
+        on_run,
+    )
+
+
+def script_timeout(loaded: Loaded) -> float:
+    """Seconds a script may take: what code set in `cron.scheduler._SCRIPT_TIMEOUT`, the variable
+    HERMES_CRON_SCRIPT_TIMEOUT, the setting."""
+    override = getattr(sys.modules.get("cron.scheduler"), "_SCRIPT_TIMEOUT", DEFAULT_TIMEOUT)
+    if isinstance(override, int | float) and override != DEFAULT_TIMEOUT:
+        return float(override)
+    try:
+        return max(0.0, float(loaded.variable("HERMES_CRON_SCRIPT_TIMEOUT") or ""))
+    except ValueError:
+        return loaded.settings.cron.script_timeout_seconds
