@@ -33,7 +33,7 @@ def find(name: str, profile: str | None) -> Brought | None:
 def _of_plugin(name: str, loaded: Loaded, cli: Cli) -> Brought | None:
     if not loaded.settings.plugins.enabled:
         return None
-    found = extended(loaded, cli, ask=False).cli_commands.get(name)
+    found = extended(loaded, cli).cli_commands.get(name)
     return Brought(found.setup, found.act) if found else None
 
 

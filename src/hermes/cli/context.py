@@ -1,14 +1,31 @@
 """What a subcommand works with: the home in force, its settings and the terminal."""
 
+import signal
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, TextIO
 
 import msgspec
 
 from hermes.config.home import Home, use_home
 from hermes.config.loader import Loaded, load
-from hermes.core.errors import UsageError
+from hermes.core.errors import Interrupted, UsageError
+
+
+@contextmanager
+def _ctrl_c_at_once() -> Iterator[None]:
+    """An event loop would hear of Ctrl-C only after the answer."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Cli:
@@ -25,12 +42,17 @@ class Cli:
     def open(cls, profile: str | None) -> "Cli":
         home = Home.resolve(profile)
         use_home(home)
+        for root in {home.root, home.default_root}:
+            if (root / ".import").exists():  # an import was cut short
+                import_module("hermes.app.backups.restoring").finish(Home(root))
         return cls(home, sys.stdin, sys.stdout, sys.stderr)
 
-    def load(self, overrides: Mapping[str, Any] | None = None) -> Loaded:
+    def load(
+        self, overrides: Mapping[str, Any] | None = None, *, user_config: bool = True
+    ) -> Loaded:
         """The settings, read once; `overrides` are what the command line said."""
-        if self._loaded is None or overrides:
-            self._loaded = load(self.home, overrides or {})
+        if self._loaded is None or overrides or not user_config:
+            self._loaded = load(self.home, overrides or {}, user_config=user_config)
         return self._loaded
 
     @property
@@ -57,6 +79,16 @@ class Cli:
                 f"cannot ask {prompt.strip()!r}: this is not a terminal",
                 hint="say it on the command line; --help shows how",
             )
-        self.stdout.write(prompt)
-        self.stdout.flush()
-        return self.stdin.readline().rstrip("\n")
+        with _ctrl_c_at_once():
+            self.stdout.write(prompt)
+            self.stdout.flush()
+            return self.stdin.readline().rstrip("\n")
+
+    def ask_secret(self, prompt: str) -> str:
+        """A line that is not shown while it is typed."""
+        try:
+            with _ctrl_c_at_once():
+                return str(import_module("getpass").getpass(prompt))
+        except EOFError:
+            self.stdout.write("\n")
+            raise Interrupted from None

@@ -1,21 +1,27 @@
 """Plugins and hooks at the command line."""
 
+from collections.abc import Awaitable, Callable
+
+from hermes.app.commands.registry import COMMAND_REGISTRY
 from hermes.app.extensions import Extensions, Taken
 from hermes.cli.context import Cli
 from hermes.cli.registry import COMMANDS
 from hermes.config.loader import Loaded
 
-SLASH = ("rollback", "compress", "new", "reset", "quit", "exit", "q")
-"""The slash commands of a conversation."""
+Consent = Callable[[str, str], Awaitable[bool]]
+"""Asks whether a hook may run: its event and its command."""
 
 
-def extended(loaded: Loaded, cli: Cli, *, ask: bool) -> Extensions:
-    """What plugins bring. With `ask` the user is asked about hooks."""
+def extended(loaded: Loaded, cli: Cli, consent: Consent | None = None) -> Extensions:
+    """What plugins bring. Without `consent` nobody is asked about hooks."""
+    slash = [name for each in COMMAND_REGISTRY for name in each.names]
+    taken = Taken(slash, [command.name for command in COMMANDS])
+    return Extensions(cli.home, loaded, cli.note, ask=consent, taken=taken)
 
+
+def asked_in_lines(cli: Cli) -> Consent:
     async def consent(event: str, command: str) -> bool:
         cli.say(f"A hook of your settings wants to run at {event}:\n  {command}")
         return cli.ask("Let it, now and later? [y/N] ").strip().lower() in ("y", "yes")
 
-    taken = Taken(SLASH, [command.name for command in COMMANDS])
-    asking = consent if ask else None
-    return Extensions(cli.home, loaded, cli.note, ask=asking, taken=taken)
+    return consent

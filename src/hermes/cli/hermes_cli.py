@@ -15,30 +15,25 @@ import asyncio
 import sys
 from collections.abc import Coroutine
 from importlib import import_module
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import Window
 from prompt_toolkit.widgets import TextArea
 
-from hermes.agent.agent import Agent
-from hermes.app.app import App
-from hermes.app.extensions import injecting
 from hermes.cli.context import Cli
-from hermes.cli.render import Renderer
-from hermes.cli.screen import Changes, Screen
-from hermes.cli.slash import Slash
-from hermes.cli.style import Style
-from hermes.cli.turns import one_turn
 from hermes.config.home import current_home
-from hermes.core.events import Notice
-from hermes.core.messages import User
-from hermes.core.openai_format import to_dict
+from hermes.config.loader import Loaded
+from hermes.tui.room import Room, terminal_is_there
+from hermes.tui.screen import Changes
 from hermes.util.threads import in_thread
 
-GREETING = "Ctrl-C stops a turn, Ctrl-D ends the chat, Alt-Enter starts a new line."
-BROKEN_OFF = "The last turn was broken off and goes on now; what its tools did is not done again."
-LEAVE = ("/quit", "/exit", "/q")
+if TYPE_CHECKING:
+    from hermes.agent.agent import Agent
+    from hermes.app.commands.running import Commands
+    from hermes.app.commands.talk import Talk
+
 T = TypeVar("T")
 
 
@@ -48,20 +43,27 @@ class HermesCLI:
 
     def __init__(self, *, profile: str | None = None, **options: Any) -> None:
         self._profile, self._options = profile, options
-        self.agent: Agent | None = None
-        self._slash: Slash | None = None
-        self._screen: Screen | None = None
-        self._app: App | None = None
+        self._room: Room | None = None
+        self._talk: Talk | None = None
+        self._commands: Commands | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def agent(self) -> "Agent | None":
+        """Who talks; None before the conversation."""
+        return self._talk.agent if self._talk else None
 
     @property
     def model(self) -> str:
         """The model that answers; before the conversation, the one that was asked for."""
-        return self.agent.models.name if self.agent else str(self._options.get("model") or "")
+        agent = self.agent
+        return agent.models.name if agent else str(self._options.get("model") or "")
 
     @property
     def conversation_history(self) -> list[dict[str, Any]]:
-        return [to_dict(message) for message in self.agent.history] if self.agent else []
+        agent = self.agent
+        to_dict = import_module("hermes.core.openai_format").to_dict
+        return [to_dict(message) for message in agent.history] if agent else []
 
     # What extensions override.
 
@@ -93,14 +95,14 @@ class HermesCLI:
     def process_command(self, cmd: str) -> bool:
         """Carry out what begins with `/`; False when it is no command of ours. It may take its
         time: it runs beside the event loop."""
-        if self._slash is None:
+        if self._commands is None:
             return False
-        return self._wait(self._slash.process(cmd))
+        return self._wait(self._commands.run(cmd))
 
     def _invalidate(self) -> None:
         """Draw the screen again."""
-        if self._screen is not None:
-            self._screen.app.invalidate()
+        if self._room is not None:
+            self._room.area.invalidate()
 
     # The conversation itself.
 
@@ -116,67 +118,85 @@ class HermesCLI:
             return Cli.open(self._profile)
         return Cli(current_home(), sys.stdin, sys.stdout, sys.stderr)
 
-    async def talk(self, app: App, agent: Agent, renderer: Renderer, cli: Cli) -> int:
+    async def talk(
+        self, loaded: Loaded, args: argparse.Namespace, cli: Cli, *, plainly: bool
+    ) -> int:
         """Turn after turn. Called by `hermes chat`."""
-        self.agent, self._loop, self._app = agent, asyncio.get_running_loop(), app
-        self._slash = Slash(app, self, renderer)
-        app.extensions.inject = injecting(self._loop, lambda: self.agent)
-        style = Style.of(cli.stdout)
-        cli.home.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._loop = asyncio.get_running_loop()
+        if plainly:
+            return await self._in_lines(loaded, args, cli)
+        redactor = import_module("hermes.security.redaction").Redactor(loaded.secrets())
         changes = Changes(
             self._register_extra_tui_keybindings,
             self._build_tui_layout_children,
             self._build_tui_style_dict,
         )
-        self._screen = Screen(changes, cli.home.root / "history", style.accent("› "))
-        cli.above = self._screen.print_above
-        where = f"{agent.models.name} on {agent.models.provider}, session {agent.session_id}"
-        cli.say(f"{style.bold('Hermes')} {style.dim(where)}\n{style.dim(GREETING)}")
-        if agent.broken_off:
-            renderer.show(Notice(BROKEN_OFF))
-            await one_turn(agent, None, renderer)
-        unsent = ""
-        while True:
-            try:
-                said, unsent, news = await self._next(self._screen, unsent)
-            except KeyboardInterrupt:
-                unsent = ""
-                continue
-            except EOFError:
-                return 0
-            if said is None:
-                continue
-            if said.text in LEAVE:
-                return 0
-            await self._take(said, renderer, news=news)
+        display = loaded.settings.display
+        self._room = room = Room(
+            display, cli.home, cli.stdout, Path.cwd(), changes, redactor.redact
+        )
+        if args.verbose:
+            room.looks.detail("full")
+        cli.above = room.note
+        shown = asyncio.ensure_future(room.show())
+        work = asyncio.ensure_future(self._in_room(room, shown, loaded, args, cli))
+        await asyncio.wait({shown, work}, return_when=asyncio.FIRST_COMPLETED)
+        if not shown.done():  # it could not begin
+            room.leave()
+        elif room.talk is None:  # the user did not wait for it
+            work.cancel()
+        await asyncio.wait({shown, work})
+        for task in (shown, work):
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+        goodbye = room.looks.skin.branding.goodbye
+        if goodbye and terminal_is_there(room.stdout):
+            cli.say(room.looks.paint("dim", goodbye))
+        return room.code
 
-    async def _take(self, said: User, renderer: Renderer, *, news: bool) -> None:
-        if news:
-            renderer.show(Notice(said.text.partition("\n")[0]))
-        elif said.text.startswith("/") and await in_thread(self.process_command, said.text):
-            return
-        elif self._app is not None and self.agent is not None and not self.agent.history:
-            said = await self._app.opened(self.agent, said.text)
-        if self.agent is not None:
-            await one_turn(self.agent, said, renderer)
+    async def _in_room(
+        self,
+        room: Room,
+        shown: "asyncio.Future[None]",
+        loaded: Loaded,
+        args: argparse.Namespace,
+        cli: Cli,
+    ) -> None:
+        starting = await in_thread(import_module, "hermes.cli.starting")
+        async with starting.started(
+            loaded, args, cli, asker=room.questions, progress=room.progress, consent=room.consent
+        ) as (app, agent, folder):
+            talk = room.attach(app, agent, folder)
+            commands = import_module("hermes.tui.terminal_commands").TerminalCommands
+            self._begin(app, talk, cli, commands(room, room.skins).handlers)
+            for file in args.image:
+                room.images.add_file(file)
+            display = loaded.settings.display.resume_display
+            import_module("hermes.tui.greeting").greet(talk, room.complaint, display)
+            await talk.run(shown, room.sent_early(), resume=agent.broken_off)
 
-    async def _next(self, screen: Screen, unsent: str) -> tuple[User | None, str, bool]:
-        """What the user says, or news of a background process with what was being typed then."""
-        if self.agent is None:
-            raise RuntimeError("there is no conversation")
-        typing = asyncio.ensure_future(screen.ask(unsent))
-        news = asyncio.ensure_future(self.agent.notices.wait())
-        try:
-            await asyncio.wait({typing, news}, return_when=asyncio.FIRST_COMPLETED)
-            if not typing.done():
-                unsent = screen.typed
-                screen.leave()
-                await typing
-                return self.agent.notices.take(), unsent, True
-            text = (await typing).strip()
-            return (User.say(text) if text else None), "", False
-        finally:
-            news.cancel()
+    async def _in_lines(self, loaded: Loaded, args: argparse.Namespace, cli: Cli) -> int:
+        starting = import_module("hermes.cli.starting")
+        lines = import_module("hermes.cli.lines").Lines(cli, verbose=args.verbose)
+        async with starting.started(
+            loaded, args, cli, asker=lines.approver, progress=lines.progress, consent=lines.consent
+        ) as (app, agent, folder):
+            self._begin(app, lines.open(app, agent, folder), cli, lines.handlers)
+            code: int = await lines.run()
+            return code
+
+    def _begin(self, app: Any, talk: Any, cli: Cli, handlers: dict[str, Any]) -> None:
+        self._talk = talk
+        running = import_module("hermes.app.commands.running")
+        mirrored = import_module("hermes.cli.mirrored").mirrored(cli.home)
+        self._commands = running.Commands(talk, {**mirrored, **handlers})
+        talk.take = self._take
+        app.providers.learn_meanwhile()
+        injecting = import_module("hermes.app.extensions").injecting
+        app.extensions.inject = injecting(self._loop, lambda: self.agent)
+
+    async def _take(self, text: str) -> bool:
+        return await in_thread(self.process_command, text)
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, for the thread a command runs in."""

@@ -13,6 +13,12 @@ from hermes.core.errors import HermesError, Interrupted, UsageError
 OK, BUG = 0, 70
 PIPE_CLOSED = 141
 
+SWITCHES = (
+    "-w", "--worktree", "--yolo", "--pass-session-id", "--ignore-user-config", "--ignore-rules",
+    "--accept-hooks", "--tui", "--plain",
+)  # fmt: skip
+"""Options of the chat that may stand before its name."""
+
 USAGE = """\
 usage: hermes [-p PROFILE] [COMMAND] [OPTIONS]
 
@@ -110,6 +116,7 @@ def _module(invocation: Invocation) -> registry.CommandModule:
 def parse(argv: list[str]) -> Invocation:
     """Options of `hermes` itself, then a command; anything else belongs to the default command."""
     rest, profile = list(argv), None
+    chat: list[str] = []
     while rest:
         word = rest[0]
         if word in ("-V", "--version"):
@@ -122,12 +129,30 @@ def parse(argv: list[str]) -> Invocation:
             profile, rest = rest[1], rest[2:]
         elif word.startswith("--profile="):
             profile, rest = word.partition("=")[2], rest[1:]
+        elif size := _of_chat(rest):
+            chat, rest = chat + rest[:size], rest[size:]
         else:
             break
+    default = registry.find(registry.DEFAULT)
     if not rest or rest[0].startswith("-"):
-        return Invocation(registry.find(registry.DEFAULT), rest, profile)
+        return Invocation(default, chat + rest, profile)
     command = registry.find(rest[0]) or registry.Command(rest[0], "brought by an extension")
-    return Invocation(command, rest[1:], profile)
+    if chat and command != default:
+        raise UsageError(f"{chat[0]} is an option of `hermes chat`, not of {command.name}")
+    return Invocation(command, chat + rest[1:], profile)
+
+
+def _of_chat(rest: list[str]) -> int:
+    """How many words an option of the chat takes that stands before a command; 0 for none."""
+    word, following = rest[0], rest[1:2]
+    if word in SWITCHES:
+        return 1
+    if word in ("-r", "--resume"):
+        return 2
+    if word in ("-c", "--continue"):
+        named = following and not following[0].startswith("-") and not registry.find(following[0])
+        return 2 if named else 1
+    return 0
 
 
 def _suggestion(word: str) -> str:

@@ -7,6 +7,7 @@ from hermes.app.providers import Providers
 from hermes.cli.context import Cli
 from hermes.providers.choice import CUSTOM, Choice
 from hermes.providers.endpoints import ENDPOINTS
+from hermes.providers.target import Target
 from hermes.util.text import many
 
 SHOWN = 20
@@ -25,9 +26,19 @@ class Wizard:
         provider = self._pick("provider (number or name, empty to leave): ", [n for n, _ in offers])
         if not provider:
             return ""
-        models = await self._models(provider)
-        model = self._pick_model(models)
+        model = await self.model_of(provider)
         return f"{provider}:{model}" if model else ""
+
+    async def model_of(self, provider: str) -> str:
+        """One of the provider's models, or empty when none was chosen."""
+        return await self.model_at(self._providers.lister.target(provider, None))
+
+    async def model_at(self, target: Target) -> str:
+        """One of those at an address, or empty when none was chosen."""
+        found = await self._providers.lister.models(target, Wanted())
+        if found.note:
+            self._cli.note(found.note)
+        return self._pick_model([one.facts.id for one in found.models])
 
     def _offers(self) -> list[tuple[str, str]]:
         """Providers that can be used now, and why."""
@@ -35,13 +46,6 @@ class Wizard:
         own = [(f"{CUSTOM}:{name}", "custom_providers") for name in self._providers.custom_names()]
         here = [(e.id, e.label) for e in ENDPOINTS if not e.needs_key and e.id != CUSTOM]
         return [*found, *own, *here]
-
-    async def _models(self, provider: str) -> list[str]:
-        lister = self._providers.lister
-        found = await lister.models(lister.target(provider, None), Wanted())
-        if found.note:
-            self._cli.note(found.note)
-        return [one.facts.id for one in found.models]
 
     def _pick_model(self, models: Sequence[str]) -> str:
         """A number, a name, or words that narrow the list down."""

@@ -9,15 +9,10 @@ from hermes.cli.style import Style
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
-    Compacted,
-    CompactionStarted,
     Event,
     Notice,
     QuestionAnswered,
     QuestionAsked,
-    SubagentFinished,
-    SubagentProgress,
-    SubagentStarted,
     TextFinished,
     ToolFinished,
     ToolStarted,
@@ -25,22 +20,11 @@ from hermes.core.events import (
     to_json,
 )
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
-from hermes.util.text import many
+from hermes.tui.wording import problem_lines, progress_lines, trouble_line
 
 ARGUMENT_WIDTH = 60
 PREVIEW_WIDTH = 76
 CHOICES = "[o]nce, [s]ession, [a]lways, [N]o:"
-
-
-EARLY_ENDS = {
-    "max_iterations": "stopped: the step limit of this turn was reached; --max-turns raises it",
-    "iteration_budget": "stopped: the turn and its subagents used up their steps; --max-turns "
-    "raises them",
-    "repeating": "stopped: calls failed again and again",
-    "truncated": "the reply was cut at the model's output limit",
-    "empty": "the model gave no answer; ask again, or choose another model",
-}
-"""What a turn that ended without an error, but early, is called."""
 
 
 class ErrorResult(msgspec.Struct):
@@ -114,15 +98,15 @@ class Terminal:
     def _ask(self, event: ApprovalAsked | QuestionAsked) -> None:
         style = self._style
         if isinstance(event, QuestionAsked):
-            self._line(f"{style.accent('?')} {style.bold(event.question)}")
+            self._line(f"{style.accent('?')} {style.bold(visible(event.question))}")
             for number, choice in enumerate(event.choices, 1):
-                self._line(f"  {number}. {choice}")
+                self._line(f"  {number}. {visible(choice)}")
             self._write("  your number or words: " if event.choices else "  your answer: ")
             return
         if event.subject != self._announced:  # the line above does not show all of it
             for line in visible(event.subject).splitlines():
                 self._line(f"  {style.bold(line)}")
-        self._line(f"  {style.warn('⚠ ' + event.reason)}")
+        self._line(f"  {style.warn('⚠ ' + visible(event.reason))}")
         self._write(f"  {style.bold('allow?')} {CHOICES} ")
 
     def _lines(self, event: Event) -> list[str]:
@@ -134,18 +118,16 @@ class Terminal:
                 return [f"{style.accent('●')} {call.name} {self._announced}"]
             case ToolFinished():
                 mark = style.bad("✗") if event.failed else style.dim("↳")
-                outcome = f"{one_line(readable(event.result))} ({event.seconds:.1f} s)"
+                outcome = f"{one_line(visible(readable(event.result)))} ({event.seconds:.1f} s)"
                 return [f"  {mark} {style.dim(outcome)}"]
-            case Retrying():
-                return [style.warn(f"{event.error}; trying again in {event.seconds:.0f} s")]
-            case FellBack():
-                return [style.warn(f"{event.error}; {event.model} on {event.provider} takes over")]
+            case Retrying() | FellBack():
+                return [style.warn(trouble_line(event))]
             case Notice():
-                return [style.warn(event.text)]
+                return [style.warn(visible(event.text))]
             case TurnFinished():
                 return [style.bad(line) for line in problem_lines(event)]
             case _:
-                return [style.dim(line) for line in progress_lines(event)]
+                return [style.dim(_brief(line)) for line in progress_lines(event)]
 
     def _write(self, text: str) -> None:
         self._stdout.write(text)
@@ -161,32 +143,10 @@ class Terminal:
             self._write("\n")
 
 
-def progress_lines(event: Event) -> list[str]:
-    """What happens beside text and tools; nothing of most events."""
-    match event:
-        case CompactionStarted():
-            return [f"compacting the conversation ({event.tokens:,} tokens) …"]
-        case Compacted():
-            before, after = f"{event.tokens_before:,}", f"{event.tokens_after:,}"
-            return [f"compacted: {before} to {after} tokens, now session {event.session_id}"]
-        case SubagentStarted():
-            return [f"  [{event.child + 1}] {one_line(event.goal)}"]
-        case SubagentProgress():
-            return [f"  [{event.child + 1}] {one_line(event.text)}"]
-        case SubagentFinished():
-            calls = f"{many(event.api_calls, 'model call')}, {event.seconds:.1f} s"
-            return [f"  [{event.child + 1}] {event.status} ({calls})"]
-        case _:
-            return []
-
-
-def problem_lines(end: TurnFinished) -> list[str]:
-    """What went wrong in a turn, if anything, and what to do about it."""
-    if end.exit_reason in EARLY_ENDS:
-        return [f"({EARLY_ENDS[end.exit_reason]})"]
-    if not end.error:
-        return []
-    return [f"hermes: {end.error}"] + ([f"  {end.hint}"] if end.hint else [])
+def _brief(line: str) -> str:
+    """Cut to fit, with its indent."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return indent + one_line(visible(line))
 
 
 def brief_arguments(arguments: str) -> str:

@@ -10,6 +10,7 @@ import jsonschema_rs
 import msgspec
 
 from hermes.mcp.catalogue import RemoteTool
+from hermes.mcp.lines import one_line
 from hermes.security.injection import scan
 from hermes.util.text import clean, cut_middle
 
@@ -31,7 +32,7 @@ def admit(offered: list[Any]) -> tuple[tuple[RemoteTool, ...], tuple[str, ...]]:
     problems: list[str] = []
     for number, each in enumerate(offered, 1):
         name = each.get("name") if isinstance(each, dict) else None
-        label = clean(str(name))[:60] if name else f"tool {number}"
+        label = one_line(str(name or ""), 60) or f"tool {number}"
         try:
             tool = _tool(each)
             if tool.name in fit:
@@ -48,6 +49,8 @@ def _tool(offered: Any) -> RemoteTool:
     name = offered.get("name")
     if not isinstance(name, str) or not name.strip() or len(name) > NAME_CHARS:
         raise Unfit("it has no usable name")
+    if not name.isprintable():  # it is shown when somebody is asked for consent
+        raise Unfit("its name has characters that cannot be shown")
     execution = offered.get("execution")
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
         raise Unfit("it can only be run as a task, which is not supported")
@@ -89,9 +92,9 @@ def _parameters(schema: Any) -> dict[str, Any]:
     found.setdefault("properties", {})
     _check_shape(found)
     try:
-        jsonschema_rs.validator_for(found)
+        jsonschema_rs.validator_for(found, offline=True)
     except ValueError as error:
-        reason = str(error).splitlines()[0][:REASON_CHARS]
+        reason = one_line(str(error).partition("\n")[0], REASON_CHARS)
         raise Unfit(f"its parameters are no valid JSON Schema: {reason}") from error
     return found
 

@@ -35,15 +35,12 @@ class Breaker:
                 hint="go on without it, or tell the user",
             )
 
-    def failed(self, reason: str) -> bool:
-        """Whether this failure opened it for the first time in a row."""
+    def failed(self, reason: str) -> None:
         self._failures, self.reason = self._failures + 1, reason
         beyond = self._failures - FAILURES
-        if beyond < 0:
-            return False
-        rest = min(FIRST_REST * 2.0 ** min(beyond, 10), LONGEST_REST)
-        self._until = self._clock.monotonic() + rest
-        return beyond == 0
+        if beyond >= 0:
+            rest = min(FIRST_REST * 2.0 ** min(beyond, 10), LONGEST_REST)
+            self._until = self._clock.monotonic() + rest
 
     def succeeded(self) -> None:
         self._failures, self._until, self.reason = 0, -math.inf, ""

@@ -13,7 +13,7 @@ from hermes.mcp.caller import Ticket
 from hermes.mcp.dialling import Dialler
 from hermes.mcp.failures import McpError, Refused, SessionGone, Unauthorised, Unavailable
 from hermes.mcp.redacting import ErrorRedactor
-from hermes.mcp.session import Session
+from hermes.mcp.session import Listed, Session
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -27,7 +27,8 @@ class State(StrEnum):
 
 
 class Connection:
-    """Makes its sessions with `dialler`. `tell` is for the user."""
+    """Makes its sessions with `dialler`. `tell` is for the user, who hears of the first failure;
+    the model hears of all."""
 
     def __init__(self, dialler: Dialler, *, clock: Clock, tell: Callable[[str], None]) -> None:
         self._dialler, self._tell = dialler, tell
@@ -39,6 +40,7 @@ class Connection:
         self._closing: set[asyncio.Task[None]] = set()
         self._busy = 0
         self._closed = False
+        self._told = False
         self._idle: asyncio.TimerHandle | None = None
 
     @property
@@ -69,7 +71,7 @@ class Connection:
             lambda session: session.ask(method, params, seconds=seconds, ticket=ticket)
         )
 
-    async def pages(self, method: str, key: str) -> list[Any]:
+    async def pages(self, method: str, key: str) -> Listed:
         return await self.use(
             lambda session: session.pages(method, key, seconds=self.settings.timeout)
         )
@@ -82,6 +84,7 @@ class Connection:
             return await self._worked(work)
         except ToolError as error:
             error.args = (self.redactor.redact(str(error)),)
+            self._report(error)
             raise
         finally:
             self._busy -= 1
@@ -152,8 +155,19 @@ class Connection:
         log.warning("the MCP server %s: %s", self.name, reason)
         if isinstance(error, Unauthorised):
             return  # it works as soon as the user has signed in
-        if self._breaker.failed(reason):
-            self._tell(f"The MCP server {self.name} fails again and again: {reason}")
+        self._breaker.failed(reason)
+
+    def _report(self, error: ToolError) -> None:
+        """A server that lets nobody in needs the user, whatever happened before. One that refuses
+        a call works."""
+        heard = self._told and not isinstance(error, Unauthorised)
+        works = isinstance(error, Refused) and self._session is not None
+        if self._closed or heard or works:
+            return
+        self._told = True
+        how = "failed" if self.kind and not isinstance(error, Unavailable) else "cannot be used"
+        hint = f" ({error.hint})" if error.hint else ""
+        self._tell(f"The MCP server {self.name} {how}: {error}{hint}")
 
     def _lost(self, session: Session, error: McpError) -> None:
         log.info("%s", self.redactor.redact(str(error)))

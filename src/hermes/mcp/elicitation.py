@@ -11,10 +11,11 @@ from hermes.core.ports import Clarifier
 from hermes.core.tool import ToolContext
 from hermes.mcp.caller import Ticket
 from hermes.mcp.form import NO, SKIP, YES, AnswerInvalid, Field, FormInvalid, fields
+from hermes.mcp.lines import one_line
 
 DECLINE = "decline"
 MOST_TRIES = 3
-MESSAGE_CHARS = 1_000
+MESSAGE_CHARS, URL_CHARS = 1_000, 2_000
 DECLINED: dict[str, Any] = {"action": "decline"}
 CANCELLED: dict[str, Any] = {"action": "cancel"}
 
@@ -68,7 +69,7 @@ class Elicitation:
                 return await self._fill(_Desk(clarifier, ticket.call, self._timeout), wanted, asked)
 
     async def _fill(self, desk: "_Desk", wanted: Wanted, asked: list[Field]) -> dict[str, Any]:
-        why = " ".join(wanted.message.split())[:MESSAGE_CHARS]
+        why = one_line(wanted.message, MESSAGE_CHARS)
         head = f"The MCP server {self._server} asks: {why}"
         content: dict[str, Any] = {}
         try:
@@ -124,5 +125,5 @@ class _Desk:
 
 def show_url(call: ToolContext, server: str, message: str, url: str) -> None:
     """A page the server wants the user to open; nobody opens it for them."""
-    why = " ".join(message.split())[:MESSAGE_CHARS]
-    call.output(f"{server} wants you to open {url[:2_000]} ({why})\n")
+    why = one_line(message, MESSAGE_CHARS)
+    call.output(f"{server} wants you to open {one_line(url, URL_CHARS)} ({why})\n")

@@ -7,6 +7,8 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
+from hermes.mcp.lines import one_line
+
 SKIP = "skip"
 YES, NO = "yes", "no"
 MOST_FIELDS, MOST_CHOICES = 20, 12
@@ -44,11 +46,11 @@ class Field(msgspec.Struct, frozen=True):
     @property
     def question(self) -> str:
         """`Age (a whole number): how old you are`."""
-        title = str(self.schema.get("title") or self.name)[:100]
-        description = str(self.schema.get("description") or "")[:500]
+        title = one_line(str(self.schema.get("title") or self.name), 100)
+        description = one_line(str(self.schema.get("description") or ""), 500)
         extra = _KINDS.get(self.kind, "")
         if "default" in self.schema:
-            extra = f"{extra}; {SKIP} means {self.schema['default']}".strip("; ")[:200]
+            extra = one_line(f"{extra}; {SKIP} means {self.schema['default']}".strip("; "), 200)
         text = f"{title} ({extra})" if extra else title
         return f"{text}: {description}" if description else text
 
@@ -69,7 +71,7 @@ class Field(msgspec.Struct, frozen=True):
             value = _READERS[self.kind](self, answer.strip())
         except ValueError as error:
             raise AnswerInvalid(f"that is not {_KINDS.get(self.kind, 'an answer')}") from error
-        problem = next(iter(jsonschema_rs.validator_for(self.schema).iter_errors(value)), None)
+        problem = next(iter(_validator(self.schema).iter_errors(value)), None)
         if problem is not None:
             raise AnswerInvalid(problem.message)
         return value
@@ -98,23 +100,32 @@ def _field(name: str, schema: Any, required: bool) -> Field:
     if schema["type"] == "array" and not options:
         raise FormInvalid(f"the field {name[:50]!r} is not a simple one")
     try:
-        jsonschema_rs.validator_for(schema)
+        _validator(schema)
     except ValueError as error:
         raise FormInvalid(f"the field {name[:50]!r} makes no sense") from error
     return Field(name, schema, required, options)
+
+
+def _validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
+    """What a schema points to elsewhere is not fetched."""
+    return jsonschema_rs.validator_for(schema, offline=True)
 
 
 def _options(schema: dict[str, Any]) -> tuple[Option, ...]:
     titled = schema.get("oneOf") or schema.get("anyOf")
     if isinstance(titled, list):
         each = [option for option in titled if isinstance(option, dict) and "const" in option]
-        return tuple(Option(one["const"], str(one.get("title") or one["const"])) for one in each)
+        return tuple(_option(one["const"], one.get("title") or one["const"]) for one in each)
     values = schema.get("enum")
     if not isinstance(values, list):
         return ()
     names = schema.get("enumNames")
     titles = names if isinstance(names, list) and len(names) == len(values) else values
-    return tuple(Option(value, str(title)) for value, title in zip(values, titles, strict=True))
+    return tuple(_option(value, title) for value, title in zip(values, titles, strict=True))
+
+
+def _option(value: Any, title: Any) -> Option:
+    return Option(value, one_line(str(title), 100))
 
 
 def _chosen(field: Field, answer: str) -> Any:

@@ -10,8 +10,8 @@ import httpx2
 import msgspec
 
 from hermes.core.errors import HermesError
-from hermes.mcp.failures import HttpRefused, Lost, McpError, SessionGone, Unreachable
-from hermes.mcp.http_door import EVENTS, JSON, Answer, Door, media_type
+from hermes.mcp.failures import HttpRefused, Lost, McpError, SessionGone, Unavailable, Unreachable
+from hermes.mcp.http_door import EVENTS, JSON, Answer, Door, can_be_sent, media_type
 from hermes.mcp.messages import Message, decode
 from hermes.mcp.transport import Listener
 
@@ -109,14 +109,22 @@ class HttpTransport:
         """Whether the answer came."""
         async with self._post(data) as response:
             await self._check(response)
-            if session := response.headers.get(SESSION):
-                self._headers[SESSION] = session
+            self._keep_session(response.headers.get(SESSION, ""))
             if media_type(response) == EVENTS:
                 return await self._read_events(response, request, cursor)
             messages = decode(await self._door.read(response))
         if not self._deliver(messages, request):
-            raise Lost(f"{self._door.name} took the request but did not answer it")
+            raise Lost(
+                f"{self._door.name} took the request but did not answer it",
+                hint="check that `url` is the address of an MCP server",
+            )
         return True
+
+    def _keep_session(self, session: str) -> None:
+        if not can_be_sent(session):
+            raise Unavailable(f"{self._door.name} gave the session a name that cannot be sent back")
+        if session:
+            self._headers[SESSION] = session
 
     async def _resume(self, request: int, cursor: Cursor) -> None:
         """The stream ended early: go on where it did, as long as the server keeps the place."""
@@ -165,7 +173,9 @@ class HttpTransport:
         events = aiter(httpx2.EventSource(response, max_event_size=self._door.most_bytes))
         try:
             async for event in events:
-                cursor.last, cursor.events = event.id or cursor.last, cursor.events + 1
+                cursor.events += 1
+                if event.id and can_be_sent(event.id):
+                    cursor.last = event.id
                 if event.retry is not None:
                     cursor.pause = min(max(event.retry, 0) / 1000, LONGEST_PAUSE)
                 messages = decode(event.data)

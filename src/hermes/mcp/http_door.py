@@ -44,7 +44,7 @@ class Door:
         most_bytes: int,
     ) -> None:
         self.name, self.url = name, _parsed(name, url)
-        self._headers, self._authoriser = dict(headers), authoriser
+        self._headers, self._authoriser = _sendable(name, headers), authoriser
         self.most_bytes = most_bytes
         self._client = httpx2.AsyncClient(
             follow_redirects=False,
@@ -184,6 +184,21 @@ def _parsed(name: str, url: str) -> httpx2.URL:
     return parsed
 
 
+def can_be_sent(value: str) -> bool:
+    """As the value of a header."""
+    return value.isascii() and value.isprintable()
+
+
+def _sendable(name: str, headers: Mapping[str, str]) -> dict[str, str]:
+    for field, value in headers.items():
+        if not can_be_sent(field) or not can_be_sent(value):
+            raise Unavailable(
+                f"the header {field!r} of {name} cannot be sent",
+                hint="names and values in `headers` are made of printable ASCII characters",
+            )
+    return dict(headers)
+
+
 def _words(error: Exception) -> str:
     return str(error) or type(error).__name__
 
@@ -201,7 +216,7 @@ def _complaint(body: bytes) -> str:
     try:
         said = msgspec.json.decode(body, type=_Complaint).error
         text = said if isinstance(said, str) else said.message
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = body.decode("utf-8", "replace")
     text = " ".join(text.split())[:300]
     return f": {text}" if text and not text.startswith("<") else ""

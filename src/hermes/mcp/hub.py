@@ -128,13 +128,10 @@ class McpHub:
         self._slow.discard(name)
         self._finding.pop(name, None)
         error = None if task.cancelled() else task.exception()
-        if error is None:
-            return
-        if not isinstance(error, ToolError):
-            log.error("the MCP server %s could not be asked", name, exc_info=error)
-        hint = error.hint if isinstance(error, ToolError) else "the log says more"
-        text = f"The MCP server {name} cannot be used: {error}"
-        self._servers[name].tell(f"{text} ({hint})" if hint else text)
+        if error is None or isinstance(error, ToolError):
+            return  # of an error its connection has told
+        log.error("the MCP server %s could not be asked", name, exc_info=error)
+        self._servers[name].tell(f"The MCP server {name} cannot be used; the log says why")
 
     def _server(self, name: str) -> Server:
         server = self._servers.get(name)

@@ -1,8 +1,12 @@
 """JSON-RPC 2.0 as it stands on the wire."""
 
+import json
+import math
 from typing import Any
 
 import msgspec
+
+from hermes.util.text import clean
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Versions of the protocol that are spoken, the best first."""
@@ -30,8 +34,35 @@ def decode(data: bytes | str) -> list[Message]:
     try:
         found = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return [Message(result=repr(data[:200]))]
+        found = _repaired(data)
     return found if isinstance(found, list) else [found]
+
+
+def _repaired(data: bytes | str) -> Message | list[Message]:
+    """Programs write what is no JSON: halves of letters, NaN, another encoding, `null` for what is
+    not there. An answer is read all the same, since somebody waits for it."""
+    text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+    try:
+        value = _storable(json.loads(text))
+        if isinstance(value, dict):
+            value = {key: held for key, held in value.items() if held is not None}
+        return msgspec.convert(value, Message | list[Message], strict=False)
+    except (ValueError, msgspec.ValidationError, RecursionError):
+        return Message(result=repr(data[:200]))
+
+
+def _storable(value: Any) -> Any:
+    match value:
+        case str():
+            return clean(value)
+        case float() if not math.isfinite(value):
+            return None
+        case list():
+            return [_storable(each) for each in value]
+        case dict():
+            return {clean(key): _storable(each) for key, each in value.items()}
+        case _:
+            return value
 
 
 def request(number: int, method: str, params: dict[str, Any]) -> bytes:

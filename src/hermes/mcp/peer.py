@@ -181,7 +181,7 @@ class Peer:
             data = messages.answer(number, await answer(params, self._whose(origin)))
         except Refused as refusal:
             data = messages.refusal(number, refusal.code, str(refusal))
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, RecursionError) as error:
             data = messages.refusal(number, INVALID_PARAMS, str(error))
         except HermesError as error:
             data = messages.refusal(number, INTERNAL_ERROR, str(error))

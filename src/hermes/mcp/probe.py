@@ -98,6 +98,6 @@ async def _look_around(session: Session) -> _Found:
 
 async def _listed(session: Session, method: str, key: str) -> list[Any]:
     try:
-        return await session.pages(method, key, seconds=30)
+        return (await session.pages(method, key, seconds=30)).items
     except Refused:
         return []

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -15,8 +14,9 @@ from hermes.mcp.authorising import Authoriser
 from hermes.mcp.catalogue import Catalogue, CatalogueCache
 from hermes.mcp.connection import Connection, State
 from hermes.mcp.dialling import Dialler
+from hermes.mcp.lines import one_line
 from hermes.mcp.options import McpOptions
-from hermes.mcp.session import Session
+from hermes.mcp.session import MOST_ITEMS, Listed, Session
 from hermes.mcp.transports import Transports
 from hermes.util.text import many
 from hermes.util.threads import in_thread
@@ -24,6 +24,7 @@ from hermes.util.threads import in_thread
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Between a change the server reports and looking; longer while it keeps reporting."""
 MOST_NAMED = 5
+NOTICE_CHARS = 2_000
 
 log = logging.getLogger(__name__)
 
@@ -64,9 +65,10 @@ class Server:
         self.connection = Connection(dialler, clock=clock, tell=self.tell)
 
     def tell(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
-            self._tell_user(text)
+        line = one_line(text, NOTICE_CHARS)
+        if line not in self._told:
+            self._told.add(line)
+            self._tell_user(line)
 
     async def find_out(self) -> Catalogue:
         """What it offers, asked now when it is not known. Raises `ToolError`."""
@@ -89,15 +91,19 @@ class Server:
 
     async def _learn(self, session: Session) -> None:
         welcome = session.welcome
-        offered: list[Any] = []
+        offered = Listed([], more=False)
         if welcome.has("tools") or not welcome.capabilities:
             seconds = self.settings.connect_timeout
             offered = await session.pages("tools/list", "tools", seconds=seconds)
         # Texts are looked at one by one, and there may be many.
-        tools, problems = await in_thread(admit, offered)
-        found = Catalogue(tools, welcome.has("resources"), welcome.has("prompts"), problems)
+        tools, problems = await in_thread(admit, offered.items)
         if problems:
             self.tell(_left_out(self.name, problems))
+        if offered.more:
+            words = f"only the first {MOST_ITEMS:,} tools are used; there are more"
+            self.tell(f"The MCP server {self.name}: {words}")
+            problems += (words,)
+        found = Catalogue(tools, welcome.has("resources"), welcome.has("prompts"), problems)
         before, self.catalogue = self.catalogue, found
         if found == before:
             self._cache.seen(self.name)

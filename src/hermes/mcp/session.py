@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,6 +13,7 @@ from hermes.core.errors import ToolTimedOut
 from hermes.mcp.caller import Ticket
 from hermes.mcp.diary import Diary
 from hermes.mcp.failures import McpError, Unavailable
+from hermes.mcp.lines import one_line
 from hermes.mcp.messages import VERSIONS
 from hermes.mcp.peer import Asked, Peer
 from hermes.mcp.transport import Limits, Transport
@@ -28,8 +30,6 @@ LEVELS = {
     "emergency": logging.ERROR,
 }
 
-log = logging.getLogger(__name__)
-
 
 class Welcome(msgspec.Struct, frozen=True):
     """What the server says of itself."""
@@ -42,6 +42,12 @@ class Welcome(msgspec.Struct, frozen=True):
 
     def has(self, ability: str) -> bool:
         return ability in self.capabilities
+
+
+class Listed(NamedTuple):
+    items: list[Any]
+    more: bool
+    """Whether there are others, which were left out."""
 
 
 class Session:
@@ -98,41 +104,51 @@ class Session:
         self, method: str, params: dict[str, Any], *, seconds: float, ticket: Ticket | None = None
     ) -> dict[str, Any]:
         """The result. Progress is shown to the user of the ticket, and does not buy time."""
-        progress = _shown(ticket) if ticket is not None else None
+        async with self._in_time(seconds) as deadline:
+            if ticket is None:
+                return await self._result(method, params)
+            ticket.deadline = deadline
+            try:
+                return await self._result(method, params, ticket)
+            finally:
+                ticket.deadline = None
+
+    async def pages(self, method: str, key: str, *, seconds: float) -> Listed:
+        """The items of a list that comes in pages; `seconds` are for all of them."""
+        items: list[Any] = []
+        params: dict[str, Any] = {}
+        async with self._in_time(seconds):
+            for _ in range(MOST_PAGES):
+                result = await self._result(method, params)
+                page = result.get(key)
+                items += page if isinstance(page, list) else []
+                cursor = result.get("nextCursor")
+                if not isinstance(cursor, str) or not cursor or {"cursor": cursor} == params:
+                    return Listed(items[:MOST_ITEMS], len(items) > MOST_ITEMS)
+                if len(items) >= MOST_ITEMS:
+                    break
+                params = {"cursor": cursor}
+        return Listed(items[:MOST_ITEMS], more=True)
+
+    @asynccontextmanager
+    async def _in_time(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
         try:
             async with asyncio.timeout(seconds or None) as deadline:
-                if ticket is not None:
-                    ticket.deadline = deadline
-                result = await self._peer.request(method, params, ticket=ticket, progress=progress)
+                yield deadline
         except TimeoutError:
             raise ToolTimedOut(
                 f"{self.name} did not answer within {seconds:g} seconds",
                 hint="`timeout` of the server in mcp_servers allows more",
             ) from None
-        finally:
-            if ticket is not None:
-                ticket.deadline = None
+
+    async def _result(
+        self, method: str, params: dict[str, Any], ticket: Ticket | None = None
+    ) -> dict[str, Any]:
+        progress = _shown(ticket) if ticket is not None else None
+        result = await self._peer.request(method, params, ticket=ticket, progress=progress)
         if not isinstance(result, dict):
             raise McpError(f"{self.name} answered {method} with something else than an object")
         return result
-
-    async def pages(self, method: str, key: str, *, seconds: float) -> list[Any]:
-        """All items of a list that comes in pages."""
-        items: list[Any] = []
-        params: dict[str, Any] = {}
-        for _ in range(MOST_PAGES):
-            result = await self.ask(method, params, seconds=seconds)
-            page = result.get(key)
-            items += page if isinstance(page, list) else []
-            cursor = result.get("nextCursor")
-            if not isinstance(cursor, str) or not cursor or {"cursor": cursor} == params:
-                break
-            if len(items) >= MOST_ITEMS:
-                break
-            params = {"cursor": cursor}
-        else:
-            log.warning("%s: the list of %s has no end", self.name, key)
-        return items[:MOST_ITEMS]
 
     def _heard(self, method: str, params: dict[str, Any]) -> None:
         match method.split("/"):
@@ -182,7 +198,7 @@ def _shown(ticket: Ticket) -> Callable[[dict[str, Any]], None]:
 def _progress_text(params: dict[str, Any]) -> str:
     message = params.get("message")
     if isinstance(message, str) and message.strip():
-        return " ".join(message.split())[:PROGRESS_CHARS]
+        return one_line(message, PROGRESS_CHARS)
     done, total = params.get("progress"), params.get("total")
     if not isinstance(done, int | float):
         return ""

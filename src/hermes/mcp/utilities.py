@@ -10,6 +10,9 @@ from hermes.mcp.caller import Ticket
 from hermes.mcp.connection import Connection
 from hermes.mcp.failures import Refused
 from hermes.mcp.results import block_text, fenced, resource_line, resource_text
+from hermes.mcp.session import Listed
+
+MORE = "[there are more, which are not listed]"
 
 Run = Callable[[Connection, dict[str, Any], Ticket], Awaitable[str]]
 
@@ -31,9 +34,10 @@ async def _list_resources(connection: Connection, _given: dict[str, Any], _ticke
     try:
         templates = await connection.pages("resources/templates/list", "resourceTemplates")
     except Refused:  # many servers have none
-        templates = []
-    lines = [resource_line(each) for each in resources]
-    lines += [f"template: {resource_line(each)}" for each in templates]
+        templates = Listed([], more=False)
+    lines = [resource_line(each) for each in resources.items]
+    lines += [f"template: {resource_line(each)}" for each in templates.items]
+    lines += [MORE] if resources.more or templates.more else []
     return "\n".join(lines) or "there are no resources"
 
 
@@ -46,7 +50,8 @@ async def _read_resource(connection: Connection, given: dict[str, Any], ticket: 
 
 async def _list_prompts(connection: Connection, _given: dict[str, Any], _ticket: Ticket) -> str:
     prompts = await connection.pages("prompts/list", "prompts")
-    return "\n".join(_prompt_line(each) for each in prompts) or "there are no prompts"
+    lines = [_prompt_line(each) for each in prompts.items] + ([MORE] if prompts.more else [])
+    return "\n".join(lines) or "there are no prompts"
 
 
 async def _get_prompt(connection: Connection, given: dict[str, Any], ticket: Ticket) -> str:

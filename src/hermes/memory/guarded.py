@@ -4,13 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 from hermes.core.errors import ToolError
+from hermes.memory.answers import read_answer
 from hermes.memory.isolation import Apart, Limits, Tell
 from hermes.memory.provider import MemoryProvider
 from hermes.memory.signatures import invoke
 
 
 class Guarded:
-    """Calls methods by name, apart, with as many of the arguments as they take."""
+    """Calls methods by name, apart, with as many of the arguments as they take. What they return is
+    plain data: see `answers`."""
 
     def __init__(self, provider: MemoryProvider, limits: Limits, tell: Tell) -> None:
         self.provider = provider
@@ -49,9 +51,13 @@ class Guarded:
         self._apart.switch_off(reason)
 
     def shut_down(self) -> None:
-        """Lets the provider finish what it was given, as far as the time allows."""
-        self.attempt("shutdown", self._limits.end)
+        """Lets the provider finish what it was given, as far as the time allows. One that was just
+        waited for in vain is not waited for again."""
+        if self._apart.late:
+            self.later("shutdown")
+        else:
+            self.attempt("shutdown", self._limits.end)
         self._apart.close()
 
     def _work(self, method: str, args: Any, kwargs: Any) -> Callable[[], Any]:
-        return lambda: invoke(self.provider, method, *args, **kwargs)
+        return lambda: read_answer(method, invoke(self.provider, method, *args, **kwargs))

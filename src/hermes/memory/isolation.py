@@ -14,9 +14,12 @@ from typing import Any
 
 import msgspec
 
-from hermes.core.errors import ToolError, ToolTimedOut
+from hermes.core.errors import HermesError, ToolError, ToolTimedOut
 
 log = logging.getLogger(__name__)
+
+LONGEST = 300
+"""Characters of what an error says."""
 
 Tell = Callable[[str], None]
 """Shows the user one line. It is called from any thread and must not raise."""
@@ -69,6 +72,12 @@ class Apart:
         self._drops = False
         """Whether what waits is not done any more."""
         self._told: set[str] = set()
+
+    @property
+    def late(self) -> bool:
+        """Whether the last call that was waited for took too long."""
+        with self._lock:
+            return self._time_outs > 0
 
     def call(
         self, what: str, work: Callable[[], Any], seconds: float, *, quiet: bool = False
@@ -186,6 +195,11 @@ class Apart:
 
 
 def said_by(error: BaseException) -> str:
-    """One line of what went wrong."""
-    text = " ".join(str(error).split())[:300]
+    """One line of what went wrong, and what to do about it if that is known."""
+    try:
+        text = " ".join(str(error).split())[:LONGEST]
+    except Exception:  # noqa: BLE001 - foreign errors may be unable to say what they are
+        text = ""
+    if isinstance(error, HermesError):
+        return f"{text} ({error.hint})" if error.hint else text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

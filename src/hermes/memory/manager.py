@@ -15,7 +15,7 @@ from hermes.core.errors import ToolError, ToolUnknown
 from hermes.memory.guarded import Guarded
 from hermes.memory.isolation import Limits, Tell
 from hermes.memory.provider import Dict, Dicts, MemoryProvider
-from hermes.memory.recalled import Scan, fenced, harmless
+from hermes.memory.recalled import Scan, fenced, harmless, screened
 from hermes.security.injection import scan
 
 log = logging.getLogger(__name__)
@@ -80,19 +80,19 @@ class MemoryManager:
                 held.switch_off(f"it is not set up; `hermes memory setup {name}` does that")
                 return
             held.start("initialize", session_id, **{**given, **kwargs})
-            self._schemas = _schemas(held.start("get_tool_schemas"), held.name)
+            self._schemas = held.start("get_tool_schemas")
         except ToolError as error:
             problem = str(error).removeprefix(f"the memory provider {held.name} ")
             held.switch_off(f"it {problem}")
 
     def build_system_prompt(self) -> str:
         """What the provider has to say in the system prompt; "" when nothing."""
-        text = self._attempt("system_prompt_block", self._limits.turn)
+        text = self._attempt("system_prompt_block", self._limits.turn) or ""
         return harmless(text, self._options.prompt_chars, self._scan)
 
     def prefetch_all(self, query: str, **kwargs: Any) -> str:
         """What is recalled for a user's message, fenced as data; "" when nothing, or too late."""
-        text = self._attempt("prefetch", self._limits.turn, query, **kwargs)
+        text = self._attempt("prefetch", self._limits.turn, query, **kwargs) or ""
         return fenced(text, self._options.recall_chars, self._scan)
 
     def queue_prefetch_all(self, query: str, **kwargs: Any) -> None:
@@ -121,8 +121,8 @@ class MemoryManager:
         if self._held is None or not self.has_tool(name):
             raise ToolUnknown(f"there is no tool {name!r}")
         limit = self._limits.tool
-        result = self._held.wait("handle_tool_call", limit, name, args, **kwargs)
-        return result if isinstance(result, str) else json.dumps(result, default=str)
+        result: str = self._held.wait("handle_tool_call", limit, name, args, **kwargs)
+        return screened(result, self._scan)
 
     def on_session_end(self, messages: Dicts) -> None:
         """Waits until the provider has seen it, and all before it."""
@@ -149,23 +149,3 @@ class MemoryManager:
     def _later(self, method: str, *args: Any, **kwargs: Any) -> None:
         if self._held is not None:
             self._held.later(method, *args, **kwargs)
-
-
-def _schemas(found: Any, provider: str) -> Dicts:
-    """Tools a model can be given: with a name, each once; the wrapped form is understood too."""
-    kept: dict[str, Dict] = {}
-    for each in found if isinstance(found, list | tuple) else ():
-        inner = each.get("function", each) if isinstance(each, dict) else None
-        name = inner.get("name") if isinstance(inner, dict) else None
-        if not isinstance(inner, dict) or not isinstance(name, str) or not name or name in kept:
-            log.warning(
-                "memory provider %s: a tool without a name of its own is left out", provider
-            )
-            continue
-        parameters = inner.get("parameters")
-        kept[name] = {
-            "name": name,
-            "description": str(inner.get("description") or ""),
-            "parameters": parameters if isinstance(parameters, dict) else {"type": "object"},
-        }
-    return list(kept.values())

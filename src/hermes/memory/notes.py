@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -67,12 +68,14 @@ class NoteFile:
         )
 
     def _read(self) -> tuple[Stamp, tuple[str, ...]]:
-        stamp = self._stamp()
         try:
+            stamp = self._stamp()
+            if stamp is None:
+                return stamp, ()
             with self._place.file.open("rb") as file:
                 data = file.read(MOST_BYTES + 1)
-        except FileNotFoundError:
-            return stamp, ()
+        except FileNotFoundError:  # gone since
+            return None, ()
         except OSError as error:
             raise self._failure("read", error) from error
         try:
@@ -90,16 +93,23 @@ class NoteFile:
             found = self._place.file.stat()
         except FileNotFoundError:
             return None
+        if stat.S_ISFIFO(found.st_mode):  # opening it would wait for a writer
+            raise self._damaged("it is a pipe")
         return found.st_ino, found.st_mtime_ns, found.st_size
 
     def _write(self, after: Sequence[str]) -> None:
+        text = f"{entries.join(after)}\n" if after else ""
+        if len(text.encode()) > MOST_BYTES:
+            raise ToolError(
+                f"{self.name} cannot have more than {MOST_BYTES:,} bytes",
+                hint="nothing was changed",
+            )
         folder = self._place.file.parent
         self._make(folder)
         if self._place.owner and not (folder / OWNER_FILE).exists():
             owner = " ".join(clean(self._place.owner).split())
             atomic.write_text(folder / OWNER_FILE, f"{owner}\n", mode=0o600)
-        text = entries.join(after)
-        atomic.write_text(self._place.file, f"{text}\n" if text else "", mode=0o600)
+        atomic.write_text(self._place.file, text, mode=0o600)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

@@ -53,11 +53,15 @@ def described(error: BaseException) -> str:
         return str(error)
     if isinstance(error, SystemExit):
         return f"it wanted to end the program (exit code {error.code})"
-    last = traceback.format_exception_only(error)[-1]
-    where = ""
-    if isinstance(error, SyntaxError) and error.filename:
-        where = f" ({Path(error.filename).name}, line {error.lineno})"
-    return " ".join(last.split())[:LONGEST] + where
+    if isinstance(error, KeyboardInterrupt):
+        return "it wanted to end the program (KeyboardInterrupt)"
+    lines, where = traceback.format_exception_only(error), ""
+    said = lines[0]  # notes come after it
+    if isinstance(error, SyntaxError):
+        said = lines[-1]  # the source comes before it
+        where = f" ({Path(error.filename).name}, line {error.lineno})" if error.filename else ""
+    said = said.removeprefix(f"{type(error).__module__}.")
+    return " ".join(said.split())[:LONGEST] + where
 
 
 def name_of(thing: Any) -> str:

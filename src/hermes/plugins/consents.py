@@ -50,8 +50,8 @@ class Consents:
         self._change(add)
 
     def revoke(self, command: str) -> int:
-        """How many consents to this command there were."""
-        count = sum(each.command == command for each in self._saved())
+        """How many consents to this command there were. Raises `ConfigError`."""
+        count = sum(each.command == command for each in self.all())
         if count:
             self._change(lambda held: tuple(each for each in held if each.command != command))
         return count
@@ -90,14 +90,16 @@ class Consents:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         filelock = import_module("filelock")  # slow to load, and only changes need it
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with filelock.FileLock(f"{self._path}.lock", timeout=LOCK_SECONDS, mode=0o600):
                 yield
         except filelock.Timeout as error:
             raise ConfigError(
                 f"another process is changing {tilde(self._path)}", hint="try again in a moment"
             ) from error
+        except OSError as error:
+            raise unusable(self._path, error) from error
 
 
 def _same(one: Consent, other: Consent) -> bool:

@@ -14,6 +14,7 @@ from hermes.plugins.hooks import HookRunner
 from hermes.plugins.host import Host
 from hermes.plugins.names import Names, Thing
 from hermes.plugins.reports import Reports
+from hermes.plugins.tool_schema import own_schema
 
 _TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What models' endpoints take as a name."""
@@ -58,13 +59,16 @@ class PluginContext:
         if isinstance(toolset, dict):
             toolset, schema, handler = "", toolset, schema if handler is None else handler
         self._check_name("register_tool", name, _TOOL)
-        if not isinstance(schema, dict) or not isinstance(schema.get("parameters", {}), dict):
-            raise TypeError(f"register_tool({name!r}): schema is no JSON Schema in a dict")
+        try:
+            schema = own_schema(schema)
+        except TypeError as error:
+            raise TypeError(f"register_tool({name!r}): {error}") from error
         self._check_callable(f"register_tool({name!r})", handler)
         usable = None
         if check_fn is not None:
             usable = check_guard(self._plugin, name, check_fn, self._desk.reports)
         known = {key: more[key] for key in _MORE if key in more}
+        known["requires_env"] = tuple(known.get("requires_env") or ())
 
         def add() -> None:
             if self._claims(Thing.TOOL, name):

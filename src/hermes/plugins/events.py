@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from hermes.core.hooks import HookName
+from hermes.util.text import cut_middle
 
 _CALL = ("tool_name", "args", "task_id")
 _REQUEST = ("session_id", "model", "provider")
@@ -41,6 +42,12 @@ ALIASES = {"params": "args"}
 VETOES = frozenset({HookName.PRE_TOOL_CALL})
 """Hooks that may forbid what is about to happen. One that fails forbids it too."""
 
+ALLOWING = ("", "allow", "approve", "continue")
+"""Words of an answer that forbid nothing."""
+
+MOST_TEXT = 50_000
+"""Characters of context or of a reason that a hook can give."""
+
 CHAINED = {
     HookName.TRANSFORM_TOOL_RESULT: "result",
     HookName.TRANSFORM_TERMINAL_OUTPUT: "output",
@@ -70,10 +77,29 @@ def deviation(name: HookName, details: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def is_block(answer: Any) -> bool:
-    return isinstance(answer, dict) and answer.get("action") == "block"
-
-
 def block(message: str) -> dict[str, str]:
     """The answer that forbids a call."""
-    return {"action": "block", "message": message}
+    return {"action": "block", "message": cut_middle(message, MOST_TEXT)}
+
+
+def words_of(answer: Any) -> list[Any]:
+    """What an answer says of the call: `block`, `allow`, or whatever else; nothing as a rule."""
+    if not isinstance(answer, Mapping):
+        return []
+    return [answer[key] for key in ("action", "decision") if answer.get(key) is not None]
+
+
+def verdict(answer: Any) -> dict[str, str] | None:
+    """The `block` that an answer at an event of `VETOES` comes to; None when it forbids nothing.
+    A word that is not known may mean `deny`: it forbids too."""
+    if all(word in ALLOWING for word in words_of(answer)):
+        return None
+    reasons = (answer.get(key) for key in ("message", "reason"))
+    return block(next((each for each in reasons if each and isinstance(each, str)), "by a hook"))
+
+
+def shortened(answer: Any) -> Any:
+    """An answer to `pre_llm_call` that does not fill the model's window."""
+    if isinstance(answer, dict) and isinstance(answer.get("context"), str):
+        return {**answer, "context": cut_middle(answer["context"], MOST_TEXT)}
+    return cut_middle(answer, MOST_TEXT) if isinstance(answer, str) else answer

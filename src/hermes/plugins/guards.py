@@ -36,7 +36,7 @@ async def called(function: Callable[..., Any], /, *given: Any, **details: Any) -
 def _no_exit() -> Iterator[None]:
     try:
         yield
-    except SystemExit as error:
+    except (SystemExit, KeyboardInterrupt) as error:
         raise PluginFailed(described(error)) from error
 
 

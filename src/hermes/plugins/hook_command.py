@@ -14,12 +14,11 @@ import msgspec
 
 from hermes.core.errors import ToolError
 from hermes.core.hooks import HookName
-from hermes.plugins.events import VETOES, block
+from hermes.plugins.events import ALLOWING, VETOES, block, verdict, words_of
 
 MOST_OUTPUT = 1_048_576
 """Bytes of output that are read; a hook that writes more has failed."""
 MOST_ERRORS = 4_096
-ALLOWING = frozenset({"", "allow", "approve", "continue"})
 _TOLD_APART = frozenset({"tool_name", "args", "session_id", "task_id", "parent_session_id"})
 """Arguments that have a place of their own in what a hook is given."""
 
@@ -117,34 +116,30 @@ async def _feed(process: Any, data: bytes) -> None:
 
 
 def answer_of(name: HookName, output: str) -> tuple[Any, str]:
-    """A hook's answer in the form of a plugin's, or None; and what could not be understood."""
+    """A hook's answer in the form of a plugin's, or None; and what could not be understood.
+
+    Where something can be forbidden, half an answer forbids it: nobody knows what it would say.
+    """
     text = output.strip()
     if not text:
         return None, ""
     try:
         said = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        return None, f"its output is no JSON ({error})"
+        problem = f"its output is no JSON ({error})"
+        return (block(problem) if name in VETOES and text[0] == "{" else None), problem
+    strange = [word for word in words_of(said) if word not in (*ALLOWING, "block")]
+    if name in VETOES and (veto := verdict(said)) is not None:
+        return veto, f"{strange[0]!r} is taken for `block`" if strange else ""
     match said:
         case {"context": str(context)}:
             return {"context": context}, ""
-        case {"decision": str(word)} | {"action": str(word)}:
-            return _decision(name, word, said)
+        case {"decision": _} | {"action": _}:
+            return None, "" if verdict(said) is None else f"{name} cannot forbid anything"
         case {} if not said:
             return None, ""
         case _:
             return None, "its output is none of the documented answers"
-
-
-def _decision(name: HookName, word: str, said: Mapping[str, Any]) -> tuple[Any, str]:
-    """A word that is not known may mean `deny`: where something can be forbidden, it is."""
-    if word in ALLOWING:
-        return None, ""
-    if name not in VETOES:
-        return None, f"{name} cannot {word}"
-    reason = str(said.get("reason") or said.get("message") or "by a hook")
-    problem = "" if word == "block" else f"{word!r} is taken for `block`"
-    return block(reason), problem
 
 
 def program_of(command: str, search_path: str) -> tuple[Path | None, str]:
@@ -161,6 +156,11 @@ def program_of(command: str, search_path: str) -> tuple[Path | None, str]:
     if usable is None:
         return found[0], f"{first} is not executable (chmod +x)"
     return usable, ""
+
+
+def files_of(command: str, program: Path) -> list[Path]:
+    """Those that decide what a hook does: its program, and the scripts among its arguments."""
+    return [program, *(path for path in map(Path, words(command)[1:]) if path.is_file())]
 
 
 class _Bounded:

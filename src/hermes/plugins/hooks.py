@@ -3,20 +3,22 @@
 import asyncio
 import copy
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from hermes.core.hooks import HookName
 from hermes.plugins.apart import described
 from hermes.plugins.calling import Known
-from hermes.plugins.events import CHAINED, VETOES, block, deviation, is_block
+from hermes.plugins.events import CHAINED, VETOES, block, deviation, shortened, verdict
 from hermes.plugins.guards import called
 from hermes.plugins.reports import Reports
 
 log = logging.getLogger(__name__)
 
 MOST_HANGS = 3
-"""A listener that hangs so often in a row is not called any more."""
+"""A listener that hangs so often in a row is not called any more, nor are the others of a plugin
+whose hooks did nothing else so often. What may veto is still asked: without it nothing may run."""
 
 
 class ShellSide(Protocol):
@@ -44,15 +46,18 @@ class Listener:
 class HookRunner:
     """Implements `core.hooks.Hooks`.
 
-    Listeners run one after another in the order they were registered. One that raises or hangs is
-    reported once for each event and holds nobody up longer than `timeout` (`plugins.hook_timeout`;
-    0 waits for ever). A hook that may veto and fails has vetoed.
+    Listeners run one after another in the order they were registered. One that raises or hangs
+    holds nobody up longer than `timeout` (`plugins.hook_timeout`; 0 waits for ever). The user is
+    told once for each plugin, the log once for each event. A hook that may veto and fails has
+    vetoed.
     """
 
     def __init__(self, *, timeout: float, reports: Reports, shell: ShellSide | None = None) -> None:
         self._timeout, self._reports, self._shell = timeout, reports, shell
         self._listeners: dict[HookName, list[Listener]] = {}
         self._stragglers: set[asyncio.Task[Any]] = set()
+        self._hangs: Counter[str] = Counter()
+        """How often in a row hooks of a plugin did not end in time, whichever they were."""
         self._deviant: set[HookName] = set()
         self._active = {name for name in HookName if shell is not None and shell.listens(name)}
 
@@ -77,14 +82,14 @@ class HookRunner:
             answer = await self._answer(name, listener, details)
             if answer is None:
                 continue
+            if name in VETOES and (veto := verdict(answer)) is not None:
+                return [*answers, veto]
             answers.append(answer)
-            if name in VETOES and is_block(answer):
-                return answers
             if name in CHAINED and isinstance(answer, str):
                 details[CHAINED[name]] = answer
         if self._shell is not None and self._shell.listens(name):
             answers += await self._shell.run(name, details)
-        return answers
+        return [*map(shortened, answers)] if name is HookName.PRE_LLM_CALL else answers
 
     def _check(self, name: HookName, details: Mapping[str, Any]) -> None:
         """Documented arguments are a promise to plugins; breaking it is a bug of ours."""
@@ -95,7 +100,8 @@ class HookRunner:
 
     async def _answer(self, name: HookName, listener: Listener, details: dict[str, Any]) -> Any:
         """What a listener says; None when it failed, unless that is a veto."""
-        if listener.hangs >= MOST_HANGS:
+        hangs = max(listener.hangs, 0 if name in VETOES else self._hangs[listener.plugin])
+        if hangs >= MOST_HANGS:
             return self._failed(name, listener, "it hangs and is not called any more")
         task = listener.start(details)
         try:
@@ -106,8 +112,9 @@ class HookRunner:
         if not task.done():
             self._leave(task)
             listener.hangs += 1
+            self._hangs[listener.plugin] += 1
             return self._failed(name, listener, f"it took longer than {self._timeout:g} seconds")
-        listener.hangs = 0
+        listener.hangs = self._hangs[listener.plugin] = 0
         if task.cancelled():
             return self._failed(name, listener, "it was cancelled")
         if (failure := task.exception()) is not None:
@@ -119,7 +126,7 @@ class HookRunner:
     ) -> Any:
         plugin = listener.plugin
         text = f"plugin {plugin}: its hook {name} failed: {why}"
-        self._reports.once((plugin, name), text, cause)
+        self._reports.once((plugin, name), text, cause, series=(plugin, "hooks"))
         if name not in VETOES:
             return None
         advice = f"`hermes plugins disable {plugin}` switches the plugin off"
@@ -139,6 +146,4 @@ class HookRunner:
 
 def _own(value: Any) -> Any:
     """The listener's own: what it changes in it, also later, changes no call of a tool."""
-    if isinstance(value, dict):
-        return copy.deepcopy(value)
-    return list(value) if isinstance(value, list) else value
+    return copy.deepcopy(value) if isinstance(value, dict | list) else value

@@ -1,5 +1,6 @@
 """Installing, updating and removing plugins in the folder of the user's own."""
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -36,6 +37,7 @@ class Workshop:
     def install(self, source: Source, *, force: bool = False) -> Manifest:
         """Nothing is left behind when it fails; the code is not run. `force` replaces a plugin
         of the same name."""
+        self._record()  # a record that cannot be read is better noticed now
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".install-", dir=self._folder) as staging:
@@ -87,9 +89,12 @@ class Workshop:
                 f"it is not known where plugin {name} came from",
                 hint="install it again with --force",
             )
-        source = Source(origin, folder=True)
-        _examined(Path(origin), source)
-        _copy(Path(origin), place)
+        _examined(Path(origin), Source(origin, folder=True))
+        try:
+            _make_way(Path(origin), place)
+            _copy(Path(origin), place)
+        except OSError as error:
+            raise unusable(place, error) from error
         manifest = read_manifest(place)
         return Change(manifest, old, manifest.version)
 
@@ -162,6 +167,16 @@ def _examined(folder: Path, source: Source | None = None) -> Manifest:
     if manifest.name in FOLDERS:
         raise UsageError(f"a plugin cannot be called {manifest.name}")
     return manifest
+
+
+def _make_way(source: Path, place: Path) -> None:
+    """A link cannot be copied over a file, and what is copied over a link goes where it leads."""
+    for folder, folders, files in os.walk(source):
+        inside = place / Path(folder).relative_to(source)
+        for name in (*folders, *files):
+            new, old = Path(folder) / name, inside / name
+            if old.is_symlink() or (new.is_symlink() and old.is_file()):
+                old.unlink()
 
 
 def _copy(source: Path, into: Path) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from hermes.core.errors import HermesError
 from hermes.plugins.apart import PluginHangs, described, run_apart
 from hermes.plugins.context import Desk, PluginContext, close, put_into_effect
 from hermes.plugins.discovery import Choice, Kind, Origin, Places, Plugin, State, find_plugins
@@ -96,7 +95,7 @@ def _register(plugin: Plugin, desk: Desk, seconds: float) -> tuple[str, Exceptio
     try:
         run_apart(lambda: register_function(plugin)(context), seconds)
         put_into_effect(context)
-    except (HermesError, AttributeError, TypeError, ValueError) as error:  # the last: odd values
+    except Exception as error:  # noqa: BLE001 - odd values of a plugin may raise anything
         close(context, f"plugin {plugin.name} failed to load")
         if isinstance(error, PluginHangs):
             forget(plugin)

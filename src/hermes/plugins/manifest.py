@@ -88,7 +88,7 @@ class _Reader:
         value = self._data.get(key)
         if isinstance(value, Mapping | list):
             raise self._wrong(f"{key} is not a text", f"write `{key}: …` on one line")
-        return "" if value is None else " ".join(str(value).split())
+        return "" if value is None else _one_line(value)
 
     def _items(self, key: str) -> list[Any]:
         value = self._data.get(key)
@@ -99,7 +99,7 @@ class _Reader:
     def _names(self, key: str) -> tuple[str, ...]:
         """Names, or blocks with a name."""
         items = (i.get("name") if isinstance(i, Mapping) else i for i in self._items(key))
-        return tuple(str(item) for item in items if item is not None)
+        return tuple(_one_line(item) for item in items if item is not None)
 
     def _variable(self, item: Any) -> Variable:
         said = item if isinstance(item, Mapping) else {"name": item}
@@ -109,10 +109,15 @@ class _Reader:
                 f"requires_env: {name or item!r} is not the name of a variable",
                 "write a name such as WEATHER_API_KEY, or a block with `name: …`",
             )
-        description, url = (str(said.get(key) or "") for key in ("description", "url"))
+        description, url = (_one_line(said.get(key) or "") for key in ("description", "url"))
         secret = said.get("secret")
         hidden = is_secret_variable(name) if secret is None else bool(secret)
         return Variable(name, description, url, hidden)
 
     def _wrong(self, problem: str, hint: str) -> ConfigError:
         return ConfigError(problem, where=self._where, hint=hint)
+
+
+def _one_line(value: Any) -> str:
+    """As it is shown: what would move the cursor or hide something in a terminal is left out."""
+    return "".join(sign for sign in " ".join(str(value).split()) if sign.isprintable())

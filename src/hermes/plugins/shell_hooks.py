@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 
 from hermes.config.settings.abilities import ShellHook
+from hermes.core.errors import ConfigError
 from hermes.core.hooks import HookName
 from hermes.plugins.consents import Consents
-from hermes.plugins.events import VETOES, block, event_named, is_block
+from hermes.plugins.events import VETOES, block, event_named, words_of
 from hermes.plugins.hook_command import Ran, Where, answer_of, payload, run_command
 from hermes.plugins.reports import Reports
 
@@ -114,7 +115,7 @@ class ShellHooks:
             if answer is None:
                 continue
             answers.append(answer)
-            if name in VETOES and is_block(answer):
+            if name in VETOES and words_of(answer):
                 break
         return answers
 
@@ -154,8 +155,15 @@ class ShellHooks:
                     return None
                 self._decided[key] = await self._options.ask(*key)
                 if self._decided[key]:
-                    self._consents.allow(*key)
+                    self._remember(*key)
             return self._decided[key]
+
+    def _remember(self, event: str, command: str) -> None:
+        try:
+            self._consents.allow(event, command)
+        except ConfigError as error:
+            text = f"your consent holds only until the program ends: {error}"
+            self._reports.once("consents", f"{text} ({error.hint})" if error.hint else text)
 
     def _failed(self, hook: Hook, why: str) -> Any:
         text = f"shell hook {hook.command!r} for {hook.event} failed: {why}"

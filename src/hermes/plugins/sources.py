@@ -65,7 +65,11 @@ class Fetcher:
 
     def update(self, folder: Path) -> None:
         """Takes over what is new; files that the plugin keeps in its folder stay."""
-        self._git("-C", str(folder), "pull", "--quiet", "--ff-only", "--no-recurse-submodules")
+        try:
+            self._git("-C", str(folder), "pull", "--quiet", "--ff-only", "--no-recurse-submodules")
+        except GitFailed as error:
+            error.hint += "; when you changed its files, install it again with --force"
+            raise
 
     def commit(self, folder: Path) -> str:
         return self._git("-C", str(folder), "rev-parse", "--short", "HEAD").strip()
@@ -87,7 +91,13 @@ class Fetcher:
         except subprocess.TimeoutExpired as error:
             raise GitFailed(f"git took longer than {SECONDS:.0f} seconds") from error
         if done.returncode:
-            said = [line for line in done.stderr.splitlines() if line.strip()]
-            problem = said[-1] if said else f"exit code {done.returncode}"
+            problem = _complaint(done.stderr) or f"exit code {done.returncode}"
             raise GitFailed(f"git failed: {problem}", hint="check the address and your access")
         return done.stdout
+
+
+def _complaint(errors: str) -> str:
+    """The line of git's errors that says what is wrong; advice comes after it."""
+    said = [line.strip() for line in errors.splitlines() if line.strip()]
+    found = [line for line in said if line.startswith(("fatal: ", "error: "))]
+    return (found or said or [""])[0]

@@ -35,7 +35,7 @@ def build(roots: Sequence[Root], last: Snapshot | None = None) -> Snapshot:
     taken = in_order(_first_of_each_name(found, walk.broken), roots)
     for each in taken:
         walk.seen.pop(str(each.skill.file))
-    rows, rows_sum = encode([each.skill for each in taken])
+    rows, rows_sum = encode([(each.stamp, each.skill) for each in taken])
     shelf = Shelf(
         made_for=key_of(roots),
         rows_sum=rows_sum,
@@ -50,14 +50,9 @@ def build(roots: Sequence[Root], last: Snapshot | None = None) -> Snapshot:
 
 def _unchanged(last: Snapshot) -> Known:
     try:
-        skills = last.skills()
+        return {(str(skill.folder), Stamp(*stamp)): skill for stamp, skill in last.found()}
     except CacheGone:
         return {}
-    stamps = last.shelf.stamps
-    return {
-        (str(skill.folder), Stamp(*stamps[3 * number : 3 * number + 3])): skill
-        for number, skill in enumerate(skills)
-    }
 
 
 def _read(walk: Walk, known: Known) -> list[Read]:

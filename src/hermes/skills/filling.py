@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from hermes.skills.reading import Stamp
-from hermes.skills.shelf import Rule, Run
+from hermes.skills.shelf import Rule, Run, column, sealed, table
 from hermes.skills.skill import Conditions, Root, Skill
 from hermes.skills.words import COMMON, shortened, stem, words
 
@@ -36,14 +36,15 @@ class Read(msgspec.Struct, frozen=True):
 def columns(found: Sequence[Read], roots: Sequence[Root]) -> dict[str, Any]:
     """The fields of a `Shelf` that tell of its skills, which stand by root and category."""
     skills = [each.skill for each in found]
+    runs = tuple(_runs(found, roots))
     return {
         "roots": tuple(str(root.path) for root in roots),
         "sources": tuple(root.source for root in roots),
-        "runs": tuple(_runs(found, roots)),
-        "name_column": "\n".join(skill.name for skill in skills),
-        "text_column": "\n".join(shortened(skill.description, LINE) for skill in skills),
-        "place_column": "\n".join(each.place for each in found),
-        "stamps": tuple(part for each in found for part in each.stamp),
+        "runs": runs,
+        "name_column": column(skill.name for skill in skills),
+        "text_columns": tuple(table(map(_text, skills[run.start : run.end])) for run in runs),
+        "place_column": column(each.place for each in found),
+        "seal": sealed(each.stamp for each in found),
         "rules": tuple(_rules(skills)),
         "vocabulary": _vocabulary(skills),
     }
@@ -68,13 +69,20 @@ def _home(each: Read, numbers: dict[int, int]) -> tuple[int, str]:
     return numbers[id(each.root)], each.skill.category
 
 
+def _text(skill: Skill) -> tuple[str, str]:
+    return skill.name, shortened(skill.description, LINE)
+
+
 def _rules(skills: Sequence[Skill]) -> Iterable[Rule]:
+    ruled: dict[tuple[tuple[str, ...], Conditions], list[int]] = {}
     for number, skill in enumerate(skills):
         if skill.platforms or skill.conditions != NO_CONDITIONS:
-            yield Rule(number, skill.platforms, *msgspec.structs.astuple(skill.conditions))
+            ruled.setdefault((skill.platforms, skill.conditions), []).append(number)
+    for (platforms, conditions), numbers in ruled.items():
+        yield Rule(tuple(numbers), platforms, *msgspec.structs.astuple(conditions))
 
 
-def _vocabulary(skills: Sequence[Skill]) -> str:
+def _vocabulary(skills: Sequence[Skill]) -> dict[str, str]:
     """See `Shelf.vocabulary`."""
     named: dict[str, list[str]] = {}
     other: dict[str, list[str]] = {}
@@ -84,10 +92,11 @@ def _vocabulary(skills: Sequence[Skill]) -> str:
         for words_of, tells in ((name, named), ([w for w in rest if w not in name], other)):
             for word in words_of:
                 tells.setdefault(word, []).append(str(number))
-    return "\n".join(
-        f"{word} {','.join(named.get(word, ()))} {','.join(other.get(word, ()))}"
-        for word in sorted({*named, *other})
-    )
+    pairs: dict[str, list[tuple[str, str]]] = {}
+    for word in {**named, **other}:
+        numbers = f"{','.join(named.get(word, ()))} {','.join(other.get(word, ()))}"
+        pairs.setdefault(word[0], []).append((word, numbers))
+    return {letter: table(words_of) for letter, words_of in pairs.items()}
 
 
 def _telling(text: str) -> list[str]:

@@ -17,11 +17,21 @@ DEEPEST = 100
 OPENERS = "[{:-?"
 """Each level of nesting needs one of them."""
 
-_FENCE = re.compile(r"^---[ \t]*$", re.MULTILINE)
-_END = re.compile(r"^\.\.\.[ \t]*$", re.MULTILINE)
-_COMMENT = re.compile(r"\s*<!--.*?-->\s*(?=---)", re.DOTALL)
+_FENCE = re.compile(r"^-{3,}[ \t]*$", re.MULTILINE)
+_OTHER_ENDS = re.compile(r"^(?:\.\.\.|[ \t]+---)[ \t]*$", re.MULTILINE)
+_INVISIBLE = "\ufeff\u200b\u2060"
+"""Marks that editors and web pages leave before the first character."""
+_COMMENTS = re.compile(r"(?:\s*<!--(?:(?!-->).)*-->)+\s*(?=---)", re.DOTALL)
+_FENCED_HEAD = re.compile(
+    r"\s*(`{3,}|~{3,})ya?ml[ \t]*\n(?:---[ \t]*\n)?(?P<head>(?:(?!---|\1).*\n)+)"
+    r"(?:---[ \t]*\n)?\1[ \t]*(?:\n|$)"
+)
+_OURS = re.compile(r"^(?:name|description)[:：]", re.MULTILINE)
+"""It is no example that the instructions begin with."""
 _WRAPPED = re.compile(r"\s*(`{3,}|~{3,})\w*\n(?=---)")
 _FIELD = re.compile(r"^(?P<lead>[ ]*(?:- +)?)(?P<key>[A-Za-z_][\w.-]*):[ ]+(?P<value>\S.*?)\s*$")
+_CRAMPED = re.compile(r"^([A-Za-z_][\w-]*)[:：](?!//)[ \u00a0]*(?=\S)", re.MULTILINE)
+"""A key with another colon, or another space after it, or none."""
 _BLOCK = re.compile(r"[|>][-+]?\d?$")
 _WHOLE = re.compile(r"""(\[.*\]|\{.*\}|"(\\.|[^"\\])*"|'([^']|'')*')(\s+#.*)?$""")
 
@@ -39,7 +49,7 @@ class _NotYaml(Exception):
 
 def read_head(text: str) -> Head:
     """Raises `SkillInvalid` when there is a head and it cannot be understood."""
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    text = text.lstrip(_INVISIBLE).replace("\r\n", "\n").replace("\r", "\n")
     text, warnings = _unwrapped(text)
     start = text.lstrip()
     first = _FENCE.match(start)
@@ -50,7 +60,7 @@ def read_head(text: str) -> Head:
             )
         return Head({}, start, (*warnings, "it has no head (--- … ---)"))
     inside = start[first.end() + 1 :]
-    end = _FENCE.search(inside) or _END.search(inside)
+    end = _FENCE.search(inside) or _OTHER_ENDS.search(inside)
     if end is not None:
         try:
             fields, mended = _fields(inside[: end.start()])
@@ -64,10 +74,14 @@ def read_head(text: str) -> Head:
 
 
 def _unwrapped(text: str) -> tuple[str, tuple[str, ...]]:
-    """Without a comment before the head, or the code fence a model put around everything."""
-    comment = _COMMENT.match(text)
-    if comment:
-        return text[comment.end() :], ()
+    """Without comments before the head, or the code fence a model put around it or everything."""
+    comments = _COMMENTS.match(text)
+    if comments:
+        return text[comments.end() :], ()
+    fenced = _FENCED_HEAD.match(text)
+    if fenced and _OURS.search(fenced["head"]):
+        whole = f"---\n{fenced['head']}---\n{text[fenced.end() :]}"
+        return whole, ("its head stands in a code fence",)
     wrapped = _WRAPPED.match(text)
     if wrapped is None:
         return text, ()
@@ -103,6 +117,8 @@ def _fields(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     mended: tuple[str, ...] = ()
     try:
         data = _load(text)
+        if isinstance(data, str):
+            raise _NotYaml("it holds text instead of fields")
     except _NotYaml as error:
         try:
             data = _load(_mend(text))
@@ -150,7 +166,7 @@ def _check_depth(yaml: Any, text: str) -> None:
 
 def _mend(text: str) -> str:
     """What was meant, when tabs indent it or values that need quotes have none."""
-    lines = [line.expandtabs(2) for line in text.split("\n")]
+    lines = [line.expandtabs(2) for line in _CRAMPED.sub(r"\1: ", text).split("\n")]
     result: list[str] = []
     at = 0
     while at < len(lines):
@@ -181,4 +197,8 @@ def _indent(line: str) -> int:
 
 def _quoted(value: str) -> str:
     plain = re.fullmatch(r"-?\d+(\.\d+)?|true|false|null|~", value, re.IGNORECASE)
-    return value if plain else json.dumps(value, ensure_ascii=False)
+    if plain:
+        return value
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        value = value[1:-1]
+    return json.dumps(value, ensure_ascii=False)

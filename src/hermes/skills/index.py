@@ -1,6 +1,5 @@
 """The list of skills in the prompt."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
@@ -58,13 +57,14 @@ def skills_index(
 
 def _within(shelf: Shelf, order: Iterable[int], hidden: AbstractSet[int], budget: int) -> str:
     """The first ones, as many as there is room for, and how many more there are."""
-    left = Counter({run.category: 0 for run in shelf.runs})
+    left = dict.fromkeys((run.category for run in shelf.runs), 0)
     for run in shelf.runs:
         left[run.category] += len(run.numbers)
-    left.subtract(shelf.run_of(number).category for number in hidden)
+    for number in hidden:
+        left[shelf.run_of(number).category] -= 1
     names = min(CATEGORIES, len(_names(left)))
-    room = budget - len(_layer([_more(left.total(), "x" * names)]))
-    taken: dict[int, str] = {}
+    room = budget - len(_layer([_more(sum(left.values()), "x" * names)]))
+    taken: list[int] = []
     headed: set[str] = set()
     for number in order:
         category = shelf.run_of(number).category
@@ -75,11 +75,12 @@ def _within(shelf: Shelf, order: Iterable[int], hidden: AbstractSet[int], budget
             break
         room -= cost
         headed.add(category)
-        taken[number] = category
+        taken.append(number)
+        left[category] -= 1
     if not taken:
         return SHORTEST if len(SHORTEST) <= budget else ""
-    left.subtract(taken.values())
-    more = [_more(left.total(), _names(+left))] if left.total() else []
+    rest = [category for category, count in left.items() if count]
+    more = [_more(sum(left.values()), _names(rest))] if rest else []
     return _layer([*_lines(shelf, taken, {}), *more])
 
 
@@ -103,7 +104,7 @@ def _heading(category: str, about: str = "") -> str:
 
 
 def _line(shelf: Shelf, number: int) -> str:
-    return f"  - {shelf.names[number]}: {_tame(shelf.texts[number])}"
+    return f"  - {shelf.names[number]}: {_tame(shelf.text_of(number))}"
 
 
 def _tame(text: str) -> str:

@@ -52,13 +52,9 @@ def read_linked(skill: Skill, name: str) -> str:
             f"{name} lies outside the folder of the skill {skill.name!r}",
             hint="only files of the skill itself can be read this way",
         )
-    if not path.is_file():
-        names = listing(linked_files(skill.folder))
-        raise SkillNotFound(
-            f"the skill {skill.name!r} has no file {name}",
-            hint=f"it has:\n{names}" if names else "it has no further files",
-        )
     try:
+        if not path.is_file():
+            raise _absent(skill, name)
         size = path.stat().st_size
         if size > LARGEST:
             raise SkillInvalid(f"{path} is too large to show: {human_size(size)}")
@@ -70,6 +66,14 @@ def read_linked(skill: Skill, name: str) -> str:
         return decode(data)[0]
     except SkillInvalid:
         return f"[{path} holds no text: {human_size(len(data))}]"
+
+
+def _absent(skill: Skill, name: str) -> SkillNotFound:
+    names = listing(linked_files(skill.folder))
+    return SkillNotFound(
+        f"the skill {skill.name!r} has no file {name}",
+        hint=f"it has:\n{names}" if names else "it has no further files",
+    )
 
 
 def _files(folder: Path, depth: int) -> list[Path]:

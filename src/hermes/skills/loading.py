@@ -12,15 +12,18 @@ from hermes.config.environment import child_environment
 from hermes.core.ports import SecretAsker
 from hermes.security.injection import blocked, scan
 from hermes.skills.collection import Skills
+from hermes.skills.comments import without_comments
 from hermes.skills.folders import THIRD_PARTY
 from hermes.skills.linked import linked_files, listing, read_linked
-from hermes.skills.reading import read, why
+from hermes.skills.reading import instructions
 from hermes.skills.settings import settings_block, unset
 from hermes.skills.setup import Setup, Variables
-from hermes.skills.skill import SKILL_FILE, Circle, Skill, SkillInvalid, SkillNotFound
+from hermes.skills.skill import SKILL_DIRECTORY, SKILL_FILE, Circle, Skill, SkillNotFound
 from hermes.skills.usage import Uses
 from hermes.skills.visibility import unusable_because
 from hermes.util.threads import in_thread
+
+SESSION = "${HERMES_SESSION_ID}"
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,12 +113,12 @@ class SkillLoader:
         if file_path.strip():
             text = await in_thread(read_linked, skill, file_path.strip())
             return self._vetted(skill, file_path.strip(), text) or LoadedSkill(skill, text)
-        text = await in_thread(_instructions, skill)
+        text = await in_thread(instructions, skill)
         refused = self._vetted(skill, SKILL_FILE, text)
         if refused is not None:
             return refused
         head = import_module("hermes.skills.head").read_head(text)
-        loaded = await self._prepared(skill, head.body)
+        loaded = await self._prepared(skill, without_comments(head.body))
         if self._uses is not None:
             await in_thread(self._uses.record, skill.name, self._now())
         return loaded
@@ -160,20 +163,11 @@ class SkillLoader:
         return LoadedSkill(skill, "\n\n".join(filter(None, parts)), reasons, linked)
 
     def _filled(self, directory: str, body: str) -> str:
-        values = {"HERMES_SKILL_DIR": directory, "HERMES_SESSION_ID": self._session_id()}
-        for name, value in values.items():
+        values = {SKILL_DIRECTORY: directory, SESSION: self._session_id()}
+        for variable, value in values.items():
             if value:
-                body = body.replace(f"${{{name}}}", value)
+                body = body.replace(variable, value)
         return body
-
-
-def _instructions(skill: Skill) -> str:
-    try:
-        return read(skill.file).text
-    except OSError as error:
-        raise SkillInvalid(
-            f"the skill {skill.name!r} does not load: {why(error)}", hint=f"look at {skill.file}"
-        ) from error
 
 
 def _setup_block(reasons: tuple[str, ...]) -> str:

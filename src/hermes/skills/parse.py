@@ -4,6 +4,7 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from hermes.skills.comments import without_comments
 from hermes.skills.head import Head, read_head
 from hermes.skills.names import plain_name
 from hermes.skills.reading import read, why
@@ -58,12 +59,12 @@ def skill_of(text: str, folder: Path, root: Root, warnings: tuple[str, ...] = ()
     name = root.name or _name(_as_written(top, "name", text), folder.name, said)
     return Skill(
         name=f"{root.plugin}:{name}" if root.plugin else name,
-        description=_description(top.text("description"), head, said),
+        description=_description(top.prose("description"), head, said),
         folder=folder,
         source=root.source,
         category=category_of(folder, root) or mine.text("category"),
         version=_as_written(top, "version", text) or mine.text("version"),
-        author=top.text("author") or mine.text("author"),
+        author=top.prose("author") or mine.prose("author"),
         license=top.text("license"),
         platforms=_platforms(mine, said),
         tags=mine.words("tags"),
@@ -85,7 +86,7 @@ def first_paragraph(body: str) -> str:
     """On one line, without headings, fences and rules; the first heading when there is no more."""
     title = ""
     lines: list[str] = []
-    for line in map(str.strip, body.splitlines()):
+    for line in map(str.strip, without_comments(body).splitlines()):
         if line.startswith("#"):
             title = title or line.lstrip("# ")
         elif line and not set(line) <= set("-=*_`~"):
@@ -105,7 +106,8 @@ def _name(written: str, folder: str, said: list[str]) -> str:
     elif name != written:
         said.append(f"the name {written[:LONGEST_NAME]!r} is taken as {name[:LONGEST_NAME]!r}")
     if not name:
-        raise SkillInvalid("it has no name", hint="add `name: my-skill` to its head")
+        reason = f"{written!r} cannot be a name" if written else "it has no name"
+        raise SkillInvalid(reason, hint="write `name: my-skill` in its head")
     if len(name) > LONGEST_NAME:
         said.append(f"the name is cut at {LONGEST_NAME} characters")
         name = name[:LONGEST_NAME].rstrip("-.")
@@ -182,7 +184,8 @@ def _credential_files(mine: Values, said: list[str]) -> tuple[CredentialFile, ..
     for each in mine.entries("required_credential_files", "path"):
         path = each.text("path")
         parts = PurePosixPath(path).parts
-        if path.startswith(("/", "~", "\\")) or ".." in parts or not parts:
+        below = not path.startswith(("/", "~", "\\")) and ".." not in parts and parts
+        if not below or not path.isprintable():
             said.append(f"the credential file {path!r} is not below the home folder; it is ignored")
         else:
             found.append(CredentialFile(path, each.text("description")))

@@ -32,12 +32,12 @@ def ranked(
         number = shelf.numbers.get(name)
         if number is not None and use.count:
             points[number] = points.get(number, 0) + _used(use, now)
-    origins = [ORIGIN[source] for source in shelf.sources]
-    keys = [
-        (-points[number] - origins[shelf.run_of(number).root], shelf.names[number], number)
-        for number in points
-    ]
-    yield from (number for _, _, number in sorted(keys))
+    origins: list[int] = []
+    for run in shelf.runs:
+        origins += [ORIGIN[shelf.sources[run.root]]] * len(run.numbers)
+    order = sorted(points)
+    order.sort(key=lambda number: points[number] + origins[number], reverse=True)
+    yield from order
     yield from (number for number in _in_turn(shelf) if number not in points)
 
 

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from hermes.skills.skill import SkillInvalid
+from hermes.skills.skill import Skill, SkillInvalid
 from hermes.util.text import human_size
 
 LARGEST = 500_000
@@ -46,15 +46,26 @@ def read(path: Path | str, largest: int = LARGEST) -> Reading:
                 f"it has {human_size(found.st_size)}, and at most {human_size(largest)} are read",
                 hint="move the details into files in references/",
             )
-        data = file.read(largest + 1)
+        data = file.read(found.st_size + 1)  # so much is set aside at once
     text, warnings = decode(data)
     return Reading(text, Stamp.of(found), warnings)
 
 
+def instructions(skill: Skill) -> str:
+    """The text of its SKILL.md. Raises `SkillInvalid`."""
+    try:
+        return read(skill.file).text
+    except OSError as error:
+        raise SkillInvalid(
+            f"the skill {skill.name!r} does not load: {why(error)}", hint=f"look at {skill.file}"
+        ) from error
+
+
 def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
     """The text, and what was wrong with it. Raises `SkillInvalid` for binary data."""
-    if data.startswith(_UTF16):
-        return data.decode("utf-16", "replace"), ("saved as UTF-16; UTF-8 is expected",)
+    # One with NULs is UTF-32, which begins in the same way.
+    if data.startswith(_UTF16) and "\0" not in (text := data.decode("utf-16", "replace")):
+        return text, ("saved as UTF-16; UTF-8 is expected",)
     if b"\0" in data:
         raise SkillInvalid("it holds binary data", hint="save it as UTF-8 text")
     try:

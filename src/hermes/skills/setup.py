@@ -40,7 +40,7 @@ class Setup:
             path = self._file(each)
             if path is None:
                 reasons.append(f"the credential file {each.path} is not one that skills may use")
-            elif path.is_file():
+            elif _is_file(path):
                 there.append(path)
             else:
                 about = f" ({each.description})" if each.description else ""
@@ -70,6 +70,13 @@ class Setup:
         inside = path.relative_to(home).as_posix()
         own = any(inside == name or inside.startswith(f"{name}/") for name in OWN_FILES)
         return None if own else path
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, a folder that is closed
+        return False
 
 
 def _unset(variable: Variable) -> str:

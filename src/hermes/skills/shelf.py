@@ -6,22 +6,25 @@ those of one root and one category stand side by side.
 """
 
 import os
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import groupby
 
 import msgspec
 
 from hermes import __version__
 from hermes.skills.skill import SKILL_FILE, Root, Source
 
-FORMAT = 1
+FORMAT = 2
+SEPARATOR = "\x7f"
+"""It cannot be printed, so no value holds it, and it needs no escape in JSON."""
 
 
 class Rule(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """On what it depends whether a skill is shown; see `Skill` and `Conditions`."""
+    """On what it depends whether some skills are shown; see `Skill` and `Conditions`."""
 
-    number: int
+    numbers: tuple[int, ...]
     platforms: tuple[str, ...]
     requires_tools: tuple[str, ...]
     requires_toolsets: tuple[str, ...]
@@ -61,18 +64,18 @@ class Shelf(msgspec.Struct, frozen=True, dict=True):
     runs: tuple[Run, ...]
     """All skills, in order."""
     name_column: str
-    """Columns hold a line for each skill."""
-    text_column: str
-    """Descriptions, cut to the length of a line in a list."""
+    """Columns hold a value for each skill; see `column`."""
+    text_columns: tuple[str, ...]
+    """For each run, names with descriptions, cut to the length of a line in a list; see `table`."""
     place_column: str
     """Folders, from their root."""
-    stamps: tuple[int, ...]
-    """Time, size and inode of each SKILL.md."""
+    seal: int
+    """Of time, size and inode of each SKILL.md; see `sealed`."""
     rules: tuple[Rule, ...]
-    """Of the few skills that have some."""
-    vocabulary: str
-    """Lines of a word, the numbers of the skills that have it in their names, and of those that it
-    tells of as well; in the order of words."""
+    """Of the few skills that have some, each rule once."""
+    vocabulary: dict[str, str]
+    """By the first letter of words, words with the numbers of the skills that have them in their
+    names, and of those that they tell of as well; see `table`."""
     others: dict[str, tuple[int, int, int]]
     """What else was looked at, by path."""
     missing: tuple[str, ...]
@@ -83,11 +86,7 @@ class Shelf(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def names(self) -> list[str]:
-        return _lines(self.name_column)
-
-    @cached_property
-    def texts(self) -> list[str]:
-        return _lines(self.text_column)
+        return _values(self.name_column)
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -101,13 +100,17 @@ class Shelf(msgspec.Struct, frozen=True, dict=True):
     def run_of(self, number: int) -> Run:
         return self.runs[bisect_right(self._ends, number)]
 
+    def text_of(self, number: int) -> str:
+        """The description, for a line in a list."""
+        run = bisect_right(self._ends, number)
+        return _looked_up(self.names[number], self.text_columns[run])
+
     def telling(self, words: Iterable[str]) -> Iterator[tuple[list[int], list[int]]]:
         """For each of the words, the skills that have it in their names, and others it tells of."""
-        lines = _lines(self.vocabulary)
         for word in words:
-            at = bisect_left(lines, f"{word} ")
-            if at < len(lines) and lines[at].startswith(f"{word} "):
-                _, named, other = lines[at].split(" ")
+            found = _looked_up(word, self.vocabulary.get(word[:1], ""))
+            if found:
+                named, _, other = found.partition(" ")
                 yield _numbers(named), _numbers(other)
 
 
@@ -116,11 +119,19 @@ def key_of(roots: Iterable[Root]) -> str:
     return "\n".join([f"{FORMAT} {__version__}", *listed])
 
 
+def sealed(stamps: Iterable[tuple[int, int, int]]) -> int:
+    """One number for the stamps of all skills, which is quicker to keep than all of them."""
+    seal = 0
+    for mtime_ns, size, inode in stamps:
+        seal = hash((seal, mtime_ns, size, inode))
+    return seal
+
+
 def holds(shelf: Shelf) -> bool:
     """Whether everything is still as it was. This is most of what a warm start costs."""
     try:
         return (
-            all(_skills_hold(shelf, number) for number in range(len(shelf.roots)))
+            _seal_now(shelf) == shelf.seal
             and all(_same(path, *stamp) for path, stamp in shelf.others.items())
             and not any(map(os.path.lexists, shelf.missing))
         )
@@ -133,30 +144,39 @@ def _same(path: str, mtime_ns: int, size: int, inode: int) -> bool:
     return now.st_mtime_ns == mtime_ns and now.st_size == size and now.st_ino == inode
 
 
-def _skills_hold(shelf: Shelf, root: int) -> bool:
-    """Whether every SKILL.md of one root is the same."""
-    runs = [run for run in shelf.runs if run.root == root]
-    if not runs:
-        return True
-    start, end = runs[0].start, runs[-1].end
-    places = _lines(shelf.place_column)[start:end]
-    stamps = shelf.stamps
-    columns = (stamps[3 * start + part : 3 * end : 3] for part in range(3))
-    stat, name = os.stat, f"/{SKILL_FILE}"
-    # From a folder that is open already, the system finds a file faster.
-    folder = os.open(shelf.roots[root], os.O_RDONLY)
-    try:
-        for place, mtime_ns, size, inode in zip(places, *columns, strict=True):
-            now = stat(place + name, dir_fd=folder)
-            if now.st_mtime_ns != mtime_ns or now.st_size != size or now.st_ino != inode:
-                return False
-    finally:
-        os.close(folder)
-    return True
+def _seal_now(shelf: Shelf) -> int:
+    stat, file = os.stat, f"/{SKILL_FILE}"
+    places = _values(shelf.place_column)
+    seal = 0
+    for root, runs in groupby(shelf.runs, key=lambda run: run.root):
+        side_by_side = list(runs)
+        # From a folder that is open already, the system finds a file faster.
+        folder = os.open(shelf.roots[root], os.O_RDONLY)
+        try:
+            for place in places[side_by_side[0].start : side_by_side[-1].end]:
+                now = stat(place + file, dir_fd=folder)
+                seal = hash((seal, now.st_mtime_ns, now.st_size, now.st_ino))
+        finally:
+            os.close(folder)
+    return seal
 
 
-def _lines(column: str) -> list[str]:
-    return column.split("\n") if column else []
+def column(values: Iterable[str]) -> str:
+    """The values of a column as one text."""
+    return SEPARATOR.join(values)
+
+
+def table(pairs: Iterable[tuple[str, str]]) -> str:
+    """A column of keys and what belongs to each, in which one is found without taking it apart."""
+    return column(["", *(f"{key} {value}" for key, value in pairs)])
+
+
+def _looked_up(key: str, table: str) -> str:
+    return table.partition(f"{SEPARATOR}{key} ")[2].partition(SEPARATOR)[0]
+
+
+def _values(column: str) -> list[str]:
+    return column.split(SEPARATOR) if column else []
 
 
 def _numbers(text: str) -> list[int]:

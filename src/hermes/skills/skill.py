@@ -10,6 +10,8 @@ from hermes.core.errors import UsageError
 
 SKILL_FILE = "SKILL.md"
 CATEGORY_FILE = "DESCRIPTION.md"
+SKILL_DIRECTORY = "${HERMES_SKILL_DIR}"
+"""In instructions: the folder of the skill."""
 LINKED_FOLDERS = ("references", "templates", "scripts", "assets")
 
 

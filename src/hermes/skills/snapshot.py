@@ -2,7 +2,7 @@
 
 import logging
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,12 @@ from hermes.skills.shelf import Shelf
 from hermes.skills.skill import Skill
 from hermes.util import atomic
 
-FIRST_READ = 200_000
-"""Bytes read at once: most shelves have no more."""
+FIRST_READ = 120_000
+"""Bytes read at once: most shelves have no more, and for larger pieces the system has to find fresh
+memory, which takes longer than reading."""
+
+Row = tuple[tuple[int, int, int], Skill]
+"""The stamp of its file, and the skill."""
 
 _shelves = msgspec.json.Decoder(Shelf)
 
@@ -21,34 +25,38 @@ log = logging.getLogger(__name__)
 
 
 class Snapshot:
-    """`rows` gives a JSON list of the skills on the shelf. Few processes ask for it."""
+    """`rows` gives a JSON list of a `Row` for each skill. Few processes ask for it."""
 
     def __init__(self, shelf: Shelf, rows: Callable[[], bytes]) -> None:
         self.shelf, self.rows = shelf, rows
-        self._skills: tuple[Skill, ...] | None = None
+        self._found: list[Row] | None = None
 
     def skill(self, number: int) -> Skill:
         """Raises `CacheGone`."""
-        if self._skills is not None:
-            return self._skills[number]
+        if self._found is not None:
+            return self._found[number][1]
         row = msgspec.json.decode(self.rows(), type=list[msgspec.Raw])[number]
-        return msgspec.json.decode(row, type=Skill, dec_hook=_from_json)
+        found: Row = msgspec.json.decode(row, type=Row, dec_hook=_from_json)
+        return found[1]
 
     def skills(self) -> tuple[Skill, ...]:
         """All, in the order of their numbers. Raises `CacheGone`."""
-        if self._skills is None:
-            kind = tuple[Skill, ...]
-            self._skills = msgspec.json.decode(self.rows(), type=kind, dec_hook=_from_json)
-        return self._skills
+        return tuple(skill for _, skill in self.found())
+
+    def found(self) -> list[Row]:
+        """The same, with their stamps."""
+        if self._found is None:
+            self._found = msgspec.json.decode(self.rows(), type=list[Row], dec_hook=_from_json)
+        return self._found
 
 
 class CacheGone(Exception):
     """The file on disk no longer holds the skills of the shelf that was read from it."""
 
 
-def encode(skills: list[Skill]) -> tuple[bytes, str]:
+def encode(found: Sequence[Row]) -> tuple[bytes, str]:
     """The rows and their checksum."""
-    rows = msgspec.json.encode(skills, enc_hook=str)
+    rows = msgspec.json.encode(found, enc_hook=str)
     return rows, _sum(rows)
 
 

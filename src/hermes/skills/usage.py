@@ -28,7 +28,8 @@ _uses = msgspec.json.Decoder(dict[str, Use])
 
 
 class Uses:
-    """`file` is `<home>/skills/.usage.json`. A damaged file counts as empty."""
+    """`file` is `<home>/skills/.usage.json`. A damaged file counts as empty, and is put aside as
+    `.usage.json.damaged` when something is to be written."""
 
     def __init__(self, file: Path, patience: float = PATIENCE) -> None:
         self._file, self._patience = file, patience
@@ -36,9 +37,7 @@ class Uses:
     def all(self) -> Mapping[str, Use]:
         """By the name of the skill."""
         try:
-            return _uses.decode(self._file.read_bytes())
-        except FileNotFoundError:
-            return {}
+            return self._read()
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             log.debug("the use counts of skills cannot be read: %s", error)
             return {}
@@ -62,13 +61,27 @@ class Uses:
         """The skill is gone."""
         self._change(name, lambda _use: None)
 
+    def _read(self) -> dict[str, Use]:
+        try:
+            return _uses.decode(self._file.read_bytes())
+        except FileNotFoundError:
+            return {}
+
+    def _kept(self) -> dict[str, Use]:
+        try:
+            return self._read()
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            aside = self._file.replace(f"{self._file}.damaged")
+            log.warning("the use counts of skills are damaged: %s; they are in %s", error, aside)
+            return {}
+
     def _change(self, name: str, change: Callable[[Use], Use | None]) -> None:
         """Blocks for a moment. Never raises: counts are a convenience."""
         filelock = import_module("filelock")
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with filelock.FileLock(f"{self._file}.lock", timeout=self._patience):
-                uses = dict(self.all())
+                uses = self._kept()
                 changed = change(uses.pop(name, Use()))
                 if changed is not None:
                     uses[name] = changed

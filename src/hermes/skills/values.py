@@ -44,6 +44,14 @@ class Values:
             return ""
         return " ".join(known.split())
 
+    def prose(self, key: str) -> str:
+        """Like `text`; a list of texts becomes one."""
+        value = self.raw(key)
+        parts = [as_text(part) for part in value] if isinstance(value, list) else [None]
+        if None in parts:
+            return self.text(key)
+        return " ".join("; ".join(map(str, parts)).split())
+
     def words(self, key: str) -> tuple[str, ...]:
         """A list, or text with commas between its words."""
         return self.listed(self.raw(key), key)

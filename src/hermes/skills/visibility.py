@@ -27,9 +27,11 @@ def hidden_numbers(shelf: Shelf, circle: Circle) -> AbstractSet[int]:
     """Those of the skills on a shelf that are not visible."""
     off = {shelf.numbers[name] for name in circle.disabled if name in shelf.numbers}
     return off.union(
-        rule.number
-        for rule in shelf.rules
-        if _elsewhere(rule.platforms, circle) or not _met(rule, circle)
+        *(
+            rule.numbers
+            for rule in shelf.rules
+            if _elsewhere(rule.platforms, circle) or not _met(rule, circle)
+        )
     )
 
 

@@ -1,15 +1,18 @@
 """Where SKILL.md files lie below a folder, without being led astray by what else is there."""
 
 import os
+from itertools import islice
 from pathlib import Path
 
 from hermes.skills.reading import Stamp, why
-from hermes.skills.skill import CATEGORY_FILE, SKILL_FILE, Broken, Root
+from hermes.skills.skill import CATEGORY_FILE, SKILL_FILE, Broken, Root, Source
 
 DEEPEST = 3
 """Folders from the root to that of a skill: two categories and its own."""
 MOST_FOLDERS = 5_000
 """Of one root. Somebody's whole home is no collection of skills."""
+MOST_DEEPER = 500
+"""Folders below those that are looked for skills which lie too deep."""
 SKIPPED = frozenset({"node_modules", "__pycache__", "venv"})
 
 CHANGING = Stamp(-1, -1, -1)
@@ -29,12 +32,14 @@ class Walk:
         """Everything that was looked at. As long as all of it is the same, so is the result."""
         self.missing: list[str] = []
         """Roots that are not there."""
+        self._deeper = MOST_DEEPER
 
     def visit(self, root: Root) -> None:
         path = str(root.path)
         if not os.path.lexists(path):
             self.missing.append(path)
-        elif not self._is_skill(path, root):
+        # A file astray in the user's own folder must not hide all that is in there.
+        elif root.source is Source.USER or not self._is_skill(path, root):
             self._look_into(path, root, 1, MOST_FOLDERS)
 
     def _is_skill(self, folder: str, root: Root) -> bool:
@@ -60,14 +65,14 @@ class Walk:
             self._cannot(folder, root, why(error))
             return room
         for name, entry in inside:
-            if name.startswith(".") or name in SKIPPED or not self._is_printable(entry, root):
+            if not _counts(name) or not self._is_printable(entry, root):
                 continue
             if self._is_folder(entry, root):
                 room = self._enter(entry.path, root, depth, room)
             elif name == CATEGORY_FILE:
                 self._describes(entry.path, folder, root)
-            elif name.lower() == SKILL_FILE.lower() and depth > 1:
-                self._cannot(entry.path, root, f"it must be called {SKILL_FILE}, not {name}")
+            elif name.lower() == SKILL_FILE.lower():
+                self._misplaced(entry, root, depth)
         return room
 
     def _enter(self, folder: str, root: Root, depth: int, room: int) -> int:
@@ -82,7 +87,27 @@ class Walk:
             return self._look_into(folder, root, depth + 1, room - 1)
         else:
             self._note(folder)
+            self._look_below(folder, root)
         return room - 1
+
+    def _look_below(self, folder: str, root: Root) -> None:
+        """Skills that lie too deep are not used, but whoever put them there is told."""
+        for place, folders, files in islice(os.walk(folder), self._deeper):
+            self._deeper -= 1
+            if SKILL_FILE in files:
+                reason = f"it lies too deep: at most {DEEPEST - 1} categories may stand above it"
+                self._cannot(f"{place}/{SKILL_FILE}", root, reason, changing=False)
+                folders.clear()
+            folders[:] = sorted(each for each in folders if each.isprintable() and _counts(each))
+
+    def _misplaced(self, entry: os.DirEntry[str], root: Root, depth: int) -> None:
+        if depth == 1 and root.source is Source.USER:
+            reason = "a skill needs a folder of its own"
+        elif entry.name == SKILL_FILE:  # a link that leads nowhere, as was said
+            return
+        else:
+            reason = f"it must be called {SKILL_FILE}, not {entry.name}"
+        self._cannot(entry.path, root, reason, changing=False)
 
     def _is_printable(self, entry: os.DirEntry[str], root: Root) -> bool:
         """Names become text of prompts, lists and files."""
@@ -122,3 +147,7 @@ class Walk:
         if changing:
             self.seen[path] = CHANGING
         self.broken.append(Broken(Path(path), root.source, reason))
+
+
+def _counts(name: str) -> bool:
+    return not name.startswith(".") and name not in SKIPPED

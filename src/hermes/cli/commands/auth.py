@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import getpass
 import threading
 import time
 from contextlib import suppress
@@ -115,7 +114,7 @@ def _add(args: argparse.Namespace, cli: Cli) -> int:
     wants_login = endpoint.login is not None and args.api_key is None
     if args.type == OAUTH or (args.type is None and wants_login) or args.copy:
         return _log_in(args, cli, desk, endpoint)
-    key = _checked_key(_read_key(cli, endpoint) if args.api_key is None else args.api_key)
+    key = checked_key(_read_key(cli, endpoint) if args.api_key is None else args.api_key)
     name, is_new = desk.add(endpoint, key, _checked_label(args.label))
     row = desk.pick(endpoint, name)
     if is_new:
@@ -129,11 +128,11 @@ def _add(args: argparse.Namespace, cli: Cli) -> int:
 
 def _read_key(cli: Cli, endpoint: Endpoint) -> str:
     if cli.stdin.isatty():
-        return getpass.getpass(f"Key for {endpoint.label} (it is not shown): ")
+        return cli.ask_secret(f"Key for {endpoint.label} (it is not shown): ")
     return cli.stdin.read(LONGEST_KEY + 1)
 
 
-def _checked_key(text: str) -> str:
+def checked_key(text: str) -> str:
     key = text.strip()
     if not key:
         raise UsageError("the key is empty", hint="hermes auth add PROVIDER --api-key KEY")

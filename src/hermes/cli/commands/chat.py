@@ -2,21 +2,11 @@
 
 import argparse
 import asyncio
-from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hermes.app.app import App
-from hermes.app.request import SessionRequest
-from hermes.cli.approver import TerminalApprover
 from hermes.cli.context import Cli
-from hermes.cli.extending import extended
-from hermes.cli.progress import ProgressLine
-from hermes.cli.render import AnswerOnly, JsonLines, Renderer, Terminal
-from hermes.cli.style import Style
-from hermes.cli.turns import one_turn
-from hermes.config.loader import Loaded
 from hermes.core.errors import UsageError
 
 EPILOG = """\
@@ -25,6 +15,8 @@ examples:
   hermes chat -q "what is in this folder?"       one question
   git diff | hermes chat -q "review this: -"     `-` at the end stands for standard input
   hermes chat --continue -q "and the tests?"     go on where the last chat ended
+  hermes chat -w                                 in a git worktree of its own
+  hermes chat --image photo.png -q "who is it?"  with a picture
   hermes chat -q "…" --json | jq .type           every event as a JSON line
 
 exit codes: 0 answered, 1 failed, 2 wrong usage, 3 settings, 4 key missing or refused,
@@ -53,76 +45,51 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-s", "--skills", metavar="NAMES", action="append", default=[],
         help="skills to begin with, with commas between; may be repeated",
     )  # fmt: skip
+    add(
+        "--image", metavar="FILE", action="append", default=[], type=Path,
+        help="a picture for the first question; may be repeated",
+    )  # fmt: skip
     add("--max-turns", type=int, metavar="N", help="most model calls in one turn")
+    add("-w", "--worktree", action="store_true", help="work in a new git worktree")
+    add("--checkpoints", action="store_true", help="keep copies of files before they change")
     add("--yolo", action="store_true", help="run dangerous commands without asking")
     add("--accept-hooks", action="store_true", help="run the hooks of the settings unasked")
+    add(
+        "--ignore-rules", action="store_true",
+        help="without AGENTS.md and the like, and without memory",
+    )  # fmt: skip
+    add("--ignore-user-config", action="store_true", help="leave config.yaml aside")
+    add(
+        "--pass-session-id", action="store_true",
+        help="tell the agent the id of its session, as is always done",
+    )  # fmt: skip
     add(
         "--save-trajectories", action="store_true",
         help="write the conversation to a trajectory file in this folder after each turn",
     )  # fmt: skip
     add("--source", default="cli", metavar="NAME", help="label stored with a new session")
-    add("-v", "--verbose", action="store_true", help="show the model's reasoning too")
+    add("-v", "--verbose", action="store_true", help="show thinking and results in full")
     add("-Q", "--quiet", action="store_true", help="print the final answer only")
+    add("--plain", action="store_true", help="lines only, for screen readers")
+    add("--tui", action="store_true", help="the full terminal, as is the default")
     add("--json", action="store_true", help="print every event as a JSON line")
 
 
 def run(args: argparse.Namespace, cli: Cli, talk: Any = None) -> int:
     """`talk` leads the conversation, when it is another `HermesCLI` than ours."""
     query = _query(args, cli)
-    loaded = cli.load(_overrides(args))
+    loaded = cli.load(_overrides(args), user_config=not args.ignore_user_config)
     for warning in loaded.warnings:
         cli.note(f"hermes: {warning}")
-    return asyncio.run(_chat(loaded, args, cli, query, talk))
-
-
-async def _chat(
-    loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str | None, talk: Any
-) -> int:
-    style = Style.of(cli.stdout)
-    approver = TerminalApprover(cli.stdin, cli.stdout)
-    renderer = _renderer(args, cli, style, approver)
-    can_ask = cli.interactive and isinstance(renderer, Terminal)
-    request = SessionRequest(
-        resume=args.resume or args.go_on or "",
-        latest=args.go_on is not None,
-        source=args.source,
-        working_folder=Path.cwd(),
-        approver=approver if can_ask else None,
-        clarifier=approver if can_ask else None,
-        read_secret=approver.secret if can_ask else None,
-        skills=words(args.skills),
-        toolsets=words([args.toolsets]),
-        goes_on=query is None,
-    )
-    extensions = extended(loaded, cli, ask=can_ask)
-    progress = ProgressLine(cli.stderr)
-    async with App(cli.home, loaded, progress, cli.note, extensions=extensions) as app:
-        await extensions.settle()
-        agent = await app.agent(request)
-        if query is not None:
-            return await one_turn(agent, await app.opened(agent, query), renderer)
-        app.providers.learn_meanwhile()
-        # A prompt costs imports that a single question does not need.
-        talk = talk or import_module("hermes.cli.hermes_cli").HermesCLI()
-        if caching := app.caching_line(agent):
-            cli.say(style.dim(caching))
-        code: int = await talk.talk(app, agent, renderer, cli)
-        return code
-
-
-def words(given: Iterable[str]) -> tuple[str, ...]:
-    """Names with commas between, said in one go or in several."""
-    return tuple(name.strip() for each in given for name in each.split(",") if name.strip())
-
-
-def _renderer(
-    args: argparse.Namespace, cli: Cli, style: Style, approver: TerminalApprover
-) -> Renderer:
-    if args.json:
-        return JsonLines(cli.stdout)
-    if args.quiet or not cli.stdout.isatty():
-        return AnswerOnly(cli.stdout, cli.stderr)
-    return Terminal(cli.stdout, style, reasoning=args.verbose, question_shown=approver.shown)
+    # Each of the two costs imports that the other does not need.
+    code: int
+    if query is not None:
+        answering = import_module("hermes.cli.answering")
+        code = asyncio.run(answering.answer(loaded, args, cli, query))
+    else:
+        conversing = import_module("hermes.cli.conversing")
+        code = asyncio.run(conversing.converse(loaded, args, cli, talk))
+    return code
 
 
 def _query(args: argparse.Namespace, cli: Cli) -> str | None:
@@ -152,6 +119,7 @@ def _overrides(args: argparse.Namespace) -> dict[str, Any]:
         "agent.max_turns": args.max_turns,
         "agent.save_trajectories": True if args.save_trajectories else None,
         "approvals.mode": "off" if args.yolo else None,
+        "checkpoints.enabled": True if args.checkpoints else None,
         "hooks_auto_accept": True if args.accept_hooks else None,
     }
     return {key: value for key, value in given.items() if value is not None}

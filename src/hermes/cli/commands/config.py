@@ -2,7 +2,6 @@
 
 import argparse
 import shlex
-import shutil
 import subprocess
 from contextlib import suppress
 from datetime import datetime
@@ -19,6 +18,7 @@ from hermes.cli.style import Style
 from hermes.config import edit, environment
 from hermes.config.assignment import assign, variable_named
 from hermes.config.convert import Problem
+from hermes.config.editor import editor_command
 from hermes.config.home import ensure_hermes_home, tilde, unusable
 from hermes.config.keys import MISSING, find, split_key
 from hermes.config.loader import Loaded, Origin, describe, examine
@@ -167,7 +167,7 @@ def _unset(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _edit(_: argparse.Namespace, cli: Cli) -> int:
-    path, command = cli.home.config_file, _editor(cli)
+    path, command = cli.home.config_file, editor_command(terminal=cli.interactive)
     ensure_hermes_home(cli.home)
     try:
         if not path.exists():
@@ -189,22 +189,6 @@ def _edit(_: argparse.Namespace, cli: Cli) -> int:
         return ConfigError.exit_code
     cli.say(f"{tilde(path)} is fine" if not problems else f"{tilde(path)} can be used")
     return 1 if code else 0
-
-
-def _editor(cli: Cli) -> list[str]:
-    chosen = environment.editor()
-    if chosen:
-        command = shlex.split(chosen)
-        if not shutil.which(command[0], path=environment.search_path()):
-            raise UsageError(f"cannot find the editor {command[0]!r}", hint="set EDITOR")
-        return command
-    if not cli.interactive:
-        raise UsageError("this is not a terminal", hint="set EDITOR, or use `hermes config set`")
-    for name in ("vi", "nano"):
-        found = shutil.which(name, path=environment.search_path())
-        if found:
-            return [found]
-    raise UsageError("no editor was found", hint="set EDITOR, or use `hermes config set`")
 
 
 def _path(_: argparse.Namespace, cli: Cli) -> int:

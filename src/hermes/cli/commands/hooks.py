@@ -14,7 +14,7 @@ from hermes.core.errors import ConfigError, UsageError
 from hermes.core.hooks import HookName
 from hermes.plugins.consents import Consents
 from hermes.plugins.events import ARGUMENTS, event_named
-from hermes.plugins.hook_command import Ran, answer_of, program_of
+from hermes.plugins.hook_command import Ran, answer_of, files_of, program_of
 from hermes.plugins.reports import Reports
 from hermes.plugins.shell_hooks import Hook, HookOptions, ShellHooks, hooks_of
 
@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _hooks(cli: Cli) -> tuple[Hook, ...]:
-    return hooks_of(cli.load().settings.hooks, Reports(lambda text: cli.note(f"hermes: {text}")))
+    return hooks_of(cli.load().settings.hooks, Reports(cli.note))
 
 
 def _list(args: argparse.Namespace, cli: Cli) -> int:
@@ -104,6 +104,7 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
     if not chosen:
         others = f" ({len(hooks)} for other tools)" if hooks else ""
         raise UsageError(f"there is no shell hook for {event}{others}")
+    Consents(cli.home.root).all()
     failed = 0
     for hook in chosen:
         ran = _run(hook, details, args, cli)
@@ -127,11 +128,12 @@ def _details(event: HookName, tool: str, file: str | None) -> dict[str, Any]:
         return details
     try:
         given = msgspec.json.decode(Path(file).expanduser().read_bytes(), type=dict[str, Any])
+        extra = msgspec.convert(given.pop("extra", {}), dict[str, Any])
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from error
     except msgspec.DecodeError as error:
-        raise UsageError(f"{file} is no JSON object: {error}") from error
-    details |= given.pop("extra", {})  # a payload as hooks get it is understood too
+        raise UsageError(f"{file} does not hold arguments of a hook: {error}") from error
+    given |= extra  # a payload as hooks get it is understood too
     if "tool_input" in given:
         given["args"] = given.pop("tool_input")
     return {**details, **{name: held for name, held in given.items() if name in details}}
@@ -182,7 +184,7 @@ def _show(hook: Hook, ran: Ran, cli: Cli) -> None:
         if hook.event is HookName.PRE_TOOL_CALL:
             cli.say("  the call would be blocked: a check that fails forbids")
     elif problem:
-        cli.say(f"  ignored: {problem}")
+        cli.say(f"  {'ignored' if answer is None else 'not clear'}: {problem}")
     if answer is not None:
         cli.say(f"  answer: {msgspec.json.encode(answer).decode()}")
     elif not ran.failure and not problem:
@@ -199,20 +201,24 @@ def _revoke(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _doctor(args: argparse.Namespace, cli: Cli) -> int:
-    hooks, consents = _hooks(cli), Consents(cli.home.root)
+    wrong: list[str] = []
+    hooks = hooks_of(cli.load().settings.hooks, Reports(wrong.append))
+    consents = Consents(cli.home.root)
     try:
         consents.all()
     except ConfigError as error:
-        cli.say(f"✗ {error}")
-        return 1
-    worst = 0
+        wrong.append(str(error))
+        hooks = ()
+    for problem in wrong:
+        cli.say(f"✗ {problem}")
+    worst = int(bool(wrong))
     for hook in hooks:
         problems = _problems(hook, consents, args, cli)
         worst = max(worst, int(bool(problems)))
         cli.say(f"{'✗' if problems else '✓'} {hook.event}  {hook.command}")
         for problem in problems:
             cli.say(f"    {problem}")
-    if not hooks:
+    if not hooks and not wrong:
         cli.say("there are no shell hooks")
     return worst
 
@@ -221,15 +227,16 @@ def _problems(hook: Hook, consents: Consents, args: argparse.Namespace, cli: Cli
     program, problem = program_of(hook.command, search_path())
     if problem or program is None:
         return [problem]
-    found: list[str] = []
+    unasked = cli.load().settings.hooks_auto_accept
     given = consents.find(hook.event, hook.command)
-    if given is None and not cli.load().settings.hooks_auto_accept:
-        found.append("no consent yet: it does not run")
-    elif given is not None and program.stat().st_mtime > given.given_at > 0:
-        found.append(f"{program} was changed after you consented; look at it again")
-    if program.stat().st_mode & 0o022:
-        found.append(f"{program} can be changed by other users (chmod go-w)")
-    if given is None and not args.accept_hooks and not cli.load().settings.hooks_auto_accept:
+    found = [] if given or unasked else ["no consent yet: it does not run"]
+    for file in files_of(hook.command, program):
+        status = file.stat()
+        if given is not None and status.st_mtime > given.given_at > 0:
+            found.append(f"{file} was changed after you consented; look at it again")
+        if status.st_mode & 0o022:
+            found.append(f"{file} can be changed by other users (chmod go-w)")
+    if given is None and not args.accept_hooks and not unasked:
         return found
     ran = _run(hook, _details(hook.event, "", None), args, cli)
     if ran is not None:

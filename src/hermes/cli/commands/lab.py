@@ -2,8 +2,9 @@
 
 import argparse
 import json
-import threading
-from contextlib import suppress
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
@@ -75,6 +76,11 @@ def fault_list() -> str:
 def _serve(args: argparse.Namespace, cli: Cli) -> int:
     steps = read_script(args.script) if args.script else []
     answer = playing(steps, then_echo=args.echo or args.script is None)
+    with _ctrl_c_held():
+        return _until_ctrl_c(args, cli, answer)
+
+
+def _until_ctrl_c(args: argparse.Namespace, cli: Cli, answer: Any) -> int:
     try:
         server = ModelServer(answer, port=args.port, log=cli.say).start()
     except (OSError, OverflowError) as error:
@@ -82,15 +88,24 @@ def _serve(args: argparse.Namespace, cli: Cli) -> int:
         raise UsageError(f"cannot listen on port {args.port}: {error}", hint=hint) from None
     try:
         base = f"{server.url}/v1"
-        with suppress(KeyboardInterrupt):
-            # In one piece: whoever reads the first line may call before the second is out.
-            how = f"hermes chat --provider custom --base-url {base} --model lab-model"
-            cli.say(f"model server at {base}; Ctrl-C ends it\ntry it: {how}")
-            threading.Event().wait()
+        # In one piece: whoever reads the first line may call before the second is out.
+        how = f"hermes chat --provider custom --base-url {base} --model lab-model"
+        cli.say(f"model server at {base}; Ctrl-C ends it\ntry it: {how}")
+        signal.sigwait({signal.SIGINT})
         cli.say(str(server.session_report()))
     finally:
         server.close()
     return 0
+
+
+@contextmanager
+def _ctrl_c_held() -> Iterator[None]:
+    """Ctrl-C is kept for `sigwait`: a handler run just before a wait begins would not end it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def playing(steps: list[Step], *, then_echo: bool) -> Any:

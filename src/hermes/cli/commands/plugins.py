@@ -1,7 +1,6 @@
 """`hermes plugins`: look at plugins, add and remove them, switch them on and off."""
 
 import argparse
-import getpass
 from importlib import import_module
 
 from hermes.cli.actions import Actions, run_action
@@ -151,8 +150,10 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
         if not cli.interactive:
             raise UsageError(f"{row.folder} would be deleted", hint="say so with --yes")
         return 1
-    _workshop(cli).remove(_folder_name(cli, args.name))
-    forget(cli.home, args.name)
+    folder = _folder_name(cli, args.name)
+    _workshop(cli).remove(folder)
+    for name in {args.name, folder}:  # the settings may call it either
+        forget(cli.home, name)
     cli.say(f"removed {args.name}")
     return 0
 
@@ -215,7 +216,7 @@ def _value(cli: Cli, variable: Variable) -> str:
         if text:
             cli.say(f"  {text}")
     if variable.secret:
-        return getpass.getpass(f"{variable.name} (it is not shown, empty skips): ").strip()
+        return cli.ask_secret(f"{variable.name} (it is not shown, empty skips): ").strip()
     return cli.ask(f"{variable.name} (empty skips): ").strip()
 
 

@@ -73,6 +73,10 @@ def _run_script(script: str | None, arguments: list[str]) -> None:
     path = Path(script).absolute()
     if not path.exists():
         raise UsageError(f"there is no file {script}", hint="name a Python file")
+    if not path.is_file() and not (path / "__main__.py").is_file():
+        raise UsageError(
+            f"{script} is no Python file", hint="a folder needs a __main__.py to be run"
+        )
     sys.argv[:] = [script, *arguments]
     sys.path.insert(0, str(path.resolve().parent))
     runpy.run_path(str(path), run_name="__main__")

@@ -62,7 +62,8 @@ def _lines(status: Status, style: Style, *, everything: bool) -> Iterator[str]:
     yield from _auxiliary(status, style, everything=everything)
     yield fact("budget", _budget(status.budget, status.store.spent_today))
     sessions = many(status.store.sessions, "session")
-    yield fact("store", style.bad(status.store.problem) or f"{status.store.place}, {sessions}")
+    problem = status.store.problem
+    yield fact("store", style.bad(problem) if problem else f"{status.store.place}, {sessions}")
     if everything:
         yield ""
         for provider in status.providers:

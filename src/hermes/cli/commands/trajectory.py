@@ -10,7 +10,6 @@ from typing import Any
 
 from hermes.app.sessions import opened_store, store_exists
 from hermes.app.transcripts.output import check_output, replaced
-from hermes.app.transcripts.plain import escaped_json, plain, plain_line
 from hermes.app.transcripts.sharegpt import Entry, Line, as_openai, as_sharegpt, read_lines
 from hermes.app.transcripts.wording import local
 from hermes.cli.actions import Actions, run_action
@@ -21,6 +20,7 @@ from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.messages import Message
 from hermes.core.ports import SessionInfo
 from hermes.store.trajectory import to_sharegpt
+from hermes.util.plain import escaped_json, plain, plain_line
 from hermes.util.text import clean, cut_middle, human_size, many
 
 run = run_action

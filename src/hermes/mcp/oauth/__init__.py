@@ -4,7 +4,6 @@ Signing in needs a person: `login.login`. A connection uses what is stored, with
 `stored_authoriser`. `logout.logout` forgets it.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
 from hermes.mcp.oauth.logins import LoginStore
@@ -14,9 +13,7 @@ from hermes.util.clock import SystemClock
 __all__ = ["stored_authoriser"]
 
 
-def stored_authoriser(
-    name: str, url: str, folder: Path, tell: Callable[[str], None]
-) -> StoredAuthoriser:
+def stored_authoriser(name: str, url: str, folder: Path) -> StoredAuthoriser:
     """Authorises requests to the server `name` at `url` with the login kept in `folder`
-    (`<home>/mcp-tokens`). `tell` gets what the user should know, such as that a login has ended."""
-    return StoredAuthoriser(name, url, LoginStore(folder, name), tell, SystemClock())
+    (`<home>/mcp-tokens`)."""
+    return StoredAuthoriser(name, url, LoginStore(folder, name), SystemClock())

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from importlib import import_module
 
 import msgspec
@@ -26,11 +25,8 @@ log = logging.getLogger(__name__)
 class StoredAuthoriser:
     """An `mcp.authorising.Authoriser`. Processes share the login through `store`."""
 
-    def __init__(
-        self, name: str, url: str, store: LoginStore, tell: Callable[[str], None], clock: Clock
-    ) -> None:
-        self._name, self._url, self._store = name, url, store
-        self._tell, self._clock = tell, clock
+    def __init__(self, name: str, url: str, store: LoginStore, clock: Clock) -> None:
+        self._name, self._url, self._store, self._clock = name, url, store, clock
         self._given = ""
         """The token of the last request."""
         self._unsaved: tuple[str, Login] | None = None
@@ -70,10 +66,6 @@ class StoredAuthoriser:
             more = scopes(login.wanted or login.scope, missing)
             if more != login.wanted:
                 self._store.save(msgspec.structs.replace(login, wanted=more))
-        self._tell(
-            f"The MCP server {self._name} needs more rights ({missing}); "
-            f"`hermes mcp login {self._name}` asks you for them"
-        )
         raise LoginNeeded(self._name, f"the login has not the rights for this ({missing})")
 
     async def _renewed(self, login: Login, refused: str) -> Login:
@@ -140,10 +132,6 @@ class StoredAuthoriser:
             log.error("a renewed login works only until this process ends: %s", error)
 
     def _ended(self) -> LoginNeeded:
-        self._tell(
-            f"The login for the MCP server {self._name} has ended; "
-            f"`hermes mcp login {self._name}` signs in again"
-        )
         return LoginNeeded(self._name, "the login has ended")
 
     def _finished(self, task: asyncio.Task[Login]) -> None:

@@ -57,6 +57,7 @@ CREATE TABLE seen (
 CREATE VIRTUAL TABLE facts_words USING fts5 (
     terms, content='facts', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2'
 );
+INSERT INTO facts_words (facts_words, rank) VALUES ('secure-delete', 1);
 CREATE TRIGGER facts_added AFTER INSERT ON facts BEGIN
     INSERT INTO facts_words (rowid, terms) VALUES (new.id, new.terms);
 END;
@@ -107,6 +108,7 @@ def _connect(path: Path) -> apsw.Connection:
         patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA secure_delete = ON")  # what is forgotten is not in the file
         patiently(lambda: _prepare(connection))
         undo.pop_all()
     return connection
@@ -123,7 +125,7 @@ def _prepare(connection: apsw.Connection) -> None:
                 connection.execute(f"PRAGMA user_version = {VERSION}")
     ((verdict,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
     if verdict != "ok":
-        raise apsw.CorruptError(str(verdict))
+        raise apsw.CorruptError(" ".join(str(verdict).split()))
 
 
 def _version(connection: apsw.Connection) -> int:

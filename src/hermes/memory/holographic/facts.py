@@ -82,11 +82,25 @@ class Facts:
         return patiently(work)
 
     def rate(self, fact_id: int, *, helpful: bool) -> Fact | None:
-        fact = self.table.get(fact_id)
-        if fact is None:
-            return None
-        self.table.change(fact_id, trust=trust.rated(fact.trust, helpful=helpful))
-        return self.table.sure(fact_id)
+        """None when there is no such fact."""
+
+        def work() -> Fact | None:
+            with transaction(self.table.connection):
+                fact = self.table.get(fact_id)
+                if fact is None:
+                    return None
+                self.table.change(fact_id, trust=trust.rated(fact.trust, helpful=helpful))
+                return self.table.sure(fact_id)
+
+        return patiently(work)
+
+    def forget(self, fact_id: int) -> bool:
+        """Delete it for good, also from the journal beside the file; False when there is no such
+        fact."""
+        found = self.table.remove(fact_id)
+        if found:
+            self.table.query("PRAGMA wal_checkpoint(TRUNCATE)")
+        return found
 
     def mark_used(self, ids: Iterable[int]) -> None:
         for fact_id in ids:

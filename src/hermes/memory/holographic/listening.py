@@ -74,11 +74,14 @@ def mirror(facts: Facts, action: str, target: str, content: str, session: str) -
     if action == "remove":
         found = facts.table.same(content)
         if found is not None:
-            facts.table.remove(found.id)
+            facts.forget(found.id)
         return
     if action == "replace":
         _drop_replaced(facts, source, content)
-    facts.add(checked(content), source=source, session=session, level=NOTED)
+    try:
+        facts.add(checked(content), source=source, session=session, level=NOTED)
+    except ToolError as error:  # the notes have it, which is enough
+        log.info("a note was left out: %s", error)
 
 
 def _drop_replaced(facts: Facts, source: str, content: str) -> None:
@@ -91,7 +94,7 @@ def _drop_replaced(facts: Facts, source: str, content: str) -> None:
         if share > most:
             best, most = fact.id, share
     if best:
-        facts.table.remove(best)
+        facts.forget(best)
 
 
 def _said(messages: list[dict[str, Any]]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import apsw
 
 MOST_WORDS = 24
-"""Of a query; a long message has more than enough."""
+"""Of a query: half of them from its beginning, half from its end."""
 
 
 def matches(
@@ -11,7 +11,9 @@ def matches(
 ) -> dict[int, tuple[str, ...]]:
     """The facts of a user that hold at least one of the words, with those they hold."""
     found: dict[int, tuple[str, ...]] = {}
-    for word in words[:MOST_WORDS]:
+    if len(words) > MOST_WORDS:
+        words = (*words[: MOST_WORDS // 2], *words[-MOST_WORDS // 2 :])
+    for word in words:
         quoted = '"' + word.replace('"', '""') + '"'
         rows = connection.execute(
             "SELECT facts.id FROM facts_words JOIN facts ON facts.id = facts_words.rowid"

@@ -12,7 +12,7 @@ import msgspec
 from hermes.config.home import tilde
 from hermes.core.errors import ConfigError, ToolError
 from hermes.memory.holographic import tool
-from hermes.memory.holographic.fact import Fact, day
+from hermes.memory.holographic.fact import Fact, day, id_in
 from hermes.memory.holographic.facts import Facts
 from hermes.memory.holographic.listening import (
     checked,
@@ -147,14 +147,14 @@ class Holographic(MemoryProvider):
         return [_entry(fact) for fact in self._facts.use(look)]
 
     def edit(self, entry_id: str, text: str) -> bool:
-        if not entry_id.isdigit():
+        if (number := id_in(entry_id)) is None:
             return False
-        return self._facts.use(lambda facts: facts.update(int(entry_id), checked(text))) is not None
+        return self._facts.use(lambda facts: facts.update(number, checked(text))) is not None
 
     def forget(self, entry_id: str) -> bool:
-        if not entry_id.isdigit():
+        if (number := id_in(entry_id)) is None:
             return False
-        return self._facts.use(lambda facts: facts.table.remove(int(entry_id)))
+        return self._facts.use(lambda facts: facts.forget(number))
 
     @property
     def _facts(self) -> Opened:

@@ -8,7 +8,7 @@ from operator import attrgetter
 import msgspec
 
 from hermes.memory.holographic.entities import entities
-from hermes.memory.holographic.fact import NOTES, Fact
+from hermes.memory.holographic.fact import NOTES, Fact, id_in
 from hermes.memory.holographic.matching import matches
 from hermes.memory.holographic.table import Table
 from hermes.memory.holographic.trust import RECALLED
@@ -23,6 +23,8 @@ MOST_LINKED = 20
 """Something that more facts are about links none of them."""
 NEARLY_AS_GOOD = 0.35
 """Share of the best score a fact needs to be recalled with it."""
+MOST_ASKED = 1000
+"""Characters of a query at its beginning, and as many at its end; what is between is pasted."""
 LONG_QUERY = 8
 """Words from which one word in common is a coincidence."""
 
@@ -34,6 +36,8 @@ class Hit(msgspec.Struct, frozen=True):
 
 def search(table: Table, query: str, limit: int) -> list[Hit]:
     """The best facts, outdated ones too, behind the others."""
+    if len(query) > 2 * MOST_ASKED:
+        query = f"{query[:MOST_ASKED]}\n{query[-MOST_ASKED:]}"
     now, hits = table.now(), []
     for fact_id, relevance in _relevance(table, query).items():
         fact = table.get(fact_id)
@@ -74,8 +78,8 @@ def told(facts: Sequence[Fact], room: int, known: Collection[int]) -> tuple[str,
 
 def related(table: Table, subject: str, limit: int) -> list[Hit]:
     """The facts about something, or about the same as a fact whose number is given."""
-    start = table.get(int(subject)) if subject.isdigit() else None
-    names = {folded(each) for each in (entities(start.text) if start else (subject,))}
+    start = table.get(number) if (number := id_in(subject)) else None
+    names = {folded(each) for each in (entities(start.text) if start else (subject[:MOST_ASKED],))}
     now = table.now()
     hits = [
         Hit(fact, shared * fact.weight(now))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
-from hermes.memory.holographic.fact import TOOL, Fact, day
+from hermes.memory.holographic.fact import TOOL, Fact, day, id_in
 from hermes.memory.holographic.facts import Facts
 from hermes.memory.holographic.recall import Hit, related, search
 
@@ -60,7 +60,7 @@ def answer(facts: Facts, arguments: dict[str, Any], session: str, check: Check) 
         case "update":
             outcome = {"updated": _shown(_there(facts.update(_id(arguments), check(content))))}
         case "remove":
-            if not facts.table.remove(_id(arguments)):
+            if not facts.forget(_id(arguments)):
                 _there(None)
             outcome = {"removed": _id(arguments)}
         case "feedback":
@@ -73,10 +73,10 @@ def answer(facts: Facts, arguments: dict[str, Any], session: str, check: Check) 
 
 
 def _id(arguments: dict[str, Any]) -> int:
-    try:
-        return int(arguments["id"])
-    except (KeyError, TypeError, ValueError):
-        raise ToolArgumentsInvalid("id is missing", hint="search shows the ids") from None
+    number = id_in(str(arguments.get("id")))
+    if number is None:
+        raise ToolArgumentsInvalid("id is missing or is none", hint="search shows the ids")
+    return number
 
 
 def _there(fact: Fact | None) -> Fact:

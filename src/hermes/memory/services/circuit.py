@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from hermes.core.errors import ToolError
+from hermes.memory.isolation import said_by
 
 T = TypeVar("T")
 
@@ -19,7 +20,7 @@ class ServiceError(ToolError):
     when it may be asked again."""
 
     def __init__(self, message: str, *, pause: float | None = None, hint: str = "") -> None:
-        super().__init__(f"{message} ({hint})" if hint else message, hint=hint)
+        super().__init__(message, hint=hint)
         self.pause = pause
 
 
@@ -58,7 +59,7 @@ class Circuit:
 
     def _rest(self, error: ServiceError) -> None:
         self._failures += 1
-        self._reason = str(error)
+        self._reason = said_by(error)
         pause = error.pause
         if pause is None and self._failures >= FAILURES:
             pause = PAUSE * 2 ** (self._failures - FAILURES)

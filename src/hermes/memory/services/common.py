@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 
 from hermes.config.home import Home, current_home
 from hermes.core.errors import ConfigError
+from hermes.memory.isolation import said_by
 from hermes.memory.provider import Dict, Dicts, MemoryProvider
 from hermes.memory.services.about import MOST_FOUND, About, ServiceTool
 from hermes.memory.services.circuit import Resting, ServiceError
-from hermes.memory.services.http import Api
+from hermes.memory.services.http import Api, checked_address
 from hermes.memory.services.options import (
     Options,
     change_options,
@@ -27,6 +28,8 @@ from hermes.util.text import many
 
 log = logging.getLogger(__name__)
 
+MOST_LISTED = 1000
+"""No service is asked for more at once."""
 MIRRORED = ("memory", "user", "project")
 """Notes on a chat belong to all in it, not to the user."""
 
@@ -104,7 +107,7 @@ class Service(MemoryProvider):
         try:
             told = tool.run(self, outgoing(said))
         except ServiceError as error:
-            told = {"error": str(error)}
+            told = {"error": said_by(error)}
         return json.dumps(told, ensure_ascii=False)
 
     def system_prompt_block(self) -> str:
@@ -147,6 +150,8 @@ class Service(MemoryProvider):
                 (self.unlearn if action == "remove" else self.learn)(text)
 
     def save_config(self, values: Dict, hermes_home: str) -> None:
+        if address := values.get("base_url"):
+            checked_address(self.about.title, str(address))
         if values:
             change_options(Home(Path(hermes_home)), self.name, self.kind, **values)
 
@@ -206,8 +211,9 @@ class HttpService(Service):
     def forget(self, entry_id: str) -> bool: ...
 
     def entries(self, query: str = "", limit: int = 100) -> Dicts:
-        found = self.search(question(query), limit) if query else self.listed(limit)
-        return [each for each in found if each["text"]][:limit]
+        most = min(limit, MOST_LISTED)
+        found = self.search(question(query), most) if query else self.listed(most)
+        return [each for each in found if each["text"]][:most]
 
     def summary(self) -> str:
         limit = 100

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 import msgspec
 
@@ -37,12 +38,7 @@ class Api:
         seconds: float = 4,
         remedy: str = "",
     ) -> None:
-        base = urlsplit(base_url.strip().rstrip("/"))
-        if base.scheme not in ("http", "https") or not base.hostname:
-            raise ConfigError(
-                f"the address of {service} is no http address",
-                hint="set base_url to something like http://localhost:8000",
-            )
+        base = checked_address(service, base_url)
         if not (secret.isascii() and secret.isprintable()):
             raise ConfigError(
                 f"the key of {service} has characters that no key has", hint=remedy or "set it anew"
@@ -173,6 +169,18 @@ class Api:
 
 class _Passing(ServiceError):
     """Trying once more may help."""
+
+
+def checked_address(service: str, text: str) -> SplitResult:
+    """Raises `ConfigError`."""
+    with suppress(ValueError):
+        base = urlsplit(text.strip().rstrip("/"))
+        if base.scheme in ("http", "https") and base.hostname and base.port != 0:
+            return base
+    raise ConfigError(
+        f"the address of {service} is no http address",
+        hint="set base_url to something like http://localhost:8000",
+    )
 
 
 def part(text: str) -> str:

@@ -11,12 +11,10 @@ from typing import Any
 
 from hermes.memory.provider import Dict, Dicts
 from hermes.memory.services.about import About, learning, searching
-from hermes.memory.services.common import HttpService
+from hermes.memory.services.common import MOST_LISTED, HttpService
 from hermes.memory.services.http import part
 from hermes.memory.services.options import Options as CommonOptions
 from hermes.memory.services.text import entry, found
-
-MOST_LISTED = 1000
 
 
 class Options(CommonOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -147,9 +147,9 @@ class Repository:
             found.append((os.fsdecode(name), _entry(old_mode, old), _entry(new_mode, new)))
         return found
 
-    async def entries(self) -> dict[str, Entry]:
-        """All files of the newest commit."""
-        output = await self.git.run("ls-tree", "-r", "-z", BRANCH)
+    async def entries(self, commit: str = BRANCH) -> dict[str, Entry]:
+        """All files of a commit, the newest one unless said otherwise."""
+        output = await self.git.run("ls-tree", "-r", "-z", commit)
         found: dict[str, Entry] = {}
         for line in output.split(b"\0"):
             if line:

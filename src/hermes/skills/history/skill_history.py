@@ -71,11 +71,16 @@ class SkillHistory:
     async def log(self, skill: str = "", limit: int = LISTED) -> list[Commit]:
         """The newest first; `limit` 0 is all."""
         repository = self._readable()
-        if not repository.exists or not await repository.head():
-            return []
-        if not skill:
-            return await repository.log(most=limit)
-        found = [each for each in await repository.log() if skill in each.skills]
+        try:
+            if not repository.exists or not await repository.head():
+                return []
+            found = await repository.log(most=0 if skill else limit)
+        except GitFailed as error:
+            raise StoreError(
+                f"the history of the skills cannot be read: {error}",
+                hint="the next change of a skill mends it, or puts it aside and begins a new one",
+            ) from error
+        found = [each for each in found if not skill or skill in each.skills]
         return found[:limit] if limit else found
 
     async def commit(self, commit_id: str = "") -> Commit:
@@ -101,6 +106,27 @@ class SkillHistory:
         """What a change did to the files; the newest one when no id is given."""
         found = await self.commit(commit_id)
         return await self._readable().diff(found.id)
+
+    async def made_with(self, file: str, commit_id: str) -> list[dict[str, bytes]]:
+        """The files of each folder to which a change brought `file`, by their paths below it. None
+        when it did something else as well."""
+        repository = self._readable()
+        deltas = await repository.deltas(commit_id)
+        new = [path for path, before, _ in deltas if not before and path.endswith(f"/{file}")]
+        folders = tuple(path.removesuffix(file) for path in new)
+        if not all(path.startswith(folders) for path, _, _ in deltas):
+            return []
+        entries = await repository.entries(commit_id)
+        inside = [Put(*each) for each in entries.items() if each[0].startswith(folders)]
+        contents = await repository.contents(inside)
+        return [
+            {
+                path.removeprefix(folder): contents[entry.id]
+                for path, entry in entries.items()
+                if path.startswith(folder)
+            }
+            for folder in folders
+        ]
 
     async def _record(self, change: Change, work: Callable[[], T]) -> tuple[T, Commit | None]:
         async with locked(self._folder):
@@ -218,7 +244,7 @@ class SkillHistory:
     def _tell(self, text: str) -> None:
         if text not in self._told:
             self._told.add(text)
-            log.warning("%s", text)
+            log.info("%s", text)  # whoever listens shows it
             self._notify(text)
 
     async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:

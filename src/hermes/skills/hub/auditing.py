@@ -4,7 +4,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hermes.skills.hub.audit_log import Event
-from hermes.skills.hub.contents import hashes, read_folder
+from hermes.skills.hub.contents import hashes, read_folder, whole_hash
 from hermes.skills.hub.errors import Unfit
 from hermes.skills.hub.hub import Hub
 from hermes.skills.hub.lockfile import Entry
@@ -59,6 +59,8 @@ def audit(hub: Hub) -> Audit:
 def _inspected(hub: Hub, name: str, entry: Entry) -> Inspection:
     found = Inspection(name=name, identifier=entry.identifier, trust=entry.trust)
     folder = entry.folder(hub.shelf.skills, name)
+    if whole_hash(entry.files) != entry.sha256:
+        return replace(found, problem="its hashes in the lock contradict each other")
     if not folder.is_dir():
         return replace(found, problem="its folder is gone")
     try:

@@ -78,19 +78,29 @@ def export(hub: Hub, home: Path, own: Iterable[Skill], target: Path) -> Manifest
     """Writes everything to `target` as a whole. `home` is `<home>/skills`."""
     packed: list[tuple[Packed, dict[str, bytes]]] = []
     for skill in own:
-        files = read_folder(skill.folder)
+        files = _read(skill.name, skill.folder)
         mark = skill.folder / MARK_FILE
         if mark.is_file():
             files[MARK_FILE] = mark.read_bytes()
         packed.append(_packed("own", skill.name, skill.folder.relative_to(home), files))
     for name, entry in sorted(hub.shelf.lock().skills.items()):
         folder = entry.folder(hub.shelf.skills, name)
-        files = read_folder(folder)
+        files = _read(name, folder)
         inside = folder.relative_to(hub.shelf.skills)
         packed.append(_packed("hub", name, inside, files, entry))
     manifest = Manifest(utc_now(), tuple(one for one, _ in packed))
     atomic.write_bytes(target, _archive(manifest, packed), mode=0o600)
     return manifest
+
+
+def _read(name: str, folder: Path) -> dict[str, bytes]:
+    """Raises `Unfit` for what could not be imported again."""
+    try:
+        return checked(read_folder(folder))
+    except FileNotFoundError as error:
+        raise Unfit(f"the folder of {name} is gone", hint="`hermes skills audit`") from error
+    except Unfit as error:
+        raise Unfit(f"{name} cannot be exported: {error}", hint=error.hint) from error
 
 
 async def load(
@@ -103,6 +113,8 @@ async def load(
     stored: list[str] = []
     skipped: list[str] = []
     refused: dict[str, str] = {}
+    if file.stat().st_size > MOST_BYTES:
+        raise Unfit(f"{file.name} is too large for a snapshot of skills")
     for one, files in read_bundle(file.read_bytes()):
         decision = decide(scan_files(files), Trust.COMMUNITY, force)
         if not decision.allowed:

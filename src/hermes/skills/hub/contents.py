@@ -1,8 +1,9 @@
 """The files of one skill, by name: what may be among them, and the hashes they are known by."""
 
 import hashlib
+import os
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from hermes.skills.hub.errors import Unfit
@@ -102,15 +103,28 @@ def read_folder(folder: Path, *, hidden: bool = False) -> dict[str, bytes]:
     """
     files: dict[str, bytes] = {}
     size = 0
-    for path in sorted(folder.rglob("*")):
+    for path in _found(folder, hidden):
         name = path.relative_to(folder).as_posix()
-        if is_hidden(name) and (not hidden or LEFT_BEHIND.intersection(PurePosixPath(name).parts)):
-            continue
         if path.is_symlink():
             raise Unfit(f"{name} is a link", hint="put the file itself there")
-        if not path.is_file():
-            continue
-        size += path.stat().st_size
-        check_size(len(files) + 1, size)
-        files[name] = path.read_bytes()
-    return files
+        if path.is_file():
+            size += path.stat().st_size
+            check_size(len(files) + 1, size)
+            files[name] = path.read_bytes()
+    return dict(sorted(files.items()))
+
+
+def _found(folder: Path, hidden: bool) -> Iterator[Path]:
+    """Everything below a folder; one that is left out is not even looked into."""
+
+    def kept(name: str) -> bool:
+        return name not in LEFT_BEHIND if hidden else not is_hidden(name)
+
+    for here, folders, names in os.walk(folder, onerror=_raised):
+        folders[:] = filter(kept, folders)
+        yield from (Path(here, name) for name in (*folders, *filter(kept, names)))
+
+
+def _raised(error: OSError) -> None:
+    """A folder that cannot be read is not an empty one."""
+    raise error

@@ -13,7 +13,10 @@ from hermes.core.errors import HermesError
 
 
 class HubError(HermesError):
-    pass
+    """What strangers wrote may be part of it: no character of it steers a terminal."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(_printable(message), hint=_printable(hint))
 
 
 class Unreachable(HubError):
@@ -34,3 +37,7 @@ class Unfit(HubError):
 
 class Refused(HubError):
     pass
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

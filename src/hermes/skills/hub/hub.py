@@ -84,6 +84,13 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return self.report.findings
 
     @property
+    def changed_here(self) -> tuple[str, ...]:
+        """Installed files with changes that this version would replace."""
+        known = self.installed.files if self.installed else {}
+        now = hashes(self.current)
+        return tuple(name for name, each in now.items() if known.get(name) != each)
+
+    @property
     def difference(self) -> str:
         return difference(self.current, self.files)
 
@@ -141,13 +148,16 @@ class Hub:
 
     async def prepare(self, identifier: str, source: str = "", category: str = "") -> Candidate:
         """Fetches a skill into quarantine and scans it there. Nothing is installed yet."""
+        if category and not category_name(category):
+            raise UsageError(f"{category!r} cannot be a category", hint="letters, digits, - and _")
         found, identifier = self.sources.of(identifier, source)
         fetched = await found.fetch(identifier)
         identifier = fetched.identifier or identifier
         files = checked(fetched.files)
         skill = skill_in(files, identifier.rstrip("/").rpartition("/")[2])
-        staged = self.quarantine.stage(skill.name, files)
+        # An interrupted change is ended first: what it staged may be old enough to be swept.
         installed = self.shelf.lock().skills.get(skill.name)
+        staged = self.quarantine.stage(skill.name, files)
         wanted = category or fetched.category or skill.category
         return Candidate(
             skill=skill,
@@ -300,4 +310,4 @@ async def _gathered(
             )
     if errors and len(errors) == len(sources):
         raise errors[0]
-    return Partly(tuple(offers.values()), tuple(problems))
+    return Partly(tuple(offers.values()), tuple(dict.fromkeys(problems)))

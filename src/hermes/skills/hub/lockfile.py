@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 
 from hermes.core.errors import ConfigError
+from hermes.skills.hub.contents import safe_name
+from hermes.skills.hub.errors import Unfit
 from hermes.skills.hub.sources.source import Origin
 from hermes.util import atomic
 
@@ -45,19 +47,37 @@ def read_lock(file: Path) -> Lock:
         data = file.read_bytes()
     except FileNotFoundError:
         return Lock()
+    except OSError as error:
+        raise _damaged(file, error.strerror or str(error)) from error
     try:
         version = msgspec.json.decode(data, type=dict[str, Any]).get("version")
         if isinstance(version, int) and version > VERSION:
             raise ConfigError(
                 "a later version of Hermes wrote this file", where=str(file), hint="update Hermes"
             )
-        return msgspec.json.decode(data, type=Lock)
-    except msgspec.DecodeError as error:
-        raise ConfigError(
-            f"the list of installed skills is damaged: {error}",
-            where=str(file),
-            hint="put back a copy of it, or delete it and install the skills again",
-        ) from error
+        lock = msgspec.json.decode(data, type=Lock)
+        for name, entry in lock.skills.items():
+            check_entry(name, entry)
+    except (msgspec.DecodeError, Unfit) as error:
+        raise _damaged(file, str(error)) from error
+    return lock
+
+
+def check_entry(name: str, entry: Entry) -> None:
+    """Whether its folder can only be one of the hub's. Raises `Unfit`."""
+    safe_name(name)
+    if "/" in name or "/" in entry.category:
+        raise Unfit(f"{name} has no folder of its own in the hub")
+    if entry.category:
+        safe_name(entry.category)
+
+
+def _damaged(file: Path, what: str) -> ConfigError:
+    return ConfigError(
+        f"the list of installed skills is damaged: {what}",
+        where=str(file),
+        hint="put back a copy of it, or delete it and install the skills again",
+    )
 
 
 def write_lock(file: Path, lock: Lock) -> None:

@@ -6,6 +6,7 @@
 What is accepted is moved away; what is refused stays, to be looked at, until it is cleaned.
 """
 
+import contextlib
 import shutil
 import tempfile
 import time
@@ -47,7 +48,11 @@ class Quarantine:
         private_folder(self._folder)
         self._sweep()
         folder = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=self._folder)) / FILES
-        write_folder(folder, files)
+        try:
+            write_folder(folder, files)
+        except OSError:  # a half of it is of no use, and may fill the disk
+            shutil.rmtree(folder.parent, ignore_errors=True)
+            raise
         return folder
 
     def files(self, staged: Path) -> dict[str, bytes]:
@@ -71,9 +76,9 @@ class Quarantine:
         return [held for _, held in self._reports()]
 
     def find(self, name: str) -> tuple[Held, dict[str, bytes]] | None:
-        """A refused skill by its name or identifier, with its files."""
+        """A refused skill by its name, with its files; what is there now, its identifier tells."""
         for folder, held in self._reports():
-            if name in (held.name, held.identifier):
+            if name == held.name:
                 return held, read_folder(folder / FILES)
         return None
 
@@ -95,6 +100,7 @@ class Quarantine:
 
     def _sweep(self) -> None:
         for folder in self._folder.iterdir():
-            old = time.time() - folder.stat().st_mtime > UNFINISHED_SECONDS
-            if old and not (folder / REPORT).exists():
-                shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(FileNotFoundError):  # another process is done with it
+                old = time.time() - folder.stat().st_mtime > UNFINISHED_SECONDS
+                if old and not (folder / REPORT).exists():
+                    shutil.rmtree(folder, ignore_errors=True)

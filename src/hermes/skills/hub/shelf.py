@@ -9,7 +9,7 @@ next finishes what is written there, so that there is always the old skill or th
 import contextlib
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import import_module
@@ -19,8 +19,9 @@ import msgspec
 
 from hermes.core.errors import ConfigError
 from hermes.skills.hub.audit_log import Event, append, read
-from hermes.skills.hub.contents import private_folder
-from hermes.skills.hub.lockfile import Entry, Lock, read_lock, write_lock
+from hermes.skills.hub.contents import private_folder, safe_name
+from hermes.skills.hub.errors import Refused, Unfit
+from hermes.skills.hub.lockfile import Entry, Lock, check_entry, read_lock, write_lock
 from hermes.util import atomic
 
 LOCK_SECONDS = 30
@@ -91,8 +92,13 @@ class Shelf:
             lock.release()
 
     def put(self, name: str, entry: Entry, staged: Path, event: Event) -> None:
-        """Makes the folder `staged`, which lies on the shelf, the skill. Needs `held`."""
-        old = read_lock(self.lock_file).skills.get(name)
+        """Makes the folder `staged`, which lies on the shelf, the skill. Needs `held`.
+
+        Raises `Refused` when it would lie around another skill, or inside one.
+        """
+        skills = read_lock(self.lock_file).skills
+        self._check_room(name, entry, skills)
+        old = skills.get(name)
         self._change(
             Pending(
                 name,
@@ -103,6 +109,18 @@ class Shelf:
                 event=event,
             )
         )
+
+    def _check_room(self, name: str, entry: Entry, skills: Mapping[str, Entry]) -> None:
+        """A skill may be called what others are filed under, and the other way round."""
+        wanted = entry.folder(self.skills, name)
+        for other, held in skills.items():
+            folder = held.folder(self.skills, other)
+            if other != name and (wanted in folder.parents or folder in wanted.parents):
+                raise Refused(
+                    f"{name} cannot lie in {self._inside(wanted)}: {other} is installed in "
+                    f"{self._inside(folder)}",
+                    hint="--category NAME files it elsewhere",
+                )
 
     def drop(self, name: str, entry: Entry, event: Event) -> None:
         """Removes a skill. Needs `held`."""
@@ -123,9 +141,25 @@ class Shelf:
         except FileNotFoundError:
             data = b""
         if data:
-            self._finish(msgspec.json.decode(data, type=Pending))
+            self._finish(self._decided(data))
         if self._trash.exists():
             shutil.rmtree(self._trash, ignore_errors=True)
+
+    def _decided(self, data: bytes) -> Pending:
+        """Raises `ConfigError` for what was not written here, or leads out of the shelf."""
+        try:
+            pending = msgspec.json.decode(data, type=Pending)
+            for folder in filter(None, (pending.staged, pending.trash, pending.old)):
+                safe_name(folder)
+            if pending.entry is not None:
+                check_entry(pending.name, pending.entry)
+        except (msgspec.DecodeError, Unfit) as error:
+            raise ConfigError(
+                f"the note of an interrupted change is damaged: {error}",
+                where=str(self._pending),
+                hint="delete it; `hermes skills audit` then says what is wrong with which skill",
+            ) from error
+        return pending
 
     def _finish(self, pending: Pending) -> None:
         """Every step may have been done already."""

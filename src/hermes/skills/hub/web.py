@@ -1,5 +1,6 @@
 """HTTP for the hub: HTTPS only, limited in size and time, and a token never leaves its host."""
 
+import asyncio
 from collections.abc import Mapping
 from importlib import import_module
 from types import TracebackType
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 SECONDS = 30.0
 CONNECT_SECONDS = 10.0
+MOST_SECONDS = 300.0
+"""For one whole answer: a server that sends a byte now and then is not waited for."""
 MOST_REDIRECTS = 5
 MOST_JSON = 8 * 1024 * 1024
 """Bytes of an answer that is no archive."""
@@ -43,7 +46,9 @@ class Reply(msgspec.Struct, frozen=True):
 class Web:
     """One client for one run of a command; the connection machinery is loaded at first use."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = MOST_SECONDS) -> None:
+        """`seconds` are for one whole answer."""
+        self._seconds = seconds
         self._client: httpx2.AsyncClient | None = None
 
     async def __aenter__(self) -> "Web":
@@ -89,7 +94,10 @@ class Web:
         client = self._opened()
         http: Any = import_module("httpx2")
         try:
-            async with client.stream(method, url, headers=dict(headers), content=body) as response:
+            async with (
+                asyncio.timeout(self._seconds),
+                client.stream(method, url, headers=dict(headers), content=body) as response,
+            ):
                 data = bytearray()
                 async for piece in response.aiter_bytes():
                     data += piece
@@ -97,7 +105,7 @@ class Web:
                         limit = f"{most // 1024**2} MiB"
                         raise Unreachable(f"{host_of(url)} sends more than {limit}")
                 return Reply(response.status_code, dict(response.headers), bytes(data), url)
-        except http.TimeoutException as error:
+        except (http.TimeoutException, TimeoutError) as error:
             raise Unreachable(f"{host_of(url)} did not answer in time", hint="try again") from error
         except (http.HTTPError, http.InvalidURL) as error:
             reason = str(error) or type(error).__name__
@@ -133,10 +141,10 @@ def check_address(url: str) -> None:
 
 def check_redirect(before: str, after: str) -> None:
     """Whether `before` may send us to `after`. Raises `HubError`."""
-    check_address(after)
     old, new = _split(before), _split(after)
-    if old.scheme == "https" and new.scheme != "https":
-        raise HubError(f"{old.hostname} leads away from https, which is not followed")
+    if new.scheme != "https" and (old.scheme, new.scheme) != ("http", "http"):
+        raise HubError(f"{old.hostname} leads to a place without https, which is not followed")
+    check_address(after)
     if old.hostname != new.hostname:
         guard: Any = import_module("hermes.security.urls")
         try:

@@ -93,12 +93,20 @@ def _before(lines: list[str], at: int) -> str:
     return "\n".join(lines[start:end])
 
 
+def _is_line(prose: str, span: re.Match[str]) -> bool:
+    """Whether a line holds nothing else: a block by another name."""
+    start = prose.rfind("\n", 0, span.start()) + 1
+    before, after = prose[start : span.start()], prose[span.end() :].partition("\n")[0]
+    return not before.strip(" \t>*-+0123456789.)") and not after.strip()
+
+
 def _spans(prose: str) -> Iterator[Span]:
     lines = Lines(prose)
     for match in _SPAN.finditer(prose):
         said = _SENTENCE.split(prose[max(0, match.start() - _SAID) : match.start()])[-1]
         inline = bool(match[1])
-        if inline or (re.search("[ =]", match[3]) and _RUNS.search(said)):
+        told = _RUNS.search(said) or _is_line(prose, match)
+        if inline or (re.search("[ =]", match[3]) and told):
             yield Span(match[3], lines.at(match.start()), warns(said) and not inline, inline)
     for match in _BARE.finditer(prose):
         said = _SENTENCE.split(prose[max(0, match.start() - _SAID) : match.start()])[-1]

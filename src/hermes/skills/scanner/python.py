@@ -57,7 +57,7 @@ _MACHINE_CODE: Final = frozenset({
     "VirtualAlloc", "RtlMoveMemory", "CreateRemoteThread", "WriteProcessMemory", "memfd_create",
 })  # fmt: skip
 _MODULES: Final = frozenset({"os", "subprocess", "socket", "pty", "ctypes", "base64", "builtins"})
-_PRIVATE: Final = frozenset({flow.SECRET, flow.ENVIRONMENT, flow.SCREEN})
+_PRIVATE: Final = frozenset({flow.SECRET, flow.ENVIRONMENT, flow.TYPED})
 _OWN_ABOVE = re.compile(
     r"(?:\.\./){2}.*(?:config\.yaml|approvals|auth\.json|SOUL\.md|\.env|\.hermes)\b|\.\./\.hermes/"
 )
@@ -219,6 +219,8 @@ class _Study:
         sent = self.flow.labels(*(value for _, value in given if value not in head))
         if sent & _PRIVATE:
             yield rules.SENDS
+        elif flow.SCREEN in sent:
+            yield rules.SENDS_SCREEN
         elif flow.FILES in sent:
             yield rules.SENDS_FILES
         elif flow.ENV_FILE in sent:

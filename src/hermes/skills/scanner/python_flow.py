@@ -15,7 +15,8 @@ from hermes.skills.scanner.python_values import DECODERS, Values
 Labels = frozenset[str]
 
 SECRET, ENVIRONMENT, NETWORK, DECODED = "secret", "environment", "network", "decoded"
-REQUEST, INPUT, SCREEN, HOME = "request", "input", "screen", "home"
+REQUEST, INPUT, HOME = "request", "input", "home"
+SCREEN, TYPED = "screen or clipboard", "typed"
 STARTUP, MACHINE, ENV_FILE, FILES = "startup", "machine", "env file", "files of the home"
 KEY: Final = "key:"
 """Followed by the name of a variable of the environment."""
@@ -28,15 +29,16 @@ _NETWORK = re.compile(
 )
 _SCREEN: Final = frozenset({
     "pyperclip.paste", "PIL.ImageGrab.grab", "pyautogui.screenshot", "mss.mss", "ImageGrab.grab",
-    "pynput.keyboard.Listener", "keyboard.record", "keyboard.on_press",
     "win32clipboard.GetClipboardData",
 })  # fmt: skip
+_KEYBOARD: Final = frozenset({"pynput.keyboard.Listener", "keyboard.record", "keyboard.on_press"})
 _UNPACKERS: Final = frozenset({
     *DECODERS, "zlib.decompress", "gzip.decompress", "lzma.decompress", "bz2.decompress",
     "marshal.loads", "codecs.getdecoder",
 })  # fmt: skip
 _BRINGS: Final = {
     **dict.fromkeys(_SCREEN, SCREEN),
+    **dict.fromkeys(_KEYBOARD, TYPED),
     **dict.fromkeys(_UNPACKERS, DECODED),
     "input": INPUT,
 }
@@ -49,12 +51,14 @@ _OUTPUTS: Final = frozenset({
 _ABOUT_MACHINE = re.compile(
     r"(?:id|whoami|hostname|uname|env|printenv|ifconfig|ip a\w*|netstat|history|cat /etc/\w+)\b"
 )
+_CLIPBOARD = re.compile(r"(?:pbpaste|wl-paste|xclip|xsel)\b")
 _GROW: Final = frozenset(
     {"append", "extend", "add", "update", "insert", "write", "put", "setdefault"}
 )
 _COPIES: Final = frozenset({"shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.move"})
 _SEARCHES: Final = frozenset({"walk", "rglob", "glob", "iterdir", "listdir", "scandir"})
 _LISTS: Final = frozenset({"os.walk", "os.listdir", "os.scandir", "pathlib.Path"})
+_ALL_OF_HOME = re.compile(r"~(?:/Documents|/Desktop)?(?:/\*\*)?(?:/\*)?/?")
 _LONGEST_PATH: Final = 400
 _EVERYTHING: Final = frozenset({"*", "**", "**/*", "*.*"})
 
@@ -156,8 +160,12 @@ class Flow:
         """What the function itself brings in."""
         if name.rpartition(".")[2] in _SEARCHES and HOME in self.labels(node.func, *node.args):
             yield FILES
-        if name in _OUTPUTS and node.args and self._asks_machine(node.args[0]):
-            yield MACHINE
+        if name in _OUTPUTS and node.args:
+            program = self._program(node.args[0])
+            if _ABOUT_MACHINE.match(program):
+                yield MACHINE
+            if _CLIPBOARD.match(program):
+                yield SCREEN
         if name in _LISTS and first in VITAL:
             yield HOME
         if name in _BRINGS:
@@ -165,10 +173,11 @@ class Flow:
         if self.is_network(name):
             yield NETWORK
 
-    def _asks_machine(self, command: ast.expr) -> bool:
+    def _program(self, command: ast.expr) -> str:
+        """What is started, as far as it is known."""
         value = self.values.folded(command)
         first = value[0] if isinstance(value, tuple) and value else value
-        return isinstance(first, str) and _ABOUT_MACHINE.match(first) is not None
+        return first if isinstance(first, str) else ""
 
     def _in_folder(self, folder: ast.expr, *rest: ast.expr) -> Labels:
         """Something inside a folder is no longer that folder, unless it was found by a search."""
@@ -262,7 +271,7 @@ class Flow:
 
 
 def _of_path(text: str, literal: bool) -> Labels:
-    if text in ("~", "~/"):
+    if _ALL_OF_HOME.fullmatch(text):
         return NONE if literal else frozenset({HOME})
     if PLACES.search(text) and len(text) > 1:
         return frozenset({STARTUP})

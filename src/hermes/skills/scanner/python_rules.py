@@ -40,6 +40,9 @@ BAD_STARTUP = Rule(
 )
 WRITES_ATTACK = Rule("py_writes_attack", _C.OBFUSCATION, "high", "writes a dangerous script")
 SENDS_FILES = Rule("py_sends_files", _C.EXFILTRATION, "high", "sends files of the home folder away")
+SENDS_SCREEN = Rule(
+    "py_sends_screen", _C.EXFILTRATION, "high", "sends the screen or the clipboard away"
+)
 SENDS_MACHINE = Rule("py_sends_machine", _C.EXFILTRATION, "high", "tells others about this machine")
 MACHINE_CODE = Rule("py_machine_code", _C.OBFUSCATION, "critical", "runs machine code from memory")
 STARTUP = Rule("py_startup", _C.PERSISTENCE, "medium", "writes a file that is run at login")

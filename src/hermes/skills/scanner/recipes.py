@@ -31,7 +31,9 @@ _FED = re.compile(r"\bpython[\d.]*\s+-?\s*<<-?\s*[\"']?(\w{1,40})[\"']?[^\n]*")
 _BY_DATABASE = re.compile(
     r"(?:\bPROGRAM\s{1,9}|\bxp_cmdshell\s{1,9}|\bsys_exec\()'([^'\n]{3,500})'", re.IGNORECASE
 )
-_SSH = re.compile(r"^[ \t]*(?:ProxyCommand|LocalCommand)[ \t]+(\S[^\n]{2,500})", re.MULTILINE)
+_SSH = re.compile(
+    r"(?:^|\\n)[ \t]*(?:ProxyCommand|LocalCommand)[ \t]+(\S[^\n]{2,500})", re.MULTILINE
+)
 _PLIST = re.compile(r"<string>([^<\n]{8,500})</string>")
 _SCRIPT = re.compile(r'"(\w[\w:.-]*)"\s*:\s*"((?:[^"\\\n]|\\.){1,2000})"')
 _SCRIPT_LINE = re.compile(r'"\w[\w:.-]*"\s*:\s*"((?:[^"\\\n]|\\.){4,2000})"')

@@ -68,7 +68,7 @@ class Flows:
         if sends:
             yield from self._sent(invocation)
             self.addresses += [word for word in invocation.arguments if HOST.match(word)]
-        elif invocation.name in _COPIERS and _copies_store(invocation):
+        elif _copies_store(invocation):
             yield rules.COPIES_KEYS
         elif invocation.name == "gh" and re.match(r"repo delete\b.*--yes", invocation.text):
             yield rules.DELETES_REPOS
@@ -139,6 +139,10 @@ def _attaches_secret(invocation: Invocation) -> bool:
 
 def _copies_store(invocation: Invocation) -> bool:
     """The key that logs in, after `-i`, is not copied."""
+    if invocation.name == "ssh":
+        return any(is_store(word) for source in invocation.upstream for word in source.arguments)
+    if invocation.name not in _COPIERS:
+        return False
     words = pairwise(("", *invocation.arguments))
     copied = [word for before, word in words if before not in ("-i", "-F") and word[:1] != "-"]
     takes = invocation.name != "gh" or "gist" in copied

@@ -28,6 +28,8 @@ _MAIN_FOLDER = re.compile(
     r"(?:~|/home/[^/]+|/Users/[^/]+)/(?:Documents|Desktop|Pictures|Photos|Music|Videos|Movies)"
     r"(?:/|/\*)?"
 )
+_NAMED_AT_HOME = re.compile(r"(?:~|/home/\w+)\s(?:-type\s\w\s)?-i?name\s[\"']?[\w*.]*[\w.]{3}")
+"""What a search is told to change when it looks for files of one name in the home folder."""
 _UNPROTECTED = re.compile(
     r"setenforce 0|ufw disable|ip6?tables (?:-F|--flush)\s*\Z|nft flush ruleset"
 )
@@ -71,8 +73,15 @@ def _setuid(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule |
     return rules.SETUID_SHELL if named else rules.SETUID
 
 
-def _credentials(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule:
+def _in_logs(invocation: Invocation) -> bool:
+    places = [word for word in invocation.arguments if word.startswith(("/", "~"))]
+    return bool(places) and all(word.startswith("/var/log/") for word in places)
+
+
+def _credentials(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
     special = rules.REASONS.get(reason)
+    if special is rules.HUNTS_KEYS and _in_logs(invocation):
+        return None  # `Failed password` is what a log says
     if special is not None:
         return special
     shows = invocation.name in PRINTERS and any(map(is_secret_path, invocation.arguments))
@@ -152,7 +161,9 @@ def _startup(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule:
     return rules.ACCOUNT_FILES if accounts and invocation.name != "visudo" else rules.STARTUP
 
 
-def _system(reason: str, _invocation: Invocation, _fetched: list[str]) -> Rule | None:
+def _system(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+    if _NAMED_AT_HOME.match(invocation.text):
+        return None
     return rules.REASONS.get(reason)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.skills.skill import Skill, Source
+from hermes.skills.walk import DEEPEST
 from hermes.util.atomic import write_bytes
 
 MARK_FILE = ".overlay.json"
@@ -27,11 +28,26 @@ class Overlay(msgspec.Struct, frozen=True):
 def overlay_of(folder: Path) -> Overlay | None:
     """What the folder of a skill is a changed copy of; None when it is a skill of its own."""
     try:
-        return msgspec.json.decode((folder / MARK_FILE).read_bytes(), type=Overlay)
+        return mark_of((folder / MARK_FILE).read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except msgspec.DecodeError:
         return Overlay(folder.name, Source.EXTERNAL, "")
+
+
+def mark_of(data: bytes) -> Overlay:
+    """What a mark says. Raises `msgspec.DecodeError`."""
+    return msgspec.json.decode(data, type=Overlay)
+
+
+def copy_called(name: str, home: Path) -> Path | None:
+    """The folder of the copy below `<home>/skills` that was made of the skill `name`."""
+    for depth in range(1, DEEPEST + 1):
+        for mark in sorted(home.glob("[!.]*/" * depth + MARK_FILE)):
+            overlay = overlay_of(mark.parent)
+            if overlay is not None and overlay.name == name:
+                return mark.parent
+    return None
 
 
 def content_hash(folder: Path) -> str:

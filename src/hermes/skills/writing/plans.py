@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from hermes.skills.history.files import reachable
 from hermes.skills.names import plain_name
-from hermes.skills.skill import SKILL_FILE, Skill, SkillNotFound, Source
+from hermes.skills.skill import SKILL_DIRECTORY, SKILL_FILE, Skill, SkillNotFound, Source
 from hermes.skills.writing.drafts import (
     MOST_CATEGORIES,
     Action,
@@ -19,7 +19,7 @@ from hermes.skills.writing.drafts import (
     check_name,
     linked_path,
 )
-from hermes.skills.writing.overlays import files_of, overlay_of
+from hermes.skills.writing.overlays import Overlay, copy_called, files_of, overlay_of
 from hermes.skills.writing.texts import check_text, replaced
 
 SWITCH_OFF = "to have it out of the way, the user adds it to `skills.disabled` in config.yaml"
@@ -68,13 +68,17 @@ class Planner:
         self._check_inside(skill.folder)
         return skill
 
-    def copied(self, name: str) -> Skill:
-        """A changed copy."""
-        skill = self._catalogue.get(name)
-        if not skill.is_own or overlay_of(skill.folder) is None:
-            raise ChangeRefused(f"{skill.name} is not a changed copy of another skill")
-        self._check_inside(skill.folder)
-        return skill
+    def copied(self, name: str) -> tuple[Path, Overlay]:
+        """The folder of a changed copy, also of one that does not load any more, and its mark."""
+        folder = copy_called(plain_name(name.rpartition("/")[2]), self._home)
+        if folder is None:
+            skill = self._catalogue.get(name)
+            folder = skill.folder if skill.is_own else None
+        mark = overlay_of(folder) if folder else None
+        if folder is None or mark is None:
+            raise ChangeRefused(f"{name} is not a changed copy of another skill")
+        self._check_inside(folder)
+        return folder, mark
 
     def _create(self, draft: Draft) -> Plan:
         check_name(draft.name)
@@ -97,8 +101,7 @@ class Planner:
         return Plan(draft, skill.name, skill.folder, None, "")
 
     def _change(self, draft: Draft) -> Plan:
-        skill = self._catalogue.get(draft.name)
-        target, original = self._place(skill)
+        skill, target, original = self._found(draft.name)
         file = self._file_of(draft)
         before = self._read(skill.folder, file)
         plan = Plan(draft, skill.name, target, original, file, before)
@@ -112,7 +115,7 @@ class Planner:
                 f"{skill.name} has no file {file}", hint="skill_view shows what it has"
             )
         else:
-            after = None if draft.action is Action.REMOVE_FILE else _patched(draft, before)
+            after = None if draft.action is Action.REMOVE_FILE else _patched(plan, before)
         if after is not None and len(after) > self._limits.file_bytes:
             raise ChangeRefused(
                 f"a file of a skill has at most {self._limits.file_bytes:,} bytes",
@@ -123,7 +126,7 @@ class Planner:
     def _text_plan(self, plan: Plan) -> Plan:
         draft, before = plan.draft, plan.before
         if before is not None and draft.action is Action.PATCH:
-            after = _patched(draft, before)
+            after = _patched(plan, before)
         else:
             after = draft.content.encode()
         text = after.decode()
@@ -142,6 +145,16 @@ class Planner:
         if draft.action is Action.PATCH and draft.file_path in ("", SKILL_FILE):
             return SKILL_FILE
         return linked_path(draft.file_path)
+
+    def _found(self, name: str) -> tuple[Skill, Path, Skill | None]:
+        """The skill, and its `_place`. Another process may make a copy between two looks: what
+        stands in the way may be the skill itself, so a refusal is looked at twice."""
+        skill = self._catalogue.get(name)
+        try:
+            return skill, *self._place(skill)
+        except ChangeRefused:
+            skill = self._catalogue.get(name)
+            return skill, *self._place(skill)
 
     def _place(self, skill: Skill) -> tuple[Path, Skill | None]:
         """Where a change of `skill` is written, and what is copied there first."""
@@ -198,13 +211,16 @@ class Planner:
             )
 
 
-def _patched(draft: Draft, before: bytes) -> bytes:
+def _patched(plan: Plan, before: bytes) -> bytes:
+    draft, old, new = plan.draft, plan.draft.old_string, plan.draft.new_string
     try:
         text = before.decode()
     except UnicodeDecodeError as error:
         raise ChangeRefused("it is not UTF-8 text", hint="replace it as a whole") from error
-    new = replaced(text, draft.old_string, draft.new_string, replace_all=draft.replace_all)
-    return new.encode()
+    if old not in text:  # the agent was shown the folder, and copied that
+        folder = str(plan.original.folder if plan.original else plan.target)
+        old, new = (each.replace(folder, SKILL_DIRECTORY) for each in (old, new))
+    return replaced(text, old, new, replace_all=draft.replace_all).encode()
 
 
 def _whose(skill: Skill) -> str:

@@ -1,7 +1,9 @@
 """The text of a SKILL.md: what must be in it, and replacing a part of it."""
 
 import re
+from collections.abc import Sequence
 
+from hermes.skills.comments import comment_lines
 from hermes.skills.head import read_head
 from hermes.skills.names import plain_name
 from hermes.skills.parse import LONGEST_DESCRIPTION
@@ -45,7 +47,8 @@ def check_text(text: str, name: str, before: str | None) -> None:
 
 def replaced(text: str, old: str, new: str, *, replace_all: bool) -> str:
     """`text` with `new` for the one place where `old` stands (or all of them). When it stands
-    nowhere, whole lines that differ only in spaces are taken, if there is one such place."""
+    nowhere, whole lines that differ only in spaces, and in comments the agent was not shown, are
+    taken, if there is one such place."""
     if not old.strip():
         raise ChangeRefused("old_string is empty", hint="copy the text to replace from the skill")
     if old == new:
@@ -55,10 +58,14 @@ def replaced(text: str, old: str, new: str, *, replace_all: bool) -> str:
         raise _ambiguous(count)
     if count:
         return text.replace(old, new)
-    lines, wanted = text.splitlines(keepends=True), [_bare(each) for each in _lines(old)]
-    keys = [_bare(each) for each in lines]
-    size = len(wanted)
-    places = [at for at in range(len(keys) - size + 1) if keys[at : at + size] == wanted]
+    lines = text.splitlines(keepends=True)
+    seen, wanted = _seen(lines), list(_seen(_lines(old)).values())
+    numbers, keys, size = list(seen), list(seen.values()), len(wanted)
+    places = [
+        numbers[at : at + size]
+        for at in range(len(keys) - size + 1)
+        if wanted and keys[at : at + size] == wanted
+    ]
     if not places:
         raise ChangeRefused(
             "old_string is not in it", hint="look with skill_view and copy the text exactly"
@@ -67,9 +74,10 @@ def replaced(text: str, old: str, new: str, *, replace_all: bool) -> str:
         raise _ambiguous(len(places))
     end = "\r\n" if "\r\n" in text else "\n"
     put = [f"{each}{end}" for each in _lines(new)] if new else []
-    if put and places[0] + size == len(lines) and not text.endswith("\n"):
+    start, stop = places[0][0], places[0][-1] + 1
+    if put and stop == len(lines) and not text.endswith("\n"):
         put[-1] = put[-1].removesuffix(end)
-    return "".join((*lines[: places[0]], *put, *lines[places[0] + size :]))
+    return "".join((*lines[:start], *put, *lines[stop:]))
 
 
 def _ambiguous(count: int) -> ChangeRefused:
@@ -81,6 +89,12 @@ def _ambiguous(count: int) -> ChangeRefused:
 
 def _lines(text: str) -> list[str]:
     return text.strip("\n").splitlines()
+
+
+def _seen(lines: Sequence[str]) -> dict[int, str]:
+    """The lines that the agent is shown, bare, by their numbers."""
+    hidden = comment_lines(lines)
+    return {number: _bare(line) for number, line in enumerate(lines) if number not in hidden}
 
 
 def _bare(line: str) -> str:

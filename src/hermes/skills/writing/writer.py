@@ -13,6 +13,7 @@ from hermes.skills.usage import Uses
 from hermes.skills.writing.alike import closest
 from hermes.skills.writing.applying import Workshop
 from hermes.skills.writing.drafts import Action, Catalogue, ChangeRefused, Check, Draft, Limits
+from hermes.skills.writing.overlays import Overlay
 from hermes.skills.writing.plans import Plan, Planner
 from hermes.skills.writing.proposals import LATE, Proposal, Proposals, base_of
 from hermes.util.threads import in_thread
@@ -86,7 +87,6 @@ class SkillWriter:
         """Keep a proposed change, if it still fits what is there now."""
         proposal = await in_thread(self.proposals.get, proposal_id)
         plan = await in_thread(self._planner.plan, proposal.draft)
-
         return await self._keep(plan, proposal)
 
     async def reject(self, proposal_id: str) -> Proposal:
@@ -96,20 +96,24 @@ class SkillWriter:
 
     async def reset(self, name: str, reason: str = "", who: Who = Who.USER) -> Outcome:
         """Drop the changed copy of a skill, so that the original counts again."""
-        skill = await in_thread(self._planner.copied, name)
+        folder, mark = await in_thread(self._planner.copied, name)
         change = Change(
             action="reset",
-            skills=(skill.name,),
-            reason=reason or f"back to the original of {skill.name}",
+            skills=(mark.name,),
+            reason=reason or f"back to the original of {mark.name}",
             who=who,
-            paths=(self._relative(skill.folder),),
+            paths=(self._relative(folder),),
         )
 
         def work() -> None:
-            self._workshop.discard(self._planner.copied(name).folder)
+            self._workshop.discard(self._planner.copied(name)[0])
 
         _, commit = await self._history.record(change, work)
-        return Outcome(_told(f"{skill.name} is the original again", commit), commit)
+        return Outcome(_told(f"{mark.name} is the original again", commit), commit)
+
+    def copied(self, name: str) -> Overlay:
+        """What the changed copy of a skill was made of. Raises a `UsageError` for no copy."""
+        return self._planner.copied(name)[1]
 
     async def _keep(self, plan: Plan, proposal: Proposal | None = None) -> Outcome:
         """Decide again with what is there now, alone with the folder, and make it so."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from hermes.app.logs import start_logging, stop_logging
 from hermes.app.mcp_servers import authorisers
-from hermes.app.transcripts.plain import plain_line
+from hermes.cli.commands.mcp.given import is_web_address
 from hermes.cli.context import Cli
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import ToolError, UsageError
@@ -20,6 +20,7 @@ from hermes.mcp.probe import Probe, probe
 from hermes.mcp.transport import Limits
 from hermes.mcp.transports import Transports, program_environment
 from hermes.security.redaction import Redactor
+from hermes.util.plain import plain_line
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ async def probed(cli: Cli, name: str, settings: McpServer) -> Probe:
     """Connects once; new conversations start with what was found. Raises `ToolError`, with
     nothing in it that could drive a terminal."""
     options = McpOptions(cache=cli.home.cache / "mcp", folder=str(Path.cwd()))
-    authoriser = authorisers(cli.home, lambda _text: None)(name, settings)
+    authoriser = authorisers(cli.home)(name, settings)
     try:
         return await probe(name, settings, options, authoriser)
     except ToolError as error:
@@ -80,6 +81,8 @@ def fault_of(name: str, settings: McpServer) -> str:
         Transports(Limits()).kinds(name, settings)
     except Unavailable as error:
         return f"{error} ({error.hint})"
+    if settings.url and not is_web_address(settings.url):
+        return "its `url` is no web address (begin it with https://)"
     path = program_environment(settings.env).get("PATH")
     if settings.command and shutil.which(settings.command, path=path) is None:
         return f"there is no program {settings.command!r}"

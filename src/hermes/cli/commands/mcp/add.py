@@ -1,13 +1,11 @@
 """`hermes mcp add`: a new server, tried before it is written down."""
 
 import argparse
-import getpass
 from importlib import import_module
 from typing import Any
 
 import msgspec
 
-from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Actions
 from hermes.cli.commands.mcp.access import awaited, cache_of, probed
 from hermes.cli.commands.mcp.given import HEADER, OAUTH, Given, checked_name, given_settings
@@ -22,6 +20,7 @@ from hermes.core.errors import ToolError, UsageError
 from hermes.mcp.failures import Unauthorised
 from hermes.mcp.oauth.login import Wishes
 from hermes.mcp.probe import Probe
+from hermes.util.plain import plain_line
 from hermes.util.text import many
 
 LONGEST_TOKEN = 16_384
@@ -70,7 +69,7 @@ def _add(args: argparse.Namespace, cli: Cli) -> int:
             f"there is an MCP server {name} already",
             hint=f"`hermes mcp configure {name}` changes it, `hermes mcp remove {name}` removes it",
         )
-    given = given_settings(args, lambda: _token(cli, name))
+    given = given_settings(args, lambda: _token(cli, name), cli.load().saved.keys())
     settings = _expanded(cli, given)
     waits = args.auth == OAUTH and not cli.interactive
     found = None
@@ -90,7 +89,7 @@ def _add(args: argparse.Namespace, cli: Cli) -> int:
 
 def _token(cli: Cli, name: str) -> str:
     if cli.stdin.isatty():
-        token = getpass.getpass(f"Token for {name} (it is not shown): ").strip()
+        token = cli.ask_secret(f"Token for {name} (it is not shown): ").strip()
     else:
         token = cli.stdin.read(LONGEST_TOKEN + 1).strip()
     if not token or len(token) > LONGEST_TOKEN or not (token.isascii() and token.isprintable()):

@@ -1,10 +1,11 @@
 """What `hermes mcp add` was given, as settings: checked, and secrets apart from the rest."""
 
 import argparse
+import itertools
 import re
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -43,17 +44,21 @@ def prefix_of(name: str) -> str:
     return f"MCP_{_upper(name)}_"
 
 
-def given_settings(args: argparse.Namespace, read_token: Callable[[], str]) -> Given:
-    """`read_token` gives the token of `--auth header`. Raises `UsageError`."""
+def given_settings(
+    args: argparse.Namespace, read_token: Callable[[], str], taken: Collection[str]
+) -> Given:
+    """`read_token` gives the token of `--auth header`; the variables in `taken` hold something
+    else already. Raises `UsageError`."""
     if bool(args.url) == bool(args.command):
         raise UsageError(
             "say either --url or --command",
             hint="hermes mcp add time --command uvx --args mcp-server-time",
         )
-    return _remote(args, read_token) if args.url else _program(args)
+    secrets = _Secrets(args.name, taken)
+    return _remote(args, read_token, secrets) if args.url else _program(args, secrets)
 
 
-def _program(args: argparse.Namespace) -> Given:
+def _program(args: argparse.Namespace, secrets: "_Secrets") -> Given:
     for flag in ("auth", "transport", "header"):
         if getattr(args, flag):
             raise UsageError(f"--{flag} is for servers with --url")
@@ -63,7 +68,6 @@ def _program(args: argparse.Namespace) -> Given:
     settings: dict[str, Any] = {"command": command}
     if arguments:
         settings["args"] = arguments
-    secrets = _Secrets(args.name)
     env = {}
     for text in args.env:
         name, value = _pair(_ENV, text, "--env", "--env LOG_LEVEL=debug")
@@ -73,7 +77,7 @@ def _program(args: argparse.Namespace) -> Given:
     return Given(settings, secrets.variables)
 
 
-def _remote(args: argparse.Namespace, read_token: Callable[[], str]) -> Given:
+def _remote(args: argparse.Namespace, read_token: Callable[[], str], secrets: "_Secrets") -> Given:
     if args.args or args.env:
         raise UsageError("--args and --env are for servers with --command")
     _check_url(args.url, args.auth)
@@ -82,7 +86,6 @@ def _remote(args: argparse.Namespace, read_token: Callable[[], str]) -> Given:
         settings["transport"] = args.transport
     if args.auth == OAUTH:
         settings["auth"] = OAUTH
-    secrets = _Secrets(args.name)
     pairs = [
         _pair(_HEADER, text, "--header", "--header 'X-Api-Key=secret'") for text in args.header
     ]
@@ -95,13 +98,17 @@ def _remote(args: argparse.Namespace, read_token: Callable[[], str]) -> Given:
     return Given(settings, secrets.variables)
 
 
-def _check_url(url: str, auth: str | None) -> None:
+def is_web_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        usable = False
-    if not usable or url != url.strip() or not url.isprintable() or " " in url:
+        return False
+    return usable and url.isprintable() and " " not in url
+
+
+def _check_url(url: str, auth: str | None) -> None:
+    if not is_web_address(url):
         raise UsageError(f"{url!r} is no web address", hint="begin it with https://")
     if auth == OAUTH and not may_carry_tokens(url):
         raise UsageError(
@@ -113,15 +120,19 @@ def _check_url(url: str, auth: str | None) -> None:
 class _Secrets:
     """Values that are kept in .env, and referred to."""
 
-    def __init__(self, server: str) -> None:
-        self._prefix = prefix_of(server)
+    def __init__(self, server: str, taken: Collection[str]) -> None:
+        self._prefix, self._taken = prefix_of(server), taken
         self.variables: dict[str, str] = {}
 
     def apart(self, name: str, value: str) -> str:
         """What stands in config.yaml in its place. A reference stays one."""
         if not value or _REFERENCE.search(value):
             return value
-        variable = f"{self._prefix}{_upper(name)}"
+        plain = f"{self._prefix}{_upper(name)}"
+        names = itertools.chain([plain], (f"{plain}_{number}" for number in itertools.count(2)))
+        variable = next(
+            each for each in names if each not in self._taken and each not in self.variables
+        )
         self.variables[variable] = value
         return f"${{{variable}}}"
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Actions
 from hermes.cli.commands.mcp.access import (
     awaited,
@@ -34,6 +33,7 @@ from hermes.core.errors import HermesError
 from hermes.mcp.catalogue import Catalogue
 from hermes.mcp.oauth.logins import LoginStore
 from hermes.mcp.tools import offered_tools
+from hermes.util.plain import plain_line
 from hermes.util.text import many
 
 

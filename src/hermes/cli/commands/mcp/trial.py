@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Actions
 from hermes.cli.commands.mcp.access import (
     awaited,
@@ -32,6 +31,7 @@ from hermes.mcp.catalogue import Catalogue
 from hermes.mcp.oauth.logins import LoginStore
 from hermes.mcp.probe import Probe
 from hermes.mcp.tools import offered_tools
+from hermes.util.plain import plain_line
 from hermes.util.text import many
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hermes.app.transcripts.plain import escaped_json, plain_line
+from hermes.cli.commands.mcp.given import is_web_address
 from hermes.cli.context import Cli
 from hermes.cli.render import one_line
 from hermes.config.settings.abilities import McpServer
@@ -16,6 +16,7 @@ from hermes.core.errors import HermesError
 from hermes.mcp.catalogue import RemoteTool
 from hermes.mcp.oauth.logins import Login
 from hermes.security.redaction import Redactor
+from hermes.util.plain import escaped_json, plain_line
 from hermes.util.text import human_duration
 
 WIDTH = 70
@@ -36,6 +37,8 @@ def place_of(cli: Cli, settings: McpServer) -> str:
     """The program or the address, without secrets in it."""
     if settings.command:
         text = shlex.join((settings.command, *settings.args))
+    elif not is_web_address(settings.url):
+        return "?"  # nobody can tell what in it is a secret
     else:
         parts = urlsplit(settings.url)
         text = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
@@ -62,7 +65,11 @@ def tool_facts(tool: RemoteTool, offered: bool = True) -> dict[str, Any]:
 def tool_rows(tools: Sequence[RemoteTool]) -> list[str]:
     return table(
         [
-            (plain_line(tool.name), may(tool), one_line(plain_line(tool.description), WIDTH))
+            (
+                one_line(plain_line(tool.name), WIDTH),
+                may(tool),
+                one_line(plain_line(tool.description), WIDTH),
+            )
             for tool in tools
         ]
     )

@@ -6,17 +6,18 @@ import contextlib
 from hermes.cli.actions import Actions
 from hermes.cli.commands.memory.desk import Desk, provider_desk
 from hermes.cli.commands.memory.editor import Draft
-from hermes.cli.commands.memory.look import PLACES, PROVIDER, Item, add_place, items
+from hermes.cli.commands.memory.look import PLACES, PROVIDER, Found, Item, add_place, items
 from hermes.cli.commands.memory.notes import Notes, Shelf
 from hermes.cli.context import Cli
 from hermes.config.home import tilde
-from hermes.core.errors import ConfigError, HermesError, UsageError
+from hermes.core.errors import ConfigError, HermesError, ToolError, UsageError
 from hermes.memory import entries
 from hermes.security.injection import scan
+from hermes.util.plain import plain_line
 from hermes.util.text import many
 
 GLANCE = 100
-MOST_FOUND = 1000
+MOST_FOUND = 10_000
 
 
 def add_actions(actions: Actions) -> None:
@@ -28,8 +29,10 @@ def add_actions(actions: Actions) -> None:
     edit.add_argument("--of", default="", metavar="NAME", help="whose notes: a part of the name")
     edit.add_argument("--user", default="", metavar="ID", help="whose facts of the provider")
     forget = actions.add("forget", _forget, "delete one thing that is remembered, for good")
-    forget.add_argument("text", nargs="+", metavar="TEXT", help="a part that nothing else has")
-    add_place(forget)
+    forget.add_argument(
+        "text", nargs="+", metavar="TEXT", help="a part that nothing else has, or the id of a fact"
+    )
+    add_place(forget, "whose notes and facts (yours)")
     forget.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
 
@@ -40,8 +43,8 @@ def _edit(args: argparse.Namespace, cli: Cli) -> int:
         raise UsageError("notes are edited as a whole", hint="leave TEXT out")
     notes = Shelf(cli).one(args.target, args.of)
     before = notes.file.read()
-    draft = Draft(f"{entries.join(before)}\n" if before else "", notes.place.file.name)
-    wanted = entries.split(draft.edited(cli))
+    draft = Draft(f"{entries.join(before)}\n" if before else "", notes.place.file.name, cli)
+    wanted = entries.split(draft.edited())
     merged = False
 
     def put(now: tuple[str, ...]) -> tuple[str, ...]:
@@ -49,7 +52,10 @@ def _edit(args: argparse.Namespace, cli: Cli) -> int:
         merged = now != before
         return _merged(before, now, wanted)
 
-    after = notes.file.change(put)
+    try:
+        after = notes.file.change(put)
+    except ToolError as error:
+        raise draft.refused(str(error)) from error
     draft.drop()
     if after == before:
         cli.say("nothing was changed")
@@ -89,16 +95,24 @@ def _edit_entry(args: argparse.Namespace, cli: Cli) -> int:
     with provider_desk(cli, args.user) as desk:
         if desk is None:
             raise UsageError("there is no memory provider", hint="hermes memory setup")
-        (item,) = _unique(_matching(cli, wanted, PROVIDER, args.user), wanted)
-        draft = Draft(f"{item.text}\n", "entry.txt")
-        text = draft.edited(cli).strip()
+        item = _unique(_matching(cli, wanted, PROVIDER, args.user), wanted)[0]
+        draft = Draft(f"{item.text}\n", "entry.txt", cli)
+        text = draft.edited().strip()
         if not text:
             raise draft.refused("it is empty; `hermes memory forget` deletes an entry")
-        if text != item.text and not desk.edit(item.id, text):
-            raise draft.refused("the provider did not take it")
+        _put(desk, item, text, draft)
     draft.drop()
     cli.say("nothing was changed" if text == item.text else f"changed: {_glance(text)}")
     return 0
+
+
+def _put(desk: Desk, item: Item, text: str, draft: Draft) -> None:
+    try:
+        taken = text == item.text or desk.edit(item.id, text)
+    except HermesError as error:
+        raise draft.refused(str(error)) from error
+    if not taken:
+        raise draft.refused("the provider did not take it")
 
 
 def _forget(args: argparse.Namespace, cli: Cli) -> int:
@@ -135,27 +149,38 @@ def _delete(cli: Cli, item: Item, desk: Desk | None) -> None:
 
 
 def _matching(cli: Cli, wanted: str, target: str, user: str) -> list[Item]:
-    """Everything that holds the text; a provider looks for words, so all it has is looked at."""
-    low = wanted.casefold()
-    found = items(cli, "", target, user, MOST_FOUND)
-    exact = [item for item in found if wanted in (item.text, item.id)]
-    return exact or [item for item in found if low in item.text.casefold()]
+    """What holds the text, of one person and of projects and chats. All that a provider lists is
+    looked at, because it looks for words; what it does not list, it may find."""
+    if not wanted.strip():
+        raise UsageError("what should be looked for?", hint="give a part of the text, or an id")
+    looked = items(cli, "", target, user, MOST_FOUND)
+    for problem in looked.unread:
+        cli.note(f"note: {problem}")
+    return _holding(looked, wanted, user) or _holding(
+        items(cli, wanted, target, user, MOST_FOUND), wanted, user
+    )
+
+
+def _holding(looked: Found, wanted: str, user: str) -> list[Item]:
+    theirs = [item for item in looked.items if item.may_be_of(user)]
+    exact = [item for item in theirs if wanted in (item.text, item.id)]
+    return exact or [item for item in theirs if wanted.casefold() in item.text.casefold()]
 
 
 def _unique(found: list[Item], wanted: str) -> list[Item]:
     """The matches, if they are one text: a note and the provider's copy of it, say."""
-    texts = list(dict.fromkeys(item.text for item in found))
+    texts = {item.text: item for item in found}
     if len(texts) == 1:
         return found
     if not texts:
         raise UsageError(f"nothing holds {wanted!r}", hint="`hermes memory show` lists everything")
-    shown = "\n".join(f"  - {_glance(text)}" for text in texts[:10])
+    shown = "\n".join(f"  - {item.mark}{_glance(text)}" for text, item in [*texts.items()][:10])
     raise UsageError(
         f"{len(texts)} things hold {wanted!r}:\n{shown}",
-        hint="give a longer part of the one you mean",
+        hint="give a longer part of the one you mean, or the id in [ ]",
     )
 
 
 def _glance(text: str) -> str:
-    line = " ".join(text.split())
+    line = plain_line(text)
     return line if len(line) <= GLANCE else f"{line[:GLANCE]}…"

@@ -1,17 +1,21 @@
 """The provider in use, as the commands talk to it: with time limits, and only what it offers."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from hermes.app.logs import start_logging
 from hermes.cli.context import Cli
+from hermes.cli.extending import extended
+from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError, HermesError, ToolError
-from hermes.memory.discovery import load_provider
+from hermes.memory.discovery import list_providers, load_provider
 from hermes.memory.guarded import Guarded
 from hermes.memory.isolation import Limits
-from hermes.memory.provider import Dict, Dicts, Inspectable
+from hermes.memory.provider import Dicts, Inspectable, MemoryProvider
 from hermes.security.redaction import Redactor
+from hermes.util.plain import plain_line
 
 SECONDS = 20
 SESSION = "hermes-memory"
@@ -30,17 +34,18 @@ class Desk:
         return isinstance(self._guarded.provider, Inspectable)
 
     def summary(self) -> str:
-        return str(self._ask("summary")) if self.shows else "it does not say what it holds"
+        said = self._ask("summary") if self.shows else "it does not say what it holds"
+        return plain_line(said)
 
     def entries(self, query: str = "", limit: int = 100) -> Dicts:
-        found = self._ask("entries", query, limit) if self.shows else []
-        return [_entry(each) for each in found or () if isinstance(each, dict)]
+        found: Dicts = self._ask("entries", query, limit) if self.shows else []
+        return found
 
     def edit(self, entry_id: str, text: str) -> bool:
-        return bool(self._ask("edit", entry_id, text))
+        return bool(self.shows and self._ask("edit", entry_id, text))
 
     def forget(self, entry_id: str) -> bool:
-        return bool(self._ask("forget", entry_id))
+        return bool(self.shows and self._ask("forget", entry_id))
 
     def note_removed(self, target: str, content: str) -> None:
         self._ask("on_memory_write", "remove", target, content)
@@ -57,8 +62,18 @@ def guarded_provider(cli: Cli, name: str) -> Guarded:
     `ConfigError`."""
     loaded = cli.load()
     start_logging(cli.home, loaded.settings.logging, Redactor(loaded.secrets()))
-    provider = load_provider(name, cli.home, loaded.variable)
+    provider = load_provider(name, cli.home, loaded.variable, _registered(name, loaded, cli))
     return Guarded(provider, Limits(start=SECONDS), lambda _line: None)
+
+
+def _registered(name: str, loaded: Loaded, cli: Cli) -> tuple[MemoryProvider, ...]:
+    """What enabled plugins bring; they are loaded only for a name that nothing else has."""
+    known = any(info.name == name for info in list_providers(cli.home))
+    if known or not loaded.settings.plugins.enabled:
+        return ()
+    extensions = extended(loaded, cli)
+    asyncio.run(extensions.close())  # nothing else of theirs is wanted here
+    return tuple(extensions.memory_providers.values())
 
 
 @contextmanager
@@ -85,7 +100,3 @@ def provider_desk(cli: Cli, user: str = "") -> Iterator[Desk | None]:
         yield Desk(guarded)
     finally:
         guarded.shut_down()
-
-
-def _entry(said: Dict) -> Dict:
-    return {**said, "id": str(said.get("id", "")), "text": str(said.get("text", ""))}

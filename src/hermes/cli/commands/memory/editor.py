@@ -1,13 +1,12 @@
 """Letting the user edit a text."""
 
-import shlex
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 from hermes.cli.context import Cli
-from hermes.config import environment
+from hermes.config.editor import editor_command
 from hermes.core.errors import HermesError, UsageError
 
 
@@ -15,23 +14,29 @@ class Draft:
     """A copy of a text in a folder of its own, so that an editor's side files go with it. Kept when
     it could not be used."""
 
-    def __init__(self, text: str, name: str) -> None:
+    def __init__(self, text: str, name: str, cli: Cli) -> None:
+        self._command = editor_command(terminal=cli.interactive)
         self.file = Path(tempfile.mkdtemp(prefix="hermes-memory-")) / name
         self.file.write_text(text, "utf-8")
 
     def drop(self) -> None:
         shutil.rmtree(self.file.parent, ignore_errors=True)
 
-    def edited(self, cli: Cli) -> str:
+    def edited(self) -> str:
         """The text after the user's editor has ended. Raises `HermesError`."""
-        code = subprocess.run([*_editor(cli), str(self.file)], check=False).returncode
+        try:
+            code = subprocess.run([*self._command, str(self.file)], check=False).returncode
+        except OSError as error:
+            self.drop()
+            problem = f"cannot run the editor {self._command[0]!r} ({error.strerror})"
+            raise UsageError(problem, hint="set EDITOR") from error
         if code:
-            raise HermesError(
-                f"the editor ended with code {code}; nothing was changed",
-                hint=f"your text is in {self.file}",
-            )
+            raise self.refused(f"the editor ended with code {code}")
         try:
             text = self.file.read_bytes().decode()
+        except OSError as error:
+            self.drop()
+            raise HermesError("the editor left no text", hint="nothing was changed") from error
         except UnicodeDecodeError as error:
             raise self.refused(f"byte {error.start} is not UTF-8") from error
         if "\0" in text:
@@ -40,16 +45,3 @@ class Draft:
 
     def refused(self, why: str) -> HermesError:
         return HermesError(f"not saved: {why}", hint=f"your text is in {self.file}")
-
-
-def _editor(cli: Cli) -> list[str]:
-    chosen, path = environment.editor(), environment.search_path()
-    if chosen:
-        command = shlex.split(chosen)
-        if shutil.which(command[0], path=path):
-            return command
-        raise UsageError(f"cannot find the editor {command[0]!r}", hint="set EDITOR")
-    found = [each for each in ("vi", "nano") if shutil.which(each, path=path)]
-    if not cli.interactive or not found:
-        raise UsageError("there is no editor to use", hint="set EDITOR")
-    return found[:1]

@@ -18,6 +18,7 @@ from hermes.security.injection import scan
 YOURS = "yours"
 LOCK_SECONDS = 10
 TARGETS: tuple[Target, ...] = ("memory", "user", "project", "chat")
+PERSONAL = ("memory", "user")
 SHARED: dict[str, Target] = {"projects": "project", "chats": "chat"}
 
 

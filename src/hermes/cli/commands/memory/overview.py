@@ -11,6 +11,7 @@ from hermes.config.home import tilde
 from hermes.core.errors import HermesError, ToolError
 from hermes.memory.discovery import BUILTIN, list_providers
 from hermes.memory.fields import fields_of
+from hermes.util.plain import plain_line
 from hermes.util.text import many
 
 
@@ -46,11 +47,12 @@ def overview(args: argparse.Namespace, cli: Cli) -> int:  # noqa: ARG001 - as ev
 
 
 def _line(notes: Notes) -> tuple[str, str, str, str]:
+    owner = plain_line(notes.owner)
     try:
         count = many(len(notes.file.read()), "note")
-        return notes.target, notes.owner, count, notes.fullness()
+        return notes.target, owner, count, notes.fullness()
     except ToolError as error:
-        return notes.target, notes.owner, "", str(error)
+        return notes.target, owner, "", str(error)
 
 
 def _status(args: argparse.Namespace, cli: Cli) -> int:

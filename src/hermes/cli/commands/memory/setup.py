@@ -1,9 +1,11 @@
 """`hermes memory setup` and `hermes memory off`."""
 
 import argparse
-import getpass
+import json
 from collections.abc import Mapping
 from importlib import import_module
+
+import msgspec
 
 from hermes.cli.actions import Actions
 from hermes.cli.commands.memory.desk import SECONDS, guarded_provider
@@ -41,7 +43,8 @@ def _setup(args: argparse.Namespace, cli: Cli) -> int:
     if unknown:
         known = ", ".join(field.key for field in fields) or "nothing"
         raise UsageError(f"{name} does not ask for {', '.join(sorted(unknown))}", hint=known)
-    answers = {field.key: _answer(field, given, cli) for field in fields}
+    saved = _saved(cli, name)
+    answers = {field.key: _answer(field, given, saved.get(field.key, ""), cli) for field in fields}
     edit = import_module("hermes.config.edit")
     ensure_hermes_home(cli.home)
     for field in fields:
@@ -91,18 +94,30 @@ def _chosen(cli: Cli) -> str:
     for number, info in enumerate(offers.values(), start=1):
         cli.say(f"{number:>3}  {info.name:<14} {info.problem or info.description}".rstrip())
     said = cli.ask("provider (number or name): ").strip()
+    if not said:
+        raise UsageError("no provider was chosen", hint="nothing was changed")
     return names[int(said) - 1] if said.isdigit() and 1 <= int(said) <= len(names) else said
 
 
-def _answer(field: Field, given: Mapping[str, str], cli: Cli) -> str:
+def _saved(cli: Cli, name: str) -> dict[str, str]:
+    """What was answered before, if the provider keeps it where options belong."""
+    try:
+        held = msgspec.json.decode((cli.home.root / f"{name}.json").read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return {}
+    values = held.items() if isinstance(held, dict) else ()
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in values}
+
+
+def _answer(field: Field, given: Mapping[str, str], saved: str, cli: Cli) -> str:
     """What was given, else what the user says, else what there is already."""
     held = (cli.load().variable(field.env_var) or "") if field.env_var else ""
-    fallback = held or field.default
+    fallback = held or saved or field.default
     if field.key in given:
-        said = given[field.key]
+        answer = given[field.key]
     else:
         said = _asked(field, fallback, cli) if cli.interactive else ""
-    answer = said or ("" if field.secret and held else fallback)
+        answer = said or ("" if field.secret and held else fallback)
     if field.choices and answer and answer not in field.choices:
         raise UsageError(
             f"{field.key} cannot be {answer!r}", hint=f"one of: {', '.join(field.choices)}"
@@ -120,7 +135,7 @@ def _asked(field: Field, fallback: str, cli: Cli) -> str:
     cli.say(f"{field.description or field.key}{f' ({field.url})' if field.url else ''}")
     if field.secret:
         kept = ", empty keeps it" if fallback else ""
-        return getpass.getpass(f"  {field.key} (it is not shown{kept}): ").strip()
+        return cli.ask_secret(f"  {field.key} (it is not shown{kept}): ").strip()
     choices = f" [{'|'.join(field.choices)}]" if field.choices else ""
     default = f" ({fallback})" if fallback else ""
     return cli.ask(f"  {field.key}{choices}{default}: ").strip()

@@ -11,7 +11,7 @@ from hermes.cli.commands.memory.desk import SECONDS, guarded_provider
 from hermes.cli.context import Cli
 from hermes.core.errors import HermesError, UsageError
 from hermes.memory.guarded import Guarded
-from hermes.memory.provider import Inspectable
+from hermes.memory.provider import Dicts, Inspectable
 
 USER = "hermes-memory-test"
 """A user of its own: the trial never mixes with anybody's memory."""
@@ -79,13 +79,13 @@ def _step(cli: Cli, what: str, work: Callable[[], Any]) -> Any:
 
 
 def _tools(guarded: Guarded) -> str:
-    schemas = guarded.wait("get_tool_schemas", SECONDS) or []
-    return ", ".join(str(each.get("name")) for each in schemas if isinstance(each, dict)) or "none"
+    schemas: Dicts = guarded.wait("get_tool_schemas", SECONDS)
+    return ", ".join(schema["name"] for schema in schemas) or "none"
 
 
 def _recall(guarded: Guarded, word: str) -> str:
-    text = guarded.wait("prefetch", SECONDS, "What is the test word of hermes memory?")
-    if word in str(text or ""):
+    text: str = guarded.wait("prefetch", SECONDS, "What is the test word of hermes memory?")
+    if word in text:
         return "the word came back"
     return "the word did not come back at once; many services need a while"
 
@@ -94,8 +94,8 @@ def _clean(guarded: Guarded, word: str) -> str:
     """Delete what the trial left, where the provider lets us."""
     if not isinstance(guarded.provider, Inspectable):
         return f"left as it is, below the user {USER}"
-    found = guarded.wait("entries", SECONDS, word, 10) or []
-    mine = [each for each in found if word in str(each.get("text"))]
-    for each in mine:
-        guarded.wait("forget", SECONDS, str(each["id"]))
+    found: Dicts = guarded.wait("entries", SECONDS, word, 10)
+    mine = [each["id"] for each in found if word in each["text"]]
+    for entry_id in mine:
+        guarded.wait("forget", SECONDS, entry_id)
     return "the word is deleted" if mine else "nothing to delete"

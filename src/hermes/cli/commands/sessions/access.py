@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hermes.app.sessions import opened_store, store_exists
-from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Act
 from hermes.cli.commands.sessions.wording import document
 from hermes.cli.context import Cli
@@ -14,6 +13,7 @@ from hermes.cli.progress import ProgressLine
 from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.ports import SessionInfo
 from hermes.store.port import Progress, SessionStore, unheard
+from hermes.util.plain import plain_line
 
 Work = Callable[[argparse.Namespace, Cli, SessionStore], Awaitable[int]]
 

@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 
 from hermes.app.store_care import back_up, repair_store, restore_store
-from hermes.app.transcripts.plain import plain_line
 from hermes.app.transcripts.wording import cost, moment
 from hermes.cli.actions import Actions
 from hermes.cli.commands.sessions.access import consents, looking, shown_progress, working
@@ -13,6 +12,7 @@ from hermes.cli.commands.sessions.wording import document, table
 from hermes.cli.context import Cli
 from hermes.store.port import SessionStore
 from hermes.store.records import StoreStats
+from hermes.util.plain import plain_line
 from hermes.util.text import human_size, many
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 
-from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Actions
 from hermes.cli.commands.sessions.access import looking, named
 from hermes.cli.commands.sessions.arguments import example, positive, since, until
@@ -12,6 +11,7 @@ from hermes.cli.style import Style
 from hermes.core.errors import UsageError
 from hermes.store.port import SessionStore
 from hermes.store.records import SearchHit, SearchRequest
+from hermes.util.plain import plain_line
 
 ROLES = ("user", "assistant", "tool", "system")
 QUERY_HELP = 'words, "a phrase", OR, NOT, begin*'

@@ -5,7 +5,6 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 
-from hermes.app.transcripts.plain import plain, plain_line
 from hermes.app.transcripts.wording import moment
 from hermes.cli.actions import Actions
 from hermes.cli.commands.sessions.access import looking, named, working
@@ -18,6 +17,7 @@ from hermes.core.openai_format import to_dict
 from hermes.core.ports import SessionInfo
 from hermes.store.port import SessionStore
 from hermes.store.records import LoggedMessage, SessionFilter
+from hermes.util.plain import plain, plain_line
 from hermes.util.text import cut_middle, many
 
 HIDDEN_SOURCES = ("tool", "batch", "subagent")

@@ -2,7 +2,6 @@
 
 import argparse
 
-from hermes.app.transcripts.plain import plain_line
 from hermes.app.transcripts.wording import cost
 from hermes.cli.actions import Actions
 from hermes.cli.commands.sessions.access import looking, named
@@ -12,6 +11,7 @@ from hermes.cli.context import Cli
 from hermes.core.usage import Usage
 from hermes.store.port import SessionStore
 from hermes.store.records import UsageLine
+from hermes.util.plain import plain_line
 from hermes.util.text import many
 
 HEAD = ("task", "model", "provider", "by", "calls", "input", "cached", "output", "cost")

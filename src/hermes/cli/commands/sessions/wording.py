@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.transcripts.plain import escaped_json, plain_line
 from hermes.cli.context import Cli
 from hermes.core.ports import SessionInfo
+from hermes.util.plain import escaped_json, plain_line
 from hermes.util.text import human_duration
 
 

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import shutil
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from hermes.app.skill_shelf import circle_of, skill_roots
 from hermes.cli.actions import Act
@@ -13,6 +14,7 @@ from hermes.core.errors import UsageError
 from hermes.skills.collection import Skills
 from hermes.skills.folders import optional_folder
 from hermes.skills.hub.endpoints import Endpoints
+from hermes.skills.hub.errors import HubError
 from hermes.skills.hub.hub import Hub, HubOptions
 from hermes.skills.skill import Circle, Root, Source
 
@@ -27,7 +29,13 @@ def with_hub(work: Work) -> Act:
             async with Hub(hub_options(cli), lambda name: elsewhere(cli, name)) as hub:
                 return await work(args, cli, hub)
 
-        return asyncio.run(run())
+        try:
+            return asyncio.run(run())
+        except BrokenPipeError:
+            raise
+        except OSError as error:  # the disk is full, or read-only, or something lies in the way
+            place = f"{error.filename}: " if error.filename else ""
+            raise HubError(f"the disk refuses: {place}{error.strerror or error}") from error
 
     return act
 
@@ -61,6 +69,12 @@ def collection(cli: Cli) -> Skills:
 def circle(cli: Cli) -> Circle:
     """This machine and what is switched off. Which tools there are depends on the session."""
     return circle_of(cli.load(), "cli")
+
+
+def own_copy(cli: Cli, name: str) -> Path | None:
+    """The folder of the user's own skill of this name, which counts instead of an installed one."""
+    own = [root for root in all_roots(cli) if root.source is Source.USER]
+    return next((one.folder for one in Skills(own).all() if one.name == name), None)
 
 
 def elsewhere(cli: Cli, name: str) -> str:

@@ -2,25 +2,20 @@
 
 import argparse
 
-from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Actions
 from hermes.cli.commands.skills.access import (
     add_yes,
-    all_roots,
-    collection,
     consents,
     with_hub,
 )
-from hermes.cli.commands.skills.history import skill_writer
+from hermes.cli.commands.skills.history import original, skill_writer
 from hermes.cli.commands.skills.wording import document, example, say_findings
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.skills.collection import Skills
 from hermes.skills.hub.auditing import Inspection, audit
 from hermes.skills.hub.hub import Hub
 from hermes.skills.hub.updates import restore
-from hermes.skills.skill import Skill, SkillNotFound, Source
-from hermes.skills.writing.overlays import overlay_of
+from hermes.util.plain import plain_line
 from hermes.util.text import many
 
 
@@ -98,22 +93,23 @@ async def _quarantine(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
 
 
 async def _reset(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
-    skill = _named(cli, args.name)
-    overlay = overlay_of(skill.folder) if skill and skill.source is Source.USER else None
-    if skill is None or overlay is None:
+    writer = skill_writer(cli)
+    try:
+        copied = writer.copied(args.name)
+    except UsageError:
         return await _restored(args, cli, hub)
-    original = _original(cli, skill.name)
-    what = f"drop your copy of {skill.name}"
-    if original is None:
-        what += f", whose {overlay.source} original is gone"
+    left = original(cli, copied.name)
+    what = f"drop your copy of {plain_line(copied.name)}"
+    if left is None:
+        what += f", whose {copied.source} original is gone"
     if not consents(args, cli, f"{what[0].upper()}{what[1:]}?"):
         cli.say("nothing was changed")
         return 1
-    reason = f"back to the {overlay.source} skill {skill.name}"
-    commit = (await skill_writer(cli).reset(skill.name, reason)).commit
+    reason = f"back to the {copied.source} skill {copied.name}"
+    commit = (await writer.reset(args.name, reason)).commit
     undo = f"; `hermes skills undo {commit.short}` takes this back" if commit else ""
-    left = f"the {original.source} skill counts again" if original else "nothing is left of it"
-    cli.say(f"dropped your copy of {skill.name}: {left}{undo}")
+    now = f"the {left.source} skill counts again" if left else "nothing is left of it"
+    cli.say(f"dropped your copy of {plain_line(copied.name)}: {now}{undo}")
     return await _restored(args, cli, hub) if args.restore else 0
 
 
@@ -132,18 +128,3 @@ async def _restored(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     await restore(hub, args.name)
     cli.say(f"{args.name} is as it was installed")
     return 0
-
-
-def _named(cli: Cli, name: str) -> Skill | None:
-    try:
-        return collection(cli).get(name)
-    except SkillNotFound:
-        return None
-
-
-def _original(cli: Cli, name: str) -> Skill | None:
-    others = [root for root in all_roots(cli) if root.source is not Source.USER]
-    try:
-        return Skills(others).get(name)
-    except SkillNotFound:
-        return None

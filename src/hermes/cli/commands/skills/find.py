@@ -4,7 +4,6 @@ import argparse
 
 import msgspec
 
-from hermes.app.transcripts.plain import plain, plain_line
 from hermes.cli.actions import Actions
 from hermes.cli.commands.skills.access import with_hub
 from hermes.cli.commands.skills.wording import (
@@ -21,6 +20,7 @@ from hermes.skills.hub.quarantine import Held
 from hermes.skills.hub.sources.registry import NAMES
 from hermes.skills.hub.sources.source import Partly
 from hermes.skills.skill import SKILL_FILE
+from hermes.util.plain import plain, plain_line
 from hermes.util.text import human_size
 
 
@@ -124,4 +124,4 @@ def _say_files(args: argparse.Namespace, cli: Cli, files: dict[str, bytes]) -> N
         cli.say(f"  {human_size(len(data)):>9}  {plain_line(name)}")
     if args.text:
         cli.say("")
-        cli.say(plain(files[SKILL_FILE].decode("utf-8", "replace")))
+        cli.say(plain(files.get(SKILL_FILE, b"").decode("utf-8", "replace")))

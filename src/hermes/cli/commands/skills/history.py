@@ -6,22 +6,28 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from hermes.app.transcripts.plain import plain, plain_line
+import msgspec
+
 from hermes.app.transcripts.wording import moment
 from hermes.cli.actions import Act, Actions
 from hermes.cli.commands.sessions.arguments import positive
-from hermes.cli.commands.skills.access import add_yes, collection, consents
+from hermes.cli.commands.skills.access import add_yes, all_roots, collection, consents
 from hermes.cli.commands.skills.wording import document, example
 from hermes.cli.context import Cli
 from hermes.cli.style import Style
 from hermes.core.errors import HermesError
+from hermes.skills.collection import Skills
 from hermes.skills.history.changes import Commit
 from hermes.skills.history.skill_history import LISTED, SkillHistory
+from hermes.skills.hub.differences import difference
+from hermes.skills.skill import Skill, SkillInvalid, SkillNotFound, Source
 from hermes.skills.usage import Uses
+from hermes.skills.writing.overlays import MARK_FILE, content_hash, files_of, mark_of
 from hermes.skills.writing.proposals import Proposal
 from hermes.skills.writing.retirement import UNUSED_DAYS, Retirement, stale
 from hermes.skills.writing.scanning import scanned
 from hermes.skills.writing.writer import SkillWriter
+from hermes.util.plain import plain, plain_line
 from hermes.util.text import human_duration, many
 
 Work = Callable[[argparse.Namespace, Cli], Awaitable[int]]
@@ -123,8 +129,34 @@ async def _diff(args: argparse.Namespace, cli: Cli) -> int:
     history = skill_history(cli)
     commit = await history.commit(args.id)
     cli.say(_line(commit, Style.of(cli.stdout)))
-    _say_diff(cli, await history.diff(commit.id))
+    _say_diff(cli, await _in_copies(cli, history, commit) or await history.diff(commit.id))
     return 0
+
+
+async def _in_copies(cli: Cli, history: SkillHistory, commit: Commit) -> str:
+    """What a change that began with copies of other skills did to them, without the copying; ""
+    for any other change, and when an original is not as it was."""
+    found: list[str] = []
+    for files in await history.made_with(MARK_FILE, commit.id):
+        try:
+            mark = mark_of(files.pop(MARK_FILE))
+        except msgspec.DecodeError:
+            return ""
+        skill = original(cli, mark.name)
+        if skill is None or content_hash(skill.folder) != mark.hash:
+            return ""
+        before = {path: (skill.folder / path).read_bytes() for path in files_of(skill.folder)}
+        found += [f"in a copy of the {mark.source} one:", difference(before, files)]
+    return "\n".join(found)
+
+
+def original(cli: Cli, name: str) -> Skill | None:
+    """The skill that counts when the user has none of this name."""
+    others = [root for root in all_roots(cli) if root.source is not Source.USER]
+    try:
+        return Skills(others).get(name)
+    except (SkillNotFound, SkillInvalid):
+        return None
 
 
 def _say_diff(cli: Cli, text: str) -> None:

@@ -2,9 +2,8 @@
 
 import argparse
 
-from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Actions
-from hermes.cli.commands.skills.access import add_yes, consents, with_hub
+from hermes.cli.commands.skills.access import add_yes, consents, own_copy, with_hub
 from hermes.cli.commands.skills.wording import example, say_candidate, say_difference
 from hermes.cli.context import Cli
 from hermes.config.home import tilde
@@ -12,6 +11,7 @@ from hermes.skills.hub.errors import Refused
 from hermes.skills.hub.hub import Candidate, Hub
 from hermes.skills.hub.sources.registry import NAMES
 from hermes.skills.scanner.trust import Trust
+from hermes.util.plain import plain_line
 
 THIRD_PARTY = (
     "This skill was written by a third party. It tells the agent what to do on this machine;\n"
@@ -27,7 +27,7 @@ def add_actions(actions: Actions) -> None:
         description="Fetch a skill into quarantine, scan it, and install it when the rules and you"
         "\nsay so. --force installs one with findings; a dangerous one is never installed.",
         epilog=example(
-            "hermes skills install official/research/arxiv",
+            "hermes skills install official/devops/kubernetes",
             "hermes skills install anthropics/skills/skills/pdf",
             "hermes skills install https://example.com/team/skills.git#main:notes --yes",
         ),
@@ -35,7 +35,9 @@ def add_actions(actions: Actions) -> None:
     install.add_argument("identifier", metavar="IDENTIFIER")
     install.add_argument("--source", choices=NAMES, default="", help="where it is")
     install.add_argument("--category", default="", help="file it under this one")
-    install.add_argument("--force", action="store_true", help="in spite of findings")
+    install.add_argument(
+        "--force", action="store_true", help="in spite of findings, or of changes made here"
+    )
     add_yes(install)
     uninstall = actions.add("uninstall", with_hub(_uninstall), "remove an installed skill")
     uninstall.add_argument("name", metavar="NAME")
@@ -73,18 +75,29 @@ def taken(
             f"{candidate.name} is not installed: {plain_line(decision.reason)}",
             hint=f"{hint}; `hermes skills inspect {candidate.name}` shows it in quarantine",
         )
+    if candidate.changed_here and args.yes and not force:
+        raise Refused(
+            f"{candidate.name} was changed here: {', '.join(candidate.changed_here)}",
+            hint="--force replaces the changes; without --yes you are asked",
+        )
     if not _wanted(args, cli, candidate):
         cli.say(f"{candidate.name} was left as it is")
         return False
     entry = hub.accept(candidate, force=force)
     what = "updated" if candidate.installed else "installed"
     cli.say(f"{what} {candidate.name} in {tilde(entry.folder(hub.shelf.skills, candidate.name))}")
+    own = own_copy(cli, candidate.name)
+    if own is not None:
+        cli.note(f"your own skill in {tilde(own)} counts instead of it")
     _say_needs(cli, candidate)
     return True
 
 
 def _wanted(args: argparse.Namespace, cli: Cli, candidate: Candidate) -> bool:
     """What comes with Hermes, or from a trusted repository, is installed without a question."""
+    if candidate.changed_here:
+        cli.say(f"changed here since it was installed: {', '.join(candidate.changed_here)}")
+        return consents(args, cli, f"Replace the changes with this version of {candidate.name}?")
     if candidate.installed:
         return consents(args, cli, f"Install this version of {candidate.name}?")
     if candidate.trust is not Trust.COMMUNITY:

@@ -1,26 +1,25 @@
 """`hermes skills list` and `view`: the skills there are on this machine."""
 
 import argparse
-from pathlib import Path
 
 import msgspec
 
-from hermes.app.transcripts.plain import plain, plain_line
 from hermes.cli.actions import Actions
 from hermes.cli.commands.skills.access import all_roots, circle, collection
 from hermes.cli.commands.skills.wording import WIDTH, document, example
 from hermes.cli.context import Cli
 from hermes.cli.render import one_line
 from hermes.config.home import tilde
-from hermes.core.errors import UsageError
 from hermes.skills.collection import Skills
 from hermes.skills.hub.lockfile import Lock
 from hermes.skills.hub.shelf import Shelf
 from hermes.skills.hub.sources.registry import NAMES
-from hermes.skills.reading import read
-from hermes.skills.skill import Skill, Source
+from hermes.skills.linked import read_linked
+from hermes.skills.reading import instructions
+from hermes.skills.skill import SKILL_FILE, Broken, Skill, Source
 from hermes.skills.visibility import hidden_because
-from hermes.skills.writing.overlays import files_of, overlay_of
+from hermes.skills.writing.overlays import overlay_of
+from hermes.util.plain import plain, plain_line
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,16 +90,12 @@ def _rows(cli: Cli) -> list[Row]:
     around = circle(cli)
     below = _below(cli)
     found = [_row(skill, lock, below, hidden_because(skill, around)) for skill in skills.all()]
-    found += [
-        Row(
-            name=one.file.parent.name,
-            source=str(one.source),
-            folder=str(one.file.parent),
-            broken=one.reason,
-        )
-        for one in skills.broken()
-    ]
-    return found
+    return found + [_broken_row(one) for one in skills.broken()]
+
+
+def _broken_row(one: Broken) -> Row:
+    folder = one.file.parent if one.file.name.lower() == SKILL_FILE.lower() else one.file
+    return Row(name=folder.name, source=str(one.source), folder=str(folder), broken=one.reason)
 
 
 def _below(cli: Cli) -> dict[str, str]:
@@ -136,9 +131,9 @@ def _line(row: Row) -> str:
     if row.trust:
         marks.append(row.trust)
     if row.changed_copy_of:
-        marks.append(f"your copy of a {row.changed_copy_of} one")
+        marks.append(f"your copy of the {row.changed_copy_of} one")
     elif row.hides:
-        marks.append(f"hides a {row.hides} one")
+        marks.append(f"hides the {row.hides} one")
     if row.hidden:
         marks.append(f"hidden: {row.hidden}")
     if row.broken:
@@ -149,21 +144,13 @@ def _line(row: Row) -> str:
 
 def _view(args: argparse.Namespace, cli: Cli) -> int:
     skill = collection(cli).get(args.name)
-    path = _linked(skill, args.file) if args.file else skill.file
-    text = read(path).text
+    path = skill.folder / (args.file or SKILL_FILE)
+    text = read_linked(skill, args.file) if args.file else instructions(skill)
     if args.json:
         document(cli, {"skill": skill, "file": str(path), "text": text})
         return 0
-    cli.note(f"{skill.source}: {tilde(path)}")
+    cli.note(f"{skill.source}: {plain_line(tilde(path))}")
+    for warning in () if args.file else skill.warnings:
+        cli.note(f"warning: {plain_line(warning)}")
     cli.say(plain(text).rstrip("\n"))
     return 0
-
-
-def _linked(skill: Skill, file: str) -> Path:
-    """A file of the skill; it may not lie elsewhere."""
-    folder = skill.folder.resolve()
-    path = (folder / file).resolve()
-    if path.is_relative_to(folder) and path.is_file():
-        return path
-    names = ", ".join(sorted(files_of(skill.folder))[:12])
-    raise UsageError(f"{skill.name} has no file {file}", hint=f"it has {names}")

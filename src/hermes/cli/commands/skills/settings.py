@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Actions
 from hermes.cli.commands.skills.access import circle, collection
 from hermes.cli.commands.skills.wording import document, example
@@ -18,6 +17,7 @@ from hermes.config.masking import is_secret_setting, mask
 from hermes.core.errors import UsageError
 from hermes.skills.skill import SkillSetting
 from hermes.skills.visibility import unusable_because
+from hermes.util.plain import plain_line
 
 
 class Declared(msgspec.Struct, frozen=True):

@@ -3,7 +3,6 @@
 import argparse
 from pathlib import Path
 
-from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Actions
 from hermes.cli.commands.skills.access import add_yes, collection, consents, with_hub
 from hermes.cli.commands.skills.wording import document, example, say_findings
@@ -14,6 +13,7 @@ from hermes.skills.hub.hub import Hub
 from hermes.skills.hub.publishing import Plan, packed, planned, publish
 from hermes.skills.hub.shelf import utc_now
 from hermes.skills.hub.sources.github_api import SET_TOKEN
+from hermes.util.plain import plain_line
 from hermes.util.text import human_size
 
 

@@ -3,7 +3,6 @@
 import argparse
 from pathlib import Path
 
-from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.commands.skills.access import collection, with_hub
 from hermes.cli.commands.skills.wording import document, example
@@ -13,6 +12,7 @@ from hermes.skills.history.skill_history import SkillHistory
 from hermes.skills.hub.bundles import export, load
 from hermes.skills.hub.hub import Hub
 from hermes.skills.skill import Source
+from hermes.util.plain import plain_line
 from hermes.util.text import many
 
 
@@ -46,6 +46,8 @@ def add_actions(actions: Actions) -> None:
 
 async def _export(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     target = args.file.expanduser().absolute()
+    if target.exists() and not target.is_file():
+        raise UsageError(f"{args.file} is not a file")
     if target.exists() and not args.force:
         raise UsageError(f"{args.file} exists", hint="--force replaces it")
     if not target.parent.is_dir():

@@ -2,13 +2,13 @@
 
 import argparse
 
-from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.commands.skills.access import with_hub
 from hermes.cli.commands.skills.wording import document, example
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
 from hermes.skills.hub.hub import Hub
+from hermes.util.plain import plain_line
 from hermes.util.text import many
 
 
@@ -32,7 +32,9 @@ async def _add(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     count = len(await hub.sources.tap(tap).browse())
     if not count:
         raise UsageError(f"there are no skills in {tap}", hint="nothing was added")
-    if not hub.taps.add(tap):
+    with hub.shelf.held():
+        is_new = hub.taps.add(tap)
+    if not is_new:
         cli.say(f"{tap} is a tap already")
         return 0
     cli.say(f"added {tap} with {many(count, 'skill')}")
@@ -41,7 +43,9 @@ async def _add(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
 
 async def _remove(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     tap = hub.taps.named(args.tap)
-    if not hub.taps.remove(tap):
+    with hub.shelf.held():
+        removed = hub.taps.remove(tap)
+    if not removed:
         raise UsageError(f"{tap} is not a tap", hint="`hermes skills tap list` shows them")
     cli.say(f"removed {tap}; what was installed from it stays")
     return 0

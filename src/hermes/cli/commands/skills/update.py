@@ -2,7 +2,6 @@
 
 import argparse
 
-from hermes.app.transcripts.plain import plain_line
 from hermes.cli.actions import Actions
 from hermes.cli.commands.skills.access import add_yes, with_hub
 from hermes.cli.commands.skills.install import taken
@@ -11,6 +10,7 @@ from hermes.cli.context import Cli
 from hermes.skills.hub.errors import Refused
 from hermes.skills.hub.hub import Hub
 from hermes.skills.hub.updates import Standing, State, check, standing
+from hermes.util.plain import plain_line
 
 
 def add_actions(actions: Actions) -> None:
@@ -25,7 +25,9 @@ def add_actions(actions: Actions) -> None:
     )
     for parser in (checking, update):
         parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
-    update.add_argument("--force", action="store_true", help="in spite of findings")
+    update.add_argument(
+        "--force", action="store_true", help="in spite of findings, or of changes made here"
+    )
     add_yes(update)
 
 
@@ -45,12 +47,12 @@ async def _check(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
 
 
 async def _update(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
-    names = args.names or sorted(hub.shelf.lock().skills)
-    if not names:
+    entries = {name: hub.installed(name) for name in args.names} or hub.shelf.lock().skills
+    if not entries:
         cli.say("nothing is installed from the hub")
     failed = False
-    for name in names:
-        one = await standing(hub, name, hub.installed(name))
+    for name, entry in sorted(entries.items()):
+        one = await standing(hub, name, entry)
         failed |= one.state not in (State.CURRENT, State.NEWER)
         if one.candidate is None:
             _say(cli, one)

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.transcripts.plain import escaped_json, plain, plain_line
 from hermes.cli.context import Cli
 from hermes.cli.render import one_line
 from hermes.cli.style import Style
@@ -13,6 +12,7 @@ from hermes.skills.hub.differences import summary
 from hermes.skills.hub.hub import Candidate
 from hermes.skills.hub.sources.source import Offer
 from hermes.skills.scanner import Finding
+from hermes.util.plain import escaped_json, plain, plain_line
 from hermes.util.text import human_size, many
 
 WIDTH = 110

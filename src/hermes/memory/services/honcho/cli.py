@@ -9,6 +9,8 @@ from typing import Any
 
 from hermes.config.home import Home, current_home, tilde
 from hermes.core.errors import HermesError, UsageError
+from hermes.memory.holographic.facts import MOST_FACTS
+from hermes.memory.holographic.provider import Holographic
 from hermes.memory.notes import NoteFile
 from hermes.memory.places import Scope as Notes
 from hermes.memory.places import places
@@ -23,7 +25,7 @@ from hermes.util.text import many
 
 LOCK_SECONDS = 10
 SYNCED = "notes"
-"""The session that notes belong to which were told by `hermes honcho sync`."""
+"""The session of notes and facts that were told by `sync` and `migrate`."""
 
 Act = Callable[[argparse.Namespace, Home], int | None]
 
@@ -41,6 +43,7 @@ def register_cli(parser: argparse.ArgumentParser) -> None:
         action.set_defaults(func=lambda args: act(args, _home(args)))
         return action
 
+    add("setup", _setup, "how the key and the address are set")
     status = add("status", _status, "what is set, and whether Honcho answers")
     status.add_argument("--all", action="store_true", help="of all profiles")
     add("peers", _peers, "who is known in the workspace")
@@ -64,6 +67,7 @@ def register_cli(parser: argparse.ArgumentParser) -> None:
     add("enable", lambda _args, home: _set(home, enabled=True), "use Honcho")
     add("disable", lambda _args, home: _set(home, enabled=False), "send and recall nothing")
     add("sync", _sync, "tell Honcho the notes on you that it does not know yet")
+    add("migrate", _migrate, "tell Honcho the facts that the local provider holds of you")
 
 
 def _home(args: argparse.Namespace) -> Home:
@@ -200,15 +204,34 @@ def _lines(workspace: Workspace, peer: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
 
 
+def _setup(_args: argparse.Namespace, _home: Home) -> None:
+    _say(f"`hermes memory setup {ABOUT.name}` asks for the key and the address")
+
+
 def _sync(_args: argparse.Namespace, home: Home) -> None:
     own = places(home.memories, Notes())
     files = (NoteFile(home.memories, own[target], LOCK_SECONDS) for target in ("memory", "user"))
-    notes = {outgoing(note) for file in files for note in file.read()}
+    _tell(home, {note for file in files for note in file.read()}, "note")
+
+
+def _migrate(_args: argparse.Namespace, home: Home) -> None:
+    local = Holographic()
+    local.initialize(SYNCED, hermes_home=str(home.root))
+    try:
+        facts = local.entries("", MOST_FACTS)
+    finally:
+        local.shutdown()
+    _tell(home, {fact["text"] for fact in facts if "outdated_by" not in fact}, "fact")
+
+
+def _tell(home: Home, texts: set[str], kind: str) -> None:
+    """Each of the texts, unless it is known."""
+    said = {outgoing(text) for text in texts}
     known = 0
     with _workspace(home) as workspace:
-        for note in sorted(notes):
-            if any(each["text"] == note for each in workspace.query(question(note), PAGE)):
+        for text in sorted(said):
+            if any(each["text"] == text for each in workspace.query(question(text), PAGE)):
                 known += 1
             else:
-                workspace.conclude(note, SYNCED)
-    _say(f"{many(len(notes) - known, 'note')} told, {known} known already")
+                workspace.conclude(text, SYNCED)
+    _say(f"{many(len(said) - known, kind)} told, {known} known already")

@@ -29,13 +29,16 @@ class FolderSource:
 
 def folder_of(identifier: str) -> Path:
     """The folder of a skill on this machine, as a whole path. Raises `NotThere`."""
-    folder = Path(identifier).expanduser().absolute()
-    if folder.name == SKILL_FILE:
-        folder = folder.parent
-    if not (folder / SKILL_FILE).is_file():
+    try:
+        folder = Path(identifier).expanduser().absolute()
+        if folder.name == SKILL_FILE:
+            folder = folder.parent
+        if (folder / SKILL_FILE).is_file():
+            return folder
         what = f"{folder} holds no {SKILL_FILE}" if folder.is_dir() else f"there is no {folder}"
-        raise NotThere(what, hint="name the folder of one skill")
-    return folder
+    except (RuntimeError, OSError):  # `~nobody`, or a name that no disk takes
+        what = f"there is no {identifier[:60]}"
+    raise NotThere(what, hint="name the folder of one skill")
 
 
 def _read(folder: Path) -> dict[str, bytes]:

@@ -35,6 +35,8 @@ from hermes.util.text import human_size
 MOST_FETCHED = 256 * 1024 * 1024
 """Bytes on this disk, while a repository is fetched."""
 LOOK_SECONDS = 0.2
+STALLED_SECONDS = 20
+"""Without a byte for so long, git itself gives a server up."""
 PLAIN_FILE = ("100644", "100755")
 
 _SCP = re.compile(r"[A-Za-z0-9_.-]+@([A-Za-z0-9.-]+):(?!-)[^\s:#]+")
@@ -53,10 +55,17 @@ class GitPlace(msgspec.Struct, frozen=True):
 class GitSource:
     name = "git"
 
-    def __init__(self, program: str | None, ssh_agent: str = "", most: int = MOST_FETCHED) -> None:
+    def __init__(
+        self,
+        program: str | None,
+        ssh_agent: str = "",
+        most: int = MOST_FETCHED,
+        stalled: int = STALLED_SECONDS,
+    ) -> None:
         """`ssh_agent` is the socket of the user's agent (SSH_AUTH_SOCK), or empty; `most` are the
         bytes of a repository."""
         self._program, self._ssh_agent, self._most = program, ssh_agent, most
+        self._stalled = stalled
 
     async def browse(self) -> list[Offer]:
         raise UsageError("a git repository is not browsed", hint="name it: install URL#:folder")
@@ -104,6 +113,8 @@ class GitSource:
             "fetch.recurseSubmodules": "no",
             "transfer.fsckObjects": "true",
             "gc.auto": "0",
+            "http.lowSpeedLimit": "1",
+            "http.lowSpeedTime": str(self._stalled),
             "protocol.allow": "never",
             **{f"protocol.{scheme}.allow": "always" for scheme in schemes},
         }
@@ -137,7 +148,10 @@ def parse_git(identifier: str) -> GitPlace:
 def _checked(url: str) -> str:
     if _SCP.fullmatch(url):
         return url
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise UsageError(f"{url} is not an address: {error}") from error
     if parts.password or (parts.username and parts.scheme != "ssh"):
         raise UsageError("an address with a password in it is not used", hint="leave it out")
     host = parts.hostname or ""

@@ -10,7 +10,7 @@ In the first, a file is at `<folder of the index>/<name>/<file>`.
 """
 
 import hashlib
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import msgspec
 
@@ -83,8 +83,9 @@ class WellKnownSource:
         index, at = await self._index(split_site(site)[0])
         folder = at.removesuffix(INDEX)
         return [
-            Offer(self.name, f"{folder}{_quoted(entry.name)}", entry.name, entry.description)
+            Offer(self.name, f"{folder}{quote(entry.name)}", entry.name, entry.description)
             for entry in index.skills
+            if entry.name.isprintable() and "/" not in entry.name
         ]
 
     async def _index(self, site: str) -> tuple[Index, str]:
@@ -146,7 +147,7 @@ def split_site(identifier: str) -> tuple[str, str]:
     for folder in FOLDERS:
         before, found, after = address.partition(folder)
         if found:
-            return before + folder.rstrip("/"), name or after.strip("/")
+            return before + folder.rstrip("/"), name or unquote(after.strip("/"))
     return address, name
 
 

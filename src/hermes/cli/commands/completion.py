@@ -1,0 +1,37 @@
+"""`hermes completion`: scripts that let a shell complete what you type."""
+
+import argparse
+from importlib import import_module
+
+from hermes.cli.completion.tree import whole_tree
+from hermes.cli.context import Cli
+
+SHELLS = ("bash", "zsh", "fish")
+DESCRIPTION = """\
+Print a script that lets your shell complete commands, options, choices, profiles, sessions and
+files after Tab. Nothing is installed: you say where it goes."""
+EPILOG = """\
+to use it in every new shell, add this line:
+  bash, in ~/.bashrc                     eval "$(hermes completion bash)"
+  zsh, in ~/.zshrc, after compinit       eval "$(hermes completion zsh)"
+  fish, in ~/.config/fish/config.fish    hermes completion fish | source
+
+or write it to a file once, which starts faster (again after an update):
+  hermes completion bash > ~/.local/share/bash-completion/completions/hermes
+  hermes completion zsh > ~/.zfunc/_hermes       with fpath+=~/.zfunc before compinit
+  hermes completion fish > ~/.config/fish/completions/hermes.fish
+
+`hermes uninstall` removes these lines and files again.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.add_argument("shell", choices=SHELLS, help="whose language to write")
+
+
+def run(args: argparse.Namespace, cli: Cli) -> int:
+    writer = import_module(f"hermes.cli.completion.{args.shell}")
+    cli.stdout.write(writer.script(whole_tree()))
+    return 0

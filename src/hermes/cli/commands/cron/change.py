@@ -1,0 +1,128 @@
+"""`hermes cron create`, `edit`, `pause`, `resume`, `run` and `remove`."""
+
+import argparse
+from typing import Any
+
+from hermes.cli.actions import Act, Actions
+from hermes.cli.commands.cron.access import Office, Work, acting, label, when
+from hermes.cli.commands.sessions.wording import document
+from hermes.cli.context import Cli
+from hermes.cli.starting import words
+from hermes.core.errors import UsageError
+
+SIMPLE = {
+    "pause": "do not run it until it is resumed",
+    "resume": "run it again as scheduled",
+    "run": "have it run once, beside its schedule",
+    "remove": "forget it; what it wrote stays",
+}
+DONE = {"pause": "paused", "resume": "resumed", "remove": "removed"}
+
+
+def add_actions(actions: Actions) -> None:
+    for name in ("create", "add"):
+        summary = "make a job" if name == "create" else "the same as create"
+        create = actions.add(name, acting(_create), summary, json=True)
+        create.add_argument(
+            "schedule", nargs="?", metavar="SCHEDULE", help="30m, `every 2h`, `0 9 * * *`, a time"
+        )
+        create.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to do")
+        create.add_argument("--skill", action="append", metavar="NAME", help="loaded before it")
+        _facts(create)
+    edit = actions.add("edit", acting(_edit), "change a job", json=True)
+    edit.add_argument("job", metavar="JOB")
+    edit.add_argument("--skill", action="append", metavar="NAME", help="these skills, no others")
+    edit.add_argument("--add-skill", action="append", default=[], metavar="NAME")
+    edit.add_argument("--remove-skill", action="append", default=[], metavar="NAME")
+    edit.add_argument("--clear-skills", action="store_true")
+    _facts(edit)
+    for name, summary in SIMPLE.items():
+        parser = actions.add(name, _simple(name), summary, json=True)
+        parser.add_argument("job", metavar="JOB")
+
+
+def _facts(parser: argparse.ArgumentParser) -> None:
+    """What can be said of a job; "" takes it away."""
+    parser.add_argument("--schedule", dest="schedule_option", metavar="SCHEDULE")
+    parser.add_argument("--prompt", dest="prompt_option", metavar="PROMPT")
+    parser.add_argument("--name")
+    parser.add_argument(
+        "--deliver",
+        action="append",
+        metavar="TARGET",
+        help="local (a file), telegram, telegram:CHAT:THREAD, …; may be given again",
+    )
+    parser.add_argument("--repeat", type=int, metavar="N", help="how often in all; 0: no end")
+    parser.add_argument("--workdir", metavar="FOLDER", help="where it works")
+    parser.add_argument("--script", metavar="FILE", help="of scripts/, run before the prompt")
+    parser.add_argument("--model", metavar="[PROVIDER:]MODEL")
+    parser.add_argument("--provider", metavar="NAME")
+    parser.add_argument("--base-url", metavar="URL")
+    parser.add_argument(
+        "--context-from", action="append", metavar="JOB", help="give it that job's last result"
+    )
+    parser.add_argument("--toolsets", action="append", metavar="NAMES", help="these, no others")
+    parser.add_argument("--budget-usd", type=float, metavar="N", help="most that one run may cost")
+
+
+def _said(args: argparse.Namespace) -> dict[str, Any]:
+    """What the command line says of the job."""
+    said: dict[str, Any]
+    plain = ("name", "repeat", "workdir", "script", "model", "provider", "base_url", "budget_usd")
+    said = {name: getattr(args, name) for name in plain}
+    lists = {
+        "deliver": args.deliver,
+        "skills": args.skill,
+        "context_from": args.context_from,
+        "enabled_toolsets": args.toolsets,
+    }
+    said |= {name: list(words(each)) for name, each in lists.items() if each is not None}
+    said |= {"schedule": args.schedule_option, "prompt": args.prompt_option}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+async def _create(args: argparse.Namespace, cli: Cli, office: Office) -> int:
+    said = _said(args)
+    schedule, prompt = args.schedule, args.prompt
+    if args.schedule_option is not None and schedule is not None and prompt is None:
+        schedule, prompt = None, schedule  # the one text beside --schedule is the prompt
+    for name, given in (("schedule", schedule), ("prompt", prompt)):
+        if given is not None and said.setdefault(name, given) != given:
+            raise UsageError(f"the {name} is given twice")
+    job = await office.desk.create(said)
+    if args.json:
+        document(cli, job)
+        return 0
+    cli.say(f"made {label(job)}: {job['schedule_display']}, {when(job['next_run_at'], office.now)}")
+    return 0
+
+
+async def _edit(args: argparse.Namespace, cli: Cli, office: Office) -> int:
+    said = _said(args)
+    before = await office.desk.get(args.job)
+    if args.clear_skills or args.add_skill or args.remove_skill:
+        skills = [] if args.clear_skills else said.get("skills") or before["skills"]
+        kept = [name for name in skills if name not in words(args.remove_skill)]
+        said["skills"] = [*kept, *words(args.add_skill)]
+    job = await office.desk.update(args.job, said)
+    if args.json:
+        document(cli, job)
+        return 0
+    following = when(job["next_run_at"], office.now)
+    cli.say(f"changed {label(job)}: {', '.join(sorted(said))}{following and f'; next {following}'}")
+    return 0
+
+
+def _simple(name: str) -> Act:
+    async def work(args: argparse.Namespace, cli: Cli, office: Office) -> int:
+        job = await getattr(office.desk, name)(args.job)
+        if args.json:
+            document(cli, job)
+        elif name == "run":
+            cli.say(f"{label(job)} runs at the next look; `hermes cron tick` looks now")
+        else:
+            cli.say(f"{DONE[name]} {label(job)}")
+        return 0
+
+    typed: Work = work
+    return acting(typed)

@@ -1,0 +1,66 @@
+"""`hermes cron tick`: run what is due, now."""
+
+import argparse
+import asyncio
+
+from hermes.app.app import App
+from hermes.cli.actions import Actions
+from hermes.cli.context import Cli
+from hermes.cli.extending import extended
+from hermes.cli.kept_mail import kept_mail
+from hermes.cli.progress import ProgressLine
+from hermes.cron.crew import OnRun
+from hermes.cron.job import Job
+from hermes.cron.opening import ticker_of
+from hermes.store.claims import OVER, Run
+from hermes.util.plain import plain_line
+from hermes.util.text import human_duration
+
+
+def add_actions(actions: Actions) -> None:
+    actions.add(
+        "tick",
+        _tick,
+        "run what is due, and wait for it; exit code 1 when a run failed",
+        json=True,
+    )
+
+
+def _tick(args: argparse.Namespace, cli: Cli) -> int:
+    ended: list[Run] = []
+
+    def seen(job: Job, run: Run) -> None:
+        if run.state in OVER:
+            ended.append(run)
+        if not args.json:
+            cli.say(_line(job, run))
+
+    asyncio.run(_run(cli, seen))
+    if args.json:
+        cli.json(ended)
+    elif not ended:
+        cli.say("nothing is due")
+    return 1 if any(run.state in ("failed", "lost") for run in ended) else 0
+
+
+async def _run(cli: Cli, seen: OnRun) -> None:
+    loaded = cli.load()
+    extensions = extended(loaded, cli, None)
+    progress = ProgressLine(cli.stderr)
+    async with App(cli.home, loaded, progress, cli.note, extensions=extensions) as app:
+        await extensions.settle()
+        ticker = ticker_of(app, app.clock, outbox=kept_mail(app), on_run=seen)
+        try:
+            await ticker.drain()
+        finally:
+            await ticker.close()
+
+
+def _line(job: Job, run: Run) -> str:
+    name = plain_line(job.name)
+    if run.state not in OVER:
+        return f"… {name}"
+    took = human_duration((run.ended_at or 0.0) - (run.started_at or run.ended_at or 0.0))
+    mark = "✗" if run.state in ("failed", "lost") else "✓"
+    told = "; ".join(plain_line(each) for each in (run.error, run.delivered) if each)
+    return f"{mark} {name}: {run.state} after {took}{told and f': {told}'}"

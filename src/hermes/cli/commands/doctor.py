@@ -1,0 +1,184 @@
+"""`hermes doctor`: find what is wrong, say what to do, and mend what can be mended safely."""
+
+import argparse
+import asyncio
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from hermes.app.credentials import stored_secrets
+from hermes.app.doctor.findings import LEVELS, Finding, Level, Outcome
+from hermes.app.doctor.scene import Screen, best_settings
+from hermes.app.doctor.visit import visit
+from hermes.app.logs import start_logging, stop_logging
+from hermes.cli.context import Cli
+from hermes.cli.style import Style
+from hermes.config.environment import variable
+from hermes.core.errors import HermesError
+from hermes.security.redaction import Redactor
+from hermes.tui.cells import safe
+from hermes.tui.paint import terminal_depth
+from hermes.tui.wrapping import wrapped
+from hermes.util.clock import SystemClock
+from hermes.util.text import many
+
+EPILOG = """\
+examples:
+  hermes doctor              look at everything; a few seconds
+  hermes doctor --offline    without asking the model's endpoint
+  hermes doctor --fix        also mend what can be mended without losing anything:
+                             permissions, a missing home, older forms in config.yaml, the
+                             search index, damaged caches, files of crashed runs
+
+exit code: 0 when there is no problem (warnings may be left), 1 when there is one
+"""
+
+MARKS: dict[Level, str] = {"ok": "✓", "warning": "!", "problem": "✗"}
+PLAIN_MARKS: dict[Level, str] = {"ok": "+", "warning": "!", "problem": "x"}
+NARROWEST, WIDEST = 30, 100
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Find what is wrong with this installation and say what to do about it."
+    parser.epilog = EPILOG
+    parser.add_argument("--fix", action="store_true", help="mend what can be mended safely")
+    parser.add_argument("--offline", action="store_true", help="ask no other machine")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace, cli: Cli) -> int:
+    redact = _redactor(cli).redact
+    try:
+        seen = asyncio.run(
+            visit(cli.home, SystemClock(), fix=args.fix, offline=args.offline, screen=_screen(cli))
+        )
+    finally:
+        stop_logging()
+    outcomes = [_without_secrets(outcome, redact) for outcome in seen]
+    if args.json:
+        cli.json(_document(outcomes))
+    else:
+        for line in report(outcomes, Style.of(cli.stdout), _width(cli), _marks(cli)):
+            cli.say(line)
+    return 1 if _count(outcomes, "problem") else 0
+
+
+def _redactor(cli: Cli) -> Redactor:
+    """Knows the secrets; what is logged meanwhile goes to the log files, where there are any."""
+    loaded = best_settings(cli.home)
+    if loaded is None:
+        return Redactor()
+    secrets = loaded.secrets()
+    try:
+        secrets |= stored_secrets(cli.home)
+    except HermesError:
+        secrets |= frozenset()  # a check says what is wrong with the file
+    redactor = Redactor(secrets)
+    if cli.home.root.is_dir():
+        start_logging(cli.home, loaded.settings.logging, redactor)
+    return redactor
+
+
+def _without_secrets(outcome: Outcome, redact: Callable[[str], str]) -> Outcome:
+    """An error may quote what it was given."""
+    found = (
+        msgspec.structs.replace(each, text=redact(each.text), advice=redact(each.advice))
+        for each in outcome.found
+    )
+    return msgspec.structs.replace(
+        outcome, found=tuple(found), mended=tuple(map(redact, outcome.mended))
+    )
+
+
+def report(
+    outcomes: list[Outcome], style: Style, width: int, marks: dict[Level, str]
+) -> Iterator[str]:
+    """The lines for a person, each at most `width` columns wide."""
+    for group, members in groupby(outcomes, key=lambda outcome: outcome.group):
+        yield style.bold(group)
+        for outcome in members:
+            for done in outcome.mended:
+                yield from _paragraph(f"  {marks['ok']} ", f"{outcome.name}: {done}", width)
+            for found in outcome.found:
+                yield from _lines(outcome.name, found, style, width, marks)
+    yield ""
+    yield from wrapped(_sum(outcomes), width)
+
+
+def _lines(
+    name: str, found: Finding, style: Style, width: int, marks: dict[Level, str]
+) -> Iterator[str]:
+    dress = {"ok": style.plain, "warning": style.warn, "problem": style.bad}[found.level]
+    yield from map(dress, _paragraph(f"  {marks[found.level]} ", f"{name}: {found.text}", width))
+    if found.advice:
+        arrow = "    → " if marks is MARKS else "    > "
+        yield from map(style.dim, _paragraph(arrow, found.advice, width))
+
+
+def _paragraph(head: str, text: str, width: int) -> Iterator[str]:
+    lines = wrapped(" ".join(safe(text).split()), width - len(head))
+    for number, line in enumerate(lines):
+        yield f"{' ' * len(head) if number else head}{line}"
+
+
+def _sum(outcomes: list[Outcome]) -> str:
+    problems, warnings = _count(outcomes, "problem"), _count(outcomes, "warning")
+    if not problems and not warnings:
+        return f"{many(len(outcomes), 'check')}: all is well."
+    found = f"{many(len(outcomes), 'check')}: {many(problems, 'problem')}"
+    found += f", {many(warnings, 'warning')}."
+    mendable = any(each.mend for outcome in outcomes for each in outcome.found)
+    return found + (" `hermes doctor --fix` mends some of it." if mendable else "")
+
+
+def _count(outcomes: list[Outcome], level: Level) -> int:
+    return sum(found.level == level for outcome in outcomes for found in outcome.found)
+
+
+def _document(outcomes: list[Outcome]) -> dict[str, Any]:
+    return {
+        "ok": not _count(outcomes, "problem"),
+        "counts": {level: _count(outcomes, level) for level in LEVELS},
+        "checks": [
+            {
+                "group": outcome.group,
+                "name": outcome.name,
+                "level": outcome.level,
+                "seconds": outcome.seconds,
+                "mended": outcome.mended,
+                "findings": [
+                    {
+                        "level": found.level,
+                        "text": found.text,
+                        "advice": found.advice,
+                        "can_mend": found.mend is not None,
+                    }
+                    for found in outcome.found
+                ],
+            }
+            for outcome in outcomes
+        ],
+    }
+
+
+def _screen(cli: Cli) -> Screen:
+    return Screen(
+        is_terminal=cli.stdout.isatty(),
+        columns=shutil.get_terminal_size().columns,
+        encoding=getattr(cli.stdout, "encoding", None) or "utf-8",
+        term=variable("TERM") or "",
+        colours=int(terminal_depth()),
+    )
+
+
+def _width(cli: Cli) -> int:
+    columns = shutil.get_terminal_size().columns if cli.stdout.isatty() else WIDEST
+    return max(NARROWEST, min(columns, WIDEST))
+
+
+def _marks(cli: Cli) -> dict[Level, str]:
+    encoding = getattr(cli.stdout, "encoding", None) or "utf-8"
+    return MARKS if "utf" in encoding.lower() else PLAIN_MARKS

@@ -1,0 +1,115 @@
+"""`hermes update`: another version of the program, as a whole or not at all."""
+
+import argparse
+import asyncio
+from datetime import UTC, datetime
+
+import msgspec
+
+from hermes import __version__
+from hermes.app.backups.snapshots import Snapshots
+from hermes.app.installation.place import Checkout, Package, installation
+from hermes.app.installation.repository import News, UpdateFailed
+from hermes.app.installation.update import Updater
+from hermes.cli.context import Cli
+from hermes.core.errors import UsageError
+from hermes.tui.cells import safe
+from hermes.util.text import many
+
+NEWER = 10
+DESCRIPTION = """\
+Update Hermes. The new version is built beside this one and takes its place only when it starts;
+else everything stays as it is. Your settings, keys and sessions are not part of the program."""
+EPILOG = """\
+examples:
+  hermes update --check        show what would come
+  hermes update
+  hermes update --rollback     back to the version before the last update
+
+exit codes:
+  0   up to date, or done
+  10  --check: there is a newer version
+  1   it did not work; nothing was changed
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--check", action="store_true", help="only show what would come")
+    either.add_argument(
+        "--rollback", action="store_true", help="go back to the version before the last update"
+    )
+    parser.add_argument("--json", action="store_true", help="with --check: as JSON")
+
+
+def run(args: argparse.Namespace, cli: Cli) -> int:
+    return run_for(installation(), args, cli)
+
+
+def run_for(found: Checkout | Package, args: argparse.Namespace, cli: Cli) -> int:
+    if args.json and not args.check:
+        raise UsageError("--json goes with --check")
+    if isinstance(found, Package):
+        return _say_command(found, args, cli)
+    if not found.is_repository:
+        raise UpdateFailed(
+            f"{found.root} is no git repository, so nothing says what is newer",
+            hint="get the new version where you got this one; the home with your data stays",
+        )
+    return asyncio.run(_run(found, args, cli))
+
+
+def _say_command(found: Package, args: argparse.Namespace, cli: Cli) -> int:
+    if args.rollback:
+        raise UpdateFailed(
+            f"{found.installer} installed Hermes, so {found.installer} goes back",
+            hint=f"name the version you want: {found.update}==VERSION",
+        )
+    if args.json:
+        cli.json({"version": __version__, "installer": found.installer, "command": found.update})
+        return 0
+    cli.say(f"Hermes {__version__} was installed by {found.installer}. To update it, run:")
+    cli.say(f"  {found.update}")
+    return 0
+
+
+async def _run(checkout: Checkout, args: argparse.Namespace, cli: Cli) -> int:
+    updater = Updater(checkout, cli.note)
+    with updater.alone():
+        if args.rollback:
+            gone_back = await updater.rollback()
+            cli.say(f"back at {gone_back.version} ({gone_back.before[:12]})")
+            return 0
+        news = await updater.news()
+        if args.json:
+            cli.json({"version": __version__, "news": msgspec.to_builtins(news)})
+        elif news is None:
+            cli.say(f"Hermes {__version__} is up to date")
+        else:
+            _show(news, cli)
+        if news is None or args.check:
+            return 0 if news is None else NEWER
+        _keep_settings(cli)
+        await updater.update(news)
+    cli.say(f"updated to {news.version} ({news.target[:12]})")
+    cli.note("to go back: hermes update --rollback")
+    return 0
+
+
+def _show(news: News, cli: Cli) -> None:
+    cli.say(f"{__version__} → {news.version}: {many(news.total, 'commit')} from {news.upstream}")
+    for line in news.changes:
+        cli.say(f"  {safe(line)}")
+    for subject in () if news.changes else news.commits:
+        cli.say(f"  {safe(subject)}")
+    if not news.changes and news.total > len(news.commits):
+        cli.say(f"  … and {many(news.total - len(news.commits), 'more commit')}")
+
+
+def _keep_settings(cli: Cli) -> None:
+    """A newer version may rewrite settings; an older one may not understand them."""
+    if cli.home.root.is_dir():
+        kept = Snapshots(cli.home).create("before update", datetime.now(UTC).astimezone())
+        cli.note(f"settings, keys, memories and skills are kept as snapshot {kept.id}")

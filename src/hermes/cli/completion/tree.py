@@ -1,0 +1,153 @@
+"""What can be typed where."""
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from hermes.cli import registry
+from hermes.cli.main import Parser
+from hermes.config.schema import leaf_keys
+from hermes.providers.endpoints import ENDPOINTS
+
+Source = Literal["", "files", "folders", "profiles", "sessions"]
+
+ROOT = "hermes"
+LONGEST = 70
+
+FILE_NAMES = ("FILE", "OUT", "PATH", "SCRIPT", "SOURCE", "ZIP")
+FOLDER_NAMES = ("DIR", "FOLDER")
+SESSION_FIELDS = ("resume", "session", "session_id")
+NEW_NAMES = (f"{ROOT} profile create",)
+"""Where the argument is a name that does not exist yet."""
+
+
+class Values(msgspec.Struct, frozen=True):
+    """What a value can be: one of `words`, or what `source` has at the moment."""
+
+    words: tuple[str, ...] = ()
+    source: Source = ""
+
+
+class Option(msgspec.Struct, frozen=True):
+    names: tuple[str, ...]
+    summary: str
+    takes_value: bool
+    values: Values = Values()
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One command, or `hermes` itself."""
+
+    path: str
+    """Its words, such as `hermes sessions list`."""
+    summary: str
+    options: tuple[Option, ...]
+    arguments: tuple[Values, ...]
+    repeats: bool
+    """Whether the last argument may be given again and again."""
+    children: tuple["Node", ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition(" ")[2]
+
+    def all(self) -> Iterator["Node"]:
+        """This one and everything below."""
+        yield self
+        for child in self.children:
+            yield from child.all()
+
+
+def whole_tree(commands: Iterable[registry.Command] = registry.COMMANDS) -> Node:
+    """Everything; loads every command."""
+    children = []
+    for command in commands:
+        parser = Parser(prog=f"{ROOT} {command.name}")
+        command.load().configure(parser)
+        children.append(_node(parser, f"{ROOT} {command.name}", command.summary))
+    default = [child for child in children if child.name == registry.DEFAULT]
+    own = [option for child in default for option in child.options if "--help" not in option.names]
+    return Node(ROOT, "", (*_OWN_OPTIONS, *own), (), False, tuple(children))
+
+
+_OWN_OPTIONS = (
+    Option(("-p", "--profile"), "use this profile's home", True, Values(source="profiles")),
+    Option(("-V", "--version"), "show the version", False),
+    Option(("-h", "--help"), "show help", False),
+)
+
+
+def _node(parser: argparse.ArgumentParser, path: str, summary: str) -> Node:
+    # argparse has no public list of what was added to a parser.
+    actions = [one for one in parser._actions if one.help != argparse.SUPPRESS]  # noqa: SLF001
+    groups = [one for one in actions if isinstance(one, argparse._SubParsersAction)]  # noqa: SLF001
+    plain = [one for one in actions if one not in groups]
+    named = [one for one in plain if one.option_strings]
+    placed = [one for one in plain if not one.option_strings]
+    return Node(
+        path,
+        summary,
+        tuple(_option(one, path) for one in named),
+        tuple(_values(one, path) for one in placed),
+        bool(placed) and placed[-1].nargs in ("*", "+", argparse.REMAINDER),
+        tuple(child for group in groups for child in _children(group, path)),
+    )
+
+
+def _children(
+    group: "argparse._SubParsersAction[argparse.ArgumentParser]", path: str
+) -> Iterator[Node]:
+    summaries = {choice.dest: choice.help for choice in group._choices_actions}  # noqa: SLF001
+    for name, parser in group.choices.items():
+        summary = summaries.get(name) or parser.description or ""
+        yield _node(parser, f"{path} {name}", shortened(summary))
+
+
+def _option(action: argparse.Action, path: str) -> Option:
+    takes = action.nargs != 0
+    values = _values(action, path) if takes else Values()
+    return Option(tuple(action.option_strings), _summary(action), takes, values)
+
+
+def _summary(action: argparse.Action) -> str:
+    """The help text with its `%(name)s` places filled in."""
+    return shortened((action.help or "") % {**vars(action), "prog": ROOT})
+
+
+def shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def _values(action: argparse.Action, path: str) -> Values:
+    if action.choices:
+        return Values(tuple(str(choice) for choice in action.choices))
+    if not action.option_strings and path in NEW_NAMES:
+        return Values()
+    return next((values() for fits, values in _KINDS if fits(action, path)), Values())
+
+
+_KINDS: tuple[tuple[Callable[[argparse.Action, str], bool], Callable[[], Values]], ...] = (
+    (lambda action, _: action.metavar == "PROFILE", lambda: Values(source="profiles")),
+    (lambda action, _: action.dest in SESSION_FIELDS, lambda: Values(source="sessions")),
+    (
+        lambda action, _: action.metavar == "PROVIDER" or action.dest == "provider",
+        lambda: Values(tuple(endpoint.id for endpoint in ENDPOINTS)),
+    ),
+    (
+        lambda action, path: action.dest == "key" and path.startswith(f"{ROOT} config "),
+        lambda: Values(tuple(key for key in leaf_keys() if "<" not in key)),
+    ),
+    (
+        lambda action, _: action.metavar in FOLDER_NAMES or action.dest == "folder",
+        lambda: Values(source="folders"),
+    ),
+    (
+        lambda action, _: action.type is Path or action.metavar in FILE_NAMES,
+        lambda: Values(source="files"),
+    ),
+)
+"""The first that fits says what an option or argument without choices takes."""
