@@ -79,6 +79,7 @@ class Imap(Talk):
 
     def on_list(self, rest: str) -> str:
         self.say('* LIST (\\HasNoChildren) "/" "INBOX"', '* LIST (\\Drafts) "/" "Drafts"')
+        self.say('* LIST (\\Drafts) "/" "Entw&APw-rfe &- mehr"')
         return "OK done"
 
     def on_examine(self, rest: str) -> str:
@@ -111,7 +112,7 @@ class Imap(Talk):
     def on_append(self, rest: str) -> str:
         size = re.search(r"\{(\d+)\}$", rest)
         assert size
-        if not rest.startswith('"Drafts" (\\Draft)'):
+        if not rest.startswith(('"Drafts" (\\Draft)', '"Entw&APw-rfe &- mehr" (\\Draft)')):
             return "NO [TRYCREATE] no such folder"
         self.say("+ go on")
         self.server.box.drafts.append(self.rfile.read(int(size[1])))

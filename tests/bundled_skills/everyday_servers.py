@@ -118,7 +118,9 @@ class Hue(Web):
         if key != "the-key":
             return 200, [{"error": {"type": 1, "description": "unauthorized user"}}]
         if rest:
-            self.state[kind][rest[0]]["state"].update(json.loads(body))
+            self.state[kind].setdefault(rest[0], {}).setdefault(rest[1], {}).update(
+                json.loads(body)
+            )
             return 200, [{"success": {}}]
         return 200, self.state[kind]
 

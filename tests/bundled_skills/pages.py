@@ -1,17 +1,11 @@
 """Reads the skills at the root of the repository: heads, sections, code blocks, files.
 
-A block of shell that a test runs for real stands below the comment `<!-- tried -->`:
-
-    <!-- tried -->
-    ```bash
-    git status --short
-    ```
-
-See `steps.py` for how it is run.
+Tests run every block of shell for real, see `steps.py`, but those that `untried.toml` names.
 """
 
 import re
-from functools import cached_property
+import tomllib
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +14,11 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUNDLED = REPOSITORY / "skills"
 OPTIONAL = REPOSITORY / "optional-skills"
-MARK = "<!-- tried -->"
+UNTRIED: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("untried.toml").read_text(encoding="utf-8")
+)
+"""By skill: how a block begins, and what it would need."""
+SHELLS = ("bash", "sh")
 
 _HEAD = re.compile(r"\A---\n(.*?)\n---\n(.*)\Z", re.DOTALL)
 _FENCE = re.compile(
@@ -80,14 +78,14 @@ class Page:
         return [self._block(found) for found in _FENCE.finditer(self.text)]
 
     def _block(self, found: re.Match[str]) -> Block:
-        before = self.text[: found.start()].rstrip()
         indent = len(found["indent"])
-        lines = (line[indent:] for line in found["text"].splitlines())
+        text = "\n".join(line[indent:] for line in found["text"].splitlines()) + "\n"
+        untried = tuple(UNTRIED.get(self.folder.name, ()))
         return Block(
             line=self.text.count("\n", 0, found.start()) + 2,
             language=found["language"],
-            text="\n".join(lines) + "\n",
-            tried=before.endswith(MARK),
+            text=text,
+            tried=found["language"] in SHELLS and not text.startswith(untried),
         )
 
     @property
@@ -116,6 +114,7 @@ def pages(*roots: Path) -> list[Page]:
     return [Page(file) for file in sorted(files)]
 
 
+@cache
 def page(name: str) -> Page:
     """The skill with this name."""
     return next(page for page in pages() if page.folder.name == name)

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +24,9 @@ HERE = Path(__file__).resolve().parent
 NEEDS = re.compile(r"^# needs: (.+)$", re.MULTILINE)
 ENGINE = "docker-engine"
 SECONDS = 100
-OUTSIDE_PATH = ":/usr/sbin:/sbin"
+PYTHON = str(Path(sys.executable).parent)
+"""First in the search path: `python3` is then this one, not a script that looks for one."""
+SERVERS = "/usr/sbin:/sbin"
 """Where servers such as nginx and sshd lie on Debian."""
 
 
@@ -67,7 +70,7 @@ def _step(block: Block) -> str:
 
 
 def _environment(page: Page, folder: Path, before: str) -> dict[str, str]:
-    search = os.environ["PATH"] + OUTSIDE_PATH
+    search = f"{PYTHON}:{os.environ['PATH']}:{SERVERS}"
     needs = [name for line in NEEDS.findall(before) for name in line.split()]
     missing = [name for name in needs if name != ENGINE and not shutil.which(name, path=search)]
     if missing:

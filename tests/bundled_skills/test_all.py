@@ -13,7 +13,8 @@ from hermes.security.injection import scan
 from hermes.skills.parse import read_skill
 from hermes.skills.scanner import scan_files
 from hermes.skills.skill import Root, Source
-from tests.bundled_skills.pages import BUNDLED, OPTIONAL, Page, pages
+from tests.bundled_skills.imports import imported
+from tests.bundled_skills.pages import BUNDLED, OPTIONAL, SHELLS, UNTRIED, Page, pages
 from tests.bundled_skills.steps import HERE, run_steps
 
 PAGES = pages()
@@ -43,6 +44,34 @@ def test_there_are_enough_skills_for_daily_use() -> None:
     assert len(bundled) >= 25
     assert len({page.category for page in bundled}) >= 8
     assert len(pages(OPTIONAL)) >= 6
+
+
+DAILY_USES = {
+    "git": "git-workflow",
+    "code review": "code-review",
+    "debugging": "systematic-debugging",
+    "test-driven work": "test-driven-development",
+    "research": "web-research",
+    "arXiv": "arxiv",
+    "documents and PDF": "ocr-and-documents",
+    "spreadsheets": "spreadsheets-xlsx",
+    "notes": "notes",
+    "email by CLI": "email-by-cli",
+    "calendars": "calendars",
+    "containers": "docker-containers",
+    "servers": "linux-server",
+    "data analysis": "data-analysis-csv",
+    "plotting": "plotting",
+    "web scraping": "web-scraping",
+    "image work": "image-work",
+    "writing": "writing-and-editing",
+    "meeting notes": "meeting-notes",
+    "home automation": "home-assistant",
+}
+
+
+def test_each_daily_use_has_its_skill() -> None:
+    assert set(DAILY_USES.values()) <= {page.folder.name for page in pages(BUNDLED)}
 
 
 def test_no_two_skills_have_one_name() -> None:
@@ -115,16 +144,27 @@ def test_the_scanner_that_judges_foreign_skills_finds_it_safe(page: Page) -> Non
 
 
 @every_skill
-def test_every_shell_block_is_valid_shell(page: Page) -> None:
+def test_a_shell_block_that_is_not_run_is_valid_shell(page: Page) -> None:
     for block in page.blocks:
         assert block.language, f"line {block.line}: the block names no language"
-        if block.language in ("bash", "sh"):
+        if block.language in SHELLS and not block.tried:
             done = subprocess.run(
                 ["bash", "-n"], input=block.text, capture_output=True, encoding="utf-8"
             )
             assert done.returncode == 0, f"line {block.line}: {done.stderr}"
-        else:
-            assert not block.tried, f"line {block.line}: only bash blocks are tried"
+
+
+@pytest.mark.parametrize("name", UNTRIED)
+def test_every_block_that_is_said_not_to_be_run_is_there(name: str) -> None:
+    (page,) = (each for each in PAGES if each.folder.name == name)
+    texts = [block.text for block in page.blocks if block.language in SHELLS]
+    for start in UNTRIED[name]:
+        assert any(text.startswith(start) for text in texts), start
+
+
+@every_skill
+def test_the_model_reads_no_comments(page: Page) -> None:
+    assert "<!--" not in page.text
 
 
 @every_skill
@@ -154,14 +194,7 @@ def test_every_fixture_belongs_to_a_skill_with_tried_steps() -> None:
 def test_a_script_is_plain_python_of_the_standard_library(script: Path) -> None:
     tree = ast.parse(script.read_text(encoding="utf-8"), feature_version=OLDEST_PYTHON)
     assert ast.get_docstring(tree)
-    imported = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            imported |= {name.name.partition(".")[0] for name in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            imported.add((node.module or "").partition(".")[0])
-    beside = {path.stem for path in script.parent.glob("*.py")}
-    assert imported <= set(sys.stdlib_module_names) | beside
+    assert {name.partition(".")[0] for name in imported(script)} <= sys.stdlib_module_names
 
 
 @every_script

@@ -128,6 +128,21 @@ def test_without_new_commits_there_is_nothing_to_release(run: Run, repository: P
     assert (done.returncode, done.stderr) == (1, "nothing to release since v1.4.2\n")
 
 
+def test_the_lines_of_a_changelog_keep_their_ends(run: Run, repository: Path) -> None:
+    changelog = repository / "CHANGELOG.md"
+    changelog.write_bytes(b"# Changelog\r\n\r\n## 1.4.2\r\n")
+    commit(repository, "fix: one")
+    run("release-and-changelog/changelog_draft.py", "--write", "CHANGELOG.md")
+    lines = changelog.read_bytes().split(b"\n")[:-1]
+    assert all(line.endswith(b"\r") for line in lines)
+    assert b"## 1.4.2\r" in lines
+
+
+def test_a_start_that_git_does_not_know_is_named(run: Run, repository: Path) -> None:
+    done = run("release-and-changelog/changelog_draft.py", "--since", "v9")
+    assert (done.returncode, "v9" in done.stderr) == (2, True)
+
+
 def test_outside_of_a_repository_the_draft_says_so(run: Run) -> None:
     done = run("release-and-changelog/changelog_draft.py")
     assert done.returncode == 2
@@ -156,12 +171,13 @@ def test_the_compose_template_publishes_on_loopback_and_waits_for_the_database()
 
 
 def test_commands_are_compared_over_several_runs(run: Run) -> None:
-    commands = ("true", "sleep 0.2")
+    commands = ("true", "sleep 0.1")
     done = run("benchmark-and-profile/compare_commands.py", *commands, "--runs", 3, "--json")
     first, second = json.loads(done.stdout)
     assert (len(first["runs"]), len(second["runs"])) == (3, 3)
-    assert second["min"] >= 0.2
-    assert "against 1:" in run("benchmark-and-profile/compare_commands.py", *commands).stdout
+    assert second["min"] >= 0.1
+    shown = run("benchmark-and-profile/compare_commands.py", *commands, "--runs", 1, "--warmup", 0)
+    assert "against 1: clearly slower" in shown.stdout
 
 
 @pytest.mark.parametrize(
@@ -171,6 +187,7 @@ def test_commands_are_compared_over_several_runs(run: Run) -> None:
         (("no-such-program-here",), 1, "No such file"),
         (("sleep 5", "--timeout", "0.05"), 1, "took longer than 0.05 s"),
         (("true", "--runs", "0"), 2, "--runs is at least 1"),
+        (("",), 1, "''"),
     ],
 )
 def test_a_command_that_fails_is_not_measured(

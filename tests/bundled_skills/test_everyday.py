@@ -46,6 +46,13 @@ def test_wrong_quotations_and_loose_sources_are_found(run: Run, tmp_path: Path) 
     ]
 
 
+def test_a_long_source_without_full_stops_is_checked_quickly(run: Run, tmp_path: Path) -> None:
+    text = 'So "nobody has said this" [1].\n\n# Sources\n[1] One https://a.example\n'
+    report(tmp_path, text, s1_txt="nobody " * 20_000)
+    done = run("web-research/check_quotes.py", "report.md", "sources")
+    assert done.stdout.startswith('line 1: not in source 1: "nobody has said this"\n')
+
+
 def test_a_report_without_sources_cannot_be_checked(run: Run, tmp_path: Path) -> None:
     report(tmp_path, "just text")
     done = run("web-research/check_quotes.py", "report.md", "sources")
@@ -184,6 +191,25 @@ def test_a_new_note_never_overwrites_and_stays_in_the_vault(run: Run, vault: Pat
     run("notes/notes.py", "--vault", vault, "daily", "--day", "2024-05-01", "--text", "- one")
     run("notes/notes.py", "--vault", vault, "daily", "--day", "2024-05-01", "--text", "- two")
     assert (vault / "2024-05-01.md").read_text() == "# 2024-05-01\n\n- one\n- two\n"
+
+
+@pytest.mark.parametrize("place", [("--day", "../../x"), ("--folder", "../..")])
+def test_a_daily_note_stays_in_the_vault(run: Run, vault: Path, place: tuple[str, ...]) -> None:
+    before = sorted(vault.parent.parent.iterdir())
+    done = run("notes/notes.py", "--vault", vault, "daily", *place, "--text", "- x")
+    assert done.returncode == 2
+    assert sorted(vault.parent.parent.iterdir()) == before
+
+
+def test_writing_changes_no_other_byte_of_a_note(run: Run, vault: Path) -> None:
+    (vault / "Old.md").write_bytes(b"---\r\ntags: [x]\r\n---\r\nCaf\xe9 [[Tea]]\r\n")
+    (vault / "2024-05-01.md").write_bytes(b"# Day\r\n\xe9\r\n")
+    run("notes/notes.py", "--vault", vault, "rename", "Tea", "Green tea", "--write")
+    expected = b"---\r\ntags: [x]\r\n---\r\nCaf\xe9 [[Green tea]]\r\n"
+    assert (vault / "Old.md").read_bytes() == expected
+    run("notes/notes.py", "--vault", vault, "daily", "--day", "2024-05-01", "--text", "- one")
+    assert (vault / "2024-05-01.md").read_bytes() == b"# Day\r\n\xe9\r\n- one\r\n"
+    assert "Old.md" in run("notes/notes.py", "--vault", vault, "search", "--tag", "x").stdout
 
 
 def test_a_rename_takes_the_links_along(run: Run, vault: Path) -> None:

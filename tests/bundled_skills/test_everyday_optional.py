@@ -28,6 +28,11 @@ def test_hue_lamps_are_set_by_name(run: Run, monkeypatch: pytest.MonkeyPatch) ->
         run("philips-hue/hue.py", "set", "kitchen", "--brightness", 50, "--color", "#ff0000")
         away = run("philips-hue/hue.py", "set", 2, "--on")
         assert "there are: Kitchen, Cellar" in run("philips-hue/hue.py", "set", "X", "--on").stderr
+        everything = ("philips-hue/hue.py", "set", 0, "--group", "--off")
+        assert "every lamp" in run(*everything).stdout
+        assert "action" not in state["groups"].get("0", {})
+        assert run(*everything, "--yes").stdout == 'every lamp: {"on": false}\n'
+    assert state["groups"]["0"]["action"] == {"on": False}
     assert state["lights"]["1"]["state"] | {"xy": 0} == {
         "on": True,
         "bri": 127,
@@ -52,12 +57,18 @@ def test_notifications_have_the_form_of_their_service(
             ).returncode
             == 0
         )
-        long = run("push-notifications/notify.py", "-", "--kind", "discord", stdin="x" * 3000)
+        hook = ("push-notifications/notify.py", "--title", "T", "--kind")
+        long = run(*hook, "discord", "-", stdin="x" * 3000)
+        run(*hook, "slack", "<!channel> & co")
+        run(*hook, "teams", "Hi")
         monkeypatch.setenv("NOTIFY_WEBHOOK_URL", f"{url}/gone")
         gone = run("push-notifications/notify.py", "x", "--kind", "slack")
     bodies = [json.loads(body) for _, body, _ in state["calls"]]
     assert bodies[0] == {"topic": "my-topic", "message": "Tür", "priority": 4, "title": "T"}
     assert (len(bodies[1]["content"]), "(shortened)" in long.stdout) == (2000, True)
+    assert bodies[2] == {"text": "T\n&lt;!channel&gt; &amp; co"}
+    (card,) = bodies[3]["attachments"]
+    assert card["content"]["body"][0]["text"] == "T\nHi"
     assert (gone.returncode, "404" in gone.stderr) == (2, True)
     monkeypatch.setenv("NTFY_TOPIC", "")
     assert "NTFY_TOPIC is not set" in run("push-notifications/notify.py", "x").stderr
@@ -149,6 +160,7 @@ def test_google_is_asked_with_a_fresh_token(run: Run, tmp_path: Path) -> None:
         )
         assert "Offer  document" in run(*google, "files", "it's").stdout
         run(*google, "export", "f1", "--out", "f.txt")
+        assert "--force" in run(*google, "export", "f1", "--out", "f.txt").stderr
         mail = (*google, "send", "--to", "a@b.org", "--subject", "S", "--body-file", "body.txt")
         assert "not sent" in run(*mail).stdout
         assert "sent, sent1" in run(*mail, "--yes").stdout
@@ -172,6 +184,7 @@ def test_the_google_login_writes_a_private_token(tmp_path: Path) -> None:
             "token_uri": f"{url}/token",
         }
         (tmp_path / "client.json").write_text(json.dumps({"installed": app}))
+        (tmp_path / "t.json").write_text("an old one that everybody can read")
         login = subprocess.Popen(
             [
                 sys.executable, script("google-workspace/google_auth.py"),
@@ -200,6 +213,9 @@ def test_a_forged_answer_gives_no_token(run: Run, tmp_path: Path) -> None:
     given = ("google-workspace/google_auth.py", "--client", "client.json", "--out", "t.json")
     forged = run(*given, "--state-file", "s.json", "--answer", "http://127.0.0.1/?state=bad&code=c")
     assert (forged.returncode, "another attempt" in forged.stderr) == (2, True)
+    (tmp_path / "s.json").write_text("{}")
+    odd = run(*given, "--state-file", "s.json", "--answer", "http://127.0.0.1/?code=c")
+    assert "not written by a first call" in odd.stderr
     silent = run(*given, "--wait", 0.1)
     assert "no answer came" in silent.stderr
     assert not (tmp_path / "t.json").exists()

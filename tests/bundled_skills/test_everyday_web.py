@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.bundled_skills.conftest import Run
-from tests.bundled_skills.everyday_mail import Mailbox, mail_server
+from tests.bundled_skills.everyday_mail import Mailbox, mail_server, raw_mail
 from tests.bundled_skills.everyday_servers import TOKEN, HomeAssistant, Site, home, served
 
 NOBODY = "http://127.0.0.1:9"
@@ -145,7 +145,7 @@ PAGE = """<html><head><meta charset=utf-8><title>T</title></head><body><p>One<p>
 <script>x</script>
 <table><tr><th colspan=2>Head<tr><td rowspan=2>a<td>b<tr><td>c</table>
 <ul><li class="x big">1<li>2</ul><a href="/p#top">P</a><a href="/p">again</a>
-<a href="mailto:a@b">m</a>
+<a href="mailto:a@b">m</a><a href="http://[">odd</a>
 <div id=box><h2>Title</h2><span data-k="v">S</span></div></body></html>"""
 
 
@@ -154,7 +154,7 @@ def test_tables_links_text_and_elements_of_a_page(run: Run, tmp_path: Path) -> N
     tables = run("web-scraping/scrape.py", "a.html", "--tables").stdout
     assert tables == "Head,Head\na,b\na,c\n"
     links = run("web-scraping/scrape.py", "a.html", "--links", "--base", "https://e.org/x/").stdout
-    assert links == "https://e.org/p,P\n"
+    assert links == "https://e.org/p,P\nhttp://[,odd\n"
     assert run("web-scraping/scrape.py", "a.html", "--select", "li.big").stdout == "1\n"
     assert run("web-scraping/scrape.py", "a.html", "--select", "#box [data-k=v]").stdout == "S\n"
     assert run("web-scraping/scrape.py", "a.html").stdout.startswith("One\nTwo\nHead")
@@ -177,7 +177,29 @@ def test_robots_are_obeyed_and_pages_kept(run: Run, tmp_path: Path) -> None:
         gone = run("web-scraping/scrape.py", f"{url}/gone")
     assert (forbidden.returncode, forbidden.stdout) == (3, "")
     assert "answered 404" in gone.stderr
-    assert (tmp_path / "a.html").read_text() == "<p>Tür</p>"
+    assert (tmp_path / "a.html").read_text(encoding="utf-8-sig") == "<p>Tür</p>"
+
+
+def test_a_saved_page_reads_as_it_was_fetched(run: Run, tmp_path: Path) -> None:
+    text = '<meta charset="windows-1252"><p>Tür</p>'
+    with served(Site, {"pages": {"/a": text.encode("cp1252")}}) as url:
+        save = ("web-scraping/scrape.py", f"{url}/a", "--save", "a.html")
+        run(*save)
+        again = run(*save)
+        assert run(*save, "--force").returncode == 0
+    assert (again.returncode, "--force" in again.stderr) == (2, True)
+    assert run("web-scraping/scrape.py", "a.html").stdout == "Tür\n"
+
+
+def test_pages_of_any_depth_and_wrong_numbers_of_tables(run: Run, tmp_path: Path) -> None:
+    deep = "<div>" * 5000 + "<table><tr><td>deep</table>"
+    (tmp_path / "a.html").write_text(deep)
+    assert run("web-scraping/scrape.py", "a.html").stdout == "deep\n"
+    assert run("web-scraping/scrape.py", "a.html", "--tables", "1").stdout == "deep\n"
+    assert run("web-scraping/scrape.py", "a.html", "--tables", "2").returncode == 1
+    assert run("web-scraping/scrape.py", "a.html", "--tables", "x").returncode == 2
+    wrong = run("web-scraping/scrape.py", "a.html", "--rows", "div", "--field", "name")
+    assert "NAME=SELECTOR" in wrong.stderr
 
 
 @pytest.mark.parametrize("selector", ["a > b", "a:first-child", " "])
@@ -293,7 +315,12 @@ def test_mails_are_listed_searched_and_read(run: Run, box: Mailbox, tmp_path: Pa
     assert run("email-by-cli/mail.py", "list", "--subject", "Füße").returncode == 1
     read = run("email-by-cli/mail.py", "read", 2, "--save", "kept").stdout
     assert "\nTea & cake\nat four\n" in read
-    assert (tmp_path / "kept" / "1-evil.txt").read_text().strip() == "attached"
+    file = tmp_path / "kept" / "2-1-evil.txt"
+    assert file.read_text().strip() == "attached"
+    file.write_text("mine")
+    again = run("email-by-cli/mail.py", "read", 2, "--save", "kept").stdout
+    assert "saved as kept/2-1-evil (2).txt" in again
+    assert file.read_text() == "mine"
     assert "INBOX" in run("email-by-cli/mail.py", "folders").stdout
 
 
@@ -320,6 +347,24 @@ def test_a_draft_is_kept_on_the_server(run: Run, box: Mailbox) -> None:
     assert "no such folder" in missing.stderr
 
 
+def test_folders_with_other_letters_are_read_and_named(run: Run, box: Mailbox) -> None:
+    name = "Entwürfe & mehr"
+    assert name in run("email-by-cli/mail.py", "folders").stdout
+    mail = ("--to", "ann@example.org", "--subject", "S", "--body-file", "-", "--drafts", name)
+    assert run("email-by-cli/mail.py", "draft", *mail, stdin="Hi\n").returncode == 0
+    assert len(box.drafts) == 1
+
+
+def test_one_odd_mail_does_not_hide_the_others(run: Run, box: Mailbox) -> None:
+    kind = "Content-Type: text/plain; charset=x-unknown\r\n\r\nGr\u00fc\u00dfe\r\n"
+    box.mails[3] = (raw_mail(3, "Eve <eve@example.org>", "Odd", "yesterday", kind), "")
+    assert run("email-by-cli/mail.py", "list").stdout.splitlines()[0] == (
+        "      3 * no date  Eve <eve@example.org>  |  Odd"
+    )
+    assert "Grüße" in run("email-by-cli/mail.py", "read", 3).stdout
+    assert run("email-by-cli/mail.py", "read", "1:*").returncode == 2
+
+
 def test_errors_of_the_mail_server_are_explained(
     run: Run, box: Mailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,6 +377,9 @@ def test_errors_of_the_mail_server_are_explained(
     assert "app password" in run("email-by-cli/mail.py", "list").stderr
     sent = run("email-by-cli/mail.py", "send", "--to", "a@b.org", *mail, stdin="Hi")
     assert "login was refused" in sent.stderr
+    monkeypatch.setenv("EMAIL_IMAP_PORT", "imap")
+    assert "EMAIL_IMAP_PORT must be a number" in run("email-by-cli/mail.py", "list").stderr
+    monkeypatch.delenv("EMAIL_IMAP_PORT")
     monkeypatch.setenv("EMAIL_TLS", "on")
     assert run("email-by-cli/mail.py", "list").returncode == 2
     monkeypatch.delenv("EMAIL_ADDRESS")

@@ -47,10 +47,13 @@ def test_the_newest_of_each_day_week_and_month_is_kept(run: Run, tmp_path: Path)
         "app-2024-04-01-0100.tgz.sha256",
         "notes.txt",
     )
-    arguments = (tmp_path, "--daily", 2, "--weekly", 2, "--monthly", 2)
+    arguments: tuple[object, ...] = (tmp_path, "--daily", 2, "--weekly", 2, "--monthly", 2)
     shown = run("backup-and-restore/thin_backups.py", *arguments)
     assert shown.stdout.count("would delete") == 2
+    unnamed = run("backup-and-restore/thin_backups.py", *arguments, "--delete")
+    assert (unnamed.returncode, "needs --pattern" in unnamed.stderr) == (2, True)
     assert len(list(tmp_path.iterdir())) == 8
+    arguments += ("--pattern", "app-*")
     assert run("backup-and-restore/thin_backups.py", *arguments, "--delete").returncode == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "app-2024-04-02-0100.tgz",
@@ -73,6 +76,8 @@ def test_the_last_backup_is_never_removed(run: Run, tmp_path: Path) -> None:
         "--monthly",
         0,
         "--delete",
+        "--pattern",
+        "db_*",
     )
     assert [path.name for path in tmp_path.iterdir()] == ["db_20230102T2315.sql"]
     assert run("backup-and-restore/thin_backups.py", tmp_path, "--last", 0).returncode == 2

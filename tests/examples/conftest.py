@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.chat.conftest import UNTITLED, hermes, terminal, untitled, work
+from tests.integration.chat.conftest import UNTITLED, hermes, screen, terminal, untitled, work
 
-__all__ = ["hermes", "terminal", "untitled", "work"]
+__all__ = ["hermes", "screen", "terminal", "untitled", "work"]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Configure = Callable[..., None]

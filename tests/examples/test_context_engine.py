@@ -2,8 +2,6 @@
 
 import json
 
-import pexpect
-
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer
 from tests.integration.chat.conftest import UNTITLED, at
@@ -12,25 +10,16 @@ SMALL = "context:\n  engine: ledger\nmodel:\n  context_length: 40000\n"
 FILLER = "words " * 12_000
 
 
-def test_old_requests_become_a_ledger_that_the_model_can_open(
-    terminal, install, hermes_home
-) -> None:
+def test_old_requests_become_a_ledger_that_the_model_can_open(screen, install, hermes_home) -> None:
     install("context-engine/ledger", "context_engine/ledger")
     (hermes_home / "config.yaml").write_text(SMALL + UNTITLED)
     reopen = ToolCall("c1", "ledger_open", '{"number":1}')
     with ModelServer(["Red it is.", f"Long: {FILLER}", reopen, "It was red."]) as server:
-        child = terminal("chat", *at(server))
-        for question, answer in (
-            ("My colour is red.", "Red it is"),
-            ("Tell me a lot.", "Long: words"),
-            ("Which colour was it?", "It was red"),
-        ):
-            child.expect("›")
-            child.send(f"{question}\r")
-            child.expect(answer)
-        child.expect("›")
-        child.sendeof()
-        child.expect(pexpect.EOF)
+        it = screen("chat", *at(server)).ready()
+        it.ask("My colour is red.", "Red it is")
+        it.ask("Tell me a lot.", "Long: words")
+        it.ask("Which colour was it?", "It was red")
+        assert it.leave() == 0
         _first, second, third, last = (call.body["messages"] for call in server.calls)
     assert [each["role"] for each in second] == ["system", "user", "assistant", "user"]
     assert third[0] == second[0], "the system prompt is as it was"

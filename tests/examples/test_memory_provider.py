@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from hermes.config.home import Home
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer
+from hermes.memory.discovery import find_provider
 from tests.integration.chat.conftest import at
 
 
@@ -57,3 +59,15 @@ def test_setup_asks_what_its_schema_says(terminal, hermes_home: Path, configure)
     child.wait()
     assert (hermes_home / "notebook.json").read_text() == '{"most": "2"}'
     assert "provider: notebook" in (hermes_home / "config.yaml").read_text()
+
+
+def test_users_of_a_chat_never_share_a_notebook(hermes_home: Path) -> None:
+    def of(user: str):
+        provider = find_provider("notebook", Home(hermes_home))
+        provider.initialize("s", hermes_home=str(hermes_home), user_id=user)
+        return provider
+
+    of("").sync_turn("Remember that the key is under the mat.", "I will.")
+    of("telegram:7").sync_turn("Remember that the mat is red.", "I will.")
+    assert "key" in of("").prefetch("Where is the mat under?")
+    assert of("telegram:7").prefetch("Remember?") == "Remember that the mat is red."

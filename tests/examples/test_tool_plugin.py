@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pexpect
 import pytest
 
 from hermes.core.messages import ToolCall
@@ -49,25 +48,19 @@ def test_tools_and_hooks_in_a_conversation(hermes, hermes_home: Path) -> None:
     assert "book_list" in [tool["function"]["name"] for tool in asked["tools"]]
 
 
-def test_its_commands(hermes, terminal, hermes_home: Path) -> None:
+def test_its_commands(hermes, screen, hermes_home: Path) -> None:
     (hermes_home / "config.yaml").write_text(
         f"plugins:\n  enabled: [reading-list]\n{SETTINGS}"
-    )  # the terminal fixture has written its own
+    )  # the fixture of the screen has written its own
     book = {"title": "Emma", "author": "Jane Austen"}
     (hermes_home / "reading-list.json").write_text(json.dumps({"books": [book], "turns": 0}))
     assert hermes("books").stdout == "Emma\n"
     assert json.loads(hermes("books", "--json").stdout) == [book]
     with ModelServer(["Because of the wit."]) as server:
-        child = terminal("chat", *at(server))
-        child.expect("›")
-        child.send("/books\r")
-        child.expect("Emma")
-        child.expect("›")
-        child.send("/books next\r")
-        child.expect("Because of the wit")
-        child.expect("›")
-        child.sendeof()
-        child.expect(pexpect.EOF)
+        it = screen("chat", *at(server)).ready()
+        it.ask("/books", "Emma")
+        it.ask("/books next", "Because of the wit")
+        assert it.leave() == 0
         assert "why I should read Emma" in server.calls[0].body["messages"][-1]["content"]
 
 

@@ -1,7 +1,5 @@
 """examples/wrapper-cli in a real terminal."""
 
-import pexpect
-
 from hermes.core.testing import ModelServer
 from tests.examples.conftest import EXAMPLES
 from tests.integration.chat.conftest import at
@@ -10,31 +8,24 @@ SCRIPT = str(EXAMPLES / "wrapper-cli" / "my_cli.py")
 F2 = "\x1bOQ"
 
 
-def test_every_extension_hook_of_the_chat_works(terminal) -> None:
+def test_every_extension_hook_of_the_chat_works(screen) -> None:
     with ModelServer(["Blue.", "A sentence."]) as server:
-        child = terminal("run", SCRIPT, *at(server))
-        child.expect("====")
-        child.expect("lab-model · 0 messages · pinned: nothing")
-        child.send("Which colour is the sky?\r")
-        child.expect("Blue")
-        child.expect("lab-model · 2 messages · pinned: nothing")
-        child.send("/pin milk\r")
-        child.expect("2 messages · pinned: milk")
-        child.send("/count\r")
-        child.expect("asked so far: 1; an agent is here: True")
-        child.expect("pinned: milk")
-        child.send(F2)
-        child.expect("In one sentence:")
-        child.send("why?\r")
-        child.expect("A sentence")
-        child.expect("4 messages")
-        child.send("/new\r")
-        child.expect("A new conversation")
-        child.expect("0 messages")
-        child.sendeof()
-        child.expect(pexpect.EOF)
-        child.wait()
-        assert child.exitstatus == 0
+        it = screen("run", SCRIPT, *at(server)).ready()
+        it.sees("lab-model · 0 messages · pinned: nothing")
+        assert it.shown[-4] == "=" * 100
+        it.ask("Which colour is the sky?", "Blue")
+        it.sees_last("lab-model · 2 messages · pinned: nothing")
+        it.say("/pin milk")
+        it.sees_last("2 messages · pinned: milk")
+        it.ask("/count", "asked so far: 1; an agent is here: True")
+        it.type(F2)
+        it.sees_last("In one sentence:")
+        it.ask("why?", "A sentence")
+        it.sees_last("4 messages · pinned: milk")
+        it.say("/new")
+        it.sees("A new conversation")
+        it.sees_last("0 messages · pinned: milk")
+        assert it.leave() == 0
         said = [call.body["messages"][-1]["content"] for call in server.calls]
     assert said == ["Which colour is the sky?", "In one sentence: why?"]
 

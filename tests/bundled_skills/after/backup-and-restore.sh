@@ -1,3 +1,3 @@
-cmp data/config.yaml restored/config.yaml
-test ! -e restored/cache
+cmp data/config.yaml tmp.*/config.yaml
+test ! -e "$(echo tmp.*)/cache"
 test "$(stat -c %a backups/app-*.tar.gz)" = 600

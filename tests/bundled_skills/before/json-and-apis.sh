@@ -39,5 +39,5 @@ PY
 python3 server.py &
 server=$!
 trap 'kill $server' EXIT
-for _ in $(seq 100); do [ -s port ] && break; sleep 0.1; done
+for _ in $(seq 500); do [ -s port ] && break; sleep 0.02; done
 export API="http://127.0.0.1:$(cat port)"

@@ -13,5 +13,5 @@ echo '<html><head><link rel="alternate" type="application/rss+xml" href="/feed.x
 python3 -u -m http.server -b 127.0.0.1 -d site 0 > server.log 2>&1 &
 server=$!
 trap 'kill $server' EXIT
-for _ in $(seq 100); do grep -q 'port [0-9]' server.log && break; sleep 0.1; done
+for _ in $(seq 500); do grep -q 'port [0-9]' server.log && break; sleep 0.02; done
 export SITE="http://127.0.0.1:$(sed -nE 's/.*port ([0-9]+).*/\1/p' server.log | head -n 1)"

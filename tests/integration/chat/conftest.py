@@ -2,16 +2,15 @@
 
 import os
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pexpect
 import pytest
 
 from hermes.core.testing import ModelServer
+from tests.screens.chat import HERMES, Chat
 
-HERMES = [sys.executable, "-I", "-m", "hermes"]
 UNTITLED = "sessions:\n  auto_title: false\n"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -64,6 +63,20 @@ def terminal(work: Path, untitled: None):
     yield start
     for child in children:
         child.close(force=True)
+
+
+@pytest.fixture
+def screen(work: Path, untitled: None) -> Iterator[Callable[..., Chat]]:
+    """Starts the command in a terminal whose screen is emulated."""
+    started: list[Chat] = []
+
+    def start(*arguments: str, folder: Path = work, **more) -> Chat:
+        started.append(Chat(arguments, folder, **{"columns": 100, "rows": 30, **more}))
+        return started[-1]
+
+    yield start
+    for it in started:
+        it.close()
 
 
 def at(server: ModelServer) -> list[str]:

@@ -1,32 +1,29 @@
 """`hermes sessions browse` in a real terminal, and going on by title."""
 
-import pexpect
-
 from hermes.core.testing import ModelServer
 from tests.integration.chat.conftest import at
 
 
-def test_a_session_is_found_chosen_and_gone_on_with(hermes, terminal, hermes_home):
+def test_a_session_is_found_chosen_and_gone_on_with(hermes, screen, hermes_home):
     with ModelServer(["Paris.", "Rome.", "It has two million people."]) as server:
         for question in ("capital of France?", "capital of Italy?"):
             assert hermes("chat", "-q", question, *at(server)).returncode == 0
         for key, value in (("base_url", f"{server.url}/v1"), ("default", "lab-model")):
             assert hermes("config", "set", f"model.{key}", value).returncode == 0
-        child = terminal("sessions", "browse")
-        child.expect("  1 .*capital of Italy")
-        child.expect("  2 .*capital of France")
-        child.expect("q to leave: ")
-        child.sendline("paris")
-        child.expect("  1 .*capital of France")
-        child.sendline("7")
-        child.expect("there is no 7 on this page")
-        child.sendline("1")
-        child.expect("› ")
-        child.send("how many people?\r")
-        child.expect("It has two million people.")
-        child.expect("›")
-        child.sendeof()
-        child.expect(pexpect.EOF)
+        it = screen("sessions", "browse")
+        it.sees("q to leave:")
+        italy, france = (line for line in it.lines if "capital of" in line)
+        assert italy.startswith("  1 ") and italy.endswith("capital of Italy?")
+        assert france.startswith("  2 ") and france.endswith("capital of France?")
+        it.say("paris")
+        it.wait(lambda it: it.text.count("q to leave:") == 2, "another page")
+        assert [line[:4] for line in it.lines if "capital of France" in line] == ["  2 ", "  1 "]
+        it.say("7")
+        it.sees("there is no 7 on this page")
+        it.say("1")
+        it.ready()
+        it.ask("how many people?", "It has two million people.")
+        assert it.leave() == 0
         asked = server.calls[-1].body["messages"]
     assert [m["content"] for m in asked if m["role"] == "user"] == [
         "capital of France?",

@@ -1,14 +1,15 @@
 """`hermes chat` in a real terminal."""
 
-import os
 import re
+import shlex
 from pathlib import Path
 
 import pexpect
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Stall, Step
-from tests.integration.chat.conftest import HERMES, UNTITLED, at
+from tests.integration.chat.conftest import UNTITLED, at
+from tests.screens.chat import HERMES, Chat
 
 
 def plain(text: str) -> str:
@@ -66,39 +67,38 @@ def test_always_is_written_to_the_settings(terminal, hermes_home: Path):
     assert "command_allowlist" in text
 
 
-def test_a_conversation_goes_on_until_it_is_left(terminal):
+def test_a_conversation_goes_on_until_it_is_left(screen):
     with ModelServer(["First answer.", "Second answer."]) as server:
-        child = terminal("chat", *at(server))
-        child.expect("Hermes")
-        child.expect("›")
-        child.send("one\r")
-        child.expect("First answer\\.")
-        child.expect("›")
-        child.send("two\r")
-        child.expect("Second answer\\.")
-        child.expect("›")
-        child.sendeof()
-        child.expect(pexpect.EOF)
-        child.wait()
-        assert child.exitstatus == 0
+        it = screen("chat", *at(server)).ready()
+        it.ask("one", "First answer.")
+        it.ask("two", "Second answer.")
+        assert it.leave() == 0
         assert len(server.calls[1].body["messages"]) == 4
+    it.reads("""
+❯ one
+
+First answer.
+
+❯ two
+
+Second answer.
+
+See you soon!
+""")
 
 
-def test_ctrl_c_stops_the_turn_and_not_the_conversation(terminal):
+def test_ctrl_c_stops_the_turn_and_not_the_conversation(screen):
     stalled = Step((Text("never finished"),), faults=(Stall(1),))
     with ModelServer([stalled, "Here again."]) as server:
-        child = terminal("chat", *at(server))
-        child.expect("›")
-        child.send("one\r")
-        child.expect("never")
-        child.sendintr()
-        child.expect("stopped by Ctrl-C")
-        child.expect("›")
-        child.send("two\r")
-        child.expect("Here again\\.")
-        child.expect("›")
-        child.send("/quit\r")
-        child.expect(pexpect.EOF)
+        it = screen("chat", *at(server)).ready()
+        it.say("one")
+        it.sees("never")
+        it.press("ctrl-c")
+        it.sees("stopped by Ctrl-C")
+        it.ready()
+        it.ask("two", "Here again.")
+        it.say("/quit")
+        assert it.ended() == 0
 
 
 def test_no_answer_in_time_means_no(terminal, hermes_home: Path, work: Path):
@@ -113,25 +113,20 @@ def test_no_answer_in_time_means_no(terminal, hermes_home: Path, work: Path):
 
 def test_ctrl_z_suspends_and_the_chat_comes_back(work: Path, untitled: None):
     with ModelServer(["Back again."]) as server:
-        shell = pexpect.spawn(
-            "bash",
-            ["--norc", "-i"],
-            cwd=str(work),
-            env={**os.environ, "TERM": "xterm-256color", "PS1": "READY> "},
-            encoding="utf-8",
-            timeout=30,
-        )
-        shell.expect("READY> ")
-        shell.sendline(" ".join([*HERMES, "chat", *at(server)]))
-        shell.expect("›")
-        shell.send("\x1a")
-        shell.expect("Stopped")
-        shell.expect("READY> ")
-        shell.sendline("fg")
-        shell.expect("›")
-        shell.send("hello\r")
-        shell.expect("Back again\\.")
-        shell.expect("›")
-        shell.sendeof()
-        shell.expect("READY> ")
-        shell.close(force=True)
+        shell = Chat([], work, program=["bash", "--norc", "-i"], PS1="READY> ")
+        shell.sees("READY>")
+        shell.say(shlex.join([*HERMES, "chat", *at(server)]))
+        shell.ready()
+        shell.type("half a sen")
+        shell.sees_last("❯ half a sen")
+        shell.press("ctrl-z")
+        shell.sees("Stopped")
+        shell.sees_last("READY>")
+        assert "half a sen" not in shell.text
+        shell.say("fg")
+        shell.sees_last("❯ half a sen")
+        shell.ask("tence", "Back again.")
+        assert "❯ half a sentence" in shell.lines
+        shell.press("ctrl-d")
+        shell.wait(lambda it: it.shown[-1] == "READY>", "the shell")
+        shell.close()

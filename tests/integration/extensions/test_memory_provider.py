@@ -95,3 +95,12 @@ def test_one_that_fails_is_told_once_and_the_conversation_goes_on(
         assert done.stdout == "Still here.\n"
         assert server.calls[0].body["messages"][-1]["content"] == "tea"
     assert done.stderr.count("diary") == 1, done.stderr
+
+
+def test_it_cannot_take_the_name_of_another_tool(hermes, provider) -> None:
+    provider(PROVIDER.replace('"name": "diary_read"', '"name": "terminal"'))
+    with ModelServer(["Fine."]) as server:
+        done = hermes("chat", "-q", "hello", *at(server))
+        names = [each["function"]["name"] for each in server.calls[0].body["tools"]]
+    assert names.count("terminal") == 1
+    assert done.stderr.count("there is a tool terminal already") == 1

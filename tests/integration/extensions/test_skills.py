@@ -8,9 +8,9 @@ import pytest
 
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, StepLike
-from tests.integration.chat.conftest import UNTITLED, at, hermes, terminal, untitled, work
+from tests.integration.chat.conftest import UNTITLED, at, hermes, screen, terminal, untitled, work
 
-__all__ = ["hermes", "terminal", "untitled", "work"]
+__all__ = ["hermes", "screen", "terminal", "untitled", "work"]
 
 TEA = """---
 name: brew-tea
@@ -90,26 +90,20 @@ def test_the_user_is_asked_for_a_key_unseen(terminal, tea: Path, hermes_home: Pa
     assert "KETTLE_KEY=steam-4711-secret" in (hermes_home / ".env").read_text()
 
 
-def test_a_skill_is_called_by_its_name_or_chosen_for_the_session(
-    hermes, terminal, tea: Path
-) -> None:
+def test_a_skill_is_called_by_its_name_or_chosen_for_the_session(hermes, screen, tea: Path) -> None:
     with ModelServer(["One.", "Two.", "Three."]) as server:
         hermes("chat", "-q", "/brew-tea for two", *at(server))
         hermes("chat", "-q", "hello", "-s", "brew-tea", *at(server))
-        child = terminal("chat", *at(server))
-        child.expect("›")
-        child.send("/brew-tea never\r")
-        child.expect("skips it")
-        child.sendintr()
-        child.expect("interrupted")
-        child.expect("›")
-        child.send("/Brew_Tea now\r")
-        child.expect("skips it")
-        child.sendline("")
-        child.expect("Three")
-        child.expect("›")
-        child.sendeof()
-        child.expect(pexpect.EOF)
+        it = screen("chat", *at(server)).ready()
+        it.say("/brew-tea never")
+        it.sees("skips it")
+        it.press("ctrl-c")
+        it.sees("interrupted")
+        it.ready()
+        it.say("/Brew_Tea now")
+        it.sees_last("skips it")
+        it.ask("", "Three")
+        assert it.leave() == 0
         called, chosen, typed = (call.body["messages"][-1]["content"] for call in server.calls)
     assert "Boil water" in called and called.endswith("for two")
     assert "Boil water" in chosen and chosen.endswith("hello")
@@ -150,7 +144,7 @@ def test_what_the_agent_learns_can_be_seen_and_undone(hermes, untitled, hermes_h
     assert not (hermes_home / "skills" / "count-stars").exists()
 
 
-def test_after_a_longer_piece_of_work_the_model_looks_back(terminal, hermes_home: Path) -> None:
+def test_after_a_longer_piece_of_work_the_model_looks_back(screen, hermes_home: Path) -> None:
     (hermes_home / "config.yaml").write_text(f"skills:\n  creation_nudge_interval: 2\n{UNTITLED}")
     steps: list[StepLike] = [
         ToolCall("a", "todo", "{}"),
@@ -168,13 +162,11 @@ def test_after_a_longer_piece_of_work_the_model_looks_back(terminal, hermes_home
         return "nothing more"
 
     with ModelServer(answer) as server:
-        child = terminal("chat", *at(server))
-        child.expect("›")
-        child.send("how many stars?\r")
-        child.expect("Counted")
-        child.expect("Learnt: count-stars created")
-        child.sendeof()
-        child.expect(pexpect.EOF)
+        it = screen("chat", *at(server)).ready()
+        it.say("how many stars?")
+        it.sees("Counted")
+        it.sees("Learnt: count-stars created")
+        assert it.leave() == 0
         said = [call.body["messages"] for call in server.calls]
     assert said[3][:2] == said[2][:2], "the prompt cache holds"
     assert server.calls[3].body["tools"] == server.calls[0].body["tools"]

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from hermes.terminal.here.process_tree import _from_proc, _from_psutil, family, stop_family
+from hermes.terminal.here.process_tree import (
+    Process,
+    _from_proc,
+    _from_psutil,
+    _send,
+    family,
+    stop_family,
+)
 
 
 @pytest.fixture
@@ -81,3 +88,12 @@ async def test_a_family_that_is_gone_is_no_problem(stubborn: "subprocess.Popen[b
     stubborn.kill()
     stubborn.wait()
     await stop_family(stubborn.pid)
+
+
+def test_parents_hear_of_the_end_before_their_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = Process(9_000_003, 1, 9_000_003, False, 1.0)
+    child = Process(9_000_001, shell.pid, 9_000_001, False, 2.0)
+    told: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda group, _number: told.append(group))
+    _send(15, [shell, child], shell.pid)
+    assert told == [shell.pid, child.pid]

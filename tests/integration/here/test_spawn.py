@@ -259,3 +259,10 @@ async def test_a_system_without_pidfd_sees_the_end_too(
     program = await start(*bash("echo x; exit 3"))
     assert await program.wait() == 3
     assert printed == b"x\n"
+
+
+@pytest.mark.parametrize("wrong", [{"argv": "a\0b"}, {"environment": {"A=B": "c"}}])
+async def test_what_no_program_can_be_given_is_told(start: Start, wrong: dict[str, Any]) -> None:
+    argument = wrong.pop("argv", "fine")
+    with pytest.raises(ToolError, match="cannot be started"):
+        await start("echo", argument, **wrong)

@@ -247,7 +247,8 @@ async def test_programs_in_the_background_can_be_stopped(
     while not (tmp_path / "pid").exists():
         await asyncio.sleep(0.01)
     await started.stop()
-    assert started.exit_code == 137
+    # On a slow machine our end is let go of before the report of the kill has come.
+    assert started.exit_code in {137, 143}
     await gone(number(tmp_path / "pid"))
     ready = asyncio.Event()
     other = await shell.start(

@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 REPO = Path(__file__).parents[3]
-LOCKS = ("requirements.lock", "requirements-local.lock", "requirements-dev.lock")
+LOCKS = (
+    "requirements.lock",
+    "requirements-local.lock",
+    "requirements-platforms.lock",
+    "requirements-dev.lock",
+)
 MAIN = """
 import json, os, sys
 import hermes

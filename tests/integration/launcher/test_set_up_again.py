@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import stat
 import time
 import zipfile
 from pathlib import Path
@@ -37,10 +38,10 @@ def without_uv(used: Checkout, wheels: Path) -> None:
     used.variables.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=str(wheels))
 
 
-def pin(wheels: Path, digest: str | None = None) -> str:
-    (wheel,) = wheels.iterdir()
+def pin(wheels: Path, digest: str | None = None, name: str = "tiny") -> str:
+    (wheel,) = wheels.glob(f"{name}-*")
     digest = digest or hashlib.sha256(wheel.read_bytes()).hexdigest()
-    return f"tiny==1.0 \\\n    --hash=sha256:{digest}\n"
+    return f"{name}==1.0 \\\n    --hash=sha256:{digest}\n"
 
 
 def installed(checkout: Checkout, module: str) -> bool:
@@ -67,6 +68,27 @@ def test_changed_lock_is_installed_with_pip_when_there_is_no_uv(
     assert result.returncode == 0, result.stderr
     assert installed(used, "tiny")
     assert used.run().stderr == ""
+
+
+@pytest.mark.parametrize(("ends_with", "by_pip"), [(0, False), (2, True)])
+def test_a_uv_among_the_packages_installs_the_others(
+    used: Checkout, wheels: Path, ends_with: int, by_pip: bool
+) -> None:
+    without_uv(used, wheels)
+    calls = used.root / "calls"
+    with zipfile.ZipFile(wheels / "uv-1.0-py3-none-any.whl", "w") as wheel:
+        script = f'#!/bin/sh\necho "$@" >>"{calls}"\nexit {ends_with}\n'
+        program_in_it = zipfile.ZipInfo("uv-1.0.data/scripts/uv")
+        program_in_it.external_attr = (stat.S_IFREG | 0o755) << 16
+        wheel.writestr(program_in_it, script)
+        wheel.writestr("uv-1.0.dist-info/METADATA", METADATA.replace("tiny", "uv"))
+        wheel.writestr("uv-1.0.dist-info/WHEEL", WHEEL)
+        wheel.writestr("uv-1.0.dist-info/RECORD", "")
+    used.edit_lock(text=f"{pin(wheels)}{pin(wheels, name='uv')}")
+    assert used.run().returncode == 0
+    (call,) = calls.read_text().splitlines()
+    assert call.endswith(f"--require-hashes -r {used.root / 'requirements.lock'}")
+    assert installed(used, "tiny") is by_pip
 
 
 def test_uv_that_fails_leaves_the_work_to_pip(used: Checkout, wheels: Path) -> None:

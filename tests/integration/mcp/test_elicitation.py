@@ -9,6 +9,7 @@ import pytest
 from hermes.core.events import QuestionAnswered, QuestionAsked
 from hermes.mcp.caller import NOBODY, Caller
 from tests.integration.mcp.stage import Stage, inside, program
+from tests.integration.mcp.web import Site
 
 
 class Person:
@@ -47,6 +48,28 @@ FULL = form(
     note={"type": "string", "default": "none"},
     extra={"type": "number"},
 )
+
+
+async def test_a_form_that_points_elsewhere_is_declined_and_nothing_is_fetched(
+    stage: Stage,
+) -> None:
+    async with Site() as site:
+        pointing = form(name={"type": "string", "allOf": [{"$ref": site.url}]})
+        answer = await ask(stage, Caller(clarifier=Person()), pointing)
+        assert answer == {"action": "decline"}
+        assert site.requests == []
+
+
+async def test_a_question_cannot_drive_the_terminal(stage: Stage) -> None:
+    clear = "\x1b[2J"
+    choice = {"type": "string", "title": f"{clear}Colour", "enum": [f"{clear}red", "green"]}
+    person = Person("red")
+    question = {**form(("c",), c=choice), "message": f"{clear}Hermes says"}
+    answer = await ask(stage, Caller(clarifier=person), question)
+    assert answer == {"action": "accept", "content": {"c": f"{clear}red"}}
+    (asked,) = person.asked
+    assert asked.question == "The MCP server srv asks: Hermes says\nColour"
+    assert asked.choices == ("red", "green", "decline")
 
 
 async def test_the_fields_of_a_form_are_asked_one_by_one_until_they_fit(stage: Stage) -> None:

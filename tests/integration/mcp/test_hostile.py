@@ -2,9 +2,10 @@
 
 import pytest
 
-from hermes.core.errors import ToolError
+from hermes.core.errors import ToolError, ToolTimedOut
 from hermes.mcp.admission import DESCRIPTION_CHARS
-from tests.integration.mcp.stage import Stage, inside, program
+from tests.integration.mcp.stage import ManualClock, Stage, inside, program
+from tests.integration.mcp.web import Site
 
 
 async def test_tools_that_lie_are_repaired_or_left_out_and_the_user_is_told_once(
@@ -19,7 +20,7 @@ async def test_tools_that_lie_are_repaired_or_left_out_and_the_user_is_told_once
     assert len(tools["mcp_srv_huge"].spec.description) < DESCRIPTION_CHARS + 100
     await stage.tools(hub)
     assert len(stage.told) == 1
-    assert stage.told[0].startswith("The MCP server srv: 10 tools left out (not_object: its")
+    assert stage.told[0].startswith("The MCP server srv: 11 tools left out (not_object: its")
     problems = dict(text.split(": ", 1) for text in hub.status()[0].problems)
     assert list(problems) == [
         "not_object",
@@ -32,10 +33,94 @@ async def test_tools_that_lie_are_repaired_or_left_out_and_the_user_is_told_once
         "tool 11",
         "tool 12",
         "task",
+        "clear allow? yes",
     ]
     assert problems["elsewhere"] == "its parameters are described elsewhere"
     assert problems["steers"].startswith("its description tries to steer the agent (")
     assert problems["hidden"].startswith("its description tries to steer the agent (")
+
+
+async def test_a_server_with_very_many_tools_is_told_and_the_first_are_used(stage: Stage) -> None:
+    hub = stage.hub(program("many"))
+    assert len([name for name in await stage.tools(hub) if "mcp_srv_tool" in name]) == 1_000
+    words = "only the first 1,000 tools are used; there are more"
+    assert stage.told == [f"The MCP server srv: {words}"]
+    assert hub.status()[0].problems == (words,)
+
+
+async def test_nothing_is_fetched_that_a_schema_points_to(stage: Stage) -> None:
+    async with Site() as site:
+        await stage.tools(stage.hub(program("points", env={"POINTS_TO": site.url})))
+        assert site.requests == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ('"id": NUMBER, "result": {"content": [{"type": "text", "text": "a\\ud83db"}]}', "ab"),
+        ('"id": NUMBER, "result": {"content": [{"type": "text", "text": "\xe9"}]}', "\ufffd"),
+        ('"id": NUMBER, "result": {"structuredContent": [NaN, -1e999]}', "[null,null]"),
+        ('"id": NUMBER.0, "result": {"structuredContent": [1]}', "[1]"),
+        ('"id": NUMBER, "method": null, "result": {"structuredContent": [1]}', "[1]"),
+    ],
+)
+async def test_an_answer_that_is_not_quite_json_is_read(
+    stage: Stage, answer: str, text: str
+) -> None:
+    hub = stage.hub(program(timeout=10))
+    assert await stage.act(hub, f'verbatim {{"jsonrpc": "2.0", {answer}}}') == text
+
+
+@pytest.mark.parametrize("act", ["die", "flood_notes", "hang"])
+async def test_the_user_is_told_once_of_a_server_that_fails_in_a_call(
+    stage: Stage, act: str
+) -> None:
+    hub = stage.hub(program(timeout=2))
+    for _ in range(3):
+        with pytest.raises(ToolError):
+            await stage.act(hub, act)
+    (text,) = stage.told
+    assert text.startswith("The MCP server srv failed: srv ")
+
+
+async def test_the_user_is_told_once_of_a_server_that_never_starts(stage: Stage) -> None:
+    clock = stage.clock = ManualClock()
+    hub = stage.hub(program("dies"))
+    for _ in range(6):
+        assert await hub.tools() == []
+        clock.time += 1
+    assert stage.told == [
+        "The MCP server srv cannot be used: srv ended with exit code 1: cannot find my settings"
+    ]
+
+
+async def test_a_server_that_will_not_name_its_tools_is_told_and_a_refused_call_is_not(
+    stage: Stage,
+) -> None:
+    assert await stage.hub({"shy": program("refuses")}).tools() == []
+    told = ["The MCP server shy cannot be used: shy: no licence"]
+    assert stage.told == told
+    with pytest.raises(ToolError, match="no such row"):
+        await stage.act(stage.hub(program()), "refuse no such row")
+    assert stage.told == told
+
+
+async def test_what_a_server_says_of_its_progress_cannot_drive_the_terminal(stage: Stage) -> None:
+    hub = stage.hub(program())
+    note = (
+        '{"method": "notifications/progress", '
+        '"params": {"progressToken": NUMBER, "progress": 1, "message": "\\u001b[2Jhalf"}}\n'
+        '{"id": NUMBER, "result": {}}'
+    )
+    tools = await stage.tools(hub)
+    await stage.run(tools["mcp_srv_act"], text=f"verbatim {note}")
+    assert stage.shown == ["half\n"]
+
+
+async def test_the_pages_of_a_list_have_one_time_limit_together(stage: Stage) -> None:
+    tools = await stage.tools(stage.hub(program("slow pages", timeout=0.5)))
+    with pytest.raises(ToolTimedOut, match="did not answer within"):
+        await stage.run(tools["mcp_srv_list_prompts"])
 
 
 async def test_an_odd_name_is_called_by_what_the_server_knows(stage: Stage) -> None:

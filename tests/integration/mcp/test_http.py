@@ -365,3 +365,47 @@ async def test_a_page_that_is_no_server_is_called_so(stage: Stage, site: Site) -
     site.handlers |= {"GET": page, "POST": page}
     assert await stage.hub(at(site)).tools() == []
     assert stage.told == ["The MCP server srv cannot be used: srv answered with HTTP 404"]
+
+
+async def test_a_session_name_that_cannot_be_sent_back_is_an_error(
+    stage: Stage, site: Site
+) -> None:
+    site.session = "\xe9\xff"
+    assert await stage.hub(at(site)).tools() == []
+    assert "srv gave the session a name that cannot be sent back" in stage.told[0]
+
+
+async def test_a_place_in_a_stream_that_cannot_be_sent_back_is_not_kept(
+    stage: Stage, site: Site
+) -> None:
+    async def act(_request: Request, reply: Reply) -> None:
+        await reply.begin_events()
+        await reply.event(id="\xe9", data="{}")
+
+    site.act = act
+    with pytest.raises(ToolError, match="ended before the answer came"):
+        await stage.act(stage.hub(at(site)), "x")
+
+
+async def test_a_header_that_cannot_be_sent_is_named(stage: Stage, site: Site) -> None:
+    assert await stage.hub(at(site, headers={"X-Key": "caf\xe9"})).tools() == []
+    assert "the header 'X-Key' of srv cannot be sent" in stage.told[0]
+    assert "caf" not in stage.told[0]
+
+
+async def test_a_complaint_without_a_bottom_is_a_complaint(stage: Stage, site: Site) -> None:
+    async def act(_request: Request, reply: Reply) -> None:
+        await reply.status(400, '{"x": ' + "[" * 1_990)
+
+    site.act = act
+    with pytest.raises(ToolError, match="srv answered with HTTP 400"):
+        await stage.act(stage.hub(at(site)), "x")
+
+
+async def test_a_web_page_in_place_of_a_server_says_what_to_check(stage: Stage, site: Site) -> None:
+    async def page(_request: Request, reply: Reply) -> None:
+        await reply.status(200, "<html>hello</html>", Content_Type="text/html")
+
+    site.handlers["POST"] = page
+    assert await stage.hub(at(site)).tools() == []
+    assert "(check that `url` is the address of an MCP server)" in stage.told[0]

@@ -171,7 +171,7 @@ async def test_a_server_that_fails_again_and_again_is_left_alone_for_a_while(sta
         await stage.act(hub, "big 1")
     assert hub.status()[0].state == "left alone after failures"
     assert len(stage.told) == 1
-    assert "srv fails again and again: srv ended with exit code 3" in stage.told[0]
+    assert "The MCP server srv failed: srv ended with exit code 3" in stage.told[0]
     clock.time += 31
     with pytest.raises(ToolError, match="exit code 3"):
         await stage.act(hub, "die")

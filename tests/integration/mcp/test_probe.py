@@ -37,4 +37,4 @@ async def test_a_server_that_cannot_be_reached_is_a_clear_error() -> None:
 
 async def test_what_was_left_out_is_named() -> None:
     found = await probe("srv", program("liar"))
-    assert len(found.problems) == 10
+    assert len(found.problems) == 11

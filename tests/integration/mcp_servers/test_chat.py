@@ -75,7 +75,7 @@ def test_reading_is_free_and_writing_needs_consent(
     assert "milk" in read
     assert "mcp:files:write_file" in refused
     assert (work / "list.txt").read_text() == "milk"
-    assert {READ, WRITE, "mcp_time_get_current_time"} <= set(offered)
+    assert {READ, WRITE} <= set(offered)
     assert "mcp_files_edit_file" not in offered
 
     configured(command_allowlist=["mcp:files:write_file"])

@@ -124,7 +124,7 @@ def test_a_login_that_was_taken_back_is_told_with_the_way_out(
     store.save(msgspec.structs.replace(held(store), obtained_at=1.0))
     told, done = said(hermes, LOOK, ToolCall("c2", "mcp_tickets_look", "{}"))
     assert all("the login has ended" in each for each in told)
-    assert done.stderr.count("`hermes mcp login tickets` signs in again") == 1
+    assert done.stderr.count("`hermes mcp login tickets` signs in") == 1
     assert hermes("mcp", "test", "tickets").stdout.splitlines()[-1] == (
         "✗ login: the login has ended (`hermes mcp login tickets` signs in)"
     )
@@ -138,7 +138,7 @@ def test_more_rights_are_asked_for_when_they_are_needed(
     write = ToolCall("c1", "mcp_tickets_write", "{}")
     told, done = said(hermes, write)
     assert f"has not the rights for this ({WRITE})" in told[0]
-    assert "`hermes mcp login tickets` asks you for them" in done.stderr
+    assert "`hermes mcp login tickets` signs in" in done.stderr
     hermes("mcp", "login", "tickets")
     assert held(store).scope == f"tickets:read {WRITE}"
     assert "write done" in said(hermes, write)[0][0]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.main import main
+from hermes.memory.holographic.provider import Holographic
 from hermes.memory.services.honcho import Provider
 from tests.integration.memory_services import fakes
 from tests.integration.memory_services.conftest import HttpStage, Open
@@ -220,3 +221,26 @@ def test_the_commands_are_there_only_while_it_is_in_use(run: Run, honcho: HttpSt
     code, said = run("status")
     assert code == 2
     assert "honcho" in said
+
+
+def test_migrate_tells_the_facts_of_the_local_provider(run: Run, honcho: HttpStage) -> None:
+    local = Holographic()
+    local.initialize("s", hermes_home=str(honcho.home))
+    local.sync_turn("My editor is vim. I live in Berlin.", "Fine.")
+    local.sync_turn("My editor is nano.", "Fine.")
+    local.shutdown()
+    assert run("migrate")[1] == "2 facts told, 0 known already\n"
+    assert run("migrate")[1] == "0 facts told, 2 known already\n"
+    kept = set(honcho.fake.kept.of("hermes/owner").values())
+    assert kept == {"My editor is nano.", "I live in Berlin."}
+
+
+def test_setup_says_where_it_is_done(run: Run) -> None:
+    assert run("setup") == (0, "`hermes memory setup honcho` asks for the key and the address\n")
+
+
+def test_a_refused_key_is_one_line_with_one_remedy(run: Run, honcho: HttpStage) -> None:
+    honcho.site.misbehave(Fault(401, b""))
+    code, said = run("peers")
+    assert code != 0
+    assert said.count("hermes memory setup honcho") == 1

@@ -68,8 +68,9 @@ def test_what_is_not_there_is_none_to_read_and_an_error_to_change(api: Api, site
 
 def test_a_redirect_is_not_followed(api: Api, site: Site) -> None:
     site.misbehave(Fault(302, b"", {"Location": "http://127.0.0.1:9/"}))
-    with pytest.raises(ServiceError, match="base_url"):
+    with pytest.raises(ServiceError, match="answered 302") as refused:
         api.read("GET", "/x")
+    assert "base_url" in refused.value.hint
     assert len(site.requests) == 1
 
 

@@ -1,13 +1,17 @@
 """`hermes skills …` as a person and as a script would use it."""
 
 import json
+import os
+import pty
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from hermes.core.errors import UsageError
+from hermes.core.errors import HermesError, UsageError
 from hermes.skills.hub.errors import HubError, Refused
 from tests.integration.skills_hub.samples import dangerous, doubtful
 from tests.integration.skills_hub.wire import Files, GitHub, SkillsSh, Static, answer, below, skill
@@ -47,6 +51,25 @@ def test_an_answer_that_is_not_yes_changes_nothing(hermes, repo: GitHub, hermes_
     assert list((hermes_home / "skills/.hub/quarantine").iterdir()) == []
 
 
+def test_ctrl_c_ends_the_question_at_once(hermes_home: Path, tmp_path: Path):
+    folder = write(tmp_path / "pdf", PDF)
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hermes", "skills", "install", str(folder)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    while b"[y/N]" not in shown:
+        shown += os.read(ours, 1024)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    os.close(ours)
+    assert list((hermes_home / "skills/.hub/quarantine").iterdir()) == []
+
+
 def test_a_script_must_say_yes_beforehand(hermes, repo: GitHub, hermes_home: Path):
     with pytest.raises(UsageError, match="--yes"):
         hermes("install", "any/repo/pdf")
@@ -66,6 +89,8 @@ def test_findings_are_shown_and_force_is_named_where_it_helps(hermes, github: Gi
     assert "is in quarantine since" in out
     assert "critical" in out
     assert "bad" in hermes("quarantine")[1]
+    github.commit("any/repo", {**below("odd", doubtful("odd")), **below("bad", skill("bad"))})
+    assert "nothing suspicious" in hermes("inspect", "any/repo/bad")[1], "mended meanwhile"
     assert "deleted 2 refused skills" in hermes("quarantine", "--clean")[1]
     assert hermes("quarantine", "--json")[1] == "[]\n"
     code, out, _ = hermes("install", "any/repo/odd", "--yes", "--force")
@@ -96,6 +121,64 @@ def test_an_update_shows_the_difference_and_asks(hermes, repo: GitHub, hermes_ho
     assert json.loads(hermes("check", "--json")[1]) == [
         {"name": "pdf", "state": "current", "reason": ""}
     ]
+
+
+def test_an_update_does_not_drop_changes_that_were_made_here_unasked(
+    hermes, repo: GitHub, hermes_home: Path
+):
+    hermes("install", "any/repo/pdf", "--yes")
+    file = hermes_home / "skills/.hub/skills/pdf/SKILL.md"
+    file.write_bytes(file.read_bytes() + b"My own words.\n")
+    repo.commit("any/repo", below("pdf", skill("pdf", "New words.")))
+    code, _out, err = hermes("update", "--yes")
+    assert code == 1
+    assert "pdf was changed here: SKILL.md" in err
+    code, out, _err = hermes("update", typed="n\n")
+    assert (code, "Replace the changes" in out) == (1, True)
+    assert b"My own words." in file.read_bytes()
+    assert hermes("update", "--yes", "--force")[0] == 0
+    assert b"New words." in file.read_bytes()
+
+
+def test_a_wrong_name_is_told_before_anything_is_updated(hermes, repo: GitHub, hermes_home: Path):
+    hermes("install", "any/repo/pdf", "--yes")
+    repo.commit("any/repo", below("pdf", skill("pdf", "New words.")))
+    with pytest.raises(HubError, match="not installed"):
+        hermes("update", "pdf", "word", "--yes")
+    assert b"Old words." in (hermes_home / "skills/.hub/skills/pdf/SKILL.md").read_bytes()
+
+
+def test_it_is_said_that_an_own_skill_hides_the_installed_one(
+    hermes, repo: GitHub, hermes_home: Path
+):
+    write(hermes_home / "skills/pdf", skill("pdf", "Mine."))
+    _code, _out, err = hermes("install", "any/repo/pdf", "--yes")
+    assert "your own skill in" in err
+    assert "counts instead" in err
+
+
+def test_a_skill_named_like_a_category_does_not_take_its_place(
+    hermes, github: GitHub, hermes_home: Path
+):
+    github.commit("any/repo", {**below("pdf", PDF), **below("office", skill("office"))})
+    hermes("install", "any/repo/pdf", "--category", "office", "--yes")
+    with pytest.raises(Refused) as refused:
+        hermes("install", "any/repo/office", "--yes")
+    assert "--category" in refused.value.hint
+    assert hermes("audit")[0] == 0
+    assert hermes("install", "any/repo/office", "--category", "work", "--yes")[0] == 0
+
+
+def test_a_category_that_is_no_name_is_refused(hermes, repo: GitHub):
+    with pytest.raises(UsageError, match="cannot be a category"):
+        hermes("install", "any/repo/pdf", "--category", "../..", "--yes")
+
+
+def test_a_disk_that_says_no_is_not_called_a_bug(hermes, repo: GitHub, hermes_home: Path):
+    (hermes_home / "skills").mkdir(parents=True)
+    (hermes_home / "skills/.hub").write_text("in the way")
+    with pytest.raises(HermesError, match=r"\.hub"):
+        hermes("install", "any/repo/pdf", "--yes")
 
 
 def test_an_update_that_is_refused_does_not_stop_the_others(hermes, github: GitHub):
@@ -179,10 +262,10 @@ def test_the_list_tells_hidden_broken_and_changed_ones(hermes, repo: GitHub, her
     out = hermes("list")[1]
     assert "hidden: only for windows" in out
     assert "broken: it holds binary data" in out
-    assert "your copy of a hub one" in out
+    assert "your copy of the hub one" in out
     assert "pdf" not in hermes("list", "--source", "hub")[1]
     (own / "pdf/.overlay.json").unlink()
-    assert "hides a hub one" in hermes("list")[1]
+    assert "hides the hub one" in hermes("list")[1]
     (own / "pdf").rename(own / ".away")
     assert "pdf [hub, community]" in hermes("list", "--source", "github")[1]
 
@@ -208,7 +291,7 @@ def test_a_file_of_a_skill_is_shown_and_nothing_else(hermes, hermes_home: Path):
     write(hermes_home / "skills/own", skill("own", files={"references/a.md": b"# A\n"}))
     assert hermes("view", "own", "references/a.md")[1] == "# A\n"
     (hermes_home / "secret").write_text("x")
-    with pytest.raises(UsageError, match="no file"):
+    with pytest.raises(UsageError, match="outside"):
         hermes("view", "own", "../../secret")
 
 
@@ -235,6 +318,8 @@ def test_a_snapshot_carries_everything_to_another_home(
     assert hermes("snapshot", "export", str(file))[1] == f"wrote 2 skills to {file}\n"
     with pytest.raises(UsageError, match="exists"):
         hermes("snapshot", "export", str(file))
+    with pytest.raises(UsageError, match="not a file"):
+        hermes("snapshot", "export", str(tmp_path), "--force")
     hermes_home.rename(tmp_path / "old-home")
     code, out, _ = hermes("snapshot", "import", str(file))
     assert (code, out) == (0, "imported 2 skills\n")
@@ -243,6 +328,21 @@ def test_a_snapshot_carries_everything_to_another_home(
     assert hermes("check")[1] == "pdf: current\n"
     assert "left alone" in hermes("snapshot", "import", str(file))[1]
     assert "own" in hermes("log")[1]
+
+
+def test_a_snapshot_that_could_not_be_read_again_is_not_written(
+    hermes, repo: GitHub, hermes_home: Path, tmp_path: Path
+):
+    hermes("install", "any/repo/pdf", "--yes")
+    shutil.rmtree(hermes_home / "skills/.hub/skills/pdf")
+    with pytest.raises(HubError, match="pdf is gone"):
+        hermes("snapshot", "export", str(tmp_path / "all.tar.gz"))
+    hermes("reset", "pdf", "--restore", "--yes")
+    own = write(hermes_home / "skills/own", skill("own"))
+    (own / "link").symlink_to("/etc/passwd")
+    with pytest.raises(HubError, match="own cannot be exported: link is a link"):
+        hermes("snapshot", "export", str(tmp_path / "all.tar.gz"))
+    assert not (tmp_path / "all.tar.gz").exists()
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("tap",), ("snapshot",), ("list", "--json")])

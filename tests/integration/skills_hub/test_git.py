@@ -191,6 +191,13 @@ async def test_a_repository_that_is_too_large_is_given_up(repository: Path):
         await GitSource("/usr/bin/git", most=100_000).fetch(f"file://{repository}")
 
 
+async def test_a_server_that_never_answers_is_given_up():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/x.git"
+        with pytest.raises(Unreachable):
+            await GitSource("/usr/bin/git", stalled=1).fetch(url)
+
+
 async def test_what_is_missing_is_said(hub: Hub, repository: Path, tmp_path: Path):
     with pytest.raises(NotThere):
         await hub.prepare(f"file://{repository}#nowhere:pdf")

@@ -10,6 +10,7 @@ import pytest
 
 from hermes.skills.hub.errors import HubError, Unfit, Unreachable
 from hermes.skills.hub.hub import Hub
+from hermes.skills.hub.web import Web
 from hermes.util.loopback_http import Outgoing
 from tests.integration.skills_hub.wire import GitHub, Static, answer, bomb, skill, tar_of
 
@@ -103,6 +104,13 @@ async def test_an_answer_that_never_ends_is_given_up(hub: Hub, site: Static):
     site.pages["/.well-known/skills/index.json"] = Outgoing(200, {}, [piece] * 6, chunked=True)
     with pytest.raises(Unreachable, match="more than"):
         await hub.prepare(site.url)
+
+
+async def test_a_server_that_drips_is_given_up(site: Static):
+    site.pages["/drip"] = Outgoing(200, {}, [b"a", 0.02] * 10_000, chunked=True)
+    async with Web(seconds=0.3) as web:
+        with pytest.raises(Unreachable, match="in time"):
+            await web.get(f"{site.url}/drip")
 
 
 async def test_redirects_in_a_circle_end(hub: Hub, site: Static):

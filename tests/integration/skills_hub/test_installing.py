@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hermes.core.errors import ConfigError, UsageError
@@ -11,8 +13,11 @@ from hermes.skills.collection import Skills
 from hermes.skills.folders import roots
 from hermes.skills.hub import audit_log
 from hermes.skills.hub.auditing import audit
+from hermes.skills.hub.contents import hashes
 from hermes.skills.hub.errors import NotThere, Refused, Unfit
 from hermes.skills.hub.hub import Hub, HubOptions
+from hermes.skills.hub.quarantine import UNFINISHED_SECONDS
+from hermes.skills.hub.shelf import Pending
 from hermes.skills.hub.updates import State, check, restore, standing
 from hermes.skills.skill import Source
 from tests.integration.skills_hub.samples import dangerous, doubtful
@@ -235,3 +240,36 @@ async def test_a_damaged_lock_is_not_overwritten(hub: Hub, repo: GitHub):
     with pytest.raises(ConfigError, match="damaged"):
         await installed(hub, "any/repo/word")
     assert hub.shelf.lock_file.read_text() == "{"
+
+
+async def test_an_old_interrupted_change_is_ended_before_the_quarantine_is_swept(
+    hub: Hub, repo: GitHub
+):
+    one = await hub.prepare("any/repo/pdf")
+    entry = hub.accept(one)
+    hub.uninstall("pdf")
+    staged = hub.quarantine.stage("pdf", PDF)
+    note = Pending("pdf", entry, staged.relative_to(hub.shelf.root).as_posix(), "trash/x")
+    (hub.shelf.root / "pending.json").write_bytes(msgspec.json.encode(note))
+    past = staged.stat().st_mtime - UNFINISHED_SECONDS - 10
+    os.utime(staged.parent, (past, past))
+    await hub.prepare("any/repo/word")
+    assert audit(hub).clean
+    assert list(hub.shelf.lock().skills) == ["pdf"]
+
+
+async def test_a_lock_whose_hashes_were_changed_is_noticed(hub: Hub, repo: GitHub):
+    folder = await installed(hub)
+    text = hub.shelf.lock_file.read_text()
+    entry = hub.installed("pdf")
+    (folder / "SKILL.md").write_bytes(NEW["SKILL.md"])
+    forged = hashes(NEW)["SKILL.md"]
+    hub.shelf.lock_file.write_text(text.replace(entry.files["SKILL.md"], forged))
+    (one,) = audit(hub).skills
+    assert "contradict" in one.problem
+
+
+async def test_a_folder_in_quarantine_that_vanishes_is_no_error(hub: Hub, repo: GitHub):
+    await hub.prepare("any/repo/pdf")
+    (hub.shelf.quarantine / "gone").symlink_to("nowhere")
+    await hub.prepare("any/repo/word")

@@ -4,6 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hermes.core.errors import UsageError
@@ -128,6 +129,16 @@ async def test_a_search_goes_on_when_one_source_fails(
     assert any(problem.startswith("tap:") for problem in found.problems)
 
 
+async def test_a_service_that_fails_for_two_repositories_is_named_once(
+    options: HubOptions, github: GitHub
+):
+    github.limited = True
+    ends = msgspec.structs.replace(options.endpoints, repositories=("known/skills", "more/skills"))
+    async with Hub(msgspec.structs.replace(options, endpoints=ends)) as hub:
+        found = await hub.search("pdf")
+    assert [problem.partition(":")[0] for problem in found.problems] == ["github"]
+
+
 def index(site: Static, *skills: dict[str, object], folder: str = "skills") -> None:
     site.pages[f"/.well-known/{folder}/index.json"] = answer({"skills": skills})
 
@@ -143,6 +154,15 @@ async def test_a_site_lists_its_files(hub: Hub, site: Static):
     with pytest.raises(NotThere) as several:
         await hub.prepare(site.url)
     assert "pdf, b" in several.value.hint
+
+
+async def test_a_name_with_a_blank_is_found_again_and_a_bad_one_hides_no_other(
+    hub: Hub, site: Static
+):
+    index(site, {"name": "../up"}, {"name": "my notes", "files": ["SKILL.md"]})
+    site.pages["/.well-known/skills/my notes/SKILL.md"] = answer(skill("my-notes")["SKILL.md"])
+    (offer,) = (await hub.search(site.url, "well-known")).offers
+    assert (await hub.prepare(offer.identifier)).name == "my-notes"
 
 
 async def test_a_site_offers_archives_with_a_digest(hub: Hub, site: Static):

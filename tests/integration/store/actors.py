@@ -3,10 +3,14 @@
 `append STORE SESSION COUNT` logs numbered messages, single and in groups.
 `hold STORE` holds the write lock until a line comes in.
 `serve STORE` does what the lines on stdin say: `append SESSION TEXT` or `texts SESSION`.
+`compete STORE URL NAME STEP` takes, when a line comes in, whatever it can get before its rival,
+from the first to the last or, with the step -1, from the last to the first.
+`answer STORE URL NAME` receives and answers messages until it is killed.
 Each answers on stdout, one JSON value a line.
 """
 
 import asyncio
+import itertools
 import json
 import subprocess
 import sys
@@ -17,13 +21,16 @@ from typing import Any
 
 import apsw
 
-from hermes.core.errors import StoreError
+from hermes.core.errors import StoreConflict, StoreError
 from hermes.core.messages import User
+from hermes.store.mail import Draft, Received
 from hermes.store.opening import open_store
 from hermes.store.port import SessionStore
 
 ROOT = Path(__file__).resolve().parents[3]
 GROUP = 10
+NOW = 1000.0
+WANTED = 60
 
 
 class Actor:
@@ -112,12 +119,67 @@ async def serve(path: Path) -> None:
     store.close()
 
 
+async def compete(path: Path, url: str, name: str, step: str) -> None:
+    """What it got of each kind, by number."""
+    store = open_store(url, path)
+    await store.mail_counts()
+    answer("ready")
+    await asyncio.to_thread(sys.stdin.readline)
+    got: dict[str, list[int]] = {"messages": [], "rows": [], "chats": [], "runs": [], "jobs": []}
+    for number in range(WANTED)[:: int(step)]:
+        same = str(number)
+        (row,) = await store.put((draft_of(same),), NOW)
+        won = {
+            "messages": await store.receive(Received("fake", "", same, same, b"{}"), NOW),
+            "rows": await store.sending(row),
+            "chats": await store.claim_chat(same, name, NOW, NOW + 60),
+            "runs": await store.claim_run("job", float(number), name, NOW, NOW + 60),
+            "jobs": await is_saved(store, same),
+        }
+        for kind in got:
+            got[kind] += [number] if won[kind] else []
+    store.close()
+    answer(got)
+
+
+async def is_saved(store: SessionStore, job: str) -> bool:
+    try:
+        await store.save_job(job, b"{}", None)
+    except StoreConflict:
+        return False
+    return True
+
+
+async def answer_messages(path: Path, url: str, name: str) -> None:
+    """A line for each message that was answered, with three rows."""
+    store = open_store(url, path)
+    for number in itertools.count():
+        key = f"{name}-{number}"
+        row = await store.receive(Received("fake", "", key, key, b"{}"), NOW)
+        right = await store.claim_chat(key, name, NOW, NOW + 60)
+        assert row is not None and right is not None
+        await store.begin((row,), "s", right)
+        drafts = tuple(draft_of(f"{key}-{part}", inbox_id=row) for part in range(3))
+        await store.answer((row,), drafts, right, NOW)
+        answer(key)
+
+
+def draft_of(key: str, **given: Any) -> Draft:
+    return Draft(key, "fake", "", b"{}", key, b"{}", **given)
+
+
 def answer(value: Any) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 
 
-PARTS: dict[str, Callable[..., Any]] = {"append": append, "hold": hold, "serve": serve}
+PARTS: dict[str, Callable[..., Any]] = {
+    "append": append,
+    "hold": hold,
+    "serve": serve,
+    "compete": compete,
+    "answer": answer_messages,
+}
 
 
 def main(part: str, store: str, *arguments: str) -> None:

@@ -6,7 +6,6 @@ What was told to be stored is there, no call runs twice, and the turn comes to i
 import logging
 import os
 import random
-import re
 import subprocess
 import time
 from collections import Counter
@@ -14,7 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import pexpect
 import pytest
 
 from hermes.config.home import Home
@@ -37,6 +35,7 @@ from tests.integration.storms.histories import Stored, check_acknowledged, check
 from tests.integration.storms.jobs import Jobs, runs
 from tests.integration.storms.nursery import RESUME, Life, Nursery, Order, nursery
 from tests.integration.storms.scene import endpoint, write_home
+from tests.screens.emulated import Emulated
 
 SEED = int(os.environ.get("HERMES_TEST_STORM_SEED", "7"))
 KILLS = 50
@@ -240,19 +239,9 @@ def test_a_conversation_that_is_continued_goes_on_by_itself(make_scene):
         start = ["chat", "--json", "-q", scene.question]
         order = Order(str(scene.home.root), str(scene.folder), start, event=12, seconds=0.0)
         assert run_command(order).exit_code == -9
-        child = pexpect.spawn(
-            HERMES[0],
-            [*HERMES[1:], "chat", "--continue"],
-            cwd=str(scene.folder),
-            env={**os.environ, "HERMES_HOME": order.home, "TERM": "xterm-256color"},
-            encoding="utf-8",
-            dimensions=(30, 100),
-            timeout=30,
-        )
-        child.expect("The last turn was broken off and goes on now")
-        child.expect(re.escape(scene.done))
-        child.expect("›")
-        child.sendeof()
-        child.expect(pexpect.EOF)
-        child.close()
+        it = Emulated([*HERMES, "chat", "--continue"], scene.folder, HERMES_HOME=order.home)
+        it.sees("The last turn was broken off and goes on now")
+        it.sees(scene.done)
+        it.press("ctrl-d")
+        assert it.ended() == 0
     assert set(runs(scene.folder).values()) == {1}

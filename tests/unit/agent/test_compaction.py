@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from hermes.context.engine import ContextEngine, Dicts
 from hermes.core.errors import ContextOverflow
 from hermes.core.events import Compacted, CompactionStarted, ModelCalled, Notice, TextFinished
@@ -258,3 +260,36 @@ async def test_an_engine_may_copy_what_it_keeps_and_what_it_changes_counts(scrip
     assert sent[1].calls[0].id == "c2"
     assert sent[2].text == "shorter"
     assert sent[3] is model.requests[0].messages[1]
+
+
+class Raises(KeepLast):
+    """An engine of somebody else, with a fault."""
+
+    name = "faulty"
+
+    def __init__(self, method: str) -> None:
+        super().__init__(threshold=200)
+
+        def fault(*_given: Any, **_more: Any) -> Any:
+            raise RuntimeError("out of order")
+
+        setattr(self, method, fault)
+
+
+@pytest.mark.parametrize("method", ["update_from_response", "should_compress", "compress"])
+async def test_an_engine_that_raises_is_told_once_and_the_turn_goes_on(script, make_agent, method):
+    model = script([call(1, 500), call(2, 500), said("done", 500), said("more", 500)])
+    agent = make_agent(model, LOOK, engine=Raises(method))
+    events = [*await events_of(agent), *await events_of(agent)]
+    assert [event.text for event in events if isinstance(event, TextFinished)] == ["done", "more"]
+    told = [event.text for event in events if isinstance(event, Notice)]
+    assert sum("the context engine faulty failed: RuntimeError" in text for text in told) == 1
+
+
+async def test_an_engine_that_answers_nonsense_is_told(script, make_agent):
+    engine = KeepLast(threshold=200)
+    engine.compress = lambda *_given, **_more: None  # type: ignore[method-assign]
+    model = script([call(1, 500), said("done", 500)])
+    events = await events_of(make_agent(model, LOOK, engine=engine))
+    assert any("keep-last failed" in e.text for e in events if isinstance(e, Notice))
+    assert events[-1].exit_reason == "answered"

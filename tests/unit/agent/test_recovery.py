@@ -104,9 +104,6 @@ async def test_a_word_said_during_the_answer_gets_an_answer_of_its_own(script, m
 async def test_without_a_turn_there_is_nothing_to_steer(script, make_agent):
     agent = make_agent(script([]))
     assert not agent.steer("hello?")
-    agent.enqueue(User.say("first"))
-    agent.enqueue(User.say("second"))
-    assert [agent.next_queued() for _ in range(3)] == [User.say("first"), User.say("second"), None]
 
 
 async def test_a_broken_turn_goes_on_without_a_new_message(script, make_agent, log):

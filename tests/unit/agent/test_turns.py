@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hermes.core.errors import CredentialRefused, ToolDenied, UsageError
+from hermes.core.errors import CredentialRefused, ToolDenied, ToolError, UsageError
 from hermes.core.events import ToolFinished, ToolOutput, ToolStarted, TurnFinished, TurnStarted
 from hermes.core.hooks import HookName, NoHooks
 from hermes.core.messages import Assistant, Text, ToolCall, ToolResult, User
@@ -152,6 +152,26 @@ async def test_a_hook_can_veto_a_call(script, make_agent):
     await events_of(make_agent(model, tool_that("never"), hooks=Veto()))
     assert "not today" in model.requests[1].messages[-1].text
     assert fired == [(HookName.PRE_TOOL_CALL, "look")]
+
+
+async def test_listeners_hear_of_a_tool_that_failed_and_may_change_what_is_said_of_it(
+    script, make_agent
+):
+    class Masking(NoHooks):
+        async def fire(self, name: HookName, **details: Any) -> list[Any]:
+            heard.append((name, details.get("result", "")))
+            changes = name is HookName.TRANSFORM_TOOL_RESULT
+            return [details["result"].replace("s3cret", "***")] if changes else []
+
+    heard: list[tuple[HookName, str]] = []
+    model = script([call("look"), "ok"])
+    agent = make_agent(model, tool_that(ToolError("no s3cret there")), hooks=Masking())
+    await events_of(agent)
+    assert "no *** there" in model.requests[1].messages[-1].text
+    assert [name for name, _ in heard] == [
+        HookName.PRE_TOOL_CALL, HookName.POST_TOOL_CALL, HookName.TRANSFORM_TOOL_RESULT,
+    ]  # fmt: skip
+    assert "no s3cret there" in heard[1][1]
 
 
 async def test_a_hook_that_hangs_does_not_hold_up_a_stop(script, make_agent):

@@ -113,3 +113,10 @@ def test_the_fallback_chain_leaves_out_incomplete_entries(hermes_home):
         ("custom", "b", ""),
     ]
     assert chain[1].why == "fallback_providers[3]"
+
+
+@pytest.mark.parametrize("name", ["gpt-5", "openai:gpt-5"])
+def test_a_context_length_belongs_to_the_model_it_was_said_for(chosen, name):
+    config = f"model: {{provider: openai, default: '{name}', context_length: 32000}}"
+    assert chosen(config).context_length == 32_000
+    assert chosen(config, default="openai:gpt-5-mini").context_length == 0

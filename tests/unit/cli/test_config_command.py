@@ -308,7 +308,7 @@ def test_edit_keeps_a_mistaken_text_and_says_what_is_wrong(
 def test_edit_without_an_editor_says_what_to_do(
     hermes: Run, hermes_home: Path, monkeypatch
 ) -> None:
-    assert "this is not a terminal" in hermes("edit").err
+    assert "there is no editor to use" in hermes("edit").err
     monkeypatch.setenv("EDITOR", "no-such-editor")
     assert "cannot find the editor 'no-such-editor'" in hermes("edit").err
     assert not hermes_home.exists()

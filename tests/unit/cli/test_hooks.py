@@ -114,6 +114,16 @@ def test_a_file_gives_the_arguments(scene: Scene) -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["[1]", "nonsense", '{"extra": 3}', ""])
+def test_a_file_that_holds_no_arguments_is_refused(scene: Scene, text: str) -> None:
+    scene.set(pre_tool_call=[{"command": "true"}])
+    file = scene.folder / "payload.json"
+    file.write_text(text)
+    outcome = scene.run("test", "pre_tool_call", "--accept-hooks", "--payload-file", str(file))
+    assert outcome.code == 2
+    assert "does not hold arguments of a hook" in outcome.err
+
+
 def test_an_answer_and_a_failure_are_shown(scene: Scene) -> None:
     scene.set(
         pre_tool_call=[
@@ -173,6 +183,7 @@ def test_the_doctor_finds_what_is_wrong(scene: Scene) -> None:
         "garbage": scene.script("echo hello", "garbage.sh"),
         "open": scene.script("true", "open.sh"),
         "changed": scene.script("true", "changed.sh"),
+        "argument": f"sh -e {scene.script('true', 'argument.sh')}",
         "plain": scene.script("true", "plain.sh"),
         "slow": scene.script("sleep 60", "slow.sh"),
     }
@@ -182,6 +193,7 @@ def test_the_doctor_finds_what_is_wrong(scene: Scene) -> None:
         scene.consents.allow("pre_tool_call", command)
     later = time.time() + 100
     os.utime(scene.folder / "changed.sh", (later, later))
+    os.utime(scene.folder / "argument.sh", (later, later))
     scene.set(
         pre_tool_call=[
             *({"command": command, "timeout": 1 if name == "slow" else 60}
@@ -195,7 +207,7 @@ def test_the_doctor_finds_what_is_wrong(scene: Scene) -> None:
     found = {}
     for line in outcome.out.splitlines():
         if not line.startswith(" "):
-            name = Path(line.split()[2]).stem
+            name = Path(line.split()[2 if "sh -e" not in line else 4]).stem
             found[name] = [line[0]]
         else:
             found[name].append(line.strip())
@@ -203,6 +215,7 @@ def test_the_doctor_finds_what_is_wrong(scene: Scene) -> None:
     assert "its output is no JSON" in found["garbage"][1]
     assert "can be changed by other users" in found["open"][1]
     assert "was changed after you consented" in found["changed"][1]
+    assert "argument.sh was changed after you consented" in found["argument"][1]
     assert "is not executable" in found["plain"][1]
     assert found["slow"][1] == "it took longer than 1 seconds"
     assert found["no-such-program-anywhere"][1] == "there is no program no-such-program-anywhere"
@@ -214,6 +227,18 @@ def test_a_damaged_consent_file_is_said(scene: Scene) -> None:
     scene.set(pre_tool_call=[{"command": "check"}])
     assert "cannot be read" in scene.run("doctor").out
     assert "cannot be read" in scene.run("list").err
+    tried = scene.run("test", "pre_tool_call")
+    assert (tried.code, tried.out) == (3, "")
+    assert "cannot be read" in tried.err
+
+
+def test_the_doctor_finds_hooks_that_never_run(scene: Scene) -> None:
+    scene.set(pre_tool_cal=[{"command": "true"}])
+    found = scene.run("doctor")
+    assert found.code == 1
+    assert found.out == (
+        "✗ hooks.pre_tool_cal: there is no hook 'pre_tool_cal'; did you mean pre_tool_call?\n"
+    )
 
 
 def test_without_an_action_the_help_is_shown(scene: Scene) -> None:

@@ -1,4 +1,5 @@
 import argparse
+import contextlib
 import io
 import json
 import logging
@@ -154,12 +155,16 @@ sys.exit(logs.run(parser.parse_args(["-f", "--level", "INFO"]), cli))
 
 def test_follow_goes_on_over_a_rotation_and_ends_quietly(home):
     write(home, "agent.log", line("before"))
-    with subprocess.Popen(
-        [sys.executable, "-c", FOLLOWER, str(home.root)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as follower:
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", FOLLOWER, str(home.root)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as follower,
+        contextlib.ExitStack() as ends,
+    ):
+        ends.callback(follower.kill)
         assert follower.stdout is not None
 
         def next_message():

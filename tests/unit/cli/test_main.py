@@ -85,6 +85,27 @@ def test_options_of_hermes_come_before_the_command(argv, command, arguments, pro
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "arguments"),
+    [
+        ("--yolo chat -q x", "--yolo -q x"),
+        ("-w --yolo", "-w --yolo"),
+        ("-c chat", "-c"),
+        ("-c Plans", "-c Plans"),
+        ("--resume X -q y", "--resume X -q y"),
+        ("--ignore-rules -p work chat", "--ignore-rules"),
+    ],
+)
+def test_options_of_the_chat_may_come_before_its_name(line, arguments):
+    invocation = parse(line.split())
+    assert (invocation.command.name, invocation.arguments) == ("chat", arguments.split())
+
+
+def test_options_of_the_chat_before_another_command_are_refused(capsys):
+    assert main(["--yolo", "config", "show"]) == 2
+    assert "--yolo is an option of `hermes chat`" in capsys.readouterr().err
+
+
 def test_a_mistyped_command_is_guessed(capsys):
     assert main(["confg"]) == 2
     shown = capsys.readouterr().err

@@ -240,7 +240,7 @@ def test_tools_that_are_left_out_are_named(hermes: Run, config: Path) -> None:
     assert "steers: its description tries to steer the agent" in listed
     assert "✗ left out: steers" in hermes("tools", "srv").out
     facts = json.loads(hermes("list", "--json").out)
-    assert (facts[0]["tools"], len(facts[0]["problems"])) == (4, 10)
+    assert (facts[0]["tools"], len(facts[0]["problems"])) == (4, 11)
 
 
 def test_the_list_says_how_servers_fare(hermes: Run, config: Path) -> None:

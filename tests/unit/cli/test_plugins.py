@@ -177,6 +177,16 @@ def test_update_and_remove(hermes: Run, weather: Path, hermes_home: Path) -> Non
     assert load(Home(hermes_home)).settings.plugins.enabled == ()
 
 
+def test_a_removed_plugin_is_forgotten_under_both_its_names(
+    hermes: Run, hermes_home: Path, settings: Callable[[], Any]
+) -> None:
+    """Its folder may be called otherwise than itself, and the settings know it by either."""
+    write_plugin(hermes_home / "plugins", "folder", manifest="name: weather\n")
+    (hermes_home / "config.yaml").write_text("plugins:\n  enabled: [folder, weather, other]\n")
+    assert hermes("remove", "weather", "--yes").code == 0
+    assert settings().plugins.enabled == ("other",)
+
+
 def test_what_came_with_hermes_cannot_be_removed(hermes: Run) -> None:
     for name in ("disk-cleanup", "holographic"):
         assert "hermes plugins disable" in hermes("remove", name, "--yes").err

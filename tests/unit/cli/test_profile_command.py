@@ -65,6 +65,7 @@ def test_facts_are_there_for_scripts(hermes: Run) -> None:
         "exists": True,
         "settings": "",
         "variables": "",
+        "aliases": [],
     }
     assert "settings   none yet" in hermes("show", "work").out
 

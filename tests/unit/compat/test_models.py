@@ -71,6 +71,17 @@ def test_a_client_of_a_provider(settings) -> None:
             client.chat.completions.create(messages=ASKED, stream=True)
 
 
+def test_the_provider_of_conversations_can_be_named(settings) -> None:
+    with ModelServer(["Hi."]) as server:
+        settings(model_of(server))
+        client, model = import_module("agent.auxiliary_client").resolve_provider_client("custom")
+        reply = client.chat.completions.create(model=model, messages=ASKED)
+        assert (model, reply.choices[0].message.content) == ("lab-model", "Hi.")
+        find = import_module("hermes_cli.runtime_provider").resolve_runtime_provider
+        assert find("custom") == find()
+        assert find("custom", model="other")["model"] == "other"
+
+
 def test_where_requests_go_and_with_which_key(settings, monkeypatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-123456")
     settings("model:\n  provider: anthropic\n  default: claude-sonnet-4-5\n")

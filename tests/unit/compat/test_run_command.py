@@ -92,10 +92,13 @@ def test_a_module_is_run_with_m(hermes, work: Path) -> None:
     assert "there is no module package.nothing" in absent.stderr
 
 
-def test_wrong_use_is_told(hermes) -> None:
+def test_wrong_use_is_told(hermes, work: Path) -> None:
+    (work / "folder").mkdir()
     for arguments, problem in (
         ((), "no script was named"),
         (("nothing.py",), "there is no file nothing.py"),
+        (("folder",), "folder is no Python file"),
+        (("/dev/null",), "/dev/null is no Python file"),
         (("-m",), "-m needs the name of a module"),
     ):
         done = hermes("run", *arguments)

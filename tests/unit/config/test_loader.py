@@ -414,3 +414,14 @@ def test_every_secret_is_known_for_redaction(write: Write, monkeypatch) -> None:
         "slack-secret",
         "saved-secret",
     }
+
+
+@pytest.mark.parametrize("zone", ["Mars/Base", "clear; ls", "../../etc/passwd", "/etc/localtime"])
+def test_a_time_zone_that_does_not_exist_is_an_error(write: Write, zone: str) -> None:
+    with pytest.raises(ConfigError, match="timezone: expected the name of a time zone"):
+        load(write(f"timezone: {zone}\n"))
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", '""'])
+def test_a_time_zone_that_exists(write: Write, zone: str) -> None:
+    assert load(write(f"timezone: {zone}\n")).settings.timezone == zone.strip('"')

@@ -76,6 +76,21 @@ def test_a_function_without_parameters_or_docstring_has_an_empty_schema():
     assert spec_of(now) == ToolSpec("now", "", {"type": "object", "properties": {}})
 
 
+def test_functions_of_one_factory_share_what_is_the_same_and_nothing_else():
+    def made(limit: int, kind: type, about: str):
+        async def look(what: kind, most: int = limit) -> str:
+            return f"{what} {most}"
+
+        look.__doc__ = about
+        return look
+
+    first = spec_of(made(3, str, "Look."))
+    assert spec_of(made(3, str, "Look.")) is first
+    for other in (made(4, str, "Look."), made(3, int, "Look."), made(3, str, "Look there.")):
+        assert spec_of(other) != first
+    assert spec_of(made(3, str, "Look.")) == first
+
+
 def test_the_context_is_not_shown_to_the_model():
     assert set(spec_of(speak).parameters["properties"]) == {"text"}
 

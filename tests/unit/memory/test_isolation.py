@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hermes.core.errors import ToolError, ToolTimedOut
+from hermes.core.errors import StoreError, ToolError, ToolTimedOut
 from hermes.memory.isolation import Apart, Limits
 
 LIMITS = Limits(waiting=3)
@@ -158,3 +158,28 @@ def test_a_hanging_provider_does_not_keep_the_process() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     assert "did not answer" in done.stdout
+
+
+def test_an_error_that_cannot_say_what_it_is_breaks_nothing(apart: Apart, told: list[str]) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("not even that")
+
+    def fail() -> None:
+        raise Mute
+
+    with pytest.raises(ToolError, match="slow failed: Mute"):
+        apart.call("prefetch", fail, 60)
+    assert apart.call("next", lambda: 1, 60) == 1
+    assert told == ["the memory provider slow failed (prefetch): Mute"]
+
+
+def test_errors_of_ours_say_what_to_do(apart: Apart, told: list[str]) -> None:
+    def fail() -> None:
+        raise StoreError("the facts cannot be used", hint="free some room")
+
+    with pytest.raises(
+        ToolError, match=r"slow failed: the facts cannot be used \(free some room\)"
+    ):
+        apart.call("prefetch", fail, 60)
+    assert "StoreError" not in told[0]

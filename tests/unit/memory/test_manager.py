@@ -14,7 +14,7 @@ from hermes.memory.isolation import Limits
 from hermes.memory.manager import ManagerOptions, MemoryManager
 from hermes.memory.provider import MemoryProvider
 from hermes.memory.provider_tools import provider_tools
-from hermes.memory.recalled import INTRODUCTION
+from hermes.memory.recalled import INTRODUCTION, without_fences
 
 PATIENT = ManagerOptions(Limits(turn=60, start=60, tool=60, end=60), recall_chars=200)
 IMPATIENT = ManagerOptions(Limits(turn=0.05, start=60, tool=0.05, end=0.05))
@@ -253,7 +253,8 @@ async def test_a_tool_that_hangs_is_a_tool_error(
     context = ToolContext("s1", "c1", CancelToken(), lambda _text: None)
     with pytest.raises(ToolTimedOut, match=r"did not answer within 0\.05 s"):
         await tool.handler(context, {})
-    assert "still busy" in json.loads(impatient.handle_tool_call("look", {}))["error"]
+    again = json.loads(impatient.handle_tool_call("look", {}))["error"]
+    assert "still busy" in again or "did not answer" in again
 
 
 async def test_tools_of_a_provider_work(manager: MemoryManager) -> None:
@@ -317,3 +318,43 @@ def test_work_that_waits_is_done_before_the_end(told: list[str]) -> None:
         manager.sync_all(str(number), "")
     manager.shutdown_all()
     assert done == [*map(str, range(10)), "shutdown"]
+
+
+def test_one_that_was_waited_for_in_vain_is_not_waited_for_again_at_the_end(
+    told: list[str], gate: threading.Event
+) -> None:
+    class Stuck(Plain):
+        def sync_turn(self, user: str, assistant: str, **_kw: Any) -> None:
+            gate.wait()
+
+    # With the limit for the end at ten minutes, waiting once more would time the test out.
+    limits = Limits(turn=0.05, start=60, end=600)
+    manager = started(MemoryManager(tell=told.append, options=ManagerOptions(limits)), Stuck())
+    manager.sync_all("a", "b")
+    assert manager.prefetch_all("q") == ""
+    manager.shutdown_all()
+    assert not manager.active
+
+
+def test_poison_in_what_a_tool_finds_is_taken_out(manager: MemoryManager) -> None:
+    class Poisoned(Plain):
+        def get_tool_schemas(self) -> list[dict[str, Any]]:
+            return [{"name": "look"}, {"name": "list"}, {"name": "ok"}]
+
+        def handle_tool_call(self, name: str, args: dict[str, Any], **_kw: Any) -> Any:
+            if name == "list":
+                return f"likes tea\n{POISON}"
+            return {"facts": [{"id": 1, "fact": "likes tea"}, POISON] if name == "look" else [1]}
+
+    started(manager, Poisoned())
+    clean, bad = json.loads(manager.handle_tool_call("look", {}))["facts"]
+    assert clean == {"id": 1, "fact": "likes tea"}
+    assert bad.startswith("[BLOCKED: a recalled text")
+    first, second = manager.handle_tool_call("list", {}).splitlines()
+    assert first == "likes tea" and second.startswith("[BLOCKED: a recalled line")
+    assert manager.handle_tool_call("ok", {}) == '{"facts": [1]}'
+
+
+def test_only_whole_blocks_of_recalled_text_are_taken_out_of_a_message() -> None:
+    message = "<memory-context> is a tag <memory-context>\nlikes tea\n</memory-context>\nindeed"
+    assert without_fences(message) == "<memory-context> is a tag indeed"

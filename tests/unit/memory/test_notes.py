@@ -181,3 +181,26 @@ def test_processes_that_write_at_the_same_time_lose_nothing(root: Path) -> None:
         own = [entry for entry in found if entry.startswith(name)]
         assert own == [f"{name} {number}" for number in range(15)]
     assert not list(root.rglob("*.tmp"))
+
+
+def test_a_file_where_the_folder_should_be_is_an_error_of_ours(root: Path, notes: NoteFile) -> None:
+    root.parent.mkdir()
+    root.write_text("not a folder")
+    with pytest.raises(ToolError, match=r"cannot read MEMORY\.md: not a directory"):
+        notes.read()
+    with pytest.raises(ToolError, match=r"cannot write MEMORY\.md"):
+        notes.change(add("x"))
+
+
+def test_a_pipe_in_the_place_of_the_notes_does_not_hang(root: Path, notes: NoteFile) -> None:
+    root.mkdir(parents=True)
+    os.mkfifo(root / "MEMORY.md")
+    with pytest.raises(ToolError, match="it is a pipe"):
+        notes.read()
+
+
+def test_what_could_not_be_read_again_is_not_written(root: Path, notes: NoteFile) -> None:
+    notes.change(add("Old."))
+    with pytest.raises(ToolError, match="cannot have more than 1,000,000 bytes"):
+        notes.change(add("x" * MOST_BYTES))
+    assert notes.read() == ("Old.",)

@@ -55,6 +55,50 @@ def test_the_older_form_of_register_tool_is_understood(stage: Stage, call: str) 
     assert registration["handler"]({}, task_id="s", other="x") == "ok"
 
 
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        ("[]", "schema is no JSON Schema in a dict"),
+        ("{'parameters': None}", "no JSON Schema of an object"),
+        ("{'parameters': {'type': 'string'}}", "no JSON Schema of an object"),
+        ("{'parameters': {'properties': {'a': object()}}}", "schema is no JSON"),
+        ("{'parameters': {'properties': ['a']}}", "no JSON Schemas in a dict"),
+        ("{'parameters': {'properties': {'a': 'string'}}}", "no JSON Schemas in a dict"),
+        ("{'parameters': {'required': 'a'}}", "no list of names"),
+        ("{'parameters': LOOP}", "schema is no JSON"),
+    ],
+)
+def test_a_schema_that_endpoints_refuse_is_refused_when_it_is_registered(
+    stage: Stage, schema: str, problem: str
+) -> None:
+    (outcome,) = stage.load_with(
+        f"""
+        LOOP = {{}}
+        LOOP["properties"] = {{"a": LOOP}}
+
+        def register(ctx):
+            ctx.register_tool("t", "set", {schema}, print)
+        """
+    )
+    assert "register_tool('t')" in outcome.problem
+    assert problem in outcome.problem
+    assert stage.host.tools == {}
+
+
+def test_a_plugin_cannot_change_a_schema_later(stage: Stage) -> None:
+    """The start of every request has to stay the same, or no endpoint can cache it."""
+    stage.load_with(
+        """
+        SCHEMA = {"parameters": {"type": "object", "properties": {"a": {}}}}
+
+        def register(ctx):
+            ctx.register_tool("t", "set", SCHEMA, print)
+            SCHEMA["parameters"]["properties"].clear()
+        """
+    )
+    assert stage.host.tools["t"]["schema"]["parameters"]["properties"] == {"a": {}}
+
+
 async def test_an_async_handler_without_keywords_works(stage: Stage) -> None:
     stage.load_with(
         """

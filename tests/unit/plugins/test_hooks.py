@@ -1,6 +1,7 @@
 """Listeners of plugins: what they are told, and that no failure of theirs reaches a turn."""
 
 import asyncio
+import logging
 import sys
 import threading
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from hermes.core.hooks import HookName, Hooks
-from hermes.plugins.events import ARGUMENTS, CHAINED, VETOES
+from hermes.plugins.events import ARGUMENTS, CHAINED, MOST_TEXT, VETOES
 from hermes.plugins.hooks import MOST_HANGS, HookRunner
 from hermes.plugins.reports import Reports
 from tests.unit.plugins.stage import Stage
@@ -171,13 +172,104 @@ async def test_changed_text_goes_from_one_to_the_next(runner: HookRunner) -> Non
 
 
 async def test_what_a_listener_changes_changes_no_call(runner: HookRunner) -> None:
-    def meddle(args: dict[str, Any], conversation_history: list[Any] | None = None) -> None:
+    def meddle(args: dict[str, Any]) -> None:
         args["command"] = "rm -rf /"
+        args["inner"]["deep"].append(2)
 
     details = {**CALL, "args": {"command": "ls", "inner": {"deep": [1]}}}
     runner.add("p", HookName.PRE_TOOL_CALL, meddle)
     await runner.fire(HookName.PRE_TOOL_CALL, **details)
-    assert details["args"]["command"] == "ls"
+    assert details["args"] == {"command": "ls", "inner": {"deep": [1]}}
+
+
+async def test_a_listener_cannot_change_the_history_that_the_next_one_sees(
+    runner: HookRunner,
+) -> None:
+    def meddle(conversation_history: list[dict[str, Any]]) -> str:
+        said = str(conversation_history[0].pop("content"))
+        conversation_history.clear()
+        return said
+
+    for plugin in ("a", "b"):
+        runner.add(plugin, HookName.PRE_LLM_CALL, meddle)
+    history = [{"role": "user", "content": "hello"}]
+    details = {**sample(HookName.PRE_LLM_CALL), "conversation_history": history}
+    assert await runner.fire(HookName.PRE_LLM_CALL, **details) == ["hello", "hello"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"action": "block", "message": "not here"}, "not here"),
+        ({"decision": "block", "reason": "not now"}, "not now"),
+        ({"action": "deny", "message": "never"}, "never"),
+        ({"action": "allow", "decision": "block"}, "by a hook"),
+        ({"action": ["block"]}, "by a hook"),
+        ({"action": "block", "message": 5}, "by a hook"),
+    ],
+    ids=str,
+)
+async def test_an_answer_that_may_mean_no_is_taken_for_no(
+    runner: HookRunner, answer: Any, message: str
+) -> None:
+    runner.add("p", HookName.PRE_TOOL_CALL, lambda: answer)
+    (veto,) = await runner.fire(HookName.PRE_TOOL_CALL, **CALL)
+    assert veto == {"action": "block", "message": message}
+
+
+@pytest.mark.parametrize("answer", [{"action": "allow"}, {"action": ""}, {"context": "x"}, 42, []])
+async def test_an_answer_that_says_nothing_of_the_call_forbids_nothing(
+    runner: HookRunner, answer: Any
+) -> None:
+    runner.add("p", HookName.PRE_TOOL_CALL, lambda: answer)
+    assert await runner.fire(HookName.PRE_TOOL_CALL, **CALL) == [answer]
+
+
+@pytest.mark.parametrize("answer", ["x" * 10_000_000, {"context": "x" * 10_000_000}], ids=type)
+async def test_a_listener_cannot_fill_the_window_of_the_model(
+    runner: HookRunner, answer: Any
+) -> None:
+    runner.add("p", HookName.PRE_LLM_CALL, lambda: answer)
+    (said,) = await runner.fire(HookName.PRE_LLM_CALL, **sample(HookName.PRE_LLM_CALL))
+    text = said["context"] if isinstance(said, dict) else said
+    assert len(text) < MOST_TEXT + 100
+    assert "9,950,000 characters left out" in text
+
+
+async def test_an_error_is_told_without_the_made_up_name_of_the_plugins_module(
+    stage: Stage,
+) -> None:
+    stage.load_with(
+        """
+        class Odd(Exception):
+            def __str__(self):
+                raise RuntimeError("not even this")
+
+        def listen():
+            raise Odd()
+
+        def register(ctx):
+            ctx.register_hook("on_session_end", listen)
+        """
+    )
+    await stage.hooks.fire(HookName.ON_SESSION_END, **sample(HookName.ON_SESSION_END))
+    assert stage.told == [
+        "plugin probe: its hook on_session_end failed: Odd: <exception str() failed>"
+    ]
+
+
+def test_without_a_log_a_problem_is_told_once_and_not_printed_beside(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Python prints warnings of a process that has no log."""
+    handlers, root = list(logging.getLogger().handlers), logging.getLogger()
+    told: list[str] = []
+    root.handlers.clear()
+    try:
+        Reports(told.append).once("p", "plugin p is broken")
+    finally:
+        root.handlers.extend(handlers)
+    assert (told, capsys.readouterr().err) == (["plugin p is broken"], "")
 
 
 RAISING = {
@@ -192,8 +284,8 @@ RAISING = {
 
 
 @pytest.mark.parametrize("body", RAISING.values(), ids=list(RAISING))
-async def test_a_plugin_that_raises_in_every_hook_is_told_of_once_for_each(
-    stage: Stage, body: str
+async def test_a_plugin_that_raises_in_every_hook_is_told_of_once(
+    stage: Stage, body: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     stage.plugin("bad", in_every_hook(body))
     stage.plugin("good", in_every_hook("return 'fine'"))
@@ -207,10 +299,15 @@ async def test_a_plugin_that_raises_in_every_hook_is_told_of_once_for_each(
                 assert "hermes plugins disable bad" in answers[0]["message"]
             else:
                 assert answers == ["fine"]
-    assert len(stage.told) == len(HookName)
+    assert len(stage.told) == 1
+    warned = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert len(warned) == len(HookName), "the log has each"
 
 
-@pytest.mark.parametrize("kind", [ValueError("broken"), SystemExit(2), asyncio.CancelledError()])
+RAISED = [ValueError("broken"), SystemExit(2), KeyboardInterrupt(), asyncio.CancelledError()]
+
+
+@pytest.mark.parametrize("kind", RAISED, ids=lambda kind: type(kind).__name__)
 async def test_a_coroutine_that_raises_is_isolated_too(
     runner: HookRunner, told: list[str], kind: BaseException
 ) -> None:
@@ -259,13 +356,32 @@ async def test_a_listener_that_hangs_holds_up_nobody_and_is_given_up(how: str) -
         assert answer["action"] == "block"
         assert "plugin slow" in answer["message"]
     assert calls == ["called"] * MOST_HANGS * 2
-    assert told == [
-        "plugin slow: its hook post_tool_call failed: it took longer than 0.05 seconds",
-        "plugin slow: its hook pre_tool_call failed: it took longer than 0.05 seconds",
-    ]
+    assert told == ["plugin slow: its hook post_tool_call failed: it took longer than 0.05 seconds"]
     release.set()
     heeded.set()
     await asyncio.sleep(0)
+
+
+async def test_a_plugin_that_hangs_in_every_hook_is_given_up_as_a_whole(told: list[str]) -> None:
+    runner = HookRunner(timeout=0.05, reports=Reports(told.append))
+    called: list[str] = []
+
+    async def hang(**kwargs: Any) -> None:
+        called.append("called")
+        await asyncio.sleep(60)
+
+    async def check(tool_name: str) -> dict[str, str]:
+        return {"action": "block", "message": f"not {tool_name}"}
+
+    for name in HookName:
+        runner.add("slow", name, check if name in VETOES else hang)
+    for name in HookName:
+        if name not in VETOES:
+            await runner.fire(name, **sample(name))
+    assert len(called) == MOST_HANGS
+    assert len(told) == 1
+    veto = await runner.fire(HookName.PRE_TOOL_CALL, **CALL)
+    assert veto == [{"action": "block", "message": "not terminal"}], "what it checks is checked"
 
 
 async def test_hangs_must_come_in_a_row(told: list[str]) -> None:

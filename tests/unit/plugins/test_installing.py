@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes.core.errors import HermesError, UsageError
+from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.plugins.installing import Workshop
-from hermes.plugins.sources import Fetcher, Source, source_of
+from hermes.plugins.sources import Fetcher, GitFailed, Source, source_of
 from tests.unit.plugins.stage import write_plugin
 
 BOOBY_TRAP = "raise SystemExit('this code was run')\n"
@@ -201,6 +201,53 @@ def test_a_removed_plugin_is_gone_and_a_link_only_unlinked(
     assert (repository / "plugin.yaml").exists()
     with pytest.raises(UsageError, match="not among those you installed"):
         workshop.remove("../plugins")
+
+
+def test_an_update_replaces_links_and_does_not_write_through_them(
+    workshop: Workshop, tmp_path: Path, hermes_home: Path
+) -> None:
+    source = write_plugin(tmp_path, "weather", BOOBY_TRAP)
+    outside = tmp_path / "mine.txt"
+    outside.write_text("mine")
+    (source / "first").symlink_to(outside)
+    (source / "second").symlink_to(outside)
+    (source / "third").write_text("a file")
+    workshop.install(Source(str(source), folder=True))
+    (source / "second").unlink()
+    (source / "second").write_text("a file now")
+    (source / "third").unlink()
+    (source / "third").symlink_to(outside)
+    workshop.update("weather")
+    place = hermes_home / "plugins" / "weather"
+    assert outside.read_text() == "mine"
+    assert (place / "second").read_text() == "a file now"
+    assert [(place / name).is_symlink() for name in ("first", "second", "third")] == [
+        True, False, True,
+    ]  # fmt: skip
+
+
+def test_a_record_that_cannot_be_read_is_noticed_before_anything_is_installed(
+    workshop: Workshop, tmp_path: Path, hermes_home: Path
+) -> None:
+    source = write_plugin(tmp_path, "weather")
+    folder = hermes_home / "plugins"
+    folder.mkdir(parents=True)
+    (folder / ".installed.json").write_text("{bad")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        workshop.install(Source(str(source), folder=True))
+    assert [place.name for place in folder.iterdir()] == [".installed.json"]
+
+
+def test_files_that_the_user_changed_are_said_to_be_in_the_way(
+    workshop: Workshop, repository: Path, hermes_home: Path
+) -> None:
+    workshop.install(Source(repository.as_uri()))
+    (hermes_home / "plugins" / "weather" / "__init__.py").write_text("# mine\n")
+    (repository / "__init__.py").write_text("# theirs\n")
+    commit(repository)
+    with pytest.raises(GitFailed, match="local changes") as told:
+        workshop.update("weather")
+    assert "--force" in told.value.hint
 
 
 def test_git_that_is_missing_is_said(tmp_path: Path) -> None:

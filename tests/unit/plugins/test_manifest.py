@@ -99,3 +99,11 @@ def test_a_missing_one_is_said_to_be_missing(tmp_path: Path) -> None:
 def test_the_other_ending_is_read_too(tmp_path: Path) -> None:
     (tmp_path / "plugin.yml").write_text("name: other\n")
     assert read_manifest(tmp_path).name == "other"
+
+
+def test_a_manifest_cannot_send_commands_to_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "plugin.yaml").write_text(
+        'name: x\ndescription: "red \\e[31m\\u202e"\nprovides_tools: ["a\\e[2J"]\n'
+    )
+    manifest = read_manifest(tmp_path)
+    assert (manifest.description, manifest.provides_tools) == ("red [31m", ("a[2J",))

@@ -119,6 +119,7 @@ async def test_what_is_no_json_is_named_by_its_type(scene: Scene) -> None:
         ('{"action": "block", "message": "no"}', [{"action": "block", "message": "no"}]),
         ('{"action": "block"}', [{"action": "block", "message": "by a hook"}]),
         ('{"decision": "deny", "reason": "no"}', [{"action": "block", "message": "no"}]),
+        ('{"decision": "block", "context": "too"}', [{"action": "block", "message": "by a hook"}]),
         ('{"decision": "approve"}', []),
         ("{}", []),
         ("", []),
@@ -134,6 +135,13 @@ async def test_documented_answers_count_and_others_are_ignored(
     assert scene.told == []
 
 
+async def test_half_an_answer_forbids(scene: Scene) -> None:
+    (answer,) = await scene.run("""print('{"decision": "blo')""")
+    assert answer["action"] == "block"
+    assert "its output is no JSON" in answer["message"]
+    assert await scene.run("""print('{"decision": "blo')""", POST) == []
+
+
 async def test_a_hook_can_add_context(scene: Scene) -> None:
     answers = await scene.run("""print('{"context": "it rains"}')""", HookName.PRE_LLM_CALL)
     assert answers == [{"context": "it rains"}]
@@ -141,7 +149,7 @@ async def test_a_hook_can_add_context(scene: Scene) -> None:
 
 def test_only_a_veto_can_block() -> None:
     answer, problem = answer_of(POST, '{"decision": "block"}')
-    assert (answer, problem) == (None, "post_tool_call cannot block")
+    assert (answer, problem) == (None, "post_tool_call cannot forbid anything")
 
 
 FAILURES = {
@@ -337,6 +345,23 @@ async def test_a_damaged_consent_file_allows_nothing(scene: Scene) -> None:
     assert (answer["action"], times_run(scene)) == ("block", 0)
     with pytest.raises(ConfigError, match="cannot be read"):
         scene.consents.all()
+
+
+async def test_a_consent_that_cannot_be_saved_holds_for_now(scene: Scene) -> None:
+    (scene.home / FILE).write_text("{")
+    hooks = scene.hooks(Hook(PRE, scene.script(TOUCH), 30), answer=True)
+    for _ in range(2):
+        assert await hooks.run(PRE, CALL) == []
+    assert (len(scene.asked), times_run(scene)) == (1, 2)
+    (told,) = scene.told
+    assert told.startswith("your consent holds only until the program ends: ")
+    assert "delete the file" in told
+
+
+def test_a_home_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=FILE):
+        Consents(tmp_path / "file").allow("pre_tool_call", "check")
 
 
 def test_consents_of_two_processes_are_both_kept(hermes_home: Path) -> None:

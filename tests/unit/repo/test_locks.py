@@ -9,7 +9,16 @@ from scripts import locks
 PROJECT = """
 [project]
 dependencies = ["Foo.Bar>=1; sys_platform != 'win32'"]
-optional-dependencies = {local = ["runtime>=2"], web = ["foo-bar"]}
+[project.optional-dependencies]
+web = ["foo-bar"]
+server = []
+email = []
+metrics = []
+local = ["runtime>=2"]
+telegram = ["chatter"]
+discord = []
+slack = []
+matrix = []
 [dependency-groups]
 dev = ["checker"]
 """
@@ -19,9 +28,10 @@ PIN = "{} \\\n    --hash=sha256:00\n"
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (tmp_path / "pyproject.toml").write_text(PROJECT)
-    pins = ["foo-bar==1.2", "runtime==2.0", "checker==3"]
-    for count, name in enumerate(("requirements", "requirements-local", "requirements-dev"), 1):
-        (tmp_path / f"{name}.lock").write_text("".join(PIN.format(pin) for pin in pins[:count]))
+    pins = ["foo-bar==1.2", "runtime==2.0", "chatter==4", "checker==3"]
+    for count, name in enumerate(("", "-local", "-platforms", "-dev"), 1):
+        lock = tmp_path / f"requirements{name}.lock"
+        lock.write_text("".join(PIN.format(pin) for pin in pins[:count]))
     return tmp_path
 
 

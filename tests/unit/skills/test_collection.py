@@ -59,7 +59,47 @@ def test_hidden_folders_and_caches_are_left_alone(root: Path):
 
 def test_a_folder_may_be_one_skill(tmp_path: Path):
     put(tmp_path, "alone")
-    assert names(skills_in(tmp_path / "alone")) == {"alone"}
+    assert names(skills_in(tmp_path / "alone", Source.EXTERNAL)) == {"alone"}
+
+
+@pytest.mark.parametrize("name", ["SKILL.md", "skill.md"])
+def test_a_stray_file_does_not_hide_the_skills_of_the_user(root: Path, name: str):
+    put(root, "a/one")
+    (root / name).write_text("---\nname: stray\ndescription: x\n---\ny")
+    skills = skills_in(root)
+    assert names(skills) == {"one"}
+    assert [each.reason for each in skills.broken()] == ["a skill needs a folder of its own"]
+
+
+def test_skills_that_lie_too_deep_are_told_of(root: Path):
+    put(root, "a/b/two")
+    put(root, "a/b/c/three")
+    put(root, "a/b/c/three/references/example")
+    put(root, "a/b/c/d/four")
+    put(root, "a/b/c/.git/five")
+    skills = skills_in(root)
+    assert names(skills) == {"two"}
+    assert {each.file.parent.name: each.reason for each in skills.broken()} == dict.fromkeys(
+        ("three", "four"), "it lies too deep: at most 2 categories may stand above it"
+    )
+
+
+def test_a_link_that_leads_nowhere_is_told_once(root: Path):
+    (root / "gone").mkdir(parents=True)
+    (root / "gone/SKILL.md").symlink_to("/nowhere/at/all")
+    (broken,) = skills_in(root).broken()
+    assert broken.reason.startswith("the link leads nowhere")
+
+
+def test_a_misnamed_file_does_not_cost_a_search_with_every_question(root: Path, cache: Path):
+    put(root, "one")
+    (root / "two").mkdir()
+    (root / "two/skill.md").write_text("x")
+    skills_in(root, cache=cache).all()
+    before = cache.stat().st_ino
+    (broken,) = skills_in(root, cache=cache).broken()
+    assert broken.reason == "it must be called SKILL.md, not skill.md"
+    assert cache.stat().st_ino == before
 
 
 def test_the_first_root_with_a_name_counts(tmp_path: Path):
@@ -219,7 +259,7 @@ def test_the_cache_is_for_its_owner_and_whole(root: Path, cache: Path):
     assert [each.name for each in cache.parent.iterdir()] == ["skills.json"]
     first, second = cache.read_text().split("\n")
     assert json.loads(first)["name_column"] == "one"
-    assert json.loads(second)[0]["name"] == "one"
+    assert json.loads(second)[0][1]["name"] == "one"
 
 
 def test_a_home_that_does_not_exist_is_not_created(tmp_path: Path):

@@ -26,6 +26,14 @@ LOADS: dict[str, dict[str, Any]] = {
     "comma-lists": {"platforms": ("macos", "linux"), "tags": ("finance", "invoices", "dunning")},
     "commit-helper": {"description": "Writes commit messages from the staged diff."},
     "data-room": {"license": "Apache-2.0", "author": "example-org", "version": "2.1"},
+    "commented": {
+        "description": "Finds what is worth reading in the papers.",
+        "warning": "it has no description",
+    },
+    "description-as-list": {
+        "description": "Resizes pictures; Strips what the camera wrote into them",
+        "author": "Anna; Bert",
+    },
     "editor-rules": {"description": "Rules for Python files"},
     "flat-metadata": {
         "category": "travel",
@@ -37,9 +45,20 @@ LOADS: dict[str, dict[str, Any]] = {
         "list.",
         "tags": ("cooking", "planning"),
     },
+    "four-dashes": {"description": "Longer rules around the head"},
     "half-settings": {"warning": "the setting 'notes.format' has no description"},
+    "head-in-a-fence": {
+        "description": "Only the head stands in a code fence",
+        "warning": "its head stands in a code fence",
+    },
+    "head-is-a-fence": {
+        "description": "A code fence instead of the usual lines",
+        "warning": "its head stands in a code fence",
+    },
     "impossible-date": {"version": "2025-13-45", "warning": "month must be in 1..12"},
     "in-a-code-fence": {"warning": "all of it stands in a code fence"},
+    "indented-lines": {"description": "The lines around the head are indented"},
+    "invisible-start": {"description": "Copied from a web page"},
     "json-in-yaml": {"description": "Looks up parcels by their number."},
     "latin-letters": {"description": "Rechnungen prüfen", "warning": "not UTF-8"},
     "legacy-prerequisites": {"variables": ("BLOG_TOKEN", "BLOG_HOST")},
@@ -52,6 +71,10 @@ LOADS: dict[str, dict[str, Any]] = {
         "description": "Turns a voice memo into minutes. Use it for: stand-ups, interviews, "
         "lectures."
     },
+    "loose-quotes": {
+        "description": 'Says "hello" to the people',
+        "warning": "its head is not quite YAML: line 3",
+    },
     "metadata-as-text": {"tags": ("lights",)},
     "nameless": {"description": "Has no name of its own"},
     "no-head": {
@@ -59,7 +82,19 @@ LOADS: dict[str, dict[str, Any]] = {
         "looks at the code.",
         "warning": "it has no head",
     },
+    "no-space": {
+        "description": "Nothing stands after the colons",
+        "warning": "its head is not quite YAML: it holds text instead of fields",
+    },
+    "notes-and-a-rule": {
+        "description": "What is written between two comments counts.",
+        "warning": "it has no head",
+    },
     "numbers-as-version": {"version": "1.10", "author": "4711"},
+    "other-colons": {
+        "description": "Colons and spaces of another keyboard",
+        "warning": "its head is not quite YAML: it holds text instead of fields",
+    },
     "pdf-form-filler": {"warning": "the name 'PDF Form Filler!' is taken as 'pdf-form-filler'"},
     "saved-as-utf16": {"description": "Grüße aus einem alten Editor", "warning": "saved as UTF-16"},
     "tabs": {"tags": ("tabs", "editors"), "warning": "its head is not quite YAML"},
@@ -82,11 +117,14 @@ LOADS: dict[str, dict[str, Any]] = {
 BROKEN = {
     "binary": "it holds binary data",
     "head-only": "it has neither a description nor instructions",
+    "lint-all": "it lies too deep: at most 2 categories may stand above it",
     "nothing-in-it": "it has neither a description nor instructions",
+    "saved-as-utf32": "it holds binary data",
     "template": "its head is not valid YAML: line 2",
     "toml-head": "its head is TOML",
     "too-deep": "its head is not valid YAML: it is nested too deeply",
     "wrong-file-name": "it must be called SKILL.md, not skill.md",
+    "🎉": "'🎉' cannot be a name",
 }
 """By folder: the reason."""
 
@@ -131,6 +169,12 @@ def test_fields_of_others_are_kept():
     assert body.startswith("Look at `git diff --cached`")
     fields, _ = parse_head((FOREIGN / "data-room" / "SKILL.md").read_text())
     assert fields["compatibility"] == "Needs a shell with pdftotext. Works without internet."
+
+
+@pytest.mark.parametrize("name", ["head-in-a-fence", "head-is-a-fence"])
+def test_code_after_a_head_in_a_fence_is_whole(name: str):
+    _, body = parse_head((FOREIGN / name / "SKILL.md").read_text())
+    assert body == "# Steps\n\n```bash\nls\n```"
 
 
 def test_what_is_wrong_in_entries_is_left_out(collection: Skills):

@@ -96,3 +96,8 @@ def test_a_file_that_is_too_large_is_not_shown(skill: Skill):
         file.truncate(600_000)
     with pytest.raises(SkillInvalid, match="too large to show: 600"):
         read_linked(skill, "big.txt")
+
+
+def test_a_name_no_file_can_have_is_said(skill: Skill):
+    with pytest.raises(SkillInvalid, match="cannot be read: file name too long"):
+        read_linked(skill, "references/" + "x" * 5000)

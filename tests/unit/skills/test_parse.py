@@ -225,3 +225,8 @@ def test_no_text_at_all_crashes_the_reader(text: str):
 def test_a_missing_file_is_a_clear_error(tmp_path: Path):
     with pytest.raises(SkillInvalid, match="it cannot be read: no such file"):
         read_skill(tmp_path / "SKILL.md", Root(tmp_path, Source.USER))
+
+
+def test_an_example_at_the_beginning_is_no_head():
+    text = "```yaml\nkind: Pod\n```\n\nWrite it so.\n"
+    assert parse_head(text) == ({}, text)

@@ -41,8 +41,10 @@ def test_a_damaged_file_counts_as_empty(file: Path, damage: str):
     file.write_text(damage)
     uses = Uses(file)
     assert uses.all() == {}
+    assert file.read_text() == damage
     uses.record("x", 1.0)
     assert json.loads(file.read_text()) == {"x": {"count": 1, "last": 1.0}}
+    assert file.with_name(".usage.json.damaged").read_text() == damage
 
 
 def test_a_folder_that_cannot_be_written_stops_nobody(tmp_path: Path, caplog):

@@ -5,10 +5,13 @@ import pytest
 
 from hermes.core.errors import StoreError, StoreTooNew
 from hermes.core.messages import User
+from hermes.store import tables
+from hermes.store.mail import Received
 from hermes.store.opening import open_store
 from hermes.store.records import SessionFilter
-from hermes.store.sqlite import schema
+from hermes.store.sqlite import additions, schema
 from hermes.store.sqlite.database import connect
+from hermes.store.sqlite.migration import apply, set_version
 from hermes.store.sqlite.migrations import MIGRATIONS
 from tests.unit.store.old_schema import BASE
 
@@ -80,6 +83,31 @@ async def test_a_database_of_any_earlier_version_opens_and_keeps_its_rows(tmp_pa
     ).fetchall()
     assert found == [(1,), (2,)]
     migrated.execute("INSERT INTO messages_fts(messages_fts) VALUES ('integrity-check')")
+    migrated.close()
+    fresh.close()
+
+
+async def test_a_store_from_before_chats_gets_their_tables(tmp_path):
+    path = tmp_path / "state.db"
+    old_database(path, 6)
+    connection = apsw.Connection(str(path))
+    connection.execute(additions.TABLE)
+    for addition in additions.ADDITIONS[:2]:
+        apply(connection, addition)
+    set_version(connection, "additions_version", 2)
+    assert "inbox" not in objects(connection)
+    connection.close()
+
+    store = open_store("", path)
+    assert await store.receive(Received("fake", "", "m", "chat", b"{}"), 1.0) == 1
+    assert await store.claim_run("job", 1.0, "us", 1.0, 2.0)
+    assert await store.messages("old") == (User.say("hello from old"),)
+    store.close()
+    migrated, fresh = connect(path), connect(tmp_path / "fresh.db")
+    assert objects(migrated) >= additions.OBJECTS
+    for table in tables.TABLES:
+        assert columns_of(migrated, table.name) == columns_of(fresh, table.name)
+    assert migrated.execute("SELECT version FROM additions_version").fetchall() == [(3,)]
     migrated.close()
     fresh.close()
 

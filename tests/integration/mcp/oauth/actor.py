@@ -13,7 +13,7 @@ from hermes.mcp.oauth import stored_authoriser
 
 
 async def main(folder: str, url: str, scene: str = "") -> None:
-    authoriser = stored_authoriser("tickets", url, Path(folder), lambda _text: None)
+    authoriser = stored_authoriser("tickets", url, Path(folder))
     sys.stdin.readline()
     if scene == "full-disk":
         sys.dont_write_bytecode = True  # Python would keep half a file as if it were whole

@@ -34,7 +34,6 @@ class Scene:
         self.folder, self.login, self.guarded = folder, login, guarded
         self.clock = SetClock()
         self.shown: list[str] = []
-        self.told: list[str] = []
         self.store = LoginStore(folder, NAME)
 
     async def sign_in(self, *, url: str = "", seconds: float = 20, **wishes: Any) -> Login:
@@ -49,9 +48,7 @@ class Scene:
         return await login(NAME, where, self.folder, person, self.clock, given, seconds=seconds)
 
     def authoriser(self, url: str = "") -> StoredAuthoriser:
-        return StoredAuthoriser(
-            NAME, url or self.guarded.url, self.store, self.told.append, self.clock
-        )
+        return StoredAuthoriser(NAME, url or self.guarded.url, self.store, self.clock)
 
     def stored(self) -> Login:
         held = self.store.load()

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hermes.config.settings.abilities import McpServer
 from hermes.mcp.failures import Unreachable
+from hermes.mcp.hub import McpHub
 from hermes.mcp.oauth.failures import LoginFailed, LoginNeeded
 from hermes.mcp.oauth.logins import LoginStore
 from hermes.mcp.oauth.logout import logout
@@ -140,7 +142,7 @@ async def test_a_renewal_goes_on_when_nobody_waits_for_it_any_more(scene: Scene)
     assert len(scene.login.seen("/token")) == 2
 
 
-async def test_a_login_that_was_taken_back_ends_and_is_told(scene: Scene) -> None:
+async def test_a_login_that_was_taken_back_ends(scene: Scene) -> None:
     made = await scene.sign_in()
     scene.login.refreshes.clear()
     scene.clock.time += 4000
@@ -148,9 +150,6 @@ async def test_a_login_that_was_taken_back_ends_and_is_told(scene: Scene) -> Non
         await scene.authoriser().headers()
     assert "hermes mcp login tickets" in caught.value.hint
     assert made.refresh_token not in str(caught.value)
-    assert scene.told == [
-        "The login for the MCP server tickets has ended; `hermes mcp login tickets` signs in again"
-    ]
     assert scene.stored().gone
     with pytest.raises(LoginNeeded, match="has ended"):
         await scene.authoriser().headers()
@@ -199,6 +198,23 @@ async def test_an_error_of_the_login_server_is_shown_without_the_token(scene: Sc
     assert not scene.stored().gone
 
 
+async def test_a_login_that_has_ended_is_told_once(scene: Scene) -> None:
+    await scene.sign_in()
+    scene.login.refreshes.clear()
+    scene.clock.time += 4000
+    told: list[str] = []
+    server = McpServer(url=scene.guarded.url, auth="oauth")
+    authoriser = scene.authoriser()
+    async with McpHub(
+        {"tickets": server}, authorisers=lambda *_: authoriser, tell=told.append
+    ) as hub:
+        for _ in range(2):
+            assert await hub.tools() == []
+    (text,) = told
+    assert "tickets cannot be used: tickets: the login has ended" in text
+    assert text.endswith("(`hermes mcp login tickets` signs in)")
+
+
 async def test_more_rights_are_asked_for_at_the_next_login(scene: Scene) -> None:
     await scene.sign_in()
     authoriser = scene.authoriser()
@@ -206,7 +222,6 @@ async def test_more_rights_are_asked_for_at_the_next_login(scene: Scene) -> None
     challenge = f'Bearer error="insufficient_scope", scope="{WRITE}"'
     with pytest.raises(LoginNeeded, match=WRITE):
         await authoriser.refused(403, challenge)
-    assert "needs more rights (tickets:write)" in scene.told[0]
     made = await scene.sign_in()
     asked = query_of(scene.login.seen("/authorize")[-1])["scope"]
     assert asked == made.scope == f"tickets:read {WRITE}"

@@ -8,6 +8,7 @@ from threading import Barrier
 import pytest
 
 from hermes.core.errors import StoreError, StoreTooNew
+from hermes.store import tables
 from hermes.store.postgres import schema
 from hermes.store.postgres.backend import PostgresBackend
 from hermes.store.records import SearchRequest
@@ -123,6 +124,29 @@ def test_a_store_without_the_additions_gets_them_and_its_messages_are_found(url,
     client.say("a new message")
     found = client.backend.find(client.database, parse("message"), SearchRequest("message"))
     assert sorted(one[0] for one in found) == [1, 2]
+
+
+def test_a_store_from_before_chats_gets_their_tables(server, url, client):
+    client.say("an old message")
+    later = ", ".join(table.name for table in tables.TABLES)
+    client.database.run(f"DROP TABLE {later}; UPDATE additions_version SET version = 1")
+    client.close()
+    assert client.contents() == ["an old message"]
+    assert tables_in(server, url) == TABLES
+    assert client.database.rows("SELECT version FROM additions_version") == [(3,)]
+
+
+def test_later_tables_of_another_program_are_left_alone(server, url, client):
+    client.say("an old message")
+    later = ", ".join(table.name for table in tables.TABLES)
+    client.database.run(
+        f"DROP TABLE {later}; UPDATE additions_version SET version = 1;"
+        "CREATE TABLE chats (id BIGINT, topic TEXT)"
+    )
+    client.close()
+    with pytest.raises(StoreError, match=r"another program.*\['chats'\]"):
+        PostgresBackend(url).connect()
+    assert set(columns_of(server, url, "chats")) == {"id", "topic"}
 
 
 def test_the_first_schema_of_the_search_path_holds_the_store(server, url):

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from hermes.app.transcripts.outline import outline
 from hermes.app.transcripts.page import PAGE_END, page_start, session_section
-from hermes.app.transcripts.plain import plain
 from hermes.core.ports import SessionInfo
+from hermes.util.plain import plain
 from tests.unit.app.transcripts.samples import PICTURE, call, message, record, with_tools
 
 OURS = frozenset(

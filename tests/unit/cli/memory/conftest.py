@@ -3,6 +3,7 @@
 import io
 import json
 import stat
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -95,4 +96,6 @@ def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], N
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("EDITOR", str(path))
 
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return use

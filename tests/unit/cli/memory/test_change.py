@@ -142,3 +142,71 @@ def test_edit_changes_a_fact_of_the_provider(local: Hermes, editor: Editor) -> N
     assert texts == {"My editor is emacs.", "I live in Berlin."}
     editor(': > "$1"')
     assert "it is empty" in local("edit", "emacs", "--target", "provider").err
+
+
+def test_forget_leaves_the_notes_of_others_alone(local: Hermes) -> None:
+    mine, theirs = (local.notes(user=user).notebook("memory") for user in ("", "telegram:7"))
+    for notes in (mine, theirs):
+        notes.add("Likes tea.")
+    local.says("Remember that Likes tea.")
+    local.says("Remember that Likes tea.", user="telegram:7")
+    assert local("forget", "Likes tea.", "--yes", "--user", "telegram:7").code == 0
+    assert (mine.entries(), theirs.entries()) == (("Likes tea.",), ())
+    show = ("show", "--json", "--target", "provider")
+    assert [fact["text"] for fact in local(*show).document] == ["Likes tea."]
+    assert local(*show, "--user", "telegram:7").document == []
+    theirs.add("Likes tea.")
+    assert local("forget", "Likes tea.", "--yes").code == 0
+    assert (mine.entries(), theirs.entries()) == ((), ("Likes tea.",))
+
+
+def test_what_is_ambiguous_is_listed_with_ids_to_choose_by(local: Hermes) -> None:
+    local.says("My favourite tea is green. My favourite cake is green.")
+    outcome = local("forget", "green", "--yes")
+    assert outcome.code == 2
+    assert "- [1] My favourite tea is green." in outcome.err and "the id in [ ]" in outcome.err
+    assert local("forget", "1", "--yes").out.startswith("My favourite tea is green.")
+
+
+def test_forgetting_nothing_in_particular_deletes_nothing(hermes: Hermes) -> None:
+    hermes.notes().notebook("memory").add("The only note.")
+    assert hermes("forget", " ", "--yes").code == 2
+    assert hermes.notes().notebook("memory").entries() == ("The only note.",)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ('vim "', 2, "EDITOR cannot be read"),
+        ("  ", 2, "there is no editor to use"),
+        ("rm", 1, "the editor left no text"),
+        ("{file}", 2, "cannot run the editor"),
+    ],
+)
+def test_an_editor_that_does_not_work_is_one_line(
+    hermes: Hermes,
+    editor: Editor,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    code: int,
+    said: str,
+) -> None:
+    editor("")
+    (tmp_path / "editor").write_text("neither a script nor a program")
+    monkeypatch.setenv("EDITOR", command.format(file=tmp_path / "editor"))
+    hermes.notes().notebook("memory").add("Old.")
+    outcome = hermes("edit")
+    assert outcome.code == code and said in outcome.err
+    assert hermes.notes().notebook("memory").entries() == ("Old.",)
+    assert not list(tmp_path.glob("hermes-memory-*")), "no copy of the notes is left behind"
+
+
+def test_a_text_that_cannot_be_saved_is_kept_and_named(hermes: Hermes, editor: Editor) -> None:
+    hermes.notes().notebook("memory").add("Old.")
+    editor('head -c 1100000 /dev/zero | tr "\\0" x > "$1"')
+    outcome = hermes("edit")
+    assert outcome.code == 1 and "more than 1,000,000 bytes" in outcome.err
+    draft = Path(outcome.err.split("your text is in ")[1].strip())
+    assert draft.stat().st_size == 1_100_000
+    assert hermes.notes().notebook("memory").entries() == ("Old.",)

@@ -1,5 +1,7 @@
 """Seeing what is stored, where, for whom, how full."""
 
+import pytest
+
 from tests.unit.cli.memory.conftest import Hermes
 
 
@@ -82,7 +84,7 @@ def test_a_broken_provider_does_not_hide_the_notes(hermes: Hermes) -> None:
     hermes.home.config_file.write_text("memory:\n  provider: mine\n")
     hermes.notes().notebook("memory").add("A note.")
     outcome = hermes("show")
-    assert outcome.code == 0
+    assert outcome.code == 1, "it is not all"
     assert "A note." in outcome.out
     assert "RuntimeError: broken" in outcome.err
     assert hermes("show", "--target", "provider").code == 3
@@ -92,3 +94,25 @@ def test_a_broken_provider_does_not_hide_the_notes(hermes: Hermes) -> None:
     status = hermes("status", "--json")
     assert status.code == 1
     assert not status.document["ready"] and "broken" in status.document["problem"]
+
+
+def test_a_damaged_file_does_not_hide_the_others(hermes: Hermes) -> None:
+    hermes.notes().notebook("user").add("Called Ada.")
+    (hermes.home.memories / "MEMORY.md").write_bytes(b"\xff")
+    outcome = hermes("show")
+    assert outcome.code == 1
+    assert "Called Ada." in outcome.out and "MEMORY.md is damaged" in outcome.err
+    assert hermes("forget", "Ada", "--yes").code == 0
+
+
+def test_what_is_shown_cannot_steer_the_terminal(local: Hermes) -> None:
+    local.says("Remember that \x1b]52;c;cm0gLXJm\x07I like \x1b[2Jtea.")
+    assert "I like tea." in local("show").out
+    for words in (("show",), ("show", "--json"), ("forget", "tea", "--yes")):
+        outcome = local(*words)
+        assert not {"\x1b", "\x07"} & set(outcome.out + outcome.err)
+
+
+@pytest.mark.parametrize("limit", ["0", "-5", "x"])
+def test_a_limit_is_a_number_from_one_up(hermes: Hermes, limit: str) -> None:
+    assert hermes("show", "--limit", limit).code == 2

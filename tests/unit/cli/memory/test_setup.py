@@ -141,3 +141,48 @@ def test_the_test_shows_where_it_fails(mine: Hermes, change: tuple[str, str], sa
     outcome = mine("test", "mine")
     assert outcome.code == 1
     assert said in outcome.out
+
+
+def test_what_was_set_before_is_kept_unless_it_is_cleared(mine: Hermes) -> None:
+    saved = mine.home.root / "mem0.json"
+    address = "base_url=http://localhost:8000"
+    assert mine("setup", "mem0", "--set", "api_key=k1", "--set", address).code == 0
+    assert mine("setup", "mem0", "--set", "api_key=k2").code == 0
+    assert json.loads(saved.read_text()) == {"base_url": "http://localhost:8000"}
+    assert mine("setup", "mem0", "--set", "base_url=").code == 0
+    assert json.loads(saved.read_text()) == {}
+
+
+@pytest.mark.parametrize("address", ["not a url", "ftp://x", "http://", "http://[", "http://x:y"])
+def test_an_address_that_is_none_is_not_switched_on(hermes: Hermes, address: str) -> None:
+    outcome = hermes("setup", "mem0", "--set", "api_key=k", "--set", f"base_url={address}")
+    assert outcome.code == 1
+    assert "is no http address" in outcome.err and "http://localhost:8000" in outcome.err
+    assert hermes("status", "--json").document["provider"] == ""
+
+
+def test_ctrl_d_at_the_question_for_a_key_stops_without_a_change(
+    mine: Hermes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(_prompt: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr(getpass, "getpass", ended)  # it reads the terminal
+    assert mine("setup", "mine", typed="").code == 130
+    assert mine("setup", typed="\n").code == 2, "nothing was chosen"
+    assert not mine.home.env_file.exists() and not mine.home.config_file.exists()
+
+
+def test_a_provider_that_an_enabled_plugin_brings_can_be_set_up(mine: Hermes) -> None:
+    """Its `__init__.py` does not say that it is one."""
+    folder = mine.home.plugins / "bundle"
+    folder.mkdir()
+    (folder / "plugin.yaml").write_text("name: bundle\nversion: 1\ndescription: Many things.\n")
+    (folder / "__init__.py").write_text("from .memory import register\n")
+    (folder / "memory.py").write_text(MINE.replace('name = "mine"', 'name = "brought"'))
+    assert mine("setup", "brought", "--set", "api_key=k").code == 3
+    mine.home.config_file.write_text("plugins:\n  enabled: [bundle]\n")
+    mine = Hermes(mine.home)
+    outcome = mine("setup", "brought", "--set", "api_key=k")
+    assert outcome.code == 0, outcome.err
+    assert "brought works" in mine("test").out

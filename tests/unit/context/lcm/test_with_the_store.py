@@ -31,7 +31,7 @@ class Stored(Conversation):
 
     def __init__(self, store: SqlSessionStore) -> None:
         self.store, self.session = store, "s0"
-        self.room = EngineRoom(None, None, store)  # type: ignore[arg-type]
+        self.room = EngineRoom(None, store)  # type: ignore[arg-type]
         super().__init__(LcmEngine(WINDOW, SMALL))
 
     def use(self, engine: LcmEngine, **kw: Any) -> None:

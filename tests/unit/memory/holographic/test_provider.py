@@ -282,3 +282,38 @@ def test_several_sessions_of_one_process_share_the_file(session: Open) -> None:
     for thread in threads:
         thread.join()
     assert len(memories[0].holds()) == 40
+
+
+def test_what_is_forgotten_is_not_in_the_file_any_more(session: Open, tmp_path: Path) -> None:
+    other = session()
+    memory = session()
+    for number in range(20):
+        memory.says(f"Remember that shelf {number} holds jar {number}.")
+    memory.says("Remember that the code word is zanzibar.")
+    assert other.recalls("what is the code word?")
+    (entry,) = memory.provider.entries("zanzibar")
+    assert memory.provider.forget(entry["id"])
+    files = [*tmp_path.rglob("memory.db*")]
+    assert len(files) > 1, "the other session has the file open, so its journal is there"
+    assert not [file.name for file in files if b"zanzibar" in file.read_bytes().lower()]
+
+
+def test_a_question_after_a_long_paste_is_answered(memory: Memory) -> None:
+    memory.says("Remember that the code word is zanzibar.")
+    paste = "\n".join(f"Line {number} Of The Log" for number in range(2_000))
+    assert memory.recalls(f"Look:\n{paste}\nWhat was the code word?")
+
+
+def test_a_note_with_a_secret_is_left_out_without_a_failure(memory: Memory) -> None:
+    memory.provider.on_memory_write("add", "memory", f"Token: ghp_{'a1B2' * 9}")
+    memory.provider.on_memory_write("add", "memory", "word " * 1000)
+    assert memory.holds() == set()
+
+
+@pytest.mark.parametrize("number", ["²", "9" * 30, "9" * 5000, "0", "-1", "x"])
+def test_ids_that_are_none_are_found_nowhere(memory: Memory, number: str) -> None:
+    memory.says("My editor is vim.")
+    assert not memory.provider.forget(number)
+    assert not memory.provider.edit(number, "My editor is nano.")
+    assert memory.does("related", number) == {"facts": []}
+    assert "search shows the ids" in memory.does("remove", id=number)["error"]

@@ -86,7 +86,9 @@ class MemoryLedger:
     def record(self, usd: float, *, session_id: str = "s", at: datetime = NOON) -> None:
         self._rows.append((session_id, at.timestamp(), usd))
 
-    async def spent_usd(self, session_id: str = "", *, since: float | None = None) -> float:
+    async def spent_usd(
+        self, session_id: str = "", *, since: float | None = None, user_id: str = ""
+    ) -> float:
         self.reads += 1
         await asyncio.sleep(0)
         return sum(

@@ -1,6 +1,7 @@
 """Changes of skills are recorded: what, why, by whom, and apart from what was done by hand."""
 
 import asyncio
+import logging
 import os
 import subprocess
 from pathlib import Path
@@ -160,7 +161,7 @@ async def test_ids_that_name_nothing(skills):
             await skills.history.diff(wrong)
 
 
-async def test_a_damaged_store_is_put_aside_and_the_change_is_recorded(skills):
+async def test_a_damaged_store_is_put_aside_and_the_change_is_recorded(skills, caplog):
     await skills.change("a/SKILL.md", "1", "one")
     for each in (skills.folder / ".history/objects").rglob("*"):
         if each.is_file():
@@ -170,7 +171,19 @@ async def test_a_damaged_store_is_put_aside_and_the_change_is_recorded(skills):
     await skills.change("a/SKILL.md", "2", "two")
     assert await skills.reasons() == ["two", AS_FOUND]
     assert "damaged" in skills.told[0]
+    warnings = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert not warnings, "it is told once, not in a warning of the log as well"
     assert len(list(skills.folder.glob(".history.broken-*"))) == 1
+
+
+async def test_a_damaged_store_is_said_to_whoever_looks(skills):
+    await skills.change("a/SKILL.md", "1", "one")
+    (skills.folder / ".history/config").write_text("[")
+    with pytest.raises(StoreError, match="the history of the skills cannot be read") as told:
+        await skills.history.log()
+    assert "the next change" in told.value.hint
+    await skills.change("a/SKILL.md", "2", "two")
+    assert await skills.reasons() == ["two", "one"]
 
 
 async def test_a_damaged_list_of_files_is_made_anew(skills):

@@ -9,6 +9,7 @@ from hermes.skills.hub.endpoints import Endpoints
 from hermes.skills.hub.errors import HubError, NotThere
 from hermes.skills.hub.hub import Hub, HubOptions
 from hermes.skills.hub.sources.choosing import Listed, chosen_folder
+from hermes.skills.hub.sources.folder import folder_of
 from hermes.skills.hub.sources.git_url import GitPlace, is_git, parse_git
 from hermes.skills.hub.sources.repo_place import RepoPlace, parse_place
 from hermes.skills.hub.sources.source import Fetched, Offer, Origin, matching
@@ -98,6 +99,7 @@ def test_the_meaning_of_a_path_is_the_nearest_one() -> None:
             "https://s/.well-known/agent-skills/a/SKILL.md",
             ("https://s/.well-known/agent-skills", "a"),
         ),
+        ("https://s/.well-known/skills/my%20notes", ("https://s/.well-known/skills", "my notes")),
         ("https://s/.well-known/skills/index.json", ("https://s/.well-known/skills", "")),
     ],
 )
@@ -128,6 +130,22 @@ def test_addresses_that_are_not_asked(url: str) -> None:
 def test_redirects_that_are_not_followed(after: str) -> None:
     with pytest.raises(HubError):
         check_redirect("https://a.example/", after)
+
+
+def test_a_redirect_out_of_the_web_is_said_to_be_one() -> None:
+    with pytest.raises(HubError, match=r"a\.example leads to a place without https"):
+        check_redirect("https://a.example/", "file:///etc/passwd")
+
+
+@pytest.mark.parametrize("place", ["~nobody-of-this-name/x", f"./{'x' * 5000}", "./nothing"])
+def test_a_folder_that_cannot_be_is_said_not_to_be(place: str) -> None:
+    with pytest.raises(NotThere, match="there is no"):
+        folder_of(place)
+
+
+def test_a_git_address_that_is_none_is_said() -> None:
+    with pytest.raises(UsageError, match="not an address"):
+        parse_git("https://[::1/x.git")
 
 
 def test_a_redirect_to_another_public_host_is() -> None:

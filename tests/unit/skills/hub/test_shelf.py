@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hermes.core.errors import ConfigError
@@ -10,9 +11,10 @@ from hermes.skills.hub import audit_log
 from hermes.skills.hub.audit_log import Event
 from hermes.skills.hub.contents import write_folder
 from hermes.skills.hub.differences import difference, summary
+from hermes.skills.hub.errors import HubError, Refused
 from hermes.skills.hub.lockfile import Entry, Lock, read_lock, write_lock
 from hermes.skills.hub.quarantine import UNFINISHED_SECONDS, Held, Quarantine
-from hermes.skills.hub.shelf import Shelf
+from hermes.skills.hub.shelf import Pending, Shelf
 from hermes.skills.hub.sources.source import Origin
 
 
@@ -50,6 +52,69 @@ def test_a_lock_that_is_not_understood_is_an_error(tmp_path: Path, text: str) ->
     (tmp_path / "lock.json").write_text(text)
     with pytest.raises(ConfigError):
         read_lock(tmp_path / "lock.json")
+
+
+def test_a_lock_that_is_no_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "lock.json").mkdir()
+    with pytest.raises(ConfigError):
+        read_lock(tmp_path / "lock.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "category"),
+    [
+        ("a", ".."),
+        ("a", "../../elsewhere"),
+        ("a", "/elsewhere"),
+        ("..", ""),
+        ("../a", ""),
+        ("", ""),
+    ],
+)
+def test_a_lock_that_leads_out_of_the_hub_is_an_error(
+    tmp_path: Path, name: str, category: str
+) -> None:
+    write_lock(tmp_path / "lock.json", Lock({name: entry(category)}))
+    with pytest.raises(ConfigError, match="damaged"):
+        read_lock(tmp_path / "lock.json")
+
+
+def test_a_skill_does_not_take_the_folder_others_are_filed_in(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    with shelf.held():
+        shelf.put("a", entry("office"), staged(shelf, b"1"), event())
+    with pytest.raises(Refused, match="office"), shelf.held():
+        shelf.put("office", entry(), staged(shelf, b"2"), event())
+    assert (shelf.skills / "office/a/SKILL.md").read_bytes() == b"1"
+    assert list(shelf.lock().skills) == ["a"]
+
+
+def test_a_skill_is_not_filed_inside_another(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    with shelf.held():
+        shelf.put("office", entry(), staged(shelf, b"1"), event())
+    with pytest.raises(Refused, match="office"), shelf.held():
+        shelf.put("a", entry("office"), shelf.quarantine / "a.2" / "skill", event())
+    assert [path.name for path in (shelf.skills / "office").iterdir()] == ["SKILL.md"]
+
+
+@pytest.mark.parametrize("folder", ["../../victim", "skills/../../victim", "/victim"])
+def test_the_note_of_a_change_cannot_lead_out_of_the_hub(tmp_path: Path, folder: str) -> None:
+    shelf = Shelf(tmp_path / "home/.hub")
+    write_folder(tmp_path / "victim", {"a": b"a"})
+    shelf.root.mkdir(parents=True)
+    note = msgspec.json.encode(Pending("a", None, "", "trash/x", folder))
+    (shelf.root / "pending.json").write_bytes(note)
+    with pytest.raises(ConfigError, match="interrupted change"):
+        shelf.lock()
+    assert (tmp_path / "victim/a").exists()
+
+
+def test_a_damaged_note_of_a_change_is_said(tmp_path: Path) -> None:
+    (tmp_path / "pending.json").write_text("{bad")
+    with pytest.raises(ConfigError, match="interrupted change") as damaged:
+        Shelf(tmp_path).lock()
+    assert "audit" in damaged.value.hint
 
 
 def test_looking_creates_nothing(tmp_path: Path) -> None:
@@ -109,6 +174,12 @@ def test_what_a_killed_process_left_in_quarantine_is_swept(tmp_path: Path) -> No
     assert quarantine.refused() == [held]
 
 
+def test_what_cannot_be_written_as_a_whole_is_not_left_in_quarantine(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="a"):
+        Quarantine(tmp_path).stage("a", {"SKILL.md": b"1", "a": b"", "a/b": b""})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_difference_names_files_and_lines() -> None:
     old = {"a.md": b"one\ntwo\n", "gone.md": b"x\n", "p.png": b"\0\1"}
     new = {"a.md": b"one\n2\n", "new.md": b"y\n", "p.png": b"\0\1\2"}
@@ -124,3 +195,8 @@ def test_a_difference_names_files_and_lines() -> None:
 def test_a_long_difference_is_cut() -> None:
     text = difference({}, {"a": b"x\n" * 1000})
     assert text.endswith("… 603 more lines")
+
+
+def test_an_error_with_words_of_a_stranger_does_not_steer_a_terminal() -> None:
+    error = HubError("no \x1b[2J\u202e skill", hint="one of \x1b]0;owned\x07")
+    assert f"{error}{error.hint}".isprintable()

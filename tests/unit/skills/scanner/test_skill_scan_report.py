@@ -1,5 +1,7 @@
 """The report on the corpus and on skills of this disk."""
 
+import pytest
+
 from scripts.skill_scan_report import examples, main
 
 
@@ -29,3 +31,9 @@ def test_skills_of_a_folder_are_judged(tmp_path, capsys):
         f"    critical destructive SKILL.md:2: {why}: rm -rf /",
         f"safe: {tmp_path}/good",
     ]
+
+
+def test_a_folder_without_skills_is_an_error(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / "nothing")])
+    assert "there is no SKILL.md" in capsys.readouterr().err

@@ -44,3 +44,19 @@ def test_several_places():
 def test_what_cannot_be_replaced(old, new, problem):
     with pytest.raises(ChangeRefused, match=problem):
         replaced(TEXT, old, new, replace_all=False)
+
+
+SEEN = "# Steps\n\n1. Look:\n\n```bash\nls\n```\n2. Go.\n"
+
+
+@pytest.mark.parametrize(
+    "old", ["1. Look:\n\n```bash\nls", "1. Look:\n\n<!--  tried -->\n```bash\nls"]
+)
+def test_comments_the_agent_was_not_shown_are_no_hindrance(old):
+    text = SEEN.replace("```bash", "<!-- tried -->\n```bash")
+    assert replaced(text, old, "1. See", replace_all=False) == "# Steps\n\n1. See\n```\n2. Go.\n"
+
+
+def test_a_comment_alone_is_replaced_only_as_it_stands():
+    with pytest.raises(ChangeRefused, match="is not in it"):
+        replaced(SEEN, "<!-- gone -->", "x", replace_all=False)

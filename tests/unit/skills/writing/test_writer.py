@@ -264,3 +264,30 @@ async def test_without_git_skills_are_written_all_the_same(place):
         outcome = await writer.manage(draft)
         assert (outcome.text, outcome.commit) == (f"{name} created", None)
     assert told == [NO_GIT]
+
+
+async def test_the_folder_the_agent_was_shown_is_the_variable_in_the_text(place):
+    body = "Run ${HERMES_SKILL_DIR}/scripts/a.py\n"
+    await place.create("deploy", content=text("deploy", body=body))
+    shown = f"{place.home}/deploy/scripts"
+    await place.do("patch", "deploy", old_string=f"{shown}/a.py", new_string=f"{shown}/b.py")
+    assert place.read("deploy/SKILL.md").endswith("Run ${HERMES_SKILL_DIR}/scripts/b.py\n")
+
+
+@pytest.mark.parametrize("damage", ["---\n[broken\n---\n", None])
+async def test_a_copy_that_does_not_load_any_more_is_reset(place, damage):
+    await place.do("patch", "servers", old_string="Do it.", new_string="Do it twice.")
+    copy = place.home / "devops/servers/SKILL.md"
+    copy.unlink() if damage is None else copy.write_text(damage)
+    assert place.skills.get("servers").source == "bundled"
+    assert place.writer.copied("devops/Servers").source == "bundled"
+    await place.writer.reset("devops/Servers")
+    assert place.there() == []
+
+
+async def test_a_copy_under_another_name_is_reset_by_it(place):
+    await place.do("patch", "servers", old_string="Do it.", new_string="Do it twice.")
+    copy = place.home / "devops/servers/SKILL.md"
+    copy.write_text(copy.read_text().replace("name: servers", "name: machines"))
+    await place.writer.reset("machines")
+    assert place.there() == []

@@ -1,0 +1,1 @@
+"""Telegram's Bot API on this machine: real HTTP, kept in memory, as documented by Telegram."""

@@ -1,0 +1,127 @@
+"""A gateway in this process, on a platform in this process, with a scripted model."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.config.home import Home
+from hermes.config.loader import load
+from hermes.core.testing import ModelServer, echo
+from hermes.gateway.platforms.local.platform import LocalPlatform
+from hermes.gateway.platforms.local.wire import Press, Say, Shown
+from hermes.gateway.runner import GatewayRunner
+
+LONG = 20.0
+"""Seconds after which what does not happen is missed."""
+
+
+class Town:
+    """People on the platform, and the gateway they write to."""
+
+    def __init__(self, home: Path, platform: LocalPlatform) -> None:
+        self.home, self.platform = home, platform
+        self.runner: GatewayRunner | None = None
+        self._task: asyncio.Task[int] | None = None
+
+    async def open(self, server: ModelServer, **settings: Any) -> GatewayRunner:
+        """Start the gateway; it is connected when this returns."""
+        said = {
+            "model.provider": "custom",
+            "model.base_url": f"{server.url}/v1",
+            "model.default": "lab-model",
+            "sessions.auto_title": False,
+            "display.tool_progress": "off",
+            "gateway.drain_seconds": 0,
+            **{key.replace("__", "."): value for key, value in settings.items()},
+        }
+        home = Home(self.home)
+        runner = GatewayRunner(home, load(home, said), note=lambda _text: None)
+        self.runner, self._task = runner, asyncio.create_task(runner.run())
+        async with asyncio.timeout(LONG):
+            while not (hasattr(runner, "floor") and runner.lines.get("local")):
+                assert not self._task.done(), self._task.result()
+                await asyncio.sleep(0.01)
+        return runner
+
+    async def close(self) -> int | None:
+        if self.runner is None or self._task is None:
+            return None
+        self.runner.stop()
+        code = await self._task
+        self.runner = self._task = None
+        return code
+
+    def say(self, text: str, user: str = "anna", chat: str = "", **more: Any) -> str:
+        return self.platform.say(Say(chat=chat or user, user=user, text=text, **more)).id
+
+    def press(self, shown: Shown, data: str, user: str = "anna") -> None:
+        self.platform.press(Press(id=shown.id, data=data, user=user))
+
+    def shown(self, chat: str = "anna") -> list[Shown]:
+        return self.platform.shown(chat)
+
+    def texts(self, chat: str = "anna") -> list[str]:
+        return [each.text for each in self.shown(chat)]
+
+    async def until(self, what: Callable[[], Any], about: str = "") -> Any:
+        try:
+            async with asyncio.timeout(LONG):
+                while not (found := what()):
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            seen = [(each.chat, each.text) for each in self.platform.shown()]
+            pytest.fail(f"never happened: {about or what}; seen: {seen}")
+        return found
+
+    async def sees(self, text: str, chat: str = "anna", times: int = 1) -> Shown:
+        """Waits until a message holds `text`; the last that does."""
+
+        def found() -> Shown | None:
+            holding = [each for each in self.shown(chat) if text in each.text]
+            return holding[-1] if len(holding) >= times else None
+
+        return await self.until(found, f"{text!r} in {chat}")
+
+    async def asks(self, text: str, answer: str, user: str = "anna", chat: str = "") -> Shown:
+        self.say(text, user, chat)
+        return await self.sees(answer, chat or user)
+
+    async def settled(self) -> None:
+        """Everything that came in is dealt with, everything that goes out is sent."""
+        runner = self.runner
+        assert runner is not None
+
+        async def idle() -> bool:
+            counts = await runner.house.mail.mail_counts()
+            return not any(each.waiting_in or each.waiting_out for each in counts)
+
+        async with asyncio.timeout(LONG):
+            while not await idle():
+                await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def town(
+    hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Town]:
+    platform = LocalPlatform()
+    socket = tmp_path / "s"
+    await platform.listen(socket)
+    monkeypatch.setenv("LOCAL_SOCKET", str(socket))
+    monkeypatch.setenv("LOCAL_ALLOWED_USERS", "anna,ben")
+    town = Town(hermes_home, platform)
+    yield town
+    await town.close()
+    await platform.close()
+
+
+@pytest.fixture
+def echoing() -> Iterator[ModelServer]:
+    with ModelServer(echo) as server:
+        yield server
+
+
+Ask = Callable[..., Awaitable[Shown]]

@@ -1,0 +1,223 @@
+"""What goes on beside conversations: background work, sent messages, hooks, resets, reports."""
+
+import asyncio
+import json
+import socket
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hermes.core.messages import ToolCall
+from hermes.core.testing import ModelServer, Step
+from hermes.gateway import house
+from hermes.gateway.process.state_file import read_state
+from hermes.gateway.showing import Showing
+from tests.integration.gateway.chats.conftest import Town
+
+HANDLER = """
+import json, pathlib
+async def handle(event_type, context):
+    with (pathlib.Path(__file__).parent / "seen").open("a") as out:
+        out.write(json.dumps([event_type, context]) + "\\n")
+"""
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def send(target: str, message: str) -> Step:
+    given = json.dumps({"target": target, "message": message})
+    return Step((ToolCall("c1", "send_message", given),))
+
+
+async def test_the_result_of_background_work_comes_to_the_chat(
+    town: Town, echoing: ModelServer
+) -> None:
+    await town.open(echoing)
+    await town.asks("/background count the stars", "Started")
+    shown = await town.sees("(session ")
+    assert shown.text.endswith("count the stars")
+
+
+async def test_a_message_is_sent_to_another_chat_and_known_there(town: Town) -> None:
+    steps = ["hi ben", send("local:ben", "anna sends regards"), "sent", "from anna"]
+    with ModelServer(steps) as server:
+        await town.open(server, approvals__mode="off")
+        await town.asks("hello", "hi ben", user="ben")
+        await town.asks("greet ben", "sent")
+        await town.sees("anna sends regards", chat="ben")
+        await town.asks("who was that", "from anna", user="ben")
+        assert "anna sends regards" in str(server.calls[-1].body["messages"])
+
+
+async def test_a_target_that_is_not_there_is_told_to_the_model(town: Town) -> None:
+    with ModelServer([send("signal:1", "x"), "I cannot"]) as server:
+        await town.open(server, approvals__mode="off")
+        await town.asks("greet", "I cannot")
+        assert "there is no platform" in str(server.calls[-1].body["messages"][-1])
+
+
+async def test_hooks_hear_what_happens_and_a_broken_one_harms_nobody(
+    town: Town, echoing: ModelServer
+) -> None:
+    for name, handler in (("good", HANDLER), ("bad", "def handle(*_):\n    raise KeyError('x')\n")):
+        folder = town.home / "hooks" / name
+        folder.mkdir(parents=True)
+        events = "[gateway:startup, agent:start, agent:end, 'command:*']"
+        (folder / "HOOK.yaml").write_text(f"name: {name}\nevents: {events}\n")
+        (folder / "handler.py").write_text(handler)
+    await town.open(echoing)
+    await town.asks("hello", "hello")
+    await town.asks("/status", "Session:")
+    seen = town.home / "hooks" / "good" / "seen"
+    await town.until(lambda: seen.is_file() and seen.read_text().count("\n") == 4, "the hooks")
+    told = dict(json.loads(line) for line in seen.read_text().splitlines())
+    assert set(told) == {"gateway:startup", "agent:start", "agent:end", "command:status"}
+    assert told["agent:start"]["message"] == told["agent:end"]["response"] == "hello"
+    assert told["command:status"]["user_id"] == "anna"
+
+
+async def test_a_conversation_that_is_over_is_left_and_a_new_one_begins(town: Town) -> None:
+    with ModelServer(["noted", "new here"]) as server:
+        runner = await town.open(server, session_reset__mode="idle", session_reset__idle_minutes=1)
+        await town.asks("remember plum", "noted")
+        (chat,) = await runner.house.mail.chats()
+        old = runner.house.clock.now().timestamp() - timedelta(minutes=2).total_seconds()
+        await runner.house.mail.bind(chat.session_key, chat.session_id, b"", old)
+        await town.asks("hello", "new here")
+        assert "plum" not in str(server.calls[-1].body["messages"])
+        assert (await runner.house.mail.info(chat.session_id)).end_reason == "session_reset"
+
+
+async def test_maintenance_ends_conversations_that_are_over(
+    town: Town, echoing: ModelServer
+) -> None:
+    runner = await town.open(echoing, session_reset__mode="idle", session_reset__idle_minutes=1)
+    await town.asks("hello", "hello")
+    await town.settled()
+    (chat,) = await runner.house.mail.chats()
+    old = runner.house.clock.now().timestamp() - timedelta(minutes=2).total_seconds()
+    await runner.house.mail.bind(chat.session_key, chat.session_id, b"", old)
+    await town.until(lambda: not any(one.working for one in runner.floor.workers()), "idle")
+    await runner._maintenance.expire()
+    (chat,) = await runner.house.mail.chats()
+    assert chat.session_id == ""
+    assert runner.house.conversations.keys() == ()
+
+
+async def test_the_state_file_says_how_it_fares(town: Town, echoing: ModelServer) -> None:
+    runner = await town.open(echoing)
+    await town.asks("hello", "hello")
+    await town.settled()
+    await runner._reporting.last("running")
+    state = read_state(town.home)
+    assert state is not None
+    (adapter,) = state.adapters
+    assert (adapter.platform, adapter.state, state.state) == ("local", "connected", "running")
+    assert state.last_in and state.last_out and state.waiting_in == state.waiting_out == 0
+    await town.close()
+    assert read_state(town.home).state == "stopped"
+
+
+async def test_prometheus_sees_messages_and_answers(town: Town, echoing: ModelServer) -> None:
+    runner = await town.open(echoing)
+    await town.asks("hello", "hello")
+    await town.settled()
+    text = runner._reporting.metrics().decode()
+    assert 'hermes_messages_received_total{platform="local"} 1.0' in text
+    assert 'hermes_answers_total{outcome="ok",platform="local"} 1.0' in text
+    assert 'hermes_platform_up{platform="local"} 1.0' in text
+
+
+async def test_boot_md_is_done_at_the_start_and_told_to_the_home_channel(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    town.home.mkdir(exist_ok=True)
+    (town.home / "BOOT.md").write_text("Say that you are up.")
+    monkeypatch.setenv("LOCAL_HOME_CHANNEL", "lobby")
+    with ModelServer(["I am up."]) as server:
+        await town.open(server)
+        await town.sees("I am up.", chat="lobby")
+        assert "Say that you are up." in str(server.calls[0].body["messages"])
+
+
+async def test_the_home_channel_is_set_from_the_chat(
+    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL_ALLOWED_USERS", "anna")
+    runner = await town.open(echoing)
+    await town.asks("/sethome", "home channel of Local")
+    assert "LOCAL_HOME_CHANNEL=anna" in (town.home / ".env").read_text()
+    assert runner.targets.homes()["local"].chat_id == "anna"
+
+
+async def test_a_platform_that_comes_back_gets_what_waited(
+    town: Town, echoing: ModelServer
+) -> None:
+    runner = await town.open(echoing)
+    await town.asks("hello", "hello")
+    runner._supervisors[0].check()
+    await town.platform.drop()
+    await town.until(lambda: runner.lines.get("local") is None, "the platform is away")
+    await runner.post.send("local:anna", "while you were away")
+    town.say("are you there")
+    await town.sees("while you were away")
+    await town.sees("are you there")
+
+
+async def test_news_of_a_process_come_to_the_chat(town: Town, tmp_path: Path) -> None:
+    given = json.dumps(
+        {"command": "sleep 1; echo finished", "background": True, "notify_on_complete": True}
+    )
+    start = Step((ToolCall("c1", "terminal", given),))
+
+    def answer(request):
+        last = request.body["messages"][-1]
+        if last["role"] == "tool":
+            return "started"
+        return "it is done" if "background process" in str(last) else start
+
+    with ModelServer(answer) as server:
+        await town.open(server, gateway__terminal="local")
+        await town.asks("run it", "started")
+        await town.sees("it is done")
+        await town.settled()
+
+
+async def test_prometheus_can_ask_over_http(
+    town: Town, echoing: ModelServer, free_port: int
+) -> None:
+    await town.open(echoing, gateway__metrics_port=free_port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", free_port)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert b"hermes_platform_up" in answer
+    writer.close()
+
+
+async def test_parts_of_an_answer_come_with_a_pause_where_that_is_wanted(town: Town) -> None:
+    with ModelServer(["word " * 2000]) as server:
+        await town.open(
+            server, human_delay__mode="custom", human_delay__min_ms=150, human_delay__max_ms=150
+        )
+        await town.asks("tell me", "word")
+        await town.settled()
+    first, second = town.shown()[:2]
+    assert second.at - first.at >= 0.15
+
+
+async def test_what_becomes_of_a_message_is_seen_on_it(
+    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on = Showing(reactions=True)
+    monkeypatch.setattr(house, "showing", lambda _settings, _platform: on)
+    await town.open(echoing)
+    said = town.say("hello")
+    await town.sees("hello")
+    await town.until(lambda: town.platform.room.reactions.get(said) == ["✅"], "the reaction")

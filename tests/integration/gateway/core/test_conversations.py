@@ -1,0 +1,116 @@
+"""Which conversation a chat is in, whoever else works on it."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from hermes.core.errors import StoreError
+from hermes.core.messages import Assistant, Text, User
+from hermes.core.testing import ModelServer, Stall, Step
+from tests.integration.gateway.chats.conftest import Town
+
+KEY = "agent:main:local:dm:anna"
+
+
+async def idle(town: Town) -> None:
+    runner = town.runner
+    assert runner is not None
+    await town.until(lambda: not any(one.working for one in runner.floor.workers()), "idle")
+
+
+async def test_what_another_process_did_in_a_chat_is_known(town: Town) -> None:
+    with ModelServer(["noted", "I know"]) as server:
+        runner = await town.open(server)
+        await town.asks("my fruit is plum", "noted")
+        await idle(town)
+        store, now = runner.house.mail, runner.house.now()
+        chat = await store.chat(KEY)
+        right = await store.claim_chat(KEY, "another", now, now + 30)
+        assert chat is not None and right is not None
+        await store.append(chat.session_id, User.say("my car is red"))
+        await store.append(chat.session_id, Assistant((Text("red it is"),)))
+        await store.release(right)
+        await town.asks("what do you know", "I know")
+        said = str(server.calls[-1].body["messages"])
+        assert "plum" in said and "my car is red" in said
+
+
+async def test_a_conversation_taken_up_in_another_chat_is_not_lost_to_the_first(
+    town: Town, echoing: ModelServer
+) -> None:
+    runner = await town.open(echoing)
+    await town.asks("plum", "plum")
+    agent = runner.house.conversations.get(KEY)
+    assert agent is not None
+    await town.asks(f"/resume {agent.session_id}", "Back in", chat="elsewhere")
+    await town.asks("pear", "pear", chat="elsewhere")
+    await town.asks("fig", "fig")
+    assert "pear" in str(echoing.calls[-1].body["messages"])
+
+
+async def test_a_conversation_is_not_ended_under_a_turn(town: Town) -> None:
+    """The old one is over; while it is looked at, a message comes."""
+    slow = Step((Text("here"),), faults=(Stall(0, seconds=0.5),))
+    with ModelServer(["noted", slow, "still here"]) as server:
+        runner = await town.open(server, session_reset__mode="idle", session_reset__idle_minutes=1)
+        await town.asks("remember plum", "noted")
+        await idle(town)
+        store = runner.house.mail
+        (chat,) = await store.chats()
+        old = runner.house.now() - timedelta(minutes=2).total_seconds()
+        await store.bind(chat.session_key, chat.session_id, b"", old)
+        chats = store.chats
+
+        async def then_a_message(**given: Any) -> Any:
+            found = await chats(**given)
+            town.say("hello")
+            await town.until(lambda: runner.floor.turns, "the turn")
+            return found
+
+        store.chats = then_a_message  # type: ignore[method-assign]
+        await runner._maintenance.expire()
+        await town.sees("here")
+        await idle(town)
+        now = await store.chat(KEY)
+        assert now is not None and now.session_id
+        await town.asks("and now", "still here")
+        assert "hello" in str(server.calls[-1].body["messages"])
+
+
+async def test_a_platform_is_worked_on_though_the_store_failed_as_it_came(
+    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = await town.open(echoing)
+    await town.asks("hello", "hello")
+    waiting, faults = runner.house.mail.chats_waiting, [StoreError("busy")]
+
+    async def broken(*given: Any) -> Any:
+        if faults:
+            raise faults.pop()
+        return await waiting(*given)
+
+    monkeypatch.setattr(runner.house.mail, "chats_waiting", broken)
+    await town.platform.drop()
+    runner._supervisors[0].check()
+    await town.until(lambda: runner.lines.get("local") is None, "the platform is away")
+    await town.asks("are you there", "are you there")
+
+
+async def test_two_who_open_a_chat_at_once_get_one_agent(town: Town, echoing: ModelServer) -> None:
+    runner = await town.open(echoing)
+    town.say("hello")
+    await town.sees("hello")
+    conversations = runner.house.conversations
+    worker = runner.floor._worker(KEY)
+    source = worker.source
+    assert source is not None
+    roles = ("member", "guest", "member", "guest", "member")
+    found = await asyncio.gather(
+        *(conversations.open(KEY, source, role, worker.asker) for role in roles)
+    )
+    live = conversations.get(KEY)
+    assert found[-1] is live
+    sessions = [each for each in runner.house.app._open if each.session_id == live.session_id]
+    assert sessions == [live]

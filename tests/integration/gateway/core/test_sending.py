@@ -1,0 +1,271 @@
+"""Messages on their way out: what goes wrong with one holds up no other."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hermes.core.messages import Text, ToolCall
+from hermes.core.testing import ModelServer, Stall, Step
+from hermes.gateway.drafts import Envelope, drafts
+from hermes.gateway.events import Target
+from hermes.gateway.hooks import TurnTold
+from hermes.gateway.platforms.base import NotConnected, SendLater, SendRefused, SendUnsure
+from hermes.gateway.runner import GatewayRunner
+from tests.integration.gateway.chats.conftest import Town
+
+ANSWER = "one two three four five six seven eight nine ten"
+GROWS = Step((Text(ANSWER),), faults=(Stall(3, seconds=0.3),))
+STREAMING: dict[str, Any] = {
+    "streaming__enabled": True, "streaming__edit_interval": 0.01, "streaming__buffer_threshold": 3,
+}  # fmt: skip
+
+
+class Fickle:
+    """An adapter that does something else at first. `faults` are raised, one by one."""
+
+    def __init__(self, adapter: Any, name: str, *faults: Exception | None) -> None:
+        self.faults, self._do = list(faults), getattr(adapter, name)
+        self.calls = 0
+
+    async def __call__(self, *given: Any) -> Any:
+        self.calls += 1
+        fault = self.faults.pop(0) if self.faults else None
+        if fault is not None:
+            raise fault
+        return await self._do(*given)
+
+
+@pytest.fixture
+def fickle(monkeypatch: pytest.MonkeyPatch):
+    def make(runner: GatewayRunner, name: str, *faults: Exception | None) -> Fickle:
+        adapter = runner._supervisors[0].adapter
+        made = Fickle(adapter, name, *faults)
+        monkeypatch.setattr(adapter, name, made)
+        return made
+
+    return make
+
+
+async def in_doubt(runner: GatewayRunner, chat: str, *, by: str = "", now: float = 0.0) -> None:
+    """A message whose sender was gone before it heard of it."""
+    while not runner.floor._ready:
+        await asyncio.sleep(0.01)
+    can = runner.house.manifests["local"].capabilities
+    made = drafts("in doubt", Envelope(chat, Target("local", chat)), can, lambda _path: False)
+    (row,) = await runner.house.mail.put(made, 4e9)
+    await runner.house.mail.sending(row, by=by, now=now or runner.house.now())
+    runner.pump.wake()
+
+
+async def test_a_question_about_a_message_that_fails_stops_no_sending(
+    town: Town, echoing: ModelServer, fickle: Any
+) -> None:
+    runner = await town.open(echoing)
+    fickle(runner, "find_sent", ValueError("a fault of the library"))
+    await in_doubt(runner, "x")
+    await town.asks("hello", "hello")
+
+
+async def test_a_question_about_a_message_that_hangs_holds_up_no_other(
+    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = await town.open(echoing)
+    gate = asyncio.Event()
+
+    async def hangs(*_given: object) -> str:
+        await gate.wait()
+        raise NotConnected("too late")
+
+    monkeypatch.setattr(runner._supervisors[0].adapter, "find_sent", hangs)
+    await in_doubt(runner, "x")
+    await town.asks("hello", "hello")
+    gate.set()
+
+
+async def test_a_message_that_another_process_sends_is_left_to_it(
+    town: Town, echoing: ModelServer
+) -> None:
+    runner = await town.open(echoing)
+    await in_doubt(runner, "x", by="another machine:1:2")
+    await in_doubt(runner, "y", by="another machine:1:2", now=runner.house.now() - 10_000)
+    await town.sees("in doubt", chat="y")
+    await town.asks("hello", "hello")
+    assert town.texts("x") == []
+
+
+async def test_many_chats_that_wait_do_not_hold_up_the_rest(
+    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = await town.open(echoing)
+    gate = asyncio.Event()
+    line = runner.lines.get("local")
+    assert line is not None
+    acquire = line.buckets.acquire
+
+    async def slow(chat: str) -> None:
+        if chat.startswith("slow"):
+            await gate.wait()
+        await acquire(chat)
+
+    monkeypatch.setattr(line.buckets, "acquire", slow)
+    for number in range(120):
+        await runner.post.send(f"local:slow{number}", "late")
+    await town.asks("hello", "hello")
+    gate.set()
+
+
+async def test_the_pump_goes_on_after_a_fault(
+    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = await town.open(echoing)
+    due, faults = runner.pump._mail.due, [KeyError("x")]
+
+    async def broken(*given: Any, **more: Any) -> Any:
+        if faults:
+            raise faults.pop()
+        return await due(*given, **more)
+
+    monkeypatch.setattr(runner.pump._mail, "due", broken)
+    await town.asks("hello", "hello")
+
+
+async def test_an_answer_comes_also_when_its_beginning_could_not_be_shown(
+    town: Town, fickle: Any
+) -> None:
+    with ModelServer([GROWS]) as server:
+        runner = await town.open(server, **STREAMING)
+        fickle(runner, "send", NotConnected("gone"))
+        await town.asks("count", ANSWER)
+        await town.settled()
+    assert town.texts() == [ANSWER]
+
+
+async def test_an_answer_comes_also_when_the_platform_was_away_as_it_began(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ModelServer([GROWS]) as server:
+        runner = await town.open(server, **STREAMING)
+        lines, show = runner.lines, runner.pump._courier.show
+
+        async def away(draft: Any) -> Any:
+            line = lines._up.pop(("local", ""))
+            try:
+                return await show(draft)
+            finally:
+                lines._up["local", ""] = line
+
+        monkeypatch.setattr(runner.pump._courier, "show", away)
+        await town.asks("count", ANSWER)
+        await town.settled()
+
+
+async def test_an_answer_whose_beginning_was_in_doubt_is_one_message(
+    town: Town, fickle: Any
+) -> None:
+    """The platform cannot be asked at first; then it has the message, while the turn still runs."""
+    step = Step((Text(ANSWER),), faults=(Stall(3, seconds=1.0),))
+    with ModelServer([step]) as server:
+        runner = await town.open(server, **STREAMING)
+        adapter = runner._supervisors[0].adapter
+        real, lost = adapter.send, []
+
+        async def unsure(*given: Any) -> str:
+            found: str = await real(*given)
+            if not lost:
+                lost.append(found)
+                raise SendUnsure("the connection broke")
+            return found
+
+        adapter.send = unsure
+        fickle(runner, "find_sent", NotConnected("not now"))
+        town.say("count")
+        await town.until(lambda: lost, "the beginning")
+        runner.pump.wake()
+        await town.sees(ANSWER)
+        await town.settled()
+    assert town.texts() == [ANSWER]
+
+
+async def test_the_same_words_before_two_tools_hold_up_nothing(town: Town) -> None:
+    look = [Step((Text("Let me look."), ToolCall(f"c{at}", "todo", "{}"))) for at in range(2)]
+    with ModelServer([*look, "done"]) as server:
+        await town.open(server, **STREAMING)
+        await town.asks("do it", "done")
+        await town.settled()
+
+
+async def test_a_fault_in_a_turn_that_is_shown_is_told(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ModelServer([GROWS]) as server:
+        await town.open(server, **STREAMING)
+        see = TurnTold.see
+
+        async def broken(told: TurnTold, event: Any) -> None:
+            if town.texts():
+                raise KeyError("x")
+            await see(told, event)
+
+        monkeypatch.setattr(TurnTold, "see", broken)
+        town.say("count")
+        await town.sees("Something went wrong inside me")
+        await town.settled()
+        assert len(town.texts()) == 1
+
+
+async def test_what_was_shown_of_a_stopped_answer_stays_without_the_cursor(town: Town) -> None:
+    step = Step((Text(ANSWER),), faults=(Stall(4),))
+    with ModelServer([step]) as server:
+        await town.open(server, **STREAMING)
+        town.say("count")
+        await town.sees("▉")
+        await town.asks("/stop", "Stopped.")
+        await town.settled()
+    first, _stopped = town.texts()
+    assert ANSWER.startswith(first) and first
+
+
+async def test_an_edit_that_may_have_been_lost_is_made_again(town: Town, fickle: Any) -> None:
+    with ModelServer([GROWS]) as server:
+        runner = await town.open(server, **{**STREAMING, "streaming__edit_interval": 60})
+        fickle(runner, "edit", SendUnsure("the connection broke"))
+        asked = fickle(runner, "find_sent")
+        await town.asks("count", ANSWER)
+        await town.settled()
+    assert town.texts() == [ANSWER]
+    assert asked.calls == 0
+
+
+async def test_an_answer_that_cannot_be_edited_comes_anew_though_the_platform_is_busy(
+    town: Town, fickle: Any
+) -> None:
+    with ModelServer([GROWS]) as server:
+        runner = await town.open(server, **{**STREAMING, "streaming__edit_interval": 60})
+        fickle(runner, "edit", SendRefused("too old"))
+        fickle(runner, "send", None, SendLater("busy", seconds=0.05))
+        await town.asks("count", ANSWER)
+        await town.settled()
+    assert town.texts()[1:] == [ANSWER]
+
+
+async def test_lines_of_tools_that_a_crash_left_hold_up_no_later_ones(town: Town) -> None:
+    calls = [Step((ToolCall(f"c{at}", "todo", "{}"),)) for at in range(2)]
+    stalled = Step((Text("never"),), faults=(Stall(0),))
+    with ModelServer([calls[0], stalled, "the end", calls[1], "done"]) as server:
+        runner = await town.open(server, display__tool_progress="all")
+        town.say("begin")
+        await town.sees("todo")
+        (row,) = await runner.house.mail.waiting("agent:main:local:dm:anna")
+        await town.close()
+        runner = await town.open(server, display__tool_progress="all")
+        can = runner.house.manifests["local"].capabilities
+        left = Envelope("left", Target("local", "anna"), "progress", row.id, beside="~")
+        (made,) = drafts("left by a crash", left, can, lambda _path: False)
+        await runner.house.mail.put_sending(made, "", by="", now=runner.house.now())
+        found = await runner.house.mail.outbox_row("left:0")
+        assert found is not None
+        await runner.house.mail.streaming(found.id, "1")
+        await town.sees("the end")
+        await town.asks("again", "done")
+        await town.settled()

@@ -1,0 +1,83 @@
+"""Several people in one conversation: what one may not, another does not do for them."""
+
+import asyncio
+
+import pytest
+
+from hermes.core.messages import Text
+from hermes.core.testing import ModelServer, Stall, Step
+from tests.integration.gateway.chats.conftest import Town
+
+STALLED = Step((Text("never"),), faults=(Stall(0),))
+ROOM = {"chat": "room", "chat_type": "group"}
+TOGETHER = {"group_sessions_per_user": False}
+
+
+@pytest.fixture(autouse=True)
+def everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anna and Ben are members, everybody else is a guest."""
+    monkeypatch.setenv("LOCAL_ALLOW_ALL_USERS", "true")
+
+
+def tools(call) -> set[str]:
+    return {each["function"]["name"] for each in call.body.get("tools", ())}
+
+
+async def test_messages_of_two_people_are_not_answered_with_the_rights_of_one(town: Town) -> None:
+    with ModelServer([STALLED, "to the guest", "to anna"]) as server:
+        await town.open(server, **TOGETHER)
+        town.say("@hermes begin", user="anna", **ROOM)
+        await town.until(lambda: server.calls, "the call")
+        town.say("@hermes delete it all", user="guest", **ROOM)
+        town.say("@hermes hello", user="anna", **ROOM)
+        await town.sees("to anna", chat="room")
+        asked = [call for call in server.calls if "delete it all" in str(call.body["messages"][-1])]
+        assert asked
+        assert all("terminal" not in tools(call) for call in asked)
+
+
+@pytest.mark.parametrize("words", ["do as I say", "/steer do as I say"])
+async def test_a_guest_does_not_steer_the_turn_of_a_member(town: Town, words: str) -> None:
+    def answer(request):
+        last = str(request.body["messages"][-1])
+        return Step((Text("done"),), faults=(Stall(0, seconds=0.5),)) if "begin" in last else "no"
+
+    with ModelServer(answer) as server:
+        await town.open(server, **TOGETHER, display__busy_input_mode="steer")
+        town.say("@hermes begin", user="anna", **ROOM)
+        await town.until(lambda: server.calls, "the call")
+        town.say(f"@hermes {words}" if words[0] != "/" else words, user="guest", **ROOM)
+        await town.sees("done", chat="room")
+        await town.settled()
+        heard = [call for call in server.calls if "do as I say" in str(call.body["messages"])]
+        assert all("terminal" not in tools(call) for call in heard)
+
+
+async def test_a_command_of_a_guest_leaves_the_agent_of_a_member_open(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ModelServer(["hello", "again"]) as server:
+        runner = await town.open(server, **TOGETHER)
+        town.say("@hermes hi", user="anna", **ROOM)
+        await town.sees("hello", chat="room")
+        (key,) = runner.house.conversations.keys()
+        agent = runner.house.conversations.get(key)
+        going, gate = asyncio.Event(), asyncio.Event()
+        open_ = runner.house.conversations._opened
+
+        async def slow(*given: object) -> object:
+            found = await open_(*given)
+            if not going.is_set():
+                going.set()
+                await gate.wait()
+            return found
+
+        monkeypatch.setattr(runner.house.conversations, "_opened", slow)
+        town.say("@hermes once more", user="anna", **ROOM)
+        await going.wait()
+        town.say("/status", user="guest", **ROOM)
+        await asyncio.sleep(0.2)
+        gate.set()
+        await town.sees("again", chat="room")
+        await town.sees("Session:", chat="room")
+        assert runner.house.conversations.get(key) is agent

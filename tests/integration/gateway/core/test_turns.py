@@ -1,0 +1,176 @@
+"""Turns one after the other, stopped early, and beside one another."""
+
+import asyncio
+
+import pytest
+
+from hermes.core.errors import StoreError
+from hermes.core.messages import Text, ToolCall
+from hermes.core.testing import ModelServer, Stall, Step, echo
+from tests.integration.gateway.chats.conftest import Town
+
+STALLED = Step((Text("never"),), faults=(Stall(0),))
+ASKS = Step((ToolCall("c1", "clarify", '{"question": "Which?", "choices": ["red", "blue"]}'),))
+
+
+async def test_a_question_can_be_asked_in_a_later_turn_too(town: Town) -> None:
+    with ModelServer(["hello", ASKS, "blue it is"]) as server:
+        runner = await town.open(server)
+        await town.asks("hi", "hello")
+        await town.until(lambda: not any(one.working for one in runner.floor.workers()), "idle")
+        town.say("paint")
+        await town.sees("1. red")
+        town.say("blue")
+        await town.sees("blue it is")
+
+
+async def test_a_chat_that_only_gave_commands_leaves_nothing_behind(
+    town: Town, echoing: ModelServer
+) -> None:
+    runner = await town.open(echoing, gateway__live_agents=1)
+    await town.asks("/status", "Session:")
+    await town.asks("/status", "Session:", user="ben")
+    await town.until(lambda: len(runner.floor._workers) == 1, "only the open conversation")
+
+
+async def test_two_answers_to_one_question_the_second_is_a_message(town: Town) -> None:
+    with ModelServer([ASKS, "blue it is", "noted"]) as server:
+        runner = await town.open(server, display__busy_input_mode="queue")
+        town.say("paint")
+        await town.sees("1. red")
+        receive = runner.reception.receive
+        said = [town.platform.room.said[key] for key in town.platform.room.said]
+        event = runner._supervisors[0].adapter._event(said[-1])
+        for number, text in enumerate(("blue", "and thick")):
+            changed = type(event)(event.source, f"x{number}", text, addressed=True)
+            asyncio.ensure_future(receive(changed))  # noqa: RUF006 - the town waits for the answers
+        await town.sees("blue it is")
+        await town.sees("noted")
+        assert "and thick" in str(server.calls[-1].body["messages"][-1])
+
+
+async def test_stop_counts_also_before_the_model_is_asked(
+    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = await town.open(echoing)
+    going, gate = asyncio.Event(), asyncio.Event()
+
+    async def slow(agent: object) -> None:
+        going.set()
+        await gate.wait()
+
+    monkeypatch.setattr(runner.house, "tidy", slow)
+    town.say("begin")
+    await going.wait()
+    await town.asks("/stop", "Stopped.")
+    gate.set()
+    await town.settled()
+    assert echoing.calls == []
+    assert town.texts() == ["Stopped."]
+
+
+async def test_a_store_that_fails_for_a_moment_delays_an_answer_and_no_more(
+    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = await town.open(echoing)
+    claim, failures = runner.house.claim, [StoreError("busy")]
+
+    async def once(key: str) -> object:
+        if failures:
+            raise failures.pop()
+        return await claim(key)
+
+    monkeypatch.setattr(runner.house, "claim", once)
+    await town.asks("hello", "hello")
+
+
+async def test_a_command_with_a_fault_is_answered(
+    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = await town.open(echoing)
+
+    def broken() -> str:
+        raise KeyError("x")
+
+    monkeypatch.setattr(runner.house, "health_lines", broken)
+    await town.asks("/platforms", "Something went wrong inside me")
+    await town.settled()
+
+
+async def test_a_message_that_comes_while_the_right_to_a_chat_is_given_back_is_answered(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Step((Text("the second"),), faults=(Stall(0, seconds=0.4),))
+    with ModelServer(["the first", slow]) as server:
+        runner = await town.open(server)
+        release, said = runner.house.release, asyncio.Event()
+
+        async def later(right: object) -> None:
+            if not said.is_set():
+                said.set()
+                town.say("second")
+                await asyncio.sleep(0.2)
+            await release(right)
+
+        monkeypatch.setattr(runner.house, "release", later)
+        await town.asks("first", "the first")
+        await town.sees("the second")
+
+
+async def test_the_gateway_stops_also_while_a_turn_is_being_prepared(
+    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = await town.open(echoing)
+    going = asyncio.Event()
+
+    async def forever(agent: object) -> None:
+        going.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(runner.house, "tidy", forever)
+    town.say("begin")
+    await going.wait()
+    async with asyncio.timeout(10):
+        await town.close()
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("chat ")]
+    await town.open(echoing)
+    await town.sees("begin")
+
+
+async def test_while_the_gateway_waits_for_turns_commands_are_answered(town: Town) -> None:
+    with ModelServer([STALLED]) as server:
+        await town.open(server, gateway__drain_seconds=15)
+        town.say("begin")
+        await town.until(lambda: server.calls, "the call")
+        assert town.runner is not None
+        town.runner.stop()
+        await asyncio.sleep(0.1)
+        await town.asks("/stop", "Stopped.")
+        async with asyncio.timeout(10):
+            await town.close()
+
+
+async def test_what_steers_a_turn_is_not_lost_when_the_gateway_goes(town: Town) -> None:
+    with ModelServer([STALLED, "went on", "left it is"]) as server:
+        await town.open(server, display__busy_input_mode="steer")
+        town.say("drive")
+        await town.until(lambda: server.calls, "the call")
+        said = town.say("turn left")
+        await town.until(lambda: said not in str(town.platform.room.waiting), "kept")
+        await asyncio.sleep(0.1)
+        await town.close()
+        await town.open(server)
+        await town.sees("left it is")
+        assert "turn left" in str(server.calls[-1].body["messages"][-1])
+
+
+async def test_a_message_with_half_a_character_is_answered(town: Town) -> None:
+    with ModelServer(echo) as server:
+        runner = await town.open(server)
+        said = town.say("hello")
+        await town.sees("hello")
+        event = runner._supervisors[0].adapter._event(town.platform.room.said[said])
+        assert await runner.reception.receive(
+            type(event)(event.source, "half", "broken \ud83d text", addressed=True)
+        )
+        await town.sees("broken")

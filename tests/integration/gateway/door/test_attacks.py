@@ -1,0 +1,443 @@
+"""Attacks on the door. Nobody gets in; the ids of the cases say what was tried.
+
+Here:
+Codes          guessing, over processes and lockouts; replay of used, expired, revoked and replaced
+               codes; codes of other platforms; races; clocks set back; hashes used as codes
+Invitations    guessing, replay, groups, other platforms, other programs
+Files          damaged, symbolic links, pipes, open permissions, far too large, forged hashes
+
+In test_impostors.py:
+User ids       names, chats, threads, texts and forwards that say an allowed id; look-alikes
+Lists          empty entries, wildcards, patterns, switches that are no clear yes
+Sessions       ids that hold the parts of another key
+Roles          commands written so that they look like others; ids that stand for everybody
+
+Forged webhooks and API calls are attacked in the tests of those platforms.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from hermes.core.errors import ConfigError, HermesError, UsageError
+from hermes.gateway.door.pairing import PairingStore
+from tests.unit.gateway.door.parts import CHEAP, HandClock, Scene, code_in
+
+WRONG = "22222222"
+ALLOWED = "12345"
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def refused(store: PairingStore, code: str, platform: str = "telegram") -> str:
+    """Why a code is refused; fails when it is not."""
+    with pytest.raises(HermesError) as no:
+        store.approve(platform, code)
+    return str(no.value)
+
+
+def lock(scene: Scene, platform: str = "telegram") -> None:
+    for _ in range(5):
+        refused(scene.store, WRONG, platform)
+
+
+# --- codes ---------------------------------------------------------------------------------------
+
+
+def brute_force(scene: Scene, code: str) -> None:
+    lock(scene)
+
+
+def brute_force_then_restart(scene: Scene, code: str) -> None:
+    lock(scene)
+    scene.store = scene.another_process()
+
+
+def brute_force_by_a_process_for_each_guess(scene: Scene, code: str) -> None:
+    for _ in range(5):
+        refused(scene.another_process(), WRONG)
+
+
+def guessing_while_locked_out(scene: Scene, code: str) -> None:
+    lock(scene)
+    scene.clock.at += 3599
+    for _ in range(20):
+        assert "too many wrong codes" in refused(scene.store, WRONG)
+
+
+def lockout_outlived_by_setting_the_clock_back(scene: Scene, code: str) -> None:
+    lock(scene)
+    scene.clock.at -= 30
+    assert "too many wrong codes" in refused(scene.store, code)
+
+
+def waiting_out_the_lockout(scene: Scene, code: str) -> None:
+    lock(scene)
+    scene.clock.at += 3601  # by then the code has run out as well
+
+
+def expired_code(scene: Scene, code: str) -> None:
+    scene.clock.at += 3600
+
+
+def expired_code_and_the_clock_set_back(scene: Scene, code: str) -> None:
+    scene.clock.at += 3600
+    refused(scene.store, WRONG)
+    scene.clock.at -= 3000
+
+
+def clock_set_back_before_the_code_was_made(scene: Scene, code: str) -> None:
+    scene.clock.at -= 86_400
+
+
+def replay_of_a_used_code(scene: Scene, code: str) -> None:
+    scene.store.approve("telegram", code)
+
+
+def replay_after_the_user_was_shut_out(scene: Scene, code: str) -> None:
+    scene.store.approve("telegram", code)
+    scene.store.revoke("telegram", "5")
+
+
+def replay_of_a_code_that_was_thrown_away(scene: Scene, code: str) -> None:
+    scene.store.clear_pending("telegram")
+
+
+def replay_of_a_code_after_asking_again(scene: Scene, code: str) -> None:
+    scene.clock.at += 600
+    assert scene.store.request("telegram", "5").code != code
+
+
+def code_of_a_user_who_was_shut_out_while_waiting(scene: Scene, code: str) -> None:
+    scene.store.revoke("telegram", "5")
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        brute_force,
+        brute_force_then_restart,
+        brute_force_by_a_process_for_each_guess,
+        guessing_while_locked_out,
+        lockout_outlived_by_setting_the_clock_back,
+        waiting_out_the_lockout,
+        expired_code,
+        expired_code_and_the_clock_set_back,
+        clock_set_back_before_the_code_was_made,
+        replay_of_a_used_code,
+        replay_after_the_user_was_shut_out,
+        replay_of_a_code_that_was_thrown_away,
+        replay_of_a_code_after_asking_again,
+        code_of_a_user_who_was_shut_out_while_waiting,
+    ],
+    ids=lambda attack: attack.__name__,
+)
+def test_a_code_that_was_right_lets_nobody_in(
+    scene: Scene, attack: Callable[[Scene, str], None]
+) -> None:
+    code = scene.store.request("telegram", "5").code
+    attack(scene, code)
+    before = scene.store.approved("telegram")
+    refused(scene.store, code)
+    assert scene.store.approved("telegram") == before
+
+
+def kept_hash(scene: Scene) -> dict[str, Any]:
+    pending = msgspec.json.decode((scene.folder / "telegram-pending.json").read_bytes())
+    return pending[0]["code"]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    "guess",
+    [
+        pytest.param(lambda scene: kept_hash(scene)["digest"], id="the_hash_itself"),
+        pytest.param(lambda scene: kept_hash(scene)["digest"][:8], id="the_start_of_the_hash"),
+        pytest.param(lambda scene: kept_hash(scene)["salt"], id="the_salt"),
+        pytest.param(lambda _: "", id="nothing"),
+        pytest.param(lambda _: "*", id="a_wildcard"),
+        pytest.param(lambda _: "A" * 1_000_000, id="a_million_letters"),
+        pytest.param(lambda _: "' OR 1=1 --", id="sql"),
+        pytest.param(lambda _: "\x00" * 8, id="nul_characters"),
+    ],
+)
+def test_what_is_no_code_lets_nobody_in(scene: Scene, guess: Callable[[Scene], str]) -> None:
+    scene.store.request("telegram", "5")
+    refused(scene.store, guess(scene))
+    assert scene.store.approved("telegram") == {}
+
+
+def test_full_width_letters_of_a_right_code_are_another_code(scene: Scene) -> None:
+    code = scene.store.request("telegram", "5").code
+    wide = "".join(chr(ord(letter) + 0xFEE0) for letter in code)
+    refused(scene.store, wide)
+
+
+def test_a_code_of_another_platform_is_wrong(scene: Scene) -> None:
+    code = scene.store.request("discord", "5").code
+    refused(scene.store, code, "telegram")
+    assert not scene.store.is_approved("telegram", "5")
+
+
+def test_a_lockout_of_one_platform_gives_no_guesses_on_another(scene: Scene) -> None:
+    lock(scene)
+    lock(scene, "discord")
+    assert "too many" in refused(scene.store, WRONG, "telegram")
+
+
+def test_in_the_life_of_a_code_five_guesses_are_possible(scene: Scene) -> None:
+    scene.store.request("telegram", "5")
+    tried = 0
+    while scene.store.pending("telegram"):
+        if "no request" in refused(scene.store, WRONG):
+            tried += 1
+        scene.clock.at += 30
+    assert tried == 5
+
+
+@pytest.mark.parametrize("platform", ["../telegram", "/etc/passwd", "telegram-approved.json\x00"])
+def test_a_platform_that_is_a_path_reaches_no_file(scene: Scene, platform: str) -> None:
+    with pytest.raises(UsageError):
+        scene.store.approve(platform, WRONG)
+
+
+def test_two_approvals_that_race_let_in_once(scene: Scene) -> None:
+    code = scene.store.request("telegram", "5").code
+    start, outcomes = threading.Barrier(6), list[str]()
+
+    def approve() -> None:
+        store = scene.another_process()
+        start.wait()
+        try:
+            outcomes.append(store.approve("telegram", code)[0])
+        except UsageError:
+            outcomes.append("refused")
+
+    threads = [threading.Thread(target=approve) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["5", *["refused"] * 5]
+
+
+GUESS = """
+import sys
+from pathlib import Path
+from hermes.core.errors import UsageError, HermesError
+from hermes.gateway.door.pairing import PairingStore
+from hermes.util.clock import SystemClock
+store, tried = PairingStore(Path(sys.argv[1]), SystemClock(), cost=2), 0
+for _ in range(5):
+    try:
+        store.approve("telegram", "22222222")
+    except UsageError:
+        tried += 1
+    except HermesError:
+        pass
+print(tried)
+"""
+
+
+def test_processes_that_guess_at_once_share_the_five_guesses(scene: Scene) -> None:
+    command = [sys.executable, "-c", GUESS, str(scene.folder)]
+    guessing = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert sum(int(each.communicate()[0]) for each in guessing) == 5
+
+
+async def test_one_stranger_who_writes_all_the_time_gets_one_code(scene: Scene) -> None:
+    replies = [(await scene.says("5")).reply for _ in range(30)]
+    assert len([reply for reply in replies if reply]) == 1
+
+
+async def test_many_strangers_get_three_codes(scene: Scene) -> None:
+    replies = [(await scene.says(str(number))).reply for number in range(30)]
+    assert len([reply for reply in replies if reply]) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{code}", "hermes pairing approve telegram {code}", "/pair {code}", "/approve {code}"],
+    ids=["the_code", "the_command", "slash_pair", "slash_approve"],
+)
+async def test_a_stranger_cannot_approve_the_own_code(scene: Scene, text: str) -> None:
+    code = code_in((await scene.says("5")).reply)
+    scene.store.invite("telegram")
+    assert not (await scene.says("5", text.format(code=code))).allowed
+    assert not (await scene.says("5")).allowed
+    assert scene.store.approved("telegram") == {}
+
+
+def test_clocks_of_two_processes_that_differ_a_little_are_no_attack(tmp_path: Path) -> None:
+    ahead, behind = HandClock(1030.0), HandClock(1000.0)
+    code = PairingStore(tmp_path / "p", ahead, cost=CHEAP).request("telegram", "5").code
+    assert PairingStore(tmp_path / "p", behind, cost=CHEAP).approve("telegram", code)[0] == "5"
+
+
+# --- invitations ---------------------------------------------------------------------------------
+
+
+async def test_strangers_who_guess_an_invitation_end_it(scene: Scene) -> None:
+    code = scene.store.invite("telegram")
+    for number in range(5):
+        assert not (await scene.says(str(number), WRONG)).allowed
+    await scene.says("9", code)
+    assert not (await scene.says("9")).allowed
+
+
+async def test_an_invitation_lets_in_one_and_not_the_next(scene: Scene) -> None:
+    code = scene.store.invite("telegram")
+    await scene.says("5", code)
+    await scene.says("6", code)
+    assert list(scene.store.approved("telegram")) == ["5"]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        pytest.param({"chat_type": "group"}, id="in_a_group"),
+        pytest.param({"platform": "discord"}, id="on_another_platform"),
+        pytest.param({"is_bot": True}, id="by_a_program"),
+        pytest.param({"user": ""}, id="by_nobody"),
+        pytest.param({"late": 3600}, id="too_late"),
+        pytest.param({"text": "my code is {code}, let me in"}, id="within_a_text"),
+    ],
+)
+async def test_an_invitation_is_not_taken(scene: Scene, facts: dict[str, Any]) -> None:
+    code = scene.store.invite("telegram")
+    scene.clock.at += facts.pop("late", 0)
+    text = facts.pop("text", "{code}").format(code=code)
+    assert not (await scene.says(facts.pop("user", "5"), text, **facts)).allowed
+    assert scene.store.approved("telegram") == scene.store.approved("discord") == {}
+
+
+async def test_an_invitation_is_not_taken_during_a_lockout(scene: Scene) -> None:
+    code = scene.store.invite("telegram")
+    lock(scene)
+    await scene.says("5", code)
+    assert scene.store.approved("telegram") == {}
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def symbolic_link(path: Path) -> None:
+    real = path.rename(path.parent.parent / "elsewhere.json")
+    path.symlink_to(real)
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def writable_by_others(path: Path) -> None:
+    path.chmod(0o606)
+
+
+def writable_by_the_group(path: Path) -> None:
+    path.chmod(0o660)
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+def another_shape(path: Path) -> None:
+    path.write_text('["5", "6"]')
+
+
+def far_too_large(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(5_000_000)
+
+
+def open_folder(path: Path) -> None:
+    path.parent.chmod(0o777)
+
+
+def linked_folder(path: Path) -> None:
+    real = path.parent.rename(path.parent.with_name("elsewhere"))
+    path.parent.symlink_to(real)
+
+
+@pytest.mark.parametrize("name", ["telegram-approved.json", "telegram-pending.json"])
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        symbolic_link,
+        pipe,
+        directory,
+        writable_by_others,
+        writable_by_the_group,
+        cut_short,
+        another_shape,
+        far_too_large,
+        open_folder,
+        linked_folder,
+    ],
+    ids=lambda tamper: tamper.__name__,
+)
+async def test_a_file_that_cannot_be_believed_lets_nobody_in(
+    scene: Scene, tamper: Callable[[Path], None], name: str
+) -> None:
+    scene.store.approve("telegram", scene.store.request("telegram", "5").code)
+    code = scene.store.request("telegram", "6").code
+    path = scene.folder / name
+    tamper(path)
+    before = path.lstat()
+    with pytest.raises(ConfigError) as no:
+        scene.store.approve("telegram", code)
+    assert no.value.hint
+    assert not (await scene.says("6")).allowed
+    if "approved" in name or "folder" in tamper.__name__.split("_"):
+        assert not (await scene.says("5")).allowed
+    after = path.lstat()
+    assert (before.st_ino, before.st_size) == (after.st_ino, after.st_size), "it is left as it is"
+
+
+def test_a_damaged_count_of_guesses_gives_no_more_guesses(scene: Scene) -> None:
+    code = scene.store.request("telegram", "5").code
+    (scene.folder / "_rate_limits.json").write_text("{}garbage")
+    with pytest.raises(ConfigError, match="damaged"):
+        scene.store.approve("telegram", code)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"salt": "", "digest": "", "cost": CHEAP},
+        {"salt": "x", "digest": "", "cost": 0},
+        {"salt": "x", "digest": "x", "cost": 2**60},
+        {"salt": "x", "digest": "\u212a", "cost": -1},
+    ],
+    ids=["empty", "free", "endless", "not_a_hash"],
+)
+def test_a_forged_hash_matches_nothing(scene: Scene, forged: dict[str, Any]) -> None:
+    scene.store.request("telegram", "5")
+    path = scene.folder / "telegram-pending.json"
+    pending = msgspec.json.decode(path.read_bytes())
+    pending[0]["code"] = forged
+    path.write_bytes(msgspec.json.encode(pending))
+    refused(scene.store, WRONG)
+
+
+def test_what_a_crash_left_is_not_read(scene: Scene) -> None:
+    scene.store.request("telegram", "5")
+    left = scene.folder / ".telegram-approved.json.abc.tmp"
+    left.write_text('{"5": {}}')
+    assert scene.store.approved("telegram") == {}

@@ -1,0 +1,121 @@
+"""Gateways as real processes: started, seen, stopped and killed; services checked by systemd."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hermes.config.home import Home
+from hermes.core.errors import HermesError
+from hermes.gateway.process import background
+from hermes.gateway.process.pid_file import Running, claimed, running
+from hermes.gateway.process.service import Job, ServiceFailed
+from hermes.gateway.process.stopping import is_gone, stop
+from hermes.gateway.process.systemd import unit_text, verify
+
+GATEWAY = """
+import signal, sys, time
+from pathlib import Path
+from hermes.config.home import Home
+from hermes.gateway.process.pid_file import claimed
+from hermes.gateway.process.state_file import GatewayState, write_state
+
+home = Home(Path(sys.argv[1]))
+signal.signal(signal.SIGTERM, signal.SIG_IGN if "deaf" in sys.argv else lambda *_: sys.exit(0))
+with claimed(home, now=time.time()) as me:
+    write_state(home.root, GatewayState(me.pid, "running", me.started_at, me.started_at))
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path / "home")
+    yield home
+    if left := running(home.root):
+        os.kill(left.pid, signal.SIGKILL)
+
+
+def started(home: Home, *words: str) -> Running:
+    command = [sys.executable, "-c", GATEWAY, str(home.root), *words]
+    return background.start(home, command)
+
+
+def test_it_starts_in_the_background_and_ends_when_asked(home: Home) -> None:
+    found = started(home)
+    assert running(home.root) == found
+    assert stop(found, seconds=20)
+    assert running(home.root) is None
+    assert not (home.root / "gateway.pid").exists()
+
+
+def test_one_that_does_not_listen_is_killed_only_by_force(home: Home) -> None:
+    found = started(home, "deaf")
+    assert not stop(found, seconds=0.1)
+    assert running(home.root) == found
+    assert stop(found, seconds=0.1, force=True)
+    assert is_gone(found)
+
+
+def test_a_killed_gateway_leaves_the_home_free(home: Home) -> None:
+    found = started(home)
+    os.kill(found.pid, signal.SIGKILL)
+    assert stop(found, seconds=20), "it is gone already"
+    assert (home.root / "gateway.pid").exists()
+    assert running(home.root) is None
+    with claimed(home, now=1.0):
+        assert running(home.root) is not None
+
+
+def test_one_that_cannot_start_says_why(home: Home) -> None:
+    home.root.mkdir()
+    home.logs.mkdir()
+    (home.logs / "gateway.out").write_text("of yesterday\n")
+    with pytest.raises(HermesError, match="did not start: no token") as failed:
+        background.start(home, [sys.executable, "-c", "raise SystemExit('no token')"])
+    assert "of yesterday" not in str(failed.value)
+    assert "gateway.out" in failed.value.hint
+
+
+def test_a_second_one_is_refused_while_the_first_runs(home: Home) -> None:
+    found = started(home)
+    with (
+        pytest.raises(HermesError, match=rf"running already \(process {found.pid}\)"),
+        claimed(home, now=1.0),
+    ):
+        pass
+    assert stop(found, seconds=20)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.parametrize("system", [True, False], ids=["machine", "user"])
+def test_systemd_takes_the_service(tmp_path: Path, system: bool) -> None:
+    program = tmp_path / "a b $c %d"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    job = Job(
+        (str(program), "gateway", "run", "$HOME %h"),
+        {"HERMES_HOME": str(tmp_path / "my home %h"), "PATH": "/usr/bin"},
+        tmp_path, tmp_path, 45, "root",
+    )  # fmt: skip
+    text = unit_text(job, "~/x %n", system=system)
+    verify(text, "hermes-gateway.service")
+    unit = tmp_path / "hermes-gateway.service"
+    unit.write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "--recursive-errors=no", "verify", unit],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_what_systemd_does_not_take_is_told(tmp_path: Path) -> None:
+    job = Job((str(tmp_path / "gone"),), {}, tmp_path, tmp_path, 45)
+    with pytest.raises(ServiceFailed, match=r"systemd does not take the service: .*gone"):
+        verify(unit_text(job, "x", system=False), "hermes-gateway.service")

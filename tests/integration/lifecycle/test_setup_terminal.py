@@ -1,0 +1,107 @@
+"""`hermes setup` at a real terminal, and an import that the next start finishes."""
+
+import asyncio
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hermes.app.backups import restoring
+from hermes.app.backups.copying import copy_home
+from hermes.app.backups.reading import opened
+from hermes.cli.main import main
+from hermes.config.home import Home
+from hermes.core.testing import ModelServer
+from tests.screens.emulated import Emulated
+
+RUN = [sys.executable, str(Path(__file__).with_name("run_command.py"))]
+
+
+@pytest.fixture
+def terminal(tmp_path: Path):
+    shown: list[Emulated] = []
+
+    def start(*words: str) -> Emulated:
+        shown.append(Emulated([*RUN, *words], tmp_path, columns=90, rows=40))
+        return shown[-1]
+
+    yield start
+    for one in shown:
+        one.close()
+
+
+def saved(hermes_home: Path) -> dict:
+    return yaml.safe_load((hermes_home / "config.yaml").read_text()) or {}
+
+
+def test_from_nothing_to_a_first_answer(terminal, hermes_home: Path) -> None:
+    hermes_home.mkdir()
+    (hermes_home / "config.yaml").write_text("sessions:\n  auto_title: false\n")
+    with ModelServer(["It is forty-two."]) as server:
+        it = terminal("setup")
+        it.sees("The model that answers")
+        it.sees("provider, by number or name (Enter keeps):")
+        it.say("custom")
+        it.sees("its address")
+        it.say(f"{server.url}/v1")
+        it.sees("its key (not shown")
+        it.say("secret-key-1")
+        it.sees("1  lab-model")
+        it.sees("model (number, name")
+        it.say("1")
+        it.sees("lab-model on custom answers from now on")
+        for question in ("where [", "longest run", "switch which", "before dangerous", "how hard"):
+            it.sees(question)
+            it.say("")
+        for question in ("most model calls", "most a day", "time zone"):
+            it.sees(question)
+            it.say("")
+        it.sees("Try it: type a question")
+        it.say("what is the answer?")
+        it.sees("It is forty-two.")
+        assert it.ended() == 0
+        assert server.requests[-1].headers["authorization"] == "Bearer secret-key-1"
+    assert saved(hermes_home)["model"]["api_key"] == "${CUSTOM_API_KEY}"
+    assert b"secret-key-1" not in it.raw
+
+
+def test_ctrl_c_keeps_the_answers_and_the_next_run_goes_on(terminal, hermes_home: Path) -> None:
+    first = terminal("setup")
+    first.sees("provider, by number or name")
+    first.say("local")
+    first.sees("fetch its weights now")
+    first.say("n")
+    first.sees("where [local]")
+    first.press("ctrl-c")
+    first.sees("stopped; what you answered is saved")
+    first.sees("to go on: hermes setup")
+    assert first.ended() == 130
+    assert saved(hermes_home)["model"]["provider"] == "local"
+    second = terminal("setup")
+    second.sees("done already: model")
+    second.sees("where [local]")
+    second.press("ctrl-c")
+    assert second.ended() == 130
+
+
+def test_a_cut_short_import_is_finished_by_the_next_start(
+    hermes_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    for root, text in ((other, "new"), (hermes_home, "old")):
+        root.mkdir()
+        (root / "SOUL.md").write_text(text)
+        (root / "config.yaml").write_text(f"agent:\n  system_prompt: {text}\n")
+    archive = tmp_path / "a.zip"
+    asyncio.run(copy_home(Home(other), archive, datetime.now(UTC)))
+    exchange = restoring.Exchange(Home(hermes_home))
+    with opened(archive) as found:
+        exchange.stage(found)
+    exchange._write(restoring.Journal(("SOUL.md", "config.yaml"), ("SOUL.md", "config.yaml")))
+    exchange._forward("SOUL.md")
+    assert main(["config", "get", "agent.system_prompt"]) == 0
+    assert capsys.readouterr().out == "new\n"
+    assert (hermes_home / "SOUL.md").read_text() == "new"
+    assert not (hermes_home / ".import").exists()

@@ -1,0 +1,156 @@
+"""A conversation that grows stays one session with one warm cache; others stay apart."""
+
+import asyncio
+from typing import Any
+
+from hermes.core.messages import Text
+from hermes.core.testing import RecordedRequest, Refuse, Stall, Step, StepLike
+from hermes.gateway.platforms.api_server.exchange import Request
+from tests.integration.platforms.api_server.conftest import Serve, Served, chat
+
+SESSION = "x-hermes-session-id"
+
+
+def said(*texts: str) -> list[dict[str, str]]:
+    """User and assistant in turn."""
+    roles = ("user", "assistant")
+    return [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
+
+
+async def ask(http: Any, *texts: str, **more: Any) -> Any:
+    body = {"messages": said(*texts), **more}
+    answer = await http.post("/v1/chat/completions", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+async def test_it_goes_on_in_one_session_with_a_byte_stable_prefix(served: Served) -> None:
+    async with served.client() as http:
+        first = await ask(http, "one")
+        second = await ask(http, "one", "one", "two", stream=True)
+        third = await ask(http, "one", "one", "two", " two\n", "three")
+    assert first.headers[SESSION] == second.headers[SESSION] == third.headers[SESSION]
+    assert await served.sessions() == 1
+    prefixes = [call.body["messages"] for call in served.model.calls]
+    assert prefixes[1][: len(prefixes[0])] == prefixes[0]
+    assert prefixes[2][: len(prefixes[1])] == prefixes[1]
+    log = await served.app.store.messages(first.headers[SESSION])
+    assert [message.text for message in log] == ["one", "one", "two", "two", "three", "three"]
+    assert (await served.app.store.info(first.headers[SESSION])).source == "api-server"
+
+
+async def test_an_edited_or_repeated_question_begins_another_session(served: Served) -> None:
+    async with served.client() as http:
+        first = await ask(http, "one")
+        await ask(http, "one", "one", "two")
+        again = await ask(http, "one", "one", "two")
+        edited = await ask(http, "one", "ONE", "two")
+        other = await ask(http, "one", "one", "two", user="somebody else")
+    ids = {answer.headers[SESSION] for answer in (first, again, edited, other)}
+    assert len(ids) == 4
+    bodies = [call.body["messages"] for call in served.model.calls]
+    assert [each["content"] for each in bodies[2][1:]] == ["one", "one", "two"]
+    assert [each["content"] for each in bodies[3][1:]] == ["one", "ONE", "two"]
+
+
+async def test_it_goes_on_in_its_session_when_the_agent_was_let_go(serve: Serve) -> None:
+    async with serve(settings="  live_agents: 1\n") as server, server.client() as http:
+        first = await ask(http, "one")
+        await ask(http, "something else")
+        again = await ask(http, "one", "one", "two")
+        assert again.headers[SESSION] == first.headers[SESSION]
+
+
+async def test_what_the_client_says_of_the_manner_is_behind_our_prompt_and_not_stored(
+    served: Served,
+) -> None:
+    async with served.client() as http:
+        body = {"messages": [{"role": "system", "content": "Speak like a pirate."}, *said("hi")]}
+        answer = await http.post("/v1/chat/completions", json=body)
+    system = served.model.calls[0].body["messages"][0]
+    assert system["role"] == "system"
+    assert system["content"].endswith("Speak like a pirate.")
+    info = await served.app.store.info(answer.headers[SESSION])
+    assert info.system_prompt
+    assert "pirate" not in info.system_prompt
+
+
+async def test_a_picture_reaches_the_model(served: Served) -> None:
+    pixel = "data:image/png;base64,iVBORw0KGgo="
+    parts = [
+        {"type": "text", "text": "what is it?"},
+        {"type": "image_url", "image_url": {"url": pixel}},
+    ]
+    async with served.client() as http:
+        body = {"messages": [{"role": "user", "content": parts}]}
+        assert (await http.post("/v1/chat/completions", json=body)).status_code == 200
+    assert served.model.calls[0].body["messages"][-1]["content"] == parts
+
+
+async def test_a_session_can_be_named(served: Served) -> None:
+    async with served.client() as http:
+        first = await ask(http, "one")
+        name = first.headers[SESSION]
+        answer = await http.post("/v1/chat/completions", json=chat("two"), headers={SESSION: name})
+        assert answer.headers[SESSION] == name
+        texts = [each["content"] for each in served.model.calls[-1].body["messages"][1:]]
+        assert texts == ["one", "one", "two"]
+        unknown = {SESSION: "20260101_000000_00000000"}
+        gone = await http.post("/v1/chat/completions", json=chat("x"), headers=unknown)
+        assert (gone.status_code, gone.json()["error"]["code"]) == (404, "session_not_found")
+
+
+async def test_a_session_of_another_surface_cannot_be_had(served: Served) -> None:
+    store = served.app.store
+    await store.create("private", source="cli", model="m", system_prompt="p")
+    async with served.client() as http:
+        answer = await http.post(
+            "/v1/chat/completions", json=chat("x"), headers={SESSION: "private"}
+        )
+    assert answer.status_code == 404
+
+
+async def test_a_session_that_is_busy_says_so(serve: Serve) -> None:
+    def script(request: RecordedRequest) -> StepLike:
+        text = str(request.body["messages"][-1]["content"])
+        return Step((Text("wait a moment"),), faults=(Stall(),)) if text == "hold" else text
+
+    async with serve(script) as server, server.client() as http:
+        name = (await ask(http, "one")).headers[SESSION]
+        held = {"json": chat("hold", stream=True), "headers": {SESSION: name}}
+        async with http.stream("POST", "/v1/chat/completions", **held) as stream:
+            pieces = stream.aiter_bytes()
+            await anext(pieces)
+            busy = await http.post(
+                "/v1/chat/completions", json=chat("two"), headers={SESSION: name}
+            )
+        assert (busy.status_code, busy.json()["error"]["code"]) == (409, "session_busy")
+
+
+async def test_after_a_failure_the_client_can_ask_again(serve: Serve) -> None:
+    async with serve(lambda _request: answers.pop(0)) as server, server.client() as http:
+        answers: list[StepLike] = ["one", Refuse("unauthorized"), "two"]
+        await ask(http, "one")
+        body = {"messages": said("one", "one", "two")}
+        failed = await http.post("/v1/chat/completions", json=body)
+        assert failed.status_code == 500
+        assert failed.headers["x-should-retry"] == "false"
+        assert (await ask(http, "one", "one", "two")).json()["choices"][0]["message"][
+            "content"
+        ] == "two"
+
+
+async def test_fifty_at_once_are_all_answered_each_with_its_own(served: Served) -> None:
+    async with served.client() as http:
+        answers = await asyncio.gather(*[ask(http, f"number {n}") for n in range(50)])
+    for number, answer in enumerate(answers):
+        assert answer.json()["choices"][0]["message"]["content"] == f"number {number}"
+    assert await served.sessions() == 50
+
+
+async def test_a_turn_whose_client_is_gone_before_it_begins_is_stopped(served: Served) -> None:
+    request = Request("POST", "/", {}, b"")
+    request.gone()
+    stopped: list[bool] = []
+    request.on_gone(lambda: stopped.append(True))
+    assert stopped == [True]

@@ -1,0 +1,184 @@
+"""The official openai client takes the server for the real thing."""
+
+import asyncio
+import json
+from typing import Any
+
+import openai
+import pytest
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
+
+from hermes.core.messages import Text, ToolCall
+from hermes.core.testing import RecordedRequest, Refuse, StepLike
+from tests.integration.platforms.api_server.conftest import KEY, Serve, Served, chat
+from tests.integration.sdk.strict import checked
+
+TODO = ToolCall("call_1", "todo", '{"todos":[{"id":"1","content":"x","status":"pending"}]}')
+OURS = frozenset({"hermes", "store", "tool", "call_id", "status", "label", "seconds"})
+"""OpenAI sends `store` too, but its client does not know."""
+
+
+def asks_a_tool(request: RecordedRequest) -> StepLike:
+    """Text and a call first; then the answer."""
+    if request.body["messages"][-1]["role"] == "tool":
+        return "All done."
+    return [Text("Let me see."), TODO]
+
+
+def sync_client(server: Served) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, max_retries=0)
+
+
+def async_client(server: Served) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=KEY, max_retries=0)
+
+
+async def test_the_sync_client_talks_in_every_way(served: Served) -> None:
+    def talk() -> list[str]:
+        with sync_client(served) as client:
+            whole = client.chat.completions.create(**chat("one"))
+            stream = client.chat.completions.create(**chat("two"), stream=True)
+            said = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+            response = client.responses.create(model="m", input="three")
+            with client.responses.stream(model="m", input="four") as events:
+                final = events.get_final_response()
+            names = [model.id for model in client.models.list()]
+            return [
+                whole.choices[0].message.content or "",
+                said,
+                response.output_text,
+                final.output_text,
+                *names,
+            ]
+
+    assert await asyncio.to_thread(talk) == ["one", "two", "three", "four", "hermes"]
+
+
+async def test_the_async_client_talks_in_every_way(served: Served) -> None:
+    async with async_client(served) as client:
+        whole = await client.chat.completions.create(**chat("one"))
+        assert whole.choices[0].message.content == "one"
+        assert whole.usage is not None
+        assert whole.usage.total_tokens > 0
+        said, finish, usage = "", "", None
+        async for chunk in await client.chat.completions.create(
+            **chat("two"), stream=True, stream_options={"include_usage": True}
+        ):
+            usage = chunk.usage or usage
+            for choice in chunk.choices:
+                said += choice.delta.content or ""
+                finish = choice.finish_reason or finish
+        assert (said, finish) == ("two", "stop")
+        assert usage is not None
+        async with client.chat.completions.stream(**chat("five")) as events:
+            assert (await events.get_final_completion()).choices[0].message.content == "five"
+        first = await client.responses.create(model="m", input="three")
+        second = await client.responses.create(
+            model="m", input="again", previous_response_id=first.id
+        )
+        assert second.output_text == "again"
+        assert (await client.responses.retrieve(second.id)).output_text == "again"
+        await client.responses.delete(second.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(second.id)
+
+
+async def test_what_it_sends_is_exactly_of_openais_form(serve: Serve) -> None:
+    async with serve(asks_a_tool) as server, server.client() as http:
+        whole = await http.post("/v1/chat/completions", json=chat("go"))
+        checked(ChatCompletion, whole.json())
+        streamed = await http.post(
+            "/v1/chat/completions",
+            json=chat("go", stream=True, stream_options={"include_usage": True}),
+        )
+        for data in datas(streamed.text)[:-1]:
+            checked(ChatCompletionChunk, json.loads(data), extensions=OURS)
+        assert datas(streamed.text)[-1] == "[DONE]"
+        response = await http.post("/v1/responses", json={"input": "go"})
+        checked(Response, response.json(), extensions=OURS)
+        events = await http.post("/v1/responses", json={"input": "go", "stream": True})
+        for data in datas(events.text):
+            checked(ResponseStreamEvent, json.loads(data), extensions=OURS)
+
+
+async def test_tools_show_their_progress_and_disturb_nobody(serve: Serve) -> None:
+    async with serve(asks_a_tool) as server:
+        async with server.client() as http:
+            text = (await http.post("/v1/chat/completions", json=chat("go", stream=True))).text
+        events = [block for block in text.split("\n\n") if "hermes.tool.progress" in block]
+        told = [json.loads(block.partition("data: ")[2]) for block in events]
+        assert [(each["tool"], each["status"]) for each in told] == [
+            ("todo", "started"),
+            ("todo", "finished"),
+        ]
+        async with async_client(server) as client:
+            stream = await client.chat.completions.create(**chat("go"), stream=True)
+            said = [chunk.choices[0].delta.content or "" async for chunk in stream]
+        assert "".join(said) == "Let me see.\n\nAll done."
+
+
+async def test_calls_of_our_tools_are_items_of_a_response(serve: Serve) -> None:
+    async with serve(asks_a_tool) as server, async_client(server) as client:
+        response = await client.responses.create(model="m", input="go")
+        assert [item.type for item in response.output] == [
+            "message",
+            "function_call",
+            "function_call_output",
+            "message",
+        ]
+        kinds: list[str] = []
+        async with client.responses.stream(model="m", input="go") as events:
+            kinds.extend([event.type async for event in events])
+            final = await events.get_final_response()
+        assert kinds[0] == "response.created"
+        assert kinds[-1] == "response.completed"
+        assert final.output_text == "Let me see.All done."
+
+
+async def test_a_model_that_fails_is_an_error_of_the_client(serve: Serve) -> None:
+    async with serve(lambda _request: Refuse("unauthorized")) as server:
+        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=KEY) as client:
+            with pytest.raises(openai.InternalServerError):
+                await client.chat.completions.create(**chat("x"))
+            calls = len(server.model.calls)
+            with pytest.raises(openai.APIError):
+                async for _ in await client.chat.completions.create(**chat("x"), stream=True):
+                    pass
+            with pytest.raises(openai.InternalServerError):
+                await client.responses.create(model="m", input="x")
+            failed = [
+                event
+                async for event in await client.responses.create(model="m", input="x", stream=True)
+            ]
+        assert failed[-1].type == "response.failed"
+        assert calls == len(server.model.calls) / 4  # the client repeats nothing
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"messages": []}, openai.BadRequestError),
+        ({"messages": [{"role": "user", "content": [{"type": "file"}]}]}, openai.BadRequestError),
+    ],
+)
+async def test_bad_requests_are_told_in_openais_form(
+    served: Served, body: dict[str, Any], kind: type[openai.APIStatusError]
+) -> None:
+    async with async_client(served) as client:
+        with pytest.raises(kind) as told:
+            await client.post("/chat/completions", cast_to=object, body=body)
+    assert isinstance(told.value.body, dict)
+    assert set(told.value.body) == {"message", "type", "param", "code"}
+
+
+async def test_a_wrong_key_is_an_authentication_error(served: Served) -> None:
+    client = openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="wrong", max_retries=0)
+    async with client:
+        with pytest.raises(openai.AuthenticationError):
+            await client.models.list()
+
+
+def datas(text: str) -> list[str]:
+    lines = [line for line in text.splitlines() if line.startswith("data: ")]
+    return [line.removeprefix("data: ") for line in lines]

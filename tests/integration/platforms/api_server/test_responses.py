@@ -1,0 +1,128 @@
+"""Answers that are kept, and conversations that go on from any of them."""
+
+import asyncio
+import json
+from typing import Any
+
+import httpx2
+
+from tests.integration.platforms.api_server.conftest import Serve, Served
+
+SESSION = "x-hermes-session-id"
+
+
+async def respond(http: httpx2.AsyncClient, text: Any, **more: Any) -> dict[str, Any]:
+    answer = await http.post("/v1/responses", json={"input": text, **more})
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def heard(server: Served) -> list[str]:
+    """What the model was told last, without the system prompt."""
+    return [each["content"] for each in server.model.calls[-1].body["messages"][1:]]
+
+
+async def test_it_goes_on_from_the_last_answer_in_the_same_session(served: Served) -> None:
+    async with served.client() as http:
+        first = await respond(http, "one", instructions="Be brief.")
+        second = await respond(http, "two", previous_response_id=first["id"])
+    assert heard(served) == ["one", "one", "two"]
+    assert second["previous_response_id"] == first["id"]
+    assert first["hermes"]["session_id"] == second["hermes"]["session_id"]
+    systems = [call.body["messages"][0]["content"] for call in served.model.calls]
+    assert systems[0].endswith("Be brief.")
+    assert not systems[1].endswith("Be brief.")  # only for the answer it was said with
+
+
+async def test_it_goes_on_from_an_older_answer_without_what_came_after(served: Served) -> None:
+    async with served.client() as http:
+        first = await respond(http, "one")
+        second = await respond(http, "two", previous_response_id=first["id"])
+        other = await respond(http, "three", previous_response_id=first["id"])
+        assert heard(served) == ["one", "one", "three"]
+        assert other["hermes"]["session_id"] != second["hermes"]["session_id"]
+        await respond(http, "four", previous_response_id=second["id"])
+        assert heard(served) == ["one", "one", "two", "two", "four"]
+
+
+async def test_two_that_go_on_from_one_answer_at_once_do_not_mix(served: Served) -> None:
+    async with served.client() as http:
+        first = await respond(http, "one")
+        asked = [respond(http, f"q{n}", previous_response_id=first["id"]) for n in range(4)]
+        answers = await asyncio.gather(*asked)
+    assert len({answer["hermes"]["session_id"] for answer in answers}) == 4
+    told = [call.body["messages"][1:] for call in served.model.calls[1:]]
+    assert sorted(each[-1]["content"] for each in told) == ["q0", "q1", "q2", "q3"]
+    assert all([m["content"] for m in each[:-1]] == ["one", "one"] for each in told)
+
+
+async def test_answers_outlive_the_server(serve: Serve) -> None:
+    async with serve() as server, server.client() as http:
+        first = await respond(http, "one")
+    async with serve() as server, server.client() as http:
+        assert (await http.get(f"/v1/responses/{first['id']}")).json() == first
+        second = await respond(http, "two", previous_response_id=first["id"])
+        assert heard(server) == ["one", "one", "two"]
+        assert second["hermes"]["session_id"] == first["hermes"]["session_id"]
+
+
+async def test_a_named_conversation_goes_on_one_after_the_other(served: Served) -> None:
+    async with served.client() as http:
+        asked = [respond(http, f"q{n}", conversation={"id": "plan"}) for n in range(4)]
+        answers = await asyncio.gather(*asked)
+        last = await respond(http, "end", conversation="plan")
+        elsewhere = await respond(http, "hello", conversation="other")
+    assert len({answer["hermes"]["session_id"] for answer in [*answers, last]}) == 1
+    assert elsewhere["hermes"]["session_id"] != last["hermes"]["session_id"]
+    assert last["conversation"] == {"id": "plan"}
+    assert len(served.model.calls[-2].body["messages"]) == 10
+
+
+async def test_what_is_not_stored_cannot_be_had_again(served: Served) -> None:
+    async with served.client() as http:
+        answer = await respond(http, "one", store=False)
+        assert answer["store"] is False
+        gone = await http.get(f"/v1/responses/{answer['id']}")
+        assert gone.status_code == 404
+        body = {"input": "x", "previous_response_id": answer["id"]}
+        told = await http.post("/v1/responses", json=body)
+        assert (told.status_code, told.json()["error"]["code"]) == (
+            400,
+            "previous_response_not_found",
+        )
+
+
+async def test_more_than_one_message_can_be_added(served: Served) -> None:
+    async with served.client() as http:
+        first = await respond(http, "one")
+        items = [
+            {"role": "user", "content": "two"},
+            {"role": "assistant", "content": [{"type": "output_text", "text": "2"}]},
+            {"role": "user", "content": [{"type": "input_text", "text": "three"}]},
+        ]
+        await respond(http, items, previous_response_id=first["id"])
+    assert heard(served) == ["one", "one", "two", "2", "three"]
+
+
+async def test_what_cannot_be_is_refused(served: Served) -> None:
+    async with served.client() as http:
+        for body, param in (
+            ({"input": "x", "background": True}, "background"),
+            ({"input": "x", "conversation": "a", "previous_response_id": "b"}, "conversation"),
+            ({"input": []}, "input"),
+            ({"input": "x", "conversation": ""}, "conversation"),
+            ({}, ""),
+        ):
+            told = await http.post("/v1/responses", json=body)
+            assert (told.status_code, told.json()["error"]["param"] or "") == (400, param)
+        assert (await http.delete("/v1/responses/resp_0")).status_code == 404
+
+
+async def test_a_stream_says_what_is_stored(served: Served) -> None:
+    async with served.client() as http:
+        text = (await http.post("/v1/responses", json={"input": "hi", "stream": True})).text
+        last = json.loads(text.strip().split("data: ")[-1])
+        assert last["type"] == "response.completed"
+        kept = await http.get(f"/v1/responses/{last['response']['id']}")
+    assert kept.json() == last["response"]

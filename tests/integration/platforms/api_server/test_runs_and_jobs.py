@@ -1,0 +1,196 @@
+"""Turns that go on by themselves, scheduled jobs, figures, and the rest of the table."""
+
+import asyncio
+import json
+from typing import Any
+
+from hermes.core.errors import UsageError
+from hermes.core.messages import Text
+from hermes.core.testing import RecordedRequest, Stall, Step, StepLike
+from hermes.gateway.platforms.api_server.options import Options
+from tests.integration.platforms.api_server.conftest import KEY, Serve, Served, chat
+
+
+class Jobs:
+    """A `Scheduler` that only remembers."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, dict[str, Any]] = {}
+
+    async def create(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        if not wanted.get("schedule") or not wanted.get("prompt"):
+            raise UsageError("a job needs a schedule and a prompt")
+        job = {"id": f"job{len(self._jobs)}", "state": "scheduled", **wanted}
+        self._jobs[job["id"]] = job
+        return job
+
+    async def list(self) -> list[dict[str, Any]]:
+        return list(self._jobs.values())
+
+    async def get(self, job: str) -> dict[str, Any]:
+        if job not in self._jobs:
+            raise UsageError(f"there is no job {job!r}")
+        return self._jobs[job]
+
+    async def update(self, job: str, changes: dict[str, Any]) -> dict[str, Any]:
+        if not changes:
+            raise UsageError("nothing is to be changed")
+        self._jobs[job] |= changes
+        return self._jobs[job]
+
+    async def pause(self, job: str) -> dict[str, Any]:
+        return await self.update(job, {"state": "paused"})
+
+    async def resume(self, job: str) -> dict[str, Any]:
+        return await self.update(job, {"state": "scheduled"})
+
+    async def run(self, job: str) -> dict[str, Any]:
+        return await self.update(job, {"asked": True})
+
+    async def remove(self, job: str) -> dict[str, Any]:
+        return self._jobs.pop(job)
+
+
+def holding(_request: RecordedRequest) -> StepLike:
+    return Step((Text("one two three"),), faults=(Stall(after=1),))
+
+
+async def test_a_run_begins_at_once_and_its_events_can_be_heard_again(served: Served) -> None:
+    async with served.client() as http:
+        begun = await http.post("/v1/runs", json={"input": "go", "instructions": "Be brief."})
+        assert begun.status_code == 202
+        run = begun.json()
+        path = f"/v1/runs/{run['run_id']}/events"
+        first, second = await asyncio.gather(http.get(path), http.get(path))
+        assert first.text == second.text
+        events = [json.loads(line[6:]) for line in first.text.splitlines() if line[:5] == "data:"]
+        assert events[0]["type"] == "turn_started"
+        assert events[-1]["type"] == "turn_finished"
+        assert events[-1]["text"] == "go"
+        late = await http.get(path, headers={"Last-Event-ID": str(len(events) - 2)})
+        assert late.text == first.text[-len(late.text) :]
+        assert late.text.count("data: ") == 1
+        again = await http.post("/v1/runs", json={"input": "on", "session_id": run["session_id"]})
+        assert again.json()["session_id"] == run["session_id"]
+        await http.get(f"/v1/runs/{again.json()['run_id']}/events")
+        told = [each["content"] for each in served.model.calls[-1].body["messages"][1:]]
+        assert told == ["go", "go", "on"]
+
+
+async def test_a_run_goes_on_without_anybody_and_can_be_stopped(serve: Serve) -> None:
+    async with serve(holding) as server, server.client() as http:
+        run = (await http.post("/v1/runs", json={"input": "go"})).json()["run_id"]
+        async with http.stream("GET", f"/v1/runs/{run}/events") as stream:
+            await anext(stream.aiter_bytes())
+        assert (await http.get("/health/detailed")).json()["turns_running"] == 1
+        stopped = await http.post(f"/v1/runs/{run}/stop")
+        assert stopped.json() == {"run_id": run, "status": "stopping"}
+        events = (await http.get(f"/v1/runs/{run}/events")).text
+        assert '"exit_reason":"interrupted"' in events
+        assert (await http.post(f"/v1/runs/{run}/stop")).json()["status"] == "finished"
+
+
+async def test_runs_that_cannot_be(served: Served) -> None:
+    async with served.client() as http:
+        assert (await http.get("/v1/runs/run_0/events")).status_code == 404
+        assert (await http.post("/v1/runs", json={"input": ""})).status_code == 400
+        body = {"input": "x", "session_id": "nowhere"}
+        assert (await http.post("/v1/runs", json=body)).status_code == 404
+
+
+async def test_jobs(serve: Serve) -> None:
+    async with serve(scheduler=Jobs()) as server, server.client() as http:
+        wanted = {"schedule": "every 2h", "prompt": "look", "skills": ["a"]}
+        made = await http.post("/api/jobs", json=wanted)
+        assert made.status_code == 201
+        job = made.json()["job"]["id"]
+        assert (await http.get("/api/jobs")).json()["jobs"] == [made.json()["job"]]
+        changed = await http.patch(f"/api/jobs/{job}", json={"prompt": "see", "skills": None})
+        assert (changed.json()["job"]["prompt"], changed.json()["job"]["skills"]) == ("see", None)
+        for verb, state in (("pause", "paused"), ("resume", "scheduled"), ("run", "scheduled")):
+            done = await http.post(f"/api/jobs/{job}/{verb}")
+            assert done.json()["job"]["state"] == state
+        assert (await http.get(f"/api/jobs/{job}")).json()["job"]["asked"] is True
+        assert (await http.delete(f"/api/jobs/{job}")).status_code == 200
+        for method, path in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("POST", "/pause")):
+            gone = await http.request(method, f"/api/jobs/{job}{path}", json={})
+            assert (gone.status_code, gone.json()["error"]["code"]) == (404, "job_not_found")
+        assert (await http.post("/api/jobs", json={"prompt": "x"})).status_code == 400
+        assert (await http.post("/api/jobs", json={"schedule": 7})).status_code == 400
+
+
+async def test_what_is_not_there_says_so(served: Served) -> None:
+    async with served.client() as http:
+        for path, status in (("/api/jobs", 503), ("/metrics", 404), ("/nothing", 404)):
+            told = await http.get(path)
+            assert told.status_code == status
+            assert set(told.json()["error"]) == {"message", "type", "param", "code"}
+        wrong = await http.put("/v1/chat/completions", json={})
+        assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
+
+
+async def test_figures_and_health(serve: Serve) -> None:
+    more = {"metrics": lambda: b"up 1\n", "status": lambda: {"telegram": "ok"}}
+    async with serve(**more) as server, server.client() as http:
+        figures = await http.get("/metrics")
+        assert (figures.content, figures.headers["content-type"][:10]) == (b"up 1\n", "text/plain")
+        detailed = (await http.get("/health/detailed")).json()
+        assert detailed["gateway"] == {"telegram": "ok"}
+        for path in ("/health", "/v1/health"):
+            assert (await http.get(path, headers={"Authorization": ""})).json() == {"status": "ok"}
+            assert (await http.head(path)).status_code == 200
+        for path in ("/metrics", "/health/detailed", "/v1/models", "/openapi.json", "/nothing"):
+            assert (await http.get(path, headers={"Authorization": ""})).status_code == 401
+
+
+async def test_a_page_that_was_named_can_use_it_from_a_browser(serve: Serve) -> None:
+    page = "http://localhost:3000"
+    options = Options(port=0, key=KEY, origins=(page,))
+    async with serve(options=options) as server, server.client() as http:
+        asked = {"Origin": page, "Access-Control-Request-Method": "POST", "Authorization": ""}
+        path = "/v1/chat/completions"
+        told = await http.options(path, headers=asked)
+        assert told.status_code == 204
+        assert told.headers["access-control-allow-origin"] == page
+        assert told.headers["access-control-max-age"] == "600"
+        answer = await http.post(path, json=chat("hi"), headers={"Origin": page})
+        assert answer.headers["access-control-allow-origin"] == page
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        other = await http.options(path, headers=asked | {"Origin": "http://evil.example"})
+        assert other.status_code == 401
+        assert "access-control-allow-origin" not in other.headers
+
+
+async def test_without_a_key_a_browser_cannot_be_used_against_it(serve: Serve) -> None:
+    async with serve(options=Options(port=0)) as server, server.client() as http:
+        path = "/v1/chat/completions"
+        assert (await http.post(path, json=chat("hi"))).status_code == 200
+        calls = len(server.model.calls)
+        for headers in (
+            {"Host": "evil.example"},
+            {"Origin": "http://evil.example"},
+            {"Origin": "null"},
+            {"Sec-Fetch-Site": "cross-site"},
+        ):
+            assert (await http.post(path, json=chat("hi"), headers=headers)).status_code == 403
+        assert len(server.model.calls) == calls
+
+
+async def test_the_same_key_runs_one_turn_also_at_the_same_time(served: Served) -> None:
+    async with served.client() as http:
+        headers = {"Idempotency-Key": "k1"}
+        asked = [
+            http.post("/v1/chat/completions", json=chat("once"), headers=headers) for _ in range(10)
+        ]
+        answers = await asyncio.gather(*asked)
+        assert len({answer.text for answer in answers}) == 1
+        assert len(served.model.calls) == 1
+        streamed = [
+            http.post("/v1/responses", json={"input": "x", "stream": True}, headers=headers)
+            for _ in range(3)
+        ]
+        assert len({answer.text for answer in await asyncio.gather(*streamed)}) == 1
+        other = await http.post("/v1/chat/completions", json=chat("else"), headers=headers)
+        assert (other.status_code, other.json()["error"]["code"]) == (422, "idempotency_key_reused")
+        assert len(served.model.calls) == 2

@@ -1,0 +1,194 @@
+"""Discord's gateway: what breaks, what is resumed, and what was written meanwhile."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes.gateway.events import Outgoing
+from hermes.gateway.platforms.base import CredentialsRefused
+from tests.contracts.adapters.driving import Inbox, connected, failure, talking, target_of
+from tests.fakes.discord.sockets import MESSAGE_CONTENT
+from tests.fakes.discord.world import NEWS
+from tests.integration.platforms.discord.conftest import Started
+
+
+async def test_we_ask_for_the_text_of_messages_and_give_signs_of_life(
+    discord_with: Started,
+) -> None:
+    async with discord_with() as harness, connected(harness):
+        assert harness.fake.gateway.intents & MESSAGE_CONTENT
+        await harness.fake.until(lambda: harness.fake.gateway.heartbeats)
+
+
+async def test_without_the_intent_the_user_is_told_where_to_switch_it_on(
+    discord_with: Started,
+) -> None:
+    async with discord_with() as harness:
+        harness.fake.gateway.intents_allowed = False
+        error = await failure(harness.adapter().connect(Inbox().receive))
+        assert isinstance(error, CredentialsRefused)
+        assert "Message Content Intent" in error.hint
+
+
+async def test_without_a_token_the_user_is_told_which_variable_is_missing(
+    discord_with: Started,
+) -> None:
+    async with discord_with(DISCORD_BOT_TOKEN="") as harness:
+        error = await failure(harness.adapter().connect(Inbox().receive))
+        assert isinstance(error, CredentialsRefused)
+        assert "DISCORD_BOT_TOKEN" in error.hint
+
+
+@pytest.mark.parametrize("how", ["cut", "asked", "invalid but resumable"])
+async def test_a_broken_connection_is_resumed_without_loss_or_doubles(
+    discord_with: Started, how: str
+) -> None:
+    async with discord_with() as harness, talking(harness) as (_, inbox, _):
+        fake = harness.fake
+        if how == "cut":
+            fake.gateway.cut()
+        elif how == "asked":
+            await fake.reconnect()
+        else:
+            await fake.invalidate(resumable=True)
+        for number in range(3):
+            await harness.says(f"meanwhile {number}")
+        await inbox.take("meanwhile 2")
+        assert (fake.gateway.identified, fake.gateway.resumed) == (1, 1)
+        assert inbox.texts() == ["hello", "meanwhile 0", "meanwhile 1", "meanwhile 2"]
+
+
+async def test_after_a_lost_session_what_was_missed_is_asked_for_and_comes_once(
+    discord_with: Started,
+) -> None:
+    async with discord_with() as harness, talking(harness) as (_, inbox, _):
+        fake = harness.fake
+        await fake.invalidate()
+        for number in range(3):
+            await harness.says(f"private {number}")
+            await harness.says(f"public {number}", chat_type="group")
+        await inbox.take("private 2")
+        await inbox.take("public 2")
+        await harness.says("afterwards")
+        await inbox.take("afterwards")
+        assert (fake.gateway.identified, fake.gateway.resumed) == (2, 0)
+        assert sorted(inbox.texts()) == sorted(inbox.once())
+        private = [text for text in inbox.texts() if text.startswith("private")]
+        assert private == [f"private {number}" for number in range(3)]
+
+
+async def test_what_was_written_while_we_were_down_comes_from_every_server_and_thread(
+    discord_with: Started,
+) -> None:
+    """Also from channels where nobody had written before."""
+    async with discord_with() as harness:
+        fake, ann = harness.fake, harness.user("ann")
+        second = fake.world.server("work")
+        silent, news = fake.text_channel(second, "silent"), fake.world.channel(NEWS, "news", second)
+        thread = await fake.opens_thread(silent, "old thread", ann)
+        async with talking(harness):
+            pass
+        for place, text in ((silent, "one"), (thread, "two"), (news, "three")):
+            await fake.says(place, ann, text)
+        async with connected(harness) as (_, inbox):
+            await inbox.take("three")
+            assert inbox.texts() == ["one", "two", "three"]
+            sources = [event.source for event in inbox.kept]
+            assert [source.chat_id for source in sources] == [str(silent)] * 2 + [str(news)]
+            assert [source.thread_id for source in sources] == ["", str(thread), ""]
+
+
+async def test_what_we_had_taken_does_not_come_again_after_a_restart(
+    discord_with: Started,
+) -> None:
+    async with discord_with() as harness:
+        async with talking(harness):
+            pass
+        await harness.says("new")
+        async with connected(harness) as (_, inbox):
+            await inbox.take("new")
+            assert [event.text for event in inbox.offered] == ["new"]
+
+
+async def test_a_server_that_was_down_is_read_when_it_is_back(discord_with: Started) -> None:
+    async with discord_with() as harness, talking(harness) as (_, inbox, _):
+        fake, number = harness.fake, str(harness.server)
+        await fake.gateway.dispatch("GUILD_DELETE", {"id": number, "unavailable": True})
+        channel = int(harness.chat_id("", "group"))
+        fake.world.message(channel, harness.user("ann"), "unheard")
+        await fake.gateway.dispatch("GUILD_CREATE", fake.world.guild_create(harness.server))
+        await inbox.take("unheard")
+
+
+async def test_a_channel_we_may_not_read_does_not_hide_the_others(discord_with: Started) -> None:
+    async with discord_with() as harness:
+        fake, ann = harness.fake, harness.user("ann")
+        secret = fake.text_channel(harness.server, "secret")
+        async with talking(harness):
+            pass
+        fake.rest.forbidden.add(secret)
+        await fake.says(secret, ann, "not for us")
+        await harness.says("for us")
+        async with connected(harness) as (_, inbox):
+            await inbox.take("for us")
+            assert inbox.texts() == ["for us"]
+
+
+async def test_a_damaged_note_of_how_far_we_read_stops_nothing(
+    discord_with: Started, tmp_path: Path
+) -> None:
+    note = tmp_path / "state" / "seen.json"
+    note.parent.mkdir()
+    note.write_text("{ damaged")
+    async with discord_with() as harness, talking(harness):
+        pass
+    assert b"floor" in note.read_bytes()
+
+
+async def test_how_far_we_read_is_kept_while_we_run(discord_with: Started, tmp_path: Path) -> None:
+    """A crash says no goodbye."""
+    note = tmp_path / "state" / "seen.json"
+    async with discord_with() as harness, talking(harness) as (_, _, event):
+        chat = event.source.chat_id.encode()
+        await harness.fake.until(lambda: note.exists() and chat in note.read_bytes())
+
+
+async def test_chats_are_known_by_name_and_by_server_where_names_are_equal(
+    discord_with: Started,
+) -> None:
+    async with discord_with() as harness:
+        fake, ann = harness.fake, harness.user("ann")
+        second = fake.world.server("work")
+        lobby, plans = fake.text_channel(second, "lobby"), fake.text_channel(second, "plans")
+        thread = await fake.opens_thread(plans, "budget", ann)
+        async with talking(harness) as (adapter, _, event):
+            chats = {chat.thread_id or chat.chat_id: chat.name for chat in await adapter.chats()}
+            assert chats[event.source.chat_id] == "Somebody"
+            assert chats[str(lobby)] == "work/#lobby"
+            assert chats[harness.chat_id("", "group")] == "home/#lobby"
+            assert chats[str(plans)] == "#plans"
+            assert chats[str(thread)] == "#plans / budget"
+
+
+async def test_a_limit_is_obeyed_before_discord_must_refuse(discord_with: Started) -> None:
+    async with discord_with() as harness, talking(harness) as (adapter, _, event):
+        fake, target = harness.fake, target_of(event.source)
+        fake.rest.remaining[f"POST /channels/{target.chat_id}/messages"] = 1
+        fake.rest.reset_after = 30.0
+        await adapter.send(target, Outgoing("one"), "one")
+        calls = len(fake.rest.calls)
+        error = await failure(adapter.send(target, Outgoing("two"), "two"))
+        assert 29 < error.seconds <= 30  # type: ignore[attr-defined]
+        assert len(fake.rest.calls) == calls
+        await adapter.typing(target)  # another limit
+
+
+async def test_a_limit_of_the_whole_account_holds_for_everything(discord_with: Started) -> None:
+    async with discord_with() as harness, talking(harness) as (adapter, _, event):
+        fake, target = harness.fake, target_of(event.source)
+        fake.rest.reset_after = 30.0
+        fake.rest.troubles.append("global_limit")
+        await failure(adapter.send(target, Outgoing("one"), "one"))
+        error = await failure(adapter.typing(target))
+        assert error.seconds > 29  # type: ignore[attr-defined]
+        await adapter.probe()  # Discord is there all the same

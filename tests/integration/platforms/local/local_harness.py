@@ -1,0 +1,125 @@
+"""A local platform with people in it."""
+
+import itertools
+from pathlib import Path
+
+from hermes.gateway.events import ChatType
+from hermes.gateway.platforms.base import AdapterContext, Manifest
+from hermes.gateway.platforms.local.adapter import LocalAdapter
+from hermes.gateway.platforms.local.manifest import MANIFEST
+from hermes.gateway.platforms.local.platform import LocalPlatform
+from hermes.gateway.platforms.local.room import Room
+from hermes.gateway.platforms.local.wire import Attached, Press, Say
+from tests.contracts.adapters.harness import File, Shown, Trouble
+
+TOKEN = "a-token-nobody-may-see"
+
+
+class LocalHarness:
+    manifest: Manifest = MANIFEST
+    troubles = frozenset(
+        {"rate_limited", "server_error", "chat_gone", "cut_before", "cut_after", "format_refused"}
+    )
+    features = frozenset({"groups", "replies", "bots", "keeps"})
+    secrets = (TOKEN,)
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.cache = folder, folder / "cache"
+        self.socket = folder / "s"
+        self.platform = LocalPlatform(Room(folder / "journal.jsonl"), token=TOKEN)
+        self._files = itertools.count()
+
+    def adapter(self) -> LocalAdapter:
+        values = {"LOCAL_SOCKET": str(self.socket), "LOCAL_TOKEN": TOKEN}
+        return LocalAdapter(
+            AdapterContext(
+                manifest=MANIFEST,
+                variable=values.get,
+                settings=None,
+                connection=None,
+                cache=self.cache,
+                state=self.folder / "state",
+                locks=self.folder / "locks",
+            )
+        )
+
+    def chat_id(self, chat: str = "", chat_type: ChatType = "dm") -> str:
+        return chat or ("ann-at-home" if chat_type == "dm" else "the-garden")
+
+    def user_id(self, user: str = "") -> str:
+        return user or "ann-herself"
+
+    async def says(
+        self,
+        text: str,
+        *,
+        chat: str = "",
+        user: str = "",
+        chat_type: ChatType = "dm",
+        thread: str = "",
+        mention: bool = False,
+        reply_to: str = "",
+        files: tuple[File, ...] = (),
+        bot: bool = False,
+    ) -> str:
+        said = self.platform.say(
+            Say(
+                chat=self.chat_id(chat, chat_type),
+                user=self.user_id(user),
+                text=f"@hermes {text}" if mention else text,
+                chat_type=chat_type,
+                thread=thread,
+                reply_to=reply_to,
+                files=tuple(self._attached(file) for file in files),
+                bot=bot,
+            )
+        )
+        return said.id
+
+    def _attached(self, file: File) -> Attached:
+        path = self.folder / f"theirs-{next(self._files)}"
+        path.write_bytes(file.data)
+        return Attached(file.kind, str(path), file.name, file.mime)
+
+    async def again(self, message_id: str) -> None:
+        self.platform.again(message_id)
+
+    async def presses(self, message_id: str, data: str, *, chat: str = "", user: str = "") -> None:
+        self.platform.press(Press(message_id, data, self.user_id(user)))
+
+    async def shown(self, chat: str = "") -> list[Shown]:
+        return [
+            Shown(
+                id=shown.id,
+                text=shown.text,
+                raw=shown.text,
+                thread=shown.thread,
+                reply_to=shown.reply_to,
+                media=shown.media,
+                buttons=tuple(button.data for button in shown.buttons),
+                edits=shown.edits,
+            )
+            for shown in self.platform.shown(self.chat_id(chat))
+        ]
+
+    def trouble(self, kind: Trouble, times: int = 1) -> None:
+        self.platform.trouble(kind, times)
+
+    async def drop(self) -> None:
+        await self.platform.drop()
+
+    async def gone(self) -> None:
+        await self.platform.close()
+        self.socket.unlink(missing_ok=True)
+
+    async def refuse_credentials(self) -> None:
+        self.platform.refusing = True
+
+    async def typing(self, chat: str = "") -> int:
+        return self.platform.room.typed.get(self.chat_id(chat), 0)
+
+    async def reactions(self, message_id: str, chat: str = "") -> list[str]:
+        return self.platform.room.reactions.get(message_id, [])
+
+    async def close(self) -> None:
+        await self.gone()

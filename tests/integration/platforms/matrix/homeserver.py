@@ -1,0 +1,94 @@
+"""A real homeserver on loopback, shared by all workers of a test run."""
+
+import base64
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+KEEPER = Path(__file__).with_name("keeper.py")
+STARTING = 90.0
+LOGGING = {"version": 1, "disable_existing_loggers": True, "root": {"level": "ERROR"}}
+OFTEN = {"per_second": 100_000, "burst_count": 100_000}
+
+
+class Homeserver:
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.people: dict[str, tuple[str, str, str]] = {}
+        """Accounts that were made already, by name."""
+
+
+def running_homeserver(folder: Path, pid: int) -> Homeserver:
+    """Started in the folder by whoever comes first; ends with the process `pid`."""
+    address = folder / "address"
+    with FileLock(folder / "lock"):
+        if not address.exists():
+            address.write_text(_start(folder, pid))
+        return Homeserver(address.read_text())
+
+
+def _start(folder: Path, pid: int) -> str:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    config, log = folder / "hs.yaml", folder / "log"
+    config.write_text(json.dumps(_config(folder, port)))
+    (folder / "log.yaml").write_text(json.dumps(LOGGING))
+    seed = base64.b64encode(os.urandom(32)).decode().rstrip("=")
+    (folder / "signing.key").write_text(f"ed25519 a_test {seed}\n")
+    command = [sys.executable, str(KEEPER), str(pid), str(config), str(log)]
+    subprocess.run(command, check=True, cwd=folder)
+    address, deadline = f"http://127.0.0.1:{port}", time.monotonic() + STARTING
+    while not _is_ready(address):
+        assert time.monotonic() < deadline, log.read_text()[-3000:]
+        time.sleep(0.05)
+    return address
+
+
+def _is_ready(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{address}/health", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def _config(folder: Path, port: int) -> dict[str, Any]:
+    resources = [{"names": ["client"]}]
+    listener = {"port": port, "type": "http", "bind_addresses": ["127.0.0.1"]}
+    return {
+        "server_name": "localhost",
+        "pid_file": str(folder / "pid"),
+        "listeners": [listener | {"resources": resources}],
+        "database": {"name": "sqlite3", "args": {"database": ":memory:"}},
+        "media_store_path": str(folder / "media"),
+        "signing_key_path": str(folder / "signing.key"),
+        "trusted_key_servers": [],
+        "report_stats": False,
+        "presence": {"enabled": False},
+        "caches": {"sync_response_cache_duration": "0s"},
+        # What nobody looks at here costs a third of its time.
+        "push": {"enabled": False},
+        "stats": {"enabled": False},
+        "user_directory": {"enabled": False},
+        "enable_search": False,
+        "log_config": str(folder / "log.yaml"),
+        "macaroon_secret_key": "macaroons",
+        "form_secret": "forms",
+        "enable_registration": True,
+        "enable_registration_without_verification": True,
+        "bcrypt_rounds": 4,
+        **dict.fromkeys(("rc_message", "rc_registration", "rc_joins_per_room"), OFTEN),
+        "rc_login": dict.fromkeys(("address", "account", "failed_attempts"), OFTEN),
+        "rc_joins": dict.fromkeys(("local", "remote"), OFTEN),
+        "rc_invites": dict.fromkeys(("per_room", "per_user", "per_issuer"), OFTEN),
+        "rc_room_creation": OFTEN,
+    }

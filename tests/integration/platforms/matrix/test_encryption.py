@@ -1,0 +1,180 @@
+"""Encrypted rooms, with somebody who uses another client."""
+
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import nio
+import pytest
+from nio.crypto.attachments import decrypt_attachment, encrypt_attachment
+
+from hermes.gateway.events import Media, Outgoing, Target
+from hermes.gateway.platforms.base import AdapterError, SendRefused, Unknowable
+from tests.contracts.adapters.driving import Inbox, attempt, connected, failure, row_of, target_of
+from tests.integration.platforms.matrix.friend import Friend, friend_of
+from tests.integration.platforms.matrix.harness import MatrixHarness
+from tests.integration.platforms.matrix.people import PASSWORD
+
+
+@pytest.fixture
+def matrix(matrix: MatrixHarness) -> MatrixHarness:
+    matrix.variables["MATRIX_ENCRYPTION"] = "true"
+    return matrix
+
+
+@pytest.fixture
+async def friend(matrix: MatrixHarness, tmp_path: Path) -> AsyncIterator[Friend]:
+    async with friend_of(matrix, tmp_path / "friend") as friend:
+        yield friend
+
+
+async def test_both_read_each_other_also_after_a_restart(
+    matrix: MatrixHarness, friend: Friend
+) -> None:
+    async with connected(matrix) as (adapter, inbox):
+        room_id = await friend.room(matrix.us.user_id)
+        await friend.say(room_id, "a secret")
+        event = await inbox.take("a secret")
+        assert event.source.chat_type == "dm"
+        target = target_of(event.source)
+        sent = await adapter.send(target, Outgoing("<b>kept</b>", plain="kept"), "one")
+        heard = await friend.hears(room_id, "kept")
+        assert heard["formatted_body"] == "<b>kept</b>"
+        await adapter.edit(target, sent, Outgoing("kept well"))
+        await friend.hears(room_id, "kept well")
+    async with connected(matrix) as (adapter, inbox):
+        await adapter.send(target, Outgoing("at once"), "zero")  # as what was left in the outbox
+        await friend.hears(room_id, "at once")
+        await friend.say(room_id, "another", **_answer(sent))
+        event = await inbox.take("another")
+        assert (event.reply_to_id, event.reply_to_text) == (sent, "kept well")
+        await adapter.send(target, Outgoing("that too"), "two")
+        await friend.hears(room_id, "that too")
+    kinds = {event["type"] for event in await friend.account.events(room_id)}
+    assert "m.room.encrypted" in kinds
+    assert "m.room.message" not in kinds
+
+
+def _answer(event_id: str) -> dict[str, object]:
+    return {"m.relates_to": {"m.in_reply_to": {"event_id": event_id}}}
+
+
+async def test_keys_are_readable_by_us_alone(matrix: MatrixHarness) -> None:
+    async with connected(matrix):
+        folder = matrix.folder / "state" / "keys"
+        assert not folder.stat().st_mode & 0o077
+        assert [file.stat().st_mode & 0o777 for file in folder.iterdir()] == [0o600]
+
+
+async def test_a_message_whose_key_comes_late_is_told_once_and_comes_then(
+    matrix: MatrixHarness, friend: Friend, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connected(matrix) as (_, inbox):
+        room_id = await friend.room(matrix.us.user_id)
+        keys = await friend.say_before_the_key(room_id, "what is this")
+        await friend.account.say(room_id, "in the clear")
+        await inbox.take("in the clear")
+        assert inbox.texts() == ["in the clear"]
+    async with connected(matrix) as (_, inbox):
+        await friend.account.say(room_id, "still waiting")
+        await inbox.take("still waiting")
+        await friend.hand_over(keys)
+        event = await inbox.take("what is this")
+        assert event.source.user_id == friend.account.user_id
+    ours = [each for each in caplog.records if each.name.startswith("hermes.")]
+    told = [each for each in ours if each.levelno >= logging.WARNING]
+    assert len(told) == 1
+    assert "cannot be decrypted until its key comes" in told[0].getMessage()
+    async with connected(matrix) as (_, inbox):
+        await friend.account.say(room_id, "the end")
+        await inbox.take("the end")
+        assert inbox.texts() == ["the end"]
+
+
+async def test_files_are_encrypted_both_ways(
+    matrix: MatrixHarness, friend: Friend, tmp_path: Path
+) -> None:
+    async with connected(matrix) as (adapter, inbox):
+        room_id = await friend.room(matrix.us.user_id)
+        sealed, keys = encrypt_attachment(b"%PDF-1.4 plans")
+        url = await friend.account.upload(sealed, "application/octet-stream")
+        file = {
+            "msgtype": "m.file",
+            "filename": "plans.pdf",
+            "file": {**keys, "url": url},
+            "info": {"size": len(sealed), "mimetype": "application/pdf"},
+        }
+        await friend.say(room_id, "our plans", **file)
+        event = await inbox.take("our plans")
+        fetched = await adapter.fetch(event.media[0], 1000)
+        assert Path(fetched.path).read_bytes() == b"%PDF-1.4 plans"
+
+        forged = event.media[0].ref.replace(keys["hashes"]["sha256"], "A" * 43)
+        other = Media("document", "plans.pdf", ref=forged)
+        assert "cannot be opened" in str(await failure(adapter.fetch(other, 1000)))
+
+        path = tmp_path / "note.txt"
+        path.write_bytes(b"for you")
+        media = Media("document", "note.txt", "text/plain", path=str(path))
+        out = Outgoing("see there", plain="see there", media=(media,))
+        await adapter.send(target_of(event.source), out, "file")
+        heard = await friend.hears(room_id, "see there")
+        answer = await friend.client.download(heard["file"]["url"])
+        assert isinstance(answer, nio.MemoryDownloadResponse)
+        assert answer.body != b"for you"
+        keys = heard["file"]
+        opened = decrypt_attachment(
+            answer.body, keys["key"]["k"], keys["hashes"]["sha256"], keys["iv"]
+        )
+        assert opened == b"for you"
+
+
+async def test_a_broken_connection_neither_doubles_nor_loses_a_message(
+    matrix: MatrixHarness, friend: Friend
+) -> None:
+    async with connected(matrix) as (adapter, inbox):
+        room_id = await friend.room(matrix.us.user_id)
+        await friend.say(room_id, "hello")
+        target = target_of((await inbox.take("hello")).source)
+        matrix.trouble("cut_after", times=9)
+        assert isinstance(await attempt(adapter, target, Outgoing("once"), "one"), AdapterError)
+        matrix.proxy.troubles.clear()
+        await adapter.send(target, Outgoing("once"), "one")
+        await friend.hears(room_id, "once")
+    events = await friend.account.events(room_id)
+    ours = [each for each in events if each["sender"] == matrix.us.user_id]
+    assert [each["type"] for each in ours] == ["m.room.member", "m.room.encrypted"]
+
+
+async def test_what_a_lost_device_sealed_is_neither_found_nor_sent_again(
+    matrix: MatrixHarness, friend: Friend
+) -> None:
+    async with connected(matrix) as (adapter, _):
+        room_id = await friend.room(matrix.us.user_id)
+        target, message = Target("matrix", room_id), Outgoing("there", plain="there")
+        row = row_of("key", target, message)
+        sent = await adapter.send(target, message, "key")
+        old = msgspec.structs.replace(row, created_at=row.created_at - 86400.0)
+        assert await adapter.find_sent(row, target, message) is None
+        assert await adapter.find_sent(old, target, message) == sent
+    matrix.variables.pop("MATRIX_ACCESS_TOKEN")
+    matrix.variables |= {"MATRIX_USER_ID": matrix.us.user_id, "MATRIX_PASSWORD": PASSWORD}
+    async with connected(matrix) as (adapter, _):
+        assert isinstance(await failure(adapter.find_sent(row, target, message)), Unknowable)
+
+
+async def test_without_encryption_nothing_is_sent_in_the_clear(
+    matrix: MatrixHarness, friend: Friend, caplog: pytest.LogCaptureFixture
+) -> None:
+    matrix.variables["MATRIX_ENCRYPTION"] = "false"
+    async with connected(matrix, Inbox()) as (adapter, inbox):
+        room_id = await friend.room(matrix.us.user_id)
+        await friend.say(room_id, "sealed")
+        await friend.account.say(room_id, "in the clear")
+        await inbox.take("in the clear")
+        assert inbox.texts() == ["in the clear"]
+        outcome = await attempt(adapter, Target("matrix", room_id), Outgoing("no"), "one")
+        assert isinstance(outcome, SendRefused)
+        assert "MATRIX_ENCRYPTION" in outcome.hint
+    assert "MATRIX_ENCRYPTION" in caplog.text

@@ -1,0 +1,179 @@
+"""What we send is there once, whatever happened in between."""
+
+import asyncio
+
+import msgspec
+
+from hermes.gateway.events import Outgoing, Target
+from hermes.gateway.platforms.base import CredentialsRefused, SendLater, SendRefused, SendUnsure
+from tests.contracts.adapters.driving import (
+    Inbox,
+    attempt,
+    connected,
+    failure,
+    row_of,
+    shown_with,
+    talking,
+    target_of,
+)
+from tests.integration.platforms.matrix.harness import MatrixHarness
+from tests.integration.platforms.matrix.people import PASSWORD, path
+
+
+async def test_a_key_used_twice_shows_one_message_also_after_a_restart(
+    matrix: MatrixHarness,
+) -> None:
+    async with talking(matrix) as (adapter, _, event):
+        target = target_of(event.source)
+        first = await adapter.send(target, Outgoing("only one"), "key")
+        assert await adapter.send(target, Outgoing("only one"), "key") == first
+    async with connected(matrix) as (adapter, _):
+        assert await adapter.send(target, Outgoing("only one"), "key") == first
+    assert len(await matrix.shown(target.chat_id)) == 1
+
+
+async def test_a_connection_that_stays_broken_leaves_doubt_and_one_message(
+    matrix: MatrixHarness,
+) -> None:
+    async with talking(matrix) as (adapter, _, event):
+        target, message = target_of(event.source), Outgoing("in doubt", plain="in doubt")
+        matrix.trouble("cut_after", times=9)
+        assert isinstance(await attempt(adapter, target, message, "key"), SendUnsure)
+        matrix.proxy.troubles.clear()
+        assert await adapter.find_sent(row_of("key", target, message), target, message) is None
+        await adapter.send(target, message, "key")
+        assert len(await shown_with(matrix, "in doubt", target.chat_id)) == 1
+
+
+async def test_a_new_token_of_the_same_device_shows_one_message(matrix: MatrixHarness) -> None:
+    """With a password the device stays the same, whatever becomes of the token."""
+    _by_password(matrix)
+    async with talking(matrix) as (adapter, _, event):
+        target, message = target_of(event.source), Outgoing("only one", plain="only one")
+        first = await adapter.send(target, message, "key")
+    login = _login(matrix)
+    await _logged_out(matrix, login["token"])
+    async with connected(matrix) as (adapter, _):
+        assert _login(matrix)["token"] != login["token"]
+        assert _login(matrix)["device_id"] == login["device_id"]
+        assert await adapter.find_sent(row_of("key", target, message), target, message) is None
+        assert await adapter.send(target, message, "key") == first
+    assert len(await matrix.shown(target.chat_id)) == 1
+
+
+async def test_what_another_device_sent_is_found(matrix: MatrixHarness) -> None:
+    async with talking(matrix) as (adapter, _, event):
+        target, message = target_of(event.source), Outgoing("there", plain="there")
+        row = row_of("key", target, message)
+        never = row_of("never", target, message)
+        first = await adapter.send(target, message, "key")
+        for number in range(3):
+            await adapter.send(target, Outgoing("there"), f"other {number}")
+    _by_password(matrix)
+    async with connected(matrix) as (adapter, _):
+        assert _login(matrix)["device_id"] != matrix.us.device_id
+        assert await adapter.find_sent(row, target, message) == first
+        assert await adapter.find_sent(never, target, message) is None
+
+
+async def test_a_password_logs_in_once(matrix: MatrixHarness) -> None:
+    _by_password(matrix)
+    matrix.variables["MATRIX_DEVICE_ID"] = "OURS"
+    for _ in range(2):
+        async with connected(matrix) as (adapter, _):
+            await adapter.probe()
+    assert _login(matrix)["device_id"] == "OURS"
+    assert sum(call.endswith("/login") for call in matrix.proxy.calls) == 1
+    assert (matrix.folder / "state" / "login.json").stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_wrong_password_is_said_without_saying_it(matrix: MatrixHarness) -> None:
+    _by_password(matrix)
+    matrix.variables["MATRIX_PASSWORD"] = "hunter2-hunter2"
+    error = await failure(matrix.adapter().connect(Inbox().receive))
+    assert isinstance(error, CredentialsRefused)
+    assert "hunter2" not in str(error)
+
+
+async def test_a_token_of_somebody_else_is_noticed(matrix: MatrixHarness) -> None:
+    matrix.variables["MATRIX_USER_ID"] = "@other:localhost"
+    error = await failure(matrix.adapter().connect(Inbox().receive))
+    assert isinstance(error, CredentialsRefused)
+    assert matrix.us.user_id in str(error)
+
+
+async def test_rooms_we_are_not_in_are_refused_for_good(matrix: MatrixHarness) -> None:
+    async with talking(matrix, group=True) as (adapter, _, event):
+        owner, room_id = await matrix.person(), event.source.chat_id
+        await owner.call("POST", path("rooms", room_id, "kick"), {"user_id": matrix.us.user_id})
+        for chat in (room_id, "!nowhere:localhost", "#nowhere:localhost", "@ann:localhost"):
+            outcome = await attempt(adapter, Target("matrix", chat), Outgoing("hello?"), chat)
+            assert isinstance(outcome, SendRefused), chat
+
+
+async def test_a_message_waits_when_the_login_is_refused(matrix: MatrixHarness) -> None:
+    async with talking(matrix) as (adapter, _, event):
+        await matrix.refuse_credentials()
+        outcome = await attempt(adapter, target_of(event.source), Outgoing("later"), "key")
+        assert isinstance(outcome, SendLater)
+        assert outcome.seconds > 1
+
+
+async def test_a_room_can_be_named_by_its_address(matrix: MatrixHarness) -> None:
+    owner = await matrix.person()
+    name = matrix.us.user_id[1:].partition(":")[0]
+    room_id = await owner.create(room_alias_name=name, preset="public_chat", name="home")
+    async with connected(matrix) as (adapter, _):
+        await matrix.us.join(room_id)
+        sent = await adapter.send(Target("matrix", f"#{name}:localhost"), Outgoing("home"), "key")
+        assert sent in {event["event_id"] for event in await owner.events(room_id)}
+
+
+async def test_a_reaction_from_before_a_restart_can_be_taken_back(matrix: MatrixHarness) -> None:
+    async with talking(matrix) as (adapter, _, event):
+        target, message_id = target_of(event.source), event.message_id
+        await adapter.react(target, message_id, "👀")
+    async with connected(matrix) as (adapter, _):
+        await adapter.react(target, message_id, "👀", on=False)
+        assert await matrix.reactions(message_id, target.chat_id) == []
+
+
+async def test_reactions_can_be_turned_off(matrix: MatrixHarness) -> None:
+    matrix.variables["MATRIX_REACTIONS"] = "false"
+    async with talking(matrix) as (adapter, _, event):
+        await adapter.react(target_of(event.source), event.message_id, "👀")
+        assert await matrix.reactions(event.message_id, event.source.chat_id) == []
+
+
+async def test_our_messages_call_nobody_and_are_html_with_plain_text(matrix: MatrixHarness) -> None:
+    async with talking(matrix) as (adapter, _, event):
+        target, owner = target_of(event.source), await matrix.person()
+        text = "<p>1 &lt; 2</p><ul><li>so</li></ul>"
+        await adapter.send(target, Outgoing(text, plain="1 < 2\n- so", silent=True), "key")
+        content = (await owner.events(target.chat_id))[-1]["content"]
+        assert content["body"] == "1 < 2\n- so"
+        assert content["formatted_body"] == text
+        assert content["format"] == "org.matrix.custom.html"
+        assert (content["msgtype"], content["m.mentions"]) == ("m.notice", {})
+
+
+async def test_a_login_that_ends_while_we_listen_is_noticed(matrix: MatrixHarness) -> None:
+    async with talking(matrix) as (adapter, _, _):
+        await matrix.refuse_credentials()
+        async with asyncio.timeout(20):
+            while not isinstance(await failure(adapter.probe()), CredentialsRefused):
+                await asyncio.sleep(0.01)
+
+
+def _by_password(matrix: MatrixHarness) -> None:
+    matrix.variables.pop("MATRIX_ACCESS_TOKEN")
+    matrix.variables |= {"MATRIX_USER_ID": matrix.us.user_id, "MATRIX_PASSWORD": PASSWORD}
+
+
+def _login(matrix: MatrixHarness) -> dict[str, str]:
+    return msgspec.json.decode((matrix.folder / "state" / "login.json").read_bytes())
+
+
+async def _logged_out(matrix: MatrixHarness, token: str) -> None:
+    matrix.us.token = token
+    await matrix.us.call("POST", path("logout"), {})

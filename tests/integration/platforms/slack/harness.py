@@ -1,0 +1,190 @@
+"""Slack for the contract suite."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from hermes.config.settings.platforms import SlackPlatform, SlackSettings
+from hermes.gateway.events import ChatType
+from hermes.gateway.platforms.base import AdapterContext
+from hermes.gateway.platforms.slack.adapter import SlackAdapter
+from hermes.gateway.platforms.slack.ids import message_id, split_chat, ts_of
+from hermes.gateway.platforms.slack.manifest import MANIFEST
+from tests.contracts.adapters.harness import File, Shown, Trouble
+from tests.fakes.slack import FakeSlack
+from tests.fakes.slack.web_api import EMOJI, visible
+from tests.fakes.slack.world import Json
+
+SOMEBODY, PRIVATE, GROUP = "somebody", "private", "lobby"
+OPEN = SlackSettings(require_mention=False)
+
+
+class SlackHarness:
+    manifest = MANIFEST
+    features = frozenset({"groups", "bots", "keeps"})
+    troubles = frozenset(
+        {"rate_limited", "server_error", "chat_gone", "cut_before", "cut_after", "format_refused"}
+    )
+
+    def __init__(self, folder: Path) -> None:
+        self.fake = FakeSlack()
+        self.folder, self.cache = folder, folder / "cache"
+        self.settings, self.connection = OPEN, SlackPlatform()
+        self.secrets = (self.fake.token, self.fake.app_token)
+        self.variables = {
+            "SLACK_BOT_TOKEN": self.fake.token,
+            "SLACK_APP_TOKEN": self.fake.app_token,
+        }
+        self._users: dict[str, Json] = {}
+        self._chats: dict[tuple[str, str], str] = {}
+        self._threads: dict[str, str] = {}
+
+    @classmethod
+    async def start(cls, folder: Path) -> "SlackHarness":
+        harness = cls(folder)
+        await harness.fake.start()
+        return harness
+
+    async def close(self) -> None:
+        await self.fake.stop()
+
+    def adapter(self) -> SlackAdapter:
+        context = AdapterContext(
+            manifest=MANIFEST,
+            variable=self.variables.get,
+            settings=self.settings,
+            connection=self.connection,
+            cache=self.cache,
+            state=self.folder / "state",
+            locks=self.folder / "locks",
+            extra={"base_url": self.fake.base_url},
+        )
+        return SlackAdapter(context, settle=0.02)
+
+    def set_extra(self, **extra: bool) -> None:
+        own = msgspec.structs.replace(self.connection.extra, **extra)
+        self.connection = msgspec.structs.replace(self.connection, extra=own)
+
+    def chat_id(self, chat: str = "", chat_type: ChatType = "dm") -> str:
+        return self.channel(chat, chat_type)
+
+    def user_id(self, user: str = "") -> str:
+        return str(self.user(user)["id"])
+
+    def user(self, name: str = "", *, bot: bool = False) -> Json:
+        name = name or SOMEBODY
+        if name in self.fake.world.users:
+            return self.fake.world.users[name]
+        if name not in self._users:
+            self._users[name] = self.fake.world.user(name, self.fake.team.id, bot=bot)
+        return self._users[name]
+
+    async def says(
+        self,
+        text: str,
+        *,
+        chat: str = "",
+        user: str = "",
+        chat_type: ChatType = "dm",
+        thread: str = "",
+        mention: bool = False,
+        reply_to: str = "",
+        files: tuple[File, ...] = (),
+        bot: bool = False,
+    ) -> str:
+        if not text.strip() and not files:
+            return ""
+        assert not reply_to, "Slack has threads, and no answers beside them"
+        channel, author = self.channel(chat, chat_type), self.user(user, bot=bot)
+        text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        text = f"<@{self.fake.team.me}> {text}" if mention else text
+        more: Json = {"thread_ts": self._thread(channel, thread)} if thread else {}
+        if files:
+            more["files"] = [
+                self.fake.world.file(
+                    self.fake.team.id, each.name, each.data, each.mime, voice=each.kind == "voice"
+                )
+                for each in files
+            ]
+        message = await self.fake.says(channel, author, text, **more)
+        return message_id(channel, message["ts"])
+
+    async def again(self, message_id: str) -> None:
+        channel, message = self._found(message_id)
+        await self.fake.deliver(channel, message)
+
+    async def presses(self, message_id: str, data: str, *, chat: str = "", user: str = "") -> None:
+        channel, message = self._found(message_id)
+        envelope = await self.fake.presses(channel, message, data, self.user(user))
+        await self.fake.until(lambda: envelope in self.fake.sockets.acknowledged)
+
+    async def shown(self, chat: str = "") -> list[Shown]:
+        channel = self.channel(chat, "dm")
+        return [self._seen(channel, message) for message in self.fake.ours(channel)]
+
+    def trouble(self, kind: Trouble, times: int = 1) -> None:
+        self.fake.api.troubles += [kind] * times
+
+    async def drop(self) -> None:
+        self.fake.sockets.cut()
+        await asyncio.sleep(0)
+
+    async def gone(self) -> None:
+        await self.fake.stop()
+
+    async def refuse_credentials(self) -> None:
+        self.fake.team.token = "another"
+
+    async def typing(self, chat: str = "") -> int:
+        channel = self.channel(chat, "dm")
+        return len([each for each in self.fake.api.statuses if each[0] == channel and each[2]])
+
+    async def reactions(self, message_id: str, chat: str = "") -> list[str]:
+        channel, message = self._found(message_id)
+        there = self.fake.world.reactions.get((channel, message["ts"]), [])
+        return [EMOJI[name] for name in there]
+
+    def channel(self, chat: str = "", chat_type: str = "group") -> str:
+        """By id or name."""
+        _, number = split_chat(chat)
+        if number in self.fake.world.channels:
+            return number
+        kind = "dm" if chat_type == "dm" else "group"
+        name = chat or (PRIVATE if kind == "dm" else GROUP)
+        if (name, kind) not in self._chats:
+            team = self.fake.team.id
+            if kind == "dm":
+                made = self.fake.api.private(team, self.user(chat)["id"])
+            else:
+                made = self.fake.world.channel(team, name)
+            self._chats[name, kind] = made["id"]
+        return self._chats[name, kind]
+
+    def _thread(self, channel: str, thread: str) -> str:
+        if ts_of(thread):
+            return thread
+        if thread not in self._threads:
+            first = self.fake.world.message(channel, self.user("ann")["id"], f"about {thread}")
+            self._threads[thread] = first["ts"]
+        return self._threads[thread]
+
+    def _found(self, name: str) -> tuple[str, Json]:
+        channel = split_chat(name.rpartition(":")[0])[1]
+        message = self.fake.world.find(channel, ts_of(name))
+        assert message
+        return channel, message
+
+    def _seen(self, channel: str, message: Json) -> Shown:
+        blocks = message.get("blocks") or []
+        buttons = [button for block in blocks for button in block.get("elements", ())]
+        thread = message.get("thread_ts", "")
+        return Shown(
+            id=message_id(channel, message["ts"]),
+            text=visible(message),
+            raw=message["text"],
+            thread=thread if thread != message["ts"] else "",
+            media=tuple(file["name"] for file in message.get("files", ())),
+            buttons=tuple(button["value"] for button in buttons),
+            edits=message.get("_edits", 0),
+        )

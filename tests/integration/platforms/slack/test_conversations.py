@@ -1,0 +1,226 @@
+"""Channels, threads, workspaces, commands: what people on Slack expect."""
+
+import msgspec
+import pytest
+
+from hermes.config.settings.platforms import SlackSettings
+from hermes.gateway.events import Outgoing, Target
+from hermes.gateway.platforms.base import SendRefused
+from tests.contracts.adapters.driving import Inbox, attempt, connected, talking, target_of
+from tests.integration.platforms.slack.harness import SlackHarness
+
+
+async def test_a_mention_in_a_channel_is_answered_in_its_thread(slack: SlackHarness) -> None:
+    async with talking(slack, group=True) as (adapter, _, event):
+        assert event.message_id.endswith(event.source.thread_id)
+        await adapter.send(target_of(event.source), Outgoing("here"), "thread-1")
+        (shown,) = await slack.shown(event.source.chat_id)
+        assert shown.thread == event.source.thread_id
+
+
+@pytest.mark.parametrize("off", ["reply_in_thread", "reply_to_mode"])
+async def test_answers_go_to_the_channel_where_that_is_wanted(
+    slack: SlackHarness, off: str
+) -> None:
+    if off == "reply_in_thread":
+        slack.set_extra(reply_in_thread=False)
+    else:
+        slack.connection = msgspec.structs.replace(slack.connection, reply_to_mode="off")
+    async with talking(slack, group=True) as (adapter, _, event):
+        assert event.source.thread_id == ""
+        await adapter.send(target_of(event.source), Outgoing("here"), "channel-1")
+        (shown,) = await slack.shown(event.source.chat_id)
+        assert shown.thread == ""
+
+
+async def test_the_first_part_of_an_answer_is_shown_in_the_channel_too(
+    slack: SlackHarness,
+) -> None:
+    slack.set_extra(reply_broadcast=True)
+    async with talking(slack, group=True) as (adapter, _, event):
+        target = target_of(event.source)
+        await adapter.send(target, Outgoing("first", reply_to=event.message_id), "part-1")
+        await adapter.send(target, Outgoing("second"), "part-2")
+        subtypes = [each.get("subtype") for each in slack.fake.ours(slack.channel())]
+        assert subtypes == ["thread_broadcast", None]
+
+
+async def test_without_a_mention_nobody_is_answered_and_nobody_looked_up(
+    slack: SlackHarness,
+) -> None:
+    slack.settings = SlackSettings(mention_patterns=("hey bot",))
+    async with connected(slack) as (_, inbox):
+        await slack.says("among ourselves", chat_type="group", user="ann")
+        await slack.says("hey bot, come", chat_type="group", user="bob")
+        await inbox.take("hey bot, come")
+        assert inbox.texts() == ["hey bot, come"]
+        assert [given["user"] for name, given in slack.fake.api.calls if name == "users.info"] == [
+            slack.user_id("bob")
+        ]
+
+
+async def test_a_thread_we_talk_in_needs_no_new_mention_even_after_a_restart(
+    slack: SlackHarness,
+) -> None:
+    slack.settings = SlackSettings()
+    async with talking(slack, group=True) as (adapter, inbox, event):
+        await adapter.send(target_of(event.source), Outgoing("I am here"), "talk-1")
+        thread = event.source.thread_id
+        await slack.says("and now?", chat_type="group", thread=thread)
+        assert (await inbox.take("and now?")).addressed
+    async with connected(slack) as (_, inbox):
+        await slack.says("still there?", chat_type="group", thread=thread)
+        await slack.says("elsewhere", chat_type="group", thread="kitchen")
+        await slack.says("done")
+        await inbox.take("done")
+        assert inbox.once() == ["still there?", "done"]
+
+
+async def test_whoever_calls_us_into_a_thread_need_not_repeat_what_it_is_about(
+    slack: SlackHarness,
+) -> None:
+    async with connected(slack) as (_, inbox):
+        await slack.says("what do you think?", chat_type="group", thread="garden", mention=True)
+        event = await inbox.take("what do you think?")
+        assert event.reply_to_text == "about garden"
+        assert event.reply_to_id == f"{event.source.chat_id}:{event.source.thread_id}"
+
+
+async def test_people_and_channels_are_known_by_name(slack: SlackHarness) -> None:
+    ann, lobby = slack.user("ann"), slack.channel("lobby")
+    async with connected(slack) as (_, inbox):
+        me = slack.fake.team.me
+        text = f"<@{me}> ask <@{ann['id']}> in <#{lobby}> about <https://e.org/a?b=1&amp;c=2|it>"
+        await slack.fake.says(slack.channel("", "group"), slack.user("bob"), text)
+        event = await inbox.take("ask @Ann in #lobby about [it](https://e.org/a?b=1&c=2)")
+        assert (event.source.user_name, event.source.chat_name) == ("Bob", "#lobby")
+
+
+async def test_names_that_slack_does_not_tell_hold_nobody_up(slack: SlackHarness) -> None:
+    slack.fake.api.refusals = {
+        "users.info": ["missing_scope"],
+        "conversations.info": ["missing_scope"],
+    }
+    async with connected(slack) as (_, inbox):
+        await slack.says("hello")
+        assert (await inbox.take("hello")).source.user_name == ""
+
+
+async def test_somebody_of_another_workspace_is_never_one_of_ours(slack: SlackHarness) -> None:
+    """In a channel that two workspaces share, ids of both may be the same."""
+    async with connected(slack) as (_, inbox):
+        channel = slack.channel("shared")
+        await slack.fake.says(channel, slack.user("ann"), "from afar", user_team="T0AFAR")
+        event = await inbox.take("from afar")
+        assert event.source.user_id == f"T0AFAR/{slack.user_id('ann')}"
+
+
+async def test_several_workspaces_are_served_by_one_app(slack: SlackHarness) -> None:
+    other = slack.fake.world.team("other", "xoxb-2-other-workspace")
+    slack.variables["SLACK_BOT_TOKEN"] = f"{slack.fake.token}, {other.token}"
+    user = slack.fake.world.user("eve", other.id)
+    channel = slack.fake.api.private(other.id, user["id"])["id"]
+    async with connected(slack) as (adapter, inbox):
+        await slack.says("at home")
+        await slack.fake.says(channel, user, "elsewhere")
+        home, there = await inbox.take("at home"), await inbox.take("elsewhere")
+        assert home.source.chat_id == slack.chat_id()
+        assert there.source.chat_id == f"{other.id}/{channel}"
+        assert there.source.user_id == f"{other.id}/{user['id']}"
+        sent = await adapter.send(target_of(there.source), Outgoing("to you"), "other-1")
+        assert [each["text"] for each in slack.fake.ours(channel)] == ["to you"]
+        await adapter.edit(target_of(there.source), sent, Outgoing("to you too"))
+        assert [each["text"] for each in slack.fake.ours(channel)] == ["to you too"]
+        assert f"{other.id}/{channel}" in {chat.chat_id for chat in await adapter.chats()}
+        nowhere = Target("slack", "T0NOWHERE/C1")
+        assert isinstance(await attempt(adapter, nowhere, Outgoing("x"), "no-1"), SendRefused)
+
+
+async def test_a_workspace_that_shuts_us_out_does_not_take_the_others_along(
+    slack: SlackHarness,
+) -> None:
+    slack.variables["SLACK_BOT_TOKEN"] = f"{slack.fake.token},xoxb-3-revoked"
+    async with talking(slack) as (adapter, _, _):
+        await adapter.probe()
+
+
+async def test_a_person_can_be_written_to_by_their_id(slack: SlackHarness) -> None:
+    async with connected(slack) as (adapter, _):
+        target = Target("slack", slack.user_id("ann"))
+        sent = await adapter.send(target, Outgoing("hello"), "person-1")
+        channel = slack.fake.api.private(slack.fake.team.id, slack.user_id("ann"))["id"]
+        assert sent.startswith(f"{channel}:")
+        assert [each["text"] for each in slack.fake.ours(channel)] == ["hello"]
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "said"),
+    [
+        ("/hermes", "/stop", "/stop"),
+        ("/hermes", "what &lt; that?", "what < that?"),
+        ("/hermes", "", "/help"),
+        ("/status", "", "/status"),
+        ("/queue", "later", "/queue later"),
+    ],
+)
+async def test_a_slash_command_comes_as_if_it_was_written(
+    slack: SlackHarness, command: str, text: str, said: str
+) -> None:
+    async with connected(slack) as (_, inbox):
+        envelope = await slack.fake.uses(slack.channel("", "dm"), slack.user(), text, command)
+        event = await inbox.take(said)
+        await slack.fake.until(lambda: envelope in slack.fake.sockets.acknowledged)
+        assert (event.source.user_id, event.source.chat_id) == (slack.user_id(), slack.chat_id())
+        assert event.addressed
+
+
+async def test_a_command_used_where_we_are_not_is_answered_in_private(slack: SlackHarness) -> None:
+    ann = slack.user("ann")
+    between_people = slack.fake.world.channel("T0NOTOURS", is_im=True, user="U0BOB")["id"]
+    closed = slack.channel("closed")
+    slack.fake.world.channels[closed]["is_member"] = False
+    async with connected(slack) as (_, inbox):
+        for number, channel in enumerate((between_people, closed)):
+            await slack.fake.uses(channel, ann, f"help me {number}")
+            event = await inbox.take(f"help me {number}")
+            private = slack.fake.api.private(slack.fake.team.id, ann["id"])["id"]
+            assert (event.source.chat_id, event.source.chat_type) == (private, "dm")
+
+
+async def test_a_command_that_is_not_kept_is_not_acknowledged(slack: SlackHarness) -> None:
+    inbox = Inbox()
+    inbox.refusals = 1_000_000
+    async with connected(slack, inbox):
+        envelope = await slack.fake.uses(slack.channel("", "dm"), slack.user(), "/stop")
+        await inbox.until(lambda box: len(box.offered) >= 2, "the offers")
+        assert envelope not in slack.fake.sockets.acknowledged
+
+
+async def test_answers_begin_as_the_settings_say(slack: SlackHarness) -> None:
+    slack.settings = msgspec.structs.replace(slack.settings, reply_prefix="*Hermes*: <")
+    async with talking(slack) as (adapter, _, event):
+        target = target_of(event.source)
+        answer = Outgoing("growing", reply_to=event.message_id)
+        sent = await adapter.send(target, answer, "prefix-1")
+        await adapter.edit(target, sent, msgspec.structs.replace(answer, text="grown"))
+        await adapter.send(target, Outgoing("second part"), "prefix-2")
+        texts = [message.text for message in await slack.shown(target.chat_id)]
+        assert texts == ["*Hermes*: <grown", "second part"]
+
+
+async def test_nobody_sees_us_thinking_after_the_answer(slack: SlackHarness) -> None:
+    async with talking(slack) as (adapter, _, event):
+        target = target_of(event.source)
+        await adapter.typing(target)
+        await adapter.send(target, Outgoing("the answer"), "typing-1")
+        assert [status for _, _, status in slack.fake.api.statuses] == ["is thinking...", ""]
+
+
+async def test_a_workspace_without_that_ability_is_not_asked_for_it_again(
+    slack: SlackHarness,
+) -> None:
+    slack.fake.api.refusals = {"assistant.threads.setStatus": ["missing_scope"] * 3}
+    async with talking(slack) as (adapter, _, event):
+        for _ in range(3):
+            await adapter.typing(target_of(event.source))
+        assert slack.fake.api.count("assistant.threads.setStatus") == 1

@@ -1,0 +1,173 @@
+"""Exactly once, and honest about what went wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes.gateway.events import Button, Media, Outgoing, Target
+from hermes.gateway.platforms.base import (
+    CredentialsRefused,
+    NotConnected,
+    SendLater,
+    SendRefused,
+    SendUnsure,
+    Unknowable,
+)
+from tests.contracts.adapters.driving import (
+    attempt,
+    connected,
+    failure,
+    row_of,
+    talking,
+    target_of,
+)
+from tests.integration.platforms.slack.harness import SlackHarness
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ("channel_not_found", SendRefused),
+        ("is_archived", SendRefused),
+        ("not_in_channel", SendRefused),
+        ("missing_scope", SendRefused),
+        ("invalid_auth", CredentialsRefused),
+        ("account_inactive", CredentialsRefused),
+        ("token_revoked", CredentialsRefused),
+        ("ratelimited", SendLater),
+        ("service_unavailable", SendLater),
+        ("internal_error", SendUnsure),
+        ("fatal_error", SendUnsure),
+    ],
+)
+async def test_an_error_of_slack_says_what_to_do(
+    slack: SlackHarness, error: str, kind: type[Exception]
+) -> None:
+    async with talking(slack) as (adapter, _, event):
+        slack.fake.api.refusals = {"chat.postMessage": [error]}
+        outcome = await attempt(adapter, target_of(event.source), Outgoing("x"), "error-1")
+        assert type(outcome) is kind
+
+
+async def test_a_message_in_a_thread_is_found_after_a_cut(slack: SlackHarness) -> None:
+    async with talking(slack, group=True) as (adapter, _, event):
+        target, message = target_of(event.source), Outgoing("in doubt")
+        row = row_of("doubt-1", target, message, after_id=adapter.newest(target))  # type: ignore[attr-defined]
+        slack.trouble("cut_after")
+        assert isinstance(await attempt(adapter, target, message, "doubt-1"), SendUnsure)
+        (shown,) = await slack.shown(target.chat_id)
+        assert await adapter.find_sent(row, target, message) == shown.id
+        other = row_of("doubt-2", target, message)
+        assert await adapter.find_sent(other, target, message) is None
+
+
+async def test_a_message_is_found_without_knowing_what_was_before_it(slack: SlackHarness) -> None:
+    async with talking(slack) as (adapter, _, event):
+        target, message = target_of(event.source), Outgoing("there")
+        sent = await adapter.send(target, message, "there-1")
+        await adapter.edit(target, sent, Outgoing("there, and changed"))
+        slack.fake.api.page = 1
+        await slack.says("and more")
+        assert await adapter.find_sent(row_of("there-1", target, message), target, message) == sent
+
+
+async def test_a_channel_we_may_not_read_leaves_us_in_doubt(slack: SlackHarness) -> None:
+    async with talking(slack) as (adapter, _, event):
+        target, message = target_of(event.source), Outgoing("x")
+        row = row_of("x-1", target, message)
+        for error, kind in (("missing_scope", Unknowable), ("internal_error", NotConnected)):
+            slack.fake.api.refusals = {"conversations.history": [error]}
+            assert type(await failure(adapter.find_sent(row, target, message))) is kind
+
+
+async def test_a_message_with_a_file_in_doubt_is_sent_once(
+    slack: SlackHarness, tmp_path: Path
+) -> None:
+    path = tmp_path / "report.pdf"
+    path.write_bytes(b"%PDF-1.4")
+    message = Outgoing("look", media=(Media("document", path.name, path=str(path)),))
+    async with talking(slack) as (adapter, _, event):
+        target = target_of(event.source)
+        row = row_of("file-1", target, message, after_id=event.message_id)
+        assert await adapter.find_sent(row, target, message) is None
+        slack.trouble("cut_after")
+        assert isinstance(await attempt(adapter, target, message, "file-1"), SendUnsure)
+    async with connected(slack) as (adapter, _):
+        (shown,) = await slack.shown(target.chat_id)
+        first = await failure(adapter.find_sent(row, target, message))
+        assert isinstance(first, NotConnected)  # Slack shares it a little later: ask again
+        assert await adapter.find_sent(row, target, message) == shown.id
+
+
+async def test_a_file_that_slack_did_not_take_is_sent_again(
+    slack: SlackHarness, tmp_path: Path
+) -> None:
+    path = tmp_path / "report.pdf"
+    path.write_bytes(b"%PDF-1.4")
+    message = Outgoing(media=(Media("document", path.name, path=str(path)),))
+    async with talking(slack) as (adapter, _, event):
+        target = target_of(event.source)
+        row = row_of("again-1", target, message)
+        slack.fake.api.uploading.refuse = 1
+        assert isinstance(await attempt(adapter, target, message, "again-1"), SendLater)
+        slack.trouble("cut_before")
+        assert isinstance(await attempt(adapter, target, message, "again-1"), SendUnsure)
+        assert await adapter.find_sent(row, target, message) is None
+        assert await adapter.send(target, message, "again-1")
+        assert [each.media for each in await slack.shown(target.chat_id)] == [("report.pdf",)]
+
+
+async def test_files_go_into_the_thread_with_words_and_buttons(
+    slack: SlackHarness, tmp_path: Path
+) -> None:
+    paths = [tmp_path / "one.txt", tmp_path / "two.txt"]
+    for path in paths:
+        path.write_text(path.name)
+    media = tuple(Media("document", path.name, path=str(path)) for path in paths)
+    async with talking(slack, group=True) as (adapter, _, event):
+        message = Outgoing("keep them?", media=media, buttons=(Button("Yes", "keep"),))
+        await adapter.send(target_of(event.source), message, "two-1")
+        (shown,) = await slack.shown(event.source.chat_id)
+        assert (shown.media, shown.buttons) == (("one.txt", "two.txt"), ("keep",))
+        assert (shown.thread, shown.text) == (event.source.thread_id, "keep them?")
+
+
+async def test_buttons_go_away_with_an_edit_that_has_none(slack: SlackHarness) -> None:
+    async with talking(slack) as (adapter, _, event):
+        target = target_of(event.source)
+        asked = Outgoing("x" * 3500, buttons=(Button("Yes", "yes"),))
+        sent = await adapter.send(target, asked, "buttons-1")
+        await adapter.edit(target, sent, Outgoing("answered"))
+        (shown,) = await slack.shown(target.chat_id)
+        assert (shown.text, shown.buttons) == ("answered", ())
+
+
+async def test_an_edit_that_is_too_long_is_refused(slack: SlackHarness) -> None:
+    async with talking(slack) as (adapter, _, event):
+        target = target_of(event.source)
+        sent = await adapter.send(target, Outgoing("short"), "long-1")
+        assert isinstance(
+            await failure(adapter.edit(target, sent, Outgoing("x" * 5000))), SendRefused
+        )
+
+
+async def test_plain_text_shows_signs_of_markup_as_they_are(slack: SlackHarness) -> None:
+    async with talking(slack) as (adapter, _, event):
+        slack.trouble("format_refused")
+        message = Outgoing("*a* &lt; b", plain="a < b & <!everyone>")
+        await adapter.send(target_of(event.source), message, "plain-1")
+        (message_there,) = slack.fake.ours(slack.channel("", "dm"))
+        assert message_there["text"] == "a &lt; b &amp; &lt;!everyone&gt;"
+
+
+async def test_a_reaction_that_slack_does_not_have_is_no_error(slack: SlackHarness) -> None:
+    async with talking(slack) as (adapter, _, event):
+        await adapter.react(target_of(event.source), event.message_id, "🦩")
+        await adapter.react(target_of(event.source), "D1:command:1.2.x", "👀")
+
+
+async def test_nothing_goes_to_a_chat_of_nobody(slack: SlackHarness) -> None:
+    async with connected(slack) as (adapter, _):
+        for chat in ("", "C0NOSUCH", "U0NOSUCH"):
+            outcome = await attempt(adapter, Target("slack", chat), Outgoing("x"), f"no-{chat}")
+            assert isinstance(outcome, SendRefused)

@@ -1,0 +1,189 @@
+"""What people see of what is sent."""
+
+import msgspec
+import pytest
+
+from hermes.config.settings.platform_extras import TelegramExtra
+from hermes.config.settings.platforms import TelegramPlatform, TelegramSettings
+from hermes.gateway.events import Button, Media, Outgoing, Target
+from hermes.gateway.platforms.base import SendLater, SendRefused
+from tests.contracts.adapters.driving import Inbox, attempt, connected, talking, target_of
+from tests.fakes.telegram.harness import TelegramHarness
+
+
+@pytest.fixture
+def picture(tmp_path):
+    path = tmp_path / "a.png"
+    path.write_bytes(b"\x89PNG")
+    return Media("image", "a.png", "image/png", path=str(path))
+
+
+async def test_html_is_shown_as_formatting(telegram: TelegramHarness) -> None:
+    async with talking(telegram) as (adapter, _, event):
+        await adapter.send(target_of(event.source), Outgoing("<b>a</b> &lt; b", plain="a < b"), "k")
+        (shown,) = await telegram.shown()
+        assert (shown.text, shown.raw) == ("a < b", "<b>a</b> &lt; b")
+
+
+async def test_broken_html_is_sent_plain_and_edited_plain(telegram: TelegramHarness) -> None:
+    async with talking(telegram) as (adapter, _, event):
+        target = target_of(event.source)
+        sent = await adapter.send(target, Outgoing("<b>a", plain="a"), "k")
+        assert (await telegram.shown())[0].text == "a"
+        await adapter.edit(target, sent, Outgoing("<x>b", plain="b"))
+        assert (await telegram.shown())[0].text == "b"
+
+
+async def test_long_words_beside_a_picture_come_before_it(
+    telegram: TelegramHarness, picture: Media
+) -> None:
+    async with talking(telegram) as (adapter, _, event):
+        target = target_of(event.source)
+        words, answered = "long " * 300, event.message_id
+        out = Outgoing(words, plain=words, media=(picture,), reply_to=answered)
+        sent = await adapter.send(target, out, "k")
+        first, second = await telegram.shown()
+        assert (first.id, first.text, first.reply_to) == (sent, words.strip(), answered)
+        assert (second.media, second.text, second.reply_to) == (("a.png",), "", "")
+
+
+async def test_the_words_beside_a_picture_can_be_edited(
+    telegram: TelegramHarness, picture: Media
+) -> None:
+    async with talking(telegram) as (adapter, _, event):
+        target = target_of(event.source)
+        sent = await adapter.send(target, Outgoing("one", media=(picture,)), "k")
+        await adapter.edit(target, sent, Outgoing("two"))
+        (shown,) = await telegram.shown()
+        assert (shown.text, shown.media) == ("two", ("a.png",))
+
+
+async def test_a_button_that_does_not_fit_is_refused_before_anything_is_sent(
+    telegram: TelegramHarness,
+) -> None:
+    async with talking(telegram) as (adapter, _, event):
+        out = Outgoing("May I?", buttons=(Button("Yes", "x" * 65),))
+        outcome = await attempt(adapter, target_of(event.source), out, "k")
+        assert isinstance(outcome, SendRefused)
+        assert await telegram.shown() == []
+
+
+async def test_a_press_is_answered_at_once_even_when_it_cannot_be_kept(
+    telegram: TelegramHarness,
+) -> None:
+    async with talking(telegram) as (adapter, inbox, event):
+        out = Outgoing("May I?", buttons=(Button("Yes", "yes"),))
+        sent = await adapter.send(target_of(event.source), out, "k")
+        inbox.refusals = 2
+        await telegram.presses(sent, "yes")
+        press = await inbox.press("yes")
+        assert len(telegram.fake.world.answered) == 1
+        assert press.reply_to_id == sent
+
+
+async def test_a_message_answered_but_deleted_is_no_obstacle(telegram: TelegramHarness) -> None:
+    async with talking(telegram) as (adapter, _, event):
+        telegram.chat().messages.clear()
+        out = Outgoing("anyway", reply_to=event.message_id)
+        await adapter.send(target_of(event.source), out, "k")
+        assert (await telegram.shown())[0].reply_to == ""
+
+
+async def test_a_group_that_became_a_supergroup_is_written_to_where_it_is(
+    telegram: TelegramHarness,
+) -> None:
+    world = telegram.fake.world
+    old, new = world.chat(-55, "group", "old"), world.chat(-1_000_000_000_055, "supergroup", "new")
+    old.moved_to = new.id
+    async with connected(telegram) as (adapter, _):
+        sent = await adapter.send(Target("telegram", "-55"), Outgoing("moved"), "k")
+        assert sent.startswith("-1000000000055:")
+        await adapter.edit(Target("telegram", "-55"), sent, Outgoing("changed"))
+    async with connected(telegram) as (adapter, _):
+        await adapter.send(Target("telegram", "-55"), Outgoing("and again"), "k2")
+    assert [shown.text for shown in await telegram.shown(str(new.id))] == ["changed", "and again"]
+
+
+async def test_the_general_topic_of_a_forum_is_answered_in_it(telegram: TelegramHarness) -> None:
+    async with connected(telegram) as (adapter, inbox):
+        await telegram.says("in a topic", chat_type="group", thread="garden")
+        await telegram.says("in general", chat_type="group")
+        topic, general = await inbox.take("in a topic"), await inbox.take("in general")
+        assert general.source.thread_id == "1" != topic.source.thread_id
+        await adapter.send(target_of(general.source), Outgoing("here"), "k")
+        await adapter.typing(target_of(general.source))
+        await adapter.typing(target_of(topic.source))
+        place = telegram.chat("", "group")
+        assert place.typing == [1, int(topic.source.thread_id)]
+        assert [shown.thread for shown in await telegram.shown(str(place.id))] == [""]
+
+
+async def test_a_topic_that_is_gone_is_refused(telegram: TelegramHarness) -> None:
+    async with talking(telegram, group=True) as (adapter, _, event):
+        target = msgspec.structs.replace(target_of(event.source), thread_id="99")
+        outcome = await attempt(adapter, target, Outgoing("anybody?"), "k")
+        assert isinstance(outcome, SendRefused)
+
+
+async def test_topics_of_private_chats_are_made_once(telegram: TelegramHarness) -> None:
+    chat = telegram.chat()
+    topics = ({"chat_id": chat.id, "topics": [{"name": "Cooking"}, {"name": "Work"}]},)
+    telegram.connection = TelegramPlatform(extra=TelegramExtra(dm_topics=topics))
+    for _ in range(2):
+        async with connected(telegram) as (_, inbox):
+            await telegram.says("what is for dinner?", thread="Cooking")
+            event = await inbox.take("what is for dinner?")
+            assert event.source.thread_id == str(chat.topics["Cooking"])
+            assert event.source.chat_name.endswith("/ Cooking")
+    assert [method for method, _ in telegram.fake.api.calls].count("createForumTopic") == 2
+
+
+async def test_a_topic_telegram_refuses_does_not_stop_the_gateway(
+    telegram: TelegramHarness,
+) -> None:
+    topics = ({"chat_id": 4711, "topics": [{"name": "Nowhere"}]},)
+    telegram.connection = TelegramPlatform(extra=TelegramExtra(dm_topics=topics))
+    async with connected(telegram) as (adapter, _):
+        await adapter.probe()
+
+
+async def test_reactions_that_telegram_lacks_are_replaced_or_left_out(
+    telegram: TelegramHarness,
+) -> None:
+    async with talking(telegram) as (adapter, _, event):
+        target = target_of(event.source)
+        await adapter.react(target, event.message_id, "✅")
+        assert await telegram.reactions(event.message_id) == ["👍"]
+        await adapter.react(target, event.message_id, "🧯")
+        assert await telegram.reactions(event.message_id) == ["👍"]
+
+
+async def test_without_the_setting_there_are_no_reactions(telegram: TelegramHarness) -> None:
+    telegram.settings = TelegramSettings()
+    async with talking(telegram) as (adapter, _, event):
+        await adapter.react(target_of(event.source), event.message_id, "👍")
+        assert await telegram.reactions(event.message_id) == []
+
+
+async def test_a_revoked_token_keeps_messages_for_later(telegram: TelegramHarness) -> None:
+    async with talking(telegram) as (adapter, _, event):
+        await telegram.refuse_credentials()
+        outcome = await attempt(adapter, target_of(event.source), Outgoing("later"), "k")
+        assert isinstance(outcome, SendLater)
+
+
+async def test_a_server_that_is_away_means_surely_not_sent(telegram: TelegramHarness) -> None:
+    inbox = Inbox()
+    async with connected(telegram, inbox) as (adapter, _):
+        await telegram.says("hello")
+        event = await inbox.take("hello")
+        await telegram.gone()
+        outcome = await attempt(adapter, target_of(event.source), Outgoing("later"), "k")
+        assert isinstance(outcome, SendLater)
+
+
+@pytest.mark.parametrize("chat", ["", "somebody", "@channel", "1;2"])
+async def test_what_is_no_chat_is_refused(telegram: TelegramHarness, chat: str) -> None:
+    async with connected(telegram) as (adapter, _):
+        outcome = await attempt(adapter, Target("telegram", chat), Outgoing("hello"), "k")
+        assert isinstance(outcome, SendRefused)

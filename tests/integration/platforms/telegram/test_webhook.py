@@ -1,0 +1,128 @@
+"""Telegram calls us: the secret counts, and 200 is said only to what was kept."""
+
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from hermes.gateway.events import Outgoing
+from hermes.gateway.platforms.base import CredentialsRefused, NotConnected
+from tests.contracts.adapters.driving import Inbox, connected, failure, row_of, target_of
+from tests.contracts.adapters.harness import File
+from tests.fakes.telegram.harness import TelegramHarness
+
+SECRET = "very-secret_Word"
+HEADER = "X-Telegram-Bot-Api-Secret-Token"
+
+
+@pytest.fixture
+async def hooked(telegram: TelegramHarness) -> AsyncIterator[TelegramHarness]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    telegram.variables |= {
+        "TELEGRAM_WEBHOOK_URL": f"http://127.0.0.1:{port}/hook",
+        "TELEGRAM_WEBHOOK_PORT": str(port),
+        "TELEGRAM_WEBHOOK_SECRET": SECRET,
+    }
+    yield telegram
+
+
+async def status(telegram: TelegramHarness, secret: str | None, body: bytes, **more: str) -> int:
+    headers = {} if secret is None else {HEADER: secret}
+    url, method = telegram.variables["TELEGRAM_WEBHOOK_URL"], more.get("method", "POST")
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, url, data=body, headers=headers) as answer,
+    ):
+        return answer.status
+
+
+async def test_messages_come_and_answers_go(hooked: TelegramHarness) -> None:
+    async with connected(hooked) as (adapter, inbox):
+        await hooked.says("by call")
+        event = await inbox.take("by call")
+        await adapter.send(target_of(event.source), Outgoing("answer"), "key-1")
+        await adapter.probe()
+    assert [shown.text for shown in await hooked.shown()] == ["answer"]
+
+
+async def test_what_was_not_kept_is_called_again(hooked: TelegramHarness) -> None:
+    inbox = Inbox()
+    inbox.refusals, inbox.faults = 1, 1
+    async with connected(hooked, inbox):
+        await hooked.says("one")
+        await hooked.says("two")
+        await inbox.take("two")
+        assert inbox.once() == ["one", "two"]
+
+
+@pytest.mark.parametrize("secret", [None, "", "very-secret_Worx", "VERY-SECRET_WORD", "ü"])
+async def test_a_call_with_another_secret_is_forged(
+    hooked: TelegramHarness, secret: str | None
+) -> None:
+    async with connected(hooked) as (_, inbox):
+        assert await status(hooked, secret, b'{"update_id": 1}') == 403
+        assert inbox.offered == []
+
+
+async def test_calls_that_make_no_sense_are_refused(hooked: TelegramHarness) -> None:
+    async with connected(hooked) as (_, inbox):
+        assert await status(hooked, SECRET, b"{") == 400
+        assert await status(hooked, SECRET, b"[1]") == 400
+        assert await status(hooked, SECRET, b'{"update_id": "x"}') == 400
+        assert await status(hooked, SECRET, b"", method="GET") == 405
+        assert await status(hooked, SECRET, bytes(1_000_001)) == 413
+        assert inbox.offered == []
+
+
+async def test_without_a_secret_a_new_one_is_made(hooked: TelegramHarness) -> None:
+    hooked.variables.pop("TELEGRAM_WEBHOOK_SECRET")
+    async with connected(hooked) as (_, inbox):
+        assert await status(hooked, "", b'{"update_id": 1}') == 403
+        await hooked.says("by the right one")
+        await inbox.take("by the right one")
+
+
+async def test_a_webhook_changed_by_others_is_noticed(hooked: TelegramHarness) -> None:
+    async with connected(hooked) as (adapter, _):
+        hooked.fake.webhook = {"url": "https://somebody.else"}
+        assert isinstance(await failure(adapter.probe()), NotConnected)
+
+
+async def test_a_port_in_use_is_named(hooked: TelegramHarness) -> None:
+    port = int(hooked.variables["TELEGRAM_WEBHOOK_PORT"])
+    with socket.create_server(("0.0.0.0", port)):
+        error = await failure(hooked.adapter().connect(Inbox().receive))
+    assert isinstance(error, NotConnected)
+    assert str(port) in str(error)
+
+
+async def test_values_that_cannot_be_are_told(hooked: TelegramHarness) -> None:
+    for name, value in (("PORT", "99999"), ("PORT", "x"), ("SECRET", "with blanks")):
+        before = hooked.variables[f"TELEGRAM_WEBHOOK_{name}"]
+        hooked.variables[f"TELEGRAM_WEBHOOK_{name}"] = value
+        error = await failure(hooked.adapter().connect(Inbox().receive))
+        assert isinstance(error, CredentialsRefused)
+        assert f"TELEGRAM_WEBHOOK_{name}" in str(error)
+        hooked.variables[f"TELEGRAM_WEBHOOK_{name}"] = before
+
+
+async def test_an_album_by_calls_is_one_message(hooked: TelegramHarness) -> None:
+    """Each part must be answered before the next is called in."""
+    files = tuple(File("image", f"{n}.png", bytes([n])) for n in range(3))
+    async with connected(hooked) as (_, inbox):
+        await hooked.says("three", files=files)
+        assert len((await inbox.take("three")).media) == 3
+
+
+async def test_doubt_is_settled_with_a_webhook_too(hooked: TelegramHarness, tmp_path: Path) -> None:
+    async with connected(hooked) as (adapter, inbox):
+        await hooked.says("hello")
+        event = await inbox.take("hello")
+        target, message = target_of(event.source), Outgoing("in doubt")
+        hooked.trouble("cut_after")
+        await failure(adapter.send(target, message, "doubt-1"))
+        found = await adapter.find_sent(row_of("doubt-1", target, message), target, message)
+        assert [shown.id for shown in await hooked.shown()] == [found]

@@ -1,0 +1,359 @@
+"""Webhooks over real sockets: a call comes in, its answer goes where the route says."""
+
+import asyncio
+import hashlib
+import hmac
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from hermes.config.settings.platforms import WebhookPlatform
+from hermes.core.errors import UsageError
+from hermes.gateway.events import Outgoing, Target
+from hermes.gateway.platforms.base import (
+    AdapterContext,
+    AdapterError,
+    CredentialsRefused,
+    NotConnected,
+    SendLater,
+    SendRefused,
+    SendUnsure,
+)
+from hermes.gateway.platforms.webhook.adapter import WebhookAdapter
+from hermes.gateway.platforms.webhook.manifest import MANIFEST
+from hermes.util.loopback_http import LoopbackServer, RecordedRequest
+from hermes.util.loopback_http import Outgoing as Reply
+from tests.contracts.adapters.driving import Inbox, failure, row_of
+
+SECRET = "the-secret-of-the-route"
+TOKEN = "ghp_the_token_of_the_owner"
+CALL = {"action": "opened", "number": 7, "repository": {"full_name": "ann/garden"}}
+PLACE = {"repo": "{repository.full_name}", "pr_number": "{number}"}
+
+
+class Kept:
+    """An outbox of chats."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, tuple[str, str]] = {}
+
+    async def send(self, target: str, text: str, *, key: str = "", kind: str = "send") -> str:
+        if target.startswith("nowhere"):
+            raise UsageError("there is no chat nowhere")
+        self.sent.setdefault(key, (target, text))
+        return f"delivery {key}"
+
+
+class FakeGitHub:
+    """Comments of one repository, as the REST API has them."""
+
+    def __init__(self) -> None:
+        self.comments: list[dict[str, Any]] = []
+        self.requests: list[RecordedRequest] = []
+        self.next: list[tuple[int, dict[str, str]]] = []
+        self.loses_answers = False
+        self._server = LoopbackServer(self._answer)
+        self.url = f"http://127.0.0.1:{self._server.port}"
+        self.close: Callable[[], None] = self._server.close
+
+    def _answer(self, request: RecordedRequest) -> Reply:
+        self.requests.append(request)
+        path = request.path.partition("?")[0]
+        if request.headers.get("authorization") != f"Bearer {TOKEN}":
+            return _reply(401, {})
+        if path != "/repos/ann/garden/issues/7/comments":
+            return _reply(404, {})
+        if request.method == "GET":
+            return _reply(200, self.comments)
+        if self.next:
+            status, headers = self.next.pop(0)
+            return _reply(status, {}, headers)
+        self.comments.append({"id": len(self.comments) + 1, "body": request.body["body"]})
+        return _reply(502 if self.loses_answers else 201, self.comments[-1])
+
+
+def _reply(status: int, body: Any, headers: dict[str, str] | None = None) -> Reply:
+    said = {"Content-Type": "application/json", **(headers or {})}
+    return Reply(status, said, [msgspec.json.encode(body)])
+
+
+class Stage:
+    def __init__(self, folder: Path, github: FakeGitHub) -> None:
+        self.folder, self.github, self.outbox, self.inbox = folder, github, Kept(), Inbox()
+        self.variables = {"GITHUB_TOKEN": TOKEN, "GITHUB_API_URL": github.url}
+        self.extra: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "secret": SECRET}
+        self.routes: dict[str, Any] = {"one": {"prompt": "{action} {number}"}}
+
+    def adapter(self) -> WebhookAdapter:
+        extra = WebhookPlatform().extra
+        extra = msgspec.structs.replace(extra, **self.extra, routes=self.routes)
+        return WebhookAdapter(
+            AdapterContext(
+                manifest=MANIFEST,
+                variable=self.variables.get,
+                settings=None,
+                connection=WebhookPlatform(extra=extra),
+                cache=self.folder / "cache",
+                state=self.folder / "state",
+                locks=self.folder / "locks",
+                extra={"outbox": self.outbox},
+            )
+        )
+
+    async def started(self) -> WebhookAdapter:
+        adapter = self.adapter()
+        await adapter.connect(self.inbox.receive)
+        return adapter
+
+    async def call(
+        self, adapter: WebhookAdapter, delivery: str = "d-1", route: str = "one"
+    ) -> httpx2.Response:
+        body = msgspec.json.encode({**CALL, "of": delivery})
+        headers = {
+            "Content-Type": "application/json",
+            "X-GitHub-Delivery": delivery,
+            "X-GitHub-Event": "pull_request",
+            "X-Hub-Signature-256": _signed(body),
+        }
+        async with httpx2.AsyncClient(verify=False) as web:
+            url = f"http://127.0.0.1:{adapter.port}/webhooks/{route}"
+            return await web.post(url, content=body, headers=headers)
+
+
+def _signed(body: bytes) -> str:
+    return "sha256=" + hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGitHub]:
+    server = FakeGitHub()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+async def stage(tmp_path: Path, github: FakeGitHub) -> AsyncIterator[Stage]:
+    yield Stage(tmp_path, github)
+
+
+async def raw(port: int, text: bytes, *, then_leave: bool = False) -> bytes:
+    """What the server answers to these bytes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(text)
+    await writer.drain()
+    if then_leave:
+        writer.write_eof()
+    async with asyncio.timeout(10):
+        answer = await reader.read(65536)
+    writer.close()
+    return answer
+
+
+async def test_a_call_becomes_a_message(stage: Stage) -> None:
+    adapter = await stage.started()
+    async with httpx2.AsyncClient(verify=False) as web:
+        health = await web.get(f"http://127.0.0.1:{adapter.port}/health")
+        assert health.json() == {"status": "ok", "platform": "webhook"}
+    answer = await stage.call(adapter)
+    assert (answer.status_code, answer.json()["delivery_id"]) == (202, "d-1")
+    (event,) = stage.inbox.kept
+    assert event.source.platform == "webhook"
+    assert event.source.chat_id == event.message_id == "one:d-1"
+    assert event.source.user_id == "webhook:one"
+    assert event.text.endswith("\n\nopened 7")
+    assert event.addressed
+    await adapter.probe()
+    await adapter.disconnect()
+    await adapter.disconnect()
+
+
+async def test_a_call_that_is_not_kept_is_refused_and_comes_again(stage: Stage) -> None:
+    stage.inbox.refusals, adapter = 1, await stage.started()
+    assert (await stage.call(adapter)).status_code == 503
+    assert (await stage.call(adapter)).status_code == 202
+    stage.inbox.faults = 1
+    assert (await stage.call(adapter, "d-2")).status_code == 503
+    assert (await stage.call(adapter, "d-2")).status_code == 202
+    assert [event.message_id for event in stage.inbox.kept] == ["one:d-1", "one:d-2"]
+    await adapter.disconnect()
+
+
+async def test_the_probe_tells_whether_calls_would_come(stage: Stage) -> None:
+    adapter = stage.adapter()
+    assert isinstance(await failure(adapter.probe()), NotConnected)
+    for _ in range(2):
+        await adapter.connect(stage.inbox.receive)
+        await adapter.probe()
+        await adapter.disconnect()
+        assert isinstance(await failure(adapter.probe()), NotConnected)
+
+
+async def test_a_port_that_is_taken_is_said_so(stage: Stage) -> None:
+    adapter = await stage.started()
+    stage.variables["WEBHOOK_PORT"] = str(adapter.port)
+    error = await failure(stage.adapter().connect(stage.inbox.receive))
+    assert isinstance(error, NotConnected)
+    assert str(adapter.port) in str(error)
+    await adapter.disconnect()
+
+
+@pytest.mark.parametrize("routes", [{"a b": {}}, {"a": {"promt": "x"}}, {"a": {"events": 1}}])
+async def test_a_wrong_route_is_said_at_the_start(stage: Stage, routes: dict[str, Any]) -> None:
+    stage.routes = routes
+    error = await failure(stage.adapter().connect(stage.inbox.receive))
+    assert isinstance(error, CredentialsRefused)
+
+
+async def test_an_answer_goes_to_the_log(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    adapter = await stage.started()
+    await stage.call(adapter)
+    with caplog.at_level(logging.INFO):
+        await adapter.send(Target("webhook", "one:d-1"), Outgoing("all done"), "k-1")
+    assert "all done" in caplog.text
+    await adapter.disconnect()
+
+
+async def test_an_answer_goes_to_the_chat_of_the_route_once(stage: Stage) -> None:
+    stage.routes["one"] |= {"deliver": "telegram", "deliver_extra": {"chat_id": "-100{number}"}}
+    adapter = await stage.started()
+    await stage.call(adapter)
+    await adapter.disconnect()
+    adapter = await stage.started()  # the call itself is gone by now
+    target = Target("webhook", "one:d-1")
+    for _ in range(2):
+        assert await adapter.send(target, Outgoing("all done"), "k-1")
+    assert stage.outbox.sent == {"webhook:k-1": ("telegram:-1007", "all done")}
+    row = row_of("k-1", target, Outgoing("all done"))
+    assert await adapter.find_sent(row, target, Outgoing("all done")) is None
+    await adapter.disconnect()
+
+
+async def test_an_answer_to_a_chat_that_is_not_there_is_refused(stage: Stage) -> None:
+    stage.routes["one"] |= {"deliver": "nowhere:1"}
+    adapter = await stage.started()
+    await stage.call(adapter)
+    sending = adapter.send(Target("webhook", "one:d-1"), Outgoing("x"), "k-1")
+    assert isinstance(await failure(sending), SendRefused)
+    unknown = adapter.send(Target("webhook", "nobody:d-1"), Outgoing("x"), "k-2")
+    assert isinstance(await failure(unknown), SendRefused)
+    await adapter.disconnect()
+    late = adapter.send(Target("webhook", "one:d-1"), Outgoing("x"), "k-3")
+    assert isinstance(await failure(late), NotConnected)
+
+
+async def test_an_answer_becomes_a_comment_once(stage: Stage) -> None:
+    stage.routes["one"] |= {"deliver": "github_comment", "deliver_extra": PLACE}
+    adapter = await stage.started()
+    await stage.call(adapter)
+    target, message = Target("webhook", "one:d-1"), Outgoing("looks good")
+    row = row_of("k-1", target, message)
+    assert await adapter.find_sent(row, target, message) is None
+    stage.github.loses_answers = True
+    error = await failure(adapter.send(target, message, "k-1"))
+    assert isinstance(error, SendUnsure)
+    assert TOKEN not in str(error)
+    assert await adapter.find_sent(row, target, message) == "1"
+    assert stage.github.comments[0]["body"].startswith("looks good\n\n<!-- hermes:")
+    other = row_of("k-2", target, message)
+    assert await adapter.find_sent(other, target, message) is None
+    await adapter.disconnect()
+
+
+async def test_what_github_refuses_is_told_apart(stage: Stage) -> None:
+    stage.routes["one"] |= {"deliver": "github_comment", "deliver_extra": PLACE}
+    adapter = await stage.started()
+    await stage.call(adapter)
+    cases: list[tuple[int, dict[str, str], type[AdapterError]]] = [
+        (404, {}, SendRefused),
+        (403, {}, SendRefused),
+        (422, {}, SendRefused),
+        (403, {"x-ratelimit-remaining": "0"}, SendLater),
+        (429, {"retry-after": "7"}, SendLater),
+        (500, {}, SendLater),
+        (504, {}, SendUnsure),
+    ]
+    for status, headers, expected in cases:
+        stage.github.next = [(status, headers)]
+        error = await failure(adapter.send(Target("webhook", "one:d-1"), Outgoing("x"), "k-1"))
+        assert type(error) is expected
+        if "retry-after" in headers:
+            assert getattr(error, "seconds", 0) == 7.0
+    await adapter.disconnect()
+
+
+async def test_a_call_cannot_choose_another_address(stage: Stage) -> None:
+    places = [
+        ("../../user", "7"),
+        ("ann/..", "7"),
+        ("ann/garden/../../x", "7"),
+        ("ann/garden?x=", "7"),
+        ("ann/garden", "7/../8"),
+        ("ann/garden", "{missing}"),
+        ("ann/garden", "７"),
+    ]
+    for number, (repo, issue) in enumerate(places):
+        extra = {"repo": repo, "pr_number": issue}
+        stage.routes[f"r{number}"] = {"deliver": "github_comment", "deliver_extra": extra}
+    adapter = await stage.started()
+    for number in range(len(places)):
+        await stage.call(adapter, route=f"r{number}")
+        sending = adapter.send(Target("webhook", f"r{number}:d-1"), Outgoing("x"), "k-1")
+        assert isinstance(await failure(sending), SendRefused)
+    assert len(stage.inbox.kept) == len(places)
+    assert stage.github.requests == []
+    await adapter.disconnect()
+
+
+async def test_a_text_may_go_out_without_the_agent(stage: Stage) -> None:
+    only = {"deliver_only": True, "deliver": "telegram:5", "prompt": "PR {number} {action}"}
+    stage.routes["one"] = only
+    adapter = await stage.started()
+    assert (await stage.call(adapter)).status_code == 202
+    assert stage.inbox.kept == []
+    assert list(stage.outbox.sent.values()) == [("telegram:5", "PR 7 opened")]
+    stage.routes["one"] = only | {"deliver": "github_comment", "deliver_extra": PLACE}
+    await adapter.disconnect()
+    adapter = await stage.started()
+    await stage.call(adapter, "d-2")
+    target, text = list(stage.outbox.sent.values())[1]
+    assert (target, text) == ("webhook:one:d-2", "PR 7 opened")
+    await adapter.send(Target("webhook", "one", "d-2"), Outgoing(text), "k-1")  # as it is read
+    assert stage.github.comments[0]["body"].startswith("PR 7 opened")
+    stage.routes["one"] = only | {"deliver": "nowhere"}
+    await adapter.disconnect()
+    adapter = await stage.started()
+    assert (await stage.call(adapter, "d-3")).status_code == 503
+    await adapter.disconnect()
+
+
+async def test_requests_that_no_library_sends_do_no_harm(stage: Stage) -> None:
+    adapter = await stage.started()
+    head = b"POST /webhooks/one HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    body = b'{"a": 1}'
+    sign = b"X-Hub-Signature-256: " + _signed(body).encode() + b"\r\n"
+    for text in (
+        head + sign + b"Content-Length: 8\r\nContent-Length: 9\r\n\r\n" + body,
+        head + sign + b"Content-Length: -8\r\n\r\n" + body,
+        head + sign + b"Transfer-Encoding: chunked\r\nContent-Length: 8\r\n\r\nzz\r\n" + body,
+        head + sign + sign + b"Content-Length: 8\r\n\r\n" + body,
+        head + sign.lower() + sign + b"Content-Length: 8\r\n\r\n" + body,
+        head + b"X-Hub-Signature-256:\r\n " + sign[21:-9] + b"\r\nContent-Length: 8\r\n\r\n" + body,
+        b"GET /webhooks/one HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /webhooks/../webhooks/one HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+        b"POST http://evil.org/webhooks/one HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ):
+        answer = await raw(adapter.port, text, then_leave=True)
+        assert not answer.startswith((b"HTTP/1.1 2", b"HTTP/1.1 5")), text
+    cut = head + sign + b"Content-Length: 8\r\n\r\n" + body[:4]
+    await raw(adapter.port, cut, then_leave=True)
+    huge = head + sign + b"Content-Length: 99999999999\r\n\r\n"
+    assert b" 413 " in await raw(adapter.port, huge)
+    assert stage.inbox.offered == []
+    await adapter.probe()
+    await adapter.disconnect()

@@ -1,0 +1,81 @@
+"""Messages on their way, chats and scheduled work come back with the rest of a damaged store."""
+
+import random
+
+import apsw
+import pytest
+
+from hermes.store import tables
+from hermes.store.claims import Run
+from hermes.store.mail import Draft, Received
+from hermes.store.opening import open_store
+from hermes.store.responses import StoredResponse
+from hermes.store.sqlite.rescue import rescue
+from hermes.store.sqlite.salvage.rebuild import salvage
+from tests.integration.store.rescue.stores import (
+    assert_sound,
+    contents,
+    make,
+    overwrite,
+    root_of,
+    text,
+)
+
+ROWS = 40
+NAMES = [table.name for table in tables.TABLES]
+
+
+async def busy(path):
+    """A store with several pages of rows in every table, some rows longer than a page."""
+    make(path)
+    store, chance = open_store("", path), random.Random(1)
+    for number in range(ROWS):
+        key, long = f"k{number}", f'"{text(chance, 200 if number % 5 else 9000)}"'.encode()
+        row = await store.receive(Received("fake", "main", key, key, long), 1e9 + number)
+        await store.bind(key, f"s{number % 6}", long[:200], 1e9)
+        right = await store.claim_chat(key, "us", 1e9, 1e9 + 60)
+        draft = Draft(key, "fake", "main", b'{"chat":"7"}', key, long, inbox_id=row)
+        if number % 2:
+            (out,) = await store.answer((row,), (draft,), right, 1e9)
+            await store.sent(out, f"p{number}", 1e9 + number)
+        await store.note_run(Run(f"j{number}", 1e9 + number, "missed"))
+        await store.claim_run(f"j{number}", 2e9 + number, "us", 1e9, 1e9 + 60)
+        await store.save_job(f"j{number}", long, None)
+        await store.save_response(StoredResponse(key, long, "s1"), 1e9 + number)
+    store.close()
+    return path
+
+
+def rows(path):
+    connection = apsw.Connection(str(path))
+    found = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in NAMES}
+    connection.close()
+    return {name: sorted(some) for name, some in found.items()}
+
+
+@pytest.mark.parametrize("damage", ["sqlite_schema", *NAMES])
+async def test_rows_that_lost_the_way_to_their_table_come_back(tmp_path, damage):
+    path = await busy(tmp_path / "state.db")
+    before, said = rows(path), contents(path)
+    overwrite(path, 1 if damage == "sqlite_schema" else root_of(path, damage))
+    report = salvage(path, tmp_path / "new.db")
+    assert rows(tmp_path / "new.db") == before
+    assert contents(tmp_path / "new.db") == said
+    assert report.lost_messages == 0
+    assert_sound(tmp_path / "new.db")
+
+
+async def test_a_number_is_not_given_again_after_a_rescue(tmp_path):
+    path = await busy(tmp_path / "state.db")
+    store = open_store("", path)
+    last = await store.receive(Received("fake", "", "last", "last", b"{}"), 1.0)
+    store.close()
+    connection = apsw.Connection(str(path))
+    connection.execute("DELETE FROM inbox WHERE id = ?", (last,))
+    connection.close()
+    overwrite(path, root_of(path, "messages"))
+    assert rescue(path).outcome == "rescued"
+    store = open_store("", path)
+    assert await store.receive(Received("fake", "", "new", "new", b"{}"), 1.0) == last + 1
+    assert await store.chats_waiting() == (*(f"k{n}" for n in range(0, ROWS, 2)), "new")
+    store.close()

@@ -1,0 +1,160 @@
+"""Damage is noticed, and a sound store is not suspected."""
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from hermes.core.errors import StoreCorrupt
+from hermes.store.sqlite.database import connect
+from hermes.store.sqlite.health import (
+    QUICK_CHECK_BYTES,
+    SearchIndexDamaged,
+    check,
+    findings,
+    thorough,
+)
+from tests.integration.store.rescue.stores import (
+    PAGE,
+    add_message,
+    copied,
+    fill,
+    make,
+    overwrite,
+    page_count,
+    root_of,
+)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("sound") / "state.db")
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory):
+    path = make(tmp_path_factory.mktemp("big") / "state.db", messages=3500, sizes=(1500, 3500))
+    assert path.stat().st_size > QUICK_CHECK_BYTES
+    return path
+
+
+def verdict(path, look=check):
+    """The error of a check, or None; the file is opened as it is."""
+    connection = apsw.Connection(str(path))
+    try:
+        return check(connection, path) if look is check else look(connection)
+    except StoreCorrupt as error:
+        return error
+    finally:
+        connection.close()
+
+
+def owners(path):
+    """Which table or index each page belongs to."""
+    connection = apsw.Connection(str(path))
+    found = dict(connection.execute("SELECT pageno, name FROM dbstat").fetchall())
+    connection.close()
+    return found
+
+
+def test_a_sound_store_passes_both_looks(sound, big):
+    for path in (sound, big):
+        assert verdict(path) is None
+        assert verdict(path, thorough) == []
+
+
+def test_an_empty_file_is_a_new_store(tmp_path):
+    (tmp_path / "state.db").touch()
+    assert verdict(tmp_path / "state.db") is None
+    assert verdict(tmp_path / "state.db", thorough) == []
+
+
+def test_every_damaged_page_of_a_small_store_is_noticed_and_laid_at_the_right_door(sound, tmp_path):
+    for number, owner in owners(sound).items():
+        path = copied(sound, tmp_path / "state.db")
+        overwrite(path, number)
+        error = verdict(path)
+        is_search = owner.startswith(("messages_fts", "messages_trigram"))
+        if is_search:
+            assert error is None or isinstance(error, SearchIndexDamaged), f"{number} {owner}"
+        else:
+            assert isinstance(error, StoreCorrupt), f"{number} {owner}"
+            assert not isinstance(error, SearchIndexDamaged), f"{number} {owner}"
+            assert "damaged" in str(error)
+            assert error.hint
+        if number > 1:
+            found = verdict(path, findings)
+            assert bool(found.tables) is not is_search, f"{number} {owner} {found}"
+            assert not is_search or found.search
+
+
+@pytest.mark.parametrize("name", ["sessions", "messages", "idx_messages_session", "projections"])
+def test_a_lost_root_page_of_a_big_store_is_noticed(big, tmp_path, name):
+    path = copied(big, tmp_path / "state.db")
+    overwrite(path, root_of(big, name))
+    assert isinstance(verdict(path), StoreCorrupt)
+
+
+@pytest.mark.parametrize(
+    "name", ["messages_fts_data", "messages_fts_config", "messages_trigram_data"]
+)
+def test_a_lost_search_index_is_no_lost_store(big, tmp_path, name):
+    path = copied(big, tmp_path / "state.db")
+    overwrite(path, root_of(big, name))
+    error = verdict(path)
+    assert isinstance(error, SearchIndexDamaged)
+    assert "No message is lost" in error.hint
+
+
+def test_a_search_index_that_misses_a_message_is_found_by_the_long_look(sound, tmp_path):
+    path = copied(sound, tmp_path / "state.db")
+    connection = apsw.Connection(str(path))
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    add_message(connection, "s0", "not indexed")
+    connection.close()
+    assert verdict(path) is None
+    found = verdict(path, findings)
+    assert (found.tables, len(found.search)) == ([], 1)
+
+
+@pytest.mark.parametrize("data", [b"no database " * 1000, bytes(PAGE * 3)])
+def test_a_file_that_is_no_database_is_noticed(tmp_path, data):
+    (tmp_path / "state.db").write_bytes(data)
+    assert isinstance(verdict(tmp_path / "state.db"), StoreCorrupt)
+
+
+@pytest.mark.parametrize("pages", [1, 7, -1])
+def test_a_file_that_was_cut_off_is_noticed(big, tmp_path, pages):
+    path = copied(big, tmp_path / "state.db")
+    with path.open("r+b") as file:
+        file.truncate((pages if pages > 0 else page_count(path) + pages) * PAGE)
+    assert isinstance(verdict(path), StoreCorrupt)
+
+
+def test_pages_that_are_still_in_the_log_are_not_missed(tmp_path):
+    connection = connect(tmp_path / "state.db")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    fill(connection)
+    assert page_count(tmp_path / "state.db") < connection.execute("PRAGMA page_count").get
+    check(connection, tmp_path / "state.db")
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    add_message(connection, "s0", "in a short log")
+    path = copied(tmp_path / "state.db", tmp_path / "cut.db")
+    connection.close()
+    with path.open("r+b") as file:
+        file.truncate(40 * PAGE)
+    assert "the file ends after 40" in str(verdict(path))
+
+
+def test_a_look_leaves_the_connection_and_the_file_as_they_were(sound, tmp_path):
+    path = copied(sound, tmp_path / "state.db")
+    connection = connect(path)
+    check(connection, path)
+    assert not connection.in_transaction
+    connection.execute("BEGIN")
+    check(connection, path)
+    assert connection.in_transaction
+    connection.execute("ROLLBACK")
+    connection.close()
+    assert path.read_bytes() == sound.read_bytes()
+    assert not Path(f"{path}-wal").exists()

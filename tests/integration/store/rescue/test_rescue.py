@@ -1,0 +1,234 @@
+"""A damaged store is replaced, kept and reported."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+import pytest
+
+from hermes.core.errors import StoreError, StoreTooNew
+from hermes.store.sqlite.database import connect
+from hermes.store.sqlite.rescue import repair, rescue
+from tests.integration.store.rescue.stores import (
+    add_message,
+    assert_nothing_invented,
+    assert_sound,
+    contents,
+    copied,
+    make,
+    overwrite,
+    root_of,
+    rows_of_pages,
+)
+
+ROOT = Path(__file__).resolve().parents[4]
+MOMENT = datetime(2026, 11, 15, 4, 53, 1, tzinfo=UTC)
+KEPT = "state.db.damaged-20261115-045301"
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("sound") / "state.db")
+
+
+@pytest.fixture
+def path(sound, tmp_path):
+    return copied(sound, tmp_path / "state.db")
+
+
+def names(path):
+    return {one.name for one in path.parent.iterdir()}
+
+
+def ignore(_done, _total):
+    pass
+
+
+def test_a_damaged_store_is_replaced_and_kept_under_a_dated_name(sound, path):
+    overwrite(path, root_of(path, "messages"))
+    damaged = path.read_bytes()
+    report = rescue(path, ignore, MOMENT)
+    assert report.outcome == "rescued"
+    assert report.kept == path.parent / KEPT
+    assert report.kept.read_bytes() == damaged
+    assert contents(path) == contents(sound)
+    assert names(path) == {"state.db", KEPT, "state.db.rescue.lock"}
+    assert {one.stat().st_mode & 0o777 for one in path.parent.iterdir()} == {0o600}
+    assert_sound(path)
+    said = report.summary()
+    assert KEPT in said
+    assert "6 sessions with 120 messages brought back" in said
+    assert "Nothing is known to be missing" in said
+
+
+def test_the_log_is_kept_too_and_nothing_is_ever_overwritten(path):
+    (path.parent / KEPT).write_text("an older one")
+    connection = connect(path)
+    add_message(connection, "s0", "in the log")
+    overwrite(copied(path, path.parent / "other.db"), root_of(path, "messages"))
+    connection.close()
+    (path.parent / "other.db").replace(path)
+    (path.parent / "other.db-wal").replace(f"{path}-wal")
+    log = Path(f"{path}-wal").read_bytes()
+    report = rescue(path, ignore, MOMENT)
+    assert report.kept == path.parent / f"{KEPT}-2"
+    assert Path(f"{report.kept}-wal").read_bytes() == log
+    assert (path.parent / KEPT).read_text() == "an older one"
+    assert "in the log" in [row["content"] for row in contents(path)["messages"].values()]
+
+
+def test_what_was_lost_is_told(sound, path):
+    page, keys = next((p, keys) for p, keys in rows_of_pages(sound).items() if len(keys) > 1)
+    overwrite(path, page)
+    said = rescue(path, ignore, MOMENT).summary()
+    assert f"{120 - len(keys)} messages brought back." in said
+    assert f"{len(keys)} messages missing" in said
+    assert "Nothing is known" not in said
+
+
+@pytest.mark.parametrize("change", [rescue, repair])
+def test_a_sound_store_is_not_changed(sound, path, change):
+    report = change(path)
+    assert report.outcome == "already_sound"
+    assert "nothing was changed" in report.summary()
+    assert path.read_bytes() == sound.read_bytes()
+    assert names(path) == {"state.db", "state.db.rescue.lock"}
+
+
+def test_a_second_rescue_finds_a_sound_store(path):
+    overwrite(path, 1)
+    assert rescue(path).outcome == "rescued"
+    assert rescue(path).outcome == "already_sound"
+
+
+@pytest.mark.parametrize("data", [b"no database " * 1000, bytes(9000)])
+def test_of_garbage_an_empty_store_is_left_and_the_report_says_so(path, data):
+    path.write_bytes(data)
+    report = repair(path)
+    assert "Nothing could be read of it, so the store is empty now" in report.summary()
+    assert report.kept.read_bytes() == data
+    assert contents(path)["sessions"] == {}
+    assert_sound(path)
+
+
+def test_an_empty_file_is_sound(tmp_path):
+    (tmp_path / "state.db").touch()
+    assert repair(tmp_path / "state.db").outcome == "already_sound"
+    connect(tmp_path / "state.db").close()
+    assert_sound(tmp_path / "state.db")
+
+
+def test_a_store_that_is_not_there_is_not_repaired(tmp_path):
+    with pytest.raises(StoreError, match="there is no session store"):
+        repair(tmp_path / "state.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_from_the_future_is_left_alone(path):
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE schema_version SET version = 99")
+    connection.close()
+    overwrite(path, root_of(path, "messages"))
+    before = path.read_bytes()
+    with pytest.raises(StoreTooNew):
+        rescue(path)
+    assert path.read_bytes() == before
+
+
+def test_a_search_index_that_is_out_of_step_is_built_anew_in_its_place(path):
+    connection = apsw.Connection(str(path))
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    add_message(connection, "s0", "unheardof")
+    connection.close()
+    before = path.stat().st_ino
+    report = repair(path)
+    assert report.outcome == "reindexed"
+    assert "No message was lost" in report.summary()
+    assert path.stat().st_ino == before
+    connection = connect(path)
+    assert connection.execute("SELECT rowid FROM messages_fts('unheardof')").get == 121
+    connection.close()
+    assert_sound(path)
+
+
+def test_any_damaged_page_of_the_search_index_costs_no_row(sound, path):
+    connection = apsw.Connection(str(sound))
+    pages = connection.execute(
+        "SELECT pageno FROM dbstat WHERE name GLOB 'messages_fts*' OR name GLOB 'messages_trigram*'"
+    ).fetchall()
+    connection.close()
+    original = contents(sound)
+    for (number,) in pages:
+        copied(sound, path)
+        overwrite(path, number)
+        assert repair(path).outcome in ("reindexed", "rescued")
+        assert contents(path) == original
+        assert_sound(path)
+
+
+def test_a_writer_cannot_slip_in_between(path):
+    """What another process writes is in the old file before the rescue, or in the new one."""
+    overwrite(path, rows_page(path))
+    other = connect(path)
+    other.set_busy_timeout(0)
+    seen = []
+
+    def try_to_write(_done, _total):
+        try:
+            add_message(other, "s5", "too late")
+            seen.append("written")
+        except apsw.BusyError:
+            seen.append("busy")
+
+    rescue(path, try_to_write)
+    other.close()
+    assert set(seen) == {"busy"}
+    assert_sound(path)
+
+
+def rows_page(path):
+    """A leaf page of `messages` in the middle."""
+    return [number for number, keys in rows_of_pages(path).items() if len(keys) > 1][5]
+
+
+def test_two_processes_at_once_end_with_one_good_store(sound, path):
+    overwrite(path, root_of(path, "messages"))
+    overwrite(path, 1)
+    code = (
+        "import sys; from pathlib import Path; from hermes.store.sqlite.rescue import rescue;"
+        "print(rescue(Path(sys.argv[1])).outcome)"
+    )
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(path)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT / "src",
+        )
+        for _ in range(3)
+    ]
+    said = sorted(process.communicate(timeout=100)[0].strip() for process in running)
+    assert said == ["already_sound", "already_sound", "rescued"]
+    assert contents(path) == contents(sound)
+    assert len([name for name in names(path) if "damaged" in name]) == 1
+    assert_sound(path)
+
+
+def test_a_link_goes_on_leading_to_the_store(sound, path):
+    link = path.parent / "link.db"
+    link.symlink_to(path)
+    overwrite(path, root_of(path, "messages"))
+    report = rescue(link, ignore, MOMENT)
+    assert link.is_symlink()
+    assert report.kept == path.parent / KEPT
+    assert contents(link) == contents(sound)
+
+
+def test_nothing_is_invented_by_a_rescue_of_many_pages(sound, path):
+    for number in range(3, 60, 4):
+        overwrite(path, number)
+    rescue(path)
+    assert_nothing_invented(contents(path), contents(sound))
+    assert_sound(path)

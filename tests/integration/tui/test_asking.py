@@ -1,0 +1,233 @@
+"""What the agent asks while it works: consent, a decision, a secret."""
+
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from hermes.core.messages import ToolCall
+from hermes.core.testing import ModelServer, RecordedRequest, StepLike
+from tests.integration.tui.conftest import call, run, said
+from tests.screens.chat import Chat
+
+REMOVAL = "rm -rf junk"
+ASKED = """
+⚠ terminal: deletes folders with everything in them
+  rm -rf junk
+   [o] once   [s] in this session   [a] always  ▸[d] deny
+"""
+DENIED = """
+❯ clean up
+
+⚠ rm -rf junk → not allowed
+💻 terminal rm -rf junk ✗
+   the user did not allow this: deletes folders with everything in them
+""".strip()
+COLOUR = call("clarify", question="Which colour?", choices=["red", "blue", "green"])
+HANDS_OFF = 0.5
+
+
+@pytest.fixture
+def junk(work: Path) -> Path:
+    (work / "junk").mkdir()
+    return work / "junk"
+
+
+def consider(it: Chat) -> None:
+    """Wait for the question, and for the time to be over in which no key says yes."""
+    it.sees_last("[o] once")
+    end = time.monotonic() + HANDS_OFF
+    it.wait(lambda _it: time.monotonic() > end, "the time to answer")
+
+
+def test_once_allows_one_call_and_deny_none(chat, junk: Path) -> None:
+    with ModelServer([run(REMOVAL, "c1"), run(REMOVAL, "c2"), "Done."]) as server:
+        it = chat(server)
+        it.say("clean up")
+        consider(it)
+        assert it.text.partition("clean up\n")[2].startswith(ASKED)
+        it.type("d")
+        it.sees("→ not allowed")
+        assert junk.is_dir()
+        consider(it)
+        it.type("o")
+        it.reads(f"""
+{DENIED}
+⚠ rm -rf junk → allowed once
+💻 terminal rm -rf junk · no output ✓
+
+Done.
+""")
+    assert not junk.exists()
+
+
+def test_a_yes_for_the_session_by_arrow_keys_is_not_asked_again(chat, junk: Path) -> None:
+    with ModelServer([run(REMOVAL, "c1"), run(REMOVAL, "c2"), "Done."]) as server:
+        it = chat(server)
+        it.say("clean up")
+        consider(it)
+        it.press("left", "left")
+        it.sees_last("▸[s] in this session")
+        it.press("enter")
+        it.reads("""
+❯ clean up
+
+⚠ rm -rf junk → allowed in this session
+💻 terminal rm -rf junk · no output ✓
+💻 terminal rm -rf junk · no output ✓
+
+Done.
+""")
+
+
+def test_always_is_remembered_by_the_next_conversation(chat, junk: Path) -> None:
+    with ModelServer([run(REMOVAL), "Done.", run(REMOVAL), "Done again."]) as server:
+        it = chat(server)
+        it.say("clean up")
+        consider(it)
+        it.type("a")
+        it.sees("→ allowed for good")
+        it.sees("Done.")
+        assert it.leave() == 0
+        junk.mkdir()
+        chat(server).ask("clean up", "Done again.")
+    assert not junk.exists()
+
+
+def test_a_message_that_is_being_typed_does_not_answer(chat, junk: Path) -> None:
+    typed = threading.Event()
+    removal = run(REMOVAL)
+    with ModelServer([lambda _request: removal if typed.wait(30) else "", "Hm."]) as server:
+        it = chat(server)
+        it.say("clean up")
+        it.type("yes, and so")
+        it.sees_last("❯ yes, and so")
+        typed.set()
+        it.sees_last("Tab answers; your message is kept.")
+        it.type(" on")
+        it.sees_last("❯ yes, and so on")
+        it.press("tab")
+        it.sees_last("[o] once")
+        it.type("d")
+        it.reads(f"{DENIED}\n\nHm.")
+        assert it.input == ["❯ yes, and so on"]
+    assert junk.is_dir()
+
+
+def _has_effect(answers: int, it: Chat) -> bool:
+    return "do" in it.input[0] or it.talk.count("Hm.") > answers
+
+
+def test_letters_right_after_the_question_came_belong_to_a_message(chat, junk: Path) -> None:
+    """Only those that surely came in time are judged: a machine may be slow."""
+
+    def answer(request: RecordedRequest) -> StepLike:
+        return run(REMOVAL) if request.body["messages"][-1]["role"] == "user" else "Hm."
+
+    with ModelServer(answer) as server:
+        it = chat(server)
+        for _ in range(20):
+            answers = it.talk.count("Hm.")
+            began = time.monotonic()
+            it.say("clean up")
+            it.sees_last("[o] once")
+            it.type("do")
+            took = time.monotonic() - began
+            it.wait(partial(_has_effect, answers), "an effect")
+            if took < HANDS_OFF:
+                break
+            it.press("ctrl-c")  # ends the turn, if it waits for an answer, and leaves the letters
+            it.press("ctrl-u")
+            it.ready()
+        assert took < HANDS_OFF
+        it.sees_last("Tab answers; your message is kept.")
+        assert it.input == ["❯ do"]
+    assert junk.is_dir()
+
+
+def test_no_answer_in_time_means_no(chat, settings, junk: Path) -> None:
+    settings("approvals:\n  timeout: 1\n")
+    with ModelServer([run(REMOVAL), "Then not."]) as server:
+        it = chat(server)
+        it.say("clean up")
+        it.sees_last("[o] once")
+        it.reads("""
+❯ clean up
+
+⚠ rm -rf junk → not allowed
+💻 terminal rm -rf junk ✗
+   nobody answered in time: deletes folders with everything in them
+
+Then not.
+""")
+        assert it.shown[-1] == "❯"
+    assert junk.is_dir()
+
+
+def test_a_question_of_the_agent(chat) -> None:
+    answers = {
+        "3\r": "green",
+        "\x1b[B\r": "blue",
+        "\x1b[A\x1b[A\r": "blue",
+        "as you like\r": "as you like",
+    }
+    """By number, by arrow keys, in own words."""
+    steps = [step for number in range(4) for step in (COLOUR, f"Answer {number}.")]
+    with ModelServer(steps) as server:
+        it = chat(server)
+        for number, (typed, answer) in enumerate(answers.items()):
+            it.say(f"paint {number}")
+            it.sees_last("or your own words")
+            at = it.shown.index(f"❯ paint {number}")
+            assert it.shown[at + 2 : at + 8] == [
+                "? Which colour?", " › 1. red", "   2. blue", "   3. green",
+                "  ↑ ↓ Enter, or your own words", "  ›",
+            ]  # fmt: skip
+            it.type(typed)
+            it.reads(f"""
+❯ paint {number}
+
+? Which colour?
+  {answer}
+💬 clarify Which colour? ✓
+
+Answer {number}.
+""")
+            it.ready()
+            assert answer in said(server)
+
+
+SKILL = """---
+name: brew-tea
+description: Brew tea
+required_environment_variables:
+  - name: KETTLE_KEY
+    prompt: Key of the kettle
+---
+Boil water.
+"""
+
+
+def test_a_secret_is_never_shown(chat, hermes_home: Path) -> None:
+    folder = hermes_home / "skills" / "brew-tea"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(SKILL)
+    with ModelServer(
+        [ToolCall("c1", "skill_view", '{"name":"brew-tea"}'), "Tea is ready."]
+    ) as server:
+        it = chat(server)
+        it.say("tea please")
+        it.sees_last("🔑 Key of the kettle (KETTLE_KEY)")
+        it.type("steam-4711")
+        it.sees_last("**********")
+        it.press("enter")
+        it.sees("Tea is ready.")
+        it.ready()
+        it.press("up")
+        it.sees_last("❯ tea please")
+        assert "steam" not in server.calls[1].raw.decode()
+    assert b"steam" not in it.raw
+    assert "4711" not in (hermes_home / "history").read_text()
+    assert "KETTLE_KEY=steam-4711" in (hermes_home / ".env").read_text()

@@ -1,0 +1,89 @@
+"""The window changes its size while an answer streams."""
+
+import random
+import time
+from pathlib import Path
+
+from hermes.core.messages import Text
+from hermes.core.testing import ModelServer, Slow, Step
+from tests.integration.chat.conftest import at
+from tests.screens.chat import HERMES
+from tests.screens.tmux import Tmux
+
+FAMILY = "👨‍👩‍👧"
+LINES = 100
+ANSWER = "\n".join(f"- line {number:04} of the answer" for number in range(LINES)) + "\n\nAll said."
+STREAM = Step((Text(ANSWER),), faults=(Slow(0.003),))
+"""More than a second."""
+
+
+def numbers(lines: list[str]) -> list[int]:
+    return [int(line[7:11]) for line in lines if line.startswith("• line ")]
+
+
+def test_a_storm_of_resizes_neither_doubles_nor_loses_a_line(chat) -> None:
+    """In a terminal that cuts long lines."""
+    chance = random.Random(8)
+    with ModelServer([STREAM]) as server:
+        it = chat(server, columns=100)
+        it.say("say it")
+        it.sees("line 0001")
+        it.type("typed meanwhile")
+        while not any("All said." in line for line in it.everything):
+            it.resize(chance.randint(40, 140), 30)
+            it.look(0.03)
+        it.resize(100, 30)
+        it.gone("ctrl-c stops")
+        it.settled()
+        shown = it.everything
+        assert numbers(shown) == list(range(LINES))
+        assert it.input == ["❯ typed meanwhile"]
+        assert [line for line in shown if line.startswith("❯")] == ["❯ say it", "❯ typed meanwhile"]
+        assert sum("lab-model │" in line for line in shown) == 1
+
+
+def test_a_storm_of_resizes_in_tmux(untitled, work: Path) -> None:
+    """In a terminal that breaks long lines anew; its height changes too. Nothing of the area is
+    wider than 60 columns: what is broken just while it is drawn may leave a line behind."""
+    chance = random.Random(1)
+    with ModelServer([STREAM]) as server:
+        it = Tmux([*HERMES, "chat", *at(server)], work, columns=100, rows=30)
+        try:
+            it.sees("Alt-Enter begins")
+            it.say("say it")
+            it.sees("line 0001")
+            it.type("typed meanwhile")
+            while "All said." not in it.text:
+                it.resize(chance.randint(60, 140), chance.randint(12, 40))
+                time.sleep(chance.random() / 20)
+            it.resize(100, 30)
+            lines = it.settled().everything
+            assert numbers(lines) == list(range(LINES))
+            prompts = [line.rstrip() for line in lines if line.startswith("❯")]
+            assert prompts == ["❯ say it", "❯ typed meanwhile"]
+            assert sum("lab-model │" in line for line in lines) == 1
+        finally:
+            it.close()
+
+
+def test_a_conversation_in_tmux(untitled, work: Path) -> None:
+    """Signs of several characters, and a window that becomes narrow and wide again."""
+    with ModelServer([f"Here: {FAMILY}, 漢字.", "Last."]) as server:
+        it = Tmux([*HERMES, "chat", *at(server)], work, columns=80, rows=20)
+        try:
+            it.sees("Alt-Enter begins")
+            it.type(f"漢x字 {FAMILY}")
+            it.settled()
+            it.press("Left", "Left", "Left", "BSpace", "Enter")
+            it.sees("Here: ")
+            it.settled().resize(45, 20)
+            it.settled().resize(80, 20)
+            it.settled().say("again")
+            it.sees("Last.")
+            talk = it.settled().text.split("\n")[3:-2]
+            assert talk == [
+                f"❯ 漢字 {FAMILY}", "", f"Here: {FAMILY}, 漢字.", "",
+                "❯ again", "", "Last.", "",
+            ]  # fmt: skip
+        finally:
+            it.close()

@@ -1,0 +1,246 @@
+"""Going back, asking again, branching off, coming back; and what happens beside."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hermes.core.testing import ModelServer, Stall
+from tests.integration.tui.conftest import call, run, said
+
+SESSION = re.compile(r"\b\d{8}_\d{6}_[0-9a-f]{8}\b")
+
+
+def users(server: ModelServer) -> list[str]:
+    """What the user said, in the last request."""
+    messages = server.calls[-1].body["messages"]
+    return [each["content"] for each in messages if each["role"] == "user"]
+
+
+def test_undo_retry_branch_and_resume_with_a_recap(chat) -> None:
+    with ModelServer(["One.", "Two.", "Uno.", "Branched.", "Back."]) as server:
+        it = chat(server, rows=60)
+        it.ask("first", "One.")
+        it.ask("second", "Two.")
+        it.say("/undo")
+        it.reads("❯ /undo\n\nTaken back from: second\n1 question left.")
+        it.say("/retry")
+        it.reads("❯ /retry\n\nUno.")
+        assert users(server) == ["first"]
+        it.ask("/title My plan", "Title: My plan")
+        it.ask("/branch other", "This is a copy now")
+        it.ask("third", "Branched.")
+        assert users(server) == ["first", "third"]
+        it.say("/resume My plan")
+        it.sees("Back in My plan.")
+        it.ask("fourth", "Back.")
+        assert users(server) == ["first", "fourth"]
+        assert it.leave() == 0
+        again = chat(server, "--continue", "My plan")
+        again.reads("❯ first\n  Uno.\n❯ fourth\n  Back.")
+
+
+def test_a_file_change_is_rolled_back(chat, work: Path) -> None:
+    (work / "plan.txt").write_text("one\n")
+    change = call("patch", path="plan.txt", old_string="one\n", new_string="two\n")
+    with ModelServer([change, "Changed."]) as server:
+        it = chat(server)
+        it.ask("change it", "Changed.")
+        assert (work / "plan.txt").read_text() == "two\n"
+        it.ask("/rollback", "1 file  change it")
+        it.say("/rollback diff 1")
+        it.sees("-one")
+        it.sees("+two")
+        it.ready()
+        it.ask("/rollback 1", "/rollback 1 undoes this.")
+    assert (work / "plan.txt").read_text() == "one\n"
+
+
+def test_news_are_heard_in_the_conversation_that_took_the_place_of_another(chat, work) -> None:
+    begin = call("terminal", command="sleep 0.2", background=True, notify_on_complete=True)
+    with ModelServer([begin, "Started.", "It has ended."]) as server:
+        it = chat(server)
+        it.ask("/new", "A new conversation")
+        it.ask("begin", "Started.")
+        it.sees("It has ended.")
+
+
+def test_a_slow_command_is_seen_and_can_be_stopped(chat, settings) -> None:
+    settings("memory:\n  flush_min_turns: 1\n")
+    with ModelServer(["Noted.", Stall(0, 60), "Still here."]) as server:
+        it = chat(server)
+        it.ask("I use tabs", "Noted.")
+        it.say("/new")
+        it.sees_last("working…")
+        it.press("ctrl-c")
+        it.sees("stopped by Ctrl-C")
+        it.gone("working…")
+        it.ask("are you there?", "Still here.")
+        assert "I use tabs" in str(server.calls[-1].body["messages"]), "the old one goes on"
+
+
+def test_news_of_a_background_process_leave_what_is_typed_alone(chat, work: Path) -> None:
+    begin = call(
+        "terminal",
+        command="while [ ! -e go ]; do sleep 0.02; done; echo built",
+        background=True,
+        notify_on_complete=True,
+    )
+    with ModelServer([begin, "Started.", "It is built."]) as server:
+        it = chat(server)
+        it.ask("build", "Started.")
+        it.type("half a sen")
+        it.sees_last("❯ half a sen")
+        (work / "go").touch()
+        it.sees("[background process proc_")
+        it.sees("It is built.")
+        it.type("tence")
+        it.sees_last("❯ half a sentence")
+        it.gone("ctrl-c stops")
+        assert it.input == ["❯ half a sentence"]
+        assert "exit code 0" in said(server)
+
+
+def test_a_worktree_of_its_own(chat, work: Path) -> None:
+    git = ["git", "-c", "user.name=n", "-c", "user.email=n@example.org"]
+    subprocess.run([*git, "init", "-q"], cwd=work, check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], cwd=work, check=True)
+    with ModelServer([run("pwd; touch made"), "Here."]) as server:
+        it = chat(server, "--worktree", columns=200)
+        it.ask("where?", "Here.")
+        shown = [line.strip() for line in it.lines if line.startswith("   /")]
+        (folder,) = (Path(line) for line in shown)
+        assert folder.parent.parent == work.resolve()
+        assert (folder / "made").exists()
+        assert it.leave() == 0
+        it.sees(str(folder))
+    assert not (work / "made").exists()
+
+
+PLUGIN = """
+import time
+
+def register(ctx):
+    print("the plugin is here")
+    def hear(**given):
+        print("it was asked:", given["user_message"])
+    ctx.register_hook("pre_llm_call", hear)
+    ctx.register_command("shout", lambda raw: print(raw.upper()) or "shouted", "say it loudly")
+    ctx.register_command("nap", lambda raw: print("asleep") or time.sleep(600), "sleep")
+"""
+
+
+@pytest.fixture
+def plugin(settings, hermes_home: Path) -> None:
+    folder = hermes_home / "plugins" / "loud"
+    folder.mkdir(parents=True)
+    (folder / "plugin.yaml").write_text("name: loud\nversion: '1'\ndescription: a test\n")
+    (folder / "__init__.py").write_text(PLUGIN)
+    settings("plugins:\n  enabled: [loud]\n")
+
+
+def test_what_a_plugin_prints_stands_above_the_area(chat, plugin: None) -> None:
+    with ModelServer(["Hello."]) as server:
+        it = chat(server)
+        it.sees("the plugin is here")
+        it.type("half a sen")
+        it.sees_last("❯ half a sen")
+        it.ask("tence", "Hello.")
+        it.say("/shout it works")
+        it.reads("""
+❯ half a sentence
+
+it was asked: half a sentence
+
+Hello.
+
+❯ /shout it works
+
+IT WORKS
+
+shouted
+""")
+        assert it.shown[-1] == "❯"
+        it.say("/nap")
+        it.sees("asleep")
+        it.press("ctrl-d")
+        assert it.ended() == 0, "a command that never ends holds nobody up"
+
+
+WRAPPER = """
+import sys
+from cli import HermesCLI
+from prompt_toolkit.layout import FormattedTextControl, Window
+
+class Mine(HermesCLI):
+    def _get_extra_tui_widgets(self):
+        return [Window(FormattedTextControl(self._said), height=1), Window(char="~", height=1)]
+
+    def _said(self):
+        return f"{len(self.conversation_history)} messages"
+
+sys.exit(Mine(model="lab-model", base_url=sys.argv[1]).run())
+"""
+
+
+def test_widgets_of_a_wrapper_stay_in_their_place(screen, work: Path) -> None:
+    (work / "mine.py").write_text(WRAPPER)
+    with ModelServer(["\n".join(f"- item {number}" for number in range(200))]) as server:
+        it = screen("run", "mine.py", f"{server.url}/v1", columns=60).ready()
+        it.sees_last("0 messages")
+        it.say("list")
+        it.sees("• item 199")
+        it.sees_last("2 messages")
+        it.ready()
+        assert it.shown[-4:-2] == ["2 messages", "~" * 60]
+        assert it.shown[-1] == "❯"
+        listed = [line for line in it.everything if line.startswith("• item")]
+        assert listed == [f"• item {number}" for number in range(200)]
+        assert sum("messages" in line for line in it.everything) == 1
+        assert it.leave() == 0
+
+
+BROKEN_WRAPPER = """
+import sys
+from cli import HermesCLI
+from prompt_toolkit.layout import FormattedTextControl, Window
+
+class Mine(HermesCLI):
+    broken = False
+
+    def _get_extra_tui_widgets(self):
+        return [Window(FormattedTextControl(self.line), height=1)]
+
+    def line(self):
+        if self.broken:
+            raise LookupError("no such line")
+        return "all is well"
+
+    def _register_extra_tui_keybindings(self, kb, *, input_area):
+        @kb.add("f2")
+        def _break(event):
+            raise LookupError("no such key")
+
+        @kb.add("f3")
+        def _break_painting(event):
+            self.broken = not self.broken
+            event.app.invalidate()
+
+sys.exit(Mine(base_url=sys.argv[1], model="lab-model").run())
+"""
+F2, F3 = "\x1bOQ", "\x1bOR"
+
+
+def test_mistakes_of_a_wrapper_are_told_and_the_conversation_goes_on(screen, work: Path) -> None:
+    (work / "mine.py").write_text(BROKEN_WRAPPER)
+    with ModelServer(["Still here."]) as server:
+        it = screen("run", "mine.py", f"{server.url}/v1").ready()
+        it.sees_last("all is well")
+        it.type(F2)
+        it.sees("hermes: something went wrong: LookupError('no such key')")
+        it.type(F3 + F3)
+        it.ask("are you there?", "Still here.")
+        it.ready()
+        assert "Traceback" not in it.text
+        assert it.leave() == 0

@@ -1,0 +1,157 @@
+"""What is typed while the agent works."""
+
+from pathlib import Path
+
+from hermes.core.messages import Text
+from hermes.core.testing import ModelServer, Stall, Step
+from tests.integration.tui.conftest import BUSY, run, said
+
+QUEUE = "display:\n  busy_input_mode: queue\n"
+
+
+def users(server: ModelServer, number: int = -1) -> list[str]:
+    """What the user said, in a request."""
+    messages = server.calls[number].body["messages"]
+    return [each["content"] for each in messages if each["role"] == "user"]
+
+
+def test_a_new_message_interrupts_and_is_answered(chat) -> None:
+    stalled = Step((Text("one two three four five"),), faults=(Stall(2),))
+    with ModelServer([stalled, "Something else then."]) as server:
+        it = chat(server)
+        it.say("count")
+        it.sees("one two three fo")
+        it.ask("no, stop", "Something else then.")
+        it.reads("""
+❯ count
+
+one two three fo
+hermes: stopped by the next message
+
+❯ no, stop
+
+Something else then.
+""")
+        assert users(server) == ["count", "no, stop"]
+
+
+def test_a_message_waits_in_queue_mode(chat, settings, work: Path) -> None:
+    settings(QUEUE)
+    with ModelServer([run(BUSY), "It is built.", "Shipped."]) as server:
+        it = chat(server)
+        it.say("build it")
+        it.sees_last("working…")
+        it.say("then ship it")
+        it.sees_last("⧗ then ship it")
+        assert "Enter: queue" in it.shown[-2]
+        (work / "go").touch()
+        it.reads(f"""
+❯ build it
+
+💻 terminal {BUSY} ✓
+   built
+
+It is built.
+
+❯ then ship it
+
+Shipped.
+""")
+        assert users(server, 1) == ["build it"]
+
+
+def test_a_message_is_heard_after_the_next_step_in_steer_mode(chat, work: Path) -> None:
+    with ModelServer([run(BUSY), "Fine, in blue."]) as server:
+        it = chat(server)
+        it.ask("/busy steer", "after its next step (steer)")
+        it.say("build it")
+        it.sees_last("working…")
+        it.say("in blue")
+        it.sees_last("↪ in blue")
+        assert "Enter: steer" in it.shown[-2]
+        (work / "go").touch()
+        it.reads(f"""
+❯ build it
+
+↪ in blue
+💻 terminal {BUSY} ✓
+   built
+
+Fine, in blue.
+""")
+        assert said(server).endswith("in blue")
+
+
+def test_two_messages_typed_while_a_tool_runs(chat, settings, work: Path) -> None:
+    settings(QUEUE)
+    with ModelServer([run(BUSY), "It is built.", "First.", "Second."]) as server:
+        it = chat(server)
+        it.say("build it")
+        it.sees_last("working…")
+        it.say("the first")
+        it.say("the second")
+        it.type("the third, not sent")
+        it.sees_last("❯ the third, not sent")
+        assert "ctrl-c stops" in it.shown[-5]
+        assert it.shown[-4:-2] == ["⧗ the first", "⧗ the second"]
+        (work / "go").touch()
+        it.reads("❯ the first\n\nFirst.\n\n❯ the second\n\nSecond.")
+        assert it.input == ["❯ the third, not sent"]
+        assert users(server) == ["build it", "the first", "the second"]
+
+
+def test_two_messages_at_once_interrupt_and_are_both_answered(chat) -> None:
+    with ModelServer([run(BUSY), "First.", "Second."]) as server:
+        it = chat(server)
+        it.say("build it")
+        it.sees_last("working…")
+        it.type("the first\rthe second\r")
+        it.reads("❯ the first\n\nFirst.\n\n❯ the second\n\nSecond.")
+        assert users(server) == ["build it", "the first", "the second"]
+
+
+def test_commands_are_carried_out_beside_or_wait(chat, work: Path) -> None:
+    with ModelServer([run(BUSY), "It is built."]) as server:
+        it = chat(server)
+        it.say("build it")
+        it.sees_last("working…")
+        it.say("/agents")
+        it.sees("Nothing runs in the background.")
+        it.say("/undo")
+        it.sees_last("⧗ /undo")
+        (work / "go").touch()
+        it.reads(f"""
+❯ build it
+
+❯ /agents
+
+Nothing runs in the background.
+
+❯ /undo
+
+/undo comes after this turn; /stop ends it.
+
+💻 terminal {BUSY} ✓
+   built
+
+It is built.
+
+Taken back from: build it
+0 questions left.
+""")
+
+
+def test_a_background_answer_does_not_disturb_what_is_typed(chat) -> None:
+    answer = Step((Text("The answer is 42."),), faults=(Stall(1, 0.5),))
+    with ModelServer([answer]) as server:
+        it = chat(server, columns=40)
+        it.say("/background what is the answer?")
+        it.sees_last("1 in background")
+        it.type("half a sen")
+        it.sees("The answer is 42.")
+        it.type("tence")
+        it.gone("in background")
+        it.sees_last("❯ half a sentence")
+        assert it.input == ["❯ half a sentence"]
+        assert sum("half a sen" in line for line in it.everything) == 1
+        assert said(server) == "what is the answer?"

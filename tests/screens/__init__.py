@@ -1,0 +1,1 @@
+"""Programs in a terminal, and what is to be seen there."""

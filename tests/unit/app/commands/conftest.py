@@ -1,0 +1,82 @@
+"""A conversation with commands, over a real app and a scripted model."""
+
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.agent.agent import Agent
+from hermes.app.app import App
+from hermes.app.commands.registry import Where
+from hermes.app.commands.running import Commands
+from hermes.app.request import SessionRequest
+from hermes.cli.progress import ProgressLine
+from hermes.config.home import Home
+from hermes.config.loader import load
+from hermes.core.events import Event
+from hermes.core.messages import User
+from hermes.core.testing import ModelServer
+
+
+class Listening:
+    """A surface that keeps what it would show."""
+
+    place = Where.TERMINAL
+
+    def __init__(self, app: App, agent: Agent) -> None:
+        self.app, self.agent = app, agent
+        self.shown: list[str] = []
+        self.kept: list[str] = []
+        self.events: list[Event] = []
+        self.commands = Commands(self)
+
+    @property
+    def busy(self) -> bool:
+        return self.agent.running
+
+    async def go_on_with(self, agent: Agent) -> None:
+        """A surface may look at who talks at any moment: neither is closed yet."""
+        assert self.app.session(self.agent) is not self.app.session(agent)
+        self.agent = agent
+
+    async def ask(self, message: User) -> None:
+        self.events += [event async for event in self.agent.run(message)]
+
+    def later(self, text: str) -> None:
+        self.kept.append(text)
+
+    def show(self, markdown: str) -> None:
+        self.shown.append(markdown)
+
+    async def say(self, text: str) -> str:
+        """A command or a message; what was shown."""
+        before = len(self.shown)
+        if not (text.startswith("/") and await self.commands.run(text)):
+            await self.ask(User.say(text))
+        return "\n".join(self.shown[before:])
+
+
+@pytest.fixture
+def talking(hermes_home: Path, tmp_path: Path) -> Callable[..., Any]:
+    """`async with talking(server) as talk`."""
+
+    @asynccontextmanager
+    async def start(server: ModelServer, settings: str = "") -> Any:
+        hermes_home.mkdir(exist_ok=True)
+        (hermes_home / "config.yaml").write_text(f"sessions:\n  auto_title: false\n{settings}")
+        home = Home(hermes_home)
+        at = {
+            "model.provider": "custom",
+            "model.base_url": f"{server.url}/v1",
+            "model.default": "lab",
+        }
+        work = tmp_path / "work"
+        work.mkdir(exist_ok=True)
+        told: list[str] = []
+        async with App(home, load(home, at), ProgressLine(StringIO()), told.append) as app:
+            yield Listening(app, await app.agent(SessionRequest(work)))
+
+    return start

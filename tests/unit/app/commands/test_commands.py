@@ -1,0 +1,229 @@
+"""Slash commands, as somebody in a conversation meets them."""
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+
+from hermes.core.events import TurnFinished
+from hermes.core.messages import ToolCall
+from hermes.core.testing import ModelServer, Stall
+
+
+def asked(server: ModelServer, call: int = -1) -> list[str]:
+    """What the user said in a request."""
+    messages = server.calls[call].body["messages"]
+    return [each["content"] for each in messages if each["role"] == "user"]
+
+
+async def test_the_last_question_is_asked_again(talking) -> None:
+    with ModelServer(["one", "two", "better"]) as server:
+        async with talking(server) as talk:
+            await talk.say("first")
+            await talk.say("second")
+            await talk.say("/retry")
+            assert isinstance(talk.events[-1], TurnFinished)
+            assert talk.events[-1].text == "better"
+            assert asked(server) == ["first", "second"]
+            stored = await talk.app.store.messages(talk.agent.session_id)
+            assert [message.text for message in stored] == ["first", "one", "second", "better"]
+
+
+async def test_what_was_said_is_taken_back(talking) -> None:
+    with ModelServer(["one", "two", "three", "again"]) as server:
+        async with talking(server) as talk:
+            for text in ("first", "second", "third"):
+                await talk.say(text)
+            assert "second" in await talk.say("/undo 2")
+            await talk.say("something else")
+            assert asked(server) == ["first", "something else"]
+
+
+async def test_nothing_to_take_back_is_told(talking) -> None:
+    with ModelServer([]) as server:
+        async with talking(server) as talk:
+            assert "nothing was asked yet" in await talk.say("/undo")
+            assert "nothing was asked yet" in await talk.say("/retry")
+            assert "nothing to branch" in await talk.say("/branch")
+            assert "is no number" in await talk.say("/undo many")
+
+
+async def test_another_model_answers_in_the_same_conversation(talking) -> None:
+    with ModelServer(["one", "two"]) as server:
+        async with talking(server) as talk:
+            await talk.say("first")
+            assert "**lab**" in await talk.say("/model")
+            assert "**other**" in await talk.say("/model other")
+            await talk.say("second")
+            assert [call.body["model"] for call in server.calls] == ["lab", "other"]
+            assert asked(server) == ["first", "second"]
+            assert "other on custom" in await talk.say("/status")
+
+
+async def test_a_copy_of_the_conversation_goes_on_apart(talking) -> None:
+    with ModelServer(["one", "two", "three"]) as server:
+        async with talking(server) as talk:
+            await talk.say("first")
+            old = talk.agent.session_id
+            await talk.say("/branch Another way")
+            assert talk.agent.session_id != old
+            await talk.say("second")
+            await talk.say(f"/resume {old}")
+            await talk.say("third")
+            assert asked(server) == ["first", "third"]
+            assert "You are in this" in await talk.say(f"/resume {old}")
+            assert "Another way" in (await talk.app.store.resolve("Another way")).title
+
+
+@pytest.mark.parametrize("command", ["/new", "/branch"])
+async def test_the_agent_that_was_left_is_closed(talking, command: str) -> None:
+    with ModelServer(["hi"]) as server:
+        async with talking(server) as talk:
+            await talk.say("hello")
+            before = talk.agent
+            await talk.say(command)
+            assert talk.app.session(talk.agent).start.session_id != before.session_id
+            with pytest.raises(KeyError):
+                talk.app.session(before)
+
+
+async def test_titles_effort_and_personality(talking) -> None:
+    with ModelServer(["one", "two"]) as server:
+        async with talking(server) as talk:
+            assert "no title" in await talk.say("/title")
+            assert "Plans" in await talk.say("/title Plans")
+            assert "high" in await talk.say("/reasoning high")
+            assert "is no effort" in await talk.say("/reasoning maximal")
+            assert "pirate" in await talk.say("/personality")
+            await talk.say("/personality pirate")
+            await talk.say("first")
+            assert "pirate" in server.calls[-1].body["messages"][0]["content"]
+            await talk.say("/personality none")
+            await talk.say("second")
+            assert "pirate" not in server.calls[-1].body["messages"][0]["content"]
+            assert "no personality 'nobody'" in await talk.say("/personality nobody")
+
+
+async def test_consent_can_be_switched_off_and_on(talking) -> None:
+    touch = ToolCall("c1", "terminal", json.dumps({"command": "rm -rf ./gone"}))
+    again = ToolCall("c2", "terminal", json.dumps({"command": "rm -rf ./gone"}))
+    with ModelServer([touch, "done", again, "not done"]) as server:
+        async with talking(server) as talk:
+            assert "allowed without asking" in await talk.say("/yolo")
+            await talk.say("remove it")
+            assert "not allowed" not in str(server.calls[-1].body["messages"][-1])
+            assert "asked about again" in await talk.say("/yolo")
+            await talk.say("remove it")
+            assert "not allowed without" in str(server.calls[-1].body["messages"][-1])
+
+
+async def test_an_aside_leaves_no_trace(talking) -> None:
+    with ModelServer(["one", "because", "two"]) as server:
+        async with talking(server) as talk:
+            await talk.say("first")
+            assert await talk.say("/btw why?") == "because"
+            await talk.say("second")
+            assert asked(server) == ["first", "second"]
+
+
+async def test_a_background_task_answers_in_the_conversation(talking) -> None:
+    with ModelServer(["counted: 3"]) as server:
+        async with talking(server) as talk:
+            told = await talk.say("/background count the files")
+            assert "Started `bg_" in told
+            assert "count the files" in await talk.say("/agents")
+            while len(talk.shown) < 3:
+                await asyncio.sleep(0.01)
+            assert "counted: 3" in talk.shown[-1]
+            assert not talk.agent.history
+            assert await talk.say("/agents") == "Nothing runs in the background."
+
+
+async def test_stop_ends_a_turn_and_else_the_background(talking) -> None:
+    with ModelServer([Stall(0, 30), Stall(0, 30)]) as server:
+        async with talking(server) as talk:
+            turn = asyncio.ensure_future(talk.say("first"))
+            while not server.calls:
+                await asyncio.sleep(0.01)
+            assert await talk.say("/new") == "`/new` comes after this turn; `/stop` ends it."
+            assert talk.kept == ["/new"]
+            await talk.say("/stop")
+            await turn
+            assert talk.events[-1].exit_reason == "interrupted"
+            await talk.say("/bg something long")
+            while len(server.calls) < 2:
+                await asyncio.sleep(0.01)
+            assert await talk.say("/stop") == "Stopped 1 background task."
+            assert await talk.say("/stop") == "Nothing is running."
+
+
+async def test_help_lists_and_explains(talking) -> None:
+    with ModelServer([]) as server:
+        async with talking(server, "quick_commands:\n  uptime: {command: echo up}\n") as talk:
+            listed = await talk.say("/help")
+            assert "`/model [[PROVIDER:]MODEL] [--global]`" in listed
+            assert "`/uptime` (your own)" in listed
+            assert "`/branch [TITLE]`, `/fork`" in await talk.say("/help fork")
+            assert "up" in await talk.say("/uptime")
+
+
+async def test_quick_commands_that_fail_or_say_words(talking) -> None:
+    settings = "quick_commands:\n  bad: {command: 'echo no; exit 3'}\n  hi: say hello to\n"
+    with ModelServer(["hello Ann"]) as server:
+        async with talking(server, settings) as talk:
+            assert await talk.say("/bad") == "```\nno\n```\n\nexit code 3"
+            await talk.say("/hi Ann")
+            assert asked(server) == ["say hello to Ann"]
+
+
+async def test_an_unknown_command_is_told_and_a_path_is_a_message(talking) -> None:
+    with ModelServer(["a file"]) as server:
+        async with talking(server) as talk:
+            assert "Did you mean `/compress`?" in await talk.say("/comprss")
+            assert not server.calls
+            await talk.say("/etc/hosts is what?")
+            assert asked(server) == ["/etc/hosts is what?"]
+
+
+async def test_usage_and_profile(talking) -> None:
+    with ModelServer(["one"]) as server:
+        async with talking(server) as talk:
+            assert await talk.say("/usage") == "No model was called yet."
+            await talk.say("first")
+            assert "| main | lab | 1 |" in await talk.say("/usage")
+            assert "Profile **" in await talk.say("/profile")
+            assert "as they were" in await talk.say("/reload")
+
+
+async def test_faster_answers_where_the_provider_has_them(talking) -> None:
+    with ModelServer([]) as server:
+        async with talking(server) as talk:
+            assert await talk.say("/fast") == "Answers: normal"
+            assert "custom has no faster answers" in await talk.say("/fast fast")
+            session = talk.app.session(talk.agent)
+            await session.switch(msgspec.structs.replace(session.target, provider="openai"))
+            assert await talk.say("/fast fast") == "Answers from now on: fast"
+            assert session.target.profile.extra_body["service_tier"] == "priority"
+            assert await talk.say("/fast") == "Answers: fast"
+            await talk.say("/fast normal")
+            assert "service_tier" not in session.target.profile.extra_body
+
+
+async def test_settings_are_kept_and_brought_back(talking, hermes_home) -> None:
+    with ModelServer([]) as server:
+        async with talking(server) as talk:
+            assert "There are no snapshots" in await talk.say("/snapshot")
+            assert "“good”" in await talk.say("/snapshot create good")
+            (hermes_home / "config.yaml").write_text("worktree: true\n")
+            assert "Brought back" in await talk.say("/snap restore good")
+            assert "auto_title" in (hermes_home / "config.yaml").read_text()
+            assert "before restore" in await talk.say("/snapshot list")
+            assert await talk.say("/snapshot prune 1") == "Deleted 1 snapshot."
+            assert "what shall be done?" in await talk.say("/snapshot burn")
+
+
+async def test_toolsets_are_listed(talking) -> None:
+    with ModelServer([]) as server:
+        async with talking(server) as talk:
+            assert "`terminal`" in await talk.say("/toolsets")

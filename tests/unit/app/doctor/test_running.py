@@ -1,0 +1,84 @@
+"""Checks run side by side, and one that misbehaves is a finding, not the end."""
+
+import threading
+
+from hermes.app.doctor.findings import Check, fine, warning
+from hermes.app.doctor.running import examine, mend
+from hermes.app.doctor.scene import Scene, Screen
+from hermes.app.doctor.table import CHECKS
+from hermes.core.errors import ConfigError
+from hermes.util.clock import SystemClock
+
+
+def scene(home, **options):
+    return Scene(home, None, None, SystemClock(), Screen(), **options)
+
+
+def check(name, look, **options):
+    return Check("Group", name, look, needs_settings=False, **options)
+
+
+async def test_a_check_that_raises_is_reported_and_the_others_still_answer(home):
+    def broken(_):
+        raise ZeroDivisionError("no")
+
+    def refused(_):
+        raise ConfigError("the file is odd", hint="look at it")
+
+    found = await examine(
+        scene(home), [check("a", broken), check("b", refused), check("c", lambda _: [fine("well")])]
+    )
+    assert [each.level for each in found] == ["problem", "problem", "ok"]
+    assert "ZeroDivisionError" in found[0].found[0].text
+    assert (found[1].found[0].text, found[1].found[0].advice) == ("the file is odd", "look at it")
+
+
+async def test_a_check_that_hangs_is_reported_and_holds_up_nobody(home):
+    never = threading.Event()
+    found = await examine(
+        scene(home), [check("hang", lambda _: never.wait()), check("b", lambda _: [])], seconds=0.05
+    )
+    assert "did not end" in found[0].found[0].text
+    assert found[1].level == "ok"
+
+
+async def test_what_can_be_mended_is_mended_and_looked_at_again(home):
+    file = home.root / "thing"
+
+    def look(_):
+        if file.exists():
+            return [fine("it is there")]
+        return [warning("it is gone", "make it", lambda: file.touch() or "made it")]
+
+    checks = [check("thing", look), check("other", lambda _: [fine("well")])]
+    outcomes = await mend(scene(home), checks, await examine(scene(home), checks))
+    assert (outcomes[0].mended, outcomes[0].level) == (("made it",), "ok")
+    assert outcomes[1].mended == ()
+
+
+async def test_what_cannot_be_mended_says_so(home):
+    def fails():
+        raise PermissionError(13, "Permission denied")
+
+    checks = [check("thing", lambda _: [warning("bad", "do it", fails)])]
+    (outcome,) = await mend(scene(home), checks, await examine(scene(home), checks))
+    assert "could not be mended" in outcome.mended[0]
+    assert outcome.level == "warning"
+
+
+async def test_offline_leaves_out_what_asks_other_machines(home):
+    asked = []
+    checks = [check("net", lambda _: asked.append(1) or [], online=True)]
+    assert await examine(scene(home, offline=True), checks) == []
+    assert asked == []
+
+
+async def test_without_any_settings_only_the_checks_that_need_none_are_made(home):
+    found = await examine(scene(home), CHECKS)
+    names = {each.name for each in found}
+    assert {"folder", "config.yaml", ".env"} <= names
+    assert "model" not in names
+
+
+def test_every_check_has_a_name_of_its_own():
+    assert len({each.name for each in CHECKS}) == len(CHECKS)

@@ -1,0 +1,79 @@
+"""config.yaml, .env, auth.json and the time zone."""
+
+import pytest
+
+from hermes.app.doctor.settings_files import doubt_of
+from tests.unit.app.doctor.visiting import only, texts, visited
+
+
+async def test_a_config_that_cannot_be_parsed_is_one_problem_with_its_line(home, config):
+    config("model: {\n  default: [\n")
+    outcome = await only(home, "config.yaml")
+    assert outcome.level == "problem"
+    assert "config.yaml:" in texts(outcome)
+
+
+async def test_unknown_keys_and_wrong_values_are_told_with_a_guess(home, config):
+    config("terminl: {timeout: 3}\nterminal: {timeout: soon}\n")
+    outcome = await only(home, "config.yaml")
+    found = texts(outcome)
+    assert "did you mean terminal?" in found
+    assert "problem: ~/.hermes/config.yaml:2" in found
+
+
+async def test_older_forms_are_rewritten_by_fix_and_the_old_file_is_kept(home, config):
+    config("# mine\nmax_turns: 12\nmodel: maker/one\n")
+    assert (await only(home, "config.yaml")).level == "warning"
+    outcome = await only(home, "config.yaml", fix=True)
+    assert outcome.level == "ok"
+    assert "max_turns is now agent.max_turns" in outcome.mended[0]
+    assert "agent:" in home.config_file.read_text()
+    assert "# mine" in home.config_file.read_text()
+    (backup,) = home.root.glob("config.yaml.*.bak")
+    assert backup.read_text().startswith("# mine\nmax_turns: 12\n")
+
+
+async def test_odd_lines_of_env_are_named_and_values_never_shown(home, monkeypatch):
+    home.env_file.write_text(
+        "GOOD_NAME=1\n"
+        "this is no assignment = x\n"
+        "OPENAI_API_KEY=sk-abcdef\n"
+        "TAVILY_API_KEY='tvly aaaa bbbb'\n"
+        "XAI_API_KEY=xai-…abcd\n"
+        "EXA_API_KEY=your-api-key\n"
+        "GROQ_API_KEY=\"'gsk_0123456789012345678901234567890123456789'\"\n"
+        "GOOD_NAME=2\n"
+        "FIRECRAWL_API_KEY=fc-from-the-file-00000000\n"
+    )
+    monkeypatch.setenv("FIRECRAWL_API_KEY", "fc-from-the-shell-11111111")
+    found = texts(await only(home, ".env"))
+    assert "~/.hermes/.env:2: this line is not understood" in found
+    assert "OPENAI_API_KEY has only 9 characters: it looks cut off" in found
+    assert "TAVILY_API_KEY has blanks in it" in found
+    assert "XAI_API_KEY is a masked key" in found
+    assert "EXA_API_KEY is a placeholder" in found
+    assert "GROQ_API_KEY has quotes in it" in found
+    assert "~/.hermes/.env:8: GOOD_NAME is set a second time" in found
+    assert "FIRECRAWL_API_KEY is something else in the environment" in found
+    for value in ("sk-abcdef", "tvly aaaa", "fc-from", "gsk_0"):
+        assert value not in found
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["sk-or-v1-" + "a1" * 32, "sk-ant-" + "b2" * 50, "plain-token-of-some-server", "abc123"],
+)
+def test_keys_that_look_right_raise_no_doubt(value):
+    assert doubt_of(value) == ""
+
+
+async def test_a_damaged_auth_json_is_a_problem_and_stays_as_it_is(home):
+    home.auth_file.write_text("{")
+    outcome, model = await visited(home, "auth.json", "model", fix=True)
+    assert outcome.level == model.level == "problem"
+    assert home.auth_file.read_text() == "{"
+
+
+async def test_the_time_zone_is_told(home, config):
+    config("timezone: Asia/Kathmandu\n")
+    assert texts(await only(home, "time zone")) == "ok: Asia/Kathmandu -> "

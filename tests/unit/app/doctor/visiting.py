@@ -1,0 +1,37 @@
+"""Some checks of the table, made for a home of the test."""
+
+from hermes.app.doctor.findings import Outcome
+from hermes.app.doctor.running import examine, mend
+from hermes.app.doctor.scene import Scene, Screen, best_settings
+from hermes.app.doctor.table import CHECKS
+from hermes.app.doctor.visit import Unseen
+from hermes.app.providers import Providers
+from hermes.config.home import Home
+from hermes.util.clock import SystemClock
+
+ANY = Screen()
+
+
+async def visited(home: Home, *names: str, fix: bool = False, screen: Screen = ANY):
+    """The outcomes of the named checks, in the order of the names."""
+    checks = [check for check in CHECKS if check.name in names]
+    assert len(checks) == len(names)
+    loaded, clock = best_settings(home), SystemClock()
+    if loaded is None:
+        outcomes = await examine(Scene(home, None, None, clock, screen), checks)
+        return sorted(outcomes, key=lambda each: names.index(each.name))
+    async with Providers(home, loaded, clock, Unseen()) as providers:
+        scene = Scene(home, loaded, providers, clock, screen)
+        outcomes = await examine(scene, checks)
+        if fix:
+            outcomes = await mend(scene, checks, outcomes)
+    return sorted(outcomes, key=lambda each: names.index(each.name))
+
+
+async def only(home: Home, name: str, **options) -> Outcome:
+    (outcome,) = await visited(home, name, **options)
+    return outcome
+
+
+def texts(outcome: Outcome) -> str:
+    return "\n".join(f"{each.level}: {each.text} -> {each.advice}" for each in outcome.found)

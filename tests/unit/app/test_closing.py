@@ -1,0 +1,28 @@
+"""An app that is left closes everything, whatever fails."""
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from hermes.app.app import App
+from hermes.cli.progress import ProgressLine
+from hermes.config.home import Home
+from hermes.config.loader import load
+from hermes.core.errors import StoreError
+
+
+async def test_one_part_that_cannot_be_closed_keeps_no_other_open(
+    hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(hermes_home)
+    with pytest.raises(OSError, match="stuck"):
+        async with App(home, load(home), ProgressLine(StringIO()), lambda _: None) as app:
+
+            async def stuck() -> None:
+                raise OSError("stuck")
+
+            monkeypatch.setattr(app.mcp, "close", stuck)
+    with pytest.raises(StoreError):
+        await app.store.latest("cli")
+    assert app.extensions.in_force() is not app.extensions

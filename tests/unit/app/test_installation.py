@@ -1,0 +1,162 @@
+"""How the program was installed, and taking it away."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hermes.app.installation.place import Checkout, Package, installation
+from hermes.app.installation.removal import COMPLETION_MARK, parts, remove_all
+from hermes.app.profile_aliases import make_alias
+from hermes.cli.completion import bash
+from hermes.cli.completion.tree import Node
+from hermes.config.home import Home
+from hermes.core.errors import HermesError
+
+RC = '# mine\nalias x=y\neval "$(hermes completion bash)"\nexport A=1\n'
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    root = tmp_path / "checkout"
+    for name in ("src/hermes", "scripts", ".venv/bin", ".cache/update"):
+        (root / name).mkdir(parents=True)
+    for name in ("hermes", "scripts/setup.py", ".venv/bin/python", "README.md"):
+        (root / name).touch()
+    return Checkout(root)
+
+
+def test_a_checkout_is_told_by_its_launcher_and_environment(checkout: Checkout) -> None:
+    source = checkout.root / "src" / "hermes"
+    assert installation(source, str(checkout.environment)) == checkout
+    assert not checkout.is_repository
+    elsewhere = installation(source, "/usr")
+    assert isinstance(elsewhere, Package)
+    assert elsewhere.update.startswith(f"git -C {checkout.root} pull --ff-only && ")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "update", "remove"),
+    [
+        ("/home/me/.local/share/pipx/venvs/hermes", "pipx upgrade hermes", "pipx uninstall hermes"),
+        ("/home/me/.local/share/uv/tools/hermes", "uv tool upgrade hermes", "uv tool uninstall"),
+        ("/usr", "-m pip install --upgrade hermes", "-m pip uninstall hermes"),
+    ],
+)
+def test_a_package_names_the_command_of_its_installer(
+    tmp_path: Path, prefix: str, update: str, remove: str
+) -> None:
+    found = installation(tmp_path / "lib" / "site-packages" / "hermes", prefix)
+    assert isinstance(found, Package)
+    assert update in found.update
+    assert remove in found.remove
+
+
+def test_what_is_ours_goes_and_everything_else_stays(
+    checkout: Checkout, user_home: Path, hermes_home: Path
+) -> None:
+    (hermes_home / "profiles" / "work").mkdir(parents=True)
+    (hermes_home / "config.yaml").write_text("a: 1")
+    make_alias(Home.of_profile("work"))
+    folder = user_home / ".local" / "bin"
+    (folder / "other").write_text("#!/bin/sh\n")
+    (folder / "hermes").symlink_to(checkout.launcher)
+    (user_home / ".bashrc").write_text(RC)
+    (user_home / ".zshrc").write_text("# hermes completion zsh is nice\n")
+    completion = user_home / ".config" / "fish" / "completions" / "hermes.fish"
+    completion.parent.mkdir(parents=True)
+    completion.write_text(f"# fish {COMPLETION_MARK} fish`\n")
+    gone = parts(checkout, full=False)
+    assert {part.path for part in gone} == {
+        folder / "work", folder / "hermes", user_home / ".bashrc", completion,
+        checkout.cache, checkout.environment,
+    }  # fmt: skip
+    assert gone[-1].path == checkout.environment
+    assert all(not outcome.problem for outcome in remove_all(gone))
+    assert names(folder) == ["other"]
+    assert (user_home / ".bashrc").read_text() == "# mine\nalias x=y\nexport A=1\n"
+    assert (user_home / ".zshrc").exists()
+    assert names(checkout.root) == ["README.md", "hermes", "scripts", "src"]
+    assert (hermes_home / "config.yaml").exists()
+    assert parts(checkout, full=False) == []
+
+
+def test_full_deletes_the_home(checkout: Checkout, hermes_home: Path) -> None:
+    (hermes_home / "profiles" / "work").mkdir(parents=True)
+    (hermes_home / "anything").write_text("of a plugin")
+    locked = hermes_home / "sandboxes" / "locked"
+    locked.mkdir(parents=True)
+    (locked / "file").touch()
+    locked.chmod(0o500)
+    assert all(not outcome.problem for outcome in remove_all(parts(checkout, full=True)))
+    assert not hermes_home.exists()
+
+
+def test_a_home_of_another_name_loses_only_what_is_ours(
+    checkout: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tmp_path / "shared"
+    (shared / "skills").mkdir(parents=True)
+    (shared / "config.yaml").touch()
+    (shared / "holiday.jpg").touch()
+    monkeypatch.setenv("HERMES_HOME", str(shared))
+    list(remove_all(parts(checkout, full=True)))
+    assert names(shared) == ["holiday.jpg"]
+
+
+@pytest.mark.parametrize("where", ["user", "above", "program", "strange"])
+def test_a_folder_that_cannot_be_ours_is_not_touched(
+    checkout: Checkout,
+    user_home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+) -> None:
+    strange = tmp_path / "strange"
+    strange.mkdir()
+    (strange / "thesis.tex").touch()
+    folder = {
+        "user": user_home,
+        "above": user_home.parent,
+        "program": checkout.root,
+        "strange": strange,
+    }[where]
+    (folder / "config.yaml").touch() if where != "strange" else None
+    monkeypatch.setenv("HERMES_HOME", str(folder))
+    with pytest.raises(HermesError, match="does not look like a home"):
+        parts(checkout, full=True)
+    (user_home.parent / "config.yaml").unlink(missing_ok=True)
+
+
+def test_a_part_that_cannot_be_removed_is_named_and_the_rest_goes(
+    checkout: Checkout, hermes_home: Path
+) -> None:
+    (hermes_home / "profiles" / "work").mkdir(parents=True)
+    alias = make_alias(Home.of_profile("work"))
+    gone = parts(checkout, full=False)
+    alias.path.unlink()  # somebody else was quicker
+    first, *others = remove_all(gone)
+    assert (first.part.path, first.problem) == (alias.path, "No such file or directory")
+    assert not any(outcome.problem for outcome in others)
+    assert not checkout.environment.exists()
+
+
+def test_completion_scripts_carry_the_mark_by_which_they_are_found() -> None:
+    assert COMPLETION_MARK in bash.script(Node("hermes", "", (), (), False))
+
+
+def test_the_running_program_starts_by_the_words_it_names() -> None:
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("hermes ")
+
+
+CODE = """
+import subprocess
+from hermes.app.installation.place import start_command
+subprocess.run([*start_command(), "--version"], check=True)
+"""

@@ -1,0 +1,59 @@
+"""What is told of a turn at its end, also when another process began it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from hermes.app.hooked import HookedSession
+from hermes.app.last_turn import calls_of, question_of
+from hermes.app.remembering import Remembering
+from hermes.core.events import TurnFinished
+from hermes.core.hooks import HookName
+from hermes.core.messages import Assistant, Text, ToolResult, User
+from hermes.core.usage import Usage
+
+HISTORY = (
+    User.say("first"),
+    ToolResult("c0", "old", "long ago"),
+    Assistant((Text("one"),)),
+    User.say("second").beside("the weather"),
+    ToolResult("c1", "read", "page"),
+    ToolResult("c2", "read", "next page"),
+    Assistant((Text("two"),)),
+)
+END = TurnFinished("s1", "answered", "two", Usage(), 1)
+
+
+class Heard:
+    """Listens to everything, as hooks and as the manager of a memory provider."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def listens(self, _name: HookName) -> bool:
+        return True
+
+    async def fire(self, name: HookName, **details: Any) -> list[Any]:
+        self.told.append((name, details.get("user_message")))
+        return []
+
+    def sync_all(self, asked: str, answer: str, *, session_id: str) -> None:
+        self.told.append((asked, answer, session_id))
+
+    def queue_prefetch_all(self, asked: str, *, session_id: str) -> None:
+        self.told.append((asked, session_id))
+
+
+def test_the_last_question_and_its_calls_are_found() -> None:
+    assert question_of(HISTORY) == "second"
+    assert [call.text for call in calls_of(HISTORY)] == ["page", "next page"]
+    assert (question_of(()), calls_of(())) == ("", [])
+
+
+async def test_a_turn_taken_up_again_is_told_with_its_question() -> None:
+    agent: Any = SimpleNamespace(history=HISTORY, session_id="s1")
+    hooks, manager = Heard(), Heard()
+    session = HookedSession(hooks, lambda: "s1", lambda: "lab", "cli", new=False)
+    await session.ended(agent, END)
+    assert hooks.told[0] == (HookName.POST_LLM_CALL, "second")
+    await Remembering(manager, (), "").ended(agent, END)
+    assert manager.told == [("second", "two", "s1"), ("second", "s1")]

@@ -1,0 +1,164 @@
+"""`hermes setup`, by options and by answers."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit.cli.lifecycle.conftest import Run
+
+
+def settings(hermes_home: Path) -> dict:
+    return yaml.safe_load((hermes_home / "config.yaml").read_text()) or {}
+
+
+def test_what_does_not_exist_yet_is_said_in_a_line(hermes: Run) -> None:
+    outcome = hermes("setup", "tts")
+    assert (outcome.code, outcome.out.count("\n")) == (0, 1)
+    assert "nothing to set up" in outcome.out
+
+
+def test_the_gateway_shows_the_platforms_there_are(hermes: Run) -> None:
+    outcome = hermes("setup", "gateway", "--non-interactive")
+    assert outcome.code == 0
+    assert "telegram" in outcome.out
+
+
+def test_without_a_key_and_without_questions_the_embedded_model_answers(
+    hermes: Run, hermes_home: Path
+) -> None:
+    outcome = hermes("setup", "--non-interactive")
+    assert outcome.code == 0
+    assert "on local" in outcome.out
+    assert not hermes_home.exists()
+
+
+def test_options_set_everything_and_ask_nothing(
+    hermes: Run, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-or-0123456789abcdef")
+    outcome = hermes(
+        "setup", "--non-interactive", "--provider", "openrouter", "--model", "some/model",
+        "--api-key-env", "MY_KEY", "--terminal-backend", "local", "--toolsets", "file,terminal",
+        "--approvals", "deny", "--max-turns", "7",
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert settings(hermes_home) == {
+        "model": {"provider": "openrouter", "default": "some/model"},
+        "terminal": {"backend": "local"},
+        "platform_toolsets": {"cli": ["file", "terminal"]},
+        "approvals": {"mode": "deny"},
+        "agent": {"max_turns": 7},
+    }
+    assert "sk-or-0123456789abcdef" in (hermes_home / "auth.json").read_text()
+    assert (hermes_home / "auth.json").stat().st_mode & 0o077 == 0
+    assert "some/model on openrouter" in outcome.out
+    assert "sk-or-0123456789abcdef" not in outcome.out + outcome.err
+
+
+def test_a_key_is_piped_in_and_the_default_model_taken(hermes: Run, hermes_home: Path) -> None:
+    words = ("setup", "--provider", "anthropic", "--api-key-stdin")
+    outcome = hermes(*words, piped="sk-ant-0123456789\n")
+    assert outcome.code == 0, outcome.err
+    assert settings(hermes_home)["model"]["provider"] == "anthropic"
+    assert settings(hermes_home)["model"]["default"].startswith("claude")
+
+
+def test_the_key_of_an_own_endpoint_stays_out_of_the_settings(
+    hermes: Run, hermes_home: Path
+) -> None:
+    address = "http://127.0.0.1:9/v1"
+    words = ("--base-url", address, "--model", "qwen3", "--api-key-stdin")
+    assert hermes("setup", *words, piped="own-key-123").code == 0
+    assert settings(hermes_home)["model"] == {
+        "provider": "custom",
+        "default": "qwen3",
+        "base_url": address,
+        "api_key": "${CUSTOM_API_KEY}",
+    }
+    assert "own-key-123" in (hermes_home / ".env").read_text()
+    assert (hermes_home / ".env").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--provider", "openrouter"), 4, "no key for OpenRouter"),
+        (("--provider", "nowhere", "--model", "x"), 2, "there is no provider 'nowhere'"),
+        (("--api-key-env", "NOT_SET", "--provider", "openrouter"), 2, "NOT_SET is not set"),
+        (("--api-key-stdin", "--provider", "local"), 2, "takes no key"),
+        (("--api-key-stdin",), 2, "the key of which provider?"),
+        (("--base-url", "http://127.0.0.1:9/v1"), 2, "needs a model"),
+        (("--toolsets", "nonsense"), 2, "nonsense"),
+        (("--max-turns", "many"), 3, "agent.max_turns"),
+        ((), 2, "nobody can be asked"),
+    ],
+)
+def test_mistakes_are_one_clear_line_and_nothing_is_saved(
+    hermes: Run, hermes_home: Path, words: tuple[str, ...], code: int, message: str
+) -> None:
+    outcome = hermes("setup", *words, piped="a-key-123456")
+    assert outcome.code == code
+    assert message in outcome.err
+    assert not (hermes_home / "config.yaml").exists()
+
+
+def test_enter_keeps_everything(hermes: Run, hermes_home: Path) -> None:
+    outcome = hermes("setup", typed="\n" * 20)
+    assert outcome.code == 0
+    assert "on local" in outcome.out
+    assert not (hermes_home / "config.yaml").exists()
+    assert not (hermes_home / ".setup.json").exists()
+
+
+def test_answers_are_saved_one_by_one(hermes: Run, hermes_home: Path) -> None:
+    outcome = hermes("setup", "terminal", typed="ssh\nbox.example\nme\n2222\n\n60\n\n")
+    assert outcome.code == 0, outcome.err
+    assert settings(hermes_home)["terminal"] == {
+        "backend": "ssh",
+        "ssh_host": "box.example",
+        "ssh_user": "me",
+        "ssh_port": 2222,
+        "timeout": 60,
+    }
+
+
+def test_an_answer_that_does_not_fit_is_asked_again(hermes: Run, hermes_home: Path) -> None:
+    outcome = hermes("setup", "agent", typed="perhaps\n3\n\nlots\n12\n\n\n\n")
+    assert settings(hermes_home) == {"approvals": {"mode": "deny"}, "agent": {"max_turns": 12}}
+    assert outcome.out.count("most model calls in one turn") == 2
+
+
+def test_tools_are_switched_until_enter(hermes: Run, hermes_home: Path) -> None:
+    outcome = hermes("setup", "tools", typed="web, nonsense\n\n\n")
+    assert "nonsense" in outcome.out
+    assert "-web" in settings(hermes_home)["platform_toolsets"]["cli"]
+    hermes("setup", "tools", typed="web\n\n\n")
+    assert "-web" not in settings(hermes_home)["platform_toolsets"]["cli"]
+
+
+def test_a_second_run_goes_on_where_the_first_was_stopped(hermes: Run, hermes_home: Path) -> None:
+    first = hermes("setup", typed="local\nn\n\n\n\x03")
+    assert first.code == 130
+    assert "stopped; what you answered is saved" in first.err
+    assert "hermes setup" in first.err
+    assert settings(hermes_home)["model"]["provider"] == "local"
+    second = hermes("setup", typed="\n" * 20)
+    assert "done already: model, terminal" in second.out
+    assert "The model that answers" not in second.out
+    assert "How the agent works" in second.out
+    assert not (hermes_home / ".setup.json").exists()
+
+
+def test_beginning_anew_asks_and_keeps_the_old_settings_and_everything_else(
+    hermes: Run, hermes_home: Path
+) -> None:
+    hermes("setup", "--approvals", "deny")
+    (hermes_home / "state.db").write_bytes(b"sessions")
+    assert hermes("setup", "--reset", typed="n\n").code == 1
+    assert settings(hermes_home)["approvals"] == {"mode": "deny"}
+    assert hermes("setup", "--reset", "--non-interactive").code == 0
+    assert settings(hermes_home) == {}
+    (kept,) = hermes_home.glob("config.yaml.*.bak")
+    assert "deny" in kept.read_text()
+    assert (hermes_home / "state.db").read_bytes() == b"sessions"

@@ -1,0 +1,84 @@
+import argparse
+import io
+
+import pytest
+
+from hermes.app.debug_bundle.settings_shown import changed_settings
+from hermes.app.debug_bundle.summary import debug_text
+from hermes.app.doctor.scene import best_settings
+from hermes.cli.commands import dump
+from hermes.cli.context import Cli
+from hermes.config.home import Home
+from hermes.config.settings import Settings
+
+KEY = "sk-or-v1-" + "0a1b2c3d" * 8
+
+
+@pytest.fixture
+def home(hermes_home):
+    hermes_home.mkdir()
+    (hermes_home / ".env").write_text(f"OPENROUTER_API_KEY={KEY}\nSHORT_KEY=abc12345\n")
+    (hermes_home / "config.yaml").write_text(
+        "model: {default: maker/one, provider: openrouter}\n"
+        "agent: {max_turns: 7}\n"
+        "terminal: {backend: ssh, ssh_host: private-machine, ssh_key: /home/me/.ssh/id}\n"
+        "plugins: {enabled: [weather]}\n"
+        "hooks: {pre_tool_call: [{command: /home/me/check --password hunter2222}]}\n"
+    )
+    return Home(hermes_home)
+
+
+def hermes_dump(home, *arguments):
+    parser = argparse.ArgumentParser()
+    dump.configure(parser)
+    cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
+    assert dump.run(parser.parse_args(arguments), cli) == 0
+    return cli.stdout.getvalue()
+
+
+def test_a_summary_names_versions_model_settings_and_keys_that_are_set(home):
+    out = hermes_dump(home)
+    for words in (
+        "hermes       0.",
+        "python       3.",
+        "home         ~/.hermes (profile default)",
+        "model        maker/one on openrouter at openrouter.ai",
+        "plugins      weather",
+        "hooks        pre_tool_call 1",
+        "  agent.max_turns = 7",
+        '  terminal.backend = "ssh"',
+        "  terminal.ssh_host = (set)",
+        "  OPENROUTER_API_KEY set (.env)",
+        "  SHORT_KEY set (.env)",
+    ):
+        assert words in out
+    for private in (KEY, KEY[-4:], "abc12345", "private-machine", "hunter2222", "/home/me"):
+        assert private not in out
+
+
+def test_show_keys_shows_the_ends_of_long_keys_only(home):
+    out = hermes_dump(home, "--show-keys")
+    assert "OPENROUTER_API_KEY sk-o…2c3d (.env)" in out
+    assert KEY not in out
+    assert "abc12345" not in out
+    assert "SHORT_KEY ******** (.env)" in out
+
+
+def test_a_home_that_is_not_there_or_broken_is_summed_up_too(hermes_home):
+    assert "keys that are set:\n  none" in hermes_dump(Home(hermes_home))
+    assert not hermes_home.exists()
+    hermes_home.mkdir()
+    (hermes_home / ".env").mkdir()
+    assert "they cannot be read" in hermes_dump(Home(hermes_home))
+
+
+async def test_the_text_for_a_chat_is_a_block_of_the_same(home):
+    text = await debug_text(home, best_settings(home))
+    assert text.startswith("```text\nhermes")
+    assert text.endswith("\n```")
+    assert KEY not in text
+
+
+def test_defaults_are_not_listed():
+    assert changed_settings(Settings()) == {}
+    assert changed_settings(Settings(timezone="Europe/Berlin")) == {"timezone": '"Europe/Berlin"'}

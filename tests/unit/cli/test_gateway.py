@@ -1,0 +1,218 @@
+"""`hermes gateway` as a user sees it; processes and services are in tests/integration/gateway."""
+
+import io
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hermes.cli.commands import gateway
+from hermes.cli.context import Cli
+from hermes.cli.main import Parser
+from hermes.config.dotenv import read_dotenv
+from hermes.config.home import Home
+from hermes.gateway.platforms import catalogue, libraries
+from hermes.gateway.platforms.base import Capabilities, Credential, Manifest
+from hermes.gateway.process.pid_file import claimed, running
+from hermes.gateway.process.state_file import AdapterState, GatewayState, write_state
+from tests.unit.cli.terminal_of import Outcome, Run, runner
+
+TOKEN = "123:secret-token"
+CARRIER = Manifest(
+    "carrier", "Carrier Pigeon", "x:X", Capabilities(max_chars=10), env_prefix="CARRIER",
+    credentials=(
+        Credential("CARRIER_TOKEN", "Token", "ask the loft"),
+        Credential("CARRIER_LOFT", "Loft", secret=False, required=False),
+    ),
+)  # fmt: skip
+
+
+@pytest.fixture
+def hermes(hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setattr("hermes.gateway.process.systemd.BOOTED", tmp_path / "no-systemd")
+    return runner("gateway", gateway, hermes_home)
+
+
+@pytest.fixture
+def carrier(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "manifests", lambda: {"carrier": CARRIER})
+
+
+def state_of(pid: int, now: float) -> GatewayState:
+    adapters = (
+        AdapterState("telegram", "connected", last_in=now - 61),
+        AdapterState("discord", "waiting", "main", "the token is refused", waiting_out=2),
+    )
+    return GatewayState(
+        pid, "running", now, now, adapters, waiting_in=1, turns=3, last_in=now - 5, cron="2 jobs"
+    )
+
+
+def test_no_gateway_runs_at_first(hermes: Run, hermes_home: Path) -> None:
+    done = hermes("status")
+    assert done.code == 1
+    assert done.out == f"gateway   not running in {Home(hermes_home).display()}\n"
+    facts = json.loads(hermes("status", "--json").out)
+    assert (facts["running"], facts["gateway"], facts["service"]) == (False, None, None)
+    assert hermes("stop").out.startswith("none runs in ")
+    assert hermes("stop", "--all").out == "no gateway of yours runs\n"
+
+
+def test_a_running_gateway_shows_how_its_platforms_fare(hermes: Run, hermes_home: Path) -> None:
+    now = time.time()
+    with claimed(Home(hermes_home), now=now - 3700) as me:
+        assert "starting: process" in hermes("status").out
+        write_state(hermes_home, state_of(me.pid, now))
+        lines = hermes("status").out.splitlines()
+        facts = json.loads(hermes("status", "--json").out)
+    assert lines[0] == f"gateway   running: process {me.pid}, for 1h 1m"
+    assert lines[1] == "queue     1 in, 0 out, 3 turns running"
+    assert lines[3] == "cron      2 jobs"
+    assert lines[4].startswith("telegram      connected: in 1m ")
+    assert lines[5].startswith(
+        "discord@main  waiting (the token is refused): in never, out never, 2"
+    )
+    assert (facts["running"], facts["pid"], facts["stale"]) == (True, me.pid, False)
+    assert [each["platform"] for each in facts["gateway"]["adapters"]] == ["telegram", "discord"]
+
+
+def test_what_an_earlier_gateway_said_is_not_believed(hermes: Run, hermes_home: Path) -> None:
+    with claimed(Home(hermes_home), now=time.time()):
+        write_state(hermes_home, state_of(1, time.time()))
+        assert json.loads(hermes("status", "--json").out)["gateway"] is None
+
+
+def test_a_gateway_that_hangs_is_told(hermes: Run, hermes_home: Path) -> None:
+    with claimed(Home(hermes_home), now=time.time()) as me:
+        write_state(hermes_home, state_of(me.pid, time.time() - 600))
+        assert "it has said nothing of itself for 10m" in hermes("status").out
+        assert json.loads(hermes("status", "--json").out)["stale"]
+
+
+def runner_module(start: Callable[..., int]) -> ModuleType:
+    module = ModuleType("hermes.gateway.runner")
+    module.start_gateway = start  # type: ignore[attr-defined]
+    return module
+
+
+def test_run_is_the_gateway_while_it_runs(
+    hermes: Run, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, Any] = {}
+
+    def start(home: Home, loaded: Any, **options: Any) -> int:
+        seen.update(options, running=running(home.root), again=hermes("run"))
+        return 7
+
+    monkeypatch.setitem(sys.modules, "hermes.gateway.runner", runner_module(start))
+    assert hermes("run", "--quiet").code == 7
+    assert seen["quiet"]
+    assert seen["running"] is not None
+    assert seen["again"].code == 1
+    assert "running already" in seen["again"].err
+    assert running(hermes_home) is None
+
+
+def test_a_service_needs_a_service_manager(hermes: Run) -> None:
+    for words in (("install",), ("uninstall",), ("install", "--system")):
+        done = hermes(*words)
+        assert done.code == 1
+        assert "has no systemd" in done.err
+    assert "--run-as needs --system" in hermes("install", "--run-as", "ann").err
+    assert "no user 'nobody-here'" in hermes("install", "--system", "--run-as", "nobody-here").err
+
+
+def test_the_platforms_of_this_hermes_are_found_without_their_libraries(hermes: Run) -> None:
+    before = set(sys.modules)
+    done = hermes("setup")
+    assert done.code == 0
+    for name in ("telegram", "discord", "email", "webhook"):
+        assert name in done.out
+    assert not {"telegram", "discord", "imapclient", "starlette"} & (set(sys.modules) - before)
+
+
+@pytest.mark.usefixtures("carrier")
+def test_a_platform_is_set_up_by_options(hermes: Run, hermes_home: Path) -> None:
+    done = hermes(
+        "setup", "Carrier", "--from-stdin", "--allowed-users", "6, 5,", "--home-channel", "c1",
+        stdin=f"# of the loft\nCARRIER_TOKEN='{TOKEN}'\n",
+    )  # fmt: skip
+    assert done.code == 0
+    assert TOKEN not in done.out + done.err
+    saved = read_dotenv(hermes_home / ".env", {})
+    assert saved == {
+        "CARRIER_TOKEN": TOKEN,
+        "CARRIER_ALLOWED_USERS": "5,6",
+        "CARRIER_HOME_CHANNEL": "c1",
+    }
+    assert (hermes_home / ".env").stat().st_mode & 0o777 == 0o600
+    assert " * 1  carrier  Carrier Pigeon" in hermes("setup").out
+
+
+@pytest.mark.usefixtures("carrier")
+def test_credentials_are_taken_from_the_environment(
+    hermes: Run, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CARRIER_TOKEN", TOKEN)
+    done = hermes("setup", "carrier", "--from-env")
+    assert "hermes pairing approve carrier" in done.err
+    assert read_dotenv(hermes_home / ".env", {}) == {"CARRIER_TOKEN": TOKEN}
+
+
+@pytest.mark.usefixtures("carrier")
+@pytest.mark.parametrize(
+    ("words", "stdin", "told"),
+    [
+        (("carrier", "--non-interactive"), "", "cannot connect without CARRIER_TOKEN"),
+        (("carrier", "--from-env"), "", "no credential was given"),
+        (("carrier", "--from-stdin"), "PATH=/evil", "a line that is no credential"),
+        (("pigeon", "--from-env"), "", "there is no platform 'pigeon'"),
+    ],
+)
+def test_what_does_not_fit_is_told(
+    hermes: Run, hermes_home: Path, words: tuple[str, ...], stdin: str, told: str
+) -> None:
+    done = hermes("setup", *words, stdin=stdin)
+    assert done.code == 2
+    assert told in done.err
+    assert not (hermes_home / ".env").exists()
+
+
+class Typed(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.usefixtures("carrier")
+def test_a_person_is_asked_and_the_token_is_not_shown(
+    hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("getpass.getpass", lambda _prompt: TOKEN)
+    out = Typed()
+    cli = Cli(Home(hermes_home), Typed("1\n\n5\nc1\n"), out, io.StringIO())
+    parser = Parser(prog="hermes gateway")
+    gateway.configure(parser)
+    assert gateway.run(parser.parse_args(["setup"]), cli) == 0
+    assert TOKEN not in out.getvalue()
+    assert read_dotenv(hermes_home / ".env", {}) == {
+        "CARRIER_TOKEN": TOKEN,
+        "CARRIER_ALLOWED_USERS": "5",
+        "CARRIER_HOME_CHANNEL": "c1",
+    }
+
+
+def test_missing_libraries_of_an_installed_package_are_told(
+    hermes: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needy = Manifest("carrier", "Carrier", "x:X", CARRIER.capabilities, needs=("no_such_module",))
+    monkeypatch.setattr(catalogue, "manifests", lambda: {"carrier": needy})
+    monkeypatch.setattr(libraries, "installation", lambda: None)
+    done: Outcome = hermes("setup", "carrier", "--non-interactive")
+    assert done.code == 1
+    assert "pip install 'hermes[" in done.err
+    assert hermes("setup", "carrier", "--non-interactive", "--no-install").code == 0

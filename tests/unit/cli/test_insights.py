@@ -1,0 +1,118 @@
+import argparse
+import asyncio
+import io
+import json
+
+import pytest
+
+from hermes.cli.commands import insights
+from hermes.cli.commands.insights.charts import ASCII, Bar, Charts
+from hermes.cli.commands.insights.page import page
+from hermes.cli.context import Cli
+from hermes.cli.style import Style
+from hermes.config.home import Home
+from hermes.core.errors import UsageError
+from hermes.core.messages import ToolResult, User
+from hermes.core.usage import ModelCall, Usage
+from hermes.store.opening import open_store
+from hermes.tui.cells import width
+
+
+@pytest.fixture
+def home(hermes_home):
+    return Home(hermes_home)
+
+
+def hermes_insights(home, *arguments):
+    parser = argparse.ArgumentParser()
+    insights.configure(parser)
+    cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
+    code = insights.run(parser.parse_args(arguments), cli)
+    return code, cli.stdout.getvalue()
+
+
+@pytest.fixture
+def used(home):
+    """A home in which something was said just now."""
+
+    async def fill():
+        store = open_store("", home.state_db)
+        await store.create("s", source="cli", model="m", system_prompt="")
+        await store.append("s", User.say("hi"))
+        for name in (
+            "terminal",
+            "terminal",
+            "网络搜索工具网络搜索工具网络搜索工具",
+            "evil\x1b[31mtool\x07",
+        ):
+            await store.append("s", ToolResult("1", name, "x"))
+        usage = Usage(input=1000, output=500, cache_read=3000)
+        long = "maker/a-model-with-a-very-long-name-indeed-20260101"
+        await store.record_call("s", ModelCall(usage, long, "p", 0.25))
+        await store.record_call("s", ModelCall(usage + usage, "gpt", "p", 0.5))
+        store.close()
+
+    asyncio.run(fill())
+    return home
+
+
+def test_without_sessions_nothing_is_made(home):
+    assert hermes_insights(home) == (0, "no sessions yet\n")
+    assert hermes_insights(home, "--json")[1] == "{}\n"
+    assert not home.root.exists()
+
+
+def test_the_page_shows_what_happened(used):
+    code, out = hermes_insights(used)
+    assert code == 0
+    assert "(30 days)" in out.splitlines()[0]
+    assert "sessions   1\n" in out
+    assert "12,000 in, 9,000 of them cached; 1,500 out" in out
+    assert "cache hits 75% of what was read" in out
+    assert "cost       $0.7500" in out
+    assert "terminal" in out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+
+
+def test_json_has_every_figure(used):
+    facts = json.loads(hermes_insights(used, "--days", "7", "--json")[1])
+    assert (facts["sessions"], facts["tool_calls"], len(facts["days"])) == (1, 4, 7)
+    assert facts["cache_hit_rate"] == 0.75
+    assert facts["by_model"][0]["model"] == "gpt"
+    assert len(facts["by_hour"]) == 7
+    assert len(facts["by_hour"][0]) == 24
+
+
+def test_another_source_is_empty(used):
+    assert "nothing was said" in hermes_insights(used, "--source", "telegram")[1]
+
+
+def test_days_that_make_no_sense_are_refused(used):
+    with pytest.raises(UsageError):
+        hermes_insights(used, "--days", "0")
+
+
+@pytest.mark.parametrize("columns", [30, 40, 80, 100])
+@pytest.mark.parametrize("days", [1, 30, 365])
+def test_no_line_is_wider_than_the_terminal(used, columns, days):
+    args = argparse.Namespace(days=days, source="")
+    cli = Cli(used, io.StringIO(), io.StringIO(), io.StringIO())
+    found = asyncio.run(insights._found(args, cli))
+    lines = list(page(found, Charts(columns), Style()))
+    assert max(map(width, lines)) <= columns
+
+
+def test_bars_are_as_long_as_their_amounts():
+    rows = Charts(40).bars([Bar("a", 100, "100"), Bar("b", 50, "50"), Bar("c", 0, "0")])
+    assert [row.count("█") for row in rows] == [32, 16, 0]
+    assert Charts(40).bars([]) == []
+    tiny = Charts(40).bars([Bar("a", 1_000_000, "x"), Bar("b", 1, "y")])[1]
+    assert "▏" in tiny
+
+
+def test_a_sparkline_joins_days_that_do_not_fit():
+    assert Charts(80).spark([0, 1, 8]) == " ▁█"
+    assert len(Charts(40).spark([1.0] * 365)) <= 38
+    assert Charts(40, ASCII).spark([0, 5, 10]).isascii()
+    assert Charts(40).heat([0, 1, 100], 100) == " ░█"

@@ -1,0 +1,85 @@
+"""`hermes pairing` as a user sees it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hermes.cli.commands import pairing
+from hermes.gateway.door.pairing import PairingStore
+from hermes.util.clock import SystemClock
+from tests.unit.cli.terminal_of import Run, runner
+
+
+@pytest.fixture
+def hermes(hermes_home: Path) -> Run:
+    return runner("pairing", pairing, hermes_home)
+
+
+@pytest.fixture
+def store(hermes_home: Path) -> PairingStore:
+    return PairingStore(hermes_home / "pairing", SystemClock(), cost=2)
+
+
+def test_nobody_is_there_at_first(hermes: Run) -> None:
+    assert hermes("list").out == "nobody was let in by a code, and nobody waits\n"
+    assert json.loads(hermes("list", "--json").out) == []
+
+
+def test_a_stranger_is_let_in_and_shut_out_again(hermes: Run, store: PairingStore) -> None:
+    code = store.request("discord", "5", "Ann\x1b[31m").code
+    assert hermes("list").out.startswith("discord  pending   5 (Ann), ")
+    done = hermes("approve", "Discord", code.lower())
+    assert (done.code, done.out) == (0, "5 (Ann) may talk to the agent on discord now\n")
+    assert store.is_approved("discord", "5")
+    shown = json.loads(hermes("list", "discord", "--json").out)
+    assert [(row["user_id"], row["state"]) for row in shown] == [("5", "approved")]
+    assert hermes("revoke", "discord", "5").out == "5 is shut out of discord\n"
+    assert not store.is_approved("discord", "5")
+    again = hermes("revoke", "discord", "5")
+    assert again.code == 2
+    assert "was not let in by a code" in again.err
+
+
+def test_a_wrong_code_is_refused_and_counted(hermes: Run) -> None:
+    done = hermes("approve", "discord", "22222222")
+    assert done.code == 2
+    assert "no request on discord has this code" in done.err
+    assert "4 more wrong codes" in done.err
+
+
+def test_a_code_never_shows_in_a_list(hermes: Run, store: PairingStore) -> None:
+    code = store.request("discord", "5").code
+    assert code not in hermes("list").out + hermes("list", "--json").out
+
+
+def test_an_invitation_is_a_code_for_whoever_sends_it(hermes: Run, store: PairingStore) -> None:
+    code = json.loads(hermes("invite", "discord", "--json").out)["code"]
+    assert store.redeem("discord", code, "5")
+
+
+def test_codes_that_wait_are_thrown_away(hermes: Run, store: PairingStore) -> None:
+    store.request("discord", "5")
+    store.request("telegram", "6")
+    assert hermes("clear-pending", "discord").out == "threw away 1 code\n"
+    assert hermes("clear-pending").out == "threw away 1 code\n"
+    assert json.loads(hermes("clear-pending", "--json").out) == {"cleared": 0}
+
+
+def test_an_unknown_platform_is_told(hermes: Run) -> None:
+    done = hermes("approve", "dicsord", "22222222")
+    assert done.code == 2
+    assert "there is no platform 'dicsord'" in done.err
+    assert "discord" in done.err
+
+
+def test_a_damaged_file_is_told_and_kept(
+    hermes: Run, store: PairingStore, hermes_home: Path
+) -> None:
+    store.request("discord", "5")
+    damaged = hermes_home / "pairing" / "discord-approved.json"
+    damaged.write_text("{")
+    done = hermes("list")
+    assert done.code == 3
+    assert "is damaged" in done.err
+    assert damaged.read_text() == "{"

@@ -1,0 +1,29 @@
+"""What the agent's events look like on a terminal."""
+
+from io import StringIO
+
+import pytest
+
+from hermes.cli.render import Terminal
+from hermes.cli.style import Style
+from hermes.core.events import ApprovalAsked, Event, Notice, QuestionAsked, ToolFinished
+
+EVIL = "\x1b]0;owned\x07\x1b[2Jallow? yes"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Notice(EVIL),
+        QuestionAsked("c1", EVIL, (EVIL,)),
+        ApprovalAsked("c1", "terminal", EVIL, EVIL),
+        ToolFinished("c1", "terminal", EVIL, False, 0.1),
+        ToolFinished("c1", "terminal", f'{{"error": "{EVIL}"}}', True, 0.1),
+    ],
+)
+def test_no_text_of_others_steers_the_terminal(event: Event) -> None:
+    out = StringIO()
+    Terminal(out, Style()).show(event)
+    assert "allow? yes" in out.getvalue()
+    assert "\x1b" not in out.getvalue()
+    assert "\x07" not in out.getvalue()

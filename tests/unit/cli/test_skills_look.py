@@ -1,0 +1,73 @@
+"""`hermes skills list`, `view` and `reset` for the skills of this machine."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hermes.core.errors import UsageError
+from hermes.skills.collection import Skills
+from hermes.skills.folders import bundled_folder, roots
+from hermes.skills.history.skill_history import SkillHistory
+from hermes.skills.writing.drafts import Action, Draft
+from hermes.skills.writing.writer import SkillWriter
+from tests.unit.cli.test_skills import hermes_skills
+from tests.unit.skills.making import put
+
+
+def test_what_had_to_be_guessed_is_said_with_the_skill(hermes_home: Path):
+    put(hermes_home / "skills", "tools", "---\nname: My Tools\ndescription: d\n---\nBody\n")
+    code, out, notes = hermes_skills(hermes_home, "view", "my-tools")
+    assert (code, out.splitlines()[-1]) == (0, "Body")
+    assert "warning: the name 'My Tools' is taken as 'my-tools'" in notes
+
+
+def test_a_file_of_a_skill_is_shown_and_none_beside_it(hermes_home: Path):
+    folder = put(hermes_home / "skills", "tools")
+    (folder / "notes.md").write_text("A note\n")
+    (folder / "logo.png").write_bytes(b"\x89PNG\0")
+    assert hermes_skills(hermes_home, "view", "tools", "notes.md")[1] == "A note\n"
+    assert "holds no text" in hermes_skills(hermes_home, "view", "tools", "logo.png")[1]
+    for wrong in ("../tools/SKILL.md", "/etc/passwd", "nothing.md", "x" * 5000, "."):
+        with pytest.raises(UsageError):
+            hermes_skills(hermes_home, "view", "tools", wrong)
+
+
+def test_what_is_broken_is_listed_under_its_own_name(hermes_home: Path):
+    put(hermes_home / "skills", "a/whole")
+    put(hermes_home / "skills", "a/torn", "---\n[\n---\n")
+    (hermes_home / "skills" / "a" / "lost").symlink_to("/nowhere/at/all")
+    out = hermes_skills(hermes_home, "list", "--source", "user")[1]
+    assert "  torn [user, broken: its head is not valid YAML" in out
+    assert "  lost [user, broken: the link leads nowhere" in out
+
+
+def test_a_broken_copy_of_a_bundled_skill_is_dropped(hermes_home: Path):
+    copy = put(hermes_home / "skills", "productivity/notes", "---\n[\n---\n")
+    (copy / ".overlay.json").write_text('{"name":"notes","source":"bundled","hash":""}')
+    code, out, _ = hermes_skills(hermes_home, "reset", "notes", "--yes")
+    assert code == 0
+    assert out.startswith("dropped your copy of notes: the bundled skill counts again")
+    assert not copy.exists()
+
+
+def test_the_first_change_of_a_bundled_skill_is_shown_without_the_copying(hermes_home: Path):
+    draft = Draft(
+        action=Action.PATCH,
+        name="notes",
+        old_string="version: 1.0.0",
+        new_string="version: 1.0.1",
+        reason="a new version",
+    )
+    skills = Skills(roots(hermes_home / "skills", bundled=bundled_folder()))
+    history = SkillHistory(hermes_home / "skills")
+    writer = SkillWriter(hermes_home / "skills", skills, history, lambda _: ())
+    asyncio.run(writer.manage(draft))
+    code, out, _ = hermes_skills(hermes_home, "diff")
+    first, how, *lines = out.splitlines()
+    assert (code, how) == (0, "in a copy of the bundled one:")
+    assert first.endswith("notes: a new version")
+    changed = [line for line in lines if line[0] in "+-"]
+    assert changed == ["--- a/SKILL.md", "+++ b/SKILL.md", "-version: 1.0.0", "+version: 1.0.1"]
+    mark = hermes_home / "skills" / "productivity" / "notes" / ".overlay.json"
+    assert mark.exists(), "the rest was copied"

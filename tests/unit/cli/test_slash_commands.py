@@ -1,0 +1,53 @@
+"""Slash commands of the terminal: each does something."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.app.commands.registry import Where, resolve_command
+from hermes.app.commands.running import unhandled
+from hermes.app.commands.talk import Call
+from hermes.cli.mirrored import mirrored
+from hermes.config.home import Home
+from hermes.core.errors import UsageError
+from hermes.tui.terminal_commands import TerminalCommands
+
+NOWHERE: Any = None
+
+
+def test_every_command_of_the_registry_is_carried_out(hermes_home: Path) -> None:
+    terminal = TerminalCommands(NOWHERE, hermes_home).handlers
+    own = {**mirrored(Home(hermes_home)), **terminal}
+    assert unhandled(own, Where.TERMINAL) == []
+    names = {each for each in own if resolve_command(each) is None}
+    assert names == set()
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("/config", "provider: auto"),
+        ("/config agent.max_turns", "agent.max_turns"),
+        ("/config get agent.max_turns", "90"),
+        ("/tools", "terminal"),
+        ("/plugins", "disk-cleanup"),
+        ("/skills list", "git-workflow"),
+        ("/sessions", "no sessions"),
+        ("/insights 7", "no sessions yet"),
+        ("/debug", "python"),
+    ],
+)
+async def test_what_a_subcommand_prints_is_shown(hermes_home: Path, line: str, shown: str) -> None:
+    word, _, arguments = line.partition(" ")
+    command = resolve_command(word)
+    assert command is not None
+    text = await mirrored(Home(hermes_home))[command.name](Call(command, arguments, NOWHERE))
+    assert shown in text
+
+
+async def test_a_wrong_word_is_told(hermes_home: Path) -> None:
+    command = resolve_command("/tools")
+    assert command is not None
+    with pytest.raises(UsageError, match="invalid choice"):
+        await mirrored(Home(hermes_home))["tools"](Call(command, "wrong", NOWHERE))

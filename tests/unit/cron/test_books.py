@@ -1,0 +1,217 @@
+"""Jobs on disk: nothing that was written is lost, whoever wrote it."""
+
+import json
+import threading
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from msgspec.structs import replace
+
+from hermes.core.errors import ConfigError, StoreConflict
+from hermes.cron.book import JobBook, SharedBook
+from hermes.cron.job import By, Job, Pending, from_dict, target_of, targets, to_dict
+from hermes.cron.jobs_file import JobsFile, held_lock, stamp
+from hermes.cron.schedule import parse_schedule
+from hermes.store.port import SessionStore
+
+UTC = ZoneInfo("UTC")
+T0 = 1_800_000_000.0
+FULL = Job(
+    id="0123456789ab",
+    name="mail",
+    prompt="look",
+    schedule=parse_schedule("every 2h", T0, UTC),
+    skills=("a", "b"),
+    deliver=("telegram:1:2", "local"),
+    times=5,
+    completed=2,
+    next_run_at=T0 + 7200,
+    last_run_at=T0,
+    last_status="error",
+    last_error="no",
+    created_at=T0,
+    model="m",
+    provider="p",
+    base_url="http://x",
+    script="s.py",
+    origin="telegram:1",
+    workdir="/tmp",
+    context_from=("other",),
+    enabled_toolsets=("web",),
+    budget_usd=0.5,
+    by=By(user="telegram:7", backend="sandbox", toolsets=("safe",)),
+    pending=Pending(T0, 3, T0 - 60),
+    asked_at=T0 + 0.25,
+)
+
+
+@pytest.fixture(params=["file", "store"])
+def book(request: pytest.FixtureRequest, tmp_path: Path, store: SessionStore) -> JobBook:
+    return JobsFile(tmp_path / "cron", UTC) if request.param == "file" else SharedBook(store, UTC)
+
+
+async def test_jobs_are_kept_changed_and_dropped(book: JobBook) -> None:
+    assert await book.all() == ()
+    other = replace(FULL, id="ffffffffffff", created_at=T0 + 1)
+    await book.add(FULL)
+    await book.add(other)
+    kept = [replace(job, rest={}) for job in await book.all()]
+    assert kept == [FULL, other]
+    changed = await book.change(FULL.id, lambda job: replace(job, name="new"))
+    assert changed is not None and changed.name == "new"
+    assert (await book.all())[0].name == "new"
+    assert await book.change("gone", lambda job: job) is None
+    assert await book.drop(FULL.id)
+    assert not await book.drop(FULL.id)
+    await book.replace([FULL])
+    assert [job.id for job in await book.all()] == [FULL.id]
+
+
+async def test_two_who_change_a_shared_job_both_get_their_change(store: SessionStore) -> None:
+    book = SharedBook(store, UTC)
+    await book.add(FULL)
+    tries = 0
+
+    def slow(job: Job) -> Job:
+        nonlocal tries
+        tries += 1
+        return replace(job, completed=job.completed + 1)
+
+    class Interfering:
+        """Somebody else is quicker, once."""
+
+        def __getattr__(self, name: str):
+            return getattr(store, name)
+
+        async def save_job(self, job_id: str, record: bytes, version: int | None) -> int:
+            if tries == 1:
+                await book.change(job_id, lambda job: replace(job, completed=job.completed + 10))
+            return await store.save_job(job_id, record, version)
+
+    await SharedBook(Interfering(), UTC).change(FULL.id, slow)
+    assert (await book.all())[0].completed == FULL.completed + 11
+    with pytest.raises(StoreConflict):
+        await book.add(FULL)
+
+
+def test_a_record_of_an_older_version_is_understood_and_nothing_of_it_is_lost() -> None:
+    record = {
+        "id": "abc",
+        "prompt": "p",
+        "skill": "old",
+        "schedule": {"kind": "interval", "minutes": 30, "display": "every 30m", "colour": "red"},
+        "enabled": False,
+        "state": "scheduled",
+        "repeat": {"times": None, "completed": 4},
+        "deliver": "origin",
+        "origin": {"platform": "telegram", "chat_id": -100, "thread_id": 7, "chat_name": "us"},
+        "created_at": "2026-01-01T00:00:00Z",
+        "mood": {"deep": [1]},
+        "paused_reason": "holiday",
+    }
+    job = from_dict(record, UTC)
+    assert (job.skills, job.state, job.completed) == (("old",), "paused", 4)
+    assert targets(job) == ("telegram:-100:7",)
+    written = to_dict(job)
+    assert written["mood"] == {"deep": [1]}
+    assert written["paused_reason"] == "holiday"
+    assert written["schedule"]["colour"] == "red"
+    assert written["origin"] == record["origin"]
+    assert from_dict(written, UTC) == replace(job, rest=from_dict(written, UTC).rest)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"id": "x"},
+        {"id": "x", "schedule": "every moon", "repeat": 3, "skills": "a, b", "model": {"a": 1}},
+        {"id": "x", "schedule": [], "repeat": [], "next_run_at": 5, "last_run_at": "never"},
+        {"id": "x", "state": "running", "budget_usd": "much", "pending": {"instant": None}},
+    ],
+)
+def test_fields_that_make_no_sense_are_no_trouble(record: dict) -> None:
+    job = from_dict(record, UTC)
+    assert job.state == "scheduled", "found running: it is looked at again"
+    assert from_dict(to_dict(job), UTC).id == "x"
+
+
+def test_limits_that_cannot_be_read_do_not_vanish() -> None:
+    job = from_dict({"id": "x", "by": {"user": 7}}, UTC)
+    assert job.by is not None
+    assert (job.by.toolsets, job.by.backend) == (("safe",), "sandbox")
+
+
+async def test_other_records_and_fields_of_the_file_stay(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.json"
+    file.write_text(json.dumps({"version": 7, "jobs": [{"no": "id"}, {"id": "a"}, "what"]}))
+    book = JobsFile(tmp_path, UTC)
+    await book.add(FULL)
+    content = json.loads(file.read_text())
+    assert content["version"] == 7
+    assert content["jobs"][0] == {"no": "id"}
+    assert content["jobs"][2] == "what"
+    assert [job.id for job in await book.all()] == ["a", FULL.id]
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.write_text('[{"id": "b"}]')
+    assert [job.id for job in await book.all()] == ["b"]
+
+
+@pytest.mark.parametrize("text", ['{"jobs": [', '{"jobs": 5}', "5", "\ufffd\0"])
+async def test_a_file_that_cannot_be_read_is_left_alone_and_copied(
+    tmp_path: Path, text: str
+) -> None:
+    file = tmp_path / "jobs.json"
+    file.write_text(text)
+    book = JobsFile(tmp_path, UTC)
+    with pytest.raises(ConfigError, match="no job can run") as caught:
+        await book.all()
+    with pytest.raises(ConfigError):
+        await book.add(FULL)
+    assert file.read_text() == text
+    (copy,) = tmp_path.glob("jobs.json.*.bak")
+    assert copy.read_text() == text
+    assert copy.name in caught.value.hint
+
+
+async def test_many_who_write_lose_nothing(tmp_path: Path) -> None:
+    book = JobsFile(tmp_path, UTC)
+    await book.add(replace(FULL, completed=0))
+
+    def count() -> None:
+        other = JobsFile(tmp_path, UTC)
+        for _ in range(10):
+            other._changed(
+                lambda records: other._change(
+                    records, FULL.id, lambda job: replace(job, completed=job.completed + 1)
+                )
+            )
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (await book.all())[0].completed == 40
+
+
+def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
+    held = held_lock(tmp_path / "lock")
+    assert held is not None
+    assert held_lock(tmp_path / "lock") is None
+    held.close()
+    again = held_lock(tmp_path / "lock")
+    assert again is not None
+    again.close()
+
+
+def test_names_of_files_differ_for_different_instants() -> None:
+    assert stamp(T0) == "2027-01-15T08-00-00Z"
+    assert stamp(T0 + 0.25) == "2027-01-15T08-00-00.250Z"
+
+
+def test_origins_are_targets() -> None:
+    assert target_of({"platform": "slack", "chat_id": "C1"}) == "slack:C1"
+    assert target_of({"platform": "slack"}) == ""
+    assert target_of("discord:#x") == "discord:#x"
+    assert targets(Job(id="x", deliver=("origin", "local"))) == ("local",)

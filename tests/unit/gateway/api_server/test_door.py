@@ -1,0 +1,167 @@
+"""Who is let in. Each case is something that was tried."""
+
+import pytest
+
+from hermes.gateway.platforms.api_server.door import Door
+from hermes.gateway.platforms.api_server.options import Options
+from hermes.gateway.platforms.api_server.refusals import Refused
+
+KEY = "correct horse battery"
+HERE = {"host": "127.0.0.1:8642"}
+
+
+def check(options: Options, headers: dict[str, str], *, public: bool = False) -> int:
+    """The status it is refused with; 0 when it is let in."""
+    try:
+        Door(options).check(headers, public=public)
+    except Refused as refused:
+        assert KEY not in str(refused)
+        return refused.status
+    return 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        f"Basic {KEY}",
+        KEY,
+        f"Bearer {KEY[:-1]}",
+        f"Bearer {KEY}x",
+        f"Bearer {KEY.upper()}",
+        f"Bearer {KEY.title()}",
+        f"Bearer\t{KEY}",
+        f"Bearer {KEY}, Bearer {KEY}",
+        f"Bearer wrong, Bearer {KEY}",
+        f'Bearer "{KEY}"',
+        f"Bearer {KEY}\0",
+        "Bearer *",
+        "Bearer null",
+        "Bearer ÿÿÿÿÿÿÿÿÿÿÿÿÿÿÿÿ",
+        f"Token {KEY}",
+        f"BearerX {KEY}",
+    ],
+)
+def test_a_wrong_key_is_refused(given: str) -> None:
+    assert check(Options(key=KEY), {**HERE, "authorization": given}) == 401
+
+
+@pytest.mark.parametrize("given", [f"Bearer {KEY}", f"bearer {KEY}", f"BEARER  {KEY} "])
+def test_the_right_key_is_enough_wherever_it_comes_from(given: str) -> None:
+    headers = {"host": "evil.example", "origin": "https://evil.example", "authorization": given}
+    assert check(Options(key=KEY), headers) == 0
+
+
+def test_a_key_may_have_any_letters() -> None:
+    key = "schlüssel-für-das-tor"
+    sent = f"Bearer {key}".encode().decode("latin-1")
+    assert check(Options(key=key), {"authorization": sent}) == 0
+    assert check(Options(key=key), {"authorization": f"Bearer {key}"}) == 401
+
+
+def test_health_needs_no_key() -> None:
+    assert check(Options(key=KEY), HERE, public=True) == 0
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.0.0.1:8642",
+        "localhost",
+        "LOCALHOST:1",
+        "[::1]",
+        "[::1]:8642",
+        "127.1.2.3",
+    ],
+)
+def test_without_a_key_this_machine_is_let_in(host: str) -> None:
+    assert check(Options(), {"host": host}) == 0
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        "evil.example",
+        "evil.example:8642",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "127.0.0.1@evil.example",
+        "localhost:8642@evil.example",
+        "evil.example#127.0.0.1",
+        "127.0.0.1, evil.example",
+        "0.0.0.0",
+        "0.0.0.0:8642",
+        "192.168.0.1",
+        "[::]",
+        "[::ffff:192.168.0.1]",
+        "127.0.0.1:",
+        "127.0.0.1:99999999",
+        "2130706433",
+        "0x7f000001",
+        "127.1",
+        "locаlhost",  # with a Cyrillic а
+        "localhost\t",
+        "[::1",
+    ],
+)
+def test_without_a_key_a_name_made_to_point_here_is_refused(host: str) -> None:
+    assert check(Options(), {"host": host}) == 403
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["https://evil.example", "null", "http://127.0.0.1:3000", "http://localhost", "file://", "x"],
+)
+def test_without_a_key_no_web_page_may(origin: str) -> None:
+    assert check(Options(), {**HERE, "origin": origin}) == 403
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_without_a_key_a_page_that_hides_its_origin_is_refused(site: str) -> None:
+    assert check(Options(), {**HERE, "sec-fetch-site": site}) == 403
+    assert check(Options(), {**HERE, "sec-fetch-site": "none"}) == 0
+
+
+def test_the_pages_that_were_named_may() -> None:
+    options = Options(origins=("http://localhost:3000",))
+    assert check(options, {**HERE, "origin": "http://localhost:3000"}) == 0
+    for other in ("http://localhost:30000", "http://localhost", "https://localhost:3000"):
+        assert check(options, {**HERE, "origin": other}) == 403
+
+
+def test_a_browser_that_asks_first_hears_it_only_for_a_page_that_was_named() -> None:
+    door = Door(Options(origins=("http://localhost:3000",)))
+    asked = {"access-control-request-method": "POST"}
+    told = door.preflight({**asked, "origin": "http://localhost:3000"})
+    assert told is not None
+    assert dict(told)["Access-Control-Max-Age"] == "600"
+    assert door.preflight({**asked, "origin": "http://evil.example"}) is None
+    assert door.preflight({"origin": "http://localhost:3000"}) is None
+    assert Door(Options()).preflight({**asked, "origin": "http://localhost:3000"}) is None
+
+
+def test_what_a_browser_asks_for_comes_back_unless_it_is_no_header() -> None:
+    door = Door(Options(origins=("*",), key=KEY))
+    asked = {"origin": "http://a", "access-control-request-method": "POST"}
+    name = "access-control-request-headers"
+    assert ("Access-Control-Allow-Headers", "x-stainless-os") in (
+        door.preflight({**asked, name: "x-stainless-os"}) or ()
+    )
+    told = dict(door.preflight({**asked, name: "a\r\nSet-Cookie: b"}) or ())
+    assert "\n" not in told["Access-Control-Allow-Headers"]
+
+
+def test_answers_say_who_may_read_them() -> None:
+    assert dict(Door(Options()).shared({"origin": "http://a"})) == {
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+    }
+    named = Door(Options(origins=("http://a",), key=KEY))
+    assert dict(named.shared({"origin": "http://a"}))["Access-Control-Allow-Origin"] == "http://a"
+    assert "Access-Control-Allow-Origin" not in dict(named.shared({"origin": "http://b"}))
+    anyone = Door(Options(origins=("*",), key=KEY))
+    assert dict(anyone.shared({"origin": "http://b"}))["Access-Control-Allow-Origin"] == "*"

@@ -1,0 +1,120 @@
+"""A request with a key runs once, whoever sends it again and whenever."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from hermes.gateway.platforms.api_server.exchange import Reply, Request
+from hermes.gateway.platforms.api_server.idempotency import Idempotency
+from hermes.gateway.platforms.api_server.refusals import Refused
+from tests.unit.gateway.hand_clock import HandClock
+
+
+class Work:
+    """A handler that counts, waits to be let go, and answers by the number of its run."""
+
+    def __init__(self, *, status: int = 200, stream: bool = False) -> None:
+        self.runs = 0
+        self.go = asyncio.Event()
+        self._status, self._stream = status, stream
+
+    async def __call__(self, _request: Request) -> Reply:
+        self.runs += 1
+        run = self.runs
+        if self._stream:
+            return Reply(stream=self._pieces(run))
+        await self.go.wait()
+        return Reply(b"%d" % run, self._status)
+
+    async def _pieces(self, run: int) -> AsyncGenerator[bytes, None]:
+        yield b"run %d, " % run
+        await self.go.wait()
+        yield b"end"
+
+
+def request(key: str | None = "k", body: bytes = b"{}", path: str = "/v1/x") -> Request:
+    return Request("POST", path, {} if key is None else {"idempotency-key": key}, body)
+
+
+async def heard(reply: Reply) -> bytes:
+    if reply.stream is None:
+        return reply.body
+    return b"".join([piece async for piece in reply.stream])
+
+
+async def test_the_same_request_at_the_same_time_runs_once() -> None:
+    once, work = Idempotency(HandClock()), Work()
+    asked = [asyncio.ensure_future(once.once(request(), work)) for _ in range(20)]
+    await asyncio.sleep(0)
+    work.go.set()
+    replies = await asyncio.gather(*asked)
+    assert {reply.body for reply in replies} == {b"1"}
+    assert work.runs == 1
+    assert sum(("Idempotent-Replayed", "true") in reply.headers for reply in replies) == 19
+
+
+async def test_it_is_forgotten_after_five_minutes() -> None:
+    clock, work = HandClock(), Work()
+    once = Idempotency(clock)
+    work.go.set()
+    for minutes, run in ((0, b"1"), (4.9, b"1"), (5.2, b"2")):
+        clock.time = 1_000_000.0 + minutes * 60
+        assert (await once.once(request(), work)).body == run
+
+
+async def test_without_a_key_each_runs() -> None:
+    once, work = Idempotency(HandClock()), Work()
+    work.go.set()
+    assert [(await once.once(request(None), work)).body for _ in range(2)] == [b"1", b"2"]
+
+
+async def test_another_body_under_the_same_key_is_refused() -> None:
+    once, work = Idempotency(HandClock()), Work()
+    work.go.set()
+    await once.once(request(), work)
+    with pytest.raises(Refused) as told:
+        await once.once(request(body=b'{"a": 1}'), work)
+    assert told.value.status == 422
+    assert (await once.once(request(path="/v1/y"), work)).body == b"2"
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256])
+async def test_a_key_of_the_wrong_size_is_refused(key: str) -> None:
+    with pytest.raises(Refused):
+        await Idempotency(HandClock()).once(request(key), Work())
+
+
+async def test_a_client_that_leaves_does_not_stop_the_work_for_its_second_try() -> None:
+    once, work = Idempotency(HandClock()), Work()
+    first = asyncio.ensure_future(once.once(request(), work))
+    await asyncio.sleep(0)
+    first.cancel()
+    work.go.set()
+    assert (await once.once(request(), work)).body == b"1"
+
+
+async def test_a_failure_may_be_tried_again() -> None:
+    once, work = Idempotency(HandClock()), Work(status=502)
+    work.go.set()
+    assert [(await once.once(request(), work)).body for _ in range(2)] == [b"1", b"2"]
+
+
+async def test_who_joins_a_stream_late_hears_it_from_the_beginning() -> None:
+    once, work = Idempotency(HandClock()), Work(stream=True)
+    first = asyncio.ensure_future(heard(await once.once(request(), work)))
+    await asyncio.sleep(0)
+    second = asyncio.ensure_future(heard(await once.once(request(), work)))
+    await asyncio.sleep(0)
+    work.go.set()
+    assert await asyncio.gather(first, second) == [b"run 1, end"] * 2
+    assert await heard(await once.once(request(), work)) == b"run 1, end"
+
+
+async def test_closing_ends_what_still_runs() -> None:
+    once, work = Idempotency(HandClock()), Work()
+    asked = asyncio.ensure_future(once.once(request(), work))
+    await asyncio.sleep(0)
+    await once.close()
+    with pytest.raises(asyncio.CancelledError):
+        await asked

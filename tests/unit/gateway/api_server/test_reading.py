@@ -1,0 +1,146 @@
+"""What clients send becomes a conversation, or they are told what is wrong with it."""
+
+import msgspec
+import pytest
+
+from hermes.core.messages import Assistant, Image, Text, ToolCall, ToolResult, User
+from hermes.gateway.platforms.api_server.chat.wire import ChatRequest
+from hermes.gateway.platforms.api_server.exchange import Request
+from hermes.gateway.platforms.api_server.reading import Conversation, chat_messages, conversation
+from hermes.gateway.platforms.api_server.refusals import Refused
+from hermes.gateway.platforms.api_server.responses.reading import input_messages
+from hermes.gateway.platforms.api_server.responses.wire import InputItem
+
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+
+
+def read(*messages: object, **more: object) -> Conversation:
+    body = msgspec.json.encode({"messages": messages, **more})
+    wanted = Request("POST", "/", {}, body).decoded(ChatRequest)
+    return conversation(chat_messages(wanted.messages))
+
+
+def refused(body: bytes) -> Refused:
+    with pytest.raises(Refused) as told:
+        wanted = Request("POST", "/", {}, body).decoded(ChatRequest)
+        conversation(chat_messages(wanted.messages))
+    assert told.value.status == 400
+    return told.value
+
+
+def user(content: object) -> dict[str, object]:
+    return {"role": "user", "content": content}
+
+
+def test_system_messages_anywhere_say_how_to_answer() -> None:
+    talk = read(
+        {"role": "system", "content": "Be brief."},
+        user("hi"),
+        {"role": "assistant", "content": "Hello."},
+        {"role": "developer", "content": [{"type": "text", "text": "In French."}]},
+        user("again"),
+    )
+    assert talk.manner == "Be brief.\n\nIn French."
+    assert talk.history == (User.say("hi"), Assistant((Text("Hello."),)))
+    assert talk.message == User.say("again")
+
+
+def test_pictures_come_inline() -> None:
+    picture = {"type": "image_url", "image_url": {"url": PIXEL, "detail": "low"}}
+    talk = read(user([{"type": "text", "text": "what is it?"}, picture]))
+    assert talk.message == User((Text("what is it?"), Image(PIXEL)))
+
+
+def test_calls_of_the_clients_own_tools_are_history() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    talk = read(
+        user("go"),
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"},
+        user("and?"),
+    )
+    assert talk.history[1:] == (
+        Assistant((ToolCall("c1", "f", "{}"),)),
+        ToolResult("c1", "", "done"),
+    )
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
+        {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}},
+        {"type": "image_url", "image_url": {"url": "data:text/html;base64,AAAA"}},
+        {"type": "image_url", "image_url": {"url": "data:image/png,AAAA"}},
+        {"type": "image_url", "image_url": {"url": ""}},
+        {"type": "image_url"},
+        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+        {"type": "file", "file": {"file_id": "f"}},
+        {"type": "video_url"},
+    ],
+)
+def test_what_is_not_inline_text_or_picture_is_unsupported(part: dict[str, object]) -> None:
+    told = refused(msgspec.json.encode({"messages": [user([part])]}))
+    assert told.code == "unsupported_content_type"
+    assert told.param == "messages[0][0]"
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (b"", ""),
+        (b"{", ""),
+        (b"[]", ""),
+        (b'"x"', ""),
+        (b"{}", ""),
+        (b'{"messages": []}', "messages"),
+        (b'{"messages": "hi"}', "messages"),
+        (b'{"messages": [{"role": "king", "content": "x"}]}', "messages[0].role"),
+        (b'{"messages": [{"role": "user", "content": 7}]}', "messages[0].content"),
+        (b'{"messages": [{"role": "user"}]}', "messages"),
+        (b'{"messages": [{"role": "user", "content": "  "}]}', "messages"),
+        (b'{"messages": [{"role": "system", "content": "x"}]}', "messages"),
+        (b'{"messages": [{"role": "assistant", "content": "x"}]}', "messages"),
+        (b'{"messages": [{"role": "tool", "content": "x"}]}', "messages"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "n": 2}', "n"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "stream": "yes"}', "stream"),
+        (b'{"messages": [{"role": "user", "content": "\xff"}]}', ""),
+        (b"[" * 100_000, ""),
+    ],
+)
+def test_bad_requests_are_told_where_they_are_wrong(body: bytes, param: str) -> None:
+    assert refused(body).param == param
+
+
+def test_a_picture_that_is_none_is_refused() -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,???"}}
+    assert "base64" in str(refused(msgspec.json.encode({"messages": [user([picture])]})))
+
+
+def test_fields_nobody_knows_are_ignored() -> None:
+    talk = read(user("hi"), tools=[{"type": "function"}], temperature=9, whatever={"a": [1]})
+    assert talk.message == User.say("hi")
+
+
+def test_the_input_of_a_response() -> None:
+    assert input_messages("hi") == [User.say("hi")]
+    items = [
+        InputItem(role="user", content="go"),
+        InputItem("reasoning"),
+        InputItem("function_call", call_id="c1", name="f", arguments="{}"),
+        InputItem("function_call_output", call_id="c1", output="done"),
+        InputItem("message", "assistant", "Well."),
+    ]
+    assert input_messages(items) == [
+        User.say("go"),
+        Assistant((ToolCall("c1", "f", "{}"),), "tool_calls"),
+        ToolResult("c1", "", "done"),
+        Assistant((Text("Well."),)),
+    ]
+
+
+@pytest.mark.parametrize("item", [InputItem("item_reference"), InputItem("message")])
+def test_an_item_that_cannot_be_used_is_refused(item: InputItem) -> None:
+    with pytest.raises(Refused) as told:
+        input_messages([item])
+    assert told.value.param == "input[0]"

@@ -1,0 +1,101 @@
+"""The events of a response come in the order that clients rely on."""
+
+from hermes.core.events import (
+    Event,
+    TextFinished,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from hermes.core.messages import ToolCall
+from hermes.core.model import TextDelta
+from hermes.core.usage import Usage
+from hermes.gateway.platforms.api_server.responses.unfolding import Told, Unfolding
+from hermes.gateway.platforms.api_server.responses.wire import (
+    CallItem,
+    MessageItem,
+    OutputText,
+    ResponseObject,
+    ResultItem,
+    Where,
+)
+
+ITEM = "response.output_item"
+PART = "response.content_part"
+TEXT = "response.output_text"
+ARGUMENTS = "response.function_call_arguments"
+SAID = [f"{ITEM}.added", f"{PART}.added", f"{TEXT}.delta"]
+FINISHED = [f"{TEXT}.done", f"{PART}.done", f"{ITEM}.done"]
+
+
+def finished(reason: str = "answered", error: str = "") -> TurnFinished:
+    return TurnFinished("s1", reason, "b", Usage(1, 2), 1, error=error, exit_code=5 if error else 0)
+
+
+def unfolded(*events: Event) -> tuple[list[Told], ResponseObject]:
+    unfolding = Unfolding(ResponseObject("resp_1", 1, "m", Where("s1")))
+    told = list(unfolding.begin())
+    for event in events:
+        told += unfolding.hear(event)
+        if isinstance(event, TurnFinished):
+            unfolding.end(event, messages=4)
+            told += unfolding.last()
+    assert [each["sequence_number"] for each in told] == list(range(len(told)))
+    return told, unfolding.response
+
+
+def test_a_turn_with_a_tool() -> None:
+    call = ToolCall("c1", "todo", '{"a":1}')
+    told, response = unfolded(
+        TurnStarted("s1", "m", "p"),
+        TextDelta("a"),
+        TextFinished("a"),
+        ToolStarted(call),
+        ToolFinished("c1", "todo", "done", False, 0.1),
+        TextDelta("b"),
+        TextFinished("b"),
+        finished(),
+    )
+    assert [each["type"] for each in told] == [
+        "response.created",
+        "response.in_progress",
+        *SAID,
+        *FINISHED,
+        f"{ITEM}.added",
+        f"{ARGUMENTS}.delta",
+        f"{ARGUMENTS}.done",
+        f"{ITEM}.done",
+        f"{ITEM}.added",
+        f"{ITEM}.done",
+        *SAID,
+        *FINISHED,
+        "response.completed",
+    ]
+    first, called, result, second = response.output
+    assert isinstance(first, MessageItem)
+    assert first.content == [OutputText("a")]
+    assert isinstance(called, CallItem)
+    assert (called.call_id, called.name, called.arguments) == ("c1", "todo", '{"a":1}')
+    assert isinstance(result, ResultItem)
+    assert (result.call_id, result.output) == ("c1", "done")
+    assert isinstance(second, MessageItem)
+    assert (response.status, response.hermes) == ("completed", Where("s1", 4))
+    places = [each["output_index"] for each in told if "output_index" in each]
+    assert places == sorted(places)
+    assert set(places) == {0, 1, 2, 3}
+
+
+def test_an_answer_that_was_cut_is_incomplete() -> None:
+    told, response = unfolded(TextDelta("b"), TextFinished("b"), finished("truncated"))
+    assert told[-1]["type"] == "response.incomplete"
+    assert response.incomplete_details is not None
+
+
+def test_a_failure_in_the_middle_closes_what_was_open() -> None:
+    told, response = unfolded(TextDelta("half a sen"), finished("failed", "the model is gone"))
+    assert [each["type"] for each in told[2:]] == [*SAID, *FINISHED, "response.failed"]
+    assert response.status == "failed"
+    assert response.error is not None
+    assert "the model is gone" in response.error.message
+    assert len(response.output) == 1

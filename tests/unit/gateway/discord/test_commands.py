@@ -1,0 +1,54 @@
+"""Our slash commands as Discord wants them."""
+
+from hermes.gateway.platforms.discord.commands import as_text, described, replacement
+
+OURS = described([("status", "Shows it"), ("model", "Changes it")])
+
+
+def as_discord_has_them(**changes: object) -> list[dict[str, object]]:
+    return [{**command, "id": "1", "version": "2", **changes} for command in OURS]
+
+
+def test_names_discord_would_refuse_are_left_out() -> None:
+    made = described(
+        [("/Status", ""), ("two words", "x"), ("x" * 33, "x"), ("set-home", "y" * 200)]
+    )
+    assert [command["name"] for command in made] == ["status", "set-home"]
+    assert [len(command["description"]) for command in made] == [6, 100]
+
+
+def test_no_more_than_discord_takes() -> None:
+    assert len(described([(f"c{number}", "x") for number in range(150)])) == 100
+
+
+def test_nothing_is_written_when_nothing_of_ours_differs() -> None:
+    others = [{"id": "3", "name": "dice", "description": "Rolls"}]
+    assert replacement([*as_discord_has_them(), *others], OURS, "safe") is None
+
+
+def test_what_differs_is_written_and_what_is_not_ours_stays() -> None:
+    there = [*as_discord_has_them(description="old"), {"id": "3", "name": "dice", "version": "4"}]
+    assert replacement(there, OURS, "safe") == [*OURS, {"id": "3", "name": "dice"}]
+
+
+def test_a_command_with_other_arguments_differs() -> None:
+    assert replacement(as_discord_has_them(options=[]), OURS, "safe") == OURS
+
+
+def test_a_full_menu_of_others_is_not_driven_out() -> None:
+    there = [{"id": str(number), "name": f"c{number}"} for number in range(99)]
+    new = replacement(there, OURS, "safe")
+    assert new is not None
+    assert [command["name"] for command in new][:2] == ["status", "c0"]
+    assert len(new) == 100
+
+
+def test_off_never_writes_and_bulk_always_does() -> None:
+    assert replacement([], OURS, "off") is None
+    assert replacement(as_discord_has_them(), OURS, "bulk") == OURS
+
+
+def test_a_used_command_reads_as_if_it_was_written() -> None:
+    option = {"name": "arguments", "value": "gpt-5 now"}
+    assert as_text({"name": "model", "options": [option]}) == "/model gpt-5 now"
+    assert as_text({"name": "status"}) == "/status"

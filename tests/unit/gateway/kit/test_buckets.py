@@ -1,0 +1,130 @@
+"""How often a platform is called."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hermes.gateway.platforms.base import Rate
+from hermes.gateway.platforms.kit.buckets import PRUNE_AT, Buckets
+from tests.unit.gateway.hand_clock import HandClock, settle
+
+MANY = Rate(1000, 1.0)
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+async def test_calls_go_through_until_the_chat_is_full(clock) -> None:
+    buckets = Buckets(Rate(2, 10.0), MANY, clock)
+    for _ in range(2):
+        await buckets.acquire("a")
+    assert not buckets.ready("a")
+    assert buckets.ready("b")
+    waiting = asyncio.create_task(buckets.acquire("a"))
+    await clock.advance(9.9)
+    assert not waiting.done()
+    await clock.advance(0.2)
+    assert waiting.done()
+
+
+async def test_the_platform_has_a_limit_over_all_chats(clock) -> None:
+    buckets = Buckets(MANY, Rate(3, 1.0), clock)
+    for chat in "abc":
+        assert buckets.take(chat)
+    assert not buckets.take("d")
+    await clock.advance(1.0)
+    assert buckets.take("d")
+
+
+async def test_asking_takes_nothing(clock) -> None:
+    buckets = Buckets(Rate(1, 10.0), MANY, clock)
+    assert all(buckets.ready("a") for _ in range(5))
+    assert buckets.take("a")
+
+
+async def test_an_edit_is_left_out_when_nothing_is_free_or_somebody_waits(clock) -> None:
+    buckets = Buckets(Rate(1, 10.0), MANY, clock)
+    assert buckets.take("a")
+    assert not buckets.take("a")
+    waiting = asyncio.create_task(buckets.acquire("a"))
+    await clock.advance(10.0)
+    assert waiting.done()
+    assert not buckets.take("a")
+
+
+async def test_an_edit_leaves_room_for_sends(clock) -> None:
+    buckets = Buckets(Rate(10, 60.0), MANY, clock)
+    taken = sum(buckets.take("a", leave=3) for _ in range(10))
+    assert taken == 7
+    assert buckets.ready("a")
+    small = Buckets(Rate(1, 60.0), MANY, clock)
+    assert small.take("a", leave=3)
+
+
+async def test_who_waits_first_is_served_first(clock) -> None:
+    buckets = Buckets(Rate(1, 1.0), MANY, clock)
+    await buckets.acquire("a")
+    served: list[int] = []
+
+    async def call(number: int) -> None:
+        await buckets.acquire("a")
+        served.append(number)
+
+    calls = [asyncio.create_task(call(number)) for number in range(3)]
+    await clock.advance(1.5)
+    assert served == [0]
+    await clock.advance(2.0)
+    assert served == [0, 1, 2]
+    await asyncio.gather(*calls)
+
+
+async def test_what_the_platform_asks_for_is_waited_for(clock) -> None:
+    buckets = Buckets(MANY, MANY, clock)
+    buckets.pause("a", 30.0)
+    assert (buckets.ready("a"), buckets.ready("b")) == (False, True)
+    await clock.advance(30.0)
+    assert buckets.ready("a")
+    buckets.pause_all(5.0)
+    assert not buckets.ready("b")
+
+
+async def test_one_that_gives_up_waiting_does_not_hold_up_the_rest(clock) -> None:
+    buckets = Buckets(Rate(1, 1.0), MANY, clock)
+    await buckets.acquire("a")
+    first, second = (asyncio.create_task(buckets.acquire("a")) for _ in range(2))
+    await settle()
+    first.cancel()
+    await clock.advance(1.0)
+    assert second.done()
+
+
+async def test_idle_chats_are_forgotten_and_busy_ones_are_not(clock) -> None:
+    buckets = Buckets(Rate(1, 1.0), Rate(10_000_000, 1.0), clock)
+    buckets.pause("paused", 1e9)
+    for number in range(10 * PRUNE_AT):
+        assert buckets.take(f"chat {number}")
+        clock.time += 0.1
+    assert len(buckets) <= 2 * PRUNE_AT
+    assert not buckets.ready("paused")
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(0.0, 3.0), max_size=60), st.integers(1, 5))
+def test_no_span_of_time_sees_more_calls_than_allowed(pauses, count) -> None:
+    clock = HandClock(0.0)
+    times: list[float] = []
+
+    async def run() -> None:
+        buckets = Buckets(Rate(count, 2.0), MANY, clock)
+        for pause in pauses:
+            clock.time += pause
+            if buckets.take("a"):
+                times.append(clock.time)
+
+    asyncio.run(run())
+    for start in times:
+        assert sum(start <= time < start + 2.0 for time in times) <= count

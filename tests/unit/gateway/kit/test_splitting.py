@@ -1,0 +1,130 @@
+"""Long answers in parts."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hermes.gateway.platforms.kit.markdown import convert
+from hermes.gateway.platforms.kit.splitting import measure, split
+
+FAMILY = "👩‍👩‍👧‍👦"
+
+
+def test_text_that_fits_stays_as_it_is() -> None:
+    assert split("one\n\ntwo", 100) == ["one\n\ntwo"]
+
+
+def test_blank_text_has_no_parts() -> None:
+    assert split(" \n\n ", 100) == []
+    assert split("", 100) == []
+
+
+def test_a_cut_is_made_between_paragraphs_if_possible() -> None:
+    first, second = "First. " * 8, "Second. " * 8
+    assert split(f"{first}\n\n{second}", 80) == [first.strip(), second.strip()]
+
+
+def test_then_between_lines_sentences_and_words() -> None:
+    assert split("a line of words\nanother line of words", 25) == [
+        "a line of words",
+        "another line of words",
+    ]
+    assert split("This is one sentence. This is another one", 30) == [
+        "This is one sentence.",
+        "This is another one",
+    ]
+    assert split("some words without an end to them", 16) == [
+        "some words",
+        "without an end",
+        "to them",
+    ]
+
+
+def test_code_is_closed_and_opened_again_with_its_language() -> None:
+    code = "\n".join(f"line_{number} = {number}" for number in range(12))
+    parts = split(f"See:\n\n```python\n{code}\n```\n\nThat is all.", 90)
+    assert len(parts) > 2
+    for part in parts:
+        assert part.count("```") % 2 == 0
+        assert len(part) <= 90
+    inside = [part for part in parts if "line_" in part]
+    assert all("```python\n" in part for part in inside)
+    assert re.findall(r"line_\d+ = \d+", "\n".join(parts)) == code.split("\n")
+
+
+def test_an_end_of_code_that_falls_on_the_cut_leaves_no_empty_code() -> None:
+    for limit in range(40, 70):
+        for part in split("```py\n" + "x = 1\n" * 12 + "```\nafter it", limit):
+            assert not re.search(r"```py\n+```", part)
+            assert convert(part, "telegram")
+
+
+def test_the_name_of_a_language_is_not_cut() -> None:
+    for limit in range(30, 60):
+        parts = split("some words before it all\n```javascript\nlet a = 1\nlet b = 2\n```", limit)
+        assert not any(re.search(r"```javascrip\b", part) for part in parts)
+
+
+@pytest.mark.parametrize(("counts", "limit"), [("characters", 50), ("utf16", 80), ("bytes", 150)])
+def test_no_sign_is_parted(counts, limit) -> None:
+    parts = split(FAMILY * 30, limit, counts)
+    assert "".join(parts) == FAMILY * 30
+    assert all(part == FAMILY * (len(part) // len(FAMILY)) for part in parts)
+    assert all(measure(part, counts) <= limit for part in parts)
+
+
+def test_length_is_counted_as_the_platform_counts() -> None:
+    assert measure("a😀ü", "characters") == 3
+    assert measure("a😀ü", "utf16") == 4
+    assert measure("a😀ü", "bytes") == 7
+
+
+def test_a_sign_longer_than_the_limit_is_cut_rather_than_lost() -> None:
+    monster = "z" + "\u0300" * 500
+    assert "".join(split(monster, 100)) == monster
+
+
+TEXTS = st.lists(
+    st.one_of(
+        st.sampled_from(
+            [
+                *("```py\n", "```\n", "\n```\n", "~~~\n", "\n", "\n\n", "- item ", "  - deeper "),
+                *("**bold** ", "`code` ", "# Head\n", "> quote ", "| a | b |\n|---|---|\n", FAMILY),
+                *("<tag> & ", "A sentence. ", "é", "𝒳", "x" * 90, "[l](https://e.com/x)", "    "),
+            ]
+        ),
+        st.text(alphabet="abc äö€.\n", max_size=30),
+    ),
+    max_size=30,
+).map("".join)
+
+
+def words(text: str) -> str:
+    """Without blanks, and without what is put around code that was cut."""
+    return re.sub(r"\s|```py|```|~~~", "", text)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    TEXTS,
+    st.integers(80, 300),
+    st.sampled_from(["characters", "utf16", "bytes"]),
+    st.sampled_from(["plain", "telegram", "slack", "discord", "matrix", "markdown"]),
+)
+def test_every_part_fits_and_nothing_is_lost(text, limit, counts, dialect) -> None:
+    parts = split(text, limit, counts, lambda part: convert(part, dialect))
+    for part in parts:
+        assert part.strip()
+        assert convert(part, dialect).strip()
+        assert measure(convert(part, dialect), counts) <= limit
+    as_written = split(text, limit, counts)
+    assert words("".join(as_written)) == words(text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TEXTS, st.integers(80, 300))
+def test_code_of_every_part_is_closed(text, limit) -> None:
+    for part in split(text, limit)[:-1]:
+        assert convert(part, "markdown") == part.strip("\n")

@@ -1,0 +1,138 @@
+"""Invitations are followed, not too many at a time; calls are made until they are done."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from hermes.gateway.platforms.matrix.bookmark import Bookmark
+from hermes.gateway.platforms.matrix.invites import MOST_ATTEMPTS, PER_PERSON, Invites
+from hermes.gateway.platforms.matrix.patience import MOST_FAULTS, insistently
+from hermes.gateway.platforms.matrix.rooms import Rooms
+from hermes.gateway.platforms.matrix.wire import Refusal
+from tests.unit.gateway.hand_clock import HandClock, settle
+
+ME = "@hermes:example.org"
+
+
+class Homeserver:
+    """Takes calls, and says no when told to."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self.refusal: Exception | None = None
+
+    async def call(self, method: str, where: str, body: Any = None, **_: Any) -> dict[str, Any]:
+        self.calls.append((f"{method} {where}", body))
+        if self.refusal:
+            raise self.refusal
+        return {}
+
+    @property
+    def joined(self) -> int:
+        return sum("/join/" in call for call, _ in self.calls)
+
+
+def invitation(*rooms: str, direct: bool = False) -> dict[str, Any]:
+    content = {"membership": "invite", "is_direct": direct}
+    event = {"type": "m.room.member", "state_key": ME, "sender": "@ann:example.org"}
+    state = {"invite_state": {"events": [event | {"content": content}]}}
+    return {"rooms": {"invite": dict.fromkeys(rooms, state)}}
+
+
+class Guest:
+    def __init__(self, folder: Path) -> None:
+        self.server, self.clock = Homeserver(), HandClock()
+        self.bookmark = Bookmark(folder / "sync.json", ME)
+        wire: Any = self.server
+        self.invites = Invites(wire, self.bookmark, Rooms(ME), ME, self.clock)
+
+    async def run(self) -> None:
+        """One round."""
+        task = asyncio.create_task(self.invites.run())
+        for _ in range(50):
+            await settle()
+            await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_an_invitation_to_talk_in_private_is_followed_and_noted(tmp_path: Path) -> None:
+    guest = Guest(tmp_path)
+    guest.invites.see(invitation("!one", direct=True))
+    await guest.run()
+    join, noted = guest.server.calls
+    assert join[0].endswith("/join/%21one")
+    assert noted[0].endswith("/account_data/m.direct")
+    assert noted[1] == {"@ann:example.org": ["!one"]}
+    assert guest.bookmark.invites == {}
+
+
+async def test_one_person_cannot_have_us_join_everything_at_once(tmp_path: Path) -> None:
+    guest = Guest(tmp_path)
+    guest.invites.see(invitation(*(f"!{number}" for number in range(20))))
+    await guest.run()
+    assert guest.server.joined == PER_PERSON.count
+    again = Bookmark(tmp_path / "sync.json", ME)
+    assert len(again.invites) == 20 - PER_PERSON.count
+    guest.clock.time += PER_PERSON.seconds
+    await guest.run()
+    assert guest.server.joined == 2 * PER_PERSON.count
+
+
+async def test_an_invitation_that_came_to_nothing_is_given_up(tmp_path: Path) -> None:
+    guest = Guest(tmp_path)
+    guest.server.refusal = Refusal(403, "M_FORBIDDEN", "no")
+    guest.invites.see(invitation("!one"))
+    await guest.run()
+    assert guest.bookmark.invites == {}
+
+
+async def test_an_invitation_is_tried_again_but_not_for_ever(tmp_path: Path) -> None:
+    guest = Guest(tmp_path)
+    guest.server.refusal = Refusal(502, "", "a server is away")
+    guest.invites.see(invitation("!one"))
+    for _ in range(MOST_ATTEMPTS):
+        assert guest.bookmark.invites
+        await guest.run()
+        guest.clock.time += PER_PERSON.seconds
+    assert (guest.bookmark.invites, guest.server.joined) == ({}, MOST_ATTEMPTS)
+
+
+async def test_a_withdrawn_invitation_is_forgotten(tmp_path: Path) -> None:
+    guest = Guest(tmp_path)
+    guest.invites.see(invitation("!one"))
+    guest.invites.see({"rooms": {"leave": {"!one": {}}}})
+    assert guest.bookmark.invites == {}
+
+
+async def outcome(errors: list[Exception]) -> str:
+    clock, left = HandClock(), list(errors)
+
+    async def call() -> str:
+        if left:
+            raise left.pop(0)
+        return "had"
+
+    work = asyncio.create_task(insistently(call, clock, "not had", "it"))
+    while not work.done():
+        await clock.advance(60.0)
+    return await work
+
+
+async def test_what_must_be_had_is_asked_for_until_it_is() -> None:
+    broken = aiohttp.ClientConnectionError()
+    assert await outcome([broken] * 50 + [Refusal(429, "M_LIMIT_EXCEEDED", "", 9.0)]) == "had"
+    assert await outcome([Refusal(500, "", "")] * (MOST_FAULTS - 1)) == "had"
+
+
+async def test_one_broken_room_does_not_hold_up_the_rest() -> None:
+    assert await outcome([Refusal(500, "", "")] * MOST_FAULTS) == "not had"
+    assert await outcome([Refusal(403, "M_FORBIDDEN", "")]) == "not had"
+
+
+async def test_a_refused_login_ends_the_asking() -> None:
+    with pytest.raises(Refusal):
+        await outcome([Refusal(401, "M_UNKNOWN_TOKEN", "")])

@@ -1,0 +1,130 @@
+"""Events of rooms as messages of the gateway."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from hermes.gateway.events import MessageEvent
+from hermes.gateway.platforms.matrix.reading import Seen, event_of, is_said
+from hermes.gateway.platforms.matrix.rooms import Room
+from hermes.gateway.platforms.matrix.words import Me
+
+ME = Me("@hermes:example.org", "Hermes")
+
+
+def event(content: Any, **more: Any) -> dict[str, Any]:
+    return {
+        "type": "m.room.message",
+        "event_id": "$1",
+        "sender": "@ann:example.org",
+        "origin_server_ts": 1_700_000_000_500,
+        "content": content,
+        **more,
+    }
+
+
+def group() -> Room:
+    room = Room("!r:example.org", ME.user_id)
+    room.name = "Garden"
+    return room
+
+
+def read(content: Any, **more: Any) -> MessageEvent:
+    given = event(content)
+    assert is_said(given, ME.user_id)
+    return event_of(given, group(), ME, **more)
+
+
+@pytest.mark.parametrize(
+    "heard",
+    [
+        event({"msgtype": "m.text", "body": "x"}, sender=ME.user_id),
+        event({"body": "x", "m.relates_to": {"rel_type": "m.replace", "event_id": "$0"}}),
+        event({}),
+        event(None),
+        event({"body": "x"}, type="m.reaction"),
+        event({"body": "x"}, type="m.room.topic", state_key=""),
+        event({"body": "x"}, state_key=""),
+        event({"body": "x"}, event_id=7),
+    ],
+    ids=["ours", "edit", "redacted", "broken", "reaction", "state", "forged state", "no id"],
+)
+def test_what_is_nothing_to_us(heard: dict[str, Any]) -> None:
+    assert not is_said(heard, ME.user_id)
+
+
+def test_a_message_says_who_wrote_it_when() -> None:
+    found = read({"msgtype": "m.text", "body": "hi"})
+    assert (found.source.user_id, found.source.user_name) == ("@ann:example.org", "ann")
+    assert (found.source.chat_name, found.source.chat_type) == ("Garden", "group")
+    assert (found.sent_at, found.addressed) == (1_700_000_000.5, False)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({"msgtype": "m.emote", "body": "waves"}, "* waves"),
+        (
+            {"msgtype": "m.location", "body": "Home", "geo_uri": "geo:1,2"},
+            "[location: Home geo:1,2]",
+        ),
+        ({"msgtype": "m.image", "body": "a.png", "url": "mxc://h/1"}, ""),
+        (
+            {"msgtype": "m.image", "body": "look", "filename": "a.png", "url": "mxc://h/1"},
+            "look",
+        ),
+        ({"msgtype": "m.image", "body": "lost.png"}, "lost.png"),
+        ({"msgtype": "made.up", "body": "still text"}, "still text"),
+    ],
+)
+def test_kinds_of_messages_become_words(content: dict[str, Any], text: str) -> None:
+    assert read(content).text == text
+
+
+def test_a_sticker_is_named() -> None:
+    sticker = event({"body": "a cat", "url": "mxc://h/1"}, type="m.sticker")
+    assert is_said(sticker, ME.user_id)
+    assert event_of(sticker, group(), ME).text == "[sticker: a cat]"
+
+
+def test_a_notice_is_of_a_program() -> None:
+    assert read({"msgtype": "m.notice", "body": "beep"}).source.is_bot
+
+
+def test_an_encrypted_file_brings_what_opens_it() -> None:
+    file = {"url": "mxc://h/1", "key": {"k": "secret"}, "iv": "i", "hashes": {"sha256": "s"}}
+    (media,) = read({"msgtype": "m.file", "body": "a.pdf", "file": file}).media
+    assert msgspec.json.decode(media.ref) == file
+    assert (media.kind, media.name) == ("document", "a.pdf")
+
+
+def test_a_size_that_cannot_be_counts_for_nothing() -> None:
+    content = {"msgtype": "m.file", "body": "a", "url": "mxc://h/1", "info": {"size": -5}}
+    assert read(content).media[0].size == 0
+
+
+def test_an_answer_to_us_is_for_us() -> None:
+    content = {"body": "yes", "m.relates_to": {"m.in_reply_to": {"event_id": "$0"}}}
+    ours = read(content, reply=Seen(ME.user_id, "shall I?"))
+    assert (ours.reply_to_id, ours.reply_to_text, ours.addressed) == ("$0", "shall I?", True)
+    assert not read(content, reply=Seen("@bob:example.org", "shall I?")).addressed
+
+
+def test_what_threads_name_for_older_clients_is_no_answer() -> None:
+    relation = {
+        "rel_type": "m.thread",
+        "event_id": "$root",
+        "is_falling_back": True,
+        "m.in_reply_to": {"event_id": "$last"},
+    }
+    found = read({"body": "go on", "m.relates_to": relation}, in_talk=True)
+    assert (found.source.thread_id, found.reply_to_id, found.addressed) == ("$root", "", True)
+    real = read({"body": "go on", "m.relates_to": relation | {"is_falling_back": False}})
+    assert (real.source.thread_id, real.reply_to_id, real.addressed) == ("$root", "$last", False)
+
+
+@pytest.mark.parametrize("relation", [7, {"rel_type": 7}, {"m.in_reply_to": "$1"}, []])
+def test_broken_relations_are_none(relation: object) -> None:
+    found = read({"body": "x", "m.relates_to": relation})
+    assert (found.source.thread_id, found.reply_to_id) == ("", "")

@@ -1,0 +1,89 @@
+"""The text of services, and what is said where there can be none."""
+
+import plistlib
+from pathlib import Path
+
+import pytest
+
+from hermes.config.home import Home
+from hermes.gateway.process import here
+from hermes.gateway.process.launchd import Launchd, plist
+from hermes.gateway.process.service import Job, ServiceFailed, suffix
+from hermes.gateway.process.systemd import Systemd, unit_text
+
+JOB = Job(
+    command=("/opt/a b/hermes", "gateway", "run", 'x"$HOME%h'),
+    environment={"HERMES_HOME": "/srv/ann/.hermes 50%", "PATH": "/bin"},
+    folder=Path("/srv/ann"),
+    logs=Path("/srv/ann/.hermes/logs"),
+    stop_seconds=45,
+    user="ann",
+)
+
+
+def test_a_unit_of_the_user() -> None:
+    text = unit_text(JOB, "/srv/ann/.hermes", system=False)
+    lines = text.splitlines()
+    assert r'ExecStart="/opt/a b/hermes" "gateway" "run" "x\"$$HOME%%h"' in lines
+    assert 'Environment="HERMES_HOME=/srv/ann/.hermes 50%%"' in lines
+    assert "TimeoutStopSec=45" in lines
+    assert "RestartForceExitStatus=75" in lines
+    assert "WantedBy=default.target" in lines
+    assert "User=" not in text
+    assert "network-online" not in text
+
+
+def test_a_unit_of_the_machine_runs_as_its_user() -> None:
+    lines = unit_text(JOB, "", system=True).splitlines()
+    assert "User=ann" in lines
+    assert "After=network-online.target" in lines
+    assert "WantedBy=multi-user.target" in lines
+
+
+def test_a_line_end_makes_no_second_setting() -> None:
+    evil = Job(("/bin/x\nUser=root",), {}, Path("/"), Path("/"), 1)
+    assert "User=root" not in unit_text(evil, "a\nUser=root", system=True).splitlines()
+
+
+def test_an_agent_of_launchd() -> None:
+    found = plistlib.loads(plist(JOB, "ai.hermes.gateway"))
+    assert found["Label"] == "ai.hermes.gateway"
+    assert found["ProgramArguments"] == list(JOB.command)
+    assert found["KeepAlive"] == {"SuccessfulExit": False}
+    assert found["EnvironmentVariables"]["HERMES_HOME"] == "/srv/ann/.hermes 50%"
+
+
+def test_services_of_several_homes_have_names_of_their_own(user_home: Path) -> None:
+    usual = user_home / ".hermes"
+    assert suffix(Home(usual), usual) == ""
+    other = suffix(Home(usual / "profiles" / "work"), usual)
+    assert len(other) == 9
+    assert Systemd("").file == user_home / ".config/systemd/user/hermes-gateway.service"
+    assert Systemd(other, system=True).file.name == f"hermes-gateway{other}.service"
+    assert Launchd(other).file.name == f"ai.hermes.gateway{other}.plist"
+
+
+def test_the_service_runs_this_hermes_on_this_home(hermes_home: Path) -> None:
+    job = here.job(Home(hermes_home), drain_seconds=30)
+    assert job.command[-3:] == ("gateway", "run", "--quiet")
+    assert job.environment["HERMES_HOME"] == str(hermes_home)
+    assert job.stop_seconds > 30
+
+
+def test_a_machine_without_services_is_told_what_to_do_instead(tmp_path: Path) -> None:
+    mark, kernel = tmp_path / "dockerenv", tmp_path / "version"
+    assert "in the background" in here.instead((mark,), kernel)
+    kernel.write_text("Linux version 5.15 Microsoft WSL2")
+    assert "/etc/wsl.conf" in here.instead((mark,), kernel)
+    mark.touch()
+    assert "container" in here.instead((mark,), kernel)
+
+
+def test_without_systemd_there_is_no_service(
+    hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hermes.gateway.process.systemd.BOOTED", tmp_path / "none")
+    with pytest.raises(ServiceFailed, match="no systemd") as no:
+        here.service_of(Home(hermes_home))
+    assert "hermes gateway" in no.value.hint
+    assert here.installed_service(Home(hermes_home)) is None

@@ -1,0 +1,112 @@
+"""Messages of ours, and what Slack needs to know before."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes.config.settings.platform_extras import SlackExtra
+from hermes.config.settings.platforms import SlackPlatform, SlackSettings
+from hermes.gateway.events import Button, Outgoing
+from hermes.gateway.platforms.base import AdapterContext, CredentialsRefused, SendRefused
+from hermes.gateway.platforms.slack import sending
+from hermes.gateway.platforms.slack.downloads import _is_slacks
+from hermes.gateway.platforms.slack.emoji import name_of
+from hermes.gateway.platforms.slack.ids import micros, split_chat, ts_of
+from hermes.gateway.platforms.slack.manifest import MANIFEST
+from hermes.gateway.platforms.slack.options import Options, check, options_of
+
+OPTIONS = Options(("xoxb-1",), "xapp-1")
+
+
+def context(connection: SlackPlatform, **variables: str) -> AdapterContext:
+    nowhere = Path("nowhere")
+    return AdapterContext(
+        MANIFEST, variables.get, SlackSettings(), connection, nowhere, nowhere, nowhere
+    )
+
+
+def test_a_message_is_known_again_by_its_mark() -> None:
+    body = sending.posted(Outgoing("hi"), OPTIONS, "reply:1:0", "")
+    assert sending.is_marked(body, "reply:1:0")
+    assert not sending.is_marked(body, "reply:1:1")
+    assert not sending.is_marked({"text": "hi"}, "reply:1:0")
+    assert "reply:1:0" not in str(body)
+
+
+def test_long_questions_fit_into_blocks() -> None:
+    text = "\n".join("word " * 100 for _ in range(9))
+    body = sending.written(Outgoing(text, buttons=(Button("L" * 200, "data"),)), OPTIONS)
+    *sections, actions = body["blocks"]
+    assert "\n".join(block["text"]["text"] for block in sections) == text
+    assert all(len(block["text"]["text"]) <= sending.SECTION for block in sections)
+    assert len(actions["elements"][0]["text"]["text"]) == sending.LABEL
+    long = sending.written(Outgoing("x" * 7000, buttons=(Button("L", "d"),)), OPTIONS)
+    assert [len(block["text"]["text"]) for block in long["blocks"][:-1]] == [3000, 3000, 1000]
+
+
+def test_an_empty_message_is_refused() -> None:
+    with pytest.raises(SendRefused):
+        sending.written(Outgoing(" \n"), OPTIONS)
+
+
+def test_without_quotes_every_part_has_the_prefix() -> None:
+    settings = SlackSettings(reply_prefix="> ")
+    for quotes, expected in ((True, "part"), (False, "&gt; part")):
+        options = Options(("xoxb-1",), "xapp-1", settings, quotes=quotes)
+        assert sending.written(Outgoing("part"), options)["text"] == expected
+
+
+@pytest.mark.parametrize(
+    ("emoji", "name"),
+    [("👀", "eyes"), ("⚠️", "warning"), (":tada:", "tada"), ("🌵", "cactus"), ("wave", "wave")],
+)
+def test_emoji_have_names(emoji: str, name: str) -> None:
+    assert name_of(emoji) == name
+
+
+def test_ids_are_read_as_they_are_written() -> None:
+    assert split_chat("T1/C1") == ("T1", "C1")
+    assert split_chat("C1") == ("", "C1")
+    assert ts_of("T1/C1:1700000000.000100") == "1700000000.000100"
+    for none in ("", "C1", "C1:F1", "C1:command:1.2.x", "C1:press:1700000000.000100:1.1:U1"):
+        assert ts_of(none) == ""
+    assert micros("1700000000.000100") == 1_700_000_000_000_100
+
+
+@pytest.mark.parametrize(
+    ("url", "ours"),
+    [
+        ("https://files.slack.com/files-pri/T1-F1/x", True),
+        ("http://files.slack.com/files-pri/T1-F1/x", False),
+        ("https://files.slack.com.evil.example/x", False),
+        ("https://evilslack.com/x", False),
+        ("https://slack.com/api/../x", True),
+        ("", False),
+    ],
+)
+def test_the_token_goes_to_slack_only(url: str, ours: bool) -> None:
+    assert _is_slacks(url, "https://slack.com/api/") is ours
+
+
+def test_settings_and_variables_are_taken_together() -> None:
+    extra = SlackExtra(reply_in_thread=True, reply_broadcast=True)
+    connection = SlackPlatform(token="xoxb-2, xoxb-1", extra=extra)
+    options = options_of(context(connection, SLACK_BOT_TOKEN="xoxb-1", SLACK_APP_TOKEN=" xapp-1 "))
+    assert options.tokens == ("xoxb-1", "xoxb-2")
+    assert (options.app_token, options.threads, options.broadcast) == ("xapp-1", True, True)
+
+
+@pytest.mark.parametrize(
+    ("bot", "app", "named"),
+    [
+        ("", "xapp-1", "SLACK_BOT_TOKEN"),
+        ("xoxb-1", "", "SLACK_APP_TOKEN"),
+        ("xapp-1", "xoxb-1", "SLACK_APP_TOKEN"),
+        ("xapp-1", "xapp-1", "SLACK_BOT_TOKEN"),
+    ],
+)
+def test_tokens_that_are_missing_or_mixed_up_are_told(bot: str, app: str, named: str) -> None:
+    options = options_of(context(SlackPlatform(), SLACK_BOT_TOKEN=bot, SLACK_APP_TOKEN=app))
+    with pytest.raises(CredentialsRefused) as error:
+        check(options)
+    assert named in (error.value.hint or "")

@@ -1,0 +1,272 @@
+"""Each adapter is kept connected, and none of them can hurt another."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from hermes.gateway.events import MessageEvent
+from hermes.gateway.platforms.base import (
+    AdapterError,
+    BaseAdapter,
+    Capabilities,
+    CredentialsRefused,
+    Manifest,
+    NotConnected,
+)
+from hermes.gateway.supervisor import Health, Patience, Supervisor
+from tests.unit.gateway.hand_clock import HandClock, settle
+
+PATIENCE = Patience(
+    connect=60, probe=15, disconnect=10, between_probes=30, first_pause=1, longest_pause=8
+)
+
+
+async def receive(_event: MessageEvent) -> bool:
+    return True
+
+
+class Scripted(BaseAdapter):
+    """Does what the test says; counts what is asked of it."""
+
+    def __init__(self, name: str = "telegram") -> None:
+        self.manifest = Manifest(name, name.title(), "", Capabilities(100))
+        self.calls: list[str] = []
+        self.connecting: list[Exception | Callable] = []
+        """What goes wrong with the next connections."""
+        self.probing: list[Exception | Callable] = []
+        self.disconnecting: list[Exception | Callable] = []
+
+    async def connect(self, receive) -> None:
+        await self.act("connect", self.connecting)
+
+    async def probe(self) -> None:
+        await self.act("probe", self.probing)
+
+    async def disconnect(self) -> None:
+        await self.act("disconnect", self.disconnecting)
+
+    async def act(self, name: str, script: list) -> None:
+        self.calls.append(name)
+        step = script.pop(0) if script else None
+        if isinstance(step, Exception):
+            raise step
+        if step is not None:
+            await step()
+
+    def count(self, name: str) -> int:
+        return self.calls.count(name)
+
+
+async def hang() -> None:
+    await asyncio.Event().wait()
+
+
+async def hang_and_ignore_cancellation() -> None:
+    """Ends at the second attempt, so that the test itself can end."""
+    for _ in range(2):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            continue
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+class Scene:
+    def __init__(self, clock: HandClock) -> None:
+        self.clock, self.running = clock, []
+
+    def watch(self, adapter: Scripted, seen: list[Health] | None = None) -> Supervisor:
+        changed = seen.append if seen is not None else (lambda _: None)
+        watcher = Supervisor(
+            adapter, receive, self.clock, PATIENCE, changed=changed, jitter=lambda: 1.0
+        )
+        watcher.start()
+        self.running.append(watcher)
+        return watcher
+
+
+@pytest.fixture
+async def scene(clock) -> AsyncIterator[Scene]:
+    scene = Scene(clock)
+    yield scene
+    for watcher in scene.running:
+        stopping = asyncio.create_task(watcher.stop())
+        for _ in range(10):
+            await clock.advance(10)
+        await stopping
+
+
+async def test_an_adapter_becomes_healthy_and_is_asked_regularly(scene, clock) -> None:
+    adapter, seen = Scripted(), []
+    watcher = scene.watch(adapter, seen)
+    await settle()
+    assert watcher.health.state == "healthy"
+    assert [health.state for health in seen] == ["connecting", "healthy"]
+    began = clock.time
+    await clock.advance(95)
+    assert adapter.count("probe") == 3
+    assert watcher.health.last_probe == began + 90
+    assert watcher.health.since == began
+    assert adapter.count("connect") == 1
+
+
+async def test_a_failed_connection_is_tried_again_less_and_less_often(scene, clock) -> None:
+    adapter = Scripted()
+    adapter.connecting = [NotConnected("no network")] * 6
+    watcher = scene.watch(adapter)
+    times, before = [], 0
+    for second in range(40):
+        await clock.advance(0 if second == 0 else 1)
+        if adapter.count("connect") > before:
+            before = adapter.count("connect")
+            times.append(second)
+    assert times == [0, 1, 3, 7, 15, 23, 31]
+    assert watcher.health.state == "healthy"
+    assert watcher.health.attempts == 0
+
+
+async def test_the_state_says_what_is_wrong(scene, clock) -> None:
+    adapter = Scripted()
+    adapter.connecting = [NotConnected("no network", hint="plug it in")] * 2
+    watcher = scene.watch(adapter)
+    await clock.advance(1.5)
+    health = watcher.health
+    assert (health.state, health.last_error, health.hint) == ("failing", "no network", "plug it in")
+    assert health.attempts == 2
+
+
+async def test_refused_credentials_are_not_tried_again(scene, clock) -> None:
+    adapter = Scripted()
+    adapter.connecting = [CredentialsRefused("bad token", hint="make a new one")]
+    watcher = scene.watch(adapter)
+    await clock.advance(10_000)
+    assert adapter.count("connect") == 1
+    assert adapter.count("disconnect") == 1
+    assert (watcher.health.state, watcher.health.refused) == ("stopped", True)
+    assert watcher.health.last_error == "bad token"
+
+
+async def test_credentials_that_are_refused_later_end_it_too(scene, clock) -> None:
+    adapter = Scripted()
+    adapter.probing = [CredentialsRefused("revoked")]
+    watcher = scene.watch(adapter)
+    await clock.advance(1000)
+    assert (adapter.count("connect"), watcher.health.state) == (1, "stopped")
+
+
+async def test_a_failed_probe_leads_to_a_new_connection(scene, clock) -> None:
+    adapter = Scripted()
+    adapter.probing = [AdapterError("no answer")]
+    watcher = scene.watch(adapter)
+    await clock.advance(30)
+    assert watcher.health.state == "failing"
+    await clock.advance(1)
+    assert adapter.calls == ["connect", "probe", "disconnect", "connect"]
+    assert watcher.health.state == "healthy"
+
+
+async def test_a_doubt_is_looked_into_at_once(scene, clock) -> None:
+    adapter = Scripted()
+    watcher = scene.watch(adapter)
+    await settle()
+    adapter.probing = [NotConnected("gone")]
+    watcher.check()
+    await settle()
+    assert adapter.count("probe") == 1
+    assert watcher.health.state == "failing"
+
+
+@pytest.mark.parametrize("stuck", [hang, hang_and_ignore_cancellation])
+async def test_a_call_that_hangs_is_left_behind(scene, clock, stuck) -> None:
+    adapter = Scripted()
+    adapter.connecting, adapter.probing, adapter.disconnecting = [stuck], [stuck], [stuck]
+    watcher = scene.watch(adapter)
+    await clock.advance(59)
+    assert watcher.health.state == "connecting"
+    await clock.advance(2)
+    assert watcher.health.state == "failing"
+    assert watcher.health.last_error == "no answer within 60 seconds"
+    await clock.advance(25)
+    assert watcher.health.state == "healthy"
+    await clock.advance(46)
+    assert watcher.health.last_error == "no answer within 15 seconds"
+
+
+async def test_a_fault_of_an_adapter_is_told_by_its_kind_only(scene, clock, caplog) -> None:
+    adapter = Scripted()
+    adapter.connecting = [ValueError("with token 123:secret")]
+    watcher = scene.watch(adapter)
+    await settle()
+    assert watcher.health.last_error == "unexpected ValueError"
+    await clock.advance(1)
+    assert watcher.health.state == "healthy"
+
+
+async def test_one_adapters_trouble_does_not_touch_another(scene, clock) -> None:
+    bad, worse, good = Scripted("discord"), Scripted("slack"), Scripted("telegram")
+    bad.connecting = [RuntimeError("broken")] * 1000
+    worse.connecting = [hang_and_ignore_cancellation] * 3
+    watchers = [scene.watch(adapter) for adapter in (bad, worse, good)]
+    await clock.advance(200)
+    assert watchers[2].health.state == "healthy"
+    assert (good.count("connect"), good.count("probe")) == (1, 6)
+    assert watchers[0].health.state == "failing"
+
+
+async def test_stopping_disconnects_and_may_be_done_twice(scene, clock) -> None:
+    adapter = Scripted()
+    watcher = scene.watch(adapter)
+    await settle()
+    await watcher.stop()
+    await watcher.stop()
+    assert adapter.calls == ["connect", "disconnect"]
+    assert watcher.health.state == "stopped"
+    await clock.advance(1000)
+    assert adapter.count("probe") == 0
+
+
+async def test_stopping_does_not_wait_for_ever(scene, clock) -> None:
+    adapter = Scripted()
+    adapter.disconnecting = [hang]
+    watcher = scene.watch(adapter)
+    await settle()
+    stopping = asyncio.create_task(watcher.stop())
+    await clock.advance(9)
+    assert not stopping.done()
+    await clock.advance(2)
+    assert stopping.done()
+
+
+async def test_stopping_while_it_connects_cleans_up_first(scene, clock) -> None:
+    adapter, order = Scripted(), []
+
+    async def connect_slowly() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            order.append("connection cleaned up")
+
+    async def let_go() -> None:
+        order.append("disconnected")
+
+    adapter.connecting, adapter.disconnecting = [connect_slowly], [let_go]
+    watcher = scene.watch(adapter)
+    await settle()
+    await watcher.stop()
+    assert order == ["connection cleaned up", "disconnected"]
+
+
+async def test_it_can_be_started_again_after_credentials_were_corrected(scene, clock) -> None:
+    adapter = Scripted()
+    adapter.connecting = [CredentialsRefused("bad token")]
+    watcher = scene.watch(adapter)
+    await settle()
+    await watcher.stop()
+    watcher.start()
+    await settle()
+    assert (watcher.health.state, watcher.health.refused) == ("healthy", False)

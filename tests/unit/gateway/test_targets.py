@@ -1,0 +1,103 @@
+"""Where a message goes, as people write it."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes.core.errors import UsageError
+from hermes.gateway.directory import Directory
+from hermes.gateway.events import Target
+from hermes.gateway.platforms.base import Capabilities, ChatName, Manifest
+from hermes.gateway.targets import Targets
+
+ABLE = Capabilities(max_chars=100)
+PLATFORMS = {
+    name: Manifest(name, name.title(), "x:X", ABLE, env_prefix=name.upper(), home_variable=home)
+    for name, home in {
+        "telegram": "",
+        "discord": "",
+        "slack": "",
+        "matrix": "MATRIX_HOME_ROOM",
+        "email": "EMAIL_HOME_ADDRESS",
+    }.items()
+} | {"api_server": Manifest("api_server", "API", "x:X", ABLE, chats=False)}
+VARIABLES = {
+    "TELEGRAM_HOME_CHANNEL": "-100:17",
+    "TELEGRAM_HOME_CHANNEL_NAME": "Family",
+    "MATRIX_HOME_ROOM": "!r:x.org",
+    "EMAIL_HOME_ADDRESS": "ann@x.org",
+    "DISCORD_HOME_CHANNEL": "#gone",
+}
+
+
+@pytest.fixture
+def targets(tmp_path: Path) -> Targets:
+    known = Directory(tmp_path / "channel_directory.json")
+    known.learn("discord", [ChatName("11", "ops", "channel"), ChatName("12", "dev", "channel")])
+    known.learn("slack", [ChatName("C1", "ops", "channel")], "work")
+    return Targets(PLATFORMS, VARIABLES.get, known)
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("local", Target("local", "")),
+        ("telegram", Target("telegram", "-100", "17")),
+        ("Telegram:", Target("telegram", "-100", "17")),
+        (" telegram:-200 ", Target("telegram", "-200")),
+        ("telegram:-200:3", Target("telegram", "-200", "3")),
+        ("discord:#ops", Target("discord", "11")),
+        ("discord:12", Target("discord", "12")),
+        ("slack:#ops", Target("slack", "C1", account="work")),
+        ("slack@work:C2:17.5", Target("slack", "C2", "17.5", "work")),
+        ("matrix", Target("matrix", "!r:x.org")),
+        ("matrix:#room:x.org", Target("matrix", "#room:x.org")),
+        ("matrix:!r:x.org:$e:x", Target("matrix", "!r:x.org", "$e:x")),
+        ("email", Target("email", "ann@x.org")),
+        ("email:bob@x.org", Target("email", "bob@x.org")),
+    ],
+)
+def test_what_people_write_is_understood(targets: Targets, text: str, target: Target) -> None:
+    assert targets.resolve(text) == target
+
+
+def test_origin_is_where_it_was_asked(targets: Targets) -> None:
+    origin = Target("telegram", "5")
+    assert targets.resolve("origin", origin) == origin
+    with pytest.raises(UsageError, match="there is no chat this was asked in"):
+        targets.resolve("origin")
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("signal:5", "there is no platform 'signal'", "telegram, discord"),
+        ("api_server:x", "there is no platform 'api_server'", "telegram"),
+        ("", "no target was named", "local"),
+        ("slack", "slack has no home channel", "SLACK_HOME_CHANNEL"),
+        ("discord:#opps", "no chat of discord is called #opps", "dev, ops"),
+        ("discord", "no chat of discord is called #gone", "dev, ops"),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_is(
+    targets: Targets, text: str, message: str, hint: str
+) -> None:
+    with pytest.raises(UsageError) as error:
+        targets.resolve(text)
+    assert str(error.value) == message
+    assert hint in error.value.hint
+
+
+def test_an_unknown_name_spoils_no_list(targets: Targets) -> None:
+    assert sorted(targets.homes()) == ["email", "matrix", "telegram"]
+    assert targets.lines() == [
+        "local",
+        "telegram (home channel: Family)",
+        "discord (no home channel)",
+        "discord:11 (channel: ops)",
+        "discord:12 (channel: dev)",
+        "slack (no home channel)",
+        "slack@work:C1 (channel: ops)",
+        "matrix (home channel: !r:x.org)",
+        "email (home channel: ann@x.org)",
+    ]

@@ -1,0 +1,134 @@
+"""cronjob: what the model can schedule, and what somebody who is not the owner cannot."""
+
+import json
+from typing import Any
+
+import pytest
+
+from hermes.core.cancel import CancelToken
+from hermes.core.errors import ToolError, UsageError
+from hermes.core.tool import ToolContext
+from hermes.tools.cronjob import FOR_OWNERS, cronjob_tool
+
+
+class Jobs:
+    """A `Scheduler` in memory."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.heard: list[tuple[str, str]] = []
+
+    async def create(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        if not wanted.get("schedule"):
+            raise UsageError("a job needs a schedule", hint="such as every 2h")
+        job = {"id": f"job{len(self.jobs)}", "state": "scheduled", **wanted}
+        self.jobs[job["id"]] = job
+        return job
+
+    async def list(self) -> list[dict[str, Any]]:
+        return list(self.jobs.values())
+
+    async def get(self, job: str) -> dict[str, Any]:
+        if job not in self.jobs:
+            raise UsageError(f"there is no job {job!r}")
+        return self.jobs[job]
+
+    async def update(self, job: str, changes: dict[str, Any]) -> dict[str, Any]:
+        self.jobs[job] |= changes
+        return self.jobs[job]
+
+    async def pause(self, job: str) -> dict[str, Any]:
+        return self._did("pause", job)
+
+    async def resume(self, job: str) -> dict[str, Any]:
+        return self._did("resume", job)
+
+    async def run(self, job: str) -> dict[str, Any]:
+        return self._did("run", job)
+
+    async def remove(self, job: str) -> dict[str, Any]:
+        self._did("remove", job)
+        return self.jobs.pop(job)
+
+    def _did(self, what: str, job: str) -> dict[str, Any]:
+        self.heard.append((what, job))
+        return self.jobs[job]
+
+
+async def call(tool, **arguments: Any) -> dict[str, Any]:
+    context = ToolContext("s", "c", CancelToken(), lambda _text: None)
+    return json.loads(await tool.handler(context, arguments))
+
+
+async def test_a_job_goes_through_its_life() -> None:
+    jobs = Jobs()
+    tool = cronjob_tool(jobs, "telegram:1:2")
+    assert await call(tool, action="list") == {"jobs": []}
+    made = await call(tool, action="create", schedule="every 2h", prompt="look", skill="mail")
+    assert made["job"]["id"] == "job0"
+    assert jobs.jobs["job0"]["origin"] == "telegram:1:2"
+    assert jobs.jobs["job0"]["skills"] == ["mail"]
+    assert "by" not in jobs.jobs["job0"]
+    await call(tool, action="update", job_id="job0", skills=[], name="mail")
+    assert (jobs.jobs["job0"]["skills"], jobs.jobs["job0"]["name"]) == ([], "mail")
+    for action in ("pause", "resume", "run", "remove"):
+        await call(tool, action=action, job_id="job0")
+    assert [what for what, _ in jobs.heard] == ["pause", "resume", "run", "remove"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"action": "explode"}, "there is no action"),
+        ({"action": "pause"}, "job_id is needed"),
+        ({"action": "pause", "job_id": "gone"}, "there is no job"),
+        ({"action": "create", "prompt": "x"}, "needs a schedule"),
+    ],
+)
+async def test_what_goes_wrong_is_told_to_the_model(arguments: dict, told: str) -> None:
+    with pytest.raises(ToolError, match=told):
+        await call(cronjob_tool(Jobs()), **arguments)
+
+
+async def test_a_guest_sees_and_touches_only_what_is_theirs() -> None:
+    jobs = Jobs()
+    await call(cronjob_tool(jobs), action="create", schedule="30m", prompt="of the owner")
+    limits = {"user": "telegram:7", "backend": "sandbox", "toolsets": ["safe"]}
+    guest = cronjob_tool(jobs, "telegram:7", limits)
+    await call(guest, action="create", schedule="30m", prompt="of the guest")
+    assert jobs.jobs["job1"]["by"] == limits
+    assert [job["id"] for job in (await call(guest, action="list"))["jobs"]] == ["job1"]
+    other = cronjob_tool(jobs, "telegram:8", {"user": "telegram:8"})
+    for tool in (guest, other):
+        for action in ("update", "pause", "resume", "run", "remove"):
+            with pytest.raises(ToolError, match="there is no job"):
+                await call(tool, action=action, job_id="job0", name="mine")
+    assert len((await call(cronjob_tool(jobs), action="list"))["jobs"]) == 2
+
+
+@pytest.mark.parametrize("field", [*FOR_OWNERS, "deliver"])
+async def test_a_guest_cannot_widen_their_limits(field: str) -> None:
+    jobs = Jobs()
+    guest = cronjob_tool(jobs, "telegram:7", {"user": "telegram:7"})
+    wanted = {"schedule": "30m", "prompt": "x", field: "telegram:9"}
+    with pytest.raises(ToolError, match="only the owner"):
+        await call(guest, action="create", **wanted)
+    await call(guest, action="create", schedule="30m", prompt="x", deliver="origin,local")
+    with pytest.raises(ToolError, match="only the owner"):
+        await call(guest, action="update", job_id="job0", **{field: "telegram:9"})
+    assert not set(guest.spec.parameters["properties"]) & set(FOR_OWNERS)
+
+
+async def test_scheduling_needs_no_consent_but_a_script_does() -> None:
+    tool = cronjob_tool(Jobs())
+    assert tool.examine is not None
+    assert await tool.examine({"action": "create", "prompt": "x"}) is None
+    assert await tool.examine({"action": "list", "script": "a.py"}) is None
+    for action in ("create", "update"):
+        concern = await tool.examine({"action": action, "script": "a.py"})
+        assert concern is not None and concern.subject == "a.py"
+
+
+def test_the_schema_costs_few_words() -> None:
+    tool = cronjob_tool(Jobs())
+    assert len(json.dumps(tool.spec.parameters)) < 1600

@@ -1,0 +1,164 @@
+"""Pictures and texts go through whatever program for the clipboard is there.
+
+The programs are small scripts that behave like the real ones.
+"""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from hermes.core.errors import HermesError, UsageError
+from hermes.tui.entry import clipboard
+from hermes.tui.entry.clipboard import clipboard_image, clipboard_text, copy_text
+from hermes.tui.entry.images import Images
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
+VARIABLES = ("WAYLAND_DISPLAY", "DISPLAY", "TMUX", "SSH_CONNECTION")
+
+
+class Desk:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self._monkeypatch = folder, monkeypatch
+        monkeypatch.setenv("HERMES_HOME", str(folder / "home"))
+        monkeypatch.setenv("PATH", str(folder))
+        for name in VARIABLES:
+            monkeypatch.delenv(name, raising=False)
+
+    def has(self, program: str, script: str, **variables: str) -> None:
+        path = self.folder / program
+        path.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\ncd {self.folder}\n{script}\n")
+        path.chmod(0o755)
+        for name, value in variables.items():
+            self._monkeypatch.setenv(name, value)
+
+    def got(self) -> bytes:
+        return (self.folder / "got").read_bytes()
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    (tmp_path / "picture").write_bytes(PNG)
+    return Desk(tmp_path, monkeypatch)
+
+
+WL_PASTE = """
+case "$*" in
+  *list-types*) printf 'text/html\\nimage/jpeg\\nimage/png\\n' ;;
+  *image/png*) cat picture ;;
+  *) printf 'a text' ;;
+esac
+"""
+XCLIP = """
+case "$*" in
+  *TARGETS*) printf 'TIMESTAMP\\nimage/png\\n' ;;
+  *image/png*) cat picture ;;
+  *-i) cat > got ;;
+  *) cat picture ;;
+esac
+"""
+
+
+async def test_a_picture_on_wayland(desk: Desk) -> None:
+    desk.has("wl-paste", WL_PASTE, WAYLAND_DISPLAY="wayland-0")
+    images = Images()
+    assert await images.paste() == "#1 clipboard 264 B"
+    assert images.take()[0].url == "data:image/png;base64," + base64.b64encode(PNG).decode()
+    assert await clipboard_text() == "a text"
+
+
+async def test_a_picture_on_x(desk: Desk) -> None:
+    desk.has("xclip", XCLIP, DISPLAY=":0")
+    assert await clipboard_image() == PNG
+    assert await clipboard_text() == ""
+
+
+async def test_a_picture_on_a_mac(desk: Desk) -> None:
+    desk.has("osascript", f"printf '«data PNGf{PNG.hex().upper()}»'")
+    assert await clipboard_image() == PNG
+    desk.has("pngpaste", "cat picture; printf more")
+    assert await clipboard_image() == PNG + b"more"
+
+
+async def test_a_picture_on_windows(desk: Desk) -> None:
+    desk.has("powershell.exe", f"printf '{base64.b64encode(PNG).decode()}\\r\\n'")
+    assert await clipboard_image() == PNG
+
+
+async def test_no_picture_and_no_program_are_told_apart(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match="cannot be reached") as refused:
+        await clipboard_image()
+    assert "no desktop" in refused.value.hint
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    with pytest.raises(UsageError) as refused:
+        await clipboard_image()
+    assert refused.value.hint == "install the package wl-clipboard"
+    monkeypatch.delenv("WAYLAND_DISPLAY")
+    monkeypatch.setenv("DISPLAY", ":0")
+    with pytest.raises(UsageError) as refused:
+        await clipboard_image()
+    assert refused.value.hint == "install the package xclip"
+    desk.has("xclip", "echo STRING")
+    with pytest.raises(UsageError, match="no picture in the clipboard"):
+        await clipboard_image()
+
+
+async def test_a_program_that_hangs_is_given_up(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clipboard, "SECONDS", 0.2)
+    desk.has("xclip", "exec sleep 600", DISPLAY=":0")
+    with pytest.raises(UsageError, match="no picture"):
+        await clipboard_image()
+
+
+async def test_programs_get_no_keys(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    desk.has("xclip", "env > got", DISPLAY=":0")
+    await copy_text("text", lambda _: None)
+    assert b"DISPLAY=:0" in desk.got()
+    assert b"sk-secret" not in desk.got()
+
+
+@pytest.mark.parametrize(
+    ("program", "variable", "encoding"),
+    [
+        ("wl-copy", "WAYLAND_DISPLAY", "utf-8"),
+        ("xclip", "DISPLAY", "utf-8"),
+        ("pbcopy", "", "utf-8"),
+        ("clip.exe", "", "utf-16"),
+        ("tmux", "TMUX", "utf-8"),
+    ],
+)
+async def test_a_text_is_copied_by_the_program_that_is_there(
+    desk: Desk, program: str, variable: str, encoding: str
+) -> None:
+    desk.has(program, "cat > got", **({variable: "x"} if variable else {}))
+    said = await copy_text("viel Spaß 漢字", lambda _: pytest.fail("not the terminal"))
+    assert said == f"Copied with {program}."
+    assert desk.got().decode(encoding) == "viel Spaß 漢字"
+
+
+async def test_a_program_that_stays_in_the_background_holds_nobody_up(desk: Desk) -> None:
+    desk.has("wl-copy", "cat > got; sleep 30 &", WAYLAND_DISPLAY="wayland-0")
+    assert await copy_text("text", lambda _: None) == "Copied with wl-copy."
+
+
+async def test_without_a_program_the_terminal_is_asked(desk: Desk) -> None:
+    written: list[str] = []
+    assert "OSC 52" in await copy_text("täxt", written.append)
+    assert written == [f"\x1b]52;c;{base64.b64encode('täxt'.encode()).decode()}\x07"]
+    desk.has("xclip", "exit 1", DISPLAY=":0")
+    assert "OSC 52" in await copy_text("täxt", written.append)
+    with pytest.raises(HermesError, match="too long for the terminal"):
+        await copy_text("x" * 100_000, written.append)
+
+
+async def test_over_ssh_the_clipboard_of_the_far_machine_is_left_alone(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.has("pbcopy", "cat > got")
+    monkeypatch.setenv("SSH_CONNECTION", "192.0.2.1 5 192.0.2.2 22")
+    assert "OSC 52" in await copy_text("text", lambda _: None)

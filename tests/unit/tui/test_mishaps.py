@@ -1,0 +1,27 @@
+"""Errors that nobody catches."""
+
+import asyncio
+import logging
+
+import pytest
+
+from hermes.tui.mishaps import Mishaps
+
+
+async def test_each_is_told_once_and_logged_always(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(Mishaps(told.append))
+    for wrong in ("paint", "paint", "key"):
+        loop.call_soon({}.__getitem__, wrong)
+    loop.call_exception_handler({"message": "without an exception"})
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert told == [
+        "hermes: something went wrong: without an exception; `hermes logs errors` tells more",
+        "hermes: something went wrong: KeyError('paint'); `hermes logs errors` tells more",
+        "hermes: something went wrong: KeyError('key'); `hermes logs errors` tells more",
+    ]
+    errors = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert len(errors) == 4
+    assert errors[1].exc_info is not None

@@ -1,0 +1,119 @@
+"""Diffs: what is read from results and arguments, and how it is painted."""
+
+import pytest
+
+from hermes.tui.cells import COLOUR, width
+from hermes.tui.paint import Depth, Paint
+from hermes.tui.tools.calls import Call
+from hermes.tui.tools.diff_rows import diff_rows
+from hermes.tui.tools.diffs import Line, changes, compared, numbered
+from hermes.tui.tools.words import changed, changed_words
+
+PLAIN = Paint()
+
+
+def signs(lines: list[Line]) -> str:
+    return "".join(line.kind[0] for line in lines)
+
+
+def test_a_hunk_ends_where_its_head_says() -> None:
+    """What a file or a project's instructions hold is not taken for the diff, or the other way."""
+    result = (
+        "changed a.md\n@@ -3,2 +3,2 @@\n-changed x\n+deleted y\n @@ -1,1 +1,1 @@\n"
+        "[syntax error: line 1: no]\n\n- a list\n+ of the instructions in AGENTS.md"
+    )
+    lines = changes(Call("patch", {"path": "a.md"}), result)
+    assert [(line.kind, line.text, line.number) for line in lines] == [
+        ("removed", "changed x", 3),
+        ("added", "deleted y", 3),
+        ("same", "@@ -1,1 +1,1 @@", 4),
+        ("note", "syntax error: line 1: no", 0),
+    ]
+
+
+def test_lines_that_the_tool_left_out_are_counted() -> None:
+    result = "changed a\n@@ -1,50 +1,50 @@\n-x\n+y\n[… 98 more lines of the diff]"
+    rows = diff_rows(changes(Call("patch", {"path": "a"}), result), 80, PLAIN, 16, whole=False)
+    assert rows == ["   1 - x", "   1 + y", "   … 98 more lines"]
+
+
+def test_without_a_diff_the_arguments_are_compared() -> None:
+    arguments = {"path": "a", "old_string": "a\r\nb\nc", "new_string": "a\r\nB\nc\nd"}
+    for result in ("done", "changed a\n[90000 lines became 3]"):
+        rows = diff_rows(changes(Call("patch", arguments), result), 80, PLAIN, 16, whole=False)
+        assert rows[-5:] == ["     a", "   - b", "   + B", "     c", "   + d"]
+    skill = {"action": "patch", "old_string": "x", "new_string": "y"}
+    assert signs(changes(Call("skill_manage", skill), "done")) == "ra"
+    assert changes(Call("skill_manage", {"action": "delete", "name": "x"}), "done") == []
+
+
+def test_long_texts_are_compared_at_bounded_cost() -> None:
+    old, new = ("\n".join(f"{word} {n % 7}" for n in range(5_000)) for word in ("a", "b"))
+    lines = compared(old, new)
+    assert lines[-1].kind == "more"
+    rows = diff_rows(lines, 80, PLAIN, 60, whole=False)
+    assert len(rows) == 61
+    assert rows[-1] == "   … 9,940 more lines"
+
+
+@pytest.mark.parametrize(("most", "rows"), [(16, 17), (60, 61)])
+def test_a_long_diff_is_cut(most: int, rows: int) -> None:
+    content = "".join(f"line {n}\n" for n in range(1, 101))
+    shown = diff_rows(numbered("added", content), 80, PLAIN, most, whole=False)
+    assert len(shown) == rows
+    assert shown[0] == "    1 + line 1"
+    assert shown[-1] == f"   … {100 - most} more lines"
+
+
+def test_long_lines_are_cut_or_broken() -> None:
+    lines = numbered("added", "日本語" * 20)
+    (short,) = diff_rows(lines, 40, PLAIN, 16, whole=False)
+    assert short.startswith("   1 + 日本語")
+    assert short.endswith("…")
+    rows = diff_rows(lines, 40, PLAIN, 16, whole=True)
+    assert "".join(row[7:] for row in rows) == "日本語" * 20
+    assert rows[1].startswith("       本")
+    assert all(width(row) <= 40 for row in [short, *rows])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "old", "new"),
+    [
+        ("x = call(a, b)", "x = call(a, c)", ["b"], ["c"]),
+        ("return total", "return total + 1", [], [" + 1"]),
+        ("value = one two three", "value = 1 2 three", ["one two"], ["1 2"]),
+        ("这是一个测试", "这是两个测试", ["一"], ["两"]),
+        ("say 👩‍💻 hello you", "say 👩‍🎨 hello you", ["👩‍💻"], ["👩‍🎨"]),
+        ("same", "same", [], []),
+    ],
+)
+def test_the_words_that_changed(before: str, after: str, old: list[str], new: list[str]) -> None:
+    found = changed(before, after)
+    assert found is not None
+    assert [before[a:b] for a, b in found[0]] == old
+    assert [after[a:b] for a, b in found[1]] == new
+
+
+def test_lines_that_have_nothing_in_common_have_no_changed_words() -> None:
+    assert changed("import os", "def totally_different() -> None:") is None
+    lines = [Line("removed", "a b c"), Line("removed", "gone"), Line("added", "a b d")]
+    assert changed_words(lines) == {0: [(4, 5)], 2: [(4, 5)]}
+
+
+def test_even_lines_made_to_be_slow_are_compared_at_once() -> None:
+    before, after = "a b " * 500, "b a " * 500 + "c"
+    assert changed(before, after) is None
+    for n in range(100):
+        changed("a b " * 12 + str(n), "b a " * 12)
+
+
+def test_changed_words_are_painted_the_other_way_round() -> None:
+    lines = [Line("removed", "x = call(a)", 9), Line("added", "x = call(b)", 9)]
+    paint = Paint({"removed": "red", "added": "green", "dim": ""}, Depth.NAMED)
+    old, new = diff_rows(lines, 80, paint, 16, whole=False)
+    assert old == (
+        "   9 \x1b[31m- \x1b[0m\x1b[31mx = call(\x1b[0m\x1b[31;7ma\x1b[0m\x1b[31m)\x1b[0m"
+    )
+    assert "\x1b[32;7mb\x1b[0m" in new
+    narrow = diff_rows(lines, 13, paint, 16, whole=False)
+    assert [COLOUR.sub("", row) for row in narrow] == ["   - x = cal…", "   + x = cal…"]

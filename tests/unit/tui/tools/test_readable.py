@@ -1,0 +1,72 @@
+"""Results as people read them."""
+
+import json
+
+import pytest
+
+from hermes.core.messages import ToolCall
+from hermes.mcp.results import fenced
+from hermes.tui.tools.calls import call_of
+from hermes.tui.tools.readable import readable
+from hermes.tui.tools.wording import about
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"error": "no such thing"}, "no such thing"),
+        ({"status": "ok", "output": "a\nb"}, "a\nb"),
+        ({"content": [{"type": "text", "text": "hello"}]}, "hello"),
+        ({"results": [{"title": "A", "url": "u"}, {"title": "B", "url": "v"}]},
+         "title: A, url: u\ntitle: B, url: v"),
+        ({"id": 7, "open": True, "labels": ["x", "y"], "by": None},
+         "id: 7\nopen: yes\nlabels: x, y\nby: none"),
+        ([1, "two", {"n": 3}], "1\ntwo\nn: 3"),
+        ({"list": list(range(9))}, "list: 0, 1, 2, 3, 4 … (9)"),
+        ({"a": {"b": {"c": {"d": {"e": {"f": 1}}}}}}, "a: b: c: d: e: f: 1"),
+        ([[[[[[[[[[[[1]]]]]]]]]]]], "…"),
+        ({}, ""),
+        ([], ""),
+    ],
+)  # fmt: skip
+def test_json_is_told_by_what_is_in_it(value: object, shown: str) -> None:
+    assert readable(json.dumps(value)) == shown
+
+
+def test_what_is_no_json_stays_as_it_is() -> None:
+    assert readable("[no output]") == "[no output]"
+    assert readable("{not json}") == "{not json}"
+    assert readable("\nplain\n") == "plain"
+
+
+def test_json_that_was_cut_still_shows_its_text() -> None:
+    cut = json.dumps({"status": "success", "output": 'say "hi"\n' * 1000})
+    for end in range(55, 70):
+        text = readable(f"{cut[:end]}\n[… 9000 characters in all …]\nthe end")
+        assert text.startswith('say "hi"\nsa')
+    assert readable('{"output": "one two \\u20') == "one two "
+
+
+def test_what_a_server_sent_is_shown_without_its_fence() -> None:
+    assert readable(fenced("plain text", "github")) == "plain text"
+    assert readable(fenced(json.dumps({"text": "inner"}), "github")) == "inner"
+    assert readable(f"{fenced('one', 'a')}\n{fenced('two', 'b')}") == "one\ntwo"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("read_file", {"path": "a", "offset": 7}, "a:7-"),
+        ("patch", {"patch": "--- a/x.py\n+++ b/x.py\n@@"}, "x.py"),
+        ("patch", {"patch": "*** Add File: a\n+x\n*** Delete File: b"}, "2 files: a, b"),
+        ("search_files", {"pattern": "x"}, '"x"'),
+        ("process", {"action": "poll", "session_id": "proc_1"}, "poll  proc_1"),
+        ("delegate_task", {"goal": "find it"}, "find it"),
+        ("delegate_task", {"tasks": [{"goal": "find it"}]}, "find it"),
+        ("execute_code", {"code": "import os\n"}, "import os"),
+        ("memory", {"action": "add", "target": "user", "content": "tea"}, "add  user  tea"),
+        ("unheard_of", {"n": 1, "list": [1], "text": "x", "deep": {}}, "1  x"),
+    ],
+)
+def test_what_a_call_is_about(name: str, arguments: dict[str, object], words: str) -> None:
+    assert about(call_of(ToolCall("1", name, json.dumps(arguments)))) == words
