@@ -2,16 +2,19 @@
 
 PY := .venv/bin/python
 PYTEST_ARGS ?=
-# One more than there are cores: many tests wait for a process or a clock.
-WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
+# More than there are cores: many tests wait for a process or a clock.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 2 )))
 PYTEST := $(PY) -m pytest -q $(PYTEST_ARGS)
-PARALLEL := -n $(WORKERS)
+PARALLEL := -n $(WORKERS) --dist worksteal
 LINT_IMPORTS := $(PY) -c "from importlinter.cli import lint_imports_command as main; main()"
 CODE := src tests bench scripts skills optional-skills plugins examples
 BESIDE := tests/compaction tests/bundled_skills tests/examples
 PAGES := $(wildcard scripts/*_reference.py)
 COMPILE := $(PY) -m uv pip compile -q --universal --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate --python-version 3.11 $(LOCK_ARGS) pyproject.toml
+
+BASE := --extra web --extra server --extra email --extra metrics
+CHATS := --extra telegram --extra discord --extra slack --extra matrix
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -74,9 +77,10 @@ docs: setup ## write the generated reference pages
 	@set -e; for page in $(PAGES); do echo "== $$page"; $(PY) $$page; done
 
 lock: setup ## bring the lock files in step with pyproject.toml; LOCK_ARGS=--upgrade for new versions
-	@$(COMPILE) --extra web -o requirements.lock
-	@$(COMPILE) --extra web --extra local -c requirements.lock -o requirements-local.lock
-	@$(COMPILE) --extra web --extra local --group dev -c requirements-local.lock -o requirements-dev.lock
+	@$(COMPILE) $(BASE) -o requirements.lock
+	@$(COMPILE) $(BASE) --extra local -c requirements.lock -o requirements-local.lock
+	@$(COMPILE) $(BASE) --extra local $(CHATS) -c requirements-local.lock -o requirements-platforms.lock
+	@$(COMPILE) $(BASE) --extra local $(CHATS) --group dev -c requirements-platforms.lock -o requirements-dev.lock
 	@$(PY) scripts/locks.py
 
 fmt: setup ## format the code and apply safe fixes

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-from generated_page import write_or_check
+from generated_page import row, write_or_check
 
 from hermes.cli import registry
 from hermes.cli.main import Parser
@@ -37,7 +37,7 @@ def section(parser: argparse.ArgumentParser, summary: str, level: int) -> Iterat
     plain = [a for a in actions if a not in groups and a.dest != "help"]
     if plain:
         yield "| argument | meaning |\n|---|---|"
-        yield "\n".join(row(action) for action in plain) + "\n"
+        yield "\n".join(line(action) for action in plain) + "\n"
     for group in groups:
         summaries = {choice.dest: choice.help for choice in group._choices_actions}  # noqa: SLF001
         shown: set[int] = set()
@@ -48,13 +48,12 @@ def section(parser: argparse.ArgumentParser, summary: str, level: int) -> Iterat
             yield from section(child, summaries.get(name) or child.description or "", level + 1)
 
 
-def row(action: argparse.Action) -> str:
+def line(action: argparse.Action) -> str:
     value = action.metavar or (action.dest.upper() if takes_value(action) else "")
     if action.choices and action.metavar is None:
         value = ",".join(str(choice) for choice in action.choices)
     names = ", ".join(action.option_strings)
-    cells = (f"`{' '.join(part for part in (names, str(value)) if part)}`", meaning(action))
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return row(f"`{' '.join(part for part in (names, str(value)) if part)}`", meaning(action))
 
 
 def takes_value(action: argparse.Action) -> bool:

@@ -8,6 +8,11 @@ from pathlib import Path
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 
 
+def row(*cells: str) -> str:
+    """A line of a table."""
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
 def write_or_check(name: str, make: Callable[[], str]) -> int:
     """Write `docs/reference/<name>`; with `--check` on the command line only compare it."""
     parser = argparse.ArgumentParser(description=f"Write docs/reference/{name}.")

@@ -32,9 +32,14 @@ def wanted(project: Mapping[str, Any]) -> dict[str, list[str]]:
     """Lock file -> requirements of pyproject.toml it must hold, narrow to wide."""
     base = project["project"]["dependencies"]
     extras = project["project"]["optional-dependencies"]
+
+    def of(*names: str) -> list[str]:
+        return [each for name in names for each in extras[name]]
+
     return {
-        "requirements.lock": [*base, *extras["web"]],
-        "requirements-local.lock": extras["local"],
+        "requirements.lock": [*base, *of("web", "server", "email", "metrics")],
+        "requirements-local.lock": of("local"),
+        "requirements-platforms.lock": of("telegram", "discord", "slack", "matrix"),
         "requirements-dev.lock": project["dependency-groups"]["dev"],
     }
 

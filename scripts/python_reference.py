@@ -35,9 +35,10 @@ assert detect_dangerous_command("ls") == (False, None, None)
 
 A module of yours, or of an installed package, that has one of these names comes first: a `cli.py`
 beside a script is what `import cli` finds there, and a package `tools` with an `__init__.py` keeps
-`tools.registry` out. Nothing is imported before a name is used. The functions are synchronous; call
-them from a thread when you are in async code. Nobody is asked for consent outside of a chat: what
-needs it is refused unless the settings allow it ([approvals](../guide/approvals.md)).
+`tools.registry` out. Nothing is imported before a name is used. Most functions are synchronous:
+call them from a thread when you are in async code; what runs in the loop of the gateway (adapters,
+the runner, the router) is async. Nobody is asked for consent outside of a chat: what needs it is
+refused unless the settings allow it ([approvals](../guide/approvals.md)).
 
 [examples/](../../examples/README.md) has a plugin of each kind, a wrapper around the chat, and
 scripts.
@@ -46,7 +47,7 @@ scripts.
 LATER = """\
 ## Not there yet
 
-Importing one of these says so: `ModuleNotFoundError: cron is documented, but …`.
+Importing one of these says so: `ModuleNotFoundError: batch_runner is documented, but …`.
 
 | module | names | waits for |
 |---|---|---|"""
@@ -88,7 +89,8 @@ def shown(name: str, thing: Any) -> str:
         f"**{each.name}" if each.kind is each.VAR_KEYWORD else text
         for each, text in zip(parameters, optional, strict=True)
     ]
-    return f"`{name}({', '.join(marked)})`"
+    word = "async " if inspect.iscoroutinefunction(thing) else ""
+    return f"`{word}{name}({', '.join(marked)})`"
 
 
 if __name__ == "__main__":

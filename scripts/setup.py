@@ -12,6 +12,7 @@ What is kept in `.venv/hermes/`:
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-LOCKS = ("requirements.lock", "requirements-local.lock", "requirements-dev.lock")
+LOCKS = (
+    "requirements.lock",
+    "requirements-local.lock",
+    "requirements-platforms.lock",
+    "requirements-dev.lock",
+)
 
 HINTS = (
     ("No space left", "the disk is full; free some space and run the command again"),
@@ -177,14 +183,32 @@ def run(command: Sequence[str | Path], held: int) -> None:
 def install(environment: Environment, lock: str, held: int) -> None:
     """Installs the packages of `lock` with uv when it is there and works, else with pip."""
     wanted: list[str | Path] = ["--require-hashes", "-r", environment.root / lock]
-    uv = shutil.which("uv")
+    quiet = ["--disable-pip-version-check", "--no-input", "-q"]
+    pip: list[str | Path] = [environment.python, "-m", "pip", "install", *quiet]
+    uv = shutil.which("uv") or own_uv(environment, lock, pip, held)
     if uv:
         target: list[str | Path] = ["--python", environment.python]
-        with suppress(SetupFailed):  # an old or misconfigured uv: pip has the last word
+        with suppress(SetupFailed, OSError):  # an old, misconfigured uv: pip has the last word
             run([uv, "pip", "install", "--compile-bytecode", *target, *wanted], held)
             return
-    quiet = ["--disable-pip-version-check", "--no-input", "-q"]
-    run([environment.python, "-m", "pip", "install", *quiet, *wanted], held)
+    run([*pip, *wanted], held)
+
+
+def own_uv(
+    environment: Environment, lock: str, pip: Sequence[str | Path], held: int
+) -> Path | None:
+    """The uv that `lock` has among its packages: installed first, it installs the others in a
+    third of the time."""
+    text = (environment.root / lock).read_text()
+    found = re.search(r"^uv==.*(?:\n +--hash=.*)*", text, re.MULTILINE)
+    if not found:
+        return None
+    alone = environment.records / "uv.txt"
+    alone.write_text(f"{found[0]}\n")
+    with suppress(SetupFailed):
+        run([*pip, "--require-hashes", "-r", alone], held)
+        return environment.folder / "bin" / "uv"
+    return None
 
 
 def build(environment: Environment, lock: str, held: int) -> None:

@@ -138,7 +138,10 @@ def main(arguments: list[str]) -> int:
     if not options.folder:
         corpus(options.misses, options.findings)
         return 0
-    for folder in folders(options.folder):
+    found = folders(options.folder)
+    if not found:
+        parser.error(f"there is no {SKILL_FILE} in {', '.join(map(str, options.folder))}")
+    for folder in found:
         report = scan_files(read(folder))
         print(f"{report.verdict}: {folder}")
         if options.findings:

@@ -33,7 +33,7 @@ class Notebook(MemoryProvider):
 
     def initialize(self, session_id, **kwargs):
         home = Path(kwargs["hermes_home"])
-        self.pages = Pages(home)
+        self.pages = Pages(home, kwargs.get("user_id") or "")
         settings = home / "notebook.json"
         if settings.exists():
             self.most = int(json.loads(settings.read_text()).get("most", self.most))

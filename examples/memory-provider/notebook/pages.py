@@ -1,12 +1,15 @@
 """The file behind the notebook: one sentence a line."""
 
+import hashlib
 import re
 from pathlib import Path
 
 
 class Pages:
-    def __init__(self, home):
-        self.file = Path(home) / "notebook.txt"
+    def __init__(self, home, user=""):
+        """`user` is empty for the owner; everybody else in a chat has a file of their own."""
+        own = f"-{hashlib.sha256(user.encode()).hexdigest()[:12]}" if user else ""
+        self.file = Path(home) / f"notebook{own}.txt"
 
     def all(self):
         return self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []

@@ -10,6 +10,8 @@ Exit code: 0 sent, 2 an error.
 from __future__ import annotations
 
 import argparse
+import html
+import http.client
 import json
 import os
 import re
@@ -20,6 +22,7 @@ from typing import Any
 
 SECONDS = 15
 PRIORITIES = {"min": 1, "low": 2, "default": 3, "high": 4, "urgent": 5}
+CARD = "application/vnd.microsoft.card.adaptive"
 LONGEST = {"ntfy": 4000, "slack": 35000, "mattermost": 16000, "discord": 2000, "teams": 25000}
 
 
@@ -52,11 +55,15 @@ def ntfy(options: argparse.Namespace, text: str) -> tuple[str, dict[str, str], d
 
 
 def webhook(options: argparse.Namespace, text: str) -> tuple[str, dict[str, str], dict[str, Any]]:
-    whole = "\n".join(part for part in (options.title, text, options.link) if part)
+    body: dict[str, Any] = {"text": text}
     if options.kind == "discord":
-        body: dict[str, Any] = {"content": whole, "allowed_mentions": {"parse": []}}
-    else:
-        body = {"text": whole}
+        body = {"content": text, "allowed_mentions": {"parse": []}}
+    elif options.kind == "slack":
+        body = {"text": html.escape(text, quote=False)}  # else <!channel> would call everybody
+    elif options.kind == "teams":
+        block = {"type": "TextBlock", "text": text, "wrap": True}
+        card = {"type": "AdaptiveCard", "version": "1.4", "body": [block]}
+        body = {"type": "message", "attachments": [{"contentType": CARD, "content": card}]}
     return setting("NOTIFY_WEBHOOK_URL"), {}, body
 
 
@@ -65,14 +72,14 @@ def post(url: str, headers: dict[str, str], body: dict[str, Any]) -> None:
         raise Problem("the address must start with https://")
     data = json.dumps(body).encode()
     heads = {"Content-Type": "application/json", "User-Agent": "hermes-skill-notify/1.0", **headers}
-    request = urllib.request.Request(url, data=data, headers=heads)
     try:
+        request = urllib.request.Request(url, data=data, headers=heads)
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             answer.read()
     except urllib.error.HTTPError as error:
         detail = error.read(300).decode("utf-8", "replace").strip()
         raise Problem(f"not sent: {error.code} {error.reason} {detail}".strip()) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise Problem(f"not sent: {error}") from None
 
 
@@ -91,10 +98,14 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     options = arguments()
-    text = (sys.stdin.read() if options.text == "-" else options.text).strip()
+    stdin = options.text == "-"
+    text = sys.stdin.buffer.read().decode("utf-8", "replace") if stdin else options.text
+    text = text.strip()
     try:
         if not text:
             raise Problem("there is no text to send")
+        if options.kind != "ntfy":
+            text = "\n".join(part for part in (options.title, text, options.link) if part)
         most = LONGEST[options.kind]
         short = text if len(text) <= most else text[: most - 2] + " …"
         make = ntfy if options.kind == "ntfy" else webhook
@@ -107,4 +118,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import html
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -28,13 +29,12 @@ class Problem(Exception):
 
 def from_json3(data: str) -> Iterator[tuple[float, str]]:
     try:
-        events = json.loads(data).get("events", [])
-    except (ValueError, AttributeError):
+        for event in json.loads(data).get("events", []):
+            text = "".join(segment.get("utf8", "") for segment in event.get("segs", []))
+            if text.strip():
+                yield event.get("tStartMs", 0) / 1000, " ".join(text.split())
+    except (ValueError, AttributeError, TypeError, RecursionError):
         raise Problem("this is no json3 file of captions") from None
-    for event in events:
-        text = "".join(segment.get("utf8", "") for segment in event.get("segs", []))
-        if text.strip():
-            yield event.get("tStartMs", 0) / 1000, " ".join(text.split())
 
 
 def from_cues(data: str) -> Iterator[tuple[float, str]]:
@@ -100,7 +100,10 @@ def main() -> int:
     try:
         data = options.file.read_text(encoding="utf-8-sig").replace("\r\n", "\n")
         found = list(paragraphs(pieces(data), options.every))
-    except (Problem, OSError, UnicodeError) as error:
+    except UnicodeError:
+        print(f"error: {options.file} is no UTF-8 text", file=sys.stderr)
+        return 2
+    except (Problem, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     word = (options.search or "").lower()
@@ -111,4 +114,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

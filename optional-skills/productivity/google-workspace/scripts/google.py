@@ -17,6 +17,7 @@ import argparse
 import base64
 import email
 import email.policy
+import http.client
 import json
 import os
 import sys
@@ -53,11 +54,14 @@ class Google:
         self._api = api
         try:
             kept = json.loads(token.expanduser().read_text("utf-8"))
+            form = {name: kept[name] for name in ("client_id", "client_secret", "refresh_token")}
+            address = str(kept["token_uri"])
         except FileNotFoundError:
             raise Problem(f"there is no token in {token}: run google_auth.py once") from None
-        form = {name: kept[name] for name in ("client_id", "client_secret", "refresh_token")}
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise Problem(f"{token} holds no token: run google_auth.py again") from None
         data = urllib.parse.urlencode({**form, "grant_type": "refresh_token"}).encode()
-        fresh = self._send(urllib.request.Request(kept["token_uri"], data=data))
+        fresh = self._send(urllib.request.Request(address, data=data))
         self._access = str(json.loads(fresh)["access_token"])
 
     def call(self, service: str, path: str, body: Any = None, **query: Any) -> Any:
@@ -77,7 +81,7 @@ class Google:
                 return bytes(answer.read(MOST_BYTES))
         except urllib.error.HTTPError as error:
             raise Problem(reason(error)) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise Problem(f"no answer from Google: {error}") from None
 
 
@@ -117,7 +121,11 @@ def read(google: Google, options: argparse.Namespace) -> int:
         if message[name]:
             print(f"{name}: {message[name]}")
     body = message.get_body(preferencelist=("plain", "html"))
-    print(f"\n{body.get_content().strip() if body else ''}")
+    try:
+        text = body.get_content() if body else ""
+    except LookupError:  # an encoding that Python does not know
+        text = (body.get_payload(decode=True) or b"").decode("utf-8", "replace") if body else ""
+    print(f"\n{text.strip()}")
     for part in message.iter_attachments():
         print(f"attachment: {part.get_filename()}")
     return 0
@@ -184,6 +192,8 @@ def files(google: Google, options: argparse.Namespace) -> int:
 
 
 def export(google: Google, options: argparse.Namespace) -> int:
+    if options.out.exists() and not options.force:
+        raise Problem(f"{options.out} is already there; use --force to replace it")
     place = f"/{urllib.parse.quote(options.id)}"
     kind = google.call("drive", place, fields="mimeType")["mimeType"]
     if kind in EXPORTS:
@@ -234,6 +244,7 @@ def arguments() -> argparse.Namespace:
     it = action("export", export, "a file as text, CSV, or as it is")
     it.add_argument("id")
     it.add_argument("--out", type=Path, required=True)
+    it.add_argument("--force", action="store_true", help="replace the file if it is there")
     return parser.parse_args()
 
 
@@ -241,10 +252,17 @@ def main() -> int:
     options = arguments()
     try:
         return int(options.run(Google(options.token, options.api), options))
-    except (Problem, OSError, ValueError, KeyError) as error:
+    except BrokenPipeError:
+        raise
+    except (Problem, OSError, ValueError, LookupError, TypeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

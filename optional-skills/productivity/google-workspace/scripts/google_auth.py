@@ -1,18 +1,19 @@
 """Get a token for Google Workspace, once. Needs an OAuth client of the kind "Desktop app".
 
-  google_auth.py --client client_secret.json --out ~/.hermes/google_token.json
+  google_auth.py --client client_secret.json
 It prints an address; open it in a browser on this machine and agree. On a machine without one:
 open it elsewhere, and when the browser shows that it cannot reach 127.0.0.1, copy the whole address
 from its bar and give it with --answer (in a second call with the same --state-file).
 Exit code: 0 the token was written, 2 an error.
 """
-# ruff: noqa: T201 - prints its answer
+# ruff: noqa: T201, TID251 - prints its answer; the home of Hermes is a variable
 
 from __future__ import annotations
 
 import argparse
 import base64
 import hashlib
+import http.client
 import json
 import os
 import secrets
@@ -39,11 +40,15 @@ class Problem(Exception):
 def client(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(file.read_text("utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Problem(f"{file} is no JSON") from None
     if not isinstance(found, dict) or "installed" not in found:
         raise Problem(f"{file} is no OAuth client of the kind Desktop app")
-    return dict(found["installed"])
+    app = dict(found["installed"])
+    missing = [name for name in ("client_id", "auth_uri", "token_uri") if not app.get(name)]
+    if missing:
+        raise Problem(f"{file} has no {', '.join(missing)}; download it again")
+    return app
 
 
 def consent(app: dict[str, Any], redirect: str, scopes: list[str]) -> tuple[str, dict[str, str]]:
@@ -90,8 +95,9 @@ def exchange(app: dict[str, Any], code: str, kept: dict[str, str]) -> dict[str, 
         with urllib.request.urlopen(app["token_uri"], data=data, timeout=30) as answer:
             found = json.loads(answer.read())
     except urllib.error.HTTPError as error:
-        raise Problem(f"Google refused the code: {error.read(300).decode()}") from None
-    if "refresh_token" not in found:
+        reason = error.read(300).decode("utf-8", "replace")
+        raise Problem(f"Google refused the code: {reason}") from None
+    if not isinstance(found, dict) or "refresh_token" not in found:
         raise Problem("Google gave no lasting token; remove the app's access and try again")
     return {
         "client_id": app["client_id"],
@@ -120,13 +126,25 @@ def write(file: Path, token: dict[str, Any]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as out:
+        file.chmod(0o600)  # also when it was there before
         json.dump(token, out, indent=1)
+
+
+def started(file: Path) -> dict[str, str]:
+    """What the first call kept for the second one."""
+    try:
+        kept = json.loads(file.read_bytes())
+    except ValueError:
+        kept = None
+    if not isinstance(kept, dict) or not {"state", "verifier", "redirect"} <= set(kept):
+        raise Problem(f"{file} was not written by a first call; start again without --answer")
+    return kept
 
 
 def work(options: argparse.Namespace) -> None:
     app = client(options.client)
     if options.answer:
-        kept = json.loads(options.state_file.read_text("utf-8"))
+        kept = started(options.state_file)
         write(options.out, exchange(app, code_of(options.answer, kept), kept))
         options.state_file.unlink()
         return
@@ -135,7 +153,7 @@ def work(options: argparse.Namespace) -> None:
         url, kept = consent(app, f"http://127.0.0.1:{server.server_port}", options.scope)
         print(f"Open this address:\n{url}", flush=True)
         if options.state_file:
-            options.state_file.write_text(json.dumps(kept), encoding="utf-8")
+            write(options.state_file, kept)
         server.handle_request()
         seen = getattr(server, "address_seen", "")
     if not seen:
@@ -144,11 +162,14 @@ def work(options: argparse.Namespace) -> None:
 
 
 def arguments() -> argparse.Namespace:
+    home = Path(os.environ.get("HERMES_HOME") or "~/.hermes").expanduser()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--client", type=Path, required=True, help="the client's JSON file")
-    parser.add_argument("--out", type=Path, required=True, help="where the token goes")
+    parser.add_argument(
+        "--out", type=Path, default=home / "google_token.json", help="where the token goes"
+    )
     parser.add_argument("--scope", action="append", choices=SCOPES, help="all when left out")
     parser.add_argument("--wait", type=float, default=SECONDS, help="seconds for the answer (300)")
     parser.add_argument("--state-file", type=Path, help="remember the attempt here, for --answer")
@@ -164,7 +185,7 @@ def main() -> int:
     options = arguments()
     try:
         work(options)
-    except (Problem, OSError, ValueError, KeyError) as error:
+    except (Problem, OSError, ValueError, http.client.HTTPException) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print(f"the token is in {options.out}")
@@ -172,4 +193,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -10,6 +10,8 @@ Exit code: 0 nothing found, 1 something was found, 2 an error.
 from __future__ import annotations
 
 import argparse
+import http.client
+import os
 import re
 import sys
 import urllib.error
@@ -130,10 +132,17 @@ def form(found: list[Item]) -> Iterator[str]:
                 seen.setdefault(value, item.key)
 
 
+def text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise Problem(f"{file} is no UTF-8 text") from None
+
+
 def cited(files: list[Path]) -> set[str]:
     found: set[str] = set()
     for file in files:
-        text = file.read_text(encoding="utf-8")
+        text = text_of(file)
         found |= {key.strip() for group in LATEX.findall(text) for key in group.split(",")}
         if file.suffix.lower() != ".tex":
             found |= set(PANDOC.findall(text))
@@ -141,7 +150,7 @@ def cited(files: list[Path]) -> set[str]:
 
 
 def check(options: argparse.Namespace) -> int:
-    found = list(items(options.file.read_text(encoding="utf-8-sig")))
+    found = list(items(text_of(options.file)))
     lines = list(form(found))
     if options.text:
         keys, used = {item.key for item in found}, cited(options.text)
@@ -157,14 +166,14 @@ def doi(options: argparse.Namespace) -> int:
         raise Problem(f"{options.doi!r} is no DOI such as 10.1038/nature14539")
     url = f"{options.host}/{urllib.parse.quote(found[0].rstrip('.,;'))}"
     headers = {"Accept": "application/x-bibtex", "User-Agent": AGENT}
-    request = urllib.request.Request(url, headers=headers)
     try:
+        request = urllib.request.Request(url, headers=headers)
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             text = answer.read(1_000_000).decode("utf-8", "replace").strip()
     except urllib.error.HTTPError as error:
         reason = "it is not registered" if error.code == 404 else f"{error.code} {error.reason}"
         raise Problem(f"{found[0]}: {reason}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise Problem(f"no answer from {options.host}: {error}") from None
     if not text.startswith("@"):
         raise Problem(f"{found[0]}: the answer is no BibTeX; this kind of DOI has none")
@@ -192,10 +201,17 @@ def main() -> int:
     options = arguments()
     try:
         return int(options.run(options))
-    except (Problem, OSError, UnicodeError) as error:
+    except BrokenPipeError:
+        raise
+    except (Problem, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

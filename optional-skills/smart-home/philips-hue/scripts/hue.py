@@ -11,6 +11,7 @@ Exit code: 0 done, 1 nothing found or not reachable, 2 an error.
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import os
 import re
@@ -32,13 +33,13 @@ def ask(method: str, path: str, body: Any = None) -> Any:
         raise Problem("set HUE_BRIDGE to the address of the bridge, such as 192.168.1.20")
     base = bridge if re.match(r"https?://", bridge) else f"http://{bridge}"
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"{base}/api{path}", data=data, method=method)
     try:
+        request = urllib.request.Request(f"{base}/api{path}", data=data, method=method)
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             found = json.loads(answer.read().decode())
     except urllib.error.HTTPError as error:
         raise Problem(f"the bridge answered {error.code} {error.reason}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise Problem(f"no answer from the bridge at {base}: {error}") from None
     errors = [each["error"] for each in found if "error" in each] if isinstance(found, list) else []
     if errors:
@@ -79,6 +80,10 @@ def groups(_: argparse.Namespace) -> int:
     return 0 if found else 1
 
 
+EVERYTHING = "0"
+"""The group of all lamps; the bridge does not list it."""
+
+
 def number_of(name: str, things: dict[str, Any]) -> str:
     if name in things:
         return name
@@ -111,14 +116,19 @@ def change(options: argparse.Namespace) -> int:
         wanted["on"] = bool(options.on)
     if options.brightness is not None:
         wanted.update(on=True, bri=max(1, min(254, round(options.brightness * 2.54))))
-    if options.kelvin:
+    if options.kelvin and options.kelvin > 0:
         wanted["ct"] = max(153, min(500, round(1_000_000 / options.kelvin)))
     if options.color:
         wanted["xy"] = xy(options.color)
     if not wanted:
         raise Problem("nothing to set: --on, --off, --brightness, --kelvin or --color")
     kind, last = ("groups", "action") if options.group else ("lights", "state")
+    if options.group and options.name == EVERYTHING and not options.yes:
+        print("not done: group 0 is every lamp of the house; ask the user, then add --yes")
+        return 1
     things = ask("GET", f"/{key()}/{kind}")
+    if options.group:
+        things[EVERYTHING] = {"name": "every lamp"}
     number = number_of(options.name, things)
     ask("PUT", f"/{key()}/{kind}/{number}/{last}", wanted)
     print(f"{things[number]['name']}: {json.dumps(wanted)}")
@@ -140,10 +150,11 @@ def arguments() -> argparse.Namespace:
     it.set_defaults(run=change)
     it.add_argument("name", help="number or name")
     it.add_argument("--group", action="store_true", help="a room or zone, not a lamp")
+    it.add_argument("--yes", action="store_true", help="the user agreed to group 0, all lamps")
     it.add_argument("--on", action="store_true")
     it.add_argument("--off", action="store_true")
     it.add_argument("--brightness", type=float, help="1 to 100")
-    it.add_argument("--kelvin", type=int, help="2000 warm to 6500 cold")
+    it.add_argument("--kelvin", type=float, help="2000 warm to 6500 cold")
     it.add_argument("--color", help="#rrggbb")
     return parser.parse_args()
 
@@ -152,10 +163,18 @@ def main() -> int:
     options = arguments()
     try:
         return int(options.run(options))
+    except (LookupError, TypeError, AttributeError):
+        print("error: the answer is not that of a Hue bridge; check HUE_BRIDGE", file=sys.stderr)
+        return 2
     except (Problem, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import shlex
 import statistics
 import subprocess
@@ -54,7 +55,7 @@ def once(command: str, timeout: float) -> Run:
         )
     except subprocess.TimeoutExpired:
         raise Failed(f"{command!r} took longer than {timeout:g} s") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, IndexError) as error:  # IndexError: there are no words in it
         raise Failed(f"{command!r}: {error}") from None
     wall = time.perf_counter() - start
     if done.returncode:
@@ -130,4 +131,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

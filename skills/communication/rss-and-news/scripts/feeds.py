@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import email.utils
 import html
+import http.client
 import json
 import os
 import re
@@ -125,13 +126,13 @@ def entries(data: bytes, base: str) -> list[Entry]:
 
 
 def fetch(url: str) -> tuple[bytes, str]:
-    request = urllib.request.Request(url, headers={"User-Agent": AGENT, "Accept": "*/*"})
     try:
+        request = urllib.request.Request(url, headers={"User-Agent": AGENT, "Accept": "*/*"})
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             return answer.read(MOST_BYTES), answer.geturl()
     except urllib.error.HTTPError as error:
         raise Problem(f"it answered {error.code} {error.reason}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise Problem(f"no answer: {error}") from None
 
 
@@ -177,18 +178,30 @@ def moment(written: str) -> datetime:
     return when if when.tzinfo else when.astimezone()
 
 
+def expression(written: str) -> re.Pattern[str]:
+    try:
+        return re.compile(written, re.IGNORECASE)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"no regular expression: {error}") from None
+
+
 class Seen:
     """Ids that were printed before; the newest are kept."""
 
     def __init__(self, file: Path | None) -> None:
-        self.file = file
-        known = json.loads(file.read_text("utf-8")) if file and file.exists() else []
+        self.file = file.expanduser().resolve() if file else None  # a link stays a link
+        if self.file and self.file.exists() and not self.file.is_file():
+            raise Problem(f"{file} is no file")
+        try:
+            known = json.loads(self.file.read_bytes()) if self.file and self.file.exists() else []
+        except (ValueError, RecursionError):
+            known = None
         if not isinstance(known, list):
-            raise Problem(f"{file} was not written by this script")
+            raise Problem(f"{file} was not written by this script; it is left as it is")
         self.ids = dict.fromkeys(map(str, known))
 
     def keep(self, found: list[Entry]) -> None:
-        if self.file:
+        if self.file and found:
             self.ids.update(dict.fromkeys(each.id for each in found))
             new = self.file.with_name(self.file.name + ".new")
             new.write_text(json.dumps(list(self.ids)[-MOST_SEEN:]), encoding="utf-8")
@@ -196,11 +209,10 @@ class Seen:
 
 
 def chosen(found: list[Entry], options: argparse.Namespace, seen: Seen) -> list[Entry]:
-    pattern = re.compile(options.match, re.IGNORECASE) if options.match else None
     unique: dict[str, Entry] = {}
     for each in found:
         old = options.since and each.when and each.when < options.since
-        fits = not pattern or pattern.search(f"{each.title} {each.text}")
+        fits = not options.match or options.match.search(f"{each.title} {each.text}")
         if not old and fits and each.id not in seen.ids:
             unique.setdefault(each.url or each.id, each)
     order = sorted(unique.values(), key=lambda each: each.when or EARLIEST, reverse=True)
@@ -231,7 +243,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("feeds", nargs="*", help="addresses or files")
     parser.add_argument("--opml", type=Path, help="a list of subscriptions")
     parser.add_argument("--since", type=moment, help="30m, 24h, 7d, 2w or 2024-05-01")
-    parser.add_argument("--match", help="only entries with this pattern in title or text")
+    parser.add_argument(
+        "--match", type=expression, help="only entries with this pattern in title or text"
+    )
     parser.add_argument("--seen", type=Path, metavar="FILE", help="leave out what is noted there")
     parser.add_argument("--max", type=int, default=50, help="most entries (50)")
     parser.add_argument(
@@ -254,14 +268,16 @@ def main() -> int:
         for place in places:
             try:
                 found += read(place)
-            except (Problem, OSError) as error:
+            except (Problem, OSError, ValueError) as error:
                 failed += 1
                 print(f"error: {place}: {error}", file=sys.stderr)
         kept = chosen(found, options, seen)
         for each in kept:
             print("\n".join(shown(each, options)))
         seen.keep(kept)
-    except (Problem, OSError, ValueError, re.error) as error:
+    except BrokenPipeError:
+        raise
+    except (Problem, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if failed and failed == len(places):
@@ -271,4 +287,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -13,6 +13,7 @@ import csv
 import io
 import json
 import math
+import os
 import re
 import sys
 from array import array
@@ -194,7 +195,9 @@ def profile(path: Path, options: argparse.Namespace) -> dict[str, Any]:
         raise Problem(f"{path} is binary, or --encoding is needed (utf-16?)")
     delimiter = options.delimiter or delimiter_of(text.rpartition("\n")[0] or text)
     rows = rows_of(path, encoding, delimiter)
-    head = next(rows)
+    head = next(rows, None)
+    if head is None:
+        raise Problem(f"{path} has no rows")
     columns = [Column(name.strip() or f"column {i}") for i, name in enumerate(head, 1)]
     count = duplicates = 0
     broken: list[int] = []
@@ -236,7 +239,7 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
     for column in found["columns"]:
         facts = {key: value for key, value in column.items() if key not in ("name", "type", "top")}
         shown = ", ".join(f"{key} {short(value)}" for key, value in facts.items())
-        yield f"- {column['name']} ({column['type']}): {shown}"
+        yield f"- {column['name'][:80]} ({column['type']}): {shown}"
         if column.get("top"):
             top = ", ".join(f"{value[:40]!r} x{count}" for value, count in column["top"].items())
             yield f"    top: {top}"
@@ -275,4 +278,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from collections import Counter
@@ -133,11 +134,17 @@ def main() -> int:
     try:
         data = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
         found = documents(data.decode("utf-8-sig"))
-    except (Problem, OSError, UnicodeError) as error:
+    except UnicodeError:
+        print(f"error: {options.file} is no UTF-8 text", file=sys.stderr)
+        return 2
+    except (Problem, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except RecursionError:
         print("error: nested too deeply to be looked at", file=sys.stderr)
+        return 2
+    except ValueError as error:  # such as a number of thousands of digits
+        print(f"error: {error}", file=sys.stderr)
         return 2
     shape: dict[str, Seen] = {}
     for document in found:
@@ -154,4 +161,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import csv
 import math
+import os
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -279,6 +280,20 @@ def text(x: float, y: float, value: str, anchor: str, more: str = "") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {more}>{escape(value)}</text>'
 
 
+def positive(written: str) -> int:
+    found = int(written)
+    if found < 1:
+        raise ValueError(written)
+    return found
+
+
+def size(written: str) -> int:
+    found = int(written)
+    if not 200 <= found <= 10_000:
+        raise argparse.ArgumentTypeError("a size lies between 200 and 10000")
+    return found
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -290,14 +305,15 @@ def arguments() -> argparse.Namespace:
         "--y", action="append", required=True, help="column to draw; may be repeated"
     )
     parser.add_argument("--out", type=Path, default=Path("chart.svg"), help="file to write")
+    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
     parser.add_argument("--title", default="")
     parser.add_argument("--xlabel", default="")
     parser.add_argument("--ylabel", default="")
-    parser.add_argument("--bins", type=int, default=0, help="bars of a histogram")
+    parser.add_argument("--bins", type=positive, default=0, help="bars of a histogram")
     parser.add_argument("--zero", action="store_true", help="the y axis starts at zero")
     parser.add_argument("--delimiter", default=",")
-    parser.add_argument("--width", type=int, default=800)
-    parser.add_argument("--height", type=int, default=450)
+    parser.add_argument("--width", type=size, default=800)
+    parser.add_argument("--height", type=size, default=450)
     return parser.parse_args()
 
 
@@ -306,8 +322,16 @@ def main() -> int:
     try:
         data = collect(read(options.file, options.delimiter), options)
         elements = "\n".join(Chart(data, options).elements())
+        if options.out.exists() and not options.force:
+            raise Problem(f"{options.out} is already there; use --force to replace it")
         options.out.write_text(elements + "\n", encoding="utf-8")
-    except (Problem, OSError, UnicodeError, csv.Error, TypeError) as error:
+    except UnicodeError:
+        print(f"error: {options.file} is no UTF-8 text", file=sys.stderr)
+        return 2
+    except (ArithmeticError, ValueError):
+        print("error: the numbers or dates are too large to be drawn", file=sys.stderr)
+        return 2
+    except (Problem, OSError, csv.Error, TypeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     drawn = sum(len(series.points) for series in data.series)
@@ -317,4 +341,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import re
 import sys
 import zipfile
@@ -21,8 +22,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?")
-NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
-NOT_IN_NAME = re.compile(r"[\[\]:*?/\\]")
+NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+NOT_IN_NAME = re.compile(r"[\[\]:*?/\\\ud800-\udfff]")
 MOST_ROWS, MOST_COLUMNS, MOST_TEXT, MOST_NAME = 1_048_576, 16_384, 32_767, 31
 PLAIN, HEADER, DAY, MOMENT = range(4)
 
@@ -182,8 +183,11 @@ def read(spec: str, options: argparse.Namespace) -> Sheet:
     """A sheet from FILE or NAME=FILE."""
     name, mark, file = spec.partition("=")
     path = Path(file if mark else spec)
-    with path.open(encoding="utf-8-sig", newline="") as opened:
-        rows = list(csv.reader(opened, delimiter=options.delimiter))
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as opened:
+            rows = list(csv.reader(opened, delimiter=options.delimiter))
+    except UnicodeError:
+        raise Problem(f"{path} is no UTF-8 text; convert it first") from None
     width = max((len(row) for row in rows), default=0)
     if len(rows) > MOST_ROWS or width > MOST_COLUMNS:
         raise Problem(f"{path} is larger than a sheet can be ({MOST_ROWS} rows)")
@@ -223,11 +227,16 @@ def main() -> int:
     csv.field_size_limit(1 << 28)
     try:
         run(arguments())
-    except (Problem, OSError, UnicodeError, csv.Error, TypeError) as error:
+    except (Problem, OSError, csv.Error, TypeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import re
 import sys
 import zipfile
@@ -20,6 +21,7 @@ from xml.etree import ElementTree as ET
 
 DATE_FORMATS = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)}
 MOST_BYTES = 1 << 30
+MOST_ROWS, MOST_COLUMNS = 1_048_576, 16_384
 OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 
 
@@ -117,6 +119,8 @@ class Book:
                 if local(element) != "row":
                     continue
                 number = int(element.get("r") or done + 1)
+                if number > MOST_ROWS:
+                    raise ValueError(f"there is no row {number}")
                 yield from ([] for _ in range(done + 1, number))
                 done = number
                 yield self._row(element, formulas)
@@ -126,6 +130,8 @@ class Book:
         values: list[str] = []
         for cell in row:
             place = column(cell.get("r", "")) if cell.get("r") else len(values)
+            if place >= MOST_COLUMNS:
+                raise ValueError(f"there is no column {cell.get('r')}")
             values += [""] * (place - len(values))
             values.append(self._value(cell, formulas))
         return values
@@ -220,15 +226,22 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sheet", help="name or number from 1 (default: the first visible one)")
     parser.add_argument("--all", type=Path, metavar="FOLDER", help="write every sheet into FOLDER")
     parser.add_argument("--out", type=Path, help="file to write (default: standard output)")
+    parser.add_argument("--force", action="store_true", help="replace files that are there")
     parser.add_argument("--formulas", action="store_true", help="show formulas instead of values")
     parser.add_argument("--delimiter", default=",")
     return parser.parse_args()
+
+
+def may_write(target: Path, options: argparse.Namespace) -> None:
+    if target.exists() and not options.force:
+        raise Problem(f"{target} is already there; use --force to replace it")
 
 
 def export_all(book: Book, options: argparse.Namespace) -> None:
     options.all.mkdir(parents=True, exist_ok=True)
     for sheet in book.sheets:
         target = options.all / (re.sub(r"[^\w.-]+", "_", sheet.name) + ".csv")
+        may_write(target, options)
         with target.open("w", encoding="utf-8", newline="") as out:
             print(f"{target}: {write(book, sheet, out, options)} rows")
 
@@ -246,6 +259,7 @@ def run(options: argparse.Namespace) -> None:
     elif options.all:
         export_all(book, options)
     elif options.out:
+        may_write(options.out, options)
         with options.out.open("w", encoding="utf-8", newline="") as out:
             rows_written = write(book, choose(book, options.sheet), out, options)
         print(f"{options.out}: {rows_written} rows")
@@ -256,6 +270,8 @@ def run(options: argparse.Namespace) -> None:
 def main() -> int:
     try:
         run(arguments())
+    except BrokenPipeError:
+        raise
     except (Problem, OSError, TypeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -266,4 +282,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import os
 import sqlite3
 import sys
 from pathlib import Path
@@ -33,7 +34,10 @@ def connect(path: Path, write: bool) -> sqlite3.Connection:
     if head and head != HEADER:
         raise Problem(f"{path} is no SQLite file (or it is encrypted)")
     mode = "rw" if write else "ro"
-    return sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode={mode}", uri=True, timeout=10)
+    address = f"file:{quote(str(path.resolve()))}?mode={mode}"
+    database = sqlite3.connect(address, uri=True, timeout=10)
+    database.text_factory = lambda data: data.decode("utf-8", "replace")
+    return database
 
 
 def name(identifier: str) -> str:
@@ -49,7 +53,11 @@ def overview(database: sqlite3.Connection) -> Iterator[str]:
     for table, kind in database.execute(master).fetchall():
         if table.startswith("sqlite_"):
             continue
-        count = database.execute(f"SELECT count(*) FROM {name(table)}").fetchone()[0]
+        try:
+            count = database.execute(f"SELECT count(*) FROM {name(table)}").fetchone()[0]
+        except sqlite3.Error as error:  # such as a module that is not installed here
+            yield f"{kind} {table}: cannot be read: {error}"
+            continue
         yield f"{kind} {table}: {count} rows"
         for _, column, type_, required, default, key in database.execute(
             f"PRAGMA table_info({name(table)})"
@@ -153,11 +161,18 @@ def run(options: argparse.Namespace) -> int:
 def main() -> int:
     try:
         return run(arguments())
-    except (Problem, sqlite3.Error, OSError) as error:
+    except BrokenPipeError:
+        raise
+    except (Problem, sqlite3.Error, sqlite3.Warning, OSError) as error:
         hint = " (use --write to allow changes)" if "readonly" in str(error) else ""
         print(f"error: {error}{hint}", file=sys.stderr)
         return 2
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -12,6 +12,8 @@ Exit code: 0 done, 2 an error.
 from __future__ import annotations
 
 import argparse
+import fnmatch
+import os
 import re
 import shutil
 import sys
@@ -78,7 +80,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path, help="the folder that holds the backups")
-    parser.add_argument("--pattern", default="*", help="only names like this, such as 'app-*.gz'")
+    parser.add_argument("--pattern", default="", help="only names like this, such as 'app-*.gz'")
     parser.add_argument("--last", type=int, default=1, help="always keep so many newest (1)")
     parser.add_argument("--daily", type=int, default=7, help="days to keep (7)")
     parser.add_argument("--weekly", type=int, default=4, help="weeks to keep (4)")
@@ -93,10 +95,18 @@ def main() -> int:
     if options.last < 1 or min(counts.values()) < 0:
         print("error: --last is at least 1, the other counts at least 0", file=sys.stderr)
         return 2
+    if options.delete and not options.pattern:
+        print("error: --delete needs --pattern, or all dated names would go", file=sys.stderr)
+        return 2
     if not options.folder.is_dir():
         print(f"error: {options.folder} is no folder", file=sys.stderr)
         return 2
-    found = [path for path in options.folder.glob(options.pattern) if path.suffix not in COMPANIONS]
+    pattern = options.pattern or "*"
+    found = [
+        path
+        for path in options.folder.iterdir()
+        if fnmatch.fnmatchcase(path.name, pattern) and path.suffix not in COMPANIONS
+    ]
     dated = ((date_of(path.name), path) for path in found)
     backups = sorted((Backup(when, path) for when, path in dated if when), reverse=True)
     reasons = kept(backups, options.last, counts)
@@ -105,7 +115,11 @@ def main() -> int:
         action = "delete" if options.delete else "would delete"
         print(f"{'keep   ' + '+'.join(why) if why else action}\t{backup.path}")
         if options.delete and not why:
-            remove(backup.path)
+            try:
+                remove(backup.path)
+            except OSError as error:
+                print(f"error: {error}", file=sys.stderr)
+                return 2
     print(
         f"{len(reasons)} kept, {len(backups) - len(reasons)} to go, "
         f"{len(found) - len(backups)} without a date left alone"
@@ -114,4 +128,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

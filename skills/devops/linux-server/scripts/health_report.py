@@ -123,7 +123,11 @@ def units(_: Limits) -> Iterator[Line]:
         yield Line("systemd", "not running here")
         return
     command = ["systemctl", "--failed", "--plain", "--no-legend", "--no-pager"]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=20)
+    try:
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=20)
+    except subprocess.TimeoutExpired:
+        yield Line("systemd", "does not answer", True)
+        return
     failed = [row.split()[0] for row in done.stdout.splitlines() if row.strip()]
     yield Line("failed units", ", ".join(failed) or "none", bool(failed))
 
@@ -168,4 +172,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

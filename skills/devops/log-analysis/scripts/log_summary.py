@@ -13,8 +13,10 @@ import argparse
 import gzip
 import io
 import json
+import os
 import re
 import sys
+import zlib
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -54,6 +56,8 @@ MESSAGE_KEYS = ("message", "msg", "event", "error", "text", "MESSAGE")
 LEVEL_KEYS = ("level", "severity", "lvl", "levelname", "PRIORITY")
 TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "date")
 WIDTH = 160
+LONGEST = 1000
+"""Characters of a message that are compared."""
 
 
 class Line(NamedTuple):
@@ -117,6 +121,7 @@ class Summary:
 
 def shape(message: str) -> str:
     """The message with everything masked that differs from line to line."""
+    message = message[:LONGEST]
     for pattern, mask in MASKS:
         message = pattern.sub(mask, message)
     return message[:WIDTH]
@@ -174,7 +179,7 @@ def read_line(text: str, file: str, number: int) -> Line:
     if text.startswith("{"):
         try:
             record = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             record = None
         if isinstance(record, dict):
             return from_record(record, file, number)
@@ -291,7 +296,7 @@ def main() -> int:
                 line = read_line(row, name, number)
                 if wanted(line, options):
                     summary.add(line)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if not summary.lines:
@@ -305,4 +310,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import struct
 import sys
@@ -263,7 +264,11 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     result = 0
-    for file in files(options.paths):
+    found = list(files(options.paths))
+    if not found:
+        print("there are no pictures in it", file=sys.stderr)
+        return 1
+    for file in found:
         try:
             facts = look(file)
             if not options.json and not (facts["width"] and facts["height"]):
@@ -272,6 +277,8 @@ def main() -> int:
         except Unknown as error:
             print(f"{file}: {error}", file=sys.stderr)
             result = max(result, 1)
+        except BrokenPipeError:
+            raise
         except OSError as error:
             print(f"error: {error}", file=sys.stderr)
             result = 2
@@ -279,4 +286,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -14,7 +14,9 @@ Exit code: 0 done, 1 nothing found, 2 an error.
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
+import os
 import re
 import sys
 import urllib.request
@@ -419,7 +421,7 @@ def free(options: argparse.Namespace) -> int:
         for h in hits
         if h.event.shown_as.upper() != "TRANSPARENT" and h.event.status.upper() != "CANCELLED"
     ]
-    opens, closes = (time.fromisoformat(part) for part in options.hours.split("-"))
+    opens, closes = options.hours
     any_slot, day = False, first.date()
     while day < last.date():
         at, end = (placed(datetime.combine(day, part), zone) for part in (opens, closes))
@@ -437,8 +439,11 @@ def free(options: argparse.Namespace) -> int:
     return 0 if any_slot else 1
 
 
-def day(text: str) -> date:
-    return date.fromisoformat(text)
+def hours(text: str) -> tuple[time, time]:
+    opens, closes = (time.fromisoformat(part) for part in text.split("-"))
+    if opens >= closes:
+        raise ValueError(text)
+    return opens, closes
 
 
 def positive(text: str) -> int:
@@ -457,15 +462,17 @@ def arguments() -> argparse.Namespace:
         it = actions.add_parser(name, help=text)
         it.set_defaults(run=run)
         it.add_argument("files", nargs="+", help="files or addresses")
-        it.add_argument("--from", dest="first", type=day, help="YYYY-MM-DD, today when left out")
-        it.add_argument("--to", dest="last", type=day, help="the last day")
+        it.add_argument(
+            "--from", dest="first", type=date.fromisoformat, help="YYYY-MM-DD, today when left out"
+        )
+        it.add_argument("--to", dest="last", type=date.fromisoformat, help="the last day")
         it.add_argument("--days", type=positive, default=7, help="instead of --to (7)")
         it.add_argument("--zone", default="local", help="such as Europe/Berlin")
         if name == "list":
             it.add_argument("--search", default="", help="only with this word")
             it.add_argument("--json", action="store_true")
         else:
-            it.add_argument("--hours", default="09:00-17:00")
+            it.add_argument("--hours", type=hours, default="09:00-17:00")
             it.add_argument("--minutes", type=positive, default=30, help="at least this long (30)")
             it.add_argument("--weekends", action="store_true")
     return parser.parse_args()
@@ -475,10 +482,17 @@ def main() -> int:
     options = arguments()
     try:
         return int(options.run(options))
-    except (Problem, OSError, ValueError) as error:
+    except BrokenPipeError:
+        raise
+    except (Problem, OSError, ValueError, OverflowError, http.client.HTTPException) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -15,12 +15,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import sys
 import uuid
 from datetime import datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 
-from ics import Problem, load, placed, positive, unfolded, zone_of
+from ics import Problem, placed, positive, unfolded, zone_of
 
 
 def escaped(text: str) -> str:
@@ -121,7 +122,7 @@ def add(options: argparse.Namespace) -> int:
         rows += [f"TRIGGER:-PT{options.alarm}M", "END:VALARM"]
     rows.append("END:VEVENT")
     file = Path(options.file).expanduser()
-    text = load(options.file) if file.exists() else ""
+    text = read(file) if file.exists() else ""
     if named and zone and f"TZID:{options.zone}" not in text.splitlines():
         rows = zone_block(zone, options.zone, given(options.start)[0].year) + rows
     save(file, with_rows(text, rows))
@@ -137,19 +138,29 @@ def with_rows(text: str, rows: list[str]) -> str:
     place = text.upper().rfind("END:VCALENDAR")
     if place < 0 or "BEGIN:VCALENDAR" not in text[:2000].upper():
         raise Problem("this is no calendar file; nothing was changed")
-    whole = text[:place] + block + text[place:]
-    return re.sub(r"\r?\n", "\r\n", whole)
+    end = "\r\n" if "\r\n" in text else "\n"
+    return text[:place] + block.replace("\r\n", end) + text[place:]
+
+
+def read(file: Path) -> str:
+    """The text as it is, so that writing it changes no other byte."""
+    if file.exists() and not file.is_file():
+        raise Problem(f"{file} is no file")
+    return file.read_bytes().decode("utf-8", "surrogateescape")
 
 
 def save(file: Path, text: str) -> None:
-    temporary = file.with_name(file.name + ".new")
-    temporary.write_bytes(text.encode())
-    os.replace(temporary, file)  # noqa: PTH105 - replaces on every system
+    target = file.resolve()  # a link stays a link
+    temporary = target.with_name(target.name + ".new")
+    temporary.write_bytes(text.encode("utf-8", "surrogateescape"))
+    if target.exists():
+        shutil.copymode(target, temporary)
+    os.replace(temporary, target)  # noqa: PTH105 - replaces on every system
 
 
 def remove(options: argparse.Namespace) -> int:
     file = Path(options.file).expanduser()
-    text = load(options.file)
+    text = read(file)
     blocks = re.compile(r"BEGIN:VEVENT\r?\n.*?END:VEVENT\r?\n?", re.DOTALL | re.IGNORECASE)
 
     def mine(block: str) -> bool:
@@ -179,7 +190,7 @@ def arguments() -> argparse.Namespace:
     it.add_argument("--place", default="")
     it.add_argument("--text", default="")
     it.add_argument("--repeat", default="", help="FREQ=WEEKLY;BYDAY=MO,TH;COUNT=10")
-    it.add_argument("--alarm", type=int, help="minutes before")
+    it.add_argument("--alarm", type=positive, help="minutes before")
     it = actions.add_parser("remove", help="an event with all its occurrences")
     it.set_defaults(run=remove)
     it.add_argument("file")
@@ -191,10 +202,15 @@ def main() -> int:
     options = arguments()
     try:
         return int(options.run(options))
-    except (Problem, OSError, ValueError) as error:
+    except (Problem, OSError, ValueError, OverflowError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -17,6 +17,7 @@ Exit code: 0 done, 1 nothing found or nothing sent, 2 an error.
 from __future__ import annotations
 
 import argparse
+import base64
 import contextlib
 import email
 import email.policy
@@ -46,8 +47,8 @@ class Problem(Exception):
     """Something the user has to correct, or a server that refuses."""
 
 
-def setting(name: str, default: str = "") -> str:
-    value = os.environ.get(name, default)
+def setting(name: str) -> str:
+    value = os.environ.get(name, "")
     if not value:
         raise Problem(f"{name} is not set")
     return value
@@ -59,25 +60,50 @@ def plain_allowed(host: str) -> bool:
 
 
 @contextlib.contextmanager
-def inbox(folder: str, readonly: bool = True) -> Iterator[imaplib.IMAP4]:
-    host, port = setting("EMAIL_IMAP_HOST"), int(setting("EMAIL_IMAP_PORT", "993"))
+def inbox(folder: str) -> Iterator[imaplib.IMAP4]:
+    host, port = setting("EMAIL_IMAP_HOST"), port_of("EMAIL_IMAP_PORT", 993)
     user = os.environ.get("EMAIL_USER") or setting("EMAIL_ADDRESS")
-    secure = ssl.create_default_context()
     server: imaplib.IMAP4
     if port == 993:
+        secure = ssl.create_default_context()
         server = imaplib.IMAP4_SSL(host, port, ssl_context=secure, timeout=SECONDS)
     else:
         server = imaplib.IMAP4(host, port, timeout=SECONDS)
         if not plain_allowed(host):
-            server.starttls(secure)
+            server.starttls(ssl.create_default_context())
     try:
         server.login(user, setting("EMAIL_PASSWORD"))
         if folder:
-            done(server.select(quoted(folder), readonly=readonly), f"the folder {folder!r}")
+            done(server.select(folder_name(folder), readonly=True), f"the folder {folder!r}")
         yield server
     finally:
         with contextlib.suppress(OSError, imaplib.IMAP4.error):
             server.logout()
+
+
+def port_of(name: str, default: int) -> int:
+    text = os.environ.get(name, "") or str(default)
+    if not text.isdigit():
+        raise Problem(f"{name} must be a number, not {text!r}")
+    return int(text)
+
+
+def folder_name(name: str) -> str:
+    """As IMAP writes it: other letters than English ones in a form of UTF-7."""
+
+    def packed(found: re.Match[str]) -> str:
+        code = base64.b64encode(found[0].encode("utf-16-be")).decode("ascii")
+        return "&" + code.rstrip("=").replace("/", ",") + "-"
+
+    return quoted(re.sub(r"[^\x20-\x7e]+", packed, name.replace("&", "&-")))
+
+
+def readable_folder(name: str) -> str:
+    def unpacked(found: re.Match[str]) -> str:
+        code = found[1].replace(",", "/")
+        return base64.b64decode(code + "===").decode("utf-16-be", "replace") if code else "&"
+
+    return re.sub(r"&([A-Za-z0-9+,]*)-", unpacked, name)
 
 
 def quoted(text: str) -> str:
@@ -99,7 +125,8 @@ def folders(_: argparse.Namespace) -> int:
             if isinstance(row, bytes):
                 found = re.match(rb"\(([^)]*)\) (?:\"[^\"]*\"|NIL) \"?(.*?)\"?$", row)
                 if found:
-                    print(found[2].decode("ascii", "replace"), found[1].decode("ascii", "replace"))
+                    name, flags = (part.decode("ascii", "replace") for part in found.group(2, 1))
+                    print(readable_folder(name), flags)
     return 0
 
 
@@ -145,17 +172,23 @@ def listed(options: argparse.Namespace) -> int:
         rows = list(fetched(server, uids[-options.limit :], fields))
     for uid, flags, data in sorted(rows, key=lambda row: int(row[0]), reverse=True):
         head = email.message_from_bytes(data, policy=email.policy.default)
-        when = email.utils.parsedate_to_datetime(head["Date"]) if head["Date"] else None
         new = " " if "\\Seen" in flags else "*"
-        stamp = f"{when:%Y-%m-%d %H:%M}" if when else "no date"
-        print(f"{uid:>7} {new} {stamp}  {head['From'] or ''}  |  {head['Subject'] or ''}")
+        sender, subject = head["From"] or "", head["Subject"] or ""
+        print(f"{uid:>7} {new} {stamp_of(head['Date'])}  {sender}  |  {subject}")
     print(f"{len(rows)} of {len(uids)} mails", file=sys.stderr)
     return 0 if rows else 1
 
 
-def message(options: argparse.Namespace, uid: str) -> EmailMessage:
+def stamp_of(written: str | None) -> str:
+    try:
+        return f"{email.utils.parsedate_to_datetime(written or ''):%Y-%m-%d %H:%M}"
+    except (TypeError, ValueError):
+        return "no date"
+
+
+def message(options: argparse.Namespace, uid: int) -> EmailMessage:
     with inbox(options.folder) as server:
-        rows = list(fetched(server, [uid.encode()], "(UID BODY.PEEK[])"))
+        rows = list(fetched(server, [str(uid).encode()], "(UID BODY.PEEK[])"))
     if not rows:
         raise Problem(f"there is no mail {uid} in {options.folder}")
     found = email.message_from_bytes(rows[0][2], policy=email.policy.default)
@@ -167,7 +200,11 @@ def text_of(mail: EmailMessage) -> str:
     body = mail.get_body(preferencelist=("plain", "html"))
     if body is None:
         return ""
-    text = str(body.get_content())
+    try:
+        text = str(body.get_content())
+    except LookupError:  # an encoding that Python does not know
+        data = body.get_payload(decode=True)
+        text = data.decode("utf-8", "replace") if isinstance(data, bytes) else ""
     if body.get_content_subtype() == "html":
         broken = re.sub(r"(?i)<(br|/p|/div|/tr|/h\d)\b[^>]*>", "\n", text)
         text = html.unescape(TAG.sub("", broken))
@@ -187,11 +224,19 @@ def read(options: argparse.Namespace) -> int:
         size = len(data) if isinstance(data, bytes) else 0
         print(f"attachment: {name} ({part.get_content_type()}, {size} bytes)")
         if options.save and isinstance(data, bytes):
-            options.save.mkdir(parents=True, exist_ok=True)
-            file = options.save / f"{number}-{name or 'file'}"
-            file.write_bytes(data)
-            print(f"  saved as {file}")
+            print(f"  saved as {kept(options.save, f'{options.uid}-{number}-{name}', data)}")
     return 0
+
+
+def kept(folder: Path, name: str, data: bytes) -> Path:
+    """The file that now holds an attachment; one with other content is left alone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file, number = folder / name, 1
+    while file.exists() and file.read_bytes() != data:
+        number += 1
+        file = folder / f"{Path(name).stem} ({number}){Path(name).suffix}"
+    file.write_bytes(data)
+    return file
 
 
 def composed(options: argparse.Namespace) -> EmailMessage:
@@ -208,10 +253,12 @@ def composed(options: argparse.Namespace) -> EmailMessage:
         old = message(options, options.reply)
         mail["In-Reply-To"] = str(old["Message-ID"] or "")
         mail["References"] = f"{old['References'] or ''} {old['Message-ID'] or ''}".strip()
-    body = (
-        sys.stdin.read() if options.body_file == "-" else Path(options.body_file).read_text("utf-8")
-    )
-    mail.set_content(body)
+    stdin = options.body_file == "-"
+    body = sys.stdin.buffer.read() if stdin else Path(options.body_file).read_bytes()
+    try:
+        mail.set_content(body.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise Problem(f"the text in {options.body_file} is not UTF-8") from None
     for file in options.attach:
         kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
         main, sub = kind.split("/")
@@ -239,7 +286,7 @@ def draft(options: argparse.Namespace) -> int:
     mail = composed(options)
     with inbox("") as server:
         stamp = imaplib.Time2Internaldate(time.time())
-        answer = server.append(quoted(options.drafts), "(\\Draft)", stamp, mail.as_bytes())
+        answer = server.append(folder_name(options.drafts), "(\\Draft)", stamp, mail.as_bytes())
         done(answer, f"the folder {options.drafts!r} (see: folders)")
     shown(mail)
     print(f"kept as a draft in {options.drafts}")
@@ -252,17 +299,17 @@ def send(options: argparse.Namespace) -> int:
     if not options.yes:
         print("not sent: show this to the user, then send with --yes")
         return 1
-    host, port = setting("EMAIL_SMTP_HOST"), int(setting("EMAIL_SMTP_PORT", "587"))
+    host, port = setting("EMAIL_SMTP_HOST"), port_of("EMAIL_SMTP_PORT", 587)
     user = os.environ.get("EMAIL_USER") or setting("EMAIL_ADDRESS")
-    secure = ssl.create_default_context()
     server: smtplib.SMTP
     if port == 465:
+        secure = ssl.create_default_context()
         server = smtplib.SMTP_SSL(host, port, timeout=SECONDS, context=secure)
     else:
         server = smtplib.SMTP(host, port, timeout=SECONDS)
     with server:
         if port != 465 and not plain_allowed(host):
-            server.starttls(context=secure)
+            server.starttls(context=ssl.create_default_context())
         server.login(user, setting("EMAIL_PASSWORD"))
         refused = server.send_message(mail)
     for address, reason in refused.items():
@@ -288,7 +335,7 @@ def arguments() -> argparse.Namespace:
     it.add_argument("--limit", type=int, default=20)
     it = actions.add_parser("read", help="one mail")
     it.set_defaults(run=read)
-    it.add_argument("uid", help="the number that list shows")
+    it.add_argument("uid", type=int, help="the number that list shows")
     it.add_argument("--save", type=Path, metavar="FOLDER", help="keep attachments there")
     for name, run, text in (("draft", draft, "keep a draft"), ("send", send, "send a mail")):
         it = actions.add_parser(name, help=text)
@@ -298,7 +345,7 @@ def arguments() -> argparse.Namespace:
         it.add_argument("--subject", required=True)
         it.add_argument("--body-file", required=True, help="text; - is standard input")
         it.add_argument("--attach", action="append", default=[], type=Path)
-        it.add_argument("--reply", metavar="UID", help="of the mail that is answered")
+        it.add_argument("--reply", type=int, metavar="UID", help="of the mail that is answered")
         if name == "draft":
             it.add_argument("--drafts", default="Drafts", help="the folder of drafts")
         else:
@@ -310,6 +357,8 @@ def main() -> int:
     options = arguments()
     try:
         return int(options.run(options))
+    except BrokenPipeError:
+        raise
     except smtplib.SMTPAuthenticationError:
         reason = "the login was refused: an app password is needed with two-factor login"
     except imaplib.IMAP4.error as error:
@@ -321,4 +370,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import html
+import os
 import re
 import sys
 from collections import Counter
@@ -123,12 +124,20 @@ def follows(last: Turn, turn: Turn) -> bool:
     return same and not quiet
 
 
+def decoded(data: bytes) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
 def read(file: Path) -> list[Turn]:
     data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     if b"\0" in data[:2000] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Problem(f"{file} is no text; a recording must be transcribed first")
-    wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-    text = data.decode("utf-16" if wide else "utf-8-sig", "replace").replace("\r\n", "\n")
+    text = decoded(data).replace("\r\n", "\n")
     timed = text.startswith("WEBVTT") or any(CUE.match(row) for row in text.split("\n"))
     return joined(cues(text) if timed else lines(text))
 
@@ -165,6 +174,24 @@ def in_parts(rows: list[str], size: int) -> Iterator[str]:
         yield "\n".join(part) + "\n"
 
 
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def write_parts(rows: list[str], size: int, folder: Path) -> None:
+    """Never beside the parts of another transcript: they would be read as one."""
+    if any(folder.glob("part-*.txt")):
+        raise Problem(f"{folder} holds parts already: move them away, or give another --out")
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, part in enumerate(in_parts(rows, size), 1):
+        file = folder / f"part-{number:02}.txt"
+        file.write_text(part, encoding="utf-8")
+        print(f"{file}: {len(part)} characters")
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -173,7 +200,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--times", action="store_true", help="put the time before each turn")
     parser.add_argument("--tidy", action="store_true", help="leave out um, uh and the like")
     parser.add_argument("--stats", action="store_true", help="who spoke how much, instead of text")
-    parser.add_argument("--parts", type=int, metavar="CHARACTERS", help="write files of this size")
+    parser.add_argument(
+        "--parts", type=positive, metavar="CHARACTERS", help="write files of this size"
+    )
     parser.add_argument("--out", type=Path, default=Path("parts"), help="folder for --parts")
     return parser.parse_args()
 
@@ -187,11 +216,7 @@ def main() -> int:
             return 1
         rows = [shown(turn, options) for turn in turns]
         if options.parts:
-            options.out.mkdir(parents=True, exist_ok=True)
-            for number, part in enumerate(in_parts(rows, options.parts), 1):
-                file = options.out / f"part-{number:02}.txt"
-                file.write_text(part, encoding="utf-8")
-                print(f"{file}: {len(part)} characters")
+            write_parts(rows, options.parts, options.out)
             return 0
     except (Problem, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -201,4 +226,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -28,7 +28,7 @@ from urllib.parse import unquote
 WIKI = re.compile(r"(!?)\[\[([^\]|#^\n]*)([#^][^\]|\n]*)?(\|[^\]\n]*)?\]\]")
 INLINE = re.compile(r"(!?)\[([^\]\n]*)\]\(<?([^)>\s]+?)>?(?:\s+\"[^\"]*\")?\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
-HEAD = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
+HEAD = re.compile(r"\A---\r?\n(.*?)\n---\r?\n", re.DOTALL)
 TAG = re.compile(r"(?<![\w/#&])#([A-Za-zÀ-ž_][\w/À-ž-]*)")
 FORBIDDEN = re.compile(r'[\\/:*?"<>|#^\[\]]')
 WIDEST = 160
@@ -41,6 +41,15 @@ class Problem(Exception):
 def without_code(text: str) -> str:
     """Code replaced by blanks, so that places and lines stay the same."""
     return FENCE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def read(file: Path) -> str:
+    """The text as it is, so that writing it changes no other byte."""
+    return file.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def write(file: Path, text: str) -> None:
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
 class Vault:
@@ -59,7 +68,7 @@ class Vault:
                 inside = path.relative_to(self.root).as_posix()
                 self.files.add(inside)
                 if name.endswith(".md"):
-                    self.texts[inside] = path.read_text(encoding="utf-8", errors="replace")
+                    self.texts[inside] = read(path)
         self._by_name: dict[str, str] = {}
         for inside in sorted(self.files, key=lambda path: (path.count("/"), path), reverse=True):
             self._by_name[inside.rpartition("/")[2].lower()] = inside
@@ -75,6 +84,17 @@ class Vault:
         if not found:
             raise Problem(f"there is no note {name!r}; look with: search")
         return found
+
+    def place(self, folder: str, name: str) -> Path:
+        """The file of a note that is to be written."""
+        if FORBIDDEN.search(name) or not name or name.startswith("."):
+            raise Problem(
+                f'{name!r} cannot be the name of a note: leave out \\ / : * ? " < > | # ^ [ ]'
+            )
+        file = (self.root / folder / f"{name}.md").resolve()
+        if not file.is_relative_to(self.root):
+            raise Problem("the folder lies outside the vault")
+        return file
 
     def links(self, note: str) -> Iterator[tuple[int, str]]:
         """Line and target of each link, targets as they are written."""
@@ -125,36 +145,32 @@ def search(vault: Vault, options: argparse.Namespace) -> int:
 
 def new(vault: Vault, options: argparse.Namespace) -> int:
     title = options.title.strip()
-    if FORBIDDEN.search(title) or not title or title.startswith("."):
-        raise Problem(
-            f'{title!r} cannot be the name of a note: leave out \\ / : * ? " < > | # ^ [ ]'
-        )
+    file = vault.place(options.folder, title)
     if vault.find(title):
         raise Problem(f"the note {vault.find(title)} is there already; add to it instead")
-    file = (vault.root / options.folder / f"{title}.md").resolve()
-    if not file.is_relative_to(vault.root):
-        raise Problem("the folder lies outside the vault")
     tags = [tag.strip().lstrip("#") for tag in options.tags.split(",") if tag.strip()]
     tagged = f"tags: [{', '.join(tags)}]\n" if tags else ""
     head = f"---\ncreated: {date.today()}\n{tagged}---\n"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"{head}# {title}\n\n{body(options)}", encoding="utf-8")
+    write(file, f"{head}# {title}\n\n{body(options)}")
     print(file.relative_to(vault.root).as_posix())
     return 0
 
 
 def body(options: argparse.Namespace) -> str:
-    text = sys.stdin.read() if options.text == "-" else options.text
+    given = sys.stdin.buffer.read().decode("utf-8", "replace") if options.text == "-" else None
+    text = options.text if given is None else given
     return text.rstrip() + "\n" if text.strip() else ""
 
 
 def daily(vault: Vault, options: argparse.Namespace) -> int:
     day = options.day or date.today().isoformat()
-    file = vault.root / options.folder / f"{day}.md"
+    file = vault.place(options.folder, day)
     file.parent.mkdir(parents=True, exist_ok=True)
-    before = file.read_text(encoding="utf-8") if file.exists() else f"# {day}\n\n"
+    before = read(file) if file.exists() else f"# {day}\n\n"
     gap = "" if before.endswith("\n") else "\n"
-    file.write_text(before + gap + body(options), encoding="utf-8")
+    end = "\r\n" if "\r\n" in before else "\n"
+    write(file, before + (gap + body(options)).replace("\n", end))
     print(file.relative_to(vault.root).as_posix())
     return 0
 
@@ -188,9 +204,10 @@ def check(vault: Vault, options: argparse.Namespace) -> int:
 
 def rename(vault: Vault, options: argparse.Namespace) -> int:
     old, title = vault.need(options.note), options.title.strip()
-    if FORBIDDEN.search(title) or vault.find(title):
-        raise Problem(f"{title!r} is taken or cannot be the name of a note")
-    target = (Path(old).parent / f"{title}.md").as_posix()
+    if vault.find(title):
+        raise Problem(f"the note {vault.find(title)} is there already")
+    file = vault.place(Path(old).parent.as_posix(), title)
+    target = file.relative_to(vault.root).as_posix()
 
     def wiki(found: re.Match[str]) -> str:
         if vault.find(found[2]) != old:
@@ -204,7 +221,7 @@ def rename(vault: Vault, options: argparse.Namespace) -> int:
         if changed != text:
             print(f"{'changed' if options.write else 'would change'} {note}")
             if options.write:
-                (vault.root / note).write_text(changed, encoding="utf-8")
+                write(vault.root / note, changed)
         if any(
             vault.find(vault.relative(note, unquote(m[3]))) == old for m in INLINE.finditer(text)
         ):
@@ -261,10 +278,17 @@ def main() -> int:
     options = arguments()
     try:
         return int(options.run(Vault(options.vault.expanduser()), options))
+    except BrokenPipeError:
+        raise
     except (Problem, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -11,8 +11,8 @@ Exit code: 0 done, 2 an error, 3 pages without text were found: use OCR for them
 from __future__ import annotations
 
 import argparse
-import html
 import importlib
+import os
 import posixpath
 import re
 import shutil
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 import zipfile
+import zlib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -33,7 +34,10 @@ OPF = "{http://www.idpf.org/2007/opf}"
 BREAKS = set("p div br li tr h1 h2 h3 h4 h5 h6 table section blockquote dt dd".split())
 MOST_BYTES = 300_000_000
 RTF_SKIP = {"fonttbl", "colortbl", "stylesheet", "info", "pict", "generator", "themedata"}
-RTF = re.compile(r"\\([a-z]+)(-?\d+)? ?|\\'([0-9a-f]{2})|\\(.)|([{}])|([^\\{}]+)", re.IGNORECASE)
+RTF = re.compile(
+    r"\\(u)(-?\d+) ?\??|\\([a-z]+)(-?\d+)? ?|\\'([0-9a-f]{2})|\\(.)|([{}])|([^\\{}]+)",
+    re.IGNORECASE,
+)
 
 
 class Problem(Exception):
@@ -55,7 +59,7 @@ class Book:
     def read(self, name: str) -> bytes:
         try:
             return self._zip.read(name)
-        except (KeyError, RuntimeError, zipfile.BadZipFile) as error:
+        except (KeyError, RuntimeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
             raise Problem(f"the part {name} cannot be read: {error}") from None
 
     def xml(self, name: str) -> ET.Element:
@@ -120,7 +124,8 @@ def opendocument(book: Book) -> list[str]:
             cells = ("".join(c.itertext()).strip() for c in node.iter(f"{TABLE}table-cell"))
             lines.append(" | ".join(cells).rstrip(" |"))
         elif node.tag in (f"{TEXT}p", f"{TEXT}h") and node not in in_rows:
-            mark = "#" * int(node.get(f"{TEXT}outline-level", "1")) + " "
+            level = node.get(f"{TEXT}outline-level", "1")
+            mark = "#" * (int(level) if level.isdigit() else 1) + " "
             lines.append((mark if node.tag == f"{TEXT}h" else "") + "".join(node.itertext()))
     return ["\n".join(lines)]
 
@@ -170,23 +175,23 @@ def html_text(page: str) -> str:
 def rtf(text: str) -> str:
     pieces: list[str] = []
     groups: list[bool] = [False]
-    for word, number, code, sign, brace, plain in RTF.findall(text):
+    for letter, point, word, _, code, sign, brace, plain in RTF.findall(text):
         if brace:
             groups = [*groups, groups[-1]] if brace == "{" else groups[:-1] or [False]
         elif word in RTF_SKIP or sign == "*":
             groups[-1] = True
         elif not groups[-1]:
-            pieces.append(rtf_piece(word, number, code, sign, plain))
-    return html.unescape("".join(pieces))
+            half = chr(int(point) % 65536) if letter else ""
+            pieces.append(half or rtf_piece(word, code, sign, plain))
+    # Signs beyond 65535, such as emoji, are written as two halves.
+    return "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def rtf_piece(word: str, number: str, code: str, sign: str, plain: str) -> str:
+def rtf_piece(word: str, code: str, sign: str, plain: str) -> str:
     if word in ("par", "line", "row"):
         return "\n"
     if word in ("tab", "cell"):
         return "\t"
-    if word == "u":
-        return chr(int(number) % 65536)
     if code:
         return bytes.fromhex(code).decode("cp1252", "replace")
     return (
@@ -207,11 +212,13 @@ def pdf(file: Path, layout: bool) -> list[str]:
         return done.stdout.decode("utf-8", "replace").split("\f")[:-1]
     try:
         reader = importlib.import_module("pypdf").PdfReader(str(file))
+        return [page.extract_text() or "" for page in reader.pages]
     except ImportError:
         raise Problem(
             "PDF needs pdftotext (apt install poppler-utils, brew install poppler) or pypdf"
         ) from None
-    return [page.extract_text() or "" for page in reader.pages]
+    except Exception as error:  # noqa: BLE001 - whatever pypdf makes of a damaged file
+        raise Problem(f"pypdf: {error}") from None
 
 
 def parts(file: Path, layout: bool) -> list[str]:
@@ -258,7 +265,10 @@ def archive(book: Book) -> list[str]:
 
 def page_range(text: str) -> tuple[int, int]:
     first, _, last = text.partition("-")
-    return int(first), int(last or first)
+    pages = int(first), int(last or first)
+    if not 1 <= pages[0] <= pages[1]:
+        raise ValueError(text)
+    return pages
 
 
 def arguments() -> argparse.Namespace:
@@ -282,6 +292,9 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     first, last = options.pages or (1, len(found))
+    if first > len(found):
+        print(f"error: {options.file} has {len(found)} pages", file=sys.stderr)
+        return 2
     chosen = {number: found[number - 1] for number in range(first, min(last, len(found)) + 1)}
     for number, text in chosen.items():
         if options.stats:
@@ -295,4 +308,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -17,6 +17,7 @@ import argparse
 import calendar
 import os
 import re
+import shutil
 import sys
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -47,11 +48,17 @@ class Task:
 
     @property
     def due(self) -> date | None:
-        return day(self.keys["due"]) if "due" in self.keys else None
+        return self.day_of("due")
+
+    def day_of(self, key: str) -> date | None:
+        """None also for what is no day: the file may be written by hand."""
+        try:
+            return date.fromisoformat(self.keys.get(key, ""))
+        except ValueError:
+            return None
 
     def open_on(self, today: date) -> bool:
-        hidden = "t" in self.keys and day(self.keys["t"]) > today
-        return not self.done and not hidden
+        return not self.done and (self.day_of("t") or today) <= today
 
     def order(self) -> tuple[str, date, int]:
         return self.priority or "[", self.due or date.max, self.number
@@ -64,8 +71,7 @@ class Task:
         )
 
 
-def day(text: str) -> date:
-    today = date.today()
+def day(text: str, today: date) -> date:
     named = {"today": today, "tomorrow": today + timedelta(days=1)}
     try:
         return named.get(text) or date.fromisoformat(text)
@@ -78,17 +84,19 @@ def later(start: date, number: int, unit: str) -> date:
         return start + timedelta(days=number * DAYS[unit])
     months = start.month - 1 + number * (12 if unit == "y" else 1)
     year, month = start.year + months // 12, months % 12 + 1
+    if year > date.max.year:
+        raise OverflowError
     return date(year, month, min(start.day, calendar.monthrange(year, month)[1]))
 
 
-def checked(text: str) -> str:
+def checked(text: str, today: date) -> str:
     """The text of a task with real dates; raises `Problem` for wrong ones."""
     line = " ".join(text.split())
     if not line:
         raise Problem("a task needs words")
     for key, value in KEY.findall(line):
         if key in ("due", "t"):
-            line = line.replace(f"{key}:{value}", f"{key}:{day(value)}")
+            line = line.replace(f"{key}:{value}", f"{key}:{day(value, today)}")
         elif key == "rec" and not REPEAT.fullmatch(value):
             raise Problem(f"rec:{value} is not understood; write rec:1d, rec:2w, rec:+1m or rec:1y")
     return line
@@ -103,9 +111,9 @@ def repeated(task: Task, today: date) -> str:
     base = task.due or today
     following = later(base if found[1] else today, number, unit)
     text = task.text
-    if "t" in task.keys:
-        gap = base - day(task.keys["t"])
-        text = text.replace(f"t:{task.keys['t']}", f"t:{following - gap}")
+    hidden = task.day_of("t")
+    if hidden:
+        text = text.replace(f"t:{hidden}", f"t:{following - (base - hidden)}")
     text = re.sub(r"\s*\bdue:\S+", "", text) + f" due:{following}"
     return (f"({task.priority}) " if task.priority else "") + f"{today} {text.strip()}"
 
@@ -115,16 +123,24 @@ def shown(task: Task, today: date) -> str:
     if task.due and not task.done:
         gap = (task.due - today).days
         late = f"  [{-gap} days late]" if gap < 0 else "  [today]" if gap == 0 else ""
+    elif "due" in task.keys and not task.done:
+        late = "  [due: no such day]"
     return f"{task.number:3} {task.line}{late}"
 
 
 class List:
-    """The file, line by line."""
+    """The file, line by line; its line ends stay what they are."""
 
     def __init__(self, file: Path) -> None:
-        self.file = file
-        text = file.read_text(encoding="utf-8") if file.exists() else ""
-        self.lines = text.splitlines()
+        self.file = file.resolve()  # a link stays a link
+        if self.file.exists() and not self.file.is_file():
+            raise Problem(f"{file} is no file")
+        try:
+            text = self.file.read_bytes().decode("utf-8") if file.exists() else ""
+        except UnicodeDecodeError:
+            raise Problem(f"{file} is no UTF-8 text") from None
+        self.end = "\r\n" if "\r\n" in text else "\n"
+        self.lines = [line.rstrip("\r") for line in text.rstrip("\n").split("\n")] if text else []
 
     @property
     def tasks(self) -> list[Task]:
@@ -138,12 +154,14 @@ class List:
 
     def save(self) -> None:
         temporary = self.file.with_name(self.file.name + ".new")
-        temporary.write_text("".join(f"{line}\n" for line in self.lines), encoding="utf-8")
+        temporary.write_bytes("".join(f"{line}{self.end}" for line in self.lines).encode())
+        if self.file.exists():
+            shutil.copymode(self.file, temporary)
         os.replace(temporary, self.file)  # noqa: PTH105 - replaces on every system
 
 
 def add(tasks: List, options: argparse.Namespace) -> int:
-    found = LINE.fullmatch(checked(options.text))
+    found = LINE.fullmatch(checked(options.text, options.today))
     assert found
     priority = f"({found[2]}) " if found[2] else ""
     tasks.lines.append(f"{priority}{found[3] or f'{options.today} '}{found[4]}")
@@ -181,15 +199,16 @@ def agenda(tasks: List, options: argparse.Namespace) -> int:
 
 
 def done(tasks: List, options: argparse.Namespace) -> int:
-    for number in sorted(set(options.numbers)):
-        task = tasks.get(number)
+    chosen = [tasks.get(number) for number in sorted(set(options.numbers))]
+    for task in chosen:
         if task.done:
-            raise Problem(f"task {number} is done already")
+            raise Problem(f"task {task.number} is done already")
+    for task in chosen:
         following = repeated(task, options.today)
         kept = re.sub(r"^\([A-Z]\) ", "", task.line)
         mark = f" pri:{task.priority}" if task.priority and "pri" not in task.keys else ""
-        tasks.lines[number - 1] = f"x {options.today} {kept}{mark}"
-        print(shown(tasks.get(number), options.today))
+        tasks.lines[task.number - 1] = f"x {options.today} {kept}{mark}"
+        print(shown(tasks.get(task.number), options.today))
         if following:
             tasks.lines.append(following)
             print(shown(tasks.tasks[-1], options.today))
@@ -204,7 +223,7 @@ def change(tasks: List, options: argparse.Namespace) -> int:
         rank = re.fullmatch(r"\(([A-Z]?)\)", value)
         if key:
             line = re.sub(rf"\s*(?<!\S){key[1]}:\S+", "", line)
-            line += f" {checked(value)}" if key[2] else ""
+            line += f" {checked(value, options.today)}" if key[2] else ""
         elif rank:
             line = (f"{value} " if rank[1] else "") + re.sub(r"^\([A-Z]\) ", "", line)
         elif re.fullmatch(r"[+@]\S+", value):
@@ -246,12 +265,22 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     try:
-        options.today = day(options.today)
+        options.today = day(options.today, date.today())
         return int(options.run(List(options.file.expanduser()), options))
-    except (Problem, OSError, UnicodeError) as error:
+    except BrokenPipeError:
+        raise
+    except OverflowError:
+        print("error: that day is beyond the year 9999", file=sys.stderr)
+        return 2
+    except (Problem, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

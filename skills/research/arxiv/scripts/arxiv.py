@@ -15,7 +15,9 @@ Exit code: 0 papers were printed, 1 nothing was found, 2 an error.
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
+import os
 import re
 import sys
 import urllib.error
@@ -147,14 +149,14 @@ def plain_id(text: str) -> str:
 
 
 def fetch(url: str) -> bytes:
-    request = urllib.request.Request(url, headers={"User-Agent": AGENT})
     try:
+        request = urllib.request.Request(url, headers={"User-Agent": AGENT})
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             return bytes(answer.read(MOST_BYTES))
     except urllib.error.HTTPError as error:
         wait = " Wait at least 3 seconds between calls." if error.code in (429, 503) else ""
         raise Problem(f"arXiv answered {error.code} {error.reason}.{wait}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise Problem(f"no answer from {url.partition('?')[0]}: {error}") from None
 
 
@@ -249,4 +251,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -11,7 +11,9 @@ Exit code: 0 results were printed, 1 there are none, 2 an error, 3 DuckDuckGo as
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
+import os
 import sys
 import urllib.error
 import urllib.parse
@@ -96,14 +98,14 @@ def fetch(options: argparse.Namespace) -> str:
     values = {"q": " ".join(options.words), "kl": options.region, "df": TIMES[options.time]}
     data = urllib.parse.urlencode(values).encode()
     headers = {"User-Agent": AGENT, "Accept-Language": "en;q=0.9", "Referer": options.page}
-    request = urllib.request.Request(options.page, data=data, headers=headers)
     try:
+        request = urllib.request.Request(options.page, data=data, headers=headers)
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             return str(answer.read(MOST_BYTES).decode("utf-8", "replace"))
     except urllib.error.HTTPError as error:
         kind = Refused if error.code in (403, 429) else Problem
         raise kind(f"DuckDuckGo answered {error.code} {error.reason}: wait some minutes") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise Problem(f"no answer from {options.page}: {error}") from None
 
 
@@ -154,4 +156,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

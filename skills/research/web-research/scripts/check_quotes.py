@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import html
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ TAG = re.compile(r"<(script|style)\b.*?</\1>|<[^>]+>", re.DOTALL | re.IGNORECASE
 ELLIPSIS = re.compile(r"\s*(?:\[?…\]?|\[?\.\.\.\]?)\s*")
 SAME = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "\u00a0": " "})
 CLOSE = 0.6
+LONGEST = 2000
+"""Characters of a sentence that is compared; a page without full stops would take hours."""
 
 
 class Problem(Exception):
@@ -76,7 +79,7 @@ def nearest(piece: str, text: str) -> str:
     scored = [
         (difflib.SequenceMatcher(None, piece, each, autojunk=False).ratio(), each)
         for each in sentences
-        if set(piece.split()) & set(each.split())
+        if len(each) <= LONGEST and set(piece.split()) & set(each.split())
     ]
     best = max(scored, default=(0.0, ""))
     return best[1][:160] if best[0] >= CLOSE else ""
@@ -119,7 +122,10 @@ def main() -> int:
     try:
         body, entries = parts(options.report.read_text(encoding="utf-8"))
         sources = saved(options.sources)
-    except (Problem, OSError, UnicodeError) as error:
+    except UnicodeError:
+        print(f"error: {options.report} is no UTF-8 text", file=sys.stderr)
+        return 2
+    except (Problem, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     found = list(findings(body, entries, sources))
@@ -131,4 +137,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

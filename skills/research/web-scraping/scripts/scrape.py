@@ -14,8 +14,11 @@ Exit code: 0 something was printed, 1 nothing matched, 2 an error, 3 robots.txt 
 from __future__ import annotations
 
 import argparse
+import codecs
 import csv
+import http.client
 import json
+import os
 import re
 import sys
 import urllib.error
@@ -67,10 +70,11 @@ class Element:
 
     def elements(self) -> Iterator[Element]:
         """All below this one, in the order of the page."""
-        for child in self.children:
-            if isinstance(child, Element):
-                yield child
-                yield from child.elements()
+        left = [child for child in self.children[::-1] if isinstance(child, Element)]
+        while left:
+            each = left.pop()
+            yield each
+            left += [child for child in each.children[::-1] if isinstance(child, Element)]
 
     def text(self) -> str:
         return " ".join("".join(self._pieces()).split())
@@ -81,13 +85,14 @@ class Element:
         return "\n".join(row for row in rows if row)
 
     def _pieces(self) -> Iterator[str]:
-        for child in self.children:
-            if isinstance(child, str):
-                yield child.replace("\n", " ")
-            elif child.tag not in SILENT:
-                edge = "\n" if child.tag in BLOCK else " " if child.tag in ("td", "th") else ""
-                yield edge
-                yield from child._pieces()  # noqa: SLF001 - the same class
+        left: list[Element | str] = self.children[::-1]
+        while left:
+            each = left.pop()
+            if isinstance(each, str):
+                yield each if each == "\n" else each.replace("\n", " ")
+            elif each.tag not in SILENT:
+                edge = "\n" if each.tag in BLOCK else " " if each.tag in ("td", "th") else ""
+                left += [edge, *each.children[::-1]]
                 yield edge
 
 
@@ -101,7 +106,7 @@ class Tree(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         closes = CLOSES.get(tag, set())
-        place: Element | None = self.at
+        place: Element | None = self.at if closes else None
         while place and place.tag not in WALLS:
             if place.tag in closes and place.parent:
                 self.at = place.parent
@@ -229,8 +234,10 @@ def allowed(url: str) -> bool:
 
 def fetch(url: str) -> tuple[str, str]:
     """The page and its final address."""
-    request = urllib.request.Request(url, headers={"User-Agent": AGENT, "Accept": "text/html,*/*"})
     try:
+        request = urllib.request.Request(
+            url, headers={"User-Agent": AGENT, "Accept": "text/html,*/*"}
+        )
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             data = answer.read(MOST_BYTES)
             charset = answer.headers.get_content_charset() or declared(data)
@@ -239,11 +246,13 @@ def fetch(url: str) -> tuple[str, str]:
         raise Problem(f"{url} answered {error.code} {error.reason}") from None
     except LookupError as error:
         raise Problem(f"{url}: {error}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise Problem(f"no answer from {url}: {error}") from None
 
 
 def declared(data: bytes) -> str:
+    if data.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
     found = re.search(rb"<meta[^>]+charset=[\"']?([\w-]+)", data[:4000], re.IGNORECASE)
     return found[1].decode() if found else "utf-8"
 
@@ -252,18 +261,28 @@ def load(options: argparse.Namespace) -> tuple[str, str]:
     if not re.match(r"https?://", options.page):
         data = sys.stdin.buffer.read() if options.page == "-" else Path(options.page).read_bytes()
         return data.decode(declared(data), "replace"), options.base
+    if options.save and options.save.exists() and not options.force:
+        raise Problem(f"{options.save} is already there; use --force to replace it")
     if not allowed(options.page):
         raise Forbidden(f"robots.txt does not allow {options.page}")
     page, url = fetch(options.page)
     if options.save:
-        options.save.write_text(page, encoding="utf-8")
+        # The mark at its start says UTF-8, whatever the page says of itself.
+        options.save.write_text(page, encoding="utf-8-sig")
     return page, options.base or url
+
+
+def absolute(base: str, address: str) -> str:
+    try:
+        return urllib.parse.urljoin(base, address)
+    except ValueError:  # no address, such as http://[
+        return address
 
 
 def links(root: Element, base: str) -> list[list[str]]:
     found: dict[str, str] = {}
     for each in select(root, "a[href]"):
-        url = urllib.parse.urljoin(base, each.attrs["href"].strip()).partition("#")[0]
+        url = absolute(base, each.attrs["href"].strip()).partition("#")[0]
         if url and not url.lower().startswith(("javascript:", "mailto:", "tel:")):
             found[url] = found.get(url) or each.text()
     return [[url, text] for url, text in found.items()]
@@ -273,7 +292,7 @@ def value(element: Element, attr: str, base: str) -> str:
     if not attr:
         return element.text()
     text = element.attrs.get(attr, "")
-    return urllib.parse.urljoin(base, text) if attr in ("href", "src") and text else text
+    return absolute(base, text) if attr in ("href", "src") and text else text
 
 
 def records(root: Element, options: argparse.Namespace, base: str) -> list[dict[str, str]]:
@@ -306,7 +325,7 @@ def work(options: argparse.Namespace) -> bool:
             if options.tables in ("all", str(number)):
                 print(f"# table {number}: {len(rows)} rows", file=sys.stderr)
                 show(rows, options.format)
-        return bool(tables)
+        return bool(tables) and (options.tables == "all" or int(options.tables) <= len(tables))
     if options.links:
         found = links(root, base)
         show(found, options.format)
@@ -321,11 +340,15 @@ def work(options: argparse.Namespace) -> bool:
         return bool(kept)
     if options.select:
         values = [value(each, options.attr, base) for each in select(root, options.select)]
-        print("\n".join(values))
+        print("".join(f"{each}\n" for each in values), end="")
         return bool(values)
     text = root.lines()
     print(text)
     return bool(text)
+
+
+def number(text: str) -> str:
+    return text if text == "all" else str(int(text))
 
 
 def arguments() -> argparse.Namespace:
@@ -336,7 +359,7 @@ def arguments() -> argparse.Namespace:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--text", action="store_true", help="the readable text (this is the default)")
     what.add_argument("--links", action="store_true", help="address and text of each link")
-    what.add_argument("--tables", nargs="?", const="all", help="all tables, or number N")
+    what.add_argument("--tables", nargs="?", const="all", type=number, metavar="N")
     what.add_argument("--select", metavar="SELECTOR", help="text of the elements that fit")
     what.add_argument("--rows", metavar="SELECTOR", help="one record for each element that fits")
     parser.add_argument("--attr", default="", help="with --select: this attribute, not the text")
@@ -344,9 +367,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--format", choices=("csv", "json"), default="csv")
     parser.add_argument("--base", default="", help="address of a saved page, for relative links")
     parser.add_argument("--save", type=Path, help="keep the fetched page in this file")
+    parser.add_argument("--force", action="store_true", help="replace the file of --save")
     options = parser.parse_args()
     if options.rows and not options.field:
         parser.error("--rows needs at least one --field")
+    if not all(re.match(r"[^=]+=", rule) for rule in options.field):
+        parser.error("--field is written as NAME=SELECTOR or NAME=SELECTOR@ATTR")
     return options
 
 
@@ -354,10 +380,17 @@ def main() -> int:
     options = arguments()
     try:
         return 0 if work(options) else 1
-    except (Problem, OSError, LookupError) as error:
+    except BrokenPipeError:
+        raise
+    except (Problem, OSError, LookupError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 3 if isinstance(error, Forbidden) else 2
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

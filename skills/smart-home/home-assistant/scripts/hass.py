@@ -18,6 +18,7 @@ Exit code: 0 done, 1 nothing found or not done, 2 an error.
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import os
 import re
@@ -55,14 +56,14 @@ def ask(path: str, body: Any = None) -> Any:
         raise Problem(f"HASS_URL must start with http:// or https://, not {url!r}")
     data = None if body is None else json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    request = urllib.request.Request(f"{url}/api/{path}", data=data, headers=headers)
     try:
+        request = urllib.request.Request(f"{url}/api/{path}", data=data, headers=headers)
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             text = answer.read().decode("utf-8", "replace")
             plain = "json" not in answer.headers.get("Content-Type", "")
     except urllib.error.HTTPError as error:
         raise Problem(reason(error, path)) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise Problem(f"no answer from {url}: {error}") from None
     return text if plain else json.loads(text)
 
@@ -227,10 +228,17 @@ def main() -> int:
     options = arguments()
     try:
         return int(options.run(options))
-    except (Problem, OSError, ValueError) as error:
+    except BrokenPipeError:
+        raise
+    except (Problem, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -4,13 +4,14 @@ Understands Conventional Commits: `type(scope)!: subject` and `BREAKING CHANGE:`
 commits are listed under "Other". Merge commits, fixups and release commits are left out.
 Exit code: 0 a draft was made, 1 nothing changed since the last tag, 2 an error.
 """
-# ruff: noqa: T201 - prints its answer
+# ruff: noqa: T201, TID251 - prints its answer; git gets the environment it would have
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
 import json
+import os
 import re
 import subprocess
 import sys
@@ -44,11 +45,17 @@ class Entry(NamedTuple):
 
 def git(*arguments: str) -> str:
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, encoding="utf-8")
+        done = subprocess.run(
+            ["git", *arguments],
+            env={**os.environ, "LC_ALL": "C"},  # its messages are looked at
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+        )
     except FileNotFoundError:
         raise Problem("git is not installed") from None
     if done.returncode:
-        raise Problem(done.stderr.strip().splitlines()[-1] if done.stderr else "git failed")
+        raise Problem(done.stderr.strip().splitlines()[0] if done.stderr else "git failed")
     return done.stdout
 
 
@@ -112,13 +119,16 @@ def draft(version: str, date: str, found: list[Entry]) -> str:
 
 def insert(file: Path, text: str, version: str) -> None:
     """Puts the draft above the newest release of `file`."""
-    old = file.read_text(encoding="utf-8") if file.exists() else TOP
+    old = file.read_bytes().decode("utf-8") if file.exists() else TOP
+    end = "\r\n" if "\r\n" in old else "\n"
+    old = old.replace("\r\n", "\n")
     if re.search(rf"^## \[?v?{re.escape(version)}\b", old, re.MULTILINE):
         raise Problem(f"{file} already has a section for {version}")
     first = re.search(r"^## (?!\[?unreleased)", old, re.MULTILINE | re.IGNORECASE)
     place = first.start() if first else len(old)
     before = old[:place].rstrip("\n") + "\n\n"
-    file.write_text(before + text.rstrip("\n") + "\n\n" + old[place:], encoding="utf-8")
+    whole = before + text.rstrip("\n") + "\n\n" + old[place:]
+    file.write_bytes(whole.replace("\n", end).encode())
 
 
 def arguments() -> argparse.Namespace:
@@ -156,10 +166,20 @@ def run(options: argparse.Namespace) -> int:
 def main() -> int:
     try:
         return run(arguments())
+    except BrokenPipeError:
+        raise
+    except UnicodeError:
+        print("error: the changelog is no UTF-8 text", file=sys.stderr)
+        return 2
     except (Problem, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

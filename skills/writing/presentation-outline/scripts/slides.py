@@ -16,6 +16,7 @@ import argparse
 import base64
 import html
 import mimetypes
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -96,7 +97,9 @@ def inline(text: str, folder: Path) -> str:
     text = PICTURE.sub(
         lambda m: f'<img alt="{html.escape(m[1])}" src="{source(m[2], folder)}">', text
     )
-    text = re.sub(r"\[([^\]]+)\]\(((?:https?://|mailto:|#)[^)\s]+)\)", r'<a href="\2">\1</a>', text)
+    text = re.sub(
+        r"\[([^\[\]]+)\]\(((?:https?://|mailto:|#)[^)\s]+)\)", r'<a href="\2">\1</a>', text
+    )
     text = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", text)
     text = re.sub(r"(?<![\w*])\*([^*\s][^*]*)\*(?!\w)", r"<em>\1</em>", text)
     return re.sub(r"\0(\d+)\0", lambda m: kept[int(m[1])], text)
@@ -108,7 +111,9 @@ def source(target: str, folder: Path) -> str:
     file = folder / target
     if not file.is_file():
         raise Problem(f"the picture {target} is not there")
-    kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    kind = mimetypes.guess_type(file.name)[0] or ""
+    if not kind.startswith("image/"):
+        raise Problem(f"{target} is no picture")
     return f"data:{kind};base64,{base64.b64encode(file.read_bytes()).decode()}"
 
 
@@ -224,6 +229,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("file", type=Path, help="the Markdown file")
     parser.add_argument("--out", type=Path, help="the HTML file; beside the Markdown by default")
+    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
     parser.add_argument("--headings", action="store_true", help="# and ## start slides too")
     parser.add_argument("--check", action="store_true", help="only look for crowded slides")
     return parser.parse_args()
@@ -241,13 +247,23 @@ def main() -> int:
         if options.check:
             return 1 if found else 0
         target = options.out or options.file.with_suffix(".html")
+        if target.exists() and not options.force:
+            raise Problem(f"{target} is already there; use --force to replace it")
         target.write_text(page(slides, options.file.parent), encoding="utf-8")
         print(target)
-    except (Problem, OSError, UnicodeError) as error:
+    except UnicodeError:
+        print(f"error: {options.file} is no UTF-8 text", file=sys.stderr)
+        return 2
+    except (Problem, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

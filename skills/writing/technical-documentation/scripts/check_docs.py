@@ -11,6 +11,7 @@ Exit code: 0 nothing found, 1 something was found, 2 an error.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import unicodedata
@@ -40,7 +41,7 @@ class Page:
         self.wrong: list[tuple[int, str]] = []
         self._used: list[tuple[int, str]] = []
         self._references: set[str] = set()
-        self._read(file.read_text(encoding="utf-8-sig").splitlines())
+        self._read(file.read_bytes().decode("utf-8-sig", "replace").splitlines())
         for line, name in self._used:
             if name.lower() not in self._references:
                 self.wrong.append((line, f"no reference [{name}] is defined"))
@@ -127,15 +128,23 @@ def local(page: Page, pages: dict[Path, Page], line: int, target: str) -> Iterat
     path = path.partition("?")[0]
     if path.startswith("/"):
         return  # depends on the site
-    file = (page.file.parent / path).resolve() if path else page.file.resolve()
-    if not file.exists():
-        yield line, f"no file {path}"
+    file = page.file.parent / path if path else page.file
+    if not there(file):
+        yield line, f"no file {path[:80]}"
         return
+    file = file.resolve()
     other = pages.get(file)
     if other is None and anchor and file.suffix.lower() == ".md":
         other = pages[file] = Page(file)
     if anchor and other and anchor.lower() not in {each.lower() for each in other.anchors}:
         yield line, f"no heading #{anchor} in {file.name}"
+
+
+def there(file: Path) -> bool:
+    try:
+        return file.exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def markdown(paths: list[Path]) -> list[Path]:
@@ -176,7 +185,7 @@ def main() -> int:
             for page in chosen
             for line, text in sorted({*form(page), *links(page, pages)})
         ]
-    except (OSError, UnicodeError) as error:
+    except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     for file, line, text in found:
@@ -186,4 +195,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

@@ -11,6 +11,7 @@ Exit code: 0 nothing found, 1 something was found, 2 an error.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 CODE = re.compile(r"\A---\n.*?\n---\n|^(```|~~~).*?^\1[^\n]*$|`[^`\n]+`|<!--.*?-->", re.S | re.M)
-LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)|https?://\S+")
+LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^)\n]*\)|https?://\S+")
 BLOCK = re.compile(r"^ *(?:#{1,6} |\||[-*+] |\d+[.)] |> )", re.MULTILINE)
 ABBREVIATION = re.compile(
     r"\b(?:e\.g|i\.e|etc|vs|Dr|Mr|Mrs|Ms|Prof|No|Fig|approx|z\.B|d\.h|bzw|usw|Nr|ca|St)\.", re.I
@@ -152,7 +153,10 @@ def main() -> int:
         named = str(options.file) != "-"
         data = options.file.read_bytes() if named else sys.stdin.buffer.read()
         found, facts = check(data.decode("utf-8-sig").replace("\r\n", "\n"), options)
-    except (OSError, UnicodeError) as error:
+    except UnicodeError:
+        print(f"error: {options.file} is no UTF-8 text", file=sys.stderr)
+        return 2
+    except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     found = [each for each in found if not any(skip in each.kind for skip in options.skip)]
@@ -163,4 +167,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(0)

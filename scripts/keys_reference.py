@@ -1,0 +1,179 @@
+"""Writes docs/reference/keys.md: the keys of the terminal. `--check` only compares.
+
+A key that the program has and no table here names is an error, and so is one that it has not.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from generated_page import row, write_or_check
+from prompt_toolkit.key_binding import KeyBindingsBase
+from prompt_toolkit.key_binding.defaults import load_key_bindings
+from prompt_toolkit.keys import Keys
+
+from hermes.config.settings.display import DisplaySettings
+from hermes.tui.entry.completing import EntryCompleter
+from hermes.tui.entry.images import Images
+from hermes.tui.entry.keys import input_keys
+from hermes.tui.entry.parts import make_entry
+from hermes.tui.looks import Looks
+from hermes.tui.paint import Depth
+from hermes.tui.questions import Questions
+from hermes.tui.room import room_keys
+from hermes.tui.skins.loading import find_skin
+
+HEAD = """\
+# Keys
+
+Written by `make docs` from `scripts/keys_reference.py`, which knows when a key is missing here.
+
+Alt is sent as Escape by most terminals; where it does nothing, press Escape and then the key.
+`/terminal-setup` says what your terminal can do. The guide is
+[life in the terminal](../guide/terminal.md).
+"""
+
+Table = dict[tuple[str, ...], str]
+"""What does it, as prompt_toolkit names the keys, and what it does."""
+
+TYPING: Table = {
+    ("enter",): "send; in the menu, take what is chosen; behind a backslash, a new line",
+    ("escape enter", "c-j"): "a new line",
+    ("tab",): "complete a command, a name or a file; take what the menu offers",
+    ("escape",): "close the menu",
+    ("left", "right"): "move; Right at the end takes the grey suggestion",
+    ("c-f",): "as Right",
+    ("backspace", "delete"): "delete a sign or a folded paste; with nothing typed, a picture",
+    ("c-w",): "delete back to a blank",
+    ("escape backspace",): "delete the word before",
+    ("escape d", "c-delete"): "delete the word behind",
+    ("c-r",): "look for something typed before",
+    ("c-v",): "paste from the clipboard: text, else a picture",
+    ("escape v",): "attach the picture in the clipboard",
+    ("c-o", "c-x c-e"): "write the message in your editor",
+    ("c-l",): "paint the area anew",
+}
+ALWAYS: Table = {
+    ("c-c",): "stop the turn or a slow command; decline; clear the input; twice in 2 s: leave",
+    ("c-d",): "leave, when nothing is typed; else delete the sign under the cursor",
+    ("c-z",): "put Hermes aside; `fg` brings it back",
+    ("tab",): "answer a question that came while you were typing",
+}
+SEARCHING: Table = {
+    ("c-r",): "an older one",
+    ("c-s",): "a newer one",
+    ("enter", "tab", "escape"): "take it, without sending it",
+    ("c-g",): "stop looking; what was typed before comes back",
+}
+CONSENT: Table = {
+    ("o", "y"): "once",
+    ("s",): "in this session",
+    ("a",): "always",
+    ("d", "n", "escape"): "no",
+    ("left", "right", "enter"): "choose with arrows; Enter alone means no",
+    ("v",): "show all of what would be done",
+}
+QUESTION: Table = {
+    ("up", "down"): "choose an answer",
+    ("enter",): "send the chosen one, its number, or your own words",
+    ("escape",): "no answer",
+}
+USUAL: Table = {
+    ("c-a", "home"): "to the beginning of the line",
+    ("c-e", "end"): "to its end",
+    ("up", "down"): "a line up or down; beyond the first or last one, what was typed before",
+    ("escape b", "escape f"): "a word back or on",
+    ("c-k",): "delete to the end of the line",
+    ("c-u",): "delete to its beginning",
+    ("c-y",): "put back what was deleted last",
+    ("c-_",): "undo",
+}
+SPELLED = {"enter": "Enter", "escape": "Escape", "tab": "Tab", "backspace": "Backspace",
+    "delete": "Delete", "left": "Left", "right": "Right", "up": "Up", "down": "Down",
+    "home": "Home", "end": "End"}  # fmt: skip
+OUR_WAY = {"c-m": "enter", "c-i": "tab", "c-h": "backspace"}
+"""What prompt_toolkit calls some keys, and what people do."""
+UNNAMED = {str(Keys.Any.value), str(Keys.BracketedPaste.value)}
+"""Typing itself, and pastes."""
+
+
+def reference() -> str:
+    """The whole page."""
+    skins = Path("skins")  # there is none: the bundled one is worn
+    looks = Looks(DisplaySettings(), find_skin("default", skins), Depth.NONE)
+    entry = make_entry(
+        looks,
+        EntryCompleter(folder=skins, references=lambda _fragment: ()),
+        Images(),
+        history=Path("history"),
+        redact=str,
+        send=str,
+        tell=str,
+        repaint=str,
+    )
+    questions = Questions(looks)
+    agree("typing", TYPING | SEARCHING, bound(input_keys(entry)))
+    agree("always", ALWAYS, bound(room_keys(cast("Any", None))))  # nobody presses them
+    agree("consent", CONSENT, bound(questions._approval_keys()))  # noqa: SLF001 - no other way
+    agree("question", QUESTION, bound(questions._typed.control.key_bindings))  # noqa: SLF001 - as above
+    agree("usual", USUAL, bound(load_key_bindings()), others=True)
+    parts = [HEAD.rstrip()]
+    parts += table("Typing", TYPING)
+    parts += table("At any time", ALWAYS)
+    parts += table("While you look for something typed before", SEARCHING)
+    parts += table("When your consent is asked for", CONSENT)
+    parts += ["\nIn the first half second no key says yes: it may be meant for the message."]
+    parts += table("When you are asked something", QUESTION)
+    parts += table("As in a shell", USUAL)
+    return "\n".join(parts) + "\n"
+
+
+def bound(keys: KeyBindingsBase | None) -> set[str]:
+    """The keys that do something, a sequence with blanks between."""
+    if keys is None:
+        return set()
+    return {" ".join(map(named, binding.keys)) for binding in keys.bindings}
+
+
+def named(key: Keys | str) -> str:
+    name = str(key.value if isinstance(key, Keys) else key)
+    return OUR_WAY.get(name, name)
+
+
+def agree(what: str, told: Table, there: set[str], *, others: bool = False) -> None:
+    """End with a message when a table names other keys than there are. `others` are allowed."""
+    names = {name for keys in told for name in keys}
+    wrong = names - there | (set() if others else there - names - UNNAMED)
+    if wrong:
+        sys.exit(f"scripts/keys_reference.py, {what}: {', '.join(sorted(wrong))}")
+
+
+def table(title: str, held: Table) -> Iterator[str]:
+    yield f"\n## {title}\n"
+    yield row("key", "what it does")
+    yield row("---", "---")
+    yield from (row(spelled(keys), text) for keys, text in held.items())
+
+
+def spelled(keys: Iterable[str]) -> str:
+    return ", ".join(sequence(each) for each in keys)
+
+
+def sequence(keys: str) -> str:
+    first, _, rest = keys.partition(" ")
+    if first == "escape" and rest:
+        return f"Alt-{SPELLED.get(rest) or rest.upper()}"
+    return " ".join(SPELLED.get(key) or chord(key) for key in keys.split())
+
+
+def chord(key: str) -> str:
+    """`c-r` is Ctrl-R; a letter alone is what is typed."""
+    if key.startswith("c-"):
+        rest = key[2:]
+        return f"Ctrl-{SPELLED.get(rest) or rest.upper()}"
+    return f"`{key}`"
+
+
+if __name__ == "__main__":
+    sys.exit(write_or_check("keys.md", reference))
