@@ -29,11 +29,11 @@ def files(user_home: Path, workspace: Path) -> LocalFiles:
 
 
 @pytest.fixture
-def gone() -> Callable[[int], Awaitable[None]]:
-    """Waits until a process has ended; the test's own time limit is the only clock."""
+def gone() -> Callable[..., Awaitable[None]]:
+    """Waits until processes have ended; the test's own time limit is the only clock."""
 
-    async def gone(pid: int) -> None:
-        while _lives(pid):
+    async def gone(*pids: int) -> None:
+        while any(_lives(pid) for pid in pids):
             await anyio.sleep(0.02)
 
     return gone

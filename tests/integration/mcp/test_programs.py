@@ -8,7 +8,9 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from hermes.config.settings.abilities import McpServer
@@ -16,20 +18,6 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolError, ToolTimedOut
 from hermes.mcp.transport import Limits
 from tests.integration.mcp.stage import Stage, heard, inside, methods, program
-
-
-def running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-async def gone(*pids: int) -> None:
-    async with asyncio.timeout(20):
-        while any(running(pid) for pid in pids):
-            await asyncio.sleep(0.02)
 
 
 async def test_a_tool_answers_and_its_answer_is_fenced_as_data(stage: Stage) -> None:
@@ -83,15 +71,15 @@ async def test_a_program_that_ends_at_once_is_told_with_its_last_words(stage: St
     ]
 
 
-async def test_closing_ends_a_program_and_all_it_started(stage: Stage) -> None:
+async def test_closing_ends_a_program_and_all_it_started(stage: Stage, gone: Any) -> None:
     hub = stage.hub(program())
     pids = [int(pid) for pid in (await stage.act(hub, "children")).split()]
-    assert all(map(running, pids))
+    assert all(map(psutil.pid_exists, pids))
     await hub.close()
     await gone(*pids)
 
 
-async def test_nothing_is_left_when_we_are_killed(tmp_path: Path) -> None:
+async def test_nothing_is_left_when_we_are_killed(tmp_path: Path, gone: Any) -> None:
     code = f"""
 import asyncio, os, signal
 from pathlib import Path
@@ -189,7 +177,9 @@ async def test_a_program_that_never_greets_is_given_up(stage: Stage) -> None:
     assert "srv did not start within 0.3 seconds" in stage.told[0]
 
 
-async def test_an_idle_program_is_stopped_and_started_again_when_needed(stage: Stage) -> None:
+async def test_an_idle_program_is_stopped_and_started_again_when_needed(
+    stage: Stage, gone: Any
+) -> None:
     hub = stage.hub(program(idle_timeout=0.2))
     first, *_ = (await stage.act(hub, "children")).split()
     await gone(int(first))

@@ -1,6 +1,7 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,19 +10,6 @@ from hermes.skills.inline_shell import MOST_OUTPUT, MOST_SNIPPETS, Shell, run_sn
 
 def shell(folder: Path, timeout: float = 10, **variables: str) -> Shell:
     return Shell(folder, {"PATH": os.environ["PATH"], **variables}, timeout)
-
-
-async def is_gone(pid: int) -> bool:
-    for _ in range(200):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        state = Path(f"/proc/{pid}/stat")
-        if state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z":
-            return True
-        await asyncio.sleep(0.02)
-    return False
 
 
 async def test_output_takes_the_place_of_the_snippet(tmp_path: Path):
@@ -62,21 +50,23 @@ async def test_a_flood_is_stopped(tmp_path: Path):
     assert len(text) == MOST_OUTPUT and text.startswith("y\ny\n")
 
 
-async def test_after_the_time_limit_everything_it_started_is_gone(tmp_path: Path):
+async def test_after_the_time_limit_everything_it_started_is_gone(tmp_path: Path, gone: Any):
     text = await run_snippets(
         "!`sleep 60 & echo $! > child; echo $$ > parent; wait`", shell(tmp_path, timeout=0.5)
     )
     assert text == "[inline-shell error: no result after 0.5 s]"
     for name in ("child", "parent"):
-        assert await is_gone(int((tmp_path / name).read_text()))
+        await gone(int((tmp_path / name).read_text()))
 
 
-async def test_what_is_left_in_the_background_does_not_hold_up_the_output(tmp_path: Path):
+async def test_what_is_left_in_the_background_does_not_hold_up_the_output(
+    tmp_path: Path, gone: Any
+):
     text = await run_snippets("!`sleep 60 & echo $!`", shell(tmp_path, timeout=0.5))
-    assert await is_gone(int(text))
+    await gone(int(text))
 
 
-async def test_a_cancelled_load_leaves_nothing_behind(tmp_path: Path):
+async def test_a_cancelled_load_leaves_nothing_behind(tmp_path: Path, gone: Any):
     task = asyncio.create_task(
         run_snippets("!`echo $$ > pid; sleep 60`", shell(tmp_path, timeout=60))
     )
@@ -85,7 +75,7 @@ async def test_a_cancelled_load_leaves_nothing_behind(tmp_path: Path):
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await is_gone(int((tmp_path / "pid").read_text()))
+    await gone(int((tmp_path / "pid").read_text()))
 
 
 async def test_there_are_only_so_many_snippets(tmp_path: Path):

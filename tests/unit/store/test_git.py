@@ -2,14 +2,14 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
-import psutil
 import pytest
 
 from hermes.store.git import Git
 
 
-async def test_a_git_that_is_given_up_takes_its_helpers_with_it(tmp_path: Path) -> None:
+async def test_a_git_that_is_given_up_takes_its_helpers_with_it(tmp_path: Path, gone: Any) -> None:
     """As `git-remote-http` is: it holds the pipes open and waits for a server."""
     program = tmp_path / "git"
     program.write_text('#!/bin/sh\nsleep 300 &\necho $! > "$GIT_DIR/helper"\nsleep 300\n')
@@ -20,5 +20,4 @@ async def test_a_git_that_is_given_up_takes_its_helpers_with_it(tmp_path: Path) 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    pid = int(helper.read_text())
-    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    await gone(int(helper.read_text()))

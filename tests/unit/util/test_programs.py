@@ -3,8 +3,8 @@
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
-import psutil
 import pytest
 
 from hermes.util.programs import end_group, start_program
@@ -20,11 +20,7 @@ def helper(folder: Path) -> str:
     return str(program)
 
 
-def is_gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-
-
-async def test_cancelled_while_it_starts_nothing_is_left(tmp_path: Path) -> None:
+async def test_cancelled_while_it_starts_nothing_is_left(tmp_path: Path, gone: Any) -> None:
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
     task = asyncio.create_task(start_program(helper(tmp_path), **pipes))
     for _ in range(3):
@@ -34,16 +30,16 @@ async def test_cancelled_while_it_starts_nothing_is_left(tmp_path: Path) -> None
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(asyncio.shield(task), 30)
-    assert is_gone(int((tmp_path / "pid").read_text()))
+    await gone(int((tmp_path / "pid").read_text()))
 
 
-async def test_it_runs_in_a_group_of_its_own_and_ends_with_it(tmp_path: Path) -> None:
+async def test_it_runs_in_a_group_of_its_own_and_ends_with_it(tmp_path: Path, gone: Any) -> None:
     process = await start_program(helper(tmp_path), stdout=asyncio.subprocess.PIPE)
     while not (tmp_path / "pid").exists():
         await asyncio.sleep(0.01)
     end_group(process)
     assert await process.wait() == -9
-    assert is_gone(int((tmp_path / "pid").read_text()))
+    await gone(int((tmp_path / "pid").read_text()))
     end_group(process)
 
 
