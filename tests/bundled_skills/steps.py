@@ -26,6 +26,8 @@ ENGINE = "docker-engine"
 SECONDS = 100
 PYTHON = str(Path(sys.executable).parent)
 """First in the search path: `python3` is then this one, not a script that looks for one."""
+INSTALLED = "/usr/bin"
+"""Before the rest: a machine may have stand-ins for programs of Debian's packages."""
 SERVERS = "/usr/sbin:/sbin"
 """Where servers such as nginx and sshd lie on Debian."""
 
@@ -70,7 +72,7 @@ def _step(block: Block) -> str:
 
 
 def _environment(page: Page, folder: Path, before: str) -> dict[str, str]:
-    search = f"{PYTHON}:{os.environ['PATH']}:{SERVERS}"
+    search = f"{PYTHON}:{INSTALLED}:{os.environ['PATH']}:{SERVERS}"
     needs = [name for line in NEEDS.findall(before) for name in line.split()]
     missing = [name for name in needs if name != ENGINE and not shutil.which(name, path=search)]
     if missing:

@@ -19,6 +19,7 @@ UNKNOWN_CHANNEL = (404, 10003, "Unknown Channel")
 UNKNOWN_MESSAGE = (404, 10008, "Unknown Message")
 EMPTY = (400, 50006, "Cannot send an empty message")
 INVALID = (400, 50035, "Invalid Form Body")
+NO_HISTORY = (400, 160002, "Cannot reply without permission to read message history")
 THREAD_EXISTS = (400, 160004, "A thread has already been created for this message")
 FREE = re.compile(r"/(cdn|ws)/|/interactions/|/webhooks/")
 """What asks for no token."""
@@ -46,6 +47,9 @@ class Rest:
         self.forgotten: list[str] = []
         self.forbidden: set[int] = set()
         """Channels that we may not look into."""
+        self.no_history: set[int] = set()
+        """Channels that we may not read the history of."""
+        self.sessions_left = 999
         self.members: dict[tuple[int, int], Json] = {}
 
     def routes(self) -> list[web.RouteDef]:
@@ -109,6 +113,11 @@ class Rest:
             body = {"message": "You are being rate limited.", "retry_after": self.reset_after}
             body["global"] = trouble == "global_limit"
             return answer(body, status=429, headers={"Via": "1.1 google"})
+        if trouble == "blocked_page":
+            return web.Response(status=403, text="<html>Access denied</html>")
+        if trouble == "blocked_for_long":
+            headers = {"Retry-After": "30"}
+            return web.Response(status=429, text="<html>1015</html>", headers=headers)
         if trouble in ("chat_gone", "forbidden"):
             return refusal({"chat_gone": UNKNOWN_CHANNEL, "forbidden": FORBIDDEN}[trouble])
         return None
@@ -144,7 +153,12 @@ class Rest:
         return answer(body)
 
     async def _gateway(self, request: web.Request) -> web.Response:
-        limit = {"total": 1000, "remaining": 999, "reset_after": 0, "max_concurrency": 1}
+        limit = {
+            "total": 1000,
+            "remaining": self.sessions_left,
+            "reset_after": 600_000,
+            "max_concurrency": 1,
+        }
         body = {"url": self.gateway.url, "shards": 1, "session_start_limit": limit}
         return answer(body)
 
@@ -196,6 +210,8 @@ class Rest:
             raise Refused((400, 50008, "Cannot send messages in a non-text channel"))
         more: Json = {"attachments": files, "components": payload.get("components", [])}
         if reference := payload.get("message_reference"):
+            if channel in self.no_history:
+                raise Refused(NO_HISTORY)
             answered = self.world.find(channel, reference["message_id"])
             if answered is None and reference.get("fail_if_not_exists", True):
                 raise Refused(INVALID)

@@ -1,5 +1,6 @@
 """Slack's Web API, as far as a bot needs it, with its errors and limits."""
 
+import asyncio
 import json
 import re
 from collections import Counter
@@ -16,6 +17,8 @@ Call = Callable[[Team, Json], Awaitable[Json]]
 
 SENDS = frozenset({"chat.postMessage", "chat.update", "files.completeUploadExternal"})
 LIMITED = "ratelimited"
+RETRY_AFTER = "0.05"
+"""Seconds; whole ones of the real Slack."""
 MOST_TEXT, MOST_EDITED = 40_000, 4_000
 EMOJI = {"eyes": "👀", "+1": "👍", "thumbsup": "👍", "white_check_mark": "✅", "x": "❌"}
 
@@ -32,6 +35,8 @@ class WebApi:
         self.troubles: list[str] = []
         self.refusals: dict[str, list[str]] = {}
         """Errors that the next calls of a method end with."""
+        self.stuck: dict[str, asyncio.Event] = {}
+        """Methods that do not answer before that."""
         self.page = 1000
         """Most things in one answer."""
         self.statuses: list[tuple[str, str, str]] = []
@@ -62,6 +67,8 @@ class WebApi:
         method = request.match_info["method"]
         given = await arguments(request)
         self.calls.append((method, given))
+        if method in self.stuck:
+            await self.stuck[method].wait()
         trouble = self.troubles.pop(0) if method in SENDS and self.troubles else ""
         if (early := self._early(request, method, trouble)) is not None:
             return early
@@ -78,7 +85,7 @@ class WebApi:
         error = waiting.pop(0) if waiting else ""
         if trouble == "rate_limited" or error == LIMITED:
             body = {"ok": False, "error": LIMITED}
-            return web.json_response(body, status=429, headers={"Retry-After": "1"})
+            return web.json_response(body, status=429, headers={"Retry-After": RETRY_AFTER})
         if trouble == "server_error":
             return web.Response(status=503, text="<html>down</html>", content_type="text/html")
         if trouble == "cut_before":
@@ -109,6 +116,7 @@ class WebApi:
             "team_id": team.id,
             "user_id": team.me,
             "bot_id": team.bot_id,
+            **({"enterprise_id": team.enterprise} if team.enterprise else {}),
         }
 
     # messages

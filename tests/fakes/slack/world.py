@@ -10,6 +10,8 @@ Json = dict[str, Any]
 class Team:
     def __init__(self, number: str, name: str, token: str, me: str, bot_id: str) -> None:
         self.id, self.name, self.token, self.me, self.bot_id = number, name, token, me, bot_id
+        self.enterprise = ""
+        """Whose workspace it is; "" for one that stands alone."""
 
 
 class World:

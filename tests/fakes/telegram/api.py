@@ -10,6 +10,8 @@ from tests.fakes.telegram.world import BOT, Chat, Json, Refused, World, bad, uni
 
 MAX_DOWNLOAD = 20_000_000
 MAX_UPLOAD = 50_000_000
+MAX_MENU = 7_800
+"""Bytes; found by trying, as Telegram does not say."""
 NOT_MODIFIED = (
     "message is not modified: specified new message content and reply markup are exactly the same "
     "as a current content and reply markup of the message"
@@ -57,6 +59,8 @@ class Api:
 
     def setMyCommands(self, given: Json) -> bool:  # noqa: N802
         commands = json.loads(given["commands"])
+        if len(commands) > 100 or len(given["commands"]) > MAX_MENU:
+            raise bad("BOT_COMMANDS_TOO_MUCH")
         for command in commands:
             name = command["command"]
             if not (

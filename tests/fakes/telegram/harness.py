@@ -10,8 +10,8 @@ from hermes.gateway.platforms.base import AdapterContext
 from hermes.gateway.platforms.telegram.adapter import TelegramAdapter
 from hermes.gateway.platforms.telegram.manifest import MANIFEST
 from hermes.gateway.platforms.telegram.naming import message_name, number_of
-from hermes.util.clock import SystemClock
 from tests.contracts.adapters.harness import File, Shown, Trouble
+from tests.contracts.adapters.hasty import Hasty
 from tests.fakes.telegram.server import TOKEN, FakeTelegram
 from tests.fakes.telegram.world import BOT, Chat, Json, entities
 
@@ -19,13 +19,6 @@ SOMEBODY = "pat"
 GROUP = "friends"
 KINDS = {"image": "photo", "voice": "voice", "audio": "audio", "video": "video"}
 COMMANDS = (("stop", "Stop the turn"), ("reload-mcp", "Connect to MCP servers again"))
-
-
-class Hasty(SystemClock):
-    """Does not wait long for anything."""
-
-    async def sleep(self, seconds: float) -> None:
-        await super().sleep(min(seconds, 0.02))
 
 
 class TelegramHarness:

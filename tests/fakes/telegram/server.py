@@ -22,13 +22,18 @@ WEBHOOK_ACTIVE = (
     "the webhook first"
 )
 REFUSALS = {
-    "rate_limited": Refused(429, "Too Many Requests: retry after 1", retry_after=1),
+    "rate_limited": Refused(429, "Too Many Requests: retry after 1", retry_after=0.05),
     "server_error": Refused(500, "Internal Server Error"),
     "chat_gone": Refused(403, "Forbidden: bot was blocked by the user"),
+    "voice_forbidden": Refused(400, "Bad Request: VOICE_MESSAGES_FORBIDDEN"),
+    "no_picture": Refused(400, "Bad Request: PHOTO_INVALID_DIMENSIONS"),
+    "conflict": Refused(409, CONFLICT),
     "format_refused": Refused(
         400, "Bad Request: can't parse entities: Unsupported start tag at byte offset 0"
     ),
 }
+PAGES = {"bad_gateway": 502, "forbidden_page": 403, "not_found_page": 404}
+"""What a server before Telegram says."""
 LATE = 0.2
 REDELIVERY = 0.05
 """Seconds until a webhook that did not answer 200 is called again."""
@@ -45,7 +50,8 @@ class FakeTelegram:
         self.poll_troubles: deque[str] = deque()
         self.webhook: Json = {}
         self.port = 0
-        self.polls = 0
+        self.polls: list[float] = []
+        """How long each poll was to wait."""
         self._news = asyncio.Condition()
         self._waiting: asyncio.Event | None = None
         self._open: set[asyncio.BaseTransport] = set()
@@ -117,8 +123,8 @@ class FakeTelegram:
         try:
             if request.match_info["token"] != self.token:
                 raise Refused(401, "Unauthorized")
-            if trouble == "bad_gateway":
-                return web.Response(status=502, text="<html>502 Bad Gateway</html>")
+            if trouble in PAGES:
+                return web.Response(status=PAGES[trouble], text="<html>a page</html>")
             if trouble in REFUSALS and (trouble != "format_refused" or given.get("parse_mode")):
                 raise REFUSALS[trouble]
             if trouble == "cut_late":
@@ -149,7 +155,7 @@ class FakeTelegram:
     async def _updates(self, given: Json) -> list[Json]:
         if self.webhook:
             raise Refused(409, WEBHOOK_ACTIVE)
-        self.polls += 1
+        self.polls.append(float(given.get("timeout") or 0))
         if self._waiting is not None:
             self._waiting.set()
         offset, limit = int(given.get("offset") or 0), int(given.get("limit") or 100)

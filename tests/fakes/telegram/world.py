@@ -41,6 +41,8 @@ class Chat:
         self.typing: list[int | None] = []
         """Threads we were seen writing in."""
         self.blocked = False
+        self.username = ""
+        """Of a public one, with its @."""
         self.moved_to: int | None = None
 
     def json(self) -> Json:
@@ -78,7 +80,11 @@ class World:
         return self.users.setdefault(user_id, user)
 
     def known(self, chat_id: Any) -> Chat:
-        chat = self.chats.get(int(chat_id))
+        if str(chat_id).startswith("@"):
+            named = (each for each in self.chats.values() if each.username.lower() == chat_id)
+            chat = next(named, None)
+        else:
+            chat = self.chats.get(int(chat_id))
         if chat is None:
             raise bad("chat not found")
         if chat.moved_to is not None:

@@ -7,6 +7,7 @@ from bench.gateway_storm import Storm, run
 STORMS = {
     "plain": Storm(11, messages=2, kills=2),
     "growing text and tools": Storm(12, messages=2, kills=2, streaming=True, tools=True),
+    "commands": Storm(14, messages=2, kills=2, commands=True),
     "bursts": Storm(13, messages=3, kills=2, burst=True, streaming=True),
 }
 

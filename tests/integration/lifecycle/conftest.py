@@ -1,7 +1,8 @@
 """A checkout that follows a repository, with the real launcher and a small program in it.
 
 The program has the real modules of `hermes update` (and all they import) behind a tiny command
-line, so that no package has to be downloaded.
+line, so that no package has to be downloaded. Environments are made without pip, which takes most
+of the time; that they are made rightly is tested with the launcher.
 """
 
 import os
@@ -15,8 +16,9 @@ from types import MappingProxyType
 
 import pytest
 
-REPO = Path(__file__).parents[3]
-LOCKS = ("requirements.lock", "requirements-local.lock", "requirements-dev.lock")
+from tests.integration.launcher.checkout import make_checkout
+from tests.made_once import copy_checkout, made_once
+
 MAIN = """
 import json, sys
 from hermes import __version__
@@ -31,6 +33,7 @@ def main(argv):
 START = "import sys\nfrom hermes.cli.main import main\nsys.exit(main(sys.argv[1:]))\n"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 CALM = {
+    "PATH": f"{Path(__file__).with_name('programs')}:{os.environ['PATH']}",
     "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null",
     "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org",
     "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org",
@@ -73,7 +76,11 @@ class Place:
     def start(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """The program of the checkout."""
         return subprocess.run(
-            [str(self.root / "hermes"), *arguments], capture_output=True, text=True, check=False
+            [str(self.root / "hermes"), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, **CALM},
         )
 
     def update(self, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -120,15 +127,17 @@ def write(root: Path, name: str, text: str) -> None:
 @pytest.fixture(scope="session")
 def seed(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """A repository with version 1.0, and a checkout of it that is set up."""
-    folder = tmp_path_factory.mktemp("update")
+    folder = made_once(tmp_path_factory, "update", make_seed)
+    return Place(folder / "upstream", folder / "checkout")
+
+
+def make_seed(folder: Path) -> None:
     upstream = folder / "upstream"
-    upstream.mkdir()
-    shutil.copy(REPO / "hermes", upstream)
-    (upstream / "scripts").mkdir()
-    for script in ("setup.sh", "setup.py"):
-        shutil.copy(REPO / "scripts" / script, upstream / "scripts")
-    for lock in LOCKS:
-        (upstream / lock).touch()
+    make_checkout(upstream)
+    set_up = upstream / "scripts" / "setup.py"
+    made = set_up.read_text()
+    assert made.count('"-m", "venv"') == 1
+    set_up.write_text(made.replace('"-m", "venv"', '"-m", "venv", "--without-pip"'))
     write(upstream, ".gitignore", "__pycache__/\n.venv/\n.cache/\n")
     write(upstream, "CHANGELOG.md", "# Changelog\n\n")
     write(upstream, "src/hermes/__main__.py", START)
@@ -139,7 +148,6 @@ def seed(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place.publish("1.0")
     git(folder, "clone", "-q", str(upstream), str(place.root))
     assert place.version == "1.0"
-    return place
 
 
 @pytest.fixture
@@ -147,7 +155,7 @@ def place(seed: Place, tmp_path: Path) -> Place:
     """The same, of the test's own."""
     mine = Place(tmp_path / "upstream", tmp_path / "my checkout")
     shutil.copytree(seed.upstream, mine.upstream, symlinks=True)
-    shutil.copytree(seed.root, mine.root, symlinks=True)
+    copy_checkout(seed.root, mine.root)
     git(mine.root, "remote", "set-url", "origin", str(mine.upstream))
     assert mine.version == "1.0"
     return mine

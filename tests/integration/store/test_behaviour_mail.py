@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.store import test_claims, test_mail, test_responses
+from tests.unit.store import test_claims, test_fencing, test_mail, test_responses
 
 pytestmark = pytest.mark.parametrize("place", ["postgresql"], indirect=True)
 
@@ -20,6 +20,15 @@ class TestChats(test_mail.TestChats): ...
 
 
 class TestUpkeep(test_mail.TestUpkeep): ...
+
+
+class TestFence(test_fencing.TestFence): ...
+
+
+class TestOneConversation(test_fencing.TestOneConversation): ...
+
+
+class TestOnce(test_fencing.TestOnce): ...
 
 
 class TestRuns(test_claims.TestRuns): ...

@@ -28,6 +28,7 @@ CARRIER = Manifest(
     credentials=(
         Credential("CARRIER_TOKEN", "Token", "ask the loft"),
         Credential("CARRIER_LOFT", "Loft", secret=False, required=False),
+        Credential("CARRIER_RING", "Ring", secret=False, required=False, rare=True),
     ),
 )  # fmt: skip
 
@@ -188,21 +189,41 @@ class Typed(io.StringIO):
         return True
 
 
+def typed(home: Path, lines: str, *words: str) -> str:
+    """What somebody sees who types `lines`."""
+    out = Typed()
+    cli = Cli(Home(home), Typed(lines), out, io.StringIO())
+    parser = Parser(prog="hermes gateway")
+    gateway.configure(parser)
+    assert gateway.run(parser.parse_args(["setup", *words]), cli) == 0
+    return out.getvalue()
+
+
 @pytest.mark.usefixtures("carrier")
 def test_a_person_is_asked_and_the_token_is_not_shown(
     hermes_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("getpass.getpass", lambda _prompt: TOKEN)
-    out = Typed()
-    cli = Cli(Home(hermes_home), Typed("1\n\n5\nc1\n"), out, io.StringIO())
-    parser = Parser(prog="hermes gateway")
-    gateway.configure(parser)
-    assert gateway.run(parser.parse_args(["setup"]), cli) == 0
-    assert TOKEN not in out.getvalue()
+    seen = typed(hermes_home, "1\n\n5\nc1\n")
+    assert TOKEN not in seen
+    assert "not asked: Ring (hermes gateway setup carrier --more)" in seen
     assert read_dotenv(hermes_home / ".env", {}) == {
         "CARRIER_TOKEN": TOKEN,
         "CARRIER_ALLOWED_USERS": "5",
         "CARRIER_HOME_CHANNEL": "c1",
+    }
+
+
+@pytest.mark.usefixtures("carrier")
+def test_what_hardly_anybody_needs_is_asked_for_on_request(
+    hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("getpass.getpass", lambda _prompt: TOKEN)
+    assert "not asked" not in typed(hermes_home, "north\nr7\n\n\n", "carrier", "--more")
+    assert read_dotenv(hermes_home / ".env", {}) == {
+        "CARRIER_TOKEN": TOKEN,
+        "CARRIER_LOFT": "north",
+        "CARRIER_RING": "r7",
     }
 
 

@@ -8,10 +8,11 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec.structs import replace
 
-from hermes.core.errors import ConfigError, StoreConflict
+from hermes.core.errors import ConfigError, StoreConflict, StoreError
 from hermes.cron.book import JobBook, SharedBook
 from hermes.cron.job import By, Job, Pending, from_dict, target_of, targets, to_dict
 from hermes.cron.jobs_file import JobsFile, held_lock, stamp
+from hermes.cron.moving import MovedBook
 from hermes.cron.schedule import parse_schedule
 from hermes.store.port import SessionStore
 
@@ -215,3 +216,108 @@ def test_origins_are_targets() -> None:
     assert target_of({"platform": "slack"}) == ""
     assert target_of("discord:#x") == "discord:#x"
     assert targets(Job(id="x", deliver=("origin", "local"))) == ("local",)
+
+
+BROKEN = {
+    "a comma too many": ("}\n  ],", "},\n  ],", []),
+    "a missing comma": ("},\n    {", "}\n    {", []),
+    "a missing quote": ('"prompt": "second"', '"prompt": "second', ["bbb"]),
+    "a missing brace": ('    {\n      "id": "bbb"', '    \n      "id": "bbb"', ["bbb"]),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+async def test_jobs_that_are_whole_go_on_in_a_file_that_is_broken(tmp_path: Path, how: str) -> None:
+    book = JobsFile(tmp_path, UTC)
+    for name, prompt in (("aaa", "first"), ("bbb", "second"), ("ccc", "third")):
+        await book.add(replace(FULL, id=name, prompt=prompt))
+    before, after, lost = BROKEN[how]
+    text = book.file.read_text()
+    assert before in text
+    broken = (
+        text.replace(before, after, 1) if how != "a missing quote" else text.replace(before, after)
+    )
+    book.file.write_text(broken)
+    whole = [name for name in ("aaa", "bbb", "ccc") if name not in lost]
+    assert [job.id for job in await book.all()] == whole
+    assert await book.left_out() == len(lost)
+    await book.change("ccc", lambda job: replace(job, completed=9))
+    assert [job.id for job in await book.all()] == whole
+    assert await book.left_out() == len(lost), "it stays, for who mends it"
+    json.loads(book.file.read_text())
+    for name in lost:
+        assert name in book.file.read_text()
+    (copy,) = tmp_path.glob("jobs.json.*.bak")
+    assert copy.read_text() == broken
+
+
+async def test_a_record_that_was_copied_by_hand_needs_an_id_of_its_own(tmp_path: Path) -> None:
+    book = JobsFile(tmp_path, UTC)
+    twin = {**to_dict(FULL), "name": "copied"}
+    book.file.write_text(json.dumps({"jobs": [to_dict(FULL), twin, {"prompt": "no id"}]}))
+    assert [job.name for job in await book.all()] == ["mail"]
+    assert await book.left_out() == 2
+
+
+async def test_a_folder_that_cannot_be_used_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "cron").write_text("a file")
+    with pytest.raises(StoreError, match="cannot use"):
+        await JobsFile(tmp_path / "cron", UTC).add(FULL)
+
+
+@pytest.fixture
+def moved(tmp_path: Path, store: SessionStore) -> tuple[JobsFile, SharedBook, list[str]]:
+    return JobsFile(tmp_path / "cron", UTC), SharedBook(store, UTC), []
+
+
+async def test_jobs_of_the_file_are_brought_into_a_shared_store_once(moved) -> None:
+    file, shared, told = moved
+    other = replace(FULL, id="ffffffffffff", created_at=T0 + 1)
+    for job in (FULL, other):
+        await file.add(job)
+    book = MovedBook(shared, file, told.append)
+    assert [job.id for job in await book.all()] == [FULL.id, other.id]
+    assert await file.all() == ()
+    (line,) = told
+    assert line.startswith("2 jobs of ") and "moved to the shared store" in line
+    (kept,) = file.file.parent.glob("jobs.json.moved-*")
+    assert len(json.loads(kept.read_text())["jobs"]) == 2
+    await book.drop(other.id)
+    assert [job.id for job in await MovedBook(shared, file, told.append).all()] == [FULL.id]
+    assert len(told) == 1
+
+
+async def test_who_was_killed_while_bringing_jobs_in_brings_none_twice(moved) -> None:
+    file, shared, told = moved
+    await file.add(FULL)
+    await shared.add(replace(FULL, name="as the store has it"))
+    (job,) = await MovedBook(shared, file, told.append).all()
+    assert job.name == "as the store has it"
+    assert "0 jobs" in told[0]
+
+
+async def test_a_file_that_changes_while_it_is_brought_in_is_read_again(moved) -> None:
+    file, shared, told = moved
+    await file.add(FULL)
+    late = replace(FULL, id="ffffffffffff", created_at=T0 + 1)
+
+    class Slow:
+        def __getattr__(self, name: str):
+            return getattr(shared, name)
+
+        async def add(self, job: Job) -> None:
+            await shared.add(job)
+            if job.id == FULL.id:
+                await file.add(late)
+
+    assert len(await MovedBook(Slow(), file, told.append).all()) == 2
+
+
+async def test_a_broken_file_does_not_stop_the_jobs_of_the_shared_store(moved) -> None:
+    file, shared, told = moved
+    await shared.add(FULL)
+    file.file.parent.mkdir()
+    file.file.write_text("{")
+    assert len(await MovedBook(shared, file, told.append).all()) == 1
+    assert "not brought in" in told[0]
+    assert file.file.read_text() == "{"

@@ -122,18 +122,35 @@ def test_records_that_do_not_say_when_are_completed_or_scheduled() -> None:
 def test_only_scheduled_jobs_run(state: str) -> None:
     it = job(state=state)
     assert look(it, T0 + 9 * HOUR).job == it
-    assert wakes_at(it, POLICY) is None
+    assert wakes_at(it, UTC, POLICY) is None
     assert not needs_look(replace(it, state="scheduled", schedule=None), T0 + HOUR, UTC, POLICY)
 
 
 def test_jitter_puts_off_by_the_same_time_for_everybody_and_never_what_runs_once() -> None:
     policy = Policy(jitter=300)
     it = job()
-    later = put_off(it, T0 + HOUR, policy)
+    later = put_off(it, T0 + HOUR, UTC, policy)
     assert 0 < later < 300
-    assert put_off(it, T0 + HOUR, policy) == later
-    assert put_off(replace(it, id="k"), T0 + HOUR, policy) != later
+    assert put_off(it, T0 + HOUR, UTC, policy) == later
+    assert put_off(replace(it, id="k"), T0 + HOUR, UTC, policy) != later
     assert look(it, T0 + HOUR + later - 1, policy=policy).job.pending is None
     assert look(it, T0 + HOUR + later, policy=policy).job.pending.instant == T0 + HOUR
-    assert wakes_at(it, policy) == T0 + HOUR + later
-    assert put_off(job("30m"), T0 + HOUR / 2, policy) == 0
+    assert wakes_at(it, UTC, policy) == T0 + HOUR + later
+    assert put_off(job("30m"), T0 + HOUR / 2, UTC, policy) == 0
+
+
+def test_jitter_never_makes_a_job_miss_its_next_instant() -> None:
+    policy = Policy(jitter=3600)
+    for text in ("every 1m", "*/5 * * * *"):
+        it = job(text)
+        first = it.next_run_at
+        gap = next_after(it.schedule, first, UTC) - first
+        later = put_off(it, first, UTC, policy)
+        assert 0 < later <= gap / 2
+        assert look(it, first + later, policy=policy).job.pending == Pending(first, 0, first)
+
+
+def test_what_runs_once_is_not_skipped_because_it_runs_just_now() -> None:
+    it = job("30m", times=1)
+    assert look(it, T0 + HOUR, History(busy=True)).job == it
+    assert look(it, T0 + HOUR + 9).job.pending == Pending(T0 + HOUR / 2, 0, T0 + HOUR / 2)

@@ -34,6 +34,8 @@ VARIABLES = {
 def targets(tmp_path: Path) -> Targets:
     known = Directory(tmp_path / "channel_directory.json")
     known.learn("discord", [ChatName("11", "ops", "channel"), ChatName("12", "dev", "channel")])
+    known.learn("telegram", [ChatName("-300", "@family", "group")])
+    known.learn("discord", [ChatName("13", "home/#new", "group")])
     known.learn("slack", [ChatName("C1", "ops", "channel")], "work")
     return Targets(PLATFORMS, VARIABLES.get, known)
 
@@ -47,12 +49,16 @@ def targets(tmp_path: Path) -> Targets:
         (" telegram:-200 ", Target("telegram", "-200")),
         ("telegram:-200:3", Target("telegram", "-200", "3")),
         ("discord:#ops", Target("discord", "11")),
+        ("discord:home/#new", Target("discord", "13")),
         ("discord:12", Target("discord", "12")),
         ("slack:#ops", Target("slack", "C1", account="work")),
         ("slack@work:C2:17.5", Target("slack", "C2", "17.5", "work")),
         ("matrix", Target("matrix", "!r:x.org")),
         ("matrix:#room:x.org", Target("matrix", "#room:x.org")),
         ("matrix:!r:x.org:$e:x", Target("matrix", "!r:x.org", "$e:x")),
+        ("telegram:@DailyNews", Target("telegram", "@DailyNews")),
+        ("telegram:@DailyNews:17", Target("telegram", "@DailyNews", "17")),
+        ("telegram:@family", Target("telegram", "-300")),
         ("email", Target("email", "ann@x.org")),
         ("email:bob@x.org", Target("email", "bob@x.org")),
     ],
@@ -75,8 +81,10 @@ def test_origin_is_where_it_was_asked(targets: Targets) -> None:
         ("api_server:x", "there is no platform 'api_server'", "telegram"),
         ("", "no target was named", "local"),
         ("slack", "slack has no home channel", "SLACK_HOME_CHANNEL"),
-        ("discord:#opps", "no chat of discord is called #opps", "dev, ops"),
-        ("discord", "no chat of discord is called #gone", "dev, ops"),
+        ("telegram:@x y", "no chat of telegram is called @x y", "@family"),
+        ("telegram:#news", "no chat of telegram is called #news", "@family"),
+        ("discord:#opps", "no chat of discord is called #opps", "dev, home/#new, ops"),
+        ("discord", "no chat of discord is called #gone", "dev, home/#new, ops"),
     ],
 )
 def test_what_is_not_there_is_told_with_what_is(
@@ -93,9 +101,11 @@ def test_an_unknown_name_spoils_no_list(targets: Targets) -> None:
     assert targets.lines() == [
         "local",
         "telegram (home channel: Family)",
+        "telegram:-300 (group: @family)",
         "discord (no home channel)",
         "discord:11 (channel: ops)",
         "discord:12 (channel: dev)",
+        "discord:13 (group: home/#new)",
         "slack (no home channel)",
         "slack@work:C1 (channel: ops)",
         "matrix (home channel: !r:x.org)",

@@ -119,6 +119,30 @@ async def test_a_guest_cannot_widen_their_limits(field: str) -> None:
     assert not set(guest.spec.parameters["properties"]) & set(FOR_OWNERS)
 
 
+async def test_jobs_of_others_are_no_twins_of_a_guests() -> None:
+    jobs = Jobs()
+    await call(cronjob_tool(jobs), action="create", schedule="30m", prompt="x", name="mail")
+    guest = cronjob_tool(jobs, "telegram:7", {"user": "telegram:7"})
+    await call(guest, action="create", schedule="30m", prompt="x", name="mail")
+    await call(guest, action="pause", job_id="mail")
+    assert jobs.heard == [("pause", "job1")]
+    await call(guest, action="create", schedule="30m", prompt="x", name="mail")
+    with pytest.raises(ToolError, match="several jobs") as caught:
+        await call(guest, action="pause", job_id="mail")
+    assert caught.value.hint == "their ids: job1, job2"
+
+
+async def test_a_conversation_gives_its_jobs_no_more_tools_than_it_has() -> None:
+    jobs = Jobs()
+    tool = cronjob_tool(jobs, "", {"toolsets": ["web", "cronjob"]})
+    wanted = {"action": "create", "schedule": "30m", "prompt": "x"}
+    with pytest.raises(ToolError, match="does not have the toolsets terminal"):
+        await call(tool, **wanted, enabled_toolsets=["web", "terminal"])
+    await call(tool, **wanted, enabled_toolsets=["web"])
+    with pytest.raises(ToolError, match="does not have"):
+        await call(tool, action="update", job_id="job0", enabled_toolsets=["terminal"])
+
+
 async def test_scheduling_needs_no_consent_but_a_script_does() -> None:
     tool = cronjob_tool(Jobs())
     assert tool.examine is not None

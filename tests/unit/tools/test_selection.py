@@ -5,7 +5,7 @@ import pytest
 from hermes.config.settings import Settings
 from hermes.config.settings.abilities import CustomToolset
 from hermes.core.errors import UsageError
-from hermes.tools.selection import chosen, custom_toolsets, switched
+from hermes.tools.selection import as_written, chosen, custom_toolsets, switched
 from hermes.tools.toolsets import all_toolsets, expand
 
 KNOWN = all_toolsets()
@@ -17,6 +17,16 @@ def test_a_platform_has_its_preset_until_the_settings_say_otherwise():
     assert chosen(settings, "telegram") == ("hermes-telegram",)
     assert chosen(settings, "slack") == ("web",)
     assert chosen(Settings(toolsets=("file",)), "cli") == ("file",)
+
+
+@pytest.mark.parametrize("name", ["api-server", "api_server"])
+@pytest.mark.parametrize("written", ["api-server", "api_server"])
+def test_a_platform_is_the_same_whichever_way_its_name_is_written(name, written):
+    assert chosen(Settings(), name) == ("hermes-api-server",)
+    settings = Settings(platform_toolsets={written: ("web",)})
+    assert chosen(settings, name) == ("web",)
+    assert as_written(settings, name) == written
+    assert as_written(Settings(), name) == "api-server"
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,14 @@ class Town:
         self.runner = self._task = None
         return code
 
+    async def ended(self) -> int:
+        """The exit code of a gateway that ends by itself."""
+        assert self._task is not None
+        async with asyncio.timeout(LONG):
+            code = await self._task
+        self.runner = self._task = None
+        return code
+
     def say(self, text: str, user: str = "anna", chat: str = "", **more: Any) -> str:
         return self.platform.say(Say(chat=chat or user, user=user, text=text, **more)).id
 

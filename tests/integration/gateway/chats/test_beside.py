@@ -104,7 +104,7 @@ async def test_maintenance_ends_conversations_that_are_over(
     old = runner.house.clock.now().timestamp() - timedelta(minutes=2).total_seconds()
     await runner.house.mail.bind(chat.session_key, chat.session_id, b"", old)
     await town.until(lambda: not any(one.working for one in runner.floor.workers()), "idle")
-    await runner._maintenance.expire()
+    await runner.maintenance.expire()
     (chat,) = await runner.house.mail.chats()
     assert chat.session_id == ""
     assert runner.house.conversations.keys() == ()

@@ -1,5 +1,16 @@
 """The town of the chats, for what happens inside the gateway."""
 
+from pathlib import Path
+
+import pytest
+
 from tests.integration.gateway.chats.conftest import echoing, town
 
 __all__ = ["echoing", "town"]
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    made = tmp_path / "cat.png"
+    made.write_bytes(bytes.fromhex("89504e470d0a1a0a") + b"\0" * 32)
+    return made

@@ -9,6 +9,7 @@ import pytest
 from hermes.core.errors import StoreError
 from hermes.core.messages import Assistant, Text, User
 from hermes.core.testing import ModelServer, Stall, Step
+from hermes.gateway import floor
 from tests.integration.gateway.chats.conftest import Town
 
 KEY = "agent:main:local:dm:anna"
@@ -70,7 +71,7 @@ async def test_a_conversation_is_not_ended_under_a_turn(town: Town) -> None:
             return found
 
         store.chats = then_a_message  # type: ignore[method-assign]
-        await runner._maintenance.expire()
+        await runner.maintenance.expire()
         await town.sees("here")
         await idle(town)
         now = await store.chat(KEY)
@@ -114,3 +115,82 @@ async def test_two_who_open_a_chat_at_once_get_one_agent(town: Town, echoing: Mo
     assert found[-1] is live
     sessions = [each for each in runner.house.app._open if each.session_id == live.session_id]
     assert sessions == [live]
+
+
+async def test_two_chats_in_one_conversation_are_answered_one_after_the_other(town: Town) -> None:
+    slow = Step((Text("slow answer"),), faults=(Stall(0, seconds=0.5),))
+    steps = iter(["noted", slow, "quick answer"])
+    with ModelServer(lambda _request: next(steps)) as server:
+        runner = await town.open(server)
+        await town.asks("plum", "noted")
+        await idle(town)
+        agent = runner.house.conversations.get(KEY)
+        assert agent is not None
+        session = agent.session_id
+        await town.asks(f"/resume {session}", "Back in", chat="elsewhere")
+        await idle(town)
+        town.say("first", chat="elsewhere")
+        await town.until(lambda: len(server.calls) == 2, "the call")
+        town.say("second")
+        await town.sees("quick answer")
+        said = [each.text for each in await runner.house.mail.messages(session)]
+        assert said == ["plum", "noted", "first", "slow answer", "second", "quick answer"]
+        assert "slow answer" in str(server.calls[-1].body["messages"])
+
+
+async def test_a_conversation_that_is_worked_on_cannot_be_had_in_another_chat(town: Town) -> None:
+    slow = Step((Text("there"),), faults=(Stall(0, seconds=0.5),))
+    steps = iter(["noted", slow, "a new one"])
+    with ModelServer(lambda _request: next(steps)) as server:
+        runner = await town.open(server)
+        await town.asks("plum", "noted")
+        agent = runner.house.conversations.get(KEY)
+        town.say("think")
+        await town.until(lambda: len(server.calls) == 2, "the call")
+        refused = "is being worked on in another chat"
+        await town.asks(f"/resume {agent.session_id}", refused, chat="elsewhere")
+        await town.sees("there")
+        await town.asks("hello", "a new one", chat="elsewhere")
+        assert "plum" not in str(server.calls[-1].body["messages"])
+
+
+async def test_what_is_sent_from_elsewhere_comes_between_turns_never_into_one(town: Town) -> None:
+    slow = Step((Text("slow answer"),), faults=(Stall(0, seconds=0.5),))
+    with ModelServer(["noted", slow, "I know"]) as server:
+        runner = await town.open(server)
+        await town.asks("plum", "noted")
+        town.say("think")
+        await town.until(lambda: len(server.calls) == 2, "the call")
+        await runner.post.send("local:anna", "the train is late")
+        await town.sees("slow answer")
+        await town.asks("what about the train", "I know")
+        agent = runner.house.conversations.get(KEY)
+        kept = await runner.house.mail.messages(agent.session_id)
+        assert [each.text.splitlines()[-1] for each in kept] == [
+            "plum", "noted", "think", "slow answer", "the train is late",
+            "what about the train", "I know",
+        ]  # fmt: skip
+        assert agent.history == kept
+
+
+async def test_what_is_sent_from_elsewhere_is_put_there_once_whatever_breaks(
+    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(floor, "SAVING", 0.05)
+    runner = await town.open(echoing)
+    await town.asks("plum", "plum")
+    await town.settled()
+    chat, reached = await runner.house.mail.chat(KEY), asyncio.Event()
+
+    async def hang(*_given: object, **_more: object) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(runner.house.mail, "answer", hang)
+    await runner.post.send("local:anna", "the train is late")
+    await reached.wait()
+    await town.close()
+    runner = await town.open(echoing)
+    await town.settled()
+    kept = [each.text for each in await runner.house.mail.messages(chat.session_id)]
+    assert sum("the train is late" in text for text in kept) == 1

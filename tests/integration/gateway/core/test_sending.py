@@ -7,6 +7,7 @@ import pytest
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Stall, Step
+from hermes.gateway import courier
 from hermes.gateway.drafts import Envelope, drafts
 from hermes.gateway.events import Target
 from hermes.gateway.hooks import TurnTold
@@ -269,3 +270,19 @@ async def test_lines_of_tools_that_a_crash_left_hold_up_no_later_ones(town: Town
         await town.sees("the end")
         await town.asks("again", "done")
         await town.settled()
+
+
+@pytest.mark.parametrize("fault", [SendLater("busy", seconds=0.0), NotConnected("away")])
+async def test_an_answer_whose_edit_never_succeeds_comes_as_a_message_of_its_own(
+    town: Town, fickle: Any, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    monkeypatch.setattr(courier, "LONGEST_PAUSE", 0.01)
+    with ModelServer([GROWS, "and on"]) as server:
+        runner = await town.open(server, **STREAMING)
+        edits = fickle(runner, "edit", *[fault] * 500)
+        town.say("count")
+        await town.until(lambda: town.texts().count(ANSWER) == 1, "the whole answer")
+        await town.settled()
+        assert edits.calls <= courier.MOST_EDITS + len(ANSWER.split()) + 1
+        await town.asks("go on", "and on")
+    assert town.texts().count(ANSWER) == 1

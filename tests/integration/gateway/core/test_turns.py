@@ -7,6 +7,7 @@ import pytest
 from hermes.core.errors import StoreError
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Stall, Step, echo
+from hermes.store.mail import Received
 from tests.integration.gateway.chats.conftest import Town
 
 STALLED = Step((Text("never"),), faults=(Stall(0),))
@@ -28,8 +29,8 @@ async def test_a_chat_that_only_gave_commands_leaves_nothing_behind(
     town: Town, echoing: ModelServer
 ) -> None:
     runner = await town.open(echoing, gateway__live_agents=1)
-    await town.asks("/status", "Session:")
-    await town.asks("/status", "Session:", user="ben")
+    await town.asks("/usage", "No model was called yet.")
+    await town.asks("/usage", "No model was called yet.", user="ben")
     await town.until(lambda: len(runner.floor._workers) == 1, "only the open conversation")
 
 
@@ -174,3 +175,44 @@ async def test_a_message_with_half_a_character_is_answered(town: Town) -> None:
             type(event)(event.source, "half", "broken \ud83d text", addressed=True)
         )
         await town.sees("broken")
+
+
+async def test_a_message_that_was_damaged_is_set_aside_once_and_holds_up_no_other(
+    town: Town, echoing: ModelServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    runner = await town.open(echoing)
+    store, key = runner.house.mail, "agent:main:local:dm:anna"
+    await store.receive(Received("local", "", "broken", key, b'{"source": 5'), runner.house.now())
+    await town.asks("hello", "hello")
+    await town.asks("again", "again")
+    await town.settled()
+    told = [each for each in caplog.records if "cannot be read" in each.getMessage()]
+    assert len(told) == 1 and key in told[0].getMessage()
+    (count,) = await store.mail_counts()
+    assert count.unreadable_in == 1
+
+
+async def test_who_lost_the_right_to_a_chat_leaves_no_trace_in_its_conversation(
+    town: Town,
+) -> None:
+    """Another machine took the chat over while the model was thinking."""
+    slow = Step((Text("too late"),), faults=(Stall(0, seconds=0.5),))
+    with ModelServer(["hello", slow, "in time"]) as server:
+        runner = await town.open(server)
+        await town.asks("hi", "hello")
+        await town.settled()
+        town.say("think")
+        await town.until(lambda: len(server.calls) == 2, "the call")
+        store, key = runner.house.mail, "agent:main:local:dm:anna"
+        (mine,) = await store.chat_owners()
+        now = runner.house.now()
+        theirs = await store.claim_chat(key, "them", now, now + 60, dead=(mine,))
+        assert theirs is not None
+        chat = await store.chat(key)
+        await town.until(lambda: not runner.floor.turns, "the turn is over")
+        assert [each.text for each in await store.messages(chat.session_id)] == [
+            "hi", "hello", "think",
+        ]  # fmt: skip
+        await store.release(theirs)
+        await town.sees("in time")
+        assert "too late" not in str(town.texts()) + str(await store.messages(chat.session_id))

@@ -32,6 +32,7 @@ class DiscordHarness:
         self.variables = {
             "DISCORD_BOT_TOKEN": self.fake.token,
             "DISCORD_ALLOW_BOTS": "all",
+            "HERMES_DISCORD_TEXT_BATCH_DELAY_SECONDS": "0",
             **variables,
         }
         self.server = self.fake.world.server("home")

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from hermes.gateway.directory import Directory, learn_names
 from hermes.gateway.events import Outgoing
-from hermes.gateway.platforms.base import CredentialsRefused
+from hermes.gateway.lines import Lines
+from hermes.gateway.platforms.base import CredentialsRefused, NotConnected, SendLater
+from hermes.util.clock import SystemClock
 from tests.contracts.adapters.driving import Inbox, connected, failure, talking, target_of
 from tests.fakes.discord.sockets import MESSAGE_CONTENT
 from tests.fakes.discord.world import NEWS
@@ -192,3 +195,83 @@ async def test_a_limit_of_the_whole_account_holds_for_everything(discord_with: S
         error = await failure(adapter.typing(target))
         assert error.seconds > 29  # type: ignore[attr-defined]
         await adapter.probe()  # Discord is there all the same
+
+
+async def test_a_used_command_is_acknowledged_whatever_the_limit_of_the_account(
+    discord_with: Started,
+) -> None:
+    async with discord_with() as harness, talking(harness) as (adapter, inbox, event):
+        fake = harness.fake
+        fake.rest.reset_after = 30.0
+        fake.rest.troubles.append("global_limit")
+        await failure(adapter.send(target_of(event.source), Outgoing("one"), "one"))
+        number = await fake.uses(int(event.source.chat_id), harness.user(), {"name": "status"})
+        await inbox.take("/status")
+        assert number in fake.rest.acknowledged
+
+
+async def test_a_machine_that_is_shut_out_asks_nothing_more(discord_with: Started) -> None:
+    """Who goes on asking is shut out for longer."""
+    async with discord_with() as harness, talking(harness) as (adapter, _, event):
+        fake, target = harness.fake, target_of(event.source)
+        fake.rest.troubles.append("blocked_for_long")
+        error = await failure(adapter.send(target, Outgoing("one"), "one"))
+        assert isinstance(error, SendLater)
+        calls = len(fake.rest.calls)
+        assert isinstance(await failure(adapter.typing(target)), SendLater)
+        assert len(fake.rest.calls) == calls
+
+
+async def test_a_page_of_a_server_before_discord_refuses_nothing_for_good(
+    discord_with: Started,
+) -> None:
+    async with discord_with() as harness, talking(harness) as (adapter, _, event):
+        target = target_of(event.source)
+        harness.fake.rest.troubles.append("blocked_page")
+        assert isinstance(await failure(adapter.send(target, Outgoing("x"), "x")), SendLater)
+        assert await adapter.send(target, Outgoing("x"), "x")
+
+
+async def test_without_sessions_left_today_we_do_not_try(discord_with: Started) -> None:
+    """Discord takes the token of who goes on connecting."""
+    async with discord_with() as harness:
+        harness.fake.rest.sessions_left = 0
+        error = await failure(harness.adapter().connect(Inbox().receive))
+        assert type(error) is NotConnected
+        assert "10 minutes" in str(error)
+        assert harness.fake.gateway.identified == 0
+
+
+async def test_what_the_library_cannot_read_makes_us_neither_deaf_nor_alone(
+    discord_with: Started,
+) -> None:
+    """Neither when it comes nor when it is asked for as missed."""
+    broken = {"poll": {"question": {}, "answers": []}}
+    async with discord_with() as harness:
+        fake, lobby = harness.fake, int(harness.chat_id("", "group"))
+        async with talking(harness) as (_, inbox, _):
+            await fake.says(lobby, harness.user("ann"), "odd", **broken)
+            await harness.says("still there?", chat_type="group")
+            await inbox.take("still there?")
+            assert fake.gateway.identified == 1
+        await fake.says(lobby, harness.user("ann"), "odd again", **broken)
+        await harness.says("and now?", chat_type="group")
+        async with connected(harness) as (_, inbox):
+            await inbox.take("and now?")
+            await harness.says("live")
+            await inbox.take("live")
+
+
+async def test_a_channel_made_since_is_found_by_its_name(
+    discord_with: Started, tmp_path: Path
+) -> None:
+    async with discord_with() as harness, connected(harness) as (adapter, _):
+        lines, known = Lines(SystemClock()), Directory(tmp_path / "channel_directory.json")
+        lines.up(adapter)
+        made = harness.fake.text_channel(harness.server, "ops")
+        await harness.fake.gateway.dispatch("CHANNEL_CREATE", harness.fake.world.channels[made])
+        await harness.fake.until(lambda: adapter._bot.get_channel(made))  # type: ignore[attr-defined]
+        await learn_names(known, lines, "telegram:#ops")
+        assert known.chats("discord") == []
+        await learn_names(known, lines, " Discord:#ops")
+        assert known.find("discord", "#ops").id == str(made)

@@ -209,3 +209,22 @@ async def test_a_chat_that_is_gone_has_no_message_of_ours(discord_with: Started)
         del harness.fake.world.channels[int(target.chat_id)]
         row = row_of("k-1", target, Outgoing("x"))
         assert await adapter.find_sent(row, target, Outgoing("x")) is None
+
+
+async def test_where_we_may_not_read_the_history_answers_quote_nothing(
+    discord_with: Started, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("a")
+    media = (Media("document", path.name, "text/plain", path=str(path)),)
+    async with discord_with() as harness, talking(harness, group=True) as (adapter, _, event):
+        target = target_of(event.source)
+        harness.fake.rest.no_history.add(int(target.chat_id))
+        for number, files in enumerate(((), media)):
+            out = Outgoing(f"answer {number}", reply_to=event.message_id, media=files)
+            await adapter.send(target, out, f"quote-{number}")
+        shown = await harness.shown(target.chat_id)
+        assert [(each.text, each.reply_to, len(each.media)) for each in shown] == [
+            ("answer 0", "", 0),
+            ("answer 1", "", 1),
+        ]

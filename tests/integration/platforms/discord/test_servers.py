@@ -132,11 +132,16 @@ async def test_stickers_cards_of_programs_and_forwarded_messages_come_as_text(
         second = await fake.says(lobby, robot, "news", embeds=[card])
         third = await fake.says(lobby, ann, "https://example.org", embeds=[preview])
         fourth = await fake.says(lobby, ann, "", message_snapshots=[shot])
-        assert await heard(harness, inbox, first, second, third, fourth) == [
+        answers = [{"answer_id": n, "poll_media": {"text": t}} for n, t in ((1, "tea"), (2, "no"))]
+        poll = {"question": {"text": "Tea?"}, "answers": answers, "allow_multiselect": False}
+        poll |= {"layout_type": 1, "expiry": "2030-01-01T00:00:00+00:00"}
+        fifth = await fake.says(lobby, ann, "", poll=poll)
+        assert await heard(harness, inbox, first, second, third, fourth, fifth) == [
             "[sticker: wave]",
             "news\nBuild failed\nred\nBranch: main",
             "https://example.org",
             "[forwarded] the original",
+            "[poll: Tea? – tea / no]",
         ]
 
 

@@ -6,11 +6,13 @@ from pathlib import Path
 import msgspec
 
 from hermes.config.settings.platforms import SlackPlatform, SlackSettings
+from hermes.core.ports import Clock
 from hermes.gateway.events import ChatType
 from hermes.gateway.platforms.base import AdapterContext
 from hermes.gateway.platforms.slack.adapter import SlackAdapter
 from hermes.gateway.platforms.slack.ids import message_id, split_chat, ts_of
 from hermes.gateway.platforms.slack.manifest import MANIFEST
+from hermes.util.clock import SystemClock
 from tests.contracts.adapters.harness import File, Shown, Trouble
 from tests.fakes.slack import FakeSlack
 from tests.fakes.slack.web_api import EMOJI, visible
@@ -36,6 +38,7 @@ class SlackHarness:
             "SLACK_BOT_TOKEN": self.fake.token,
             "SLACK_APP_TOKEN": self.fake.app_token,
         }
+        self.clock: Clock = SystemClock()
         self._users: dict[str, Json] = {}
         self._chats: dict[tuple[str, str], str] = {}
         self._threads: dict[str, str] = {}
@@ -60,7 +63,7 @@ class SlackHarness:
             locks=self.folder / "locks",
             extra={"base_url": self.fake.base_url},
         )
-        return SlackAdapter(context, settle=0.02)
+        return SlackAdapter(context, clock=self.clock, settle=0.02)
 
     def set_extra(self, **extra: bool) -> None:
         own = msgspec.structs.replace(self.connection.extra, **extra)

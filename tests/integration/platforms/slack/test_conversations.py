@@ -1,11 +1,17 @@
 """Channels, threads, workspaces, commands: what people on Slack expect."""
 
+import asyncio
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from hermes.config.settings.platforms import SlackSettings
-from hermes.gateway.events import Outgoing, Target
+from hermes.gateway.directory import Directory, learn_names
+from hermes.gateway.events import Button, Outgoing, Target
+from hermes.gateway.lines import Lines
 from hermes.gateway.platforms.base import SendRefused
+from hermes.util.clock import SystemClock
 from tests.contracts.adapters.driving import Inbox, attempt, connected, talking, target_of
 from tests.integration.platforms.slack.harness import SlackHarness
 
@@ -224,3 +230,68 @@ async def test_a_workspace_without_that_ability_is_not_asked_for_it_again(
         for _ in range(3):
             await adapter.typing(target_of(event.source))
         assert slack.fake.api.count("assistant.threads.setStatus") == 1
+
+
+async def test_in_an_enterprise_people_have_one_id_in_all_its_workspaces(
+    slack: SlackHarness,
+) -> None:
+    """Else nobody of another workspace could press the buttons of their own questions."""
+    slack.fake.team.enterprise = "E0OURS"
+    ann, eve = slack.user("ann"), slack.user("eve")
+    ann["enterprise_user"] = {"id": ann["id"], "enterprise_id": "E0OURS", "teams": ["T0B"]}
+    eve["enterprise_user"] = {"id": eve["id"], "enterprise_id": "E0THEIRS", "teams": ["T0B"]}
+    channel = slack.channel("shared")
+    async with connected(slack) as (adapter, inbox):
+        for user, said in ((ann, "from ann"), (eve, "from eve")):
+            await slack.fake.says(channel, user, said, user_team="T0B")
+            await slack.fake.says(channel, user, f"again {said}", user_team="T0B")
+        ours, theirs = await inbox.take("from ann"), await inbox.take("from eve")
+        assert ours.source.user_id == ann["id"]
+        assert theirs.source.user_id == f"T0B/{eve['id']}"
+        await inbox.take("again from eve")
+        asked = [given["user"] for name, given in slack.fake.api.calls if name == "users.info"]
+        assert sorted(asked) == sorted([ann["id"], eve["id"]])
+        out = Outgoing("May I?", buttons=(Button("Yes", "yes"),))
+        sent = await adapter.send(target_of(ours.source), out, "ask-1")
+        ann["team_id"] = "T0B"
+        await slack.presses(sent, "yes", user=ann["id"])
+        assert (await inbox.press("yes")).source.user_id == ann["id"]
+
+
+async def test_without_an_enterprise_nobody_is_taken_for_a_colleague(slack: SlackHarness) -> None:
+    ann = slack.user("ann")
+    ann["enterprise_user"] = {"id": ann["id"], "enterprise_id": ""}
+    async with connected(slack) as (_, inbox):
+        await slack.fake.says(slack.channel("shared"), ann, "from afar", user_team="T0AFAR")
+        assert (await inbox.take("from afar")).source.user_id == f"T0AFAR/{ann['id']}"
+
+
+async def test_a_command_does_not_wait_long_for_what_slack_knows_of_the_channel(
+    slack: SlackHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever uses one is told after three seconds that it failed."""
+    monkeypatch.setattr("hermes.gateway.platforms.slack.workspace.LOOKING_UP", 0.05)
+    async with connected(slack) as (_, inbox):
+        slack.fake.api.stuck["conversations.info"] = asyncio.Event()
+        try:
+            channel = slack.channel("busy")
+            envelope = await slack.fake.uses(channel, slack.user("ann"), "/status")
+            event = await inbox.take("/status")
+            await slack.fake.until(lambda: envelope in slack.fake.sockets.acknowledged)
+            assert event.source.chat_type == "dm"
+        finally:
+            slack.fake.api.stuck["conversations.info"].set()
+
+
+async def test_a_channel_we_joined_since_is_found_by_its_name(
+    slack: SlackHarness, tmp_path: Path
+) -> None:
+    async with connected(slack) as (adapter, _):
+        lines, known = Lines(SystemClock()), Directory(tmp_path / "channel_directory.json")
+        lines.up(adapter)
+        channel = slack.channel("ops")
+        slack.fake.api.refusals = {"users.conversations": ["internal_error"]}
+        await learn_names(known, lines, "slack:#ops")  # what cannot be asked for is no error
+        assert known.chats("slack") == []
+        await learn_names(known, lines, "slack:#ops")
+        assert known.find("slack", "#ops").id == channel

@@ -8,6 +8,7 @@ from hermes.config.settings.platforms import SlackSettings
 from hermes.gateway.events import MessageEvent, Outgoing
 from hermes.gateway.platforms.base import CredentialsRefused, NotConnected
 from tests.contracts.adapters.driving import Inbox, connected, failure, talking, target_of
+from tests.contracts.adapters.hasty import Hasty
 from tests.fakes.slack.world import Json
 from tests.integration.platforms.slack.harness import SlackHarness
 
@@ -181,3 +182,28 @@ async def test_socket_mode_that_does_not_answer_is_no_matter_of_credentials(
 ) -> None:
     slack.fake.api.refusals = {"apps.connections.open": ["internal_error"]}
     assert isinstance(await failure(slack.adapter().connect(Inbox().receive)), NotConnected)
+
+
+async def test_what_slack_left_out_is_asked_for(slack: SlackHarness) -> None:
+    """Of more than 30,000 events in an hour Slack leaves out a minute, and says so."""
+    slack.clock = Hasty()
+    async with talking(slack) as (_, inbox, _):
+        slack.fake.world.message(slack.channel("", "dm"), slack.user_id(), "left out")
+        limited = {"type": "app_rate_limited", "minute_rate_limited": 1, "team_id": "T1"}
+        envelope = await slack.fake.sockets.dispatch("events_api", limited)
+        await slack.fake.until(lambda: envelope in slack.fake.sockets.acknowledged)
+        await inbox.take("left out")
+
+
+async def test_a_slow_look_at_a_thread_does_not_hold_up_the_acknowledgement(
+    slack: SlackHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hermes.gateway.platforms.slack.intake.LOOKING_UP", 0.05)
+    async with connected(slack) as (_, inbox):
+        slack.fake.api.stuck["conversations.replies"] = asyncio.Event()
+        try:
+            await slack.says("and you?", chat_type="group", thread="garden", mention=True)
+            event = await inbox.take("and you?")
+            assert event.reply_to_text == ""
+        finally:
+            slack.fake.api.stuck["conversations.replies"].set()

@@ -161,3 +161,55 @@ async def test_fallback_addresses_are_tried_when_the_first_is_away(
     async with connected(telegram) as (_, inbox):
         await telegram.says("around the corner")
         await inbox.take("around the corner")
+
+
+async def test_after_a_conflict_what_was_missed_is_asked_for_at_once(
+    telegram: TelegramHarness,
+) -> None:
+    async with connected(telegram) as (_, inbox):
+        await telegram.says("one")
+        await inbox.take("one")
+        polls = telegram.fake.polls
+        telegram.fake.poll_troubles.append("conflict")
+        before = len(polls)
+        await telegram.says("two")
+        await inbox.take("two")
+        await telegram.says("three")
+        await inbox.take("three")
+        assert 0.0 in polls[before:]
+
+
+async def test_a_page_of_a_server_before_telegram_does_not_revoke_the_token(
+    telegram: TelegramHarness,
+) -> None:
+    """404 is what Telegram itself says to a token it does not know, but in its own words."""
+    async with connected(telegram) as (adapter, inbox):
+        await telegram.says("one")
+        await inbox.take("one")
+        telegram.fake.poll_troubles.extend(["not_found_page", "forbidden_page"])
+        await telegram.says("two")
+        await inbox.take("two")
+        await telegram.says("three")
+        await inbox.take("three")
+        await adapter.probe()
+
+
+async def test_a_menu_larger_than_telegram_takes_is_shown_shortened(
+    telegram: TelegramHarness,
+) -> None:
+    telegram.commands = tuple((f"command{number}", "words " * 60) for number in range(120))
+    async with connected(telegram):
+        shown = telegram.fake.world.commands
+        assert [each["command"] for each in shown] == [f"command{n}" for n in range(100)]
+        assert all(each["description"].endswith("…") for each in shown)
+
+
+async def test_a_menu_that_is_refused_all_the_same_is_cut(
+    telegram: TelegramHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.fakes.telegram.api.MAX_MENU", 2_000)
+    telegram.commands = tuple((f"command{number}", "words " * 60) for number in range(120))
+    async with connected(telegram):
+        shown = telegram.fake.world.commands
+        assert 20 < len(shown) < 50
+        assert shown[0]["command"] == "command0"

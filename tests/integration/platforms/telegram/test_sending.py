@@ -1,13 +1,22 @@
 """What people see of what is sent."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from hermes.config.settings.platform_extras import TelegramExtra
 from hermes.config.settings.platforms import TelegramPlatform, TelegramSettings
 from hermes.gateway.events import Button, Media, Outgoing, Target
-from hermes.gateway.platforms.base import SendLater, SendRefused
-from tests.contracts.adapters.driving import Inbox, attempt, connected, talking, target_of
+from hermes.gateway.platforms.base import SendLater, SendRefused, SendUnsure
+from tests.contracts.adapters.driving import (
+    Inbox,
+    attempt,
+    connected,
+    row_of,
+    talking,
+    target_of,
+)
 from tests.fakes.telegram.harness import TelegramHarness
 
 
@@ -104,6 +113,85 @@ async def test_a_group_that_became_a_supergroup_is_written_to_where_it_is(
     assert [shown.text for shown in await telegram.shown(str(new.id))] == ["changed", "and again"]
 
 
+async def test_numbers_of_the_old_group_mean_nothing_in_the_supergroup(
+    telegram: TelegramHarness,
+) -> None:
+    """Its messages are numbered anew: an old number names another message there."""
+    world = telegram.fake.world
+    old, new = world.chat(-55, "group", "old"), world.chat(-1_000_000_000_055, "supergroup", "new")
+    target = Target("telegram", "-55")
+    async with connected(telegram) as (adapter, _):
+        before = await adapter.send(target, Outgoing("in the group"), "k1")
+        old.moved_to = new.id
+        await adapter.send(target, Outgoing("in the supergroup"), "k2")
+        place, number = world.chats[new.id], int(before.partition(":")[2])
+        place.messages[number] = {**next(iter(place.messages.values())), "message_id": number}
+        outcome = await attempt(adapter, target, Outgoing("quoting", reply_to=before), "k3")
+        assert isinstance(outcome, str)
+        with pytest.raises(SendRefused):
+            await adapter.edit(target, before, Outgoing("wrong one"))
+        shown = {each.text: each.reply_to for each in await telegram.shown(str(new.id))}
+        assert shown == {"in the supergroup": "", "quoting": ""}
+
+
+async def test_a_public_chat_is_found_by_its_name(telegram: TelegramHarness) -> None:
+    channel = telegram.fake.world.chat(-1_000_000_000_077, "channel", "News")
+    channel.username = "@DailyNews"
+    target = Target("telegram", "@dailynews")
+    async with connected(telegram) as (adapter, _):
+        assert adapter.newest(target) == ""
+        sent = await adapter.send(target, Outgoing("extra"), "k1")
+        assert sent == f"{channel.id}:{next(iter(channel.messages))}"
+        await adapter.send(target, Outgoing("more"), "k2")
+        await adapter.edit(target, sent, Outgoing("extra!"))
+        await adapter.typing(target)
+        assert [each["text"] for each in channel.ours()] == ["extra!", "more"]
+        assert adapter.newest(target) == str(max(channel.messages))
+        row = row_of("k1", target, Outgoing("extra"))
+        assert await adapter.find_sent(row, target, Outgoing("extra")) == sent
+        asked = [method for method, _ in telegram.fake.api.calls].count("getChat")
+        assert asked == 1
+        assert "@dailynews" in [chat.name for chat in await adapter.chats()]
+
+
+async def test_who_wants_no_voice_messages_gets_sound(
+    telegram: TelegramHarness, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.ogg"
+    path.write_bytes(b"OggS")
+    voice = Media("voice", "a.ogg", "audio/ogg", path=str(path))
+    async with talking(telegram) as (adapter, _, event):
+        telegram.fake.troubles.append("voice_forbidden")
+        await adapter.send(target_of(event.source), Outgoing(media=(voice,)), "k")
+        (message,) = telegram.chat().ours()
+        assert "audio" in message
+
+
+async def test_a_picture_refused_twice_is_sent_all_the_same(
+    telegram: TelegramHarness, picture: Media
+) -> None:
+    """First as a picture, then for its words."""
+    async with talking(telegram) as (adapter, _, event):
+        telegram.fake.troubles.append("no_picture")
+        out = Outgoing("<b>broken", plain="broken", media=(picture,))
+        await adapter.send(target_of(event.source), out, "k")
+        (message,) = telegram.chat().ours()
+        assert ("document" in message, message["caption"]) == (True, "broken")
+
+
+@pytest.mark.parametrize("page", ["forbidden_page", "not_found_page"])
+async def test_a_page_of_a_server_before_telegram_refuses_nothing_for_good(
+    telegram: TelegramHarness, page: str
+) -> None:
+    async with talking(telegram) as (adapter, _, event):
+        target, message = target_of(event.source), Outgoing("precious")
+        telegram.fake.troubles.append(page)
+        assert isinstance(await attempt(adapter, target, message, "k"), SendUnsure)
+        assert await adapter.find_sent(row_of("k", target, message), target, message) is None
+        await adapter.send(target, message, "k")
+        assert [shown.text for shown in await telegram.shown()] == ["precious"]
+
+
 async def test_the_general_topic_of_a_forum_is_answered_in_it(telegram: TelegramHarness) -> None:
     async with connected(telegram) as (adapter, inbox):
         await telegram.says("in a topic", chat_type="group", thread="garden")
@@ -182,7 +270,7 @@ async def test_a_server_that_is_away_means_surely_not_sent(telegram: TelegramHar
         assert isinstance(outcome, SendLater)
 
 
-@pytest.mark.parametrize("chat", ["", "somebody", "@channel", "1;2"])
+@pytest.mark.parametrize("chat", ["", "somebody", "@nobody", "1;2"])
 async def test_what_is_no_chat_is_refused(telegram: TelegramHarness, chat: str) -> None:
     async with connected(telegram) as (adapter, _):
         outcome = await attempt(adapter, Target("telegram", chat), Outgoing("hello"), "k")

@@ -126,3 +126,19 @@ async def test_doubt_is_settled_with_a_webhook_too(hooked: TelegramHarness, tmp_
         await failure(adapter.send(target, message, "doubt-1"))
         found = await adapter.find_sent(row_of("doubt-1", target, message), target, message)
         assert [shown.id for shown in await hooked.shown()] == [found]
+
+
+async def test_calls_that_do_not_arrive_are_told_once(
+    hooked: TelegramHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    inbox = Inbox()
+    inbox.refusals = 1_000_000
+    async with connected(hooked, inbox) as (adapter, _):
+        await hooked.says("never kept")
+        await inbox.until(lambda box: bool(box.offered), "the message")
+        trouble = {"last_error_date": 1_700_000_000, "last_error_message": "Connection refused"}
+        hooked.fake.webhook |= trouble
+        for _ in range(3):
+            await adapter.probe()
+        said = [each for each in caplog.messages if "Connection refused" in each]
+        assert len(said) == 1

@@ -1,6 +1,7 @@
 """Webhooks over real sockets: a call comes in, its answer goes where the route says."""
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import logging
@@ -24,6 +25,9 @@ from hermes.gateway.platforms.base import (
     SendRefused,
     SendUnsure,
 )
+from hermes.gateway.platforms.impatient import Impatient
+from hermes.gateway.platforms.kit.composing import compose
+from hermes.gateway.platforms.telegram.manifest import MANIFEST as TELEGRAM
 from hermes.gateway.platforms.webhook.adapter import WebhookAdapter
 from hermes.gateway.platforms.webhook.manifest import MANIFEST
 from hermes.util.loopback_http import LoopbackServer, RecordedRequest
@@ -111,9 +115,9 @@ class Stage:
         return adapter
 
     async def call(
-        self, adapter: WebhookAdapter, delivery: str = "d-1", route: str = "one"
+        self, adapter: WebhookAdapter, delivery: str = "d-1", route: str = "one", **more: str
     ) -> httpx2.Response:
-        body = msgspec.json.encode({**CALL, "of": delivery})
+        body = msgspec.json.encode({**CALL, "of": delivery, **more})
         headers = {
             "Content-Type": "application/json",
             "X-GitHub-Delivery": delivery,
@@ -328,6 +332,35 @@ async def test_a_text_may_go_out_without_the_agent(stage: Stage) -> None:
     await adapter.disconnect()
     adapter = await stage.started()
     assert (await stage.call(adapter, "d-3")).status_code == 503
+    await adapter.disconnect()
+
+
+async def test_a_stranger_sends_none_of_our_files(stage: Stage, tmp_path: Path) -> None:
+    private = tmp_path / "private.txt"
+    private.write_text("a secret")
+    stage.routes["one"] = {"deliver_only": True, "deliver": "telegram:5", "prompt": "See: {title}"}
+    adapter = await stage.started()
+    assert (await stage.call(adapter, title=f"hello\nMEDIA:{private}")).status_code == 202
+    ((_target, text),) = stage.outbox.sent.values()
+    (message,) = compose(text, TELEGRAM.capabilities, lambda _path: True)
+    assert message.media == ()
+    assert "private.txt" in message.text
+    await adapter.disconnect()
+
+
+async def test_callers_who_say_nothing_keep_nobody_out(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Impatient, "head_seconds", 0.05)
+    adapter = await stage.started()
+    idle = [await asyncio.open_connection("127.0.0.1", adapter.port) for _ in range(210)]
+    for number, (_reader, writer) in enumerate(idle):
+        writer.write(b"" if number % 2 else b"POST /webhooks/one HTTP/1.1\r\nHost:")
+    for reader, writer in idle:
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+    assert (await stage.call(adapter)).status_code == 202
     await adapter.disconnect()
 
 

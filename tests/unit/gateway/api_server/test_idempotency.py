@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from hermes.gateway.platforms.api_server import idempotency
 from hermes.gateway.platforms.api_server.exchange import Reply, Request
 from hermes.gateway.platforms.api_server.idempotency import Idempotency
 from hermes.gateway.platforms.api_server.refusals import Refused
@@ -61,6 +62,44 @@ async def test_it_is_forgotten_after_five_minutes() -> None:
     for minutes, run in ((0, b"1"), (4.9, b"1"), (5.2, b"2")):
         clock.time = 1_000_000.0 + minutes * 60
         assert (await once.once(request(), work)).body == run
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_five_minutes_begin_when_the_answer_is_there(stream: bool) -> None:
+    """A client that gave up after ten minutes asks again for what took eight."""
+    clock, work = HandClock(), Work(stream=stream)
+    once = Idempotency(clock)
+    first = asyncio.ensure_future(answered(once, work))
+    await asyncio.sleep(0)
+    clock.time += 8 * 60
+    work.go.set()
+    said = await first
+    clock.time += 2 * 60
+    assert await answered(once, work) == said
+    assert work.runs == 1
+
+
+async def test_only_so_many_bytes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idempotency, "MOST_KEPT_BYTES", 10)
+    once, work = Idempotency(HandClock()), Work(stream=True)
+    work.go.set()
+    for key in ("a", "b", "c"):
+        await answered(once, work, key)
+    assert await answered(once, work, "c") == b"run 3, end"
+    assert await answered(once, work, "a") == b"run 4, end"
+
+
+async def test_another_session_under_the_same_key_is_refused() -> None:
+    once, work = Idempotency(HandClock()), Work()
+    work.go.set()
+    await once.once(request(), work)
+    other = Request("POST", "/v1/x", {"idempotency-key": "k", "x-hermes-session-id": "s"}, b"{}")
+    with pytest.raises(Refused):
+        await once.once(other, work)
+
+
+async def answered(once: Idempotency, work: Work, key: str = "k") -> bytes:
+    return await heard(await once.once(request(key), work))
 
 
 async def test_without_a_key_each_runs() -> None:

@@ -82,7 +82,7 @@ def test_calls_of_the_clients_own_tools_are_history() -> None:
 def test_what_is_not_inline_text_or_picture_is_unsupported(part: dict[str, object]) -> None:
     told = refused(msgspec.json.encode({"messages": [user([part])]}))
     assert told.code == "unsupported_content_type"
-    assert told.param == "messages[0][0]"
+    assert told.param == "messages[0].content[0]"
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_what_is_not_inline_text_or_picture_is_unsupported(part: dict[str, objec
         (b'{"messages": [{"role": "user", "content": 7}]}', "messages[0].content"),
         (b'{"messages": [{"role": "user"}]}', "messages"),
         (b'{"messages": [{"role": "user", "content": "  "}]}', "messages"),
-        (b'{"messages": [{"role": "system", "content": "x"}]}', "messages"),
-        (b'{"messages": [{"role": "assistant", "content": "x"}]}', "messages"),
+        (b'{"messages": [{"role": "system", "content": ""}]}', "messages"),
+        (b'{"messages": [{"role": "assistant", "content": ""}]}', "messages"),
         (b'{"messages": [{"role": "tool", "content": "x"}]}', "messages"),
         (b'{"messages": [{"role": "user", "content": "x"}], "n": 2}', "n"),
         (b'{"messages": [{"role": "user", "content": "x"}], "stream": "yes"}', "stream"),
@@ -110,6 +110,40 @@ def test_what_is_not_inline_text_or_picture_is_unsupported(part: dict[str, objec
 )
 def test_bad_requests_are_told_where_they_are_wrong(body: bytes, param: str) -> None:
     assert refused(body).param == param
+
+
+def test_a_system_message_at_the_end_is_what_is_asked() -> None:
+    """So NextChat asks for a summary, and others for a title."""
+    brief = {"role": "system", "content": "Be brief."}
+    talk = read(brief, user("hi"), answer("Hello."), {"role": "system", "content": "Sum up."})
+    assert talk.manner == "Be brief."
+    assert talk.history == (User.say("hi"), Assistant((Text("Hello."),)))
+    assert talk.message == User.say("Sum up.")
+    alone = read({"role": "developer", "content": "Make a title."})
+    assert (alone.manner, alone.message) == ("", User.say("Make a title."))
+
+
+def test_a_conversation_that_ends_with_an_answer_goes_on() -> None:
+    """So Open WebUI asks for more of an answer."""
+    talk = read(user("Count."), answer("One, two,"))
+    assert talk.history == (User.say("Count."), Assistant((Text("One, two,"),)))
+    assert talk.message == User.say("Go on.")
+    assert read(user("Go on.")).message == User.say("Go on.")
+
+
+def test_a_history_that_no_provider_takes_is_made_fit() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "f"}}
+    called = {"role": "assistant", "content": None, "tool_calls": [call]}
+    stray = {"role": "tool", "tool_call_id": "c9", "content": "x"}
+    talk = read(user("one"), answer(""), user(""), called, user("two"), stray, user("three"))
+    assert [message.role for message in talk.history] == ["user", "assistant", "tool", "user"]
+    result = talk.history[2]
+    assert isinstance(result, ToolResult)
+    assert result.call_id == "c1"
+
+
+def answer(text: str) -> dict[str, object]:
+    return {"role": "assistant", "content": text}
 
 
 def test_a_picture_that_is_none_is_refused() -> None:
@@ -137,6 +171,25 @@ def test_the_input_of_a_response() -> None:
         ToolResult("c1", "", "done"),
         Assistant((Text("Well."),)),
     ]
+
+
+def test_calls_that_one_reply_made_together_stay_together() -> None:
+    items = [
+        InputItem(role="user", content="go"),
+        InputItem("message", "assistant", "Let me see."),
+        InputItem("function_call", call_id="c1", name="f"),
+        InputItem("function_call", call_id="c2", name="g"),
+        InputItem("function_call_output", call_id="c1", output="one"),
+        InputItem("function_call_output", call_id="c2", output="two"),
+        InputItem(role="user", content="and?"),
+    ]
+    talk = conversation(input_messages(items), "input")
+    calls = (Text("Let me see."), ToolCall("c1", "f", "{}"), ToolCall("c2", "g", "{}"))
+    assert talk.history[1:] == (
+        Assistant(calls, "tool_calls"),
+        ToolResult("c1", "", "one"),
+        ToolResult("c2", "", "two"),
+    )
 
 
 @pytest.mark.parametrize("item", [InputItem("item_reference"), InputItem("message")])

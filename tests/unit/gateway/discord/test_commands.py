@@ -52,3 +52,29 @@ def test_a_used_command_reads_as_if_it_was_written() -> None:
     option = {"name": "arguments", "value": "gpt-5 now"}
     assert as_text({"name": "model", "options": [option]}) == "/model gpt-5 now"
     assert as_text({"name": "status"}) == "/status"
+
+
+def test_who_may_use_the_commands_of_others_stays_as_it_was() -> None:
+    dice = {
+        "id": "3",
+        "type": 1,
+        "name": "dice",
+        "description": "Rolls",
+        "default_member_permissions": "8",
+        "contexts": [0],
+        "nsfw": True,
+    }
+    new = replacement([{**dice, "version": "4", "guild_id": None}], OURS, "safe")
+    assert new == [*OURS, dice]
+
+
+def test_a_command_that_was_ours_and_is_gone_goes_away() -> None:
+    gone = [{**each, "id": "7"} for each in described([("old-skill", "Did something")])]
+    other = {"id": "3", "name": "dice", "description": "Rolls"}
+    assert replacement([*as_discord_has_them(), *gone, other], OURS, "safe") == [*OURS, other]
+    assert replacement([*as_discord_has_them(), other], OURS, "safe") is None
+
+
+def test_a_full_menu_that_is_right_is_left_alone() -> None:
+    others = [{"id": str(number), "name": f"c{number}"} for number in range(99)]
+    assert replacement([*as_discord_has_them()[:1], *others], OURS, "safe") is None

@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.gateway.platforms.email.authentication import parsed, why_not
-from hermes.gateway.platforms.email.letters import read
+from hermes.gateway.platforms.email.parsing import read
 
 ADDRESS = "owner@example.org"
 SERVER = "mx.example.net"

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from hermes.gateway.events import Media, Outgoing
 from hermes.gateway.platforms.email.composing import compose
-from hermes.gateway.platforms.email.letters import content, letter, read
+from hermes.gateway.platforms.email.letters import content, letter
+from hermes.gateway.platforms.email.parsing import read
 from hermes.gateway.platforms.email.threads import Thread, Threads, our_id
 from hermes.util.clock import SystemClock
 

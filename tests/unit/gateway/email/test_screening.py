@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.gateway.platforms.email.letters import read
+from hermes.gateway.platforms.email.parsing import read
 from hermes.gateway.platforms.email.screening import sender, why_not
 
 OWN = "hermes@example.org"

@@ -141,6 +141,22 @@ def test_words_with_underscores_and_sums_are_no_emphasis() -> None:
     assert convert("snake_case", "discord") == "snake\\_case"
 
 
+@pytest.mark.parametrize(
+    ("markdown", "written"),
+    [
+        ("2*3*4 = 24, 2**3**2", "2*3*4 = 24, 2**3**2"),
+        ("第**3**章 un*believ*able", "第<b>3</b>章 un<i>believ</i>able"),
+        ("**bold*in*bold**", "<b>bold<i>in</i>bold</b>"),
+        ("***both** one*", "<i><b>both</b> one</i>"),
+        ("one\\\ntwo  \nthree", "one\ntwo\nthree"),
+        ("[a](http://e.com/b(c(d)e))", '<a href="http://e.com/b(c(d)e)">a</a>'),
+        ("[a](<http://e.com/b c>)", '<a href="http://e.com/b%20c">a</a>'),
+    ],
+)
+def test_what_is_easily_misread(markdown, written) -> None:
+    assert convert(markdown, "telegram") == written
+
+
 def test_what_was_escaped_is_no_emphasis() -> None:
     assert convert(r"\*not bold\* \_nor this\_", "telegram") == "*not bold* _nor this_"
     assert convert(r"\*not bold\*", "discord") == r"\*not bold\*"

@@ -12,7 +12,6 @@ from hermes.gateway.process.pid_file import (
     Running,
     all_running,
     claimed,
-    process_began,
     running,
 )
 
@@ -65,11 +64,6 @@ def test_what_is_no_pid_file_is_no_gateway(home: Home, text: str) -> None:
     home.root.mkdir()
     (home.root / "gateway.pid").write_text(text)
     assert running(home.root) is None
-
-
-def test_a_process_that_is_not_there_never_began() -> None:
-    assert process_began(2**22 + 1) == ""
-    assert process_began(os.getpid()) == process_began(os.getpid()) != ""
 
 
 def test_gateways_of_profiles_and_of_other_homes_are_found(tmp_path: Path, user_home: Path) -> None:

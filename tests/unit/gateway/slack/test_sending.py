@@ -37,11 +37,19 @@ def test_long_questions_fit_into_blocks() -> None:
     text = "\n".join("word " * 100 for _ in range(9))
     body = sending.written(Outgoing(text, buttons=(Button("L" * 200, "data"),)), OPTIONS)
     *sections, actions = body["blocks"]
-    assert "\n".join(block["text"]["text"] for block in sections) == text
+    assert " ".join(block["text"]["text"] for block in sections).split() == text.split()
     assert all(len(block["text"]["text"]) <= sending.SECTION for block in sections)
     assert len(actions["elements"][0]["text"]["text"]) == sending.LABEL
     long = sending.written(Outgoing("x" * 7000, buttons=(Button("L", "d"),)), OPTIONS)
     assert [len(block["text"]["text"]) for block in long["blocks"][:-1]] == [3000, 3000, 1000]
+
+
+def test_code_over_two_blocks_is_code_in_both() -> None:
+    text = "```\n" + "\n".join(f"line {number}" for number in range(400)) + "\n```"
+    body = sending.written(Outgoing(text, buttons=(Button("Yes", "yes"),)), OPTIONS)
+    sections = [block["text"]["text"] for block in body["blocks"][:-1]]
+    assert len(sections) == 2
+    assert all(each.startswith("```\n") and each.endswith("\n```") for each in sections)
 
 
 def test_an_empty_message_is_refused() -> None:

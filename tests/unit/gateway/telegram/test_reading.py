@@ -17,6 +17,7 @@ FORUM = {**GROUP, "is_forum": True}
 CHANNEL = {"id": -1002, "type": "channel", "title": "News"}
 COMMANDS = {"stop": "stop", "reload_mcp": "reload-mcp"}
 NUMBERS = itertools.count(1)
+PHOTO = [{"file_id": "P", "file_unique_id": "U", "width": 1, "height": 1, "file_size": 9}]
 
 
 def message(chat: dict[str, Any] = PRIVATE, **content: Any) -> dict[str, Any]:
@@ -100,9 +101,8 @@ def test_a_mention_without_a_username_is_a_mention() -> None:
 
 
 def test_a_mention_in_a_caption_counts() -> None:
-    photo = [{"file_id": "P", "file_unique_id": "U", "width": 1, "height": 1, "file_size": 9}]
     entity = {"type": "mention", "offset": 0, "length": 10}
-    content = {"photo": photo, "caption": "@HermesBot look", "caption_entities": [entity]}
+    content = {"photo": PHOTO, "caption": "@HermesBot look", "caption_entities": [entity]}
     event = taken(message(GROUP, **content))
     assert (event.text, event.addressed, event.media[0].kind) == ("look", True, "image")
 
@@ -287,3 +287,21 @@ def test_a_press_on_a_message_that_is_too_old_still_says_where() -> None:
 def test_a_press_without_a_message_is_nothing_of_ours() -> None:
     press = {"id": "99", "from": ANN, "chat_instance": "1", "inline_message_id": "x", "data": "a"}
     assert read(press, "callback_query") is None
+
+
+def test_addresses_behind_words_are_read_too() -> None:
+    """Places count UTF-16 units, in which an emoji is two."""
+    text = "👍 see this page, and that"
+    links = [
+        {"type": "text_link", "offset": 7, "length": 4, "url": "https://a.org/1"},
+        {"type": "text_link", "offset": 22, "length": 4, "url": "https://b.org/"},
+        {"type": "bold", "offset": 0, "length": 2},
+    ]
+    said = "👍 see [this](https://a.org/1) page, and [that](https://b.org/)"
+    assert taken(message(text=text, entities=links)).text == said
+    assert taken(message(photo=PHOTO, caption=text, caption_entities=links)).text == said
+
+
+def test_an_address_that_is_its_own_words_is_not_repeated() -> None:
+    link = {"type": "text_link", "offset": 0, "length": 13, "url": "https://a.org/"}
+    assert taken(message(text="https://a.org now", entities=[link])).text == "https://a.org now"

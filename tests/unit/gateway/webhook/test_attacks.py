@@ -287,6 +287,19 @@ async def test_nobody_without_the_secret_uses_up_the_rate_of_a_route(tmp_path: P
     assert (await board.call(encoded({"n": 9}), X_GitHub_Delivery="n-9")).status_code == 202
 
 
+async def test_only_calls_that_make_work_use_up_the_rate(tmp_path: Path) -> None:
+    """A busy repository sends many events that a route does not want, and some again."""
+    routes = {"one": Route(secret=SECRET, events=("issues",))}
+    board = Switchboard(tmp_path, routes, per_minute=2)
+    for number in range(5):
+        body = encoded({"n": number})
+        answer = await board.call(body, X_GitHub_Event="push", X_GitHub_Delivery=f"p-{number}")
+        assert answer.json()["status"] == "ignored"
+        answer = await board.call(BODY)
+        assert answer.json()["status"] == ("duplicate" if number else "accepted")
+    assert (await board.call(encoded({"n": 9}), X_GitHub_Delivery="n-9")).status_code == 202
+
+
 async def test_unsigned_calls_are_taken_on_loopback_only(tmp_path: Path) -> None:
     routes = {"one": Route(secret=NO_AUTH)}
     for on_loopback, status in ((True, 202), (False, 401)):

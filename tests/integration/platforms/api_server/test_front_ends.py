@@ -1,0 +1,197 @@
+"""What web front ends send, as they send it. Each request is one of theirs."""
+
+import json
+from typing import Any
+
+import openai
+import pydantic
+import pytest
+
+from hermes.core.messages import Text
+from hermes.core.testing import RecordedRequest, Stall, Step, StepLike
+from hermes.gateway.platforms.api_server.options import Options
+from tests.integration.platforms.api_server.conftest import KEY, Serve, Served, chat
+from tests.integration.platforms.api_server.raw import dialled, post
+from tests.integration.platforms.api_server.test_openai_sdk import async_client
+
+CHAT = "/v1/chat/completions"
+HELD = "hold still"
+HI: dict[str, Any] = {"role": "user", "content": "hi"}
+HELLO: dict[str, Any] = {"role": "assistant", "content": "Hello."}
+
+ASKED: dict[str, dict[str, Any]] = {
+    "Open WebUI, a question": {
+        "stream": True,
+        "model": "hermes",
+        "messages": [{"role": "system", "content": "Be kind."}, HI],
+        "stream_options": {"include_usage": True},
+        "metadata": {"chat_id": 7, "features": {"web_search": False}},
+    },
+    "Open WebUI, a title": {
+        "model": "hermes",
+        "messages": [{"role": "user", "content": "### Task:\nGenerate a concise title."}],
+        "stream": False,
+        "max_completion_tokens": 1000,
+    },
+    "Open WebUI, more of an answer": {"model": "hermes", "messages": [HI, HELLO], "stream": True},
+    "Open WebUI, after a stop": {
+        "model": "hermes",
+        "messages": [HI, {"role": "assistant", "content": ""}, HI],
+    },
+    "LibreChat, with tools of its own": {
+        "model": "hermes",
+        "user": "65f0",
+        "messages": [HI],
+        "stream": True,
+        "temperature": 0.7,
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+    },
+    "LobeChat, a question": {
+        "model": "hermes",
+        "messages": [{"role": "developer", "content": "Be kind."}, HI],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "frequency_penalty": 0,
+        "presence_penalty": 0,
+        "top_p": 1,
+        "n": 1,
+    },
+    "AnythingLLM, with a picture": {
+        "model": "hermes",
+        "max_tokens": 1024,
+        "messages": [
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "hi"},
+                    {
+                        "type": "image_url",
+                        "image_url": {
+                            "url": "data:image/png;base64,iVBORw0KGgo=",
+                            "detail": "auto",
+                        },
+                    },
+                ],
+            }
+        ],
+    },
+    "NextChat, a summary": {
+        "model": "hermes",
+        "stream": True,
+        "messages": [HI, HELLO, {"role": "system", "content": "Summarize the discussion."}],
+        "max_tokens": 4000,
+    },
+    "Chatbox, an empty system message": {
+        "model": "hermes",
+        "messages": [{"role": "system", "content": ""}, HI],
+        "stream": True,
+    },
+    "Jan, everything null": {
+        "model": "hermes",
+        "messages": [{**HI, "name": None, "tool_calls": None}],
+        "stream": True,
+        "stream_options": None,
+        "n": None,
+        "stop": None,
+        "user": None,
+        "response_format": None,
+    },
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+async def test_it_is_answered(served: Served, name: str) -> None:
+    body = ASKED[name]
+    async with served.client() as http:
+        answer = await http.post(CHAT, json=body)
+    assert answer.status_code == 200, answer.text
+    if not body.get("stream"):
+        assert answer.json()["choices"][0]["message"]["content"]
+        return
+    pieces = [line[6:] for line in answer.text.splitlines() if line.startswith("data: ")]
+    assert pieces[-1] == "[DONE]"
+    chunks = [json.loads(piece) for piece in pieces[:-1]]
+    assert "".join(
+        choice["delta"].get("content", "") for chunk in chunks for choice in chunk["choices"]
+    )
+    assert bool(chunks[-1].get("usage")) == bool(body.get("stream_options"))
+
+
+async def test_paths_are_put_together_in_many_ways(served: Served) -> None:
+    async with served.client() as http:
+        for path in ("/v1/models", "/v1/models/", "/health/"):
+            assert (await http.get(path)).status_code == 200
+            assert (await http.head(path)).status_code == 200
+        assert (await http.post(f"{CHAT}/", json=chat("hi"))).status_code == 200
+        lost = await http.get("/models")
+        assert (lost.status_code, "ends with /v1" in lost.text) == (404, True)
+
+
+async def test_the_model_can_be_looked_up(served: Served) -> None:
+    async with async_client(served) as client:
+        assert (await client.models.retrieve("hermes")).id == "hermes"
+        with pytest.raises(openai.NotFoundError):
+            await client.models.retrieve("gpt-9")
+
+
+class Title(pydantic.BaseModel):
+    title: str
+
+
+async def test_an_answer_of_a_certain_form_is_asked_for(serve: Serve) -> None:
+    async with (
+        serve(lambda _request: '{"title": "Plum"}') as server,
+        async_client(server) as client,
+    ):
+        parsed = await client.chat.completions.parse(**chat("a title"), response_format=Title)
+        assert parsed.choices[0].message.parsed == Title(title="Plum")
+        response = await client.responses.parse(model="m", input="a title", text_format=Title)
+        assert response.output_parsed == Title(title="Plum")
+        for call in server.model.calls:
+            told = call.body["messages"][0]["content"].rpartition("JSON schema: ")[2]
+            assert json.loads(told)["required"] == ["title"]
+
+
+async def test_the_head_of_a_stream_is_no_stream(serve: Serve) -> None:
+    async with serve(holding) as server, server.client() as http:
+        run = (await http.post("/v1/runs", json={"input": HELD})).json()["run_id"]
+        head = await http.head(f"/v1/runs/{run}/events")
+        assert head.status_code == 200
+        await http.post(f"/v1/runs/{run}/stop")
+
+
+async def test_too_many_are_sent_away_with_a_time_to_come_back(serve: Serve) -> None:
+    options = Options(port=0, key=KEY, most_turns=1)
+    async with serve(holding, options=options) as server, server.client() as http:
+        run = (await http.post("/v1/runs", json={"input": HELD})).json()["run_id"]
+        for path, body in ((CHAT, chat("hi", stream=True)), ("/v1/responses", {"input": "hi"})):
+            away = await http.post(path, json=body)
+            assert (away.status_code, away.headers["retry-after"]) == (503, "5")
+            assert away.json()["error"]["code"] == "overloaded"
+        await http.post(f"/v1/runs/{run}/stop")
+
+
+async def test_who_leaves_while_waiting_for_a_conversation_asks_nothing(serve: Serve) -> None:
+    async with serve(holding) as server, server.client() as http:
+        body = {"input": HELD, "conversation": "plan", "stream": True}
+        first, second = await dialled(server), await dialled(server)
+        await first.send(post(server, "/v1/responses", body))
+        await first.until(b"output_text.delta")
+        waiting = post(server, "/v1/responses", {"input": "never mind", "conversation": "plan"})
+        await second.send(waiting)
+        second.writer.transport.abort()
+        first.close()
+        third = await http.post("/v1/responses", json={"input": "third", "conversation": "plan"})
+        assert third.status_code == 200
+        told = [call.body["messages"][-1]["content"] for call in server.model.calls]
+        assert told == [HELD, "third"]
+        assert await server.sessions() == 2
+
+
+def holding(request: RecordedRequest) -> StepLike:
+    text = str(request.body["messages"][-1]["content"])
+    if text == HELD:
+        return Step((Text("one two three four five"),), faults=(Stall(after=2),))
+    return text

@@ -1,0 +1,73 @@
+"""A whole gateway with nothing but the API server: its turns are counted as those of chats are."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from hermes.config.home import Home
+from hermes.config.loader import load
+from hermes.core.messages import Text
+from hermes.core.testing import ModelServer, RecordedRequest, Stall, Step, StepLike
+from hermes.gateway.runner import GatewayRunner
+from tests.integration.platforms.api_server.conftest import chat
+
+HELD = "hold still"
+
+
+def holding(request: RecordedRequest) -> StepLike:
+    text = str(request.body["messages"][-1]["content"])
+    return Step((Text("one two"),), faults=(Stall(after=1),)) if text == HELD else text
+
+
+@pytest.fixture
+async def http(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[httpx2.AsyncClient]:
+    monkeypatch.setenv("API_SERVER_PORT", "0")
+    home = Home(tmp_path / "home")
+    home.root.mkdir()
+    with ModelServer(holding) as model:
+        home.config_file.write_text(
+            "model:\n  default: lab-model\n  provider: custom\n"
+            f"  base_url: {model.url}/v1\n  api_key: no-key-is-needed-here\n"
+            f"gateway:\n  cwd: {tmp_path}\n  drain_seconds: 0\n"
+            "platforms:\n  api_server:\n    enabled: true\n"
+        )
+        runner = GatewayRunner(home, load(home), note=print, quiet=True)
+        work = asyncio.create_task(runner.run())
+        await runner.began.wait()
+        (supervisor,) = runner._supervisors
+        while supervisor.health.state != "healthy":
+            await asyncio.sleep(0.01)
+        base = f"http://127.0.0.1:{supervisor.adapter.port}"
+        async with httpx2.AsyncClient(base_url=base, timeout=30) as client:
+            yield client
+        runner.stop()
+        await work
+
+
+async def test_status_and_metrics_know_its_turns(http: httpx2.AsyncClient) -> None:
+    before = (await http.get("/health/detailed")).json()["gateway"]
+    assert before["adapters"][0]["last_in"] is None
+    assert (await http.post("/v1/chat/completions", json=chat("hi"))).status_code == 200
+    await http.post("/v1/responses", json={"input": "hi", "stream": True})
+    run = (await http.post("/v1/runs", json={"input": HELD})).json()["run_id"]
+    assert (await state(http))["turns"] == 1
+    assert "hermes_turns_running 1.0" in (await http.get("/metrics")).text
+    await http.post(f"/v1/runs/{run}/stop")
+    while (await state(http))["turns"]:
+        await asyncio.sleep(0.01)
+    after = await state(http)
+    assert after["last_in"] == after["adapters"][0]["last_in"] > before["started_at"] - 1
+    assert after["last_out"] == after["adapters"][0]["last_out"] is not None
+    figures = (await http.get("/metrics")).text
+    assert 'hermes_messages_received_total{platform="api_server"} 3.0' in figures
+    assert 'hermes_answers_total{outcome="ok",platform="api_server"} 3.0' in figures
+
+
+async def state(http: httpx2.AsyncClient) -> dict[str, object]:
+    found: dict[str, object] = (await http.get("/health/detailed")).json()["gateway"]
+    return found

@@ -1,0 +1,36 @@
+"""Folders that take long to make: made once for all test processes, and copied cheaply."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """The folder that `make` fills; the processes of one run share it."""
+    root = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+    folder, made = root / name, root / f"{name}.made"
+    with FileLock(root / f"{name}.lock"):
+        if not made.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            make(folder)
+            made.touch()
+    return folder
+
+
+def copy_checkout(source: Path, target: Path) -> None:
+    """The files of its environment are links: whoever changes one there writes a new one."""
+
+    def copy(file: str, to: str) -> None:
+        if ".venv" in Path(file).relative_to(source).parts:
+            os.link(file, to)
+        else:
+            shutil.copy2(file, to)
+
+    shutil.copytree(source, target, symlinks=True, copy_function=copy)

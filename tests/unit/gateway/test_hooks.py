@@ -1,0 +1,41 @@
+"""Which hooks a gateway has."""
+
+from pathlib import Path
+
+from hermes.gateway.hooks import BUILTIN, HookRegistry
+
+
+def written(folder: Path, name: str, event: str = "gateway:startup") -> None:
+    here = folder / name
+    here.mkdir(parents=True)
+    (here / "HOOK.yaml").write_text(f"name: {name}\nevents: ['{event}']\n")
+    (here / "handler.py").write_text(
+        "def handle(event_type, context): context['heard'].append(1)\n"
+    )
+
+
+def test_those_that_come_along_are_loaded_before_those_of_the_home(tmp_path: Path) -> None:
+    ours, home = tmp_path / "ours", tmp_path / "home"
+    written(ours, "zebra")
+    written(home, "ant")
+    told: list[str] = []
+    found = HookRegistry.load(home, told.append, builtin=ours)
+    assert ([hook.name for hook in found.hooks], told) == (["zebra", "ant"], [])
+
+
+def test_one_that_is_broken_keeps_none_of_the_others_away(tmp_path: Path) -> None:
+    ours, home = tmp_path / "ours", tmp_path / "home"
+    written(ours, "odd", event="nothing:known")
+    written(home, "ant")
+    told: list[str] = []
+    found = HookRegistry.load(home, told.append, builtin=ours)
+    assert [hook.name for hook in found.hooks] == ["ant"]
+    assert told[0].startswith("hook odd is left out")
+
+
+def test_without_a_folder_in_the_home_there_are_ours(tmp_path: Path) -> None:
+    told: list[str] = []
+    found = HookRegistry.load(tmp_path / "none", told.append)
+    there = {each.parent.name for each in BUILTIN.glob("*/HOOK.yaml")}
+    assert {hook.name for hook in found.hooks} == there
+    assert BUILTIN.is_dir() and not told

@@ -1,0 +1,48 @@
+"""Messages that nobody waits for, on their way to the outbox."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.core.errors import UsageError
+from hermes.gateway.directory import Directory
+from hermes.gateway.platforms.base import Capabilities, ChatName, Manifest
+from hermes.gateway.post import Post
+from hermes.gateway.targets import Targets
+from hermes.store.mail import Draft
+from hermes.util.clock import SystemClock
+
+KNOWN = {"discord": Manifest("discord", "Discord", "x:X", Capabilities(max_chars=100))}
+
+
+class Box:
+    """The outbox, as far as it is written to."""
+
+    def __init__(self) -> None:
+        self.drafts: list[Draft] = []
+
+    async def put(self, drafts: Any, _due: float) -> list[int]:
+        self.drafts += drafts
+        return list(range(len(self.drafts)))
+
+
+async def test_a_chat_that_is_new_to_us_is_asked_for_before_it_is_refused(tmp_path: Path) -> None:
+    known, box = Directory(tmp_path / "channel_directory.json"), Box()
+    find = Targets(KNOWN, lambda _name: None, known).resolve
+    post = Post(box, find, KNOWN, lambda _path: False, SystemClock(), known=list)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="no chat of discord is called #ops"):
+        await post.send("discord:#ops", "hello")
+    asked: list[str] = []
+
+    async def learn(target: str) -> None:
+        asked.append(target)
+        known.learn("discord", [ChatName("11", "#ops", "group")])
+
+    post.learn = learn
+    await post.send("discord:#ops", "hello")
+    await post.send("discord:#ops", "again")
+    assert b'"11"' in box.drafts[0].target
+    assert asked == ["discord:#ops"]
+    with pytest.raises(UsageError, match="#opps"):
+        await post.send("discord:#opps", "hello")

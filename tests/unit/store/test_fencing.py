@@ -1,0 +1,151 @@
+"""Who may write a conversation, and what became of one. The same holds for PostgreSQL: see
+tests/integration/store/test_behaviour_mail.py."""
+
+import pytest
+
+from hermes.core.errors import LeaseLost, StoreConflict
+from hermes.core.messages import Assistant, Text, User
+from hermes.store.fencing import under
+from hermes.store.mail import MailCount, Received
+from hermes.store.records import Change
+
+NOW, LATER = 1_000.0, 2_000.0
+CHAT, OTHER = "agent:main:fake:dm:7", "agent:main:fake:dm:8"
+
+
+async def talked(store, *texts, session="s"):
+    await store.create(session, source="fake", model="m", system_prompt="")
+    for text in texts:
+        await store.append(session, User.say(text))
+        await store.append(session, Assistant((Text(f"{text}!"),)))
+
+
+class TestFence:
+    @pytest.mark.parametrize("gone", ["taken over", "released", "taken over and released"])
+    async def test_who_lost_the_right_to_a_chat_writes_nothing_more(self, store, gone):
+        await talked(store, "one")
+        right = await store.claim_chat(CHAT, "us", NOW, LATER)
+        with under(right):
+            await store.append("s", User.say("ours"))
+            if gone == "released":
+                await store.release(right)
+            else:
+                theirs = await store.claim_chat(CHAT, "them", LATER, LATER + 9)
+                assert theirs is not None
+            if gone == "taken over and released":
+                await store.release(theirs)
+            before = await store.messages("s")
+            for write in (
+                store.append("s", User.say("late")),
+                store.undo("s"),
+                store.branch("s", "b"),
+                store.compact("s", "c", await store.entries("s")),
+                store.finish("s", "late"),
+                store.begin_once(1, "s"),
+            ):
+                with pytest.raises(LeaseLost):
+                    await write
+        assert await store.messages("s") == before
+        assert await store.descendants("s") == ()
+        assert (await store.info("s")).ended_at is None
+        await store.append("s", User.say("of somebody who needs no right"))
+
+
+class TestOneConversation:
+    async def test_two_chats_in_one_conversation_are_worked_on_one_after_the_other(self, store):
+        await store.bind(CHAT, "s", b"{}", NOW)
+        await store.bind(OTHER, "s", b"{}", NOW)
+        first = await store.claim_chat(CHAT, "us", NOW, LATER)
+        assert await store.claim_chat(OTHER, "us", NOW, LATER) is None
+        assert await store.claim_chat(OTHER, "them", NOW, LATER) is None
+        assert await store.claim_chat(CHAT, "us", NOW, LATER) == first
+        await store.release(first)
+        second = await store.claim_chat(OTHER, "them", NOW, LATER)
+        assert await store.claim_chat(CHAT, "us", NOW, LATER) is None
+        await store.release(second)
+        again = await store.claim_chat(CHAT, "us", NOW, LATER)
+        # What was known of it is old: more happened than that it was let go and taken again.
+        assert again.fence > first.fence + 1
+
+    async def test_of_an_owner_who_is_late_or_dead_it_is_had(self, store):
+        await store.bind(CHAT, "s", b"{}", NOW)
+        await store.bind(OTHER, "s", b"{}", NOW)
+        late = await store.claim_chat(CHAT, "us", NOW, LATER)
+        dead = await store.claim_chat(OTHER, "them", LATER, LATER + 9)
+        assert dead is not None
+        assert await store.claim_chat(CHAT, "others", LATER, LATER + 9, dead=("them",))
+        await talked(store)
+        for right in (late, dead):
+            with under(right), pytest.raises(LeaseLost):
+                await store.append("s", User.say("late"))
+
+    async def test_a_conversation_that_is_worked_on_is_not_had_in_another_chat(self, store):
+        await store.bind(CHAT, "s", b"{}", NOW)
+        await store.bind(OTHER, "t", b"{}", NOW)
+        right = await store.claim_chat(CHAT, "us", NOW, LATER)
+        with pytest.raises(StoreConflict):
+            await store.bind(OTHER, "s", b"", NOW)
+        assert (await store.chat(OTHER)).session_id == "t"
+        await store.bind(CHAT, "s", b"", NOW)
+        await store.release(right)
+        await store.bind(OTHER, "s", b"", NOW)
+
+    async def test_a_compaction_takes_the_chats_along(self, store):
+        await talked(store, "one")
+        await store.bind(CHAT, "s", b"{}", NOW)
+        await store.compact("s", "t", await store.entries("s"))
+        assert (await store.chat(CHAT)).session_id == "t"
+
+    async def test_a_chat_is_forgotten_only_by_its_owner(self, store):
+        right = await store.claim_chat(CHAT, "us", NOW, LATER)
+        theirs = await store.claim_chat(CHAT, "them", LATER, LATER + 9)
+        await store.forget_chat(right)
+        assert await store.chat(CHAT) is not None
+        await store.forget_chat(theirs)
+        assert await store.chat(CHAT) is None
+
+
+class TestOnce:
+    async def begun(self, store, session="s"):
+        number = await store.receive(Received("fake", "", "m", CHAT, b"{}"), NOW)
+        await store.begin_once(number, session)
+        (row,) = await store.waiting(CHAT)
+        assert (row.id, row.state, row.session_id) == (number, "begun", session)
+        return row
+
+    async def test_what_a_command_did_since_its_mark_is_known(self, store):
+        await talked(store, "one", "two")
+        await store.undo("s")
+        row = await self.begun(store)
+        assert await store.changes("s", row.log_after) == ()
+        await store.undo("s")
+        await store.branch("s", "b")
+        await talked(store, "other", session="x")
+        await store.undo("x")
+        assert await store.changes("s", row.log_after) == (
+            Change("undo", "s"), Change("branch", "b"),
+        )  # fmt: skip
+
+    async def test_what_was_undone_is_known_until_the_conversation_goes_on(self, store):
+        await talked(store, "one", "two", "three")
+        assert await store.undone("s") == ()
+        await store.undo("s")
+        assert [each.text for each in await store.undone("s")] == ["three", "three!"]
+        await store.undo("s", 2)
+        assert [each.text for each in await store.undone("s")] == ["one", "one!", "two", "two!"]
+        await store.append("s", User.say("four"))
+        assert await store.undone("s") == ()
+
+    async def test_a_command_that_asks_becomes_a_turn(self, store):
+        row = await self.begun(store)
+        right = await store.claim_chat(CHAT, "us", NOW, LATER)
+        await store.begin((row.id,), "s", right)
+        (row,) = await store.waiting(CHAT)
+        assert row.state == "working"
+
+    async def test_what_cannot_be_read_is_set_aside_counted_and_forgotten_in_the_end(self, store):
+        row = await self.begun(store)
+        await store.answer((row.id,), (), None, NOW, state="unreadable")
+        assert await store.waiting(CHAT) == () == await store.chats_waiting()
+        assert await store.mail_counts() == (MailCount("fake", last_in=NOW, unreadable_in=1),)
+        assert await store.clean_mail(NOW + 1) == 1
