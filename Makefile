@@ -17,7 +17,6 @@ BASE := --extra web --extra server --extra email --extra metrics
 CHATS := --extra telegram --extra discord --extra slack --extra matrix
 
 .DEFAULT_GOAL := help
-.NOTPARALLEL:
 .PHONY: help setup test check unit integration doctest tests test-model approvals-report bench docs lock fmt clean
 
 help: ## list the targets
@@ -28,7 +27,9 @@ setup: ## make or update the development environment
 
 test: ## everything .ci/run runs: check, all tests, the embedded model
 	@start=$$(date +%s); \
-	$(MAKE) --no-print-directory check tests test-model && \
+	$(MAKE) --no-print-directory setup && \
+	$(MAKE) --no-print-directory -j2 check tests && \
+	$(MAKE) --no-print-directory test-model && \
 	echo "== everything passed in $$(($$(date +%s) - start)) s"
 
 check: setup ## linters, types, layers, sizes, locks, links, generated pages

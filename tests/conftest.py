@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ("tests.workspace",)
 
@@ -41,6 +42,10 @@ GUARDED_EVENTS = frozenset(
         "socket.sendmsg",
     }
 )
+
+
+settings.register_profile("here", max_examples=40, deadline=None)
+settings.load_profile("here")
 
 
 class NetworkBlocked(RuntimeError):

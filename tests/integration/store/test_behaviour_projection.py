@@ -173,7 +173,7 @@ def test_the_conversation_is_what_the_operations_say(place):
 
     Here.place = place
     place.open().close()
-    examples = 40 if place.url else 150
+    examples = 25 if place.url else 60
     run_state_machine_as_test(
         Here,
         settings=settings(

@@ -100,7 +100,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=VALUES)
 def test_any_value_is_read_back_as_it_was_set(home: Home, value: object) -> None:
     home.config_file.write_text(TEXT)

@@ -272,7 +272,7 @@ TOKENS = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.text(max_size=200), st.lists(TOKENS, max_size=40).map(" ".join)))
 def test_any_text_gets_an_answer(command: str) -> None:
     for concern in examined(command):
@@ -280,7 +280,7 @@ def test_any_text_gets_an_answer(command: str) -> None:
         assert concern.reason
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(DANGEROUS[:200]), st.sampled_from(HARMLESS))
 def test_danger_is_seen_beside_a_harmless_command(dangerous: str, harmless: str) -> None:
     command = dangerous.partition(" :: ")[2]

@@ -137,12 +137,12 @@ def test_a_phrase_late_in_a_long_text_is_found(client):
     assert found(client, "barked dog") == {"long"}
 
 
-def test_ten_megabytes_are_stored_and_found(client):
-    words = " ".join(f"word{number:07}" for number in range(850_000))
-    assert len(words) > 10_000_000
+def test_megabytes_are_stored_and_found(client):
+    words = " ".join(f"word{number:07}" for number in range(250_000))
+    assert len(words) > 3_000_000, "more than one index entry can hold"
     number = client.say("start " + words, session="latin")
-    client.say("开始" + "".join(map(chr, range(0x4E00, 0x9F00))) * 170, session="han")
-    client.say("x" * 10_000_000, session="one word")
+    client.say("开始" + "".join(map(chr, range(0x4E00, 0x9F00))) * 50, session="han")
+    client.say("x" * 3_000_000, session="one word")
     assert client.database.rows("SELECT length(content) FROM messages WHERE id = ?", (number,)) == [
         (len(words) + 6,)
     ]
@@ -173,7 +173,7 @@ def test_what_another_program_wrote_is_found_by_the_next_search(client):
 
 def test_a_rare_word_is_looked_up_in_the_index(client):
     def fill(database):
-        for number in range(3000):
+        for number in range(1000):
             client.insert(database, f"common words {number}", "user", "s", 1.0)
         client.insert(database, "needle", "user", "s", 1.0)
 

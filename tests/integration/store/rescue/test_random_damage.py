@@ -27,7 +27,7 @@ places = st.integers(0, 10**6) | st.builds(
 
 
 @settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(flips=st.lists(st.tuples(places, st.integers(1, 255)), min_size=1, max_size=40))
 def test_flipped_bytes_anywhere_are_survived(sound, flips):

@@ -33,7 +33,7 @@ STEPS = st.lists(
 SUMMARISERS = st.sampled_from([(), (summariser(),), (failing(),), (summariser(lambda _: "?"),)])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS, summarisers=SUMMARISERS, with_log=st.booleans())
 def test_nothing_is_lost_and_what_is_left_is_a_conversation(
     steps: list[Turn | str | int], summarisers: tuple[Summariser, ...], with_log: bool

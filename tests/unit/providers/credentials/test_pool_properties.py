@@ -81,7 +81,7 @@ class Scene:
         assert {one.credential.label: one.uses for one in standings} == self._uses
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(steps=STEPS, strategy=STRATEGIES)
 def test_rests_hold_and_uses_add_up(steps: list[tuple[str, tuple]], strategy: str) -> None:
     async def play(folder: str) -> None:

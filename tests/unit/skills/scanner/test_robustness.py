@@ -28,13 +28,13 @@ def check(report):
         finding.file.encode()
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.dictionaries(st.text(max_size=20), st.binary(max_size=300), max_size=4))
 def test_any_names_and_bytes(files):
     check(scan_files(files))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.sampled_from(NAMES), st.lists(st.sampled_from(PIECES), max_size=40))
 def test_pieces_of_attacks_in_any_order(name, parts):
     check(scan_files({name: "".join(parts).encode()}))

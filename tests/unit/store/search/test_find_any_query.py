@@ -77,7 +77,7 @@ def emptied() -> Iterator[Callable[[], Library]]:
     library.close()
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=150)
 @given(st.lists(contents, max_size=8), st.lists(queries, min_size=1, max_size=4))
 @example(
     ["cat 日本concat", "日本 cat-go go", "cat go 日本"], ["cat go NOT concat", "cat-go OR 日本"]
@@ -91,7 +91,7 @@ def test_exactly_the_messages_that_match_are_found(emptied, texts, asked):
         assert library.ids(text) == expected, text
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(st.text(), st.lists(st.text(max_size=30), max_size=3))
 def test_any_text_at_all_is_answered(emptied, query, texts):
     library = emptied()

@@ -114,7 +114,7 @@ async def test_a_huge_page_is_cut_and_the_rest_is_not_awaited(guard: UrlGuard, s
 
 @pytest.mark.parametrize("packing", ["gzip", "deflate"])
 async def test_a_packed_flood_stops_at_the_limit(guard: UrlGuard, site: Site, packing: str) -> None:
-    flood = bytes(300_000_000)
+    flood = bytes(40_000_000)
     packed = gzip.compress(flood) if packing == "gzip" else zlib.compress(flood)
     del flood
     url = site.page("/bomb", packed, content_type="text/plain", content_encoding=packing)

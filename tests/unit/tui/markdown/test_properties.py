@@ -44,7 +44,7 @@ def shown(text: str, paint: Paint, columns: int) -> list[str]:
     return stream.feed(text) + stream.finish()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(DOCUMENTS, PAINTS, WIDTHS, st.lists(st.integers(1, 300), min_size=1, max_size=20), st.data())
 def test_the_lines_do_not_depend_on_how_the_text_was_cut(
     text: str, paint: Paint, columns: int, sizes: list[int], data: st.DataObject
@@ -63,7 +63,7 @@ def test_the_lines_do_not_depend_on_how_the_text_was_cut(
     assert lines + stream.finish() == shown(text, paint, columns)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(DOCUMENTS, PAINTS, WIDTHS, st.integers(0, 12))
 def test_every_line_fits_and_only_colours_steer_the_terminal(
     text: str, paint: Paint, columns: int, rows: int
@@ -82,7 +82,7 @@ def letters(text: str) -> str:
     return "".join(re.findall(r"[^\W_]|[,;?/%&$=。\"'{}]", text))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.one_of(NOISE, WORDS), max_size=10).map("\n".join), WIDTHS)
 def test_no_letter_of_the_model_is_lost(text: str, columns: int) -> None:
     text = re.sub("[\x1b\x9b\x9d]", "", text)
@@ -93,7 +93,7 @@ def test_no_letter_of_the_model_is_lost(text: str, columns: int) -> None:
     assert letters("".join(shown(text, Paint(), columns))) == letters(text)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.sampled_from(["x = 1", "  y", "", "世界" * 20, "`a` **b**", "# no", "| a | b |"]))
 )
@@ -104,7 +104,7 @@ def test_no_character_of_code_is_lost(code: list[str]) -> None:
         assert bare.replace(" ", "") == "".join(code).replace(" ", "")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.lists(WORDS.filter(bool), min_size=2, max_size=5), min_size=1, max_size=6), WIDTHS
 )

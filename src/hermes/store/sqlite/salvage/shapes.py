@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable
+from functools import cached_property
 from typing import get_args
 
 import apsw
@@ -78,7 +79,7 @@ class Row(msgspec.Struct, frozen=True):
     """A message of which only the beginning is left. When it was sent is not known."""
 
 
-class Shape(msgspec.Struct, frozen=True):
+class Shape(msgspec.Struct, frozen=True, dict=True):
     """A table with its columns in the order of its records."""
 
     table: str
@@ -115,8 +116,11 @@ class Shape(msgspec.Struct, frozen=True):
 
     def _is_right_length(self, length: int) -> bool:
         """Columns may be missing at the end only: those added after the row was written."""
-        least = max(n for n, column in enumerate(self.columns, 1) if column.is_required)
-        return least <= length <= len(self.columns)
+        return self._least <= length <= len(self.columns)
+
+    @cached_property
+    def _least(self) -> int:
+        return max(n for n, column in enumerate(self.columns, 1) if column.is_required)
 
 
 def shapes_of(store: apsw.Connection) -> dict[str, list[Shape]]:
