@@ -88,7 +88,8 @@ class Subagents:
         self, task: ChildTask, above: Start, depth: int, settings: DelegationSettings
     ) -> list[str]:
         """Those the task asks for, as far as the parent has them and a subagent may."""
-        names = list(above.tools)
+        jobless = above.request.source == "cron"  # a job makes no jobs, nor does who works for it
+        names = [name for name in above.tools if not (jobless and name == "cronjob")]
         if task.toolsets:
             found = find_toolsets(self._parts.loaded, above.brought)
             wanted = found.names(above.request.source, task.toolsets)

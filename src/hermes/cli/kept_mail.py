@@ -1,23 +1,22 @@
 """What jobs send while no gateway runs here: it is kept, and the next gateway sends it."""
 
+from collections.abc import Awaitable, Callable
 from importlib import import_module
+from typing import Any
 
 from hermes.app.app import App
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
+from hermes.core.errors import UsageError
 from hermes.core.ports import Outbox
 
 
 def kept_mail(app: App) -> Outbox | None:
     """None when no platform is set up."""
-    set_up = import_module("hermes.gateway.set_up")
-    platforms = set_up.configured(app.loaded)
+    platforms = _platforms(app.loaded)
     if not platforms:
         return None
-    directory = import_module("hermes.gateway.directory").Directory(
-        app.home.root / "channel_directory.json"
-    )
-    targets = import_module("hermes.gateway.targets").Targets(
-        platforms, app.loaded.variable, directory
-    )
+    targets = _targets(app.home, app.loaded, platforms)
     outbox: Outbox = import_module("hermes.gateway.post").Post(
         app.store,
         targets.resolve,
@@ -27,3 +26,33 @@ def kept_mail(app: App) -> Outbox | None:
         known=targets.lines,
     )
     return outbox
+
+
+def reachable(home: Home, loaded: Loaded) -> Callable[[str], Awaitable[None]]:
+    """A `cron.desk.CheckTarget`: what a job delivers to must be set up when the job is made."""
+
+    async def check(target: str) -> None:
+        platforms = _platforms(loaded)
+        name = target.partition(":")[0].partition("@")[0].strip().lower()
+        if name in platforms:
+            _targets(home, loaded, platforms).resolve(target)
+            return
+        await import_module("hermes.cron.desk").named_platform(target)
+        raise UsageError(
+            f"{name} is not set up",
+            hint=f"`hermes gateway setup {name}` does that; `local` is a file",
+        )
+
+    return check
+
+
+def _platforms(loaded: Loaded) -> dict[str, Any]:
+    found: dict[str, Any] = import_module("hermes.gateway.set_up").configured(loaded)
+    return found
+
+
+def _targets(home: Home, loaded: Loaded, platforms: dict[str, Any]) -> Any:
+    directory = import_module("hermes.gateway.directory").Directory(
+        home.root / "channel_directory.json"
+    )
+    return import_module("hermes.gateway.targets").Targets(platforms, loaded.variable, directory)

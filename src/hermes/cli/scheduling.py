@@ -1,16 +1,23 @@
 """Scheduled jobs, put together with whatever runs them: a gateway, or a chat that is open."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cached_property
 from importlib import import_module
 from typing import Any
 
 from hermes.app.app import App
+from hermes.cli.kept_mail import kept_mail, reachable
+from hermes.core.errors import UsageError
 from hermes.core.ports import Outbox, Scheduler
 
+log = logging.getLogger(__name__)
+
 Record = dict[str, Any]
+GLANCE = 5.0
+"""Seconds between two looks for a first job."""
 
 
 class LateScheduler:
@@ -18,12 +25,21 @@ class LateScheduler:
 
     def __init__(self, app: App) -> None:
         self._app = app
+        self.wake: Callable[[], None] = lambda: None
+        """Hears that something may be due sooner."""
 
     @cached_property
     def _desk(self) -> Scheduler:
         app = self._app
         opening = import_module("hermes.cron.opening")
-        desk: Scheduler = opening.desk_of(app.home, app.loaded, app.store, app.clock)
+        desk: Scheduler = opening.desk_of(
+            app.home,
+            app.loaded,
+            app.store,
+            app.clock,
+            check_target=reachable(app.home, app.loaded),
+            changed=lambda: self.wake(),
+        )
         return desk
 
     async def create(self, wanted: Record) -> Record:
@@ -53,21 +69,45 @@ class LateScheduler:
 
 @asynccontextmanager
 async def jobs_beside(app: App) -> AsyncIterator[None]:
-    """Within it scheduled jobs run beside a conversation, unless a gateway looks after them. A home
-    without jobs pays nothing for it."""
-    if not (app.home.cron / "jobs.json").is_file() and not app.loaded.settings.store.url:
-        yield
-        return
-    opening, presence = import_module("hermes.cron.opening"), import_module("hermes.cron.presence")
-    mail = import_module("hermes.cli.kept_mail").kept_mail(app)
-    stop, ticker = asyncio.Event(), opening.ticker_of(app, app.clock, outbox=mail)
-    here = presence.Presence(app.home.cron, "chat")
-    task = asyncio.create_task(ticker.run_forever(stop, here))
+    """Within it scheduled jobs run beside a conversation, unless a gateway looks after them."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(_look_after(app, stop))
     try:
         yield
     finally:
         stop.set()
         await asyncio.wait([task])
+        if (error := task.exception()) is not None:
+            log.error("scheduled jobs: %s", error, exc_info=error)
+
+
+async def _look_after(app: App, stop: asyncio.Event) -> None:
+    if not await _are_jobs(app, stop):
+        return
+    opening, presence = import_module("hermes.cron.opening"), import_module("hermes.cron.presence")
+    ticker = opening.ticker_of(app, app.clock, outbox=kept_mail(app))
+    _on_change(app, ticker.wake)
+    await ticker.run_forever(stop, presence.Presence(app.home.cron, "chat"))
+
+
+async def _are_jobs(app: App, stop: asyncio.Event) -> bool:
+    """Until somebody makes the first, here or elsewhere, a conversation pays next to nothing; False
+    when it ends before."""
+    file, made = app.home.cron / "jobs.json", asyncio.Event()
+    _on_change(app, made.set)
+    while not app.loaded.settings.store.url and not file.is_file():
+        waits = [asyncio.ensure_future(each.wait()) for each in (stop, made)]
+        await asyncio.wait(waits, timeout=GLANCE, return_when=asyncio.FIRST_COMPLETED)
+        for each in waits:
+            each.cancel()
+        if stop.is_set():
+            return False
+    return True
+
+
+def _on_change(app: App, wake: Callable[[], None]) -> None:
+    if isinstance(app.services.scheduler, LateScheduler):
+        app.services.scheduler.wake = wake
 
 
 class GatewayJobs:
@@ -82,8 +122,12 @@ class GatewayJobs:
         async def known(target: str) -> None:
             """Raises `UsageError` for a target nobody can send to."""
             find = getattr(outbox, "find", None)
-            if find is not None and target not in ("origin", "local"):
-                find(target)
+            try:
+                if find is not None:
+                    find(target)
+            except UsageError:
+                await reachable(app.home, app.loaded)(target)  # says how to set it up
+                raise
 
         desk: Scheduler = opening.desk_of(
             app.home,

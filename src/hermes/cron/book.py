@@ -20,6 +20,15 @@ class JobBook(Protocol):
         """In the order they were made."""
         ...
 
+    def token(self) -> object:
+        """Another one when somebody, perhaps another process, has changed something. What cannot
+        tell that at once has always the same."""
+        ...
+
+    async def left_out(self) -> int:
+        """How many records there are that are no jobs: broken, or without an id of their own."""
+        ...
+
     async def add(self, job: Job) -> None: ...
 
     async def change(self, job_id: str, how: Change) -> Job | None:
@@ -43,6 +52,12 @@ class SharedBook:
     async def all(self) -> tuple[Job, ...]:
         jobs = [self._job(stored) for stored in await self._claims.jobs()]
         return tuple(sorted(jobs, key=lambda job: (job.created_at, job.id)))
+
+    def token(self) -> object:
+        return None
+
+    async def left_out(self) -> int:
+        return 0
 
     async def add(self, job: Job) -> None:
         await self._claims.save_job(job.id, _encoded(job), None)

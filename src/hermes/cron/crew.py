@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Protocol
 
@@ -23,7 +24,9 @@ from hermes.store.claims import Claims, Run
 log = logging.getLogger(__name__)
 
 PAUSES = (1.0, 5.0, 30.0, 60.0)
-"""Seconds between attempts to report the end of a run."""
+"""Seconds between attempts to report the end of a run; the last one again and again."""
+REMEMBERED = 1500
+"""Runs of a job that are looked at: a day of minutes, each skipped while one run goes on."""
 
 
 class Runner(Protocol):
@@ -87,8 +90,8 @@ class Crew:
         self._on_run, self._on_room = on_run, on_room
         self.owner = new_owner()
         self._slots = asyncio.Semaphore(options.parallel)
-        self.active: dict[asyncio.Task[None], str] = {}
-        """The job of each run; "" when its end is known to everybody."""
+        self.active: dict[asyncio.Task[None], Run | None] = {}
+        """What each is about; None when its end is known to everybody."""
         self._beat: asyncio.Task[None] | None = None
 
     @property
@@ -96,7 +99,7 @@ class Crew:
         return self._slots.locked()
 
     def busy(self, job_id: str) -> bool:
-        return job_id in self.active.values()
+        return any(run is not None and run.job_id == job_id for run in self.active.values())
 
     async def wait(self) -> None:
         """Until what runs now is over."""
@@ -127,7 +130,7 @@ class Crew:
 
     def start(self, job: Job, run: Run, held: ExitStack) -> None:
         task = asyncio.ensure_future(self._work(job, run, held))
-        self.active[task] = job.id
+        self.active[task] = run
         task.add_done_callback(self._ended)
         if self._beat is None:
             self._beat = asyncio.ensure_future(self._keep_leases())
@@ -152,8 +155,11 @@ class Crew:
                     log.warning("a run of %s was taken over by another process", job.name)
                     return
         if task is not None:
-            self.active[task] = ""  # the next run of the job may begin
-        await self._book.change(job.id, lambda it: _told(it, ended))
+            self.active[task] = None  # the next run of the job may begin
+        try:
+            await self._book.change(job.id, lambda it: _told(it, ended))
+        except HermesError as error:  # it is over all the same, and its history says how
+            log.error("the end of %s is not in its record: %s", job.name, error)
         self._on_run(job, ended)
 
     async def _outcome(self, job: Job, run: Run) -> Run:
@@ -170,30 +176,43 @@ class Crew:
             return replace(run, state="failed", error=told, ended_at=self._now())
 
     async def _report(self, run: Run) -> None:
-        """The store may be away for a while; meanwhile the run is ours."""
-        for pause in PAUSES:
+        """The store may be away for a while; meanwhile the run is ours. Who gave up would leave a
+        run that never ends: nobody takes it from a process that lives."""
+        for pause in chain(PAUSES, repeat(PAUSES[-1])):
             try:
-                return await self._claims.report_run(run)
+                await self._claims.report_run(run)
+                return
             except LeaseLost:
                 raise
             except StoreError as error:
                 log.warning("the end of a run cannot be reported: %s", error)
                 await self._clock.sleep(pause)
-        return await self._claims.report_run(run)
 
     async def _keep_leases(self) -> None:
         while True:
             await self._clock.sleep(self._options.lease / 3)
-            if not self.active:
+            held = {task: run for task, run in self.active.items() if run is not None}
+            if not held:
                 continue
             try:
                 kept = await self._claims.renew_runs(self.owner, self._now() + self._options.lease)
+                lost = await self._lost(held) if kept < len(held) else []
             except HermesError as error:
                 log.warning("the leases of running jobs were not renewed: %s", error)
                 continue
-            if not kept:  # another machine has them, but for those whose end is known
-                for task in [task for task, job in self.active.items() if job]:
-                    task.cancel()
+            for task in lost:
+                task.cancel()
+
+    async def _lost(self, held: dict[asyncio.Task[None], Run]) -> list[asyncio.Task[None]]:
+        """Those that another machine has by now. That fewer leases were renewed than there were
+        runs proves nothing: some may have ended meanwhile, and others begun."""
+        lost = []
+        for task, run in held.items():
+            known = {each.instant: each for each in await self._claims.runs(run.job_id, REMEMBERED)}
+            newest = known.get(run.instant, run)
+            if (newest.owner, newest.fence) != (run.owner, run.fence):
+                lost.append(task)
+        return lost
 
 
 def _told(job: Job, run: Run) -> Job:

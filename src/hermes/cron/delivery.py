@@ -1,5 +1,6 @@
 """Where the answer of a job goes: always to a file, and to chats through the outbox."""
 
+import re
 from datetime import tzinfo
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from hermes.cron.wording import notice, page, wrapped
 from hermes.store.claims import Run
 from hermes.util import atomic
 
+KEPT_FILES = 500
+"""Of each job, the newest. A job of every minute writes as many in a working day."""
+_OURS = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?Z\.md")
+
 
 class Deliverer(msgspec.Struct, frozen=True):
     """What is sent again after a crash has the same key, so that a chat sees it once."""
@@ -27,13 +32,18 @@ class Deliverer(msgspec.Struct, frozen=True):
     notify: bool = True
 
     def file(self, run: Run) -> Path:
-        return self.folder / run.job_id / f"{stamp(run.instant)}.md"
+        # Ids that were written by hand may hold anything.
+        name = re.sub(r"[^\w-]", "_", run.job_id)
+        return self.folder / name / f"{stamp(run.instant)}.md"
 
     def write(self, job: Job, run: Run, message: str, answer: str) -> Path:
-        """Raises `OSError`."""
+        """Old files of the job go. Raises `OSError`."""
         file = self.file(run)
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         atomic.write_text(file, page(job, run, message, answer, self.zone), mode=0o600)
+        written = sorted(each for each in file.parent.iterdir() if _OURS.fullmatch(each.name))
+        for old in written[:-KEPT_FILES]:
+            old.unlink(missing_ok=True)
         return file
 
     async def answer(self, job: Job, run: Run, answer: str) -> str:

@@ -14,7 +14,7 @@ from hermes.core.errors import UsageError
 from hermes.cron.book import JobBook
 from hermes.cron.job import LOCAL, ORIGIN, By, Job, Record, new_id, target_of, texts, to_dict
 from hermes.cron.running import check_prompt
-from hermes.cron.schedule import next_after, parse_schedule
+from hermes.cron.schedule import Schedule, next_after, parse_schedule
 from hermes.cron.script import script_path
 from hermes.store.claims import OVER, Claims
 
@@ -100,6 +100,10 @@ class JobDesk:
         busy = {run.job_id for run in runs if run.state not in OVER}
         return [_shown(job, busy) for job in await self._book.all()]
 
+    async def left_out(self) -> int:
+        """How many records are no jobs."""
+        return await self._book.left_out()
+
     async def get(self, job: str) -> Record:
         found = await self._find(job)
         return next(each for each in await self.list() if each["id"] == found.id)
@@ -107,23 +111,24 @@ class JobDesk:
     async def update(self, job: str, changes: Record) -> Record:
         found, said = await self._find(job), _read(changes)
         if not said:
-            raise UsageError("nothing is to be changed")
+            raise UsageError("nothing is to be changed", hint="say what: a schedule, a prompt, …")
         new = await self._with(found, said)
         if not new.prompt and not new.skills:
             raise UsageError("a job needs a prompt or a skill")
-        fields = {
-            name: getattr(new, name)
-            for name in Job.__struct_fields__
-            if getattr(new, name) != getattr(found, name)
-        }
-        return await self._changed(found.id, lambda it: replace(it, **fields))
+        fields = {name: getattr(new, name) for name in SAID if name in said}
+        if "name" in said:
+            fields["name"] = new.name or _name_of(new)
+        # When it runs is worked out again: it may have begun, or come to its end, meanwhile.
+        return await self._changed(
+            found.id, lambda it: self._scheduled(replace(it, **fields), said)
+        )
 
     async def pause(self, job: str) -> Record:
         found = await self._find(job)
         if found.state == "completed":
             raise UsageError(f"{found.name!r} has come to its end; there is nothing to pause")
         return await self._changed(
-            found.id, lambda it: replace(it, state="paused", pending=None, asked_at=None)
+            found.id, lambda it: replace(_called_off(it), state="paused", asked_at=None)
         )
 
     async def resume(self, job: str) -> Record:
@@ -135,8 +140,14 @@ class JobDesk:
             raise UsageError(
                 f"{found.name!r} has come to its end", hint="give it another schedule or more runs"
             )
+        # One that is not paused may be due, and keeps that.
         return await self._changed(
-            found.id, lambda it: replace(it, state="scheduled", next_run_at=following)
+            found.id,
+            lambda it: (
+                it
+                if it.state == "scheduled"
+                else replace(it, state="scheduled", next_run_at=following)
+            ),
         )
 
     async def run(self, job: str) -> Record:
@@ -178,8 +189,7 @@ class JobDesk:
 
     async def _with(self, job: Job, said: dict[str, Any]) -> Job:
         """The job with what was said. Raises `UsageError`."""
-        if "schedule" in said or "repeat" in said:
-            job = self._scheduled(job, said)
+        job = self._scheduled(job, said)
         job = replace(job, **{name: said[name] or "" for name in PLAIN if name in said})
         job = replace(job, **{name: texts(said[name]) for name in LISTS if name in said})
         for name in ("budget_usd", "by"):
@@ -189,37 +199,56 @@ class JobDesk:
             job = replace(job, origin=target_of(said["origin"]))
         if job.prompt and "prompt" in said:
             check_prompt(job.prompt)
+        if "context_from" in said:
+            found = [(await self._find(name)).id for name in job.context_from]
+            job = replace(job, context_from=tuple(found))
         await self._check(job, said)
         return replace(job, deliver=job.deliver or (LOCAL,))
 
     def _scheduled(self, job: Job, said: dict[str, Any]) -> Job:
-        now = self._now()
-        if said.get("schedule"):
-            schedule = parse_schedule(said["schedule"], now, self._zone)
-            rest = {name: value for name, value in job.rest.items() if name != "schedule"}
-            again = job.state == "completed"
-            job = replace(
-                job,
-                schedule=schedule,
-                rest=rest,
-                pending=None,
-                next_run_at=next_after(schedule, now, self._zone),
-                state="scheduled" if again else job.state,
-                completed=0 if again else job.completed,
-                times=1 if schedule.kind == "once" else None if again else job.times,
-            )
-        if "repeat" in said and not (job.schedule and job.schedule.kind == "once"):
-            job = replace(job, times=said["repeat"] or None)
+        if "schedule" in said:
+            job = self._anew(job, parse_schedule(said["schedule"] or "", self._now(), self._zone))
+        if "repeat" in said:
+            job = self._repeated(job, said["repeat"] or None)
         return job
+
+    def _anew(self, job: Job, schedule: Schedule) -> Job:
+        """With another schedule. One that came to its end begins anew, and so does the count of
+        what ran once, or will."""
+        again = job.state == "completed" or (job.schedule and job.schedule.kind == "once")
+        once = schedule.kind == "once"
+        return replace(
+            _called_off(job),
+            schedule=schedule,
+            rest={name: value for name, value in job.rest.items() if name != "schedule"},
+            next_run_at=next_after(schedule, self._now(), self._zone),
+            state="paused" if job.state == "paused" else "scheduled",
+            completed=0 if again or once else _called_off(job).completed,
+            times=1 if once else None if again else job.times,
+        )
+
+    def _repeated(self, job: Job, times: int | None) -> Job:
+        """With so many runs in all: that may be its end, or give it new life."""
+        if job.schedule is not None and job.schedule.kind == "once":
+            if (times or 1) > 1:
+                raise UsageError(
+                    f"{job.schedule.display!r} happens once",
+                    hint="to have it again and again, write `every 2h` or a cron expression",
+                )
+            return job
+        job = replace(job, times=times)
+        if job.ended and job.pending is None:
+            return replace(job, state="completed", next_run_at=None)
+        if job.state != "completed" or job.schedule is None or job.ended:
+            return job
+        following = next_after(job.schedule, self._now(), self._zone)
+        return replace(job, state="scheduled", next_run_at=following)
 
     async def _check(self, job: Job, said: dict[str, Any]) -> None:
         if job.script and "script" in said:
             script_path(self._scripts, job.script)
         if job.workdir and "workdir" in said and not Path(job.workdir).is_dir():
             raise UsageError(f"there is no folder {job.workdir}")
-        if "context_from" in said:
-            for name in job.context_from:
-                await self._find(name)
         if "deliver" in said:
             for target in job.deliver:
                 if target not in (LOCAL, ORIGIN):
@@ -228,6 +257,10 @@ class JobDesk:
 
 PLAIN = ("name", "prompt", "model", "provider", "base_url", "script", "workdir")
 LISTS = ("deliver", "skills", "context_from", "enabled_toolsets")
+HIDDEN = ("skill", "origin", "by")
+"""An older name, and what nobody says by hand."""
+SAID = (*PLAIN, *LISTS, "budget_usd", "by", "origin")
+"""What is as it was said, whatever became of the job meanwhile."""
 
 
 def _read(wanted: Record) -> dict[str, Any]:
@@ -235,17 +268,33 @@ def _read(wanted: Record) -> dict[str, Any]:
     try:
         read = msgspec.convert(wanted, Wanted)
     except msgspec.ValidationError as error:
-        names = ", ".join(Wanted.__struct_fields__)
+        what, _, field = str(error).partition(" - at `$.")
+        if field:
+            raise UsageError(f"{field.rstrip('`')} is wrong: {what.lower()}") from error
+        names = ", ".join(name for name in Wanted.__struct_fields__ if name not in HIDDEN)
         raise UsageError(f"the job is wrong: {error}", hint=f"a job has {names}") from error
     said = {name: getattr(read, name) for name in wanted}
     if skill := said.pop("skill", None):
         said.setdefault("skills", [skill])
-    for name in ("prompt", "name", "script", "model"):
+    for name in ("prompt", "script", "model"):
         if isinstance(said.get(name), str):
             said[name] = said[name].strip()
+    if "name" in said:
+        said["name"] = " ".join((said["name"] or "").split())
+    if "deliver" in said:
+        said["deliver"] = [_target(each) for each in texts(said["deliver"])]
     if folder := said.get("workdir"):
         said["workdir"] = str(_absolute(folder))
     return said
+
+
+def _called_off(job: Job) -> Job:
+    """What was decided and has not begun was no run."""
+    return replace(job, pending=None, completed=job.completed - (job.pending is not None))
+
+
+def _target(text: str) -> str:
+    return text.lower() if text.lower() in (LOCAL, ORIGIN) else text
 
 
 def _absolute(folder: str) -> Path:

@@ -20,7 +20,7 @@ from hermes.cron import schedule as schedules
 from hermes.cron.desk import JobDesk
 from hermes.cron.job import Job, Record, from_dict, new_id
 from hermes.cron.opening import book_of, desk_of, runner_of, ticker_of
-from hermes.cron.owner import new_owner
+from hermes.cron.owner import new_owner, retire
 from hermes.cron.zone import zone_of
 from hermes.store.claims import Run
 from hermes.tools.cronjob import Window
@@ -174,12 +174,15 @@ def run_job(job: Record) -> tuple[bool, str, str, str | None]:
 
     async def work() -> tuple[bool, str, str, str | None]:
         async with App(shared.home, shared.loaded, Quiet(), tell) as app:
-            runner, now = runner_of(app, clock), time.time()
-            run = await app.store.claim_run(wanted.id, round(now, 3), new_owner(), now, now + DAY)
+            runner, now, owner = runner_of(app, clock), time.time(), new_owner()
+            run = await app.store.claim_run(wanted.id, round(now, 3), owner, now, now + DAY)
             if run is None:
                 return False, "", "", "it runs already"
-            ended = await runner.run(wanted, run)
-            await app.store.report_run(ended)
+            try:
+                ended = await runner.run(wanted, run)
+                await app.store.report_run(ended)
+            finally:
+                retire(owner)  # a run that broke down is nobody's any more
             page = Path(ended.output).read_text(encoding="utf-8") if ended.output else ""
             answer = await runner.answer_of(ended)
             return ended.state in ("ok", "silent"), page, answer, ended.error or None

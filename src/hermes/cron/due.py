@@ -47,7 +47,7 @@ def needs_look(job: Job, now: float, zone: tzinfo, policy: Policy) -> bool:
     if job.next_run_at is None:
         return True
     if now >= job.next_run_at:
-        return now >= job.next_run_at + put_off(job, job.next_run_at, policy)
+        return now >= job.next_run_at + put_off(job, job.next_run_at, zone, policy)
     return _healed(job, now, zone) is not None
 
 
@@ -69,6 +69,8 @@ def decide(job: Job, now: float, zone: tzinfo, history: History, policy: Policy)
     if last in history.instants:
         return Decision(onward)  # the clock was set back: it was run before
     missed = between(schedule, first, last, zone)
+    if history.busy and schedule.kind == "once":
+        return Decision(job)  # it has no other instant: it waits
     if history.busy:
         return Decision(onward, (_skipped(job, last), *missed_runs(job.id, first, missed)))
     late = now - last > policy.grace + policy.jitter
@@ -100,19 +102,22 @@ def _healed(job: Job, now: float, zone: tzinfo) -> float | None:
     return following if following is not None and following < job.next_run_at else None
 
 
-def put_off(job: Job, instant: float, policy: Policy) -> float:
-    """Seconds, the same for everybody who asks. What runs once is not put off."""
-    if not policy.jitter or (job.schedule is not None and job.schedule.kind == "once"):
+def put_off(job: Job, instant: float, zone: tzinfo, policy: Policy) -> float:
+    """Seconds, the same for everybody who asks, and never so many that the next instant comes near.
+    What runs once is not put off."""
+    if not policy.jitter or job.schedule is None or job.schedule.kind == "once":
         return 0.0
+    following = next_after(job.schedule, instant, zone)
+    most = policy.jitter if following is None else min(policy.jitter, (following - instant) / 2)
     chance = hashlib.sha256(f"{job.id}:{instant}".encode()).digest()
-    return policy.jitter * int.from_bytes(chance[:4]) / 2**32
+    return most * int.from_bytes(chance[:4]) / 2**32
 
 
-def wakes_at(job: Job, policy: Policy) -> float | None:
+def wakes_at(job: Job, zone: tzinfo, policy: Policy) -> float | None:
     """When there is something to do for it."""
     if job.state != "scheduled" or job.next_run_at is None or job.schedule is None:
         return None
-    return job.next_run_at + put_off(job, job.next_run_at, policy)
+    return job.next_run_at + put_off(job, job.next_run_at, zone, policy)
 
 
 def _skipped(job: Job, instant: float) -> Run:

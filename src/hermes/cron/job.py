@@ -83,8 +83,8 @@ def new_id() -> str:
 def to_dict(job: Job) -> Record:
     """The record of a job."""
     return {
-        **job.rest,
         "id": job.id,
+        **job.rest,
         "name": job.name,
         "prompt": job.prompt,
         "schedule": _schedule(job),

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import hashlib
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,9 +17,12 @@ from hermes.config.home import tilde
 from hermes.core.errors import ConfigError, StoreError
 from hermes.cron.book import Change
 from hermes.cron.job import Job, Record, from_dict, to_dict
+from hermes.cron.salvage import salvaged
 from hermes.cron.schedule import iso
 from hermes.util import atomic
 from hermes.util.threads import in_thread
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 LOCK = ".tick.lock"
@@ -33,6 +37,8 @@ class JobsFile:
     def __init__(self, folder: Path, zone: tzinfo) -> None:
         self._folder, self._zone = folder, zone
         self.file = folder / "jobs.json"
+        self._told: set[Path] = set()
+        """Copies of files that were broken."""
 
     async def all(self) -> tuple[Job, ...]:
         return await in_thread(self._all)
@@ -58,9 +64,37 @@ class JobsFile:
 
         await in_thread(self._changed, work)
 
+    def token(self) -> object:
+        try:
+            found = self.file.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
+    async def left_out(self) -> int:
+        _, records = await in_thread(self._read)
+        return len(records) - len(_jobs(records))
+
+    async def put_away(self, jobs: Sequence[Job]) -> Path | None:
+        """Give the file another name, if these are its jobs; None when they are not any more."""
+        return await in_thread(self._put_away, tuple(jobs))
+
     def _all(self) -> tuple[Job, ...]:
         _, records = self._read()
-        return tuple(from_dict(each, self._zone) for each in records if _id(each))
+        return tuple(from_dict(each, self._zone) for each in _jobs(records))
+
+    def _put_away(self, jobs: tuple[Job, ...]) -> Path | None:
+        with self._locked():
+            if self._all() != jobs:
+                return None
+            away = self.file.with_name(f"jobs.json.moved-{stamp(time.time())}")
+            try:
+                self.file.rename(away)
+            except FileNotFoundError:  # another process did
+                return None
+            except OSError as error:
+                raise StoreError(f"cannot rename {tilde(self.file)}: {error.strerror}") from error
+        return away
 
     def _change(self, records: list[Any], job_id: str, how: Change) -> Job | None:
         for place, record in enumerate(records):
@@ -95,7 +129,7 @@ class JobsFile:
         try:
             content = msgspec.json.decode(data)
         except msgspec.DecodeError as error:
-            raise self._unreadable(data, str(error)) from error
+            return {}, self._salvaged(data, str(error))
         if isinstance(content, list):
             return {}, content
         if isinstance(content, dict) and isinstance(content.get("jobs", []), list):
@@ -109,22 +143,42 @@ class JobsFile:
         except OSError as error:
             raise StoreError(f"cannot write {tilde(self.file)}: {error.strerror}") from error
 
+    def _salvaged(self, data: bytes, why: str) -> list[Any]:
+        """The jobs that are whole go on. What is broken stays in the file, as text."""
+        found, broken = salvaged(data.decode("utf-8", "replace"))
+        if not found:
+            raise self._unreadable(data, why)
+        copy = self._copy(data)
+        if copy not in self._told:
+            self._told.add(copy)
+            log.error(
+                "%s is broken (%s): %d jobs can be read and go on, %d cannot; a copy is in %s",
+                *(tilde(self.file), why, len(found), len(broken), tilde(copy)),
+            )
+        return [*found, *({"unreadable": part} for part in broken)]
+
     def _unreadable(self, data: bytes, why: str) -> ConfigError:
-        """A copy is kept, so that whoever mends the file cannot make it worse."""
-        copy = self.file.with_name(f"jobs.json.{hashlib.sha256(data).hexdigest()[:8]}.bak")
-        if not copy.exists():
-            atomic.write_bytes(copy, data, mode=0o600)
+        copy = self._copy(data)
         return ConfigError(
             f"no job can run: {why}",
             where=tilde(self.file),
             hint=f"mend the file, or move it away to begin anew; a copy is in {tilde(copy)}",
         )
 
+    def _copy(self, data: bytes) -> Path:
+        """Kept, so that whoever mends the file cannot make it worse."""
+        copy = self.file.with_name(f"jobs.json.{hashlib.sha256(data).hexdigest()[:8]}.bak")
+        try:
+            if not copy.exists():
+                atomic.write_bytes(copy, data, mode=0o600)
+        except OSError as error:
+            raise StoreError(f"cannot write {tilde(copy)}: {error.strerror}") from error
+        return copy
+
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         deadline = time.monotonic() + PATIENCE
-        while (held := held_lock(self._folder / LOCK)) is None:
+        while (held := self._try_lock()) is None:
             if time.monotonic() > deadline:
                 raise StoreError(
                     f"another process holds {tilde(self._folder / LOCK)}", hint="try again later"
@@ -132,6 +186,13 @@ class JobsFile:
             time.sleep(PAUSE)
         with held:
             yield
+
+    def _try_lock(self) -> contextlib.ExitStack | None:
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return held_lock(self._folder / LOCK)
+        except OSError as error:
+            raise StoreError(f"cannot use {tilde(self._folder)}: {error.strerror}") from error
 
 
 def held_lock(file: Path) -> contextlib.ExitStack | None:
@@ -152,6 +213,15 @@ def stamp(instant: float) -> str:
     moment = datetime.fromtimestamp(round(instant, 3), UTC)
     fraction = f".{moment.microsecond // 1000:03}" if moment.microsecond else ""
     return f"{moment:%Y-%m-%dT%H-%M-%S}{fraction}Z"
+
+
+def _jobs(records: list[Any]) -> list[Record]:
+    """Those that are jobs: with an id that none before it has."""
+    found: dict[str, Record] = {}
+    for record in records:
+        if name := _id(record):
+            found.setdefault(name, record)
+    return list(found.values())
 
 
 def _id(record: Any) -> str:

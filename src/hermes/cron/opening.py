@@ -1,5 +1,6 @@
 """The parts of scheduled work, put together for a home."""
 
+import logging
 import sys
 from collections.abc import Callable
 from datetime import tzinfo
@@ -13,19 +14,29 @@ from hermes.cron.crew import OnRun, TickerOptions, unseen
 from hermes.cron.delivery import Deliverer
 from hermes.cron.desk import CheckTarget, JobDesk
 from hermes.cron.jobs_file import JobsFile
+from hermes.cron.moving import MovedBook, Tell
 from hermes.cron.running import JobRunner, Workers
 from hermes.cron.ticker import Ticker
 from hermes.cron.zone import zone_of
 from hermes.store.claims import Claims
 
+log = logging.getLogger(__name__)
+
 DEFAULT_TIMEOUT = CronSettings().script_timeout_seconds
 
 
-def book_of(home: Home, loaded: Loaded, claims: Claims | None, zone: tzinfo) -> JobBook:
-    """jobs.json; with a shared store, the jobs are in that."""
+def book_of(
+    home: Home,
+    loaded: Loaded,
+    claims: Claims | None,
+    zone: tzinfo,
+    tell: Tell = log.warning,
+) -> JobBook:
+    """jobs.json; with a shared store, the jobs are in that, also those that were in the file."""
+    file = JobsFile(home.cron, zone)
     if loaded.settings.store.url and claims is not None:
-        return SharedBook(claims, zone)
-    return JobsFile(home.cron, zone)
+        return MovedBook(SharedBook(claims, zone), file, tell)
+    return file
 
 
 def desk_of(
@@ -36,12 +47,13 @@ def desk_of(
     *,
     check_target: CheckTarget | None = None,
     changed: Callable[[], None] | None = None,
+    tell: Tell = log.warning,
 ) -> JobDesk:
     """The `Scheduler` of a home; `claims` is its store, None when nothing was stored yet. `changed`
-    may be `Ticker.wake`."""
+    may be `Ticker.wake`; `tell` hears of jobs that were moved."""
     zone = zone_of(loaded.settings.timezone)
     desk = JobDesk(
-        book_of(home, loaded, claims, zone),
+        book_of(home, loaded, claims, zone, tell),
         claims,
         zone,
         home.scripts,

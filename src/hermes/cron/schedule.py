@@ -27,12 +27,13 @@ LAST_INSTANT = 200_000_000_000.0
 """Of the calendar, nearly."""
 MOST_COUNTED = 1000
 """Missed instants beyond that are not counted."""
-EXAMPLES = "write 30m (once), `every 2h`, `0 9 * * 1-5` or 2026-01-31T09:00"
+EXAMPLES = "write 30m (once), `every 2h`, `0 9 * * 1-5` or 2030-01-31T09:00"
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
-_DURATION = re.compile(
-    r"(\d{1,9})\s*(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?)"
+_LENGTH = re.compile(
+    r"(\d{1,9})\s*(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?)(?![a-z])"
 )
+_DURATION = re.compile(rf"(?:{_LENGTH.pattern}\s*)+")
 _NICKNAMES = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -40,6 +41,7 @@ _NICKNAMES = {
     "@weekly": "0 0 * * 0",
     "@monthly": "0 0 1 * *",
     "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
 }
 _LOOKS_BACK = (3600, 86_400, 8 * 86_400, 32 * 86_400, 367 * 86_400, 5 * 366 * 86_400)
 """How far `last_until` looks, step by step."""
@@ -66,19 +68,20 @@ def parse_schedule(text: str, now: float, zone: tzinfo) -> Schedule:
         raise UsageError("the schedule is empty", hint=EXAMPLES)
     if lowered.startswith("every "):
         return _interval(words, lowered.removeprefix("every "), now)
-    if (seconds := duration(lowered)) is not None:
-        return once(int(now) + seconds, zone, f"once in {words}")
+    wait = lowered.removeprefix("in ")
+    if (seconds := duration(wait)) is not None:
+        return once(int(now) + seconds, zone, f"once in {wait}")
     if lowered in _NICKNAMES or len(words.split()) == 5:
-        return _expression(_NICKNAMES.get(lowered, words), now, zone)
+        return _expression(_NICKNAMES.get(lowered, words), words, now, zone)
     return _moment(words, now, zone)
 
 
 def duration(text: str) -> int | None:
-    """Seconds of `30m`, `2 hours`, `1d`; None when it is none of these."""
-    match = _DURATION.fullmatch(text.strip().lower())
-    if match is None:
+    """Seconds of `30m`, `2 hours`, `1d 12h`; None when it is none of these."""
+    words = text.strip().lower()
+    if _DURATION.fullmatch(words) is None:
         return None
-    seconds = int(match[1]) * _SECONDS[match[2][0]]
+    seconds = sum(int(number) * _SECONDS[unit[0]] for number, unit in _LENGTH.findall(words))
     if not 0 < seconds <= LONGEST:
         raise UsageError(f"{text.strip()} is no time to wait", hint=EXAMPLES)
     return seconds
@@ -135,23 +138,37 @@ def _interval(words: str, length: str, now: float) -> Schedule:
     if seconds is None and duration(f"1 {length}") is not None:
         seconds = duration(f"1 {length}")  # every hour
     if seconds is None:
-        raise UsageError(f"{words!r} is no interval", hint="such as `every 30m` or `every 2h`")
+        raise UsageError(
+            f"{words!r} is no interval",
+            hint="write `every 2h`, or for a time of day a cron expression such as `0 9 * * mon`",
+        )
     if seconds < SHORTEST:
         raise UsageError("a job cannot run more often than every minute")
     return Schedule("interval", words, words, float(int(now)), seconds)
 
 
-def _expression(expr: str, now: float, zone: tzinfo) -> Schedule:
+def _expression(expr: str, words: str, now: float, zone: tzinfo) -> Schedule:
     try:
         found = next(_instants(expr, now, zone), None)
     except CronSimError as error:
+        if _has_other_months(expr, now, zone):
+            raise UsageError(f"{expr!r} never happens: no such month has that day") from error
         raise UsageError(
             f"{expr!r} is no cron expression: {str(error).lower()}",
             hint="minute, hour, day of month, month, day of week, such as `0 9 * * 1-5`",
         ) from error
     if found is None:
         raise UsageError(f"{expr!r} never happens")
-    return Schedule("cron", expr, expr)
+    return Schedule("cron", expr, words)
+
+
+def _has_other_months(expr: str, now: float, zone: tzinfo) -> bool:
+    minute, hour, day, month, weekday = expr.split()
+    try:
+        CronSim(f"0 0 1 {month} *", datetime.fromtimestamp(int(now), zone))
+        return any(_instants(f"{minute} {hour} {day} * {weekday}", now, zone))
+    except CronSimError:
+        return False
 
 
 def _moment(words: str, now: float, zone: tzinfo) -> Schedule:
@@ -159,9 +176,14 @@ def _moment(words: str, now: float, zone: tzinfo) -> Schedule:
         at = datetime.fromisoformat(words)
     except ValueError:
         raise UsageError(f"{words!r} is no schedule", hint=EXAMPLES) from None
-    instant = float(int(at.timestamp() if at.tzinfo else _instant(at, zone)))
+    try:
+        instant = float(int(at.timestamp() if at.tzinfo else _instant(at, zone)))
+    except OverflowError:  # the first or last day there is
+        instant = 0.0 if at.year < 1970 else LAST_INSTANT
+    if instant >= LAST_INSTANT:
+        raise UsageError(f"{words} is too far away", hint=EXAMPLES)
     if instant <= now:
-        raise UsageError(f"{words} has passed", hint=EXAMPLES)
+        raise UsageError(f"{words} has passed: it is {local(now, zone)}", hint=EXAMPLES)
     return once(instant, zone)
 
 
@@ -203,10 +225,10 @@ def iso(instant: float) -> str:
 def instant_of(text: Any) -> float | None:
     """Seconds since 1970 of a stored timestamp; None when it is none."""
     if isinstance(text, int | float) and not isinstance(text, bool):
-        return float(text) if 0 <= text < LAST_INSTANT else None
+        return round(float(text), 3) if 0 <= text < LAST_INSTANT else None
     try:
         moment = datetime.fromisoformat(text)
-        return round((moment if moment.tzinfo else moment.astimezone()).timestamp(), 3)
+        return instant_of((moment if moment.tzinfo else moment.astimezone()).timestamp())
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -246,9 +268,11 @@ def from_record(record: Any, created: float, zone: tzinfo) -> Schedule | None:
             created if anchor is None else anchor,
             round(minutes * 60),
         )
-    for key in ("expr", "display"):
+    display = str(record.get("display") or "")
+    expr = str(record.get("expr") or "")
+    for text in (display if _NICKNAMES.get(display.lower()) == expr else "", expr, display):
         try:
-            return parse_schedule(str(record.get(key) or ""), created, zone)
+            return parse_schedule(text, created, zone)
         except UsageError:
             continue
     return None

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from hermes.core.errors import HermesError
 from hermes.core.ports import Clock
 from hermes.cron.book import Change, JobBook
-from hermes.cron.crew import Crew, OnRun, Runner, TickerOptions, unseen
+from hermes.cron.crew import REMEMBERED, Crew, OnRun, Runner, TickerOptions, unseen
 from hermes.cron.due import History, decide, missed_runs, needs_look, wakes_at
 from hermes.cron.job import Job
 from hermes.cron.owner import is_dead
@@ -25,8 +25,8 @@ from hermes.store.claims import OVER, Claims, Run
 
 log = logging.getLogger(__name__)
 
-REMEMBERED = 1500
-"""Runs of a job that are looked at: a day of minutes, each skipped while one run goes on."""
+GLANCE = 2.0
+"""Seconds after which a change of the jobs by another process is seen, at most."""
 NEVER = -1.0
 """A moment at which no lease has run out."""
 
@@ -53,6 +53,10 @@ class Ticker:
         self._times: tuple[float, float] | None = None
         self._trusted_from = 0.0
         self._cleaned_at: float | None = None
+        self._seen: object = None
+        """`JobBook.token` of the last look."""
+        self._left = False
+        """Whether the last look left something to do once a run of this process is over."""
         self.wakes_at: float | None = None
         """When the next job is due, as far as the last look knows."""
 
@@ -72,6 +76,7 @@ class Ticker:
     async def tick(self) -> None:
         """One look. What is due has begun when this returns, as far as there is room."""
         now, options = self._now(), self._options
+        self._left = False
         await self._take_over(now)
         for job in await self._book.all():
             if needs_look(job, now, self._zone, options.policy):
@@ -79,16 +84,19 @@ class Ticker:
         jobs = await self._book.all()
         for job in jobs:
             if job.pending is not None or job.asked_at is not None:
-                await self._begin(job)
-        known = (wakes_at(job, options.policy) for job in jobs)
-        self.wakes_at = min((each for each in known if each is not None), default=None)
+                await self._begin(job.id)
+        known = (wakes_at(job, self._zone, options.policy) for job in jobs)
+        # What is due and waits for a run to end is looked at when that ends.
+        self.wakes_at = min(
+            (each for each in known if each is not None and each > now), default=None
+        )
         await self._clean(now)
 
     async def drain(self) -> None:
         """Look, and look again, until nothing is due and every run is over."""
         while True:
             await self.tick()
-            if not self.running:
+            if not self.running and not self._left:
                 return
             await self.crew.wait()
 
@@ -97,10 +105,12 @@ class Ticker:
         are left to whoever looks next."""
         try:
             while not stop.is_set():
+                self._seen = self._book.token()
                 try:
                     await self._look(presence)
                 except (HermesError, OSError) as error:
                     log.error("scheduled jobs: %s", error)
+                    self.wakes_at = None
                 await self._pause(stop)
         finally:
             await self.close()
@@ -121,17 +131,22 @@ class Ticker:
         return self._clock.now().timestamp()
 
     async def _pause(self, stop: asyncio.Event) -> None:
+        """Until something is due, or somebody changed the jobs."""
         seconds = self._options.every
         if self.wakes_at is not None:
             seconds = min(seconds, max(0.5, self.wakes_at - self._now()))
-        waits = [
-            asyncio.ensure_future(each)
-            for each in (stop.wait(), self._news.wait(), self._clock.sleep(seconds))
-        ]
+        ends = [asyncio.ensure_future(each.wait()) for each in (stop, self._news)]
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            while seconds > 0 and not any(each.done() for each in ends):
+                slept = asyncio.ensure_future(self._clock.sleep(min(GLANCE, seconds)))
+                await asyncio.wait((*ends, slept), return_when=asyncio.FIRST_COMPLETED)
+                slept.cancel()
+                seconds -= GLANCE
+                due = self.wakes_at is not None and self._now() >= self.wakes_at  # it slept
+                if due or self._book.token() != self._seen:
+                    break
         finally:
-            for each in waits:
+            for each in ends:
                 each.cancel()
         self._news.clear()
 
@@ -190,9 +205,14 @@ class Ticker:
         for run in runs:
             await self._claims.note_run(replace(run, claimed_at=now, ended_at=now))
 
-    async def _begin(self, job: Job) -> None:
+    async def _begin(self, job_id: str) -> None:
         """Claim what was decided, or asked for. A job that runs waits."""
-        if self.crew.full or (await self._history(job.id)).busy:
+        running = bool(self.running)
+        if self.crew.full or (await self._history(job_id)).busy:
+            self._left |= running
+            return
+        job = await self._book.change(job_id, lambda it: it)  # paused, changed or gone meanwhile?
+        if job is None:
             return
         if (pending := job.pending) is not None:
             await self._note(missed_runs(job.id, pending.since, pending.missed))
@@ -201,8 +221,10 @@ class Ticker:
             await self._claim(job, asked, lambda it: _answered(it, asked))
 
     async def _claim(self, job: Job, instant: float, clear: Change) -> None:
+        running = bool(self.running)
         with ExitStack() as stack:
             if job.workdir and not self.crew.enter(stack):
+                self._left |= running
                 return
             now = self._now()
             until = now + self._options.lease

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from hermes.gateway.process.pid_file import process_began
-from hermes.util.machine import this_machine
+from hermes.util.machine import process_began, this_machine
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -29,4 +28,6 @@ def dead_ones(owners: tuple[str, ...]) -> tuple[str, ...]:
 def _is_dead(owner: str) -> bool:
     host, _, rest = owner.partition(":")
     pid, _, began = rest.partition(":")
-    return host == this_machine() and pid.isdecimal() and process_began(int(pid)) != began
+    return (
+        host == this_machine() and pid.isdecimal() and process_began(int(pid)) not in (began, None)
+    )

@@ -28,7 +28,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     },
     "schedule": {
         "type": "string",
-        "description": "30m (once), every 2h, 0 9 * * 1-5, or 2026-01-31T09:00",
+        "description": "30m (once), every 2h, 0 9 * * 1-5, or 2030-01-31T09:00",
     },
     "name": {"type": "string"},
     "repeat": {"type": "integer", "description": "how often in all"},
@@ -99,6 +99,7 @@ class Window(msgspec.Struct, frozen=True):
             jobs = await self.scheduler.list()
             return {"jobs": [_brief(each) for each in jobs if _belongs(each, self.guest)]}
         _refuse(said, self.guest)
+        self._refuse_toolsets(said)
         if action == "create":
             made = {**said, "origin": self.origin or None, **({"by": self.by} if self.by else {})}
             return {"job": _brief(await self.scheduler.create(made))}
@@ -107,13 +108,32 @@ class Window(msgspec.Struct, frozen=True):
             return {"job": _brief(await self.scheduler.update(job, said))}
         return {"job": _brief(await getattr(self.scheduler, action)(job))}
 
+    def _refuse_toolsets(self, said: Mapping[str, Any]) -> None:
+        """A job may do no more than the conversation that makes it."""
+        own = self.by.get("toolsets")
+        if own and (
+            more := [name for name in said.get("enabled_toolsets") or () if name not in own]
+        ):
+            raise UsageError(
+                f"this conversation does not have the toolsets {', '.join(map(str, more))}",
+                hint=f"it has {', '.join(own)}",
+            )
+
     async def _own(self, job_id: str) -> str:
         if not job_id:
             raise UsageError("job_id is needed", hint="action list shows the jobs")
-        found = await self.scheduler.get(job_id)
-        if not _belongs(found, self.guest):
-            raise UsageError(f"there is no job {job_id!r}")
-        return str(found["id"])
+        if not self.guest:
+            return str((await self.scheduler.get(job_id))["id"])
+        # Jobs of others do not exist for a guest, not even as twins of a name.
+        jobs = [each for each in await self.scheduler.list() if _belongs(each, self.guest)]
+        wanted = job_id.strip()
+        fits = [each for each in jobs if wanted in (each["id"], each.get("name"))]
+        if len(fits) > 1:
+            ids = ", ".join(str(each["id"]) for each in fits)
+            raise UsageError(f"several jobs are called {wanted!r}", hint=f"their ids: {ids}")
+        if not fits:
+            raise UsageError(f"there is no job {wanted!r}", hint="action list shows the jobs")
+        return str(fits[0]["id"])
 
 
 def _belongs(record: Mapping[str, Any], guest: str) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from hermes.app.app import App
 from hermes.app.request import SessionRequest
 from hermes.cli.kept_mail import kept_mail
+from hermes.cli.scheduling import LateScheduler
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.core.messages import Text, ToolCall, User
@@ -267,6 +268,35 @@ async def test_a_job_has_its_own_model_tools_folder_and_budget(stage, tmp_path) 
         names = [each["function"]["name"] for each in bodies[0]["tools"]]
         assert names == ["terminal", "process"]
         assert str(folder) in it.said()
+
+
+async def test_neither_a_job_nor_who_works_for_it_makes_jobs(stage) -> None:
+    helper = ToolCall("c1", "delegate_task", json.dumps({"goal": "look around"}))
+    tools = {"cron": ["hermes-cli"]}  # as the command line has them
+    async with stage([helper, "seen", "done"], platform_toolsets=tools) as it:
+        it.app.services.scheduler = LateScheduler(it.app)
+        run = await it.run(await it.job())
+        assert (run.state, run.error) == ("ok", "")
+        assert len(it.server.calls) == 3
+        for call in it.server.calls:
+            assert "cronjob" not in str(call.body["tools"])
+
+
+async def test_files_that_an_answer_names_are_sent_as_files(stage, hermes_home, tmp_path) -> None:
+    hermes_home.mkdir(parents=True)
+    (hermes_home / ".env").write_text("TELEGRAM_BOT_TOKEN=123:abc-def-ghi\n")
+    chart = tmp_path / "chart.png"
+    chart.write_bytes(b"picture")
+    async with stage([f"Here it is.\nMEDIA:{chart}"]) as it:
+        it.letters = kept_mail(it.app)
+        run = await it.run(await it.job(deliver="telegram:-1007,telegram:5"))
+        assert run.delivered == "given to telegram:-1007; given to telegram:5"
+        for target in ("telegram:-1007", "telegram:5"):
+            key = f"cron:{run.job_id}:{iso(run.instant)}:{target}"
+            rows = [await it.app.store.outbox_row(f"{key}:{number}") for number in range(3)]
+            bodies = [row.body.decode() for row in rows if row is not None]
+            assert str(chart) in "".join(bodies)
+            assert not any("MEDIA:" in body for body in bodies)
 
 
 async def test_a_run_costs_no_more_than_its_job_may(stage) -> None:

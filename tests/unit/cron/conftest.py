@@ -1,7 +1,7 @@
 """A clock that is set by hand, a store of runs, and jobs that only note that they ran."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,12 @@ class HandClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(min(seconds, 0.01))
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.002)
 
 
 @pytest.fixture

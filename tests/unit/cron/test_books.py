@@ -122,6 +122,26 @@ def test_a_record_of_an_older_version_is_understood_and_nothing_of_it_is_lost() 
     assert from_dict(written, UTC) == replace(job, rest=from_dict(written, UTC).rest)
 
 
+async def test_a_file_of_another_writer_is_opened_without_a_change(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.json"
+    text = """{"jobs": [
+  {"id": "abc", "skill": "old", "enabled": false, "mood": 1, "prompt": "p",
+   "schedule": {"kind": "cron", "expr": "0 9 * * *", "display": "0 9 * * *"}},
+  {"id": "def", "prompt": "q", "schedule": {"kind": "interval", "minutes": 30}}
+], "updated_at": "2026-01-01T00:00:00+00:00"}"""
+    file.write_text(text)
+    book = JobsFile(tmp_path, UTC)
+    first, second = await book.all()
+    assert (first.state, first.skills, second.state) == ("paused", ("old",), "scheduled")
+    await book.change("abc", lambda job: job)
+    assert await book.left_out() == 0
+    assert file.read_text() == text
+    await book.change("def", lambda job: replace(job, name="new"))
+    kept, changed = json.loads(file.read_text())["jobs"]
+    assert kept == json.loads(text)["jobs"][0], "nobody touched it"
+    assert changed["name"] == "new"
+
+
 @pytest.mark.parametrize(
     "record",
     [

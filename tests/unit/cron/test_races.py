@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from hermes.core.errors import StoreError
 from hermes.cron.due import Policy
 from hermes.cron.job import Job
 from hermes.store.claims import Run
-from tests.unit.cron.conftest import HOUR, T0, Scene
+from hermes.store.port import SessionStore
+from tests.unit.cron.conftest import HOUR, T0, HandClock, Scene, until
 
 
 class Wrapped:
@@ -23,12 +25,6 @@ class Wrapped:
     def __getattr__(self, name: str) -> Any:
         real, happens = getattr(self._inner, name), self._happens.get(name)
         return real if happens is None else partial(happens, real)
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.002)
 
 
 async def test_a_run_that_begins_while_leases_are_renewed_goes_on(scene: Scene) -> None:
@@ -219,3 +215,25 @@ async def test_a_look_that_fails_is_not_repeated_at_once(scene: Scene) -> None:
     ticker._book = Wrapped(scene.book, all=everything)
     await ticker.run_forever(stop)
     assert ticker.wakes_at is None
+
+
+async def test_a_job_that_another_process_makes_is_seen_soon(
+    tmp_path: Path, store: SessionStore, clock: HandClock
+) -> None:
+    scene = Scene(tmp_path, store, clock, shared=False)
+    ticker, stop, slept = scene.ticker(every=1e9), asyncio.Event(), 0
+
+    class Counting(HandClock):
+        async def sleep(self, seconds: float) -> None:
+            nonlocal slept
+            slept += 1
+            assert seconds <= 2
+            await asyncio.sleep(0.002)
+
+    ticker._clock = Counting()
+    forever = asyncio.ensure_future(ticker.run_forever(stop))
+    await until(lambda: slept > 3)
+    await scene.add(state="paused", asked_at=T0 + 0.5)  # as `hermes cron run` does
+    await until(lambda: scene.stub.ran)
+    stop.set()
+    await forever

@@ -16,7 +16,7 @@ from hermes.cron.owner import is_dead, new_owner, retire, this_machine
 from hermes.cron.presence import Presence
 from hermes.store.claims import Run
 from hermes.store.port import SessionStore
-from tests.unit.cron.conftest import HOUR, T0, HandClock, Scene
+from tests.unit.cron.conftest import HOUR, T0, HandClock, Scene, until
 
 
 async def test_a_due_job_runs_once_and_its_record_tells(scene: Scene) -> None:
@@ -65,8 +65,8 @@ async def test_a_long_job_holds_up_nobody_and_is_not_run_beside_itself(scene: Sc
     for half_hours in (1, 2, 3, 4):
         scene.clock.at = T0 + half_hours * HOUR / 2
         await ticker.tick()
-        await asyncio.sleep(0)
-    await asyncio.sleep(0.02)
+        await until(lambda: scene.stub.ran)
+    await until(lambda: scene.stub.at_once == 2)
     assert sorted(each[0] for each in scene.stub.ran) == ["long", "short"]
     states = [(run.job_id, run.state) for run in await scene.store.runs()]
     assert states.count(("long", "skipped")) == 1
@@ -86,8 +86,7 @@ async def test_no_more_run_side_by_side_than_wanted_and_none_is_forgotten(scene:
     ticker = scene.ticker(parallel=2)
     scene.stub.gate.clear()
     await ticker.tick()
-    await asyncio.sleep(0.02)
-    assert scene.stub.most == 2
+    await until(lambda: scene.stub.at_once == 2)
     scene.stub.gate.set()
     await ticker.drain()
     assert len(scene.stub.ran) == 7
@@ -102,8 +101,7 @@ async def test_jobs_with_a_working_folder_run_one_at_a_time(scene: Scene) -> Non
     scene.stub.gate.clear()
     await ticker.tick()
     await other.tick()
-    await asyncio.sleep(0.02)
-    assert scene.stub.most == 1
+    await until(lambda: scene.stub.at_once == 1)
     scene.stub.gate.set()
     await ticker.drain()
     await other.drain()
@@ -145,10 +143,10 @@ def left_by(scene: Scene, when: str) -> Callable[[], Any]:
         if when == "running":
             scene.stub.gate.clear()
             await dying.tick()
-            await asyncio.sleep(0.02)
+            await until(lambda: scene.stub.at_once)
             for task in dying.crew.active:
                 task.cancel()
-            await asyncio.sleep(0.01)
+            await until(lambda: not dying.crew.active)
             scene.stub.ran.clear()
             scene.stub.gate.set()
         retire(owner)
@@ -220,7 +218,7 @@ async def test_who_lives_is_not_robbed_because_the_clock_jumped(scene: Scene) ->
     await one.tick()
     await scene.store.claim_run("k", T0, "elsewhere:1:2", T0, T0 + HOUR + 10)
     await other.tick()
-    await asyncio.sleep(0.02)
+    await until(lambda: scene.stub.at_once)
     scene.clock.at = T0 + 100 * HOUR  # nobody had time to renew anything
     await other.tick()
     await one.tick()
@@ -256,7 +254,7 @@ async def test_what_another_process_took_over_is_not_reported_twice(scene: Scene
     scene.stub.gate.clear()
     ticker = scene.ticker()
     await ticker.tick()
-    await asyncio.sleep(0.02)
+    await until(lambda: scene.stub.at_once)
     (run,) = await scene.store.take_over("thief", T0, T0 + 9 * HOUR, dead=(ticker.owner,))
     scene.stub.gate.set()
     await ticker.crew.wait()
@@ -320,9 +318,7 @@ async def test_it_goes_on_until_it_is_told_to_stop(scene: Scene) -> None:
     scene.stub.gate.clear()
     scene.clock.at = T0 + 2 * HOUR
     ticker.wake()
-    async with asyncio.timeout(10):
-        while len(scene.stub.ran) < 2:
-            await asyncio.sleep(0.005)
+    await until(lambda: len(scene.stub.ran) == 2)
     stop.set()
     await forever
     assert not chat.stands_back("me", scene.clock.at)
@@ -345,9 +341,7 @@ async def test_a_broken_file_stops_nobody_for_good(
     await asyncio.sleep(0.02)
     assert scene.stub.ran == []
     file.write_text(good)
-    async with asyncio.timeout(10):
-        while not scene.stub.ran:
-            await asyncio.sleep(0.005)
+    await until(lambda: scene.stub.ran)
     stop.set()
     await forever
 

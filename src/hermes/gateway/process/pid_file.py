@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from hermes.config.home import Home, ensure_hermes_home, unusable
 from hermes.core.errors import HermesError
 from hermes.util import atomic
+from hermes.util.machine import process_began
 
 PID_FILE = "gateway.pid"
 LOCK_FILE = "gateway.lock"
@@ -30,7 +30,7 @@ class Running(msgspec.Struct, frozen=True):
 
     pid: int
     began: str
-    """When the process began, as the system counts: see `process_began`."""
+    """When the process began, as the system counts: see `util.machine.process_began`."""
     started_at: float
     """The same as a time."""
     home: str
@@ -51,7 +51,7 @@ def claimed(home: Home, *, now: float, version: str = "") -> Iterator[Running]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise _taken(home) from None
-        me = Running(os.getpid(), process_began(os.getpid()), now, str(root), version)
+        me = Running(os.getpid(), process_began(os.getpid()) or "", now, str(root), version)
         _write(root / PID_FILE, me)
         _remember(root)
         try:
@@ -81,29 +81,6 @@ def all_running(home: Home) -> list[Running]:
         roots += sorted(link.readlink() for link in _known().iterdir() if link.is_symlink())
     found = {each.pid: each for folder in roots if (each := running(folder))}
     return list(found.values())
-
-
-def process_began(pid: int) -> str:
-    """Tells a process from a later one with the same number; "" when there is no such process."""
-    try:
-        return _began_linux(pid)
-    except FileNotFoundError:
-        if Path("/proc/self/stat").exists():
-            return ""
-    except ProcessLookupError:
-        return ""
-    try:
-        process = psutil.Process(pid)
-        return "" if process.status() == psutil.STATUS_ZOMBIE else f"{process.create_time():.2f}"
-    except psutil.Error:
-        return ""
-
-
-def _began_linux(pid: int) -> str:
-    """Ticks since the machine started: unlike a time they stay when the clock is set."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return "" if fields[0] in ("Z", "X") else f"{boot}:{fields[19]}"
 
 
 def _taken(home: Home) -> AlreadyRunning:

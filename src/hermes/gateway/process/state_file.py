@@ -35,6 +35,8 @@ class GatewayState(msgspec.Struct, frozen=True):
     waiting_in: int = 0
     """Messages nobody works on yet."""
     waiting_out: int = 0
+    unreadable_in: int = 0
+    """Messages that were damaged in the store, so that nobody answers them."""
     turns: int = 0
     """Turns that run now."""
     last_in: float | None = None

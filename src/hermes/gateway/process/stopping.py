@@ -6,7 +6,8 @@ import signal
 import time
 from collections.abc import Callable
 
-from hermes.gateway.process.pid_file import Running, process_began
+from hermes.gateway.process.pid_file import Running
+from hermes.util.machine import process_began
 
 PAUSE = 0.05
 

@@ -7,7 +7,7 @@ from hermes.tools.registry import ToolEntry
 
 
 def make(bench: Bench) -> Tool:
-    return clarify_tool(bench.clarifier, bench.settings.clarify.timeout)
+    return clarify_tool(bench.clarifier, max(bench.settings.clarify.timeout, bench.patience))
 
 
 ENTRY = ToolEntry("clarify", "clarify", make, emoji="❓")

@@ -6,6 +6,8 @@ from importlib import import_module
 
 import msgspec
 
+from hermes.tools.web.tame_html import tamed
+
 LARGEST = 500_000
 """Characters trafilatura gets; its time grows with the square of them."""
 MAIN_PART = 250
@@ -105,7 +107,7 @@ class _Reader(HTMLParser):
 def plain_text(html: str) -> HtmlText:
     """Everything on a page that is text, in order."""
     reader = _Reader()
-    reader.feed(html)
+    reader.feed(tamed(html))
     reader.close()
     lines = (_SPACES.sub(" ", line).strip() for line in "".join(reader.pieces).split("\n"))
     title = " ".join("".join(reader.title).split())

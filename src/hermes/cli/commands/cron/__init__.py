@@ -10,6 +10,7 @@ examples:
   hermes cron create "every 2h" "Summarise new mail" --deliver telegram
   hermes cron create "0 9 * * 1-5" "What is on today?" --name morning --skill calendar
   hermes cron create 30m "Remind me to stretch"
+  hermes cron create 2030-01-31T09:00 "Wish Ada a happy birthday" --deliver telegram:CHAT
   hermes cron runs morning
 """
 

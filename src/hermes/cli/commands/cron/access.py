@@ -12,11 +12,13 @@ import msgspec
 from hermes.app.sessions import opened_store, store_exists
 from hermes.cli.actions import Act
 from hermes.cli.context import Cli
+from hermes.cli.kept_mail import reachable
 from hermes.config.loader import Loaded
 from hermes.core.ports import Clock
 from hermes.cron.desk import JobDesk
 from hermes.cron.job import Record
 from hermes.cron.opening import desk_of
+from hermes.cron.presence import Presence, Seen
 from hermes.cron.schedule import instant_of
 from hermes.cron.zone import zone_of
 from hermes.store.claims import Claims, Run
@@ -43,6 +45,12 @@ class Office(msgspec.Struct, frozen=True):
         return await self.claims.runs(job_id, limit) if self.claims else ()
 
 
+def looked_after(cli: Cli, now: float) -> Seen | None:
+    """Who runs the jobs at present."""
+    seen = Presence(cli.home.cron, "chat").seen()
+    return seen if seen is not None and seen.present(now) else None
+
+
 Work = Callable[[argparse.Namespace, Cli, Office], Awaitable[int]]
 
 
@@ -56,7 +64,8 @@ def acting(work: Work) -> Act:
             claims: Claims | None = None
             if store_exists(cli.home, url):
                 claims = await stack.enter_async_context(opened_store(cli.home, url, cli.note))
-            desk = desk_of(cli.home, loaded, claims, clock)
+            target = reachable(cli.home, loaded)
+            desk = desk_of(cli.home, loaded, claims, clock, check_target=target, tell=cli.note)
             zone = zone_of(loaded.settings.timezone)
             return await work(args, cli, Office(desk, claims, loaded, clock, zone))
 
@@ -64,6 +73,13 @@ def acting(work: Work) -> Act:
         return asyncio.run(run(args, cli))
 
     return act
+
+
+def nobody(office: Office) -> str:
+    where = " on this machine" if office.loaded.settings.store.url else ""
+    return (
+        f"nobody{where} runs the jobs now: start the gateway or a chat, or call `hermes cron tick`"
+    )
 
 
 def label(job: Record) -> str:

@@ -4,11 +4,20 @@ import argparse
 from typing import Any
 
 from hermes.cli.actions import Act, Actions
-from hermes.cli.commands.cron.access import Office, Work, acting, label, when
+from hermes.cli.commands.cron.access import (
+    Office,
+    Work,
+    acting,
+    label,
+    looked_after,
+    nobody,
+    when,
+)
 from hermes.cli.commands.sessions.wording import document
 from hermes.cli.context import Cli
 from hermes.cli.starting import words
 from hermes.core.errors import UsageError
+from hermes.util.text import human_duration
 
 SIMPLE = {
     "pause": "do not run it until it is resumed",
@@ -23,18 +32,25 @@ def add_actions(actions: Actions) -> None:
     for name in ("create", "add"):
         summary = "make a job" if name == "create" else "the same as create"
         create = actions.add(name, acting(_create), summary, json=True)
-        create.add_argument(
-            "schedule", nargs="?", metavar="SCHEDULE", help="30m, `every 2h`, `0 9 * * *`, a time"
+        schedule = create.add_argument(
+            "schedule", metavar="SCHEDULE", help='30m, "every 2h", "0 9 * * *", a time; in quotes'
         )
-        create.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to do")
+        prompt = create.add_argument("prompt", metavar="PROMPT", help="what to do, in quotes")
+        # As options they may be left out here. With `nargs="?"` an option between them would end
+        # the places: what follows it would belong nowhere.
+        schedule.required = prompt.required = False
         create.add_argument("--skill", action="append", metavar="NAME", help="loaded before it")
         _facts(create)
     edit = actions.add("edit", acting(_edit), "change a job", json=True)
     edit.add_argument("job", metavar="JOB")
     edit.add_argument("--skill", action="append", metavar="NAME", help="these skills, no others")
-    edit.add_argument("--add-skill", action="append", default=[], metavar="NAME")
-    edit.add_argument("--remove-skill", action="append", default=[], metavar="NAME")
-    edit.add_argument("--clear-skills", action="store_true")
+    edit.add_argument(
+        "--add-skill", action="append", default=[], metavar="NAME", help="this one too"
+    )
+    edit.add_argument(
+        "--remove-skill", action="append", default=[], metavar="NAME", help="not this one"
+    )
+    edit.add_argument("--clear-skills", action="store_true", help="no skills")
     _facts(edit)
     for name, summary in SIMPLE.items():
         parser = actions.add(name, _simple(name), summary, json=True)
@@ -43,9 +59,9 @@ def add_actions(actions: Actions) -> None:
 
 def _facts(parser: argparse.ArgumentParser) -> None:
     """What can be said of a job; "" takes it away."""
-    parser.add_argument("--schedule", dest="schedule_option", metavar="SCHEDULE")
-    parser.add_argument("--prompt", dest="prompt_option", metavar="PROMPT")
-    parser.add_argument("--name")
+    parser.add_argument("--schedule", dest="schedule_option", metavar="SCHEDULE", help="when")
+    parser.add_argument("--prompt", dest="prompt_option", metavar="PROMPT", help="what to do")
+    parser.add_argument("--name", help="what it is called; else the beginning of the prompt")
     parser.add_argument(
         "--deliver",
         action="append",
@@ -55,9 +71,9 @@ def _facts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeat", type=int, metavar="N", help="how often in all; 0: no end")
     parser.add_argument("--workdir", metavar="FOLDER", help="where it works")
     parser.add_argument("--script", metavar="FILE", help="of scripts/, run before the prompt")
-    parser.add_argument("--model", metavar="[PROVIDER:]MODEL")
-    parser.add_argument("--provider", metavar="NAME")
-    parser.add_argument("--base-url", metavar="URL")
+    parser.add_argument("--model", metavar="[PROVIDER:]MODEL", help="another than in chats")
+    parser.add_argument("--provider", metavar="NAME", help="of the model")
+    parser.add_argument("--base-url", metavar="URL", help="of the provider")
     parser.add_argument(
         "--context-from", action="append", metavar="JOB", help="give it that job's last result"
     )
@@ -94,6 +110,8 @@ async def _create(args: argparse.Namespace, cli: Cli, office: Office) -> int:
         document(cli, job)
         return 0
     cli.say(f"made {label(job)}: {job['schedule_display']}, {when(job['next_run_at'], office.now)}")
+    if looked_after(cli, office.now) is None:
+        cli.note(nobody(office))
     return 0
 
 
@@ -113,15 +131,27 @@ async def _edit(args: argparse.Namespace, cli: Cli, office: Office) -> int:
     return 0
 
 
+def _soon(cli: Cli, office: Office) -> str:
+    seen = looked_after(cli, office.now)
+    if seen is None:
+        return "at the next look; `hermes cron tick` looks now"
+    if office.loaded.settings.store.url:
+        return f"within {human_duration(seen.every)}: the {seen.role} runs the jobs"
+    return f"now: the {seen.role} runs the jobs"
+
+
 def _simple(name: str) -> Act:
     async def work(args: argparse.Namespace, cli: Cli, office: Office) -> int:
+        before = (await office.desk.get(args.job))["state"]
         job = await getattr(office.desk, name)(args.job)
         if args.json:
             document(cli, job)
         elif name == "run":
-            cli.say(f"{label(job)} runs at the next look; `hermes cron tick` looks now")
+            cli.say(f"{label(job)} runs {_soon(cli, office)}")
         else:
-            cli.say(f"{DONE[name]} {label(job)}")
+            more = f"; next {when(job['next_run_at'], office.now)}" if name == "resume" else ""
+            more += "; the run that is under way goes on" if before == "running" else ""
+            cli.say(f"{DONE[name]} {label(job)}{more}")
         return 0
 
     typed: Work = work

@@ -4,12 +4,13 @@ import argparse
 from collections import Counter
 
 from hermes.cli.actions import Actions
-from hermes.cli.commands.cron.access import Office, acting, label, when
+from hermes.cli.commands.cron.access import Office, acting, label, looked_after, nobody, when
 from hermes.cli.commands.sessions.arguments import positive
 from hermes.cli.commands.sessions.wording import document, table
 from hermes.cli.context import Cli
+from hermes.config.home import tilde
+from hermes.core.errors import UsageError
 from hermes.cron.job import Record
-from hermes.cron.presence import Presence
 from hermes.cron.schedule import local
 from hermes.store.claims import OVER, Run
 from hermes.util.plain import plain_line
@@ -35,6 +36,7 @@ def add_actions(actions: Actions) -> None:
 
 async def _list(args: argparse.Namespace, cli: Cli, office: Office) -> int:
     jobs = await office.desk.list()
+    await _tell_left_out(cli, office)
     if args.json:
         document(cli, jobs)
         return 0
@@ -44,6 +46,14 @@ async def _list(args: argparse.Namespace, cli: Cli, office: Office) -> int:
     for line in table([HEAD, *(_row(job, office.now) for job in jobs)]):
         cli.say(line)
     return 0
+
+
+async def _tell_left_out(cli: Cli, office: Office) -> None:
+    if number := await office.desk.left_out():
+        cli.note(
+            f"{many(number, 'record')} of {tilde(cli.home.cron / 'jobs.json')} cannot be read as a"
+            " job, or has the id of another: mend or remove it there"
+        )
 
 
 def _row(job: Record, now: float) -> tuple[str, ...]:
@@ -67,7 +77,7 @@ def _short(text: str) -> str:
 
 async def _runs(args: argparse.Namespace, cli: Cli, office: Office) -> int:
     names = {str(job["id"]): str(job["name"]) for job in await office.desk.list()}
-    job_id = str((await office.desk.get(args.job))["id"]) if args.job else ""
+    job_id = await _job_id(args.job, office)
     runs = await office.runs(job_id, args.limit)
     if args.json:
         document(cli, runs)
@@ -84,6 +94,16 @@ async def _runs(args: argparse.Namespace, cli: Cli, office: Office) -> int:
     return 0
 
 
+async def _job_id(name: str, office: Office) -> str:
+    """Also of a job that is gone: what it did is remembered for a while."""
+    try:
+        return str((await office.desk.get(name))["id"]) if name else ""
+    except UsageError:
+        if await office.runs(name.strip(), 1):
+            return name.strip()
+        raise
+
+
 def _line(run: Run, names: dict[str, str], office: Office) -> str:
     took = ""
     if run.started_at is not None and run.state != "missed":
@@ -97,8 +117,8 @@ def _line(run: Run, names: dict[str, str], office: Office) -> str:
 
 async def _status(args: argparse.Namespace, cli: Cli, office: Office) -> int:
     now, jobs = office.now, await office.desk.list()
-    seen = Presence(cli.home.cron, "chat").seen()
-    present = seen is not None and seen.present(now)
+    seen = looked_after(cli, now)
+    await _tell_left_out(cli, office)
     waiting = [job for job in jobs if job["state"] == "scheduled" and job["next_run_at"]]
     following = min(waiting, key=lambda job: str(job["next_run_at"]), default=None)
     failures = [run for run in await office.runs("", 200) if run.state in TROUBLE][:5]
@@ -107,7 +127,7 @@ async def _status(args: argparse.Namespace, cli: Cli, office: Office) -> int:
         document(
             cli,
             {
-                "ticking": present,
+                "ticking": seen is not None,
                 "ticker": seen,
                 "jobs": states,
                 "next": following,
@@ -115,10 +135,10 @@ async def _status(args: argparse.Namespace, cli: Cli, office: Office) -> int:
             },
         )
         return 0
-    if present and seen is not None:
+    if seen is not None:
         cli.say(f"the {seen.role} runs the jobs; it last looked {when(seen.at, now)}")
     else:
-        cli.say("nobody runs the jobs now: start the gateway or a chat, or call `hermes cron tick`")
+        cli.say(nobody(office))
     each = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     cli.say(f"{many(len(jobs), 'job')}{each and f': {each}'}")
     if following is not None:

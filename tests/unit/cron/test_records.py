@@ -1,0 +1,67 @@
+"""Whatever somebody writes into a record of jobs.json, it stops no look."""
+
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hermes.cron.due import History, Policy, decide, needs_look, wakes_at
+from hermes.cron.job import Job, from_dict, targets, to_dict
+
+MOMENTS = st.one_of(
+    st.none(),
+    st.integers(-(10**13), 10**13),
+    st.floats(),
+    st.booleans(),
+    st.sampled_from(["0001-01-01T00:00Z", "9999-12-31T23:59Z", "1969-12-31", "x", "2026-11-16"]),
+)
+TEXTS = st.sampled_from(["every 2h", "0 9 * * *", "* * * * *", "0 0 29 2 *", "30m", "@daily", ""])
+SCHEDULES = st.fixed_dictionaries(
+    {},
+    optional={
+        "kind": st.sampled_from(["once", "interval", "cron", 5]),
+        "expr": TEXTS,
+        "display": TEXTS,
+        "run_at": MOMENTS,
+        "minutes": st.floats() | st.integers(-5, 10**9) | st.text(max_size=3),
+        "anchor": MOMENTS,
+    },
+)
+THINGS = st.sampled_from(
+    [None, True, 0, 7, -1, "a, b", [], ["a", 5], {}, {"times": "x", "user": 1}]
+)
+FIELDS = set(to_dict(Job(id="x"))) - {"id", "schedule"}
+TIMES = ("next_run_at", "last_run_at", "created_at", "asked_at")
+PENDING = st.fixed_dictionaries({"instant": MOMENTS, "missed": THINGS, "since": MOMENTS})
+RECORDS = st.fixed_dictionaries(
+    {"id": st.just("x"), "schedule": SCHEDULES | TEXTS | THINGS},
+    optional={
+        **dict.fromkeys(FIELDS, THINGS),
+        **dict.fromkeys(TIMES, MOMENTS),
+        "pending": PENDING,
+    },
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    record=RECORDS,
+    zone=st.sampled_from(["Europe/Berlin", "America/New_York", "Pacific/Apia"]),
+    now=st.floats(1, 4e9),
+    jitter=st.sampled_from([0.0, 300.0]),
+)
+def test_it_is_looked_at_and_kept(
+    record: dict[str, Any], zone: str, now: float, jitter: float
+) -> None:
+    place, policy = ZoneInfo(zone), Policy(jitter=jitter)
+    job = from_dict(record, place)
+    looked_at = decide(job, now, place, History(), policy).job
+    targets(looked_at)
+    wakes_at(looked_at, place, policy)
+    needs_look(looked_at, now, place, policy)
+    written = msgspec.json.encode(to_dict(looked_at))
+    again = from_dict(msgspec.json.decode(written), place)
+    assert again.next_run_at == looked_at.next_run_at
+    assert (again.pending is None) == (looked_at.pending is None)
