@@ -1,6 +1,7 @@
 """Cases that hold for every platform."""
 
 import asyncio
+import logging
 import os
 import time
 
@@ -362,7 +363,11 @@ class HonestyCases:
         }
         assert really == declared
 
-    async def test_no_error_shows_a_secret(self, harness: Harness) -> None:
+    async def test_neither_errors_nor_the_log_show_a_secret(
+        self, harness: Harness, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Whoever looks for a fault switches on all that the libraries tell."""
+        caplog.set_level(logging.DEBUG)
         assert all(harness.secrets)
         errors: list[BaseException] = []
         async with talking(harness) as (adapter, _, event):
@@ -381,3 +386,6 @@ class HonestyCases:
         errors.append(await failure(harness.adapter().connect(Inbox().receive)))
         for error in errors:
             assert not [secret for secret in harness.secrets if secret in told(error)], error
+        lines = [logging.Formatter().format(record) for record in caplog.records]
+        shown = [line for line in lines if any(each in line for each in harness.secrets)]
+        assert shown == []

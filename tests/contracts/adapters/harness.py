@@ -50,6 +50,19 @@ class File(msgspec.Struct, frozen=True):
     mime: str = ""
 
 
+class Saying(msgspec.Struct, frozen=True):
+    """How somebody says something; see `Harness.says`, whose options these are."""
+
+    chat: str = ""
+    user: str = ""
+    chat_type: ChatType = "dm"
+    thread: str = ""
+    mention: bool = False
+    reply_to: str = ""
+    files: tuple[File, ...] = ()
+    bot: bool = False
+
+
 class Harness(Protocol):
     """One platform with our account and a few people in it. `chat` and `user` are short names of
     the suite's choice ("ann", "garden"), which the harness turns into ids of the platform's own

@@ -1,9 +1,9 @@
 """What every adapter must pass.
 
 A platform's `tests/integration/platforms/<name>/test_contract.py` has one class with the mixins of
-what the platform can do, `AdapterContract` last, and the fixture `harness`:
+what the platform can do, `ChatContract` or `AdapterContract` last, and the fixture `harness`:
 
-    class TestTelegram(EditsContract, TypingContract, RateLimitedContract, AdapterContract):
+    class TestTelegram(RepliesContract, ButtonsContract, ChatContract):
         sdk_retries = frozenset()
 
         @pytest.fixture
@@ -79,3 +79,23 @@ class AdapterContract(ConnectionCases, InboundCases, OutboundCases, HonestyCases
         used = {mixin.__name__ for mixin in MIXINS if issubclass(type(self), mixin)}
         able = {mixin.__name__ for mixin, has in MIXINS.items() if has(harness)}
         assert used == able
+
+
+class ChatContract(
+    EditsContract,
+    TypingContract,
+    ReactionsContract,
+    ThreadsContract,
+    MediaInContract,
+    MediaOutContract,
+    FindsSentContract,
+    GroupsContract,
+    BotsContract,
+    KeepsContract,
+    RateLimitedContract,
+    ServerErrorContract,
+    ChatGoneContract,
+    CutsContract,
+    AdapterContract,
+):
+    """What every chat service of people has; what only some have comes before it."""

@@ -10,7 +10,7 @@ from hermes.gateway.platforms.base import AdapterContext
 from hermes.gateway.platforms.telegram.adapter import TelegramAdapter
 from hermes.gateway.platforms.telegram.manifest import MANIFEST
 from hermes.gateway.platforms.telegram.naming import message_name, number_of
-from tests.contracts.adapters.harness import File, Shown, Trouble
+from tests.contracts.adapters.harness import File, Saying, Shown, Trouble
 from tests.contracts.adapters.hasty import Hasty
 from tests.fakes.telegram.server import TOKEN, FakeTelegram
 from tests.fakes.telegram.world import BOT, Chat, Json, entities
@@ -71,36 +71,28 @@ class TelegramHarness:
         kind = {"dm": "private", "group": "supergroup", "channel": "channel"}[chat_type]
         return self.fake.world.chat(int(self.chat_id(chat, chat_type)), kind, chat or SOMEBODY)
 
-    async def says(
-        self,
-        text: str,
-        *,
-        chat: str = "",
-        user: str = "",
-        chat_type: ChatType = "dm",
-        thread: str = "",
-        mention: bool = False,
-        reply_to: str = "",
-        files: tuple[File, ...] = (),
-        bot: bool = False,
-    ) -> str:
-        if not text.strip() and not files:
+    async def says(self, text: str, **how: Any) -> str:
+        said = Saying(**how)
+        if not text.strip() and not said.files:
             return ""
-        place = self.chat(chat, chat_type)
-        sender = self.fake.world.person(int(self.user_id(user)), user or SOMEBODY, bot=bot)
-        if mention:
+        place = self.chat(said.chat, said.chat_type)
+        name = said.user or SOMEBODY
+        sender = self.fake.world.person(int(self.user_id(name)), name, bot=said.bot)
+        if said.mention:
             text = f"@{BOT['username']} {text}"
-        content: Json = self._thread(place, thread)
-        if reply_to:
-            content["reply_to_message"] = place.messages[number_of(reply_to)]
-        album = {"media_group_id": self.fake.world.album()} if len(files) > 1 else {}
-        bodies = [album | self._file(file) for file in files] or [{"text": text, **entities(text)}]
-        if files:
+        content: Json = self._thread(place, said.thread)
+        if said.reply_to:
+            content["reply_to_message"] = place.messages[number_of(said.reply_to)]
+        album = {"media_group_id": self.fake.world.album()} if len(said.files) > 1 else {}
+        bodies = [album | self._file(file) for file in said.files]
+        bodies = bodies or [{"text": text, **entities(text)}]
+        if said.files:
             bodies[0] |= {"caption": text, "caption_entities": entities(text).get("entities", [])}
         names = []
         for body in bodies:
             message = self.fake.world.post(place, content | body, sender)
-            await self.fake.push("channel_post" if chat_type == "channel" else "message", message)
+            kind = "channel_post" if said.chat_type == "channel" else "message"
+            await self.fake.push(kind, message)
             names.append(message_name(place.id, message["message_id"]))
         return names[0]
 

@@ -54,6 +54,8 @@ class Credential(msgspec.Struct, frozen=True):
     help: str = ""
     secret: bool = True
     required: bool = True
+    rare: bool = False
+    """Hardly anybody needs it: asked for only with `--more`."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -76,6 +78,8 @@ class Manifest(msgspec.Struct, frozen=True):
     """The adapter itself decides which messages of groups are for us; else `kit.mentions` does."""
     checks_callers: bool = False
     """It knows by itself who calls, by a signature say: no allowlist, no pairing."""
+    patience: float = 0.0
+    """Seconds a question to people there waits at least, where nobody looks every minute."""
     setup_help: str = ""
 
 
@@ -153,6 +157,11 @@ class Adapter(Protocol):
         `CredentialsRefused` or `NotConnected`."""
         ...
 
+    async def drain(self, seconds: float) -> None:
+        """Before the gateway ends: take nothing new, and give turns that pass neither inbox nor
+        outbox so long to end; then stop them. Called again with 0 when somebody is in a hurry."""
+        ...
+
     async def disconnect(self) -> None:
         """Let go of everything; may be called again, also when not connected."""
         ...
@@ -199,6 +208,9 @@ class BaseAdapter:
 
     def __init__(self, context: AdapterContext) -> None:
         self.context, self.manifest = context, context.manifest
+
+    async def drain(self, seconds: float) -> None:
+        """It has no turns of its own."""
 
     async def typing(self, target: Target) -> None:
         """Nothing to show."""

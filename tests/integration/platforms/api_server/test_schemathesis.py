@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.integration.platforms.api_server.conftest import KEY, Serve
 from tests.integration.platforms.api_server.test_runs_and_jobs import Jobs
 
-EXAMPLES = 8
+EXAMPLES = 5
 """For each operation."""
 CHECKS = (
     not_a_server_error,

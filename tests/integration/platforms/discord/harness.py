@@ -9,7 +9,7 @@ from hermes.gateway.events import ChatType
 from hermes.gateway.platforms.base import AdapterContext
 from hermes.gateway.platforms.discord.adapter import DiscordAdapter
 from hermes.gateway.platforms.discord.manifest import MANIFEST
-from tests.contracts.adapters.harness import File, Shown, Trouble
+from tests.contracts.adapters.harness import File, Saying, Shown, Trouble
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord.world import REPLY, THREAD, VOICE_MESSAGE, Json, public
 
@@ -80,27 +80,17 @@ class DiscordHarness:
             self._users[name] = self.fake.world.user(name, bot=bot)
         return self._users[name]
 
-    async def says(
-        self,
-        text: str,
-        *,
-        chat: str = "",
-        user: str = "",
-        chat_type: ChatType = "dm",
-        thread: str = "",
-        mention: bool = False,
-        reply_to: str = "",
-        files: tuple[File, ...] = (),
-        bot: bool = False,
-    ) -> str:
-        if not text.strip() and not files:
+    async def says(self, text: str, **how: Any) -> str:
+        said = Saying(**how)
+        if not text.strip() and not said.files:
             return ""
-        channel, author = self._channel(chat, chat_type), self.user(user, bot=bot)
-        if thread:
-            channel = await self._thread(channel, thread, author)
-        me, more = self.fake.world.me, self._files(files) | self._reply(channel, reply_to)
-        mentions = (*more.pop("mentions", ()), *((me,) if mention else ()))
-        text = f"<@{me['id']}> {text}" if mention else text
+        channel = self._channel(said.chat, said.chat_type)
+        author = self.user(said.user, bot=said.bot)
+        if said.thread:
+            channel = await self._thread(channel, said.thread, author)
+        me, more = self.fake.world.me, self._files(said.files) | self._reply(channel, said.reply_to)
+        mentions = (*more.pop("mentions", ()), *((me,) if said.mention else ()))
+        text = f"<@{me['id']}> {text}" if said.mention else text
         message = await self.fake.says(channel, author, text, mentions=mentions, **more)
         return str(message["id"])
 

@@ -13,20 +13,27 @@ from tests.integration.platforms.discord.conftest import Started
 from tests.integration.platforms.discord.harness import DiscordHarness
 
 DELAY, SPLIT = "HERMES_DISCORD_TEXT_BATCH_DELAY_SECONDS", "HERMES_DISCORD_TEXT_BATCH_SPLIT_DELAY"
-SOON = {DELAY: "0.5"}
+SOON = {DELAY: "0.05"}
 NEVER = {DELAY: "10"}
 """Longer than any of these tests takes."""
 
 
 async def test_they_are_one_message_under_the_name_of_the_first(discord_with: Started) -> None:
-    async with discord_with(**SOON) as harness, connected(harness) as (_, inbox):
+    async with discord_with(**NEVER) as harness, connected(harness) as (_, inbox):
         first = await harness.says("one")
         await harness.says("two")
         await harness.says("three")
+        await harness.says("/status")
         event = await inbox.take("one\ntwo\nthree")
-        assert (event.message_id, inbox.texts()) == (first, ["one\ntwo\nthree"])
-        await harness.says("later")
-        await inbox.take("later")
+        assert event.message_id == first
+        await inbox.take("/status")
+        assert inbox.texts() == ["one\ntwo\nthree", "/status"]
+
+
+async def test_a_single_one_comes_when_its_time_is_over(discord_with: Started) -> None:
+    async with discord_with(**SOON) as harness, connected(harness) as (_, inbox):
+        first = await harness.says("one")
+        assert (await inbox.take("one")).message_id == first
 
 
 async def test_the_rest_of_a_long_text_needs_no_mention(discord_with: Started) -> None:
@@ -46,6 +53,7 @@ async def test_the_rest_of_a_long_text_needs_no_mention(discord_with: Started) -
 
 async def ends_with_somebody_else(harness: DiscordHarness) -> str:
     await harness.says("mine", chat_type="group", user="bob")
+    await harness.says("/status", chat_type="group", user="bob")
     return "mine"
 
 
@@ -134,11 +142,12 @@ async def test_what_was_joined_stays_joined_when_we_are_killed_before_we_know_it
         await asyncio.Event().wait()
         return True
 
-    async with discord_with(**SOON) as harness:
+    async with discord_with(**NEVER) as harness:
         adapter = harness.adapter()
         await adapter.connect(keep_and_be_killed)
         await harness.says("one")
         await harness.says("two")
+        await harness.says("/status")
         await arrived.wait()
         await harness.says("three")
         note = harness.folder / "state" / "seen.json"
@@ -149,7 +158,8 @@ async def test_what_was_joined_stays_joined_when_we_are_killed_before_we_know_it
             await inbox.take("three")
             assert [(each.message_id, each.text) for each in inbox.kept] == [
                 (kept[0].message_id, "one\ntwo"),
-                (inbox.kept[1].message_id, "three"),
+                (inbox.kept[1].message_id, "/status"),
+                (inbox.kept[2].message_id, "three"),
             ]
 
 
@@ -160,14 +170,19 @@ async def test_a_single_text_kept_before_a_kill_is_not_joined_with_what_came_sin
         async with connected(harness) as (_, inbox):
             first = await harness.says("one")
             await inbox.take("one")
-        harness.variables |= SOON
+        harness.variables |= NEVER
         note = harness.folder / "state" / "seen.json"
         state = msgspec.json.decode(note.read_bytes())
         note.write_bytes(msgspec.json.encode({**state, "recent": []}))
         second = await harness.says("two")
-        async with connected(harness) as (_, inbox):
-            await inbox.until(lambda box: len(box.kept) == 2, "both")
-            assert [each.message_id for each in inbox.kept] == [first, second]
+        async with connected(harness) as (adapter, inbox):
+            caught_up = adapter._intake._catching_up.done  # type: ignore[attr-defined]
+            await harness.fake.until(caught_up)
+            await harness.says("three")
+            await harness.says("/status")
+            await inbox.take("/status")
+            assert inbox.texts() == ["one", "two", "three", "/status"]
+            assert [each.message_id for each in inbox.kept[:2]] == [first, second]
 
 
 async def test_texts_that_cannot_be_noted_as_one_are_given_singly(discord_with: Started) -> None:

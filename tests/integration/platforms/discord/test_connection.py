@@ -148,8 +148,11 @@ async def test_a_damaged_note_of_how_far_we_read_stops_nothing(
     assert b"floor" in note.read_bytes()
 
 
-async def test_how_far_we_read_is_kept_while_we_run(discord_with: Started, tmp_path: Path) -> None:
+async def test_how_far_we_read_is_kept_while_we_run(
+    discord_with: Started, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A crash says no goodbye."""
+    monkeypatch.setattr("hermes.gateway.platforms.kit.seen.PAUSE", 0.01)
     note = tmp_path / "state" / "seen.json"
     async with discord_with() as harness, talking(harness) as (_, _, event):
         chat = event.source.chat_id.encode()
@@ -246,7 +249,8 @@ async def test_what_the_library_cannot_read_makes_us_neither_deaf_nor_alone(
     discord_with: Started,
 ) -> None:
     """Neither when it comes nor when it is asked for as missed."""
-    broken = {"poll": {"question": {}, "answers": []}}
+    broken = {"poll": {"question": {"text": "?"}, "answers": [], "expiry": None}}
+    broken["poll"] |= {"allow_multiselect": False, "layout_type": 1}
     async with discord_with() as harness:
         fake, lobby = harness.fake, int(harness.chat_id("", "group"))
         async with talking(harness) as (_, inbox, _):

@@ -267,6 +267,22 @@ async def test_a_broken_mail_does_not_hold_up_the_others(office: PostOffice) -> 
         assert not {"two senders", "no sender", "two headers"} & set(inbox.texts())
 
 
+async def test_mails_made_to_keep_us_busy_do_not(office: PostOffice) -> None:
+    """Without a limit each takes minutes at least; the time limit of the tests ends them."""
+    async with connected(office) as (_, inbox):
+        for number, raw in enumerate(
+            (
+                b"From: " + b'"' * 30_000 + b"<ann@example.org>\r\n\r\nquotes",
+                b"From: ann@example.org\r\nContent-Type: text/html\r\n\r\n" + b"<a " * 70_000,
+                b"From: ann@example.org\r\nContent-Type: text/plain; charset=punycode\r\n\r\na-"
+                + b"z9" * 300_000,
+            )
+        ):
+            await office.deliver(f"Message-ID: <busy-{number}@x>\r\n".encode() + raw)
+        await office.says("whole")
+        await inbox.take("whole")
+
+
 async def test_a_mail_that_breaks_the_connection_is_left_after_a_while(office: PostOffice) -> None:
     office.imap.poison = b"do not read this"
     async with connected(office) as (_, inbox):

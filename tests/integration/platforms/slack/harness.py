@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -13,7 +14,7 @@ from hermes.gateway.platforms.slack.adapter import SlackAdapter
 from hermes.gateway.platforms.slack.ids import message_id, split_chat, ts_of
 from hermes.gateway.platforms.slack.manifest import MANIFEST
 from hermes.util.clock import SystemClock
-from tests.contracts.adapters.harness import File, Shown, Trouble
+from tests.contracts.adapters.harness import Saying, Shown, Trouble
 from tests.fakes.slack import FakeSlack
 from tests.fakes.slack.web_api import EMOJI, visible
 from tests.fakes.slack.world import Json
@@ -83,32 +84,22 @@ class SlackHarness:
             self._users[name] = self.fake.world.user(name, self.fake.team.id, bot=bot)
         return self._users[name]
 
-    async def says(
-        self,
-        text: str,
-        *,
-        chat: str = "",
-        user: str = "",
-        chat_type: ChatType = "dm",
-        thread: str = "",
-        mention: bool = False,
-        reply_to: str = "",
-        files: tuple[File, ...] = (),
-        bot: bool = False,
-    ) -> str:
-        if not text.strip() and not files:
+    async def says(self, text: str, **how: Any) -> str:
+        said = Saying(**how)
+        if not text.strip() and not said.files:
             return ""
-        assert not reply_to, "Slack has threads, and no answers beside them"
-        channel, author = self.channel(chat, chat_type), self.user(user, bot=bot)
+        assert not said.reply_to, "Slack has threads, and no answers beside them"
+        channel = self.channel(said.chat, said.chat_type)
+        author = self.user(said.user, bot=said.bot)
         text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        text = f"<@{self.fake.team.me}> {text}" if mention else text
-        more: Json = {"thread_ts": self._thread(channel, thread)} if thread else {}
-        if files:
+        text = f"<@{self.fake.team.me}> {text}" if said.mention else text
+        more: Json = {"thread_ts": self._thread(channel, said.thread)} if said.thread else {}
+        if said.files:
             more["files"] = [
                 self.fake.world.file(
                     self.fake.team.id, each.name, each.data, each.mime, voice=each.kind == "voice"
                 )
-                for each in files
+                for each in said.files
             ]
         message = await self.fake.says(channel, author, text, **more)
         return message_id(channel, message["ts"])

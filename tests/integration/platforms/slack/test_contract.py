@@ -2,47 +2,11 @@
 
 import pytest
 
-from tests.contracts.adapters.suite import (
-    AdapterContract,
-    BotsContract,
-    ButtonsContract,
-    ChatGoneContract,
-    CutsContract,
-    EditsContract,
-    FindsSentContract,
-    FormatRefusedContract,
-    GroupsContract,
-    KeepsContract,
-    MediaInContract,
-    MediaOutContract,
-    RateLimitedContract,
-    ReactionsContract,
-    ServerErrorContract,
-    ThreadsContract,
-    TypingContract,
-)
+from tests.contracts.adapters.suite import ButtonsContract, ChatContract, FormatRefusedContract
 from tests.integration.platforms.slack.harness import SlackHarness
 
 
-class TestSlack(
-    EditsContract,
-    TypingContract,
-    ReactionsContract,
-    ThreadsContract,
-    ButtonsContract,
-    MediaInContract,
-    MediaOutContract,
-    FindsSentContract,
-    GroupsContract,
-    BotsContract,
-    KeepsContract,
-    RateLimitedContract,
-    ServerErrorContract,
-    ChatGoneContract,
-    FormatRefusedContract,
-    CutsContract,
-    AdapterContract,
-):
+class TestSlack(ButtonsContract, FormatRefusedContract, ChatContract):
     @pytest.fixture
     async def harness(self, slack: SlackHarness) -> SlackHarness:
         return slack

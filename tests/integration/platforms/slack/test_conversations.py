@@ -263,7 +263,10 @@ async def test_without_an_enterprise_nobody_is_taken_for_a_colleague(slack: Slac
     ann["enterprise_user"] = {"id": ann["id"], "enterprise_id": ""}
     async with connected(slack) as (_, inbox):
         await slack.fake.says(slack.channel("shared"), ann, "from afar", user_team="T0AFAR")
-        assert (await inbox.take("from afar")).source.user_id == f"T0AFAR/{ann['id']}"
+        await inbox.take("from afar")
+        await slack.fake.says(slack.channel("shared"), ann, "again", user_team="T0AFAR")
+        await inbox.take("again")
+        assert {each.source.user_id for each in inbox.kept} == {f"T0AFAR/{ann['id']}"}
 
 
 async def test_a_command_does_not_wait_long_for_what_slack_knows_of_the_channel(

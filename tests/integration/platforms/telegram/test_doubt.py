@@ -172,11 +172,14 @@ async def test_a_lost_journal_with_messages_of_ours_is_beyond_knowing(
             await find(adapter, target)
 
 
-async def test_a_flood_of_messages_since_is_beyond_knowing(telegram: TelegramHarness) -> None:
+async def test_a_flood_of_messages_since_is_beyond_knowing(
+    telegram: TelegramHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hermes.gateway.platforms.telegram.doubt.MOST", 50)
     async with talking(telegram) as (adapter, inbox, event):
         target = target_of(event.source)
         await doubtful(telegram, adapter, target, "cut_before")
-        for _ in range(450):
+        for _ in range(60):
             next(telegram.chat().numbers)
         await telegram.says("much later")
         await inbox.take("much later")

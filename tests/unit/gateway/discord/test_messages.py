@@ -20,6 +20,7 @@ from hermes.gateway.platforms.base import (
     SendRefused,
     SendUnsure,
 )
+from hermes.gateway.platforms.discord.batches import Pace
 from hermes.gateway.platforms.discord.failures import of_call, of_connecting
 from hermes.gateway.platforms.discord.manifest import MANIFEST
 from hermes.gateway.platforms.discord.options import Options, options_of
@@ -176,6 +177,16 @@ def test_a_word_that_means_nothing_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="DISCORD_COMMAND_SYNC_POLICY") as caught:
         read(tmp_path, DISCORD_COMMAND_SYNC_POLICY="sometimes")
     assert "safe, bulk, off" in caught.value.hint
+
+
+def test_how_long_texts_wait_for_each_other(tmp_path: Path) -> None:
+    delay, split = "HERMES_DISCORD_TEXT_BATCH_DELAY", "HERMES_DISCORD_TEXT_BATCH_SPLIT_DELAY"
+    assert read(tmp_path).pace == Pace(0.6, 0.1)
+    said = {f"{delay}_SECONDS": "0", split: "1.5"}
+    assert read(tmp_path, **said).pace == Pace(0.0, 1.5)
+    for value in ("soon", "-1", "nan", "3600"):
+        with pytest.raises(ConfigError, match=f"{split}_SECONDS"):
+            read(tmp_path, **{f"{split}_SECONDS": value})
 
 
 async def test_chats_keep_their_order_and_do_not_wait_for_each_other() -> None:

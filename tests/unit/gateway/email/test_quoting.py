@@ -96,6 +96,15 @@ def test_the_new_part_is_kept(mail: str, new: str, quoted: str) -> None:
         ("<div style='font-size:0px'>secret<div>more</div></div>seen", "seen", ""),
         ("<a href='https://example.org/x'>here</a>", "here (https://example.org/x)", ""),
         ("<script>alert(1)</script><style>b{}</style>text", "text", ""),
+        (
+            "<p style='font-size:0.9em'>small</p><p style='opacity: 0.8'>pale</p>",
+            "small\n\npale",
+            "",
+        ),
+        ("<i style='font-size: 0'>a</i><i style='opacity:0.0;x:y'>b</i>c", "c", ""),
+        ("<!--[if mso]><p>a</p><![endif]--><![if !mso]>b<![endif]><?xml x?>", "b", ""),
+        ("<![nonsense[>1 < 2, <3", "1 < 2, <3", ""),
+        ("<p title='a' class=x data-id=\"it's\">a</p><!-- never closed <p>b", "a", ""),
     ],
 )
 def test_html_is_read_as_people_see_it(html: str, new: str, quoted: str) -> None:

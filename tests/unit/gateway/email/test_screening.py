@@ -51,6 +51,7 @@ def test_only_a_clear_sender_is_believed(headers: str, expected: str) -> None:
         "From: ann@example.org\nPrecedence: Bulk",
         "From: ann@example.org\nPrecedence: list",
         "From: ann@example.org\nList-Id: <all.example.org>",
+        "From: news@example.org\nList-Unsubscribe: <https://example.org/off>",
         "From: ann@example.org\nX-Autoreply: yes",
         "From: ann@example.org\nReturn-Path: <>",
         "From: ann@example.org\nContent-Type: multipart/report; boundary=x",

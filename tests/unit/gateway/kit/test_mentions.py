@@ -86,3 +86,10 @@ def test_an_address_is_taken_off_the_text() -> None:
     assert without_mention("@hermes: what is it", ("hermes",)) == "what is it"
     assert without_mention("what is it @Hermes", ("hermes",)) == "what is it"
     assert without_mention("ask @hermes about it", ("hermes",)) == "ask @hermes about it"
+
+
+def test_a_message_of_blanks_keeps_nobody_waiting() -> None:
+    """A pattern that tries again from every blank would take minutes."""
+    blanks = " " * 200_000
+    assert without_mention(f"@hermes hi{blanks}you", ["hermes"]) == f"hi{blanks}you"
+    assert without_mention(f"hi{blanks}@hermes{blanks}", ["hermes"]) == "hi"

@@ -2,6 +2,7 @@
 that are times."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 
 from hermes.gateway.platforms.discord import ids as discord_ids
+from hermes.gateway.platforms.kit.keeping import write
 from hermes.gateway.platforms.kit.seen import (
     LONGEST_AWAY,
     MOST_CHATS,
@@ -141,6 +143,30 @@ async def test_what_was_joined_is_known_at_once_and_after_a_crash(path: Path, ki
     for each in (seen, crashed):
         assert each.joined_with(names[1]) == tuple(names[:2])
         assert each.joined_with(names[2]) == ()
+
+
+async def test_a_slow_write_does_not_undo_what_was_joined_since(
+    path: Path, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, may_end = threading.Event(), threading.Event()
+
+    def slowly(path: Path, data: bytes) -> None:
+        if not began.is_set():
+            began.set()
+            may_end.wait(10)
+        write(path, data)
+
+    monkeypatch.setattr("hermes.gateway.platforms.kit.keeping.write", slowly)
+    seen = begun(path, kind)
+    keeping = asyncio.create_task(seen.keep())
+    await asyncio.to_thread(began.wait, 10)
+    joining = asyncio.create_task(seen.join([kind.name(1), kind.name(2)]))
+    await asyncio.sleep(0)
+    may_end.set()
+    await joining
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    assert Seen(path, "Test", kind.scale).joined_with(kind.name(1))
 
 
 async def test_a_write_that_is_cancelled_is_not_overtaken(path: Path, kind: Kind) -> None:

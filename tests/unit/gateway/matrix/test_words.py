@@ -78,6 +78,13 @@ def test_our_name_is_left_out_where_it_is_an_address(content: dict[str, Any], sa
     assert said_to_us(content, ME) == said
 
 
+def test_a_message_of_blanks_keeps_nobody_waiting() -> None:
+    """It once took minutes, in which every chat stood still; the time limit of the tests tells."""
+    blanks = " " * 200_000
+    assert said_to_us({"body": f"@hermes hi{blanks}you"}, ME) == f"hi{blanks}you"
+    assert said_to_us({"body": f"hi{blanks}@hermes{blanks}"}, ME) == "hi"
+
+
 def test_the_quoted_message_is_no_part_of_an_answer() -> None:
     content = {"body": "> <@ann:example.org> one\n> two\n\nmine\n> not quoted", **REPLY}
     assert without_quote(content) == "mine\n> not quoted"

@@ -53,7 +53,8 @@ class About:
     ) -> None:
         self._turns, self._clock, self._model_name = turns, clock, model_name
         self._status, self._metrics = status, metrics
-        self._began, self._created = clock.monotonic(), int(clock.now().timestamp())
+        self._began = clock.monotonic()
+        self._card = ModelCard(model_name, int(clock.now().timestamp()))
 
     async def health(self, _request: Request) -> Reply:
         return answered(Health())
@@ -71,7 +72,12 @@ class About:
         )
 
     async def models(self, _request: Request) -> Reply:
-        return answered(ModelList([ModelCard(self._model_name, self._created)]))
+        return answered(ModelList([self._card]))
+
+    async def model(self, request: Request) -> Reply:
+        if request.places["model_id"] != self._model_name:
+            raise missing(f"the only model is {self._model_name}", "model_not_found")
+        return answered(self._card)
 
     async def metrics(self, _request: Request) -> Reply:
         if self._metrics is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from hermes.app.app import App
 from hermes.core.ports import Scheduler
+from hermes.gateway.direct import DirectTurns
 from hermes.gateway.events import Outgoing, Target
 from hermes.gateway.platforms.api_server.application import Application
 from hermes.gateway.platforms.api_server.endpoints import Endpoints
@@ -38,6 +39,8 @@ class ApiServer(BaseAdapter):
         self._serving: Serving | None = None
         self._turns: Turns | None = None
         self._idempotency = Idempotency(self._app.clock)
+        self._draining = False
+        """It answers nobody new, and that is as it should be."""
         self.port = 0
         """Where it listens, once connected."""
 
@@ -45,17 +48,25 @@ class ApiServer(BaseAdapter):
         """Returns when /health answers; `receive` is not used."""
         del receive
         options = self._options = self._options or read_options(self.context.variable)
+        self._draining = False
         allow_many_open_files()
         extra = self.context.extra
         scheduler: Scheduler | None = extra.get("scheduler")
         status: Callable[[], dict[str, Any]] | None = extra.get("status")
         metrics: Callable[[], bytes] | None = extra.get("metrics")
-        self._turns = Turns(self._app, options, self.context.extra.get("backend", ""))
+        counted: DirectTurns | None = extra.get("turns")
+        self._turns = Turns(self._app, options, extra.get("backend", ""), counted)
         endpoints = Endpoints(self._app, self._turns, options, scheduler, status, metrics)
         application = Application(options, endpoints.routes, self._idempotency)
         self._serving = await serve(application, options)
         self.port = self._serving.port
         await self.probe()
+
+    async def drain(self, seconds: float) -> None:
+        self._draining = True
+        if self._serving is not None and self._turns is not None:
+            self._serving.stop_accepting()
+            await self._turns.drain(seconds)
 
     async def disconnect(self) -> None:
         """Turns that run get `gateway.drain_seconds`; then they are stopped, and their clients
@@ -71,6 +82,8 @@ class ApiServer(BaseAdapter):
         await turns.close()
 
     async def probe(self) -> None:
+        if self._draining:
+            return
         if self._serving is None or not self._serving.alive or self._options is None:
             raise NotConnected("the API server does not run")
         host = ANYWHERE.get(self._options.host, self._options.host.strip("[]"))

@@ -3,6 +3,8 @@
 import logging
 from typing import Any
 
+from msgspec.structs import replace
+
 from hermes.core.errors import HermesError
 from hermes.gateway.platforms.api_server.door import Door
 from hermes.gateway.platforms.api_server.exchange import (
@@ -18,7 +20,7 @@ from hermes.gateway.platforms.api_server.exchange import (
 from hermes.gateway.platforms.api_server.idempotency import Idempotency
 from hermes.gateway.platforms.api_server.operations import Routes
 from hermes.gateway.platforms.api_server.options import Options
-from hermes.gateway.platforms.api_server.refusals import Refused, refusal_of
+from hermes.gateway.platforms.api_server.refusals import OUR_FAULT, Refused, refusal_of
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +41,10 @@ class Application:
             reply = refused(refusal_of(error))
         except Exception:  # a client gets an answer also when we are at fault
             logger.exception("a request failed")
-            reply = refused(Refused(500, "internal error; the log has more", code="internal_error"))
+            reply = refused(OUR_FAULT)
+        if scope["method"] == "HEAD" and reply.stream is not None:
+            await reply.stream.aclose()
+            reply = replace(reply, stream=None)
         await exchange.answer(reply)
 
     async def _reply(self, scope: Scope, headers: dict[str, str], exchange: Exchange) -> Reply:

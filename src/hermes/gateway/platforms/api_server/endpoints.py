@@ -12,6 +12,7 @@ from hermes.gateway.platforms.api_server.about import (
     About,
     DetailedHealth,
     Health,
+    ModelCard,
     ModelList,
 )
 from hermes.gateway.platforms.api_server.chat.endpoint import ChatCompletions
@@ -98,6 +99,15 @@ def _about(about: About) -> tuple[Operation, ...]:
             "GET", "/health/detailed", "health_detailed", "What goes on", about.detailed, detailed
         ),
         Operation("GET", "/v1/models", "models", "The models", about.models, cards),
+        Operation(
+            "GET",
+            "/v1/models/{model_id}",
+            "model",
+            "A model",
+            about.model,
+            {200: Answer("What is known of it", ModelCard)},
+            (404,),
+        ),
         Operation("GET", "/metrics", "metrics", "Figures", about.metrics, metrics, (404,)),
     )
 

@@ -1,14 +1,24 @@
 """One request and its answer, over ASGI. The client may leave at any moment."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import aclosing
 from typing import Any, TypeVar
 
 import msgspec
 
+from hermes.core.errors import HermesError
 from hermes.gateway.platforms.api_server.options import Options
-from hermes.gateway.platforms.api_server.refusals import Headers, Refused, invalid
+from hermes.gateway.platforms.api_server.refusals import (
+    OUR_FAULT,
+    Headers,
+    Refused,
+    invalid,
+    refusal_of,
+)
+
+logger = logging.getLogger(__name__)
 
 JSON = "application/json"
 SSE = "text/event-stream; charset=utf-8"
@@ -60,6 +70,11 @@ class Request:
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
             raise invalid(f"the body is not valid JSON: {said}", code="invalid_json") from None
+
+    @property
+    def left(self) -> bool:
+        """Whether the client has left; only who waits for that with `on_gone` can know."""
+        return self._gone
 
     def on_gone(self, do: Callable[[], object]) -> None:
         """`do` is called when the client leaves before its answer; now, when it has."""
@@ -135,7 +150,7 @@ class Exchange:
                 await self._head(reply, (("Content-Length", str(len(reply.body))),))
                 await self._end(reply.body)
             else:
-                async with aclosing(reply.stream) as pieces:
+                async with aclosing(to_the_end(reply.stream)) as pieces:
                     await self._streamed(reply, pieces)
         finally:
             await self._unwatch()
@@ -169,6 +184,19 @@ class Exchange:
 
     async def _write(self, piece: bytes, *, more: bool) -> None:
         await self._send({"type": "http.response.body", "body": piece, "more_body": more})
+
+
+async def to_the_end(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """`pieces`, and what became of them when they break off: the status was sent long ago."""
+    async with aclosing(pieces):
+        try:
+            async for piece in pieces:
+                yield piece
+        except HermesError as error:
+            yield event_bytes(msgspec.json.encode(refusal_of(error).answer))
+        except Exception:  # the client must not take half an answer for a whole one
+            logger.exception("an answer broke off")
+            yield event_bytes(msgspec.json.encode(OUR_FAULT.answer))
 
 
 def _too_large(most: int) -> Refused:

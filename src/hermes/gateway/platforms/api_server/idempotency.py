@@ -16,7 +16,9 @@ from hermes.gateway.platforms.api_server.recording import Recording
 from hermes.gateway.platforms.api_server.refusals import Refused, invalid
 
 KEEP_SECONDS = 300.0
+"""After the answer is complete: a client may wait longer than that for it, and ask again then."""
 MOST_KEPT = 1000
+MOST_KEPT_BYTES = 64_000_000
 LONGEST_KEY = 255
 REPLAYED = (("Idempotent-Replayed", "true"),)
 
@@ -24,13 +26,17 @@ Handler = Callable[[Request], Awaitable[Reply]]
 
 
 class _Kept:
-    def __init__(self, print_: bytes, began: float, work: "asyncio.Task[Reply]") -> None:
-        self.print, self.began, self.work = print_, began, work
+    def __init__(self, print_: bytes, work: "asyncio.Task[Reply]") -> None:
+        self.print, self.work = print_, work
         self.recording: Recording | None = None
+        self.ended: float | None = None
+        """When the answer was complete."""
 
     @property
-    def over(self) -> bool:
-        return self.work.done() and (self.recording is None or self.recording.complete)
+    def size(self) -> int:
+        if self.recording is not None:
+            return self.recording.size
+        return len(self.work.result().body) if self.ended is not None else 0
 
     async def reply(self) -> Reply:
         reply = await asyncio.shield(self.work)
@@ -55,7 +61,8 @@ class Idempotency:
             raise invalid(f"Idempotency-Key has 1 to {LONGEST_KEY} characters")
         self._forget_old()
         place = request.path, key
-        print_ = hashlib.sha256(request.body).digest()
+        session = request.headers.get("x-hermes-session-id", "")
+        print_ = hashlib.sha256(session.encode() + b"\0" + request.body).digest()
         kept = self._kept.get(place)
         if kept is None:
             return await self._begin(place, print_, request, handler)
@@ -74,7 +81,7 @@ class Idempotency:
         alone = Request(request.method, request.path, request.headers, request.body)
         alone.places = request.places
         work = asyncio.ensure_future(handler(alone))
-        kept = self._kept[place] = _Kept(print_, self._clock.monotonic(), work)
+        kept = self._kept[place] = _Kept(print_, work)
         work.add_done_callback(lambda _work: self._worked(place, kept))
         return await kept.reply()
 
@@ -85,22 +92,31 @@ class Idempotency:
             self._drop(place, kept)
             return
         stream = work.result().stream
-        if stream is not None:
-            recording = kept.recording = Recording()
-            pump = asyncio.ensure_future(recording.take(stream))
-            self._pumps.add(pump)
-            pump.add_done_callback(self._pumps.discard)
+        if stream is None:
+            kept.ended = self._clock.monotonic()
+            return
+        recording = kept.recording = Recording()
+        pump = asyncio.ensure_future(recording.take(stream))
+        self._pumps.add(pump)
+        pump.add_done_callback(lambda pump: self._recorded(kept, pump))
+
+    def _recorded(self, kept: _Kept, pump: "asyncio.Task[None]") -> None:
+        self._pumps.discard(pump)
+        kept.ended = self._clock.monotonic()
 
     def _drop(self, place: tuple[str, str], kept: _Kept) -> None:
         if self._kept.get(place) is kept:
             del self._kept[place]
 
     def _forget_old(self) -> None:
+        """Those whose time is over, and the oldest beyond what is kept."""
         oldest = self._clock.monotonic() - KEEP_SECONDS
-        over = [place for place, kept in self._kept.items() if kept.over]
-        too_many = len(self._kept) - MOST_KEPT
-        for number, place in enumerate(over):
-            if number < too_many or self._kept[place].began < oldest:
+        size = sum(kept.size for kept in self._kept.values())
+        for place, kept in tuple(self._kept.items()):
+            if kept.ended is None:
+                continue
+            if kept.ended < oldest or len(self._kept) >= MOST_KEPT or size > MOST_KEPT_BYTES:
+                size -= kept.size
                 del self._kept[place]
 
     async def close(self) -> None:

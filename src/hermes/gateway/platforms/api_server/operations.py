@@ -73,9 +73,12 @@ class Routes:
         return operation, given
 
     def _place(self, path: str) -> tuple[dict[str, Operation], dict[str, str]]:
-        if path in self._exact:
-            return self._exact[path], {}
+        """A slash at the end does not matter: front ends put paths together in many ways."""
+        plain = path.rstrip("/")
+        if plain in self._exact:
+            return self._exact[plain], {}
         for pattern, methods in self._patterns:
-            if found := pattern.fullmatch(path):
+            if found := pattern.fullmatch(plain):
                 return methods, found.groupdict()
-        raise missing(f"there is nothing at {path[:200]}")
+        hint = "; the address of this API ends with /v1" if f"/v1{plain}" in self._exact else ""
+        raise missing(f"there is nothing at {path[:200]}{hint}")

@@ -20,11 +20,15 @@ from hermes.core.messages import (
     UserPart,
 )
 from hermes.gateway.platforms.api_server.chat.wire import ChatMessage, Part
+from hermes.gateway.platforms.api_server.forms import joined
 from hermes.gateway.platforms.api_server.refusals import Refused, invalid
+from hermes.store.repair import repair
 
 TEXTS = frozenset({"text", "input_text", "output_text"})
 IMAGES = frozenset({"image_url", "input_image"})
 UNSUPPORTED = "unsupported_content_type"
+GO_ON = "Go on."
+"""What a client means that lets a conversation end with an answer, or the result of a tool."""
 _DATA = re.compile(r"data:image/[a-z0-9.+-]+;base64,", re.ASCII | re.IGNORECASE)
 
 
@@ -37,16 +41,31 @@ class Conversation(msgspec.Struct, frozen=True):
 
 
 def conversation(messages: Iterable[Message], param: str = "messages") -> Conversation:
-    """Raises `Refused` when there is nothing to answer."""
+    """Raises `Refused` when there is nothing to answer. Front ends ask for a summary by a system
+    message at the end, and for more by ending with the answer itself."""
     said = list(messages)
-    manner = "\n\n".join(each.text for each in said if isinstance(each, System) and each.text)
+    if said and isinstance(said[-1], System):
+        said[-1] = User.say(said[-1].text)
+    manner = joined(*[each.text for each in said if isinstance(each, System)])
     spoken = [each for each in said if not isinstance(each, System)]
-    last = spoken.pop() if spoken else None
-    if not isinstance(last, User):
-        raise invalid("the last message must be one of the user", param=param)
-    if not last.text.strip() and not any(isinstance(part, Image) for part in last.parts):
-        raise invalid("the last message is empty", param=param)
-    return Conversation(manner, tuple(spoken), last)
+    last = spoken.pop() if spoken and isinstance(spoken[-1], User) else None
+    history = _sound(spoken)
+    if last is None and history:
+        last = User.say(GO_ON)
+    if not isinstance(last, User) or _is_empty(last):
+        raise invalid("there is no message, or the last one is empty", param=param)
+    return Conversation(manner, history, last)
+
+
+def _sound(spoken: Iterable[Message]) -> tuple[Message, ...]:
+    """What a provider accepts: an answer that was stopped before its first word is kept by many
+    front ends as an empty message."""
+    filled = (each for each in spoken if not (isinstance(each, User) and _is_empty(each)))
+    return repair(filled)
+
+
+def _is_empty(message: User) -> bool:
+    return not message.text.strip() and not any(isinstance(part, Image) for part in message.parts)
 
 
 def chat_messages(messages: Sequence[ChatMessage]) -> list[Message]:
@@ -84,14 +103,15 @@ def _text(content: str | list[Part] | None, param: str) -> str:
         return content or ""
     for number, part in enumerate(content):
         if part.type not in TEXTS and part.type != "refusal":
-            raise _unsupported(f"{part.type[:100]} is not possible here", f"{param}[{number}]")
+            where = f"{param}.content[{number}]"
+            raise _unsupported(f"{part.type[:100]} is not possible here", where)
     return "\n".join(part.text or part.refusal or "" for part in content)
 
 
 def _parts(content: str | list[Part] | None, param: str) -> tuple[UserPart, ...]:
     if content is None or isinstance(content, str):
         return (Text(content or ""),)
-    return tuple(_part(part, f"{param}[{number}]") for number, part in enumerate(content))
+    return tuple(_part(part, f"{param}.content[{number}]") for number, part in enumerate(content))
 
 
 def _part(part: Part, param: str) -> UserPart:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from hermes.gateway.platforms.api_server.exchange import to_the_end
+
 
 class Recording:
     def __init__(self) -> None:
@@ -45,8 +47,8 @@ class Recording:
     async def take(self, pieces: AsyncGenerator[bytes, None]) -> None:
         """Record all of `pieces`."""
         try:
-            async with aclosing(pieces):
-                async for piece in pieces:
+            async with aclosing(to_the_end(pieces)) as whole:
+                async for piece in whole:
                     self.add(piece)
         finally:
             self.end()

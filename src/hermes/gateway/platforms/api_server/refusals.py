@@ -1,5 +1,7 @@
 """Answers to what cannot be done, in the form of OpenAI's errors."""
 
+from math import ceil
+
 import msgspec
 
 from hermes.core.errors import (
@@ -73,6 +75,14 @@ def missing(message: str, code: str = "not_found") -> Refused:
 AGAIN_IS_NO_HELP = (("X-Should-Retry", "false"),)
 """OpenAI's clients repeat a request that failed with 5xx; tools of a turn would run twice."""
 
+
+OUR_FAULT = Refused(500, "internal error; the log has more", code="internal_error")
+
+
+def retry_after(seconds: float) -> Headers:
+    return (("Retry-After", str(max(1, ceil(seconds)))),)
+
+
 STATUSES: tuple[tuple[type[HermesError], int, str], ...] = (
     (UsageError, 400, "invalid_request"),
     (SessionNotFound, 404, "session_not_found"),
@@ -101,7 +111,10 @@ def refusal_of(error: HermesError) -> Refused:
     found = ((status, code) for kind, status, code in STATUSES if isinstance(error, kind))
     status, code = next(found, (500, "internal_error"))
     message = f"{error}; {error.hint}" if error.hint else str(error)
-    return Refused(status, message, code=code, headers=AGAIN_IS_NO_HELP)
+    headers: Headers = AGAIN_IS_NO_HELP
+    if isinstance(error, RateLimited) and error.retry_after is not None:
+        headers += retry_after(error.retry_after)
+    return Refused(status, message, code=code, headers=headers)
 
 
 def failure_of(end: TurnFinished) -> Refused | None:

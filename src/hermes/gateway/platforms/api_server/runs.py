@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from hermes.core.events import to_json
 from hermes.gateway.platforms.api_server.exchange import SSE, Reply, Request, answered, event_bytes
+from hermes.gateway.platforms.api_server.forms import joined
 from hermes.gateway.platforms.api_server.live import session_key
 from hermes.gateway.platforms.api_server.reading import Conversation, conversation
 from hermes.gateway.platforms.api_server.recording import Recording
@@ -110,8 +111,7 @@ def _talk(wanted: RunRequest) -> Conversation:
     talk = conversation(input_messages(wanted.input), "input")
     if wanted.session_id and talk.history:
         raise invalid("a session has its own history; give one message", param="input")
-    manner = "\n\n".join(filter(None, (wanted.instructions, talk.manner)))
-    return msgspec.structs.replace(talk, manner=manner)
+    return msgspec.structs.replace(talk, manner=joined(wanted.instructions, talk.manner))
 
 
 async def _told(running: Running) -> AsyncGenerator[bytes, None]:

@@ -4,18 +4,18 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import h11
 import msgspec
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hermes.gateway.platforms.api_server.door import SAFE
 from hermes.gateway.platforms.api_server.exchange import CLOSE, JSON
 from hermes.gateway.platforms.api_server.options import Options
 from hermes.gateway.platforms.api_server.refusals import invalid
 from hermes.gateway.platforms.base import NotConnected
+from hermes.gateway.platforms.impatient import Impatient
 
 KEEP_ALIVE_SECONDS = 75
 BACKLOG = 2048
@@ -24,25 +24,7 @@ LAST_SECONDS = 10
 """After what was to be drained is: connections that are still open are cut then."""
 
 
-class Impatient(H11Protocol):
-    """Leaves clients who never say what they want, and those who never read."""
-
-    options: ClassVar[Options]
-    _saying: asyncio.TimerHandle | None = None
-    _reading: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._wait_for_head()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.conn.their_state is h11.IDLE:
-            self._wait_for_head()
-        else:
-            _stop(self._saying)
-            self._saying = None
-
+class _Protocol(Impatient):
     def send_400_response(self, _msg: str) -> None:
         """What is no HTTP gets an answer of the usual form."""
         said = invalid("this is no valid HTTP request", code="invalid_http").answer
@@ -53,28 +35,6 @@ class Impatient(H11Protocol):
             for event in (head, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
-
-    def _wait_for_head(self) -> None:
-        if self._saying is None:
-            self._saying = self.loop.call_later(self.options.head_seconds, self.transport.abort)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._reading = self.loop.call_later(self.options.send_seconds, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        _stop(self._reading)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        _stop(self._saying)
-        _stop(self._reading)
-        super().connection_lost(exc)
-
-
-def _stop(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()
 
 
 class _Server(uvicorn.Server):
@@ -130,7 +90,11 @@ async def serve(application: Any, options: Options) -> Serving:
     sock = _listening(options)
     config = uvicorn.Config(
         application,
-        http=type("Protocol", (Impatient,), {"options": options}),
+        http=type(
+            "Protocol",
+            (_Protocol,),
+            {"head_seconds": options.head_seconds, "send_seconds": options.send_seconds},
+        ),
         ws="none",
         loop="none",
         lifespan="off",

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -13,14 +14,24 @@ from hermes.app.request import SessionRequest
 from hermes.core.errors import SessionNotFound
 from hermes.core.events import Event, TurnFinished
 from hermes.core.messages import Message, User
+from hermes.gateway.direct import DirectTurns
 from hermes.gateway.platforms.api_server.live import LiveAgents, session_key
+from hermes.gateway.platforms.api_server.manifest import MANIFEST
 from hermes.gateway.platforms.api_server.options import Options
-from hermes.gateway.platforms.api_server.refusals import Refused, missing
+from hermes.gateway.platforms.api_server.refusals import Refused, missing, retry_after
 
 SOURCE = "api-server"
 LEFT = "the client left"
+SOON = 5.0
+"""Seconds after which a client that was sent away may try again."""
 STOP_SECONDS = 10.0
 """For a turn that was stopped."""
+
+
+class Closed(Protocol):
+    """Told that a turn is over."""
+
+    def __call__(self, *, failed: bool) -> object: ...
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -44,7 +55,7 @@ class Running:
         self._turns, self.ask = turns, ask
         self._agent: Agent | None = None
         self._stopped = ""
-        self._closing: list[Callable[[], object]] = []
+        self._closing: list[Closed] = []
         self._over = False
         self._keys: list[str] = []
 
@@ -62,7 +73,7 @@ class Running:
         self._agent = agent
         agent.manner = self.ask.manner
 
-    def on_close(self, do: Callable[[], object]) -> None:
+    def on_close(self, do: "Closed") -> None:
         self._closing.append(do)
 
     def keep_as(self, *keys: str) -> None:
@@ -105,16 +116,25 @@ class Running:
         if self._over:
             return
         self._over = True
-        for do in self._closing:
-            do()
         sound = end is not None and not end.error and not end.interrupted
+        failed = end is None or (bool(end.error) and not end.interrupted)
+        for do in self._closing:
+            do(failed=failed)
         await self._turns.ended(self, self._agent, self._keys if sound else ())
 
 
 class Turns:
-    def __init__(self, app: App, options: Options, backend: str = "") -> None:
-        """`backend` is where commands run, instead of that of the settings."""
+    def __init__(
+        self,
+        app: App,
+        options: Options,
+        backend: str = "",
+        counted: DirectTurns | None = None,
+    ) -> None:
+        """`backend` is where commands run, instead of that of the settings; `counted` hears of
+        every turn."""
         self._app, self._options, self._backend = app, options, backend
+        self._counted = counted
         gateway = app.loaded.settings.gateway
         self.live = LiveAgents(app.leave, gateway.live_agents)
         self._folder = Path(gateway.cwd).expanduser()
@@ -131,11 +151,14 @@ class Turns:
         """A turn with its agent, ready to run. `on_gone` hears what stops it. Raises `Refused` and
         every error of making an agent."""
         if self._closing:
-            raise Refused(503, "the server is stopping", code="stopping")
+            message = "the server is stopping"
+            raise Refused(503, message, code="stopping", headers=retry_after(SOON))
         if len(self._running) >= self._options.most_turns:
-            wait = (("Retry-After", "5"),)
-            raise Refused(503, "too many turns are running", code="overloaded", headers=wait)
+            message = "too many turns are running"
+            raise Refused(503, message, code="overloaded", headers=retry_after(SOON))
         running = Running(self, ask)
+        if self._counted is not None:
+            running.on_close(self._counted.begin(MANIFEST.name).end)
         self._running[running] = ""
         self._idle.clear()
         on_gone(running.stop)

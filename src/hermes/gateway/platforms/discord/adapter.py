@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import discord
-from discord.http import Route
+from discord.http import MultipartParameters, Route
 
 from hermes.gateway.events import Media, Outgoing, Target
 from hermes.gateway.platforms.base import (
@@ -23,12 +23,13 @@ from hermes.gateway.platforms.discord import commands, sending
 from hermes.gateway.platforms.discord.bot import Bot
 from hermes.gateway.platforms.discord.directory import names_of
 from hermes.gateway.platforms.discord.failures import TOKEN_HINT, TROUBLE, of_connecting, told
+from hermes.gateway.platforms.discord.ids import SCALE, id_at
 from hermes.gateway.platforms.discord.intake import Intake
 from hermes.gateway.platforms.discord.missed import MOST, history, patiently
 from hermes.gateway.platforms.discord.options import options_of
-from hermes.gateway.platforms.discord.seen import OVERLAP, Seen, id_at
-from hermes.gateway.platforms.discord.threads import in_place, number
+from hermes.gateway.platforms.discord.threads import NO_HISTORY, in_place, number
 from hermes.gateway.platforms.kit.media import MediaCache
+from hermes.gateway.platforms.kit.seen import OVERLAP, Seen
 from hermes.gateway.platforms.kit.token_lock import (
     ScopedLock,
     acquire_scoped_lock,
@@ -54,7 +55,7 @@ class DiscordAdapter(BaseAdapter):
         self._lock: ScopedLock | None = None
         self._bot: Bot | None = None
         self._intake: Intake | None = None
-        self._seen: Seen | None = None
+        self._seen: Seen[int] | None = None
         self._connection: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -95,8 +96,6 @@ class DiscordAdapter(BaseAdapter):
         try:
             if seen:
                 seen.write()
-        except OSError as error:
-            logger.error("how far Discord was read cannot be kept: %s", error)
         finally:
             lock, self._lock = self._lock, None
             release_scoped_lock(lock)
@@ -117,7 +116,7 @@ class DiscordAdapter(BaseAdapter):
 
     async def _open(self, receive: Receive) -> None:
         bot = self._bot = Bot(self._options)
-        seen = self._seen = Seen(self.context.state / "seen.json")
+        seen = self._seen = Seen(self.context.state / "seen.json", self.manifest.label, SCALE)
         self._intake = bot.listener = Intake(bot, self._options, seen, receive)
         await bot.login(self._options.token)
         await bot.rest.find_gateway()
@@ -173,14 +172,25 @@ class DiscordAdapter(BaseAdapter):
                     number(target.chat_id), params=sending.as_post(params, message.text)
                 )
                 return str(post["id"])
-            shown = await in_place(
-                bot, target, lambda channel: bot.rest.send_message(channel, params=params)
-            )
+            shown = await self._show(bot, target, params)
         if self._intake:
             self._intake.is_there(sending.nonce_of(key), int(shown["id"]))
         if self._seen and target.thread_id:
             self._seen.add_thread(target.thread_id)
         return str(shown["id"])
+
+    async def _show(self, bot: Bot, target: Target, params: MultipartParameters) -> Any:
+        try:
+            return await in_place(
+                bot, target, lambda channel: bot.rest.send_message(channel, params=params)
+            )
+        except discord.HTTPException as error:
+            if error.code != NO_HISTORY:
+                raise
+        alone = sending.without_quote(params)
+        return await in_place(
+            bot, target, lambda channel: bot.rest.send_message(channel, params=alone)
+        )
 
     async def edit(self, target: Target, message_id: str, message: Outgoing) -> None:
         bot = self._connected()
@@ -212,7 +222,7 @@ class DiscordAdapter(BaseAdapter):
         channel = bot.get_partial_messageable(number(target.thread_id or target.chat_id))
         with told():
             try:
-                async for there in _patient_history(channel, since):
+                for there in await patiently(lambda: history(bot, channel, since)):
                     looked_at += 1
                     ours = there.author.id == bot.me and there.id not in others
                     if ours and sending.is_same(there, message, nonce):
@@ -276,16 +286,6 @@ class DiscordAdapter(BaseAdapter):
         if target.thread_id or self._bot is None or not target.chat_id.isdecimal():
             return False
         return isinstance(self._bot.get_channel(int(target.chat_id)), discord.ForumChannel)
-
-
-async def _patient_history(
-    channel: discord.abc.Messageable, since: int
-) -> AsyncIterator[discord.Message]:
-    async def all_of() -> list[discord.Message]:
-        return [message async for message in history(channel, since, MOST)]
-
-    for message in await patiently(all_of):
-        yield message
 
 
 async def _fresh(bot: Bot, url: str) -> str:

@@ -1,15 +1,25 @@
 """The library's client, speaking to where we want and telling us what we need."""
 
 import asyncio
-from typing import Protocol
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 import discord
 
 from hermes.gateway.platforms.discord.http import Http
 from hermes.gateway.platforms.discord.options import Options
 
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 SERVERS_COME = 2.0
 """Seconds after the last server within which the next one comes, else it is down."""
+
+
+ESSENTIAL = frozenset({"READY", "RESUMED"})
+"""Without these there is no connection."""
 
 
 class Listener(Protocol):
@@ -37,6 +47,8 @@ class Bot(discord.Client):
         self.rest = Http(asyncio.get_running_loop(), options.base_url, options.proxy)
         self.http = self._connection.http = self.rest
         self._identify_pause = options.identify_pause
+        parsers = self._connection.parsers
+        parsers |= {event: _careful(event, parsers[event]) for event in parsers.keys() - ESSENTIAL}
         self.listener: Listener | None = None
         self.settled = asyncio.Event()
         """The servers we are in are known, as far as they are up."""
@@ -86,3 +98,22 @@ class Bot(discord.Client):
     async def on_interaction(self, interaction: discord.Interaction) -> None:
         if self.listener:
             await self.listener.used(interaction)
+
+    def read(self, channel: Any, data: Any) -> discord.Message | None:
+        """A message that was asked for; None when the library cannot read it."""
+        create = self._connection.create_message
+        return _careful("message", lambda given: create(channel=channel, data=given))(data)
+
+
+def _careful(what: str, parse: Callable[[Any], T]) -> Callable[[Any], T | None]:
+    """What has a shape that the library does not know is left out. It would end the connection, and
+    again when it is asked for as missed."""
+
+    def careful(data: Any) -> T | None:
+        try:
+            return parse(data)
+        except Exception:  # whatever the library stumbles over
+            logger.exception("Discord sent a %s that cannot be read", what)
+            return None
+
+    return careful

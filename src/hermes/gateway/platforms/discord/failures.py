@@ -14,6 +14,7 @@ from hermes.gateway.platforms.base import (
     SendRefused,
     SendUnsure,
 )
+from hermes.gateway.platforms.discord.http import NoMoreSessions, NotDiscord
 
 TROUBLE = (discord.DiscordException, aiohttp.ClientError, TimeoutError, OSError)
 """All that a call may end with."""
@@ -48,7 +49,8 @@ def of_call(error: BaseException) -> AdapterError:
 
 def of_connecting(error: BaseException) -> AdapterError:
     """Errors of `connect` and of the connection itself."""
-    if isinstance(error, discord.LoginFailure) or getattr(error, "status", 0) == 401:
+    refused = getattr(error, "status", 0) == 401 and not isinstance(error, NotDiscord)
+    if isinstance(error, discord.LoginFailure) or refused:
         return CredentialsRefused("Discord does not accept the bot token", hint=TOKEN_HINT)
     if isinstance(error, discord.PrivilegedIntentsRequired):
         return CredentialsRefused("Discord does not let us read messages", hint=INTENT_HINT)
@@ -59,10 +61,14 @@ def of_connecting(error: BaseException) -> AdapterError:
         return NotConnected(f"Discord closed the connection (code {error.code})")
     if isinstance(error, discord.HTTPException):
         return NotConnected(f"Discord answered {error.status}")
+    if isinstance(error, NoMoreSessions):
+        return NotConnected(str(error))
     return NotConnected(f"Discord cannot be reached: {type(error).__name__}")
 
 
 def _of_status(error: discord.HTTPException) -> AdapterError:
+    if isinstance(error, NotDiscord):
+        return SendLater(f"a server before Discord answered {error.status}", seconds=30.0)
     if error.status == 401:  # the message may go once there is a new token
         return NotConnected("Discord does not accept the bot token", hint=TOKEN_HINT)
     if error.status in (502, 504):  # something before Discord answered; Discord may have done it

@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import yarl
 from discord import (
+    ClientException,
     DiscordServerError,
     File,
     Forbidden,
@@ -24,6 +25,19 @@ LONGEST_LIMITS = 256
 EVERYTHING = ""
 """The limit of the whole account."""
 ERRORS = {403: Forbidden, 404: NotFound}
+UNLIMITED = ("/interactions/", "/webhooks/")
+"""Answers to commands and buttons; the limit of the account does not count them."""
+
+
+class NotDiscord(HTTPException):
+    """A server before Discord refused the request: Discord has not seen it."""
+
+
+class NoMoreSessions(ClientException):
+    """We connected too often today. Once more, and Discord would take the token away."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"Discord allows no new connection for {seconds / 60:.0f} minutes")
 
 
 class Http(HTTPClient):
@@ -46,7 +60,7 @@ class Http(HTTPClient):
         **kwargs: Any,
     ) -> Any:
         key = f"{route.key}:{route.major_parameters}"
-        self._wait_or_raise(key)
+        self._wait_or_raise(key, EVERYTHING if not route.path.startswith(UNLIMITED) else key)
         for file in files or ():
             file.reset(seek=True)
         if form:
@@ -69,7 +83,8 @@ class Http(HTTPClient):
                 return data
             if response.status >= 500:
                 raise DiscordServerError(response, data)
-            raise ERRORS.get(response.status, HTTPException)(response, data)
+            kind = ERRORS.get(response.status, HTTPException)
+            raise (kind if isinstance(data, dict) else NotDiscord)(response, data)
 
     async def ws_connect(self, url: str, *, compress: int = 0) -> aiohttp.ClientWebSocketResponse:
         """The library begins at an address of its own; begin at the one that Discord gives."""
@@ -80,6 +95,9 @@ class Http(HTTPClient):
 
     async def find_gateway(self) -> None:
         answer = await self.request(Route("GET", "/gateway/bot"))
+        limit = answer.get("session_start_limit") or {}
+        if limit.get("remaining", 1) <= 0:
+            raise NoMoreSessions(limit.get("reset_after", 0) / 1000)
         self.gateway = yarl.URL(answer["url"])
 
     async def download(self, url: str) -> aiohttp.ClientResponse:
@@ -99,9 +117,9 @@ class Http(HTTPClient):
             raise aiohttp.ClientConnectionError("the connection was closed")
         return self._rest
 
-    def _wait_or_raise(self, key: str) -> None:
+    def _wait_or_raise(self, *keys: str) -> None:
         now = self.loop.time()
-        until = max(self._limits.get(key, 0.0), self._limits.get(EVERYTHING, 0.0))
+        until = max(self._limits.get(key, 0.0) for key in keys)
         if until > now:
             raise RateLimited(until - now)
 
@@ -112,7 +130,9 @@ class Http(HTTPClient):
         if status == 429:
             body = data if isinstance(data, dict) else {}
             seconds = float(body.get("retry_after") or headers.get("Retry-After") or 5.0)
-            self._limits[EVERYTHING if body.get("global") else key] = now + seconds
+            # Without a body it is the server before Discord, which shuts out this machine.
+            everything = body.get("global") or not body
+            self._limits[EVERYTHING if everything else key] = now + seconds
             raise RateLimited(seconds)
         if headers.get("X-RateLimit-Remaining") == "0":
             self._limits[key] = now + float(headers.get("X-RateLimit-Reset-After", 0.0))

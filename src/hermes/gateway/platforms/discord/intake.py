@@ -4,42 +4,40 @@ kept or is not for us."""
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import discord
 import msgspec
-from discord.http import Route
 
 from hermes.gateway.events import MessageEvent
 from hermes.gateway.platforms.base import Receive
-from hermes.gateway.platforms.discord import commands, reading
+from hermes.gateway.platforms.discord import reading
+from hermes.gateway.platforms.discord.batches import Batches, joined
 from hermes.gateway.platforms.discord.bot import Bot
 from hermes.gateway.platforms.discord.failures import TROUBLE
+from hermes.gateway.platforms.discord.interactions import Interactions
 from hermes.gateway.platforms.discord.missed import missed, patiently
 from hermes.gateway.platforms.discord.options import Options
-from hermes.gateway.platforms.discord.seen import Seen
+from hermes.gateway.platforms.kit.keeping import remember
 from hermes.gateway.platforms.kit.lanes import Lanes
 from hermes.gateway.platforms.kit.mentions import is_for_us, rules_from
 from hermes.gateway.platforms.kit.offering import offer
+from hermes.gateway.platforms.kit.seen import Seen
 
 logger = logging.getLogger(__name__)
 
 LONGEST_PAUSE = 30.0
 MOST_SENT = 512
 """Messages of ours whose nonce is remembered."""
-EPHEMERAL = 64
-ANSWER_LATER = {"type": 5, "data": {"flags": EPHEMERAL}}
-NOTHING_CHANGES = {"type": 6}
-NOT_HERE = {"type": 4, "data": {"flags": EPHEMERAL, "content": "I do not answer in this channel."}}
 
 
 class Intake:
-    def __init__(self, bot: Bot, options: Options, seen: Seen, receive: Receive) -> None:
+    def __init__(self, bot: Bot, options: Options, seen: Seen[int], receive: Receive) -> None:
         self._bot, self._options, self._seen, self._receive = bot, options, seen, receive
         self._rules = rules_from(options.settings)
         self._lanes = Lanes("Discord")
+        self._batches = Batches(self._lanes, options.pace, self._give)
+        self._interactions = Interactions(bot, self._rules, self._lanes, self._batches, receive)
         self._held: list[discord.Message] | None = None
         """What comes while we look for what was missed."""
         self._catching_up: asyncio.Task[None] | None = None
@@ -52,23 +50,21 @@ class Intake:
         if self._catching_up:
             self._catching_up.cancel()
             await asyncio.gather(self._catching_up, return_exceptions=True)
+        self._batches.close()
         await self._lanes.close()
 
     def is_there(self, nonce: str, message_id: int) -> None:
-        self.sent[nonce] = message_id
-        while len(self.sent) > MOST_SENT:
-            del self.sent[next(iter(self.sent))]
+        remember(self.sent, nonce, message_id, MOST_SENT)
 
     # from the connection
 
     def session_began(self) -> None:
-        self._seen.start(time.time())
-        self._seen.freeze()
+        away = self._seen.begin(time.time())
         if self._held is None:
             self._held = []
         if self._catching_up:
             self._catching_up.cancel()
-        self._catching_up = asyncio.create_task(self._catch_up())
+        self._catching_up = asyncio.create_task(self._catch_up(away=away))
 
     def heard(self, message: discord.Message) -> None:
         if message.author.id == self._bot.me and message.nonce is not None:
@@ -76,43 +72,75 @@ class Intake:
         if self._held is not None:
             self._held.append(message)
         else:
-            self._put([message])
+            self._put([message], live=True)
 
     async def used(self, interaction: discord.Interaction) -> None:
-        """A button or a slash command. Discord wants to hear of it within three seconds; what is
-        to be answered comes as a message, by the outbox, like every other answer."""
-        kind = interaction.type
-        command = kind is discord.InteractionType.application_command
-        if not command and kind is not discord.InteractionType.component:
-            return
-        event = self._use(interaction)
-        if not is_for_us(event, self._rules):
-            await self._acknowledge(interaction, NOT_HERE)
-            return
-        await self._acknowledge(interaction, ANSWER_LATER if command else NOTHING_CHANGES)
-
-        async def take() -> None:
-            await offer(self._receive, event, asyncio.sleep)
-            if command:  # "is thinking" goes away, the answer is another message
-                await self._forget_answer(interaction)
-
-        self._lanes.put(event.source.chat_id, take)
+        await self._interactions.used(interaction)
 
     # messages
 
-    def _put(self, messages: list[discord.Message]) -> None:
-        fresh = {each.id: each for each in messages if self._seen.is_new(each.id)}
-        self._seen.wait_for(fresh)
-        for _, message in sorted(fresh.items()):
-            if _is_private(message):
-                self._in_private(message)
-            self._lanes.put(_lane(message.channel), partial(self._take, message))
+    def _put(self, messages: list[discord.Message], *, live: bool = False) -> None:
+        """`live`: they come for the first time. Others may have been given to the gateway by
+        somebody who was killed then, so they must come as they came: single, or joined as noted."""
+        fresh = {each.id: each for each in messages if not self._seen.is_known(each.id)}
+        for number, message in sorted(fresh.items()):
+            if self._seen.is_known(number):
+                continue  # it came with another one
+            parts = [fresh[each] for each in self._seen.joined_with(number) if each in fresh]
+            for part in parts or [message]:
+                self._seen.wait_for(part.id)
+                if _is_private(part):
+                    self._in_private(part)
+            lane = _lane(message.channel)
+            work = (
+                partial(self._again, lane, parts)
+                if parts
+                else partial(self._take, lane, message, live=live)
+            )
+            self._lanes.put(lane, work)
 
-    async def _take(self, message: discord.Message) -> None:
+    async def _take(self, lane: str, message: discord.Message, *, live: bool) -> None:
+        if live and self._batches.join(lane, message, self._bot.me):
+            return
+        await self._batches.flush(lane)
         event = await self._insistently(message)
-        if event is not None:
-            await offer(self._receive, event, asyncio.sleep)
-        self._seen.done(message.id)
+        if event is None:
+            self._seen.done(message.id)
+        elif not live or not self._batches.begin(lane, event, message):
+            await self._offer(event, [message.id])
+
+    async def _again(self, lane: str, messages: list[discord.Message]) -> None:
+        """Messages that were given as one before."""
+        await self._batches.flush(lane)
+        event = await self._insistently(messages[0])
+        numbers = [message.id for message in messages]
+        if event is None:
+            for number in numbers:
+                self._seen.done(number)
+            return
+        first = str(self._seen.joined_with(numbers[0])[0])
+        event = msgspec.structs.replace(event, message_id=first)
+        await self._offer(joined(event, messages, self._bot.me), numbers)
+
+    async def _give(self, event: MessageEvent, messages: list[discord.Message]) -> None:
+        """What waited for each other, as one message."""
+        numbers = [message.id for message in messages]
+        if len(messages) > 1:
+            try:
+                await self._seen.join(numbers)
+            except OSError as error:
+                logger.error("texts on Discord are not joined: %s", error.strerror)
+                for message in messages:
+                    single = msgspec.structs.replace(event, message_id=str(message.id))
+                    await self._offer(joined(single, [message], self._bot.me), [message.id])
+                return
+            event = joined(event, messages, self._bot.me)
+        await self._offer(event, numbers)
+
+    async def _offer(self, event: MessageEvent, numbers: list[int]) -> None:
+        await offer(self._receive, event, asyncio.sleep)
+        for number in numbers:
+            self._seen.done(number)
 
     async def _insistently(self, message: discord.Message) -> MessageEvent | None:
         pause = 0.2
@@ -188,17 +216,17 @@ class Intake:
 
     def _in_private(self, message: discord.Message) -> None:
         chat = str(message.channel.id)
-        self.newest.pop(chat, None)
-        self.newest[chat] = message.id
-        while len(self.newest) > MOST_SENT:
-            del self.newest[next(iter(self.newest))]
+        remember(self.newest, chat, message.id, MOST_SENT)
         if message.author.id != self._bot.me:
             self._seen.add_private(chat, message.author.display_name)
 
-    async def _catch_up(self) -> None:
-        """What was missed comes before what comes now."""
+    async def _catch_up(self, *, away: bool) -> None:
+        """What was missed while we were `away` comes before what comes now."""
         pause = 1.0
         await self._bot.settled.wait()
+        if not away:
+            self._release([])
+            return
         since = self._seen.missed_since(time.time())
         while True:
             try:
@@ -209,54 +237,13 @@ class Intake:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
-                self._seen.thaw()
+                self._seen.nothing_missed()
                 return
 
     def _release(self, found: list[discord.Message]) -> None:
         held, self._held = self._held or [], None
-        self._put([*found, *held])
-
-    # buttons and slash commands
-
-    def _use(self, interaction: discord.Interaction) -> MessageEvent:
-        place = reading.place_of(interaction.channel, interaction.guild_id, self._bot.me)
-        data: Mapping[str, Any] = dict(interaction.data or {})
-        button = str(data.get("custom_id", ""))
-        return MessageEvent(
-            source=reading.source_of(place, interaction.user),
-            message_id=str(interaction.id),
-            text="" if button else commands.as_text(data),
-            reply_to_id=str(interaction.message.id) if interaction.message else "",
-            addressed=True,
-            sent_at=interaction.created_at.timestamp(),
-            button=button,
-        )
-
-    async def _acknowledge(self, interaction: discord.Interaction, answer: Any) -> None:
-        route = Route(
-            "POST",
-            "/interactions/{id}/{webhook_token}/callback",
-            id=interaction.id,
-            webhook_token=interaction.token,
-        )
-        try:
-            await self._bot.rest.request(route, json=answer)
-        except (
-            TROUBLE
-        ) as error:  # Discord shows that it failed; what was asked is done all the same
-            logger.warning("Discord did not hear that a command was taken: %s", error)
-
-    async def _forget_answer(self, interaction: discord.Interaction) -> None:
-        route = Route(
-            "DELETE",
-            "/webhooks/{webhook_id}/{webhook_token}/messages/@original",
-            webhook_id=interaction.application_id,
-            webhook_token=interaction.token,
-        )
-        try:
-            await self._bot.rest.request(route)
-        except TROUBLE as error:
-            logger.debug("the waiting sign of a command stays: %s", error)
+        self._put(found)
+        self._put(held, live=True)
 
 
 def _server(message: discord.Message) -> int | None:

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
 import discord
 
@@ -17,10 +17,11 @@ AT_ONCE = 8
 """Channels asked side by side."""
 MOST = 500
 """Messages of one channel."""
+PAGE = 100
 TRIES = 5
 
-Readable = discord.abc.Messageable
 Dated = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
+Readable = Dated | discord.PartialMessageable
 
 
 async def missed(bot: Bot, since: int, private: Iterable[str]) -> list[discord.Message]:
@@ -34,17 +35,23 @@ async def missed(bot: Bot, since: int, private: Iterable[str]) -> list[discord.M
 
     async def of(channel: Readable) -> list[discord.Message]:
         async with gate:
-            return await patiently(lambda: _after(channel, since))
+            return await patiently(lambda: _after(bot, channel, since))
 
     found = await asyncio.gather(*map(of, channels))
     return sorted((message for some in found for message in some), key=lambda each: each.id)
 
 
-async def history(channel: Readable, since: int, limit: int) -> AsyncIterator[discord.Message]:
-    async for message in channel.history(
-        limit=limit, after=discord.Object(since), oldest_first=True
-    ):
-        yield message
+async def history(bot: Bot, channel: Readable, since: int) -> list[discord.Message]:
+    """Messages after `since`, oldest first, at most `MOST`; what cannot be read is left out."""
+    found: list[dict[str, Any]] = []
+    while len(found) < MOST:
+        newest_first: Any = await bot.rest.logs_from(channel.id, PAGE, after=since)
+        found += newest_first[::-1]
+        if len(newest_first) < PAGE:
+            break
+        since = int(newest_first[0]["id"])
+    read = [bot.read(channel, data) for data in found[:MOST]]
+    return [message for message in read if message is not None]
 
 
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:
@@ -57,13 +64,13 @@ async def patiently(call: Callable[[], Awaitable[T]]) -> T:
     return await call()
 
 
-async def _after(channel: Readable, since: int) -> list[discord.Message]:
+async def _after(bot: Bot, channel: Readable, since: int) -> list[discord.Message]:
     try:
-        found = [message async for message in history(channel, since, MOST)]
+        found = await history(bot, channel, since)
     except (discord.Forbidden, discord.NotFound) as error:
         logger.debug("a channel of Discord cannot be read: %s", error)
         return []
-    if len(found) == MOST:
+    if len(found) >= MOST:
         logger.warning("a channel of Discord has more than %d new messages", MOST)
     return found
 

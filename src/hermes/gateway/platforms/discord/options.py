@@ -8,11 +8,15 @@ import msgspec
 from hermes.config.settings.platforms import DiscordSettings
 from hermes.core.errors import ConfigError
 from hermes.gateway.platforms.base import AdapterContext
+from hermes.gateway.platforms.discord.batches import Pace
 
 Bots = Literal["none", "mentions", "all"]
 SyncPolicy = Literal["safe", "bulk", "off"]
 
 BASE_URL = "https://discord.com/api/v10"
+BATCH = "HERMES_DISCORD_TEXT_BATCH"
+LONGEST_BATCH = 10.0
+"""Seconds; nobody waits longer for an answer to begin."""
 NO = frozenset({"false", "0", "no", "off"})
 
 
@@ -26,6 +30,7 @@ class Options(msgspec.Struct, frozen=True):
     wants_roles: bool = False
     """Somebody may be let in for a role, so roles are asked for where a message lacks them."""
     sync: SyncPolicy = "safe"
+    pace: Pace = Pace()
     proxy: str | None = None
     quotes: bool = True
     """Answers point to the message they answer."""
@@ -46,11 +51,30 @@ def options_of(context: AdapterContext) -> Options:
         ignore_others=(variable("DISCORD_IGNORE_NO_MENTION") or "").strip().lower() not in NO,
         wants_roles=bool((variable("DISCORD_ALLOWED_ROLES") or "").strip()),
         sync=_word(variable, "DISCORD_COMMAND_SYNC_POLICY", SyncPolicy, "safe"),
+        pace=_pace(variable),
         proxy=(variable("DISCORD_PROXY") or "").strip() or None,
         quotes=getattr(context.connection, "reply_to_mode", "first") != "off",
         base_url=str(context.extra.get("base_url") or BASE_URL).rstrip("/"),
         identify_pause=float(context.extra.get("identify_pause", 5.0)),
     )
+
+
+def _pace(variable: Callable[[str], str | None]) -> Pace:
+    return Pace(
+        delay=_seconds(variable, f"{BATCH}_DELAY_SECONDS", Pace().delay),
+        split_delay=_seconds(variable, f"{BATCH}_SPLIT_DELAY_SECONDS", Pace().split_delay),
+    )
+
+
+def _seconds(variable: Callable[[str], str | None], name: str, default: float) -> float:
+    said = (variable(name) or variable(name.removesuffix("_SECONDS")) or "").strip()
+    try:
+        seconds = float(said or default)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= LONGEST_BATCH:
+        raise ConfigError(f"{name} is {said!r}", hint=f"Use seconds, from 0 to {LONGEST_BATCH:g}.")
+    return seconds
 
 
 def _word(variable: Callable[[str], str | None], name: str, words: Any, default: str) -> Any:

@@ -96,7 +96,7 @@ def event_of(
     return MessageEvent(
         source=source_of(place, writer),
         message_id=str(message.id),
-        text="\n".join(filter(None, _texts(message, me))),
+        text=text_of(message, me),
         media=tuple(_media(message)),
         reply_to_id=str(reference.message_id or "") if replies and reference else "",
         reply_to_text=answered.content[:QUOTED] if answered is not None else "",
@@ -106,6 +106,10 @@ def event_of(
         or answers_us(message, me),
         sent_at=message.created_at.timestamp(),
     )
+
+
+def text_of(message: discord.Message, me: int) -> str:
+    return "\n".join(filter(None, _texts(message, me)))
 
 
 def _can_open_threads(channel: object, me: int) -> bool:
@@ -132,6 +136,8 @@ def _texts(message: discord.Message, me: int) -> Iterator[str]:
         yield f"[sticker: {sticker.name}]"
     for snapshot in message.message_snapshots:
         yield f"[forwarded] {snapshot.content}"
+    if poll := message.poll:
+        yield f"[poll: {poll.question} – {' / '.join(each.text for each in poll.answers)}]"
     if message.author.bot:  # of people they are only previews of their links
         for embed in message.embeds:
             yield embed_text(embed)

@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,10 +81,24 @@ def edited(message: Outgoing, allowed: discord.AllowedMentions) -> MultipartPara
 def as_post(params: MultipartParameters, text: str) -> MultipartParameters:
     """The same as the first message of a new post in a forum."""
     name = title(text)
+    return _changed(params, lambda message: {"name": name, "message": message})
+
+
+def without_quote(params: MultipartParameters) -> MultipartParameters:
+    """The same, without saying what it answers."""
+    gone = "message_reference"
+    return _changed(
+        params, lambda message: {key: each for key, each in message.items() if key != gone}
+    )
+
+
+def _changed(
+    params: MultipartParameters, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> MultipartParameters:
     if not params.multipart:
-        return params._replace(payload={"name": name, "message": params.payload})
-    message = json.loads(params.multipart[0]["value"])
-    first = {**params.multipart[0], "value": json.dumps({"name": name, "message": message})}
+        return params._replace(payload=change(params.payload or {}))
+    first = params.multipart[0]
+    first = {**first, "value": json.dumps(change(json.loads(first["value"])))}
     return params._replace(multipart=[first, *params.multipart[1:]])
 
 

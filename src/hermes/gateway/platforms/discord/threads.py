@@ -13,6 +13,8 @@ from hermes.gateway.platforms.discord.bot import Bot
 
 UNKNOWN_CHANNEL = 10003
 THREAD_EXISTS = 160004
+NO_HISTORY = 160002
+"""We may not read what was written, and so not answer it."""
 ARCHIVED_AFTER: Literal[1440] = 1440
 """Minutes of silence after which a thread is put away; writing brings it back."""
 TITLE = 80

@@ -23,7 +23,7 @@ from hermes.gateway.platforms.base import (
     Receive,
     Unknowable,
 )
-from hermes.gateway.platforms.email import authentication, letters, screening
+from hermes.gateway.platforms.email import authentication, letters, parsing, screening
 from hermes.gateway.platforms.email.bell import Bell, IdleBell, PollBell
 from hermes.gateway.platforms.email.composing import checked_address, compose
 from hermes.gateway.platforms.email.desk import Desk
@@ -47,8 +47,6 @@ from hermes.util.text import human_size
 
 log = logging.getLogger(__name__)
 
-BEGINNING = 200_000
-"""Bytes that are read of a mail that is too large."""
 QUOTE_CHARS = 2000
 MOST_CHATS = 500
 
@@ -209,21 +207,14 @@ class EmailAdapter(BaseAdapter):
     async def _read(self, session: Session, head: Head) -> tuple[EmailMessage | None, bool]:
         """The mail, and whether only its beginning; None when it gets no answer."""
         options = session.options
-        message = letters.read(head.header)
-        address, _ = screening.sender(message)
-        why = screening.why_not(message, options.address) or authentication.why_not(
-            message,
-            address,
-            required=options.extra.require_authentication,
-            server=options.extra.authserv_id,
-        )
-        if why:
-            log.info("Email: a mail of %s gets no answer: %s", address or "somebody", why)
+        if not await asyncio.to_thread(_is_for_us, head, options):
             return None, False
         cut = head.size > options.extra.max_bytes
-        folder, limit = options.extra.folder, BEGINNING if cut else 0
+        folder, limit = options.extra.folder, parsing.BEGINNING if cut else 0
         raw = await session.desk.use(lambda box: box.mail(folder, head.uid, limit))
-        return (await asyncio.to_thread(letters.read, raw) if raw else None), cut
+        if parsing.too_many_parts(raw):
+            raw, cut = raw[: parsing.BEGINNING], True
+        return (await asyncio.to_thread(parsing.read, raw) if raw else None), cut
 
     def _event(
         self, letter: Letter, head: Head, validity: int, options: Options, *, cut: bool
@@ -233,8 +224,10 @@ class EmailAdapter(BaseAdapter):
         files = () if cut or options.skip_attachments else letter.attachments
         text = _text(letter)
         if cut:
-            text += f"\n\n[The mail is larger than {human_size(options.extra.max_bytes)}: only its"
-            text += " beginning was read, and no attachment.]"
+            text += (
+                f"\n\n[The mail is larger than {human_size(options.extra.max_bytes)}, or has too"
+            )
+            text += " many parts: only its beginning was read, and no attachment.]"
         if not text.strip() and not files:
             log.info("Email: a mail of %s says nothing", letter.sender)
             return None
@@ -279,8 +272,26 @@ class EmailAdapter(BaseAdapter):
         return await session.desk.use(look)
 
 
+def _is_for_us(head: Head, options: Options) -> bool:
+    """The log says why not."""
+    if len(head.header) > parsing.MOST_HEAD_BYTES:
+        log.info("Email: mail %s gets no answer: its headers are too long", head.uid)
+        return False
+    message = parsing.read(head.header)
+    address, _ = screening.sender(message)
+    why = screening.why_not(message, options.address) or authentication.why_not(
+        message,
+        address,
+        required=options.extra.require_authentication,
+        server=options.extra.authserv_id,
+    )
+    if why:
+        log.info("Email: a mail of %s gets no answer: %s", address or "somebody", why)
+    return not why
+
+
 def _content(raw: bytes, number: int) -> bytes | None:
-    return letters.content(letters.read(raw), number) if raw else None
+    return letters.content(parsing.read(raw), number) if raw else None
 
 
 def _text(letter: Letter) -> str:

@@ -43,7 +43,7 @@ def why_not(
 
 def parsed(header: str) -> tuple[str, list[Result]]:
     """The server's name, and what it found."""
-    first, *rest = _statements(header)
+    first, *rest = _statements(" ".join(header.split()))
     results = []
     for words in rest:
         said = _pairs(words)

@@ -1,10 +1,15 @@
 """Mail in HTML as text: what a reader sees, and what is quoted."""
 
+import re
 from html.parser import HTMLParser
 
 from hermes.tools.web.html_text import plain_text
+from hermes.tools.web.tame_html import tamed
 
-_HIDING = ("display:none", "visibility:hidden", "mso-hide:all", "font-size:0", "opacity:0")
+_HIDING = re.compile(
+    r"display:none|visibility:hidden|mso-hide:all"
+    r"|(?:font-size|opacity):0*\.?0+(?:px|pt|em|rem|%)?(?:!important)?(?:;|$)"
+)
 _QUOTES = frozenset(
     {"gmail_quote", "gmail_attr", "yahoo_quoted", "moz-cite-prefix", "protonmail_quote"}
 )
@@ -31,7 +36,7 @@ class _Sorter(HTMLParser):
         elif tag not in _VOID:
             said = {name: (value or "").lower() for name, value in attrs}
             style = "".join(said.get("style", "").split())
-            if "hidden" in said or any(each in style for each in _HIDING):
+            if "hidden" in said or _HIDING.search(style):
                 self._turn(tag, None)
             elif tag == "blockquote" or _QUOTES & set(said.get("class", "").split()):
                 self._turn(tag, self.quoted)
@@ -68,6 +73,6 @@ class _Sorter(HTMLParser):
 def split_html(html: str) -> tuple[str, str]:
     """What is new and what is quoted, as text."""
     sorter = _Sorter()
-    sorter.feed(html[:LARGEST])
+    sorter.feed(tamed(html[:LARGEST]))
     sorter.close()
     return plain_text("".join(sorter.new)).text, plain_text("".join(sorter.quoted)).text

@@ -1,15 +1,14 @@
 """A mail as it came, and what it says."""
 
-import email.policy
 import re
 from collections.abc import Iterator
-from email import message_from_bytes
 from email.message import EmailMessage, Message
 
 import msgspec
 
 from hermes.gateway.platforms.email import quoting, screening
 from hermes.gateway.platforms.email.html_bodies import split_html
+from hermes.gateway.platforms.email.parsing import decoded
 from hermes.util.text import clean
 
 _ID = re.compile(r"<([^<>\s]{1,500})>")
@@ -39,12 +38,6 @@ class Letter(msgspec.Struct, frozen=True):
     text: str
     quoted: str
     attachments: tuple[Attachment, ...] = ()
-
-
-def read(raw: bytes) -> EmailMessage:
-    message = message_from_bytes(raw, policy=email.policy.default)
-    assert isinstance(message, EmailMessage)
-    return message
 
 
 def letter(message: EmailMessage) -> Letter:
@@ -129,13 +122,5 @@ def _bytes(part: Message) -> bytes:
 
 
 def _decoded(part: Message) -> str:
-    data = _bytes(part)
-    for charset in (part.get_content_charset() or "utf-8", "utf-8"):
-        try:
-            text = data.decode(charset)
-            break
-        except (LookupError, UnicodeDecodeError, ValueError):
-            continue
-    else:
-        text = data.decode("windows-1252", "replace")
+    text = decoded(_bytes(part), part.get_content_charset() or "utf-8")
     return _ODD.sub("", clean(text.replace("\r\n", "\n").replace("\r", "\n")))

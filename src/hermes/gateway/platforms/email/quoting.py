@@ -15,6 +15,12 @@ _DEVICE = re.compile(
 )
 _FORWARDED = re.compile(r"\s*(fwd?|wg|tr|rv|i|enc)\s*:", re.IGNORECASE)
 LONGEST_ATTRIBUTION = 3
+LONGEST_LINE = 500
+"""Of lines that are looked at: patterns need long for lines that nobody types."""
+
+
+def _fits(pattern: re.Pattern[str], text: str) -> bool:
+    return len(text) <= LONGEST_LINE and pattern.fullmatch(text) is not None
 
 
 def is_forwarded(subject: str) -> bool:
@@ -38,12 +44,12 @@ def _without_outlook(lines: list[str]) -> tuple[list[str], list[str]]:
     """Some programs put the heads of the answered mail above it and mark nothing."""
     for place, line in enumerate(lines[:-1]):
         heads = lines[place + 1 : place + 6]
-        if _HEAD_FIRST.fullmatch(line.strip()) and any(
-            _HEAD_NEXT.fullmatch(each.strip()) for each in heads
+        if _fits(_HEAD_FIRST, line.strip()) and any(
+            _fits(_HEAD_NEXT, each.strip()) for each in heads
         ):
             start = place
             while start and (
-                not lines[start - 1].strip() or _RULE.fullmatch(lines[start - 1].strip())
+                not lines[start - 1].strip() or _fits(_RULE, lines[start - 1].strip())
             ):
                 start -= 1
             return lines[:start], lines[place + 1 :]
@@ -75,7 +81,7 @@ def _without_leading(lines: list[str]) -> tuple[list[str], list[str]]:
         or not any(line.strip() for line in lines[end:])
     ):
         return lines, []
-    if not _ATTRIBUTION.fullmatch("\n".join(above)):
+    if not _fits(_ATTRIBUTION, "\n".join(above)):
         return lines, []
     return lines[end:], [line for line in lines[place:end] if _quoted(line)]
 
@@ -91,7 +97,7 @@ def _attribution(lines: list[str], end: int) -> int:
         part = lines[max(0, last - count) : last]
         if not all(line.strip() for line in part):
             return end
-        if _ATTRIBUTION.fullmatch("\n".join(part)) and re.search(r"\d", "".join(part)):
+        if _fits(_ATTRIBUTION, "\n".join(part)) and re.search(r"\d", "".join(part)):
             return last - len(part)
     return end
 
@@ -103,7 +109,7 @@ def _without_signature(lines: list[str]) -> list[str]:
             break
     while lines and not lines[-1].strip():
         lines = lines[:-1]
-    return lines[:-1] if lines and _DEVICE.fullmatch(lines[-1].strip()) else lines
+    return lines[:-1] if lines and _fits(_DEVICE, lines[-1].strip()) else lines
 
 
 def _quoted(line: str) -> bool:

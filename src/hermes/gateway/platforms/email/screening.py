@@ -17,7 +17,7 @@ _PROGRAMS = re.compile(
 _ADDRESS = re.compile(r"[^\s<>,;:\"()\\]+@[^\s<>,;:@\"()\\]+")
 _COMMENT = re.compile(r"\([^()]*\)")
 _BULK = frozenset({"bulk", "list", "junk", "auto_reply"})
-_LIST_HEADERS = ("List-Id", "List-Post", "Feedback-ID")
+_LIST_HEADERS = ("List-Id", "List-Post", "List-Unsubscribe", "Feedback-ID")
 _AUTO_HEADERS = ("X-Autoreply", "X-Autorespond", "X-Auto-Reply")
 
 
@@ -25,12 +25,14 @@ def sender(head: EmailMessage) -> tuple[str, str]:
     """Address and name of who wrote it, as the one From header says; ("", "") when it does not say
     clearly, so that other programs might read it differently. Addresses beyond ASCII are not
     taken: they have look-alikes, and few servers carry them."""
-    said: Any = head.get_all("From", [])
-    addresses: Any = said[0].addresses if len(said) == 1 else ()
+    written_from = [str(value) for name, value in head.raw_items() if name.lower() == "from"]
+    if len(written_from) != 1:
+        return "", ""
+    said: Any = head["From"]
+    addresses: Any = said.addresses
     if len(addresses) != 1:
         return "", ""
-    address = addresses[0].addr_spec
-    raw = next(str(value) for name, value in head.raw_items() if name.lower() == "from")
+    address, raw = addresses[0].addr_spec, written_from[0]
     raw = _COMMENT.sub("", raw).strip()
     written = raw.endswith(f"<{address}>") if "<" in raw else raw == address
     if not written or not address.isascii() or not _ADDRESS.fullmatch(address):

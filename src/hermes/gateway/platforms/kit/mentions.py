@@ -85,10 +85,16 @@ def mentions(text: str, names: Sequence[str]) -> bool:
 def without_mention(text: str, names: Sequence[str]) -> str:
     """The text without `@name` at its beginning or end, where it is only an address."""
     for name in filter(None, names):
-        pattern = _mention(name).pattern
-        text = re.sub(rf"\A\s*{pattern}[,:]?\s*", "", text, flags=re.IGNORECASE)
-        text = re.sub(rf"\s*{pattern}\s*\Z", "", text, flags=re.IGNORECASE)
+        text = without_address(text, _mention(name).pattern)
     return text
+
+
+def without_address(text: str, pattern: str) -> str:
+    """The text without what matches `pattern` at its beginning or end."""
+    text = re.sub(rf"\A\s*{pattern}[,:]?\s*", "", text, flags=re.IGNORECASE)
+    # No pattern that begins with blanks: it takes minutes for a message of blanks.
+    last = re.search(rf"{pattern}\Z", text.rstrip(), flags=re.IGNORECASE)
+    return text[: last.start()].rstrip() if last else text
 
 
 def _mention(name: str) -> re.Pattern[str]:

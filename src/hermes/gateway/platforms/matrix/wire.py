@@ -86,7 +86,7 @@ class Wire:
                 if answer.status == 200:
                     yield answer
                     return
-                refusal = _refusal(answer.status, await answer.read())
+                refusal = _refusal(answer, await answer.read())
                 if where == old or refusal.code not in ("M_UNRECOGNIZED", ""):
                     raise refusal
 
@@ -120,17 +120,19 @@ class Wire:
 async def _read(answer: aiohttp.ClientResponse) -> Json:
     body = await answer.read()
     if answer.status != 200:
-        raise _refusal(answer.status, body)
+        raise _refusal(answer, body)
     found = _json(body)
     if found is None:
         raise Refusal(502, "", "the answer is not of a Matrix homeserver")
     return found
 
 
-def _refusal(status: int, body: bytes) -> Refusal:
+def _refusal(answer: aiohttp.ClientResponse, body: bytes) -> Refusal:
+    """How long to wait stands in the answer, in a header, or in both."""
     said = _json(body) or {}
-    seconds = number(said, "retry_after_ms") / 1000
-    return Refusal(status, word(said, "errcode"), word(said, "error")[:300], seconds)
+    header = answer.headers.get("Retry-After", "")
+    seconds = number(said, "retry_after_ms") / 1000 or float(header if header.isdecimal() else 0)
+    return Refusal(answer.status, word(said, "errcode"), word(said, "error")[:300], seconds)
 
 
 def _json(body: bytes) -> Json | None:

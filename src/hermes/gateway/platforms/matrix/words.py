@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from hermes.gateway.platforms.kit.mentions import without_address
 from hermes.gateway.platforms.matrix.shapes import Json, table, word, words
 
 _LINK = re.compile(r"""href\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
@@ -41,8 +42,7 @@ def said_to_us(content: Json, me: Me) -> str:
     text = without_quote(content)
     if not mentions_us(content, me):
         return text
-    text = re.sub(rf"\A\s*{me.pattern.pattern}[,:]?\s*", "", text, flags=re.IGNORECASE)
-    text = re.sub(rf"\s*{me.pattern.pattern}\s*\Z", "", text, flags=re.IGNORECASE)
+    text = without_address(text, me.pattern.pattern)
     if me.name:  # as clients write a link in plain text
         text = re.sub(rf"\A\s*{re.escape(me.name)}(?:[,:]\s*|\s+)", "", text, flags=re.IGNORECASE)
     return text

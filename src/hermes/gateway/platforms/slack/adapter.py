@@ -100,7 +100,7 @@ class SlackAdapter(BaseAdapter):
         chat_id = workspace.chat_id(channel)
         live.intake.saw(chat_id, ts)
         if target.thread_id:
-            live.seen.add_thread(chat_id, target.thread_id)
+            live.seen.add_thread(message_id(chat_id, target.thread_id))
         else:
             await self._stop_typing(workspace, channel)
         return message_id(chat_id, ts)

@@ -7,6 +7,8 @@ named by its chat and its time, which Slack calls `ts`: `C0123:1700000000.000100
 
 import re
 
+from hermes.gateway.platforms.kit.seen import Scale
+
 _TS = re.compile(r"\d+\.\d{6}")
 
 
@@ -33,3 +35,11 @@ def micros(ts: str) -> int:
 
 def ts_at(seconds: float) -> str:
     return f"{max(seconds, 0.0):.6f}"
+
+
+SCALE = Scale(
+    place=lambda message: micros(ts_of(message)),
+    at=lambda seconds: micros(ts_at(seconds)),
+    time=lambda place: place / 1e6,
+)
+"""How names of messages grow with time."""

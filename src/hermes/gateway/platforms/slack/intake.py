@@ -13,18 +13,19 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from hermes.core.ports import Clock
 from hermes.gateway.events import MessageEvent
 from hermes.gateway.platforms.base import Receive
+from hermes.gateway.platforms.kit.keeping import remember
 from hermes.gateway.platforms.kit.lanes import Lanes
 from hermes.gateway.platforms.kit.mentions import is_for_us, rules_from
 from hermes.gateway.platforms.kit.offering import offer
+from hermes.gateway.platforms.kit.seen import Seen
 from hermes.gateway.platforms.slack import interactions, reading
 from hermes.gateway.platforms.slack.failures import TROUBLE
-from hermes.gateway.platforms.slack.ids import message_id, micros
+from hermes.gateway.platforms.slack.ids import SCALE, message_id, micros, ts_at
 from hermes.gateway.platforms.slack.missed import missed
 from hermes.gateway.platforms.slack.options import Options
 from hermes.gateway.platforms.slack.reading import Said
-from hermes.gateway.platforms.slack.seen import Seen
 from hermes.gateway.platforms.slack.socket import Socket
-from hermes.gateway.platforms.slack.workspace import Workspace
+from hermes.gateway.platforms.slack.workspace import LOOKING_UP, Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,8 @@ HEARD = frozenset({"message", "app_mention"})
 LONGEST_PAUSE = 30.0
 HELD = 2.5
 """Seconds that what comes now waits for what was missed."""
+LIMITED = 60.0
+"""Seconds that Slack leaves out messages for when there are too many."""
 MOST_CHATS = 2000
 
 
@@ -40,7 +43,7 @@ class Intake:
         self,
         workspaces: Sequence[Workspace],
         options: Options,
-        seen: Seen,
+        seen: Seen[str],
         receive: Receive,
         clock: Clock,
     ) -> None:
@@ -72,9 +75,7 @@ class Intake:
     def saw(self, chat_id: str, ts: str, *, others: bool = False) -> None:
         """A message is there."""
         for known in (self.newest, self.spoken) if others else (self.newest,):
-            known[chat_id] = max(known.pop(chat_id, ""), ts, key=micros)
-            while len(known) > MOST_CHATS:
-                del known[next(iter(known))]
+            remember(known, chat_id, max(known.get(chat_id, ""), ts, key=micros), MOST_CHATS)
 
     # from the connection
 
@@ -106,6 +107,10 @@ class Intake:
 
     def _is_message(self, envelope: str, payload: Mapping[str, Any]) -> bool:
         """Whether it will be acknowledged later."""
+        if payload.get("type") == "app_rate_limited":
+            logger.warning("Slack leaves out messages: there are more than it delivers in an hour")
+            self._do(self._after_limit())
+            return False
         event = payload.get("event") or {}
         teams = [each.get("team_id") for each in payload.get("authorizations") or ()]
         workspace = self._workspace([*teams, payload.get("team_id")])
@@ -145,14 +150,17 @@ class Intake:
         workspace = self._workspace([team.get("id")])
         if workspace is None or payload.get("type") != "block_actions":
             return
-        for event in interactions.presses_of(payload, workspace):
+        user, team = interactions.user_of(payload)
+        channel = interactions.channel_of(payload)
 
-            async def take(event: MessageEvent = event) -> None:
-                names = await workspace.names("", [interactions.user_of(payload)])
+        async def take() -> None:
+            await workspace.meet(user, team)
+            names = await workspace.names("", [user])
+            for event in interactions.presses_of(payload, workspace):
                 named = interactions.named(event, names)
                 await offer(self._receive, named, self._clock.sleep)
 
-            self._lanes.put(event.source.chat_id, take)
+        self._lanes.put(workspace.chat_id(channel), take)
 
     # messages
 
@@ -176,7 +184,8 @@ class Intake:
     async def _event(self, workspace: Workspace, message: Said) -> MessageEvent | None:
         """None when it is not for us."""
         chat_id = workspace.chat_id(message.channel)
-        in_talk = bool(message.thread) and self._seen.talks_in(chat_id, message.thread)
+        await workspace.meet(message.user, message.user_team)
+        in_talk = bool(message.thread) and self._seen.talks_in(message_id(chat_id, message.thread))
         event = reading.event_of(
             message, workspace, in_talk=in_talk, in_threads=self._options.threads
         )
@@ -193,9 +202,10 @@ class Intake:
 
     async def _root(self, workspace: Workspace, message: Said) -> Said | None:
         try:
-            answer = await workspace.client.conversations_replies(
-                channel=message.channel, ts=message.thread, limit=1
-            )
+            async with asyncio.timeout(LOOKING_UP):
+                answer = await workspace.client.conversations_replies(
+                    channel=message.channel, ts=message.thread, limit=1
+                )
             return reading.said(answer["messages"][0])
         except (*TROUBLE, msgspec.ValidationError, LookupError) as error:
             logger.debug("the beginning of a thread is not known: %s", type(error).__name__)
@@ -205,7 +215,8 @@ class Intake:
 
     async def _catch_up(self) -> None:
         """What was missed comes before what comes now, as far as it is found soon enough."""
-        since, pause = self._seen.missed_since(self._now()), 1.0
+        pause = 1.0
+        since = ts_at(SCALE.time(self._seen.missed_since(self._now())))
         while True:
             try:
                 found = [
@@ -222,6 +233,12 @@ class Intake:
                 self._release(found)
                 self._seen.nothing_missed()
                 return
+
+    async def _after_limit(self) -> None:
+        """What Slack leaves out for a minute is asked for when that is over."""
+        self._seen.begin(self._now())
+        await self._clock.sleep(LIMITED)
+        self._began()
 
     def _release(self, found: list[tuple[Workspace, Said]]) -> None:
         for workspace, message in found:

@@ -1,5 +1,6 @@
 """Slash commands and buttons."""
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from hermes.gateway.platforms.slack.failures import TROUBLE
 from hermes.gateway.platforms.slack.ids import message_id
 from hermes.gateway.platforms.slack.markup import Names, readable
 from hermes.gateway.platforms.slack.reading import is_private, source_of
-from hermes.gateway.platforms.slack.workspace import Workspace
+from hermes.gateway.platforms.slack.workspace import LOOKING_UP, Workspace
 
 OURS = "/hermes"
 HELP = "/help"
@@ -50,9 +51,11 @@ async def event_of_command(
     known = None if is_private(channel) else await workspace.channel(channel)
     if known is None or not known.is_member:
         try:
-            channel = await workspace.private_chat(command.user_id)
+            async with asyncio.timeout(LOOKING_UP):
+                channel = await workspace.private_chat(command.user_id)
         except TROUBLE:
             return None
+    await workspace.meet(command.user_id, command.team_id)
     private = is_private(channel)
     source = source_of(
         workspace,
@@ -70,15 +73,21 @@ async def event_of_command(
     )
 
 
-def user_of(payload: Mapping[str, Any]) -> str:
-    return str(payload["user"]["id"])
+def user_of(payload: Mapping[str, Any]) -> tuple[str, str]:
+    """Who pressed, and of which workspace they are."""
+    return str(payload["user"]["id"]), str(payload["user"].get("team_id") or "")
+
+
+def channel_of(payload: Mapping[str, Any]) -> str:
+    container = payload.get("container") or {}
+    return str((payload.get("channel") or {}).get("id") or container["channel_id"])
 
 
 def presses_of(payload: Mapping[str, Any], workspace: Workspace) -> Iterator[MessageEvent]:
     """Buttons of ours that were pressed. Who pressed is who Slack says."""
     container, message = payload.get("container") or {}, payload.get("message") or {}
-    channel = str((payload.get("channel") or {}).get("id") or container["channel_id"])
-    user, team = user_of(payload), str(payload["user"].get("team_id") or "")
+    channel = channel_of(payload)
+    user, team = user_of(payload)
     ts = str(container.get("message_ts") or message["ts"])
     thread = str(container.get("thread_ts") or message.get("thread_ts") or "")
     for action in payload.get("actions") or ():

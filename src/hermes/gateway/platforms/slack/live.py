@@ -14,6 +14,7 @@ from hermes.gateway.platforms.base import (
     Receive,
     SendRefused,
 )
+from hermes.gateway.platforms.kit.seen import Seen
 from hermes.gateway.platforms.slack.failures import (
     TROUBLE,
     code_of,
@@ -21,9 +22,9 @@ from hermes.gateway.platforms.slack.failures import (
     of_connecting,
     retry_after,
 )
+from hermes.gateway.platforms.slack.ids import SCALE
 from hermes.gateway.platforms.slack.intake import Intake
 from hermes.gateway.platforms.slack.options import Options
-from hermes.gateway.platforms.slack.seen import Seen
 from hermes.gateway.platforms.slack.uploads import Uploads
 from hermes.gateway.platforms.slack.workspace import Workspace, client_of
 
@@ -40,7 +41,7 @@ class Live:
     def __init__(self, options: Options, state: Path, clock: Clock) -> None:
         self._options, self._clock = options, clock
         self.session = aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar())
-        self.seen = Seen(state / "seen.json")
+        self.seen: Seen[str] = Seen(state / "seen.json", "Slack", SCALE)
         self.uploads = Uploads(state / "uploads.json", self.session, options, clock)
         self.workspaces: list[Workspace] = []
         """Those that let us in; the one of the first token is home."""

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from hermes.gateway.platforms.kit.mentions import without_address
+
 _MARK = re.compile(r"<([^<>]*)>")
 _KINDS = {"@": "user", "#": "channel", "!": "special"}
 _ENTITIES = {"&lt;": "<", "&gt;": ">", "&amp;": "&"}
@@ -41,8 +43,7 @@ def readable(text: str, names: Names = NO_NAMES, me: str = "") -> str:
     """Text without marks. A mention of ours at its beginning or end is only an address."""
     if me:
         ours = rf"<@{re.escape(me)}(?:\|[^<>]*)?>"
-        text = re.sub(rf"\A\s*{ours}[,:]?\s*", "", text)
-        text = re.sub(rf"\s*{ours}\s*\Z", "", text)
+        text = without_address(text, ours)
     pieces, end = [], 0
     for found in _MARK.finditer(text):
         pieces += [unescaped(text[end : found.start()]), _said(found[1], names)]

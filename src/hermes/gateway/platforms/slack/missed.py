@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 from slack_sdk.errors import SlackApiError
 
+from hermes.gateway.platforms.kit.seen import Seen
 from hermes.gateway.platforms.slack.failures import GONE, code_of
-from hermes.gateway.platforms.slack.ids import micros
+from hermes.gateway.platforms.slack.ids import micros, ts_of
 from hermes.gateway.platforms.slack.reading import Said, said
-from hermes.gateway.platforms.slack.seen import Seen
 from hermes.gateway.platforms.slack.workspace import PAGE, Call, Json, Workspace, pages
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ CLOSED = GONE | {"missing_scope", "no_permission"}
 """Why a channel cannot be read; the others can."""
 
 
-async def missed(workspace: Workspace, seen: Seen, since: str) -> list[Said]:
+async def missed(workspace: Workspace, seen: Seen[str], since: str) -> list[Said]:
     """All messages after `since`, oldest first, with their channel: of channels we are in, and of
     threads that we talk in or that began since then. Raises what a call may raise."""
     gate = asyncio.Semaphore(AT_ONCE)
@@ -51,7 +51,7 @@ async def after(call: Call, since: str, most: int, **where: Any) -> Sequence[Jso
 
 
 async def _of_channel(
-    workspace: Workspace, seen: Seen, conversation: Json, since: str
+    workspace: Workspace, seen: Seen[str], conversation: Json, since: str
 ) -> list[Said]:
     channel, client = str(conversation["id"]), workspace.client
     kind = "im" if conversation.get("is_im") else "channel"
@@ -61,7 +61,7 @@ async def _of_channel(
             for each in await after(client.conversations_history, since, MOST, channel=channel)
         }
         fresh = [ts for ts, each in found.items() if each.get("latest_reply")]
-        known = seen.threads_of(workspace.chat_id(channel), MOST_THREADS)
+        known = _threads_of(workspace.chat_id(channel), seen)
         for thread in dict.fromkeys([*known, *fresh[:MOST_THREADS]]):
             replies = await _replies(workspace, channel, thread, since)
             found |= {each["ts"]: each for each in replies}
@@ -75,6 +75,12 @@ async def _of_channel(
     return list(
         _read({**each, "channel": channel, "channel_type": kind} for each in found.values())
     )
+
+
+def _threads_of(chat_id: str, seen: Seen[str]) -> list[str]:
+    """Those of a chat that were used last."""
+    names = [name for name in seen.threads if name.rpartition(":")[0] == chat_id]
+    return [ts_of(name) for name in names[-MOST_THREADS:]]
 
 
 def _read(found: Iterable[Json]) -> Iterator[Said]:

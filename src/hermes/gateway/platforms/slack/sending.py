@@ -6,6 +6,7 @@ from typing import Any
 
 from hermes.gateway.events import Button, Outgoing
 from hermes.gateway.platforms.base import SendRefused
+from hermes.gateway.platforms.kit.splitting import split
 from hermes.gateway.platforms.slack.markup import escaped
 from hermes.gateway.platforms.slack.options import Options
 
@@ -86,9 +87,6 @@ def _actions(buttons: tuple[Button, ...]) -> Json:
 
 
 def _sections(text: str) -> Iterator[Json]:
-    while text.strip():
-        end = len(text)
-        if end > SECTION:
-            end = text.rfind("\n", 1, SECTION) if "\n" in text[1:SECTION] else SECTION
-        yield {"type": "section", "text": {"type": "mrkdwn", "text": text[:end]}}
-        text = text[end:].removeprefix("\n")
+    """Code that goes on in the next block is closed in the one and opened again in the other."""
+    for part in split(text, SECTION, "utf16"):
+        yield {"type": "section", "text": {"type": "mrkdwn", "text": part}}

@@ -16,6 +16,7 @@ import msgspec
 from hermes.core.ports import Clock
 from hermes.gateway.events import Outgoing
 from hermes.gateway.platforms.base import NotConnected, SendLater, SendUnsure, Unknowable
+from hermes.gateway.platforms.kit.keeping import remember, write_whole
 from hermes.gateway.platforms.kit.media import safe_name, to_upload
 from hermes.gateway.platforms.slack import sending
 from hermes.gateway.platforms.slack.failures import (
@@ -26,7 +27,6 @@ from hermes.gateway.platforms.slack.failures import (
     unseen,
 )
 from hermes.gateway.platforms.slack.options import Options
-from hermes.gateway.platforms.slack.seen import write_whole
 from hermes.gateway.platforms.slack.workspace import Workspace, patiently
 
 logger = logging.getLogger(__name__)
@@ -136,9 +136,7 @@ class Uploads:
 
     async def _note(self, key: str, upload: Upload) -> None:
         async with self._writing:
-            self._known[sending.mark_of(key)] = upload
-            while len(self._known) > MOST:
-                del self._known[next(iter(self._known))]
+            remember(self._known, sending.mark_of(key), upload, MOST)
             data = msgspec.json.encode(self._known)
             try:
                 await write_whole(self._path, data)

@@ -10,6 +10,7 @@ import msgspec
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
+from hermes.gateway.platforms.kit.keeping import remember
 from hermes.gateway.platforms.slack.failures import TROUBLE, retry_after
 from hermes.gateway.platforms.slack.markup import Names, ids_in
 
@@ -45,7 +46,9 @@ class Channel(msgspec.Struct, frozen=True):
 class Workspace:
     def __init__(self, client: AsyncWebClient, *, home: bool) -> None:
         self.client, self._home = client, home
-        self.team = self.me = self.bot_id = ""
+        self.team = self.me = self.bot_id = self._enterprise = ""
+        self._belongs: dict[str, str] = {}
+        """Enterprises of users, as far as they were asked for."""
         self._users: dict[str, str] = {}
         self._channels: dict[str, Channel] = {}
         self._private: dict[str, str] = {}
@@ -55,6 +58,7 @@ class Workspace:
         answer = await self.client.auth_test()
         self.team, self.me = str(answer["team_id"]), str(answer["user_id"])
         self.bot_id = str(answer.get("bot_id") or "")
+        self._enterprise = str(answer.get("enterprise_id") or "")
         self._users[self.me] = str(answer.get("user") or "")
 
     @property
@@ -66,10 +70,20 @@ class Workspace:
 
     def user_id(self, user: str, team: str = "") -> str:
         """Somebody of another workspace, in a channel that is shared with it, is never taken for
-        one of ours who has the same id."""
+        one of ours who has the same id. In an enterprise ids are the same in all its workspaces
+        (see `meet`)."""
         if not user:
             return ""
-        return f"{team}/{user}" if team and team != self.team else f"{self.prefix}{user}"
+        ours = self._enterprise and self._belongs.get(user) == self._enterprise
+        if team and team != self.team and not ours:
+            return f"{team}/{user}"
+        return f"{self.prefix}{user}"
+
+    async def meet(self, user: str, team: str) -> None:
+        """Find out whether somebody of another workspace belongs to our enterprise."""
+        if self._enterprise and team and team != self.team and user not in self._belongs:
+            self._users.pop(user, None)  # the name alone may be known already
+            await self.names("", [user])
 
     def is_ours(self, user: str, bot_id: str) -> bool:
         return user == self.me or (bool(bot_id) and bot_id == self.bot_id)
@@ -98,21 +112,22 @@ class Workspace:
         """None when we cannot see it, or Slack cannot be asked."""
         if channel not in self._channels:
             try:
-                data = (await self.client.conversations_info(channel=channel))["channel"]
+                async with asyncio.timeout(LOOKING_UP):
+                    data = (await self.client.conversations_info(channel=channel))["channel"]
             except TROUBLE as error:
                 logger.debug("a channel of Slack is not known: %s", type(error).__name__)
                 return None
             member = bool(data.get("is_member") or data.get("is_im"))
             if not member:  # that may change, so it is asked for again
                 return Channel(str(data.get("name") or ""), is_member=False)
-            self._keep(self._channels, channel, Channel(str(data.get("name") or "")))
+            remember(self._channels, channel, Channel(str(data.get("name") or "")), MOST_NAMES)
         return self._channels[channel]
 
     async def private_chat(self, user: str) -> str:
         """Our own chat with somebody. Raises what a call may raise."""
         if user not in self._private:
             answer = await self.client.conversations_open(users=user)
-            self._keep(self._private, user, str(answer["channel"]["id"]))
+            remember(self._private, user, str(answer["channel"]["id"]), MOST_NAMES)
         return self._private[user]
 
     async def conversations(self) -> list[Json]:
@@ -132,15 +147,12 @@ class Workspace:
         except TROUBLE as error:
             logger.debug("a user of Slack is not known: %s", type(error).__name__)
             return
+        member = data.get("enterprise_user") or {}
+        remember(self._belongs, user, str(member.get("enterprise_id") or ""), MOST_NAMES)
         profile = data.get("profile") or {}
         names = (profile.get("display_name"), profile.get("real_name"), data.get("name"))
-        self._keep(self._users, user, next((str(name) for name in names if name), ""))
-
-    @staticmethod
-    def _keep(known: dict[str, Any], key: str, value: Any) -> None:
-        known[key] = value
-        while len(known) > MOST_NAMES:
-            del known[next(iter(known))]
+        name = next((str(name) for name in names if name), "")
+        remember(self._users, user, name, MOST_NAMES)
 
 
 async def patiently(call: Call, **arguments: Any) -> Json:

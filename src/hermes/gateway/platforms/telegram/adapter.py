@@ -25,9 +25,8 @@ from hermes.gateway.platforms.kit.token_lock import (
 )
 from hermes.gateway.platforms.telegram.failures import of_call, says
 from hermes.gateway.platforms.telegram.live import Live
-from hermes.gateway.platforms.telegram.naming import number_of, typing_thread
+from hermes.gateway.platforms.telegram.naming import chat_in, number_of, typing_thread
 from hermes.gateway.platforms.telegram.options import options_from
-from hermes.gateway.platforms.telegram.sending import chat_of
 from hermes.store.mail import OutboxRow
 from hermes.util.clock import SystemClock
 
@@ -94,23 +93,24 @@ class TelegramAdapter(BaseAdapter):
 
     def newest(self, target: Target) -> str:
         """The newest message number known in the chat, for `OutboxRow.after_id`; "" for none."""
-        number = self._connected().journal.after(chat_of(target))
+        live = self._connected()
+        chat_id = live.chats.known(target)
+        number = live.journal.after(chat_id) if chat_id is not None else 0
         return str(number) if number else ""
 
     async def typing(self, target: Target) -> None:
-        live, chat_id = self._connected(), chat_of(target)
-        thread = typing_thread(target.thread_id)
+        live = self._connected()
+        chat_id, thread = await live.chats.find(target), typing_thread(target.thread_id)
         try:
-            await live.bot.send_chat_action(
-                live.journal.home(chat_id), ChatAction.TYPING, message_thread_id=thread
-            )
+            await live.bot.send_chat_action(chat_id, ChatAction.TYPING, message_thread_id=thread)
         except TelegramError as error:
             raise of_call(error) from None
 
     async def react(self, target: Target, message_id: str, emoji: str, *, on: bool = True) -> None:
-        live, chat_id = self._connected(), chat_of(target)
+        live = self._connected()
         if not live.options.reactions:
             return
+        chat_id = chat_in(message_id) or await live.chats.find(target)
         # Its kind is named, since the library takes emoji it does not know for ids of its own.
         reaction = [ReactionTypeEmoji(EMOJI.get(emoji, emoji))] if on else []
         try:

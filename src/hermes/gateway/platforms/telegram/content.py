@@ -1,6 +1,7 @@
 """What is in a message of Telegram: its files, and words for what is no text and no file."""
 
-from telegram import Message
+from telegram import Message, MessageEntity
+from telegram.constants import MessageEntityType
 
 from hermes.gateway.events import Media
 
@@ -43,7 +44,27 @@ def _document(message: Message) -> tuple[Media, ...]:
 
 def words_of(message: Message) -> str:
     """Its text or caption, or a few words for what it is; "" for what only Telegram cares about."""
-    return message.text or message.caption or _place(message) or _other(message)
+    return _written(message) or _place(message) or _other(message)
+
+
+def _written(message: Message) -> str:
+    """With the addresses that links hide behind words."""
+    text = message.text or message.caption or ""
+    entities = message.entities if message.text else message.caption_entities
+    links = [each for each in entities if each.type == MessageEntityType.TEXT_LINK and each.url]
+    # From the end, so that places before stay where they are. They count UTF-16 units.
+    data = text.encode("utf-16-le", "surrogatepass")
+    for link in sorted(links, key=lambda each: each.offset, reverse=True):
+        data = _linked(data, link)
+    return data.decode("utf-16-le", "surrogatepass")
+
+
+def _linked(data: bytes, link: MessageEntity) -> bytes:
+    start, end = 2 * link.offset, 2 * (link.offset + link.length)
+    label = data[start:end].decode("utf-16-le", "surrogatepass")
+    if label.rstrip("/") == (link.url or "").rstrip("/"):
+        return data
+    return data[:start] + f"[{label}]({link.url})".encode("utf-16-le", "surrogatepass") + data[end:]
 
 
 def _place(message: Message) -> str:

@@ -41,11 +41,12 @@ from telegram.error import BadRequest, TelegramError
 from hermes.core.ports import Clock
 from hermes.gateway.events import Button, Outgoing, Target
 from hermes.gateway.platforms.base import SendLater, Unknowable
+from hermes.gateway.platforms.telegram.chats import Chats
 from hermes.gateway.platforms.telegram.failures import TooOften, of_connecting, says
 from hermes.gateway.platforms.telegram.journal import Journal, Sending
 from hermes.gateway.platforms.telegram.naming import message_name, number_of
 from hermes.gateway.platforms.telegram.parts import keyboard, markup_of
-from hermes.gateway.platforms.telegram.sending import NOT_MODIFIED, Sender, chat_of
+from hermes.gateway.platforms.telegram.sending import NOT_MODIFIED, Sender
 from hermes.store.mail import OutboxRow
 
 QUIET = 40
@@ -68,6 +69,7 @@ class Doubts:
         self,
         bot: Bot,
         journal: Journal,
+        chats: Chats,
         sender: Sender,
         clock: Clock,
         catch_up: Callable[[], Awaitable[None]],
@@ -75,10 +77,10 @@ class Doubts:
     ) -> None:
         """`catch_up` returns when no update waits for us; it raises `NotConnected`."""
         self._bot, self._journal, self._sender, self._clock = bot, journal, sender, clock
-        self._catch_up, self._settle = catch_up, settle
+        self._chats, self._catch_up, self._settle = chats, catch_up, settle
 
     async def find(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:
-        chat_id = self._journal.home(chat_of(target))
+        chat_id = await self._chats.find(target)
         async with self._sender.quiet(chat_id):
             sending = self._journal.sends.get(row.key)
             if sending is not None and not sending.open:

@@ -41,6 +41,8 @@ class TooOften(TelegramError):
 
 def of_call(error: TelegramError) -> AdapterError:
     """Errors of `send` and `edit`."""
+    if _is_page(error):
+        return SendUnsure(f"a server before Telegram answered: {type(error).__name__}")
     match error:
         case TooOften():
             return SendLater("Telegram wants us to wait", seconds=error.seconds)
@@ -58,6 +60,8 @@ def of_call(error: TelegramError) -> AdapterError:
 
 def of_connecting(error: TelegramError) -> AdapterError:
     """Errors of `connect`, `probe` and the long poll."""
+    if _is_page(error):
+        return NotConnected("a server before Telegram answers in its place")
     match error:
         case InvalidToken() | EndPointNotFound():
             return CredentialsRefused("Telegram does not accept the bot token", hint=TOKEN_HINT)
@@ -84,6 +88,11 @@ def says(error: TelegramError, *phrases: str) -> bool:
     """Whether Telegram's words have one of these phrases."""
     message = error.message.lower()
     return any(phrase in message for phrase in phrases)
+
+
+def _is_page(error: TelegramError) -> bool:
+    """An answer that is not Telegram's, such as the page of a proxy, refuses nothing for good."""
+    return type(error.__cause__) is TelegramError
 
 
 def _of_network(error: NetworkError) -> AdapterError:

@@ -8,11 +8,12 @@ from telegram.error import TelegramError
 
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.base import AdapterContext, ChatName, NotConnected, Receive
+from hermes.gateway.platforms.telegram.chats import Chats
 from hermes.gateway.platforms.telegram.doubt import Doubts
 from hermes.gateway.platforms.telegram.failures import of_connecting, told
 from hermes.gateway.platforms.telegram.intake import Intake
 from hermes.gateway.platforms.telegram.journal import Journal
-from hermes.gateway.platforms.telegram.menu import menu, real_names
+from hermes.gateway.platforms.telegram.menu import real_names, set_menu
 from hermes.gateway.platforms.telegram.options import Options
 from hermes.gateway.platforms.telegram.polling import Poller
 from hermes.gateway.platforms.telegram.reading import Me, Reader
@@ -46,7 +47,8 @@ class Live:
         self.bot = bot_of(options)
         self.journal = Journal(context.state / "telegram.jsonl")
         upload = context.manifest.capabilities.max_upload_bytes
-        self.sender = Sender(self.bot, self.journal, clock, upload)
+        self.chats = Chats(self.bot, self.journal)
+        self.sender = Sender(self.bot, self.journal, self.chats, clock, upload)
         self._source: Source | None = None
         self._intake: Intake | None = None
 
@@ -70,6 +72,7 @@ class Live:
         self.doubts = Doubts(
             self.bot,
             self.journal,
+            self.chats,
             self.sender,
             self._clock,
             lambda: source.catch_up(patience),
@@ -97,13 +100,12 @@ class Live:
             for topic in group.topics:
                 key = str(group.chat_id), str(topic.thread_id or "")
                 chats.setdefault(key, ChatName(key[0], topic.name, "group", key[1]))
-        return tuple(chats.values())
+        return (*chats.values(), *self.chats.found.values())
 
     async def _set_up(self) -> None:
         """What is nice to have: the menu and the topics of private chats."""
         try:
-            if commands := menu(self._context.commands):
-                await self.bot.set_my_commands(commands)
+            await set_menu(self.bot, self._context.commands)
         except TelegramError as error:
             log.warning("Telegram's command menu was not set: %s", of_connecting(error))
         await make_topics(self.bot, self.journal, self.options.dm_topics)

@@ -21,6 +21,12 @@ def number_of(name: str) -> int:
     return int(digits) if digits.isascii() and digits.isdecimal() else 0
 
 
+def chat_in(name: str) -> int | None:
+    """The chat of a message name; None for a bare number."""
+    chat = name.rpartition(":")[0]
+    return int(chat) if chat.removeprefix("-").isdecimal() and chat.isascii() else None
+
+
 def row_of(chat_id: int) -> str:
     """Which row of numbers the messages of a chat are in."""
     return str(chat_id) if chat_id < _FIRST_SUPERGROUP else PRIVATE

@@ -12,7 +12,7 @@ from telegram import Bot
 from telegram.error import Conflict, InvalidToken, TelegramError
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.base import AdapterError, NotConnected
+from hermes.gateway.platforms.base import AdapterError, CredentialsRefused, NotConnected
 from hermes.gateway.platforms.telegram.failures import TooOften, of_connecting, told
 
 log = logging.getLogger(__name__)
@@ -103,8 +103,10 @@ class Poller:
                 updates = await self._fetch(hold=hold, limit=LIMIT)
             except (Conflict, InvalidToken) as error:
                 conflicts += 1
-                if isinstance(error, InvalidToken) or conflicts >= MOST_CONFLICTS:
-                    self._failure = of_connecting(error)
+                self._up_to_date.clear()  # another one may have got some
+                failure = of_connecting(error)
+                if isinstance(failure, CredentialsRefused) or conflicts >= MOST_CONFLICTS:
+                    self._failure = failure
                     return
                 pause = 1.0
             except TelegramError as error:

@@ -13,9 +13,10 @@ from telegram.error import BadRequest, ChatMigrated, TelegramError
 from hermes.core.ports import Clock
 from hermes.gateway.events import Outgoing, Target
 from hermes.gateway.platforms.base import SendRefused, SendUnsure
+from hermes.gateway.platforms.telegram.chats import Chats
 from hermes.gateway.platforms.telegram.failures import of_call, says
 from hermes.gateway.platforms.telegram.journal import Begun, Journal
-from hermes.gateway.platforms.telegram.naming import message_name, number_of, send_thread
+from hermes.gateway.platforms.telegram.naming import chat_in, message_name, number_of, send_thread
 from hermes.gateway.platforms.telegram.parts import (
     Part,
     check_buttons,
@@ -25,20 +26,35 @@ from hermes.gateway.platforms.telegram.parts import (
 )
 
 UNREADABLE = ("can't parse entities", "can't parse message text")
-NO_PICTURE = ("photo_invalid_dimensions", "image_process_failed", "photo_save_file_invalid")
+REFUSED_AS: dict[str, tuple[tuple[str, ...], str]] = {
+    "photo": (
+        (
+            "photo_invalid_dimensions",
+            "image_process_failed",
+            "photo_save_file_invalid",
+            "photo_ext_invalid",
+        ),
+        "document",
+    ),
+    # People may keep voice messages away from themselves.
+    "voice": (("voice_messages_forbidden", "restricted receiving of voice"), "audio"),
+}
+"""Why Telegram does not show a file in this way, and how it does."""
 NOT_MODIFIED = "message is not modified"
 
 
 class Sender:
-    def __init__(self, bot: Bot, journal: Journal, clock: Clock, max_upload: int) -> None:
-        self._bot, self._journal, self._clock = bot, journal, clock
+    def __init__(
+        self, bot: Bot, journal: Journal, chats: Chats, clock: Clock, max_upload: int
+    ) -> None:
+        self._bot, self._journal, self._chats, self._clock = bot, journal, chats, clock
         self._max_upload = max_upload
         self._flows: dict[int, _Flow] = {}
 
     async def send(self, target: Target, message: Outgoing, key: str) -> str:
         """The name of its first part. What is there of an earlier attempt is not sent again."""
         parts = parts_of(message, self._max_upload)
-        chat_id = self._journal.home(chat_of(target))
+        chat_id = await self._chats.find(target)
         async with self._flow(chat_id).sending():
             known = self._journal.sends.get(key)
             done = len(known.numbers) if known is not None and not known.complete else 0
@@ -55,7 +71,8 @@ class Sender:
 
     async def edit(self, target: Target, name: str, message: Outgoing) -> None:
         check_buttons(message.buttons)
-        chat_id, number = self._journal.home(chat_of(target)), number_of(name)
+        # In its own chat: numbers of a group begin anew when it becomes a supergroup.
+        chat_id, number = chat_in(name) or await self._chats.find(target), number_of(name)
         where: dict[str, Any] = {
             "chat_id": chat_id,
             "message_id": number,
@@ -92,8 +109,7 @@ class Sender:
             if chat_id == error.new_chat_id:
                 raise of_call(error) from None
             self._journal.move(chat_id, error.new_chat_id)
-            moved = msgspec.structs.replace(part, reply_to="")
-            await self._send_part(error.new_chat_id, target, moved, key, parts)
+            await self._send_part(error.new_chat_id, target, part, key, parts)
         except TelegramError as error:
             failure = of_call(error)
             if not isinstance(failure, SendUnsure):
@@ -104,19 +120,22 @@ class Sender:
 
     async def _formatted(self, chat_id: int, target: Target, part: Part) -> Message:
         """Sent as it is, or in the plainest way that Telegram takes."""
-        try:
-            return await self._call(chat_id, target, part, ParseMode.HTML)
-        except BadRequest as error:
-            if says(error, *UNREADABLE):
-                plain = msgspec.structs.replace(part, text=part.plain)
-                return await self._call(chat_id, target, plain, None)
-            if part.method == "photo" and says(error, *NO_PICTURE):
-                file = msgspec.structs.replace(part, method="document")
-                return await self._call(chat_id, target, file, ParseMode.HTML)
-            raise
+        mode: str | None = ParseMode.HTML
+        while True:
+            try:
+                return await self._call(chat_id, target, part, mode)
+            except BadRequest as error:
+                reasons, instead = REFUSED_AS.get(part.method, ((), ""))
+                if mode and says(error, *UNREADABLE):
+                    part, mode = msgspec.structs.replace(part, text=part.plain), None
+                elif says(error, *reasons):
+                    part = msgspec.structs.replace(part, method=instead)
+                else:
+                    raise
 
     async def _call(self, chat_id: int, target: Target, part: Part, mode: str | None) -> Message:
-        reply = number_of(part.reply_to)
+        here = chat_in(part.reply_to) in (chat_id, None)
+        reply = number_of(part.reply_to) if here else 0
         common: dict[str, Any] = {
             "chat_id": chat_id,
             "message_thread_id": send_thread(target.thread_id),
@@ -174,11 +193,3 @@ async def _loaded(part: Part) -> Part:
     except OSError as error:
         raise SendRefused(f"{part.path.name} cannot be read: {error.strerror}") from error
     return msgspec.structs.replace(part, data=data)
-
-
-def chat_of(target: Target) -> int:
-    """Telegram's number of a chat. Raises `SendRefused` for what is none."""
-    try:
-        return int(target.chat_id)
-    except ValueError:
-        raise SendRefused(f"{target.chat_id!r} is no Telegram chat") from None

@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import hmac
+import logging
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Generator
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -18,6 +20,8 @@ from hermes.gateway.platforms.base import NotConnected
 from hermes.gateway.platforms.telegram.failures import told
 from hermes.gateway.platforms.telegram.options import Options
 from hermes.gateway.platforms.telegram.polling import UPDATES
+
+log = logging.getLogger(__name__)
 
 MAX_BODY = 1_000_000
 SECRET_HEADER = b"x-telegram-bot-api-secret-token"
@@ -32,6 +36,7 @@ class Webhook:
         self._clock, self._handle = clock, handle
         self._secret = options.webhook_secret or secrets.token_urlsafe(32)
         self._server: uvicorn.Server | None = None
+        self._told_at: datetime | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -76,6 +81,10 @@ class Webhook:
             info = await self._bot.get_webhook_info()
         if info.url != self._url:
             raise NotConnected("Telegram's webhook was changed by another program")
+        told_at = info.last_error_date
+        if info.pending_update_count and told_at and told_at != self._told_at:
+            self._told_at = told_at
+            log.warning("Telegram cannot call us: %s", info.last_error_message)
 
     async def catch_up(self, patience: float) -> None:
         """Until no update waits at Telegram."""

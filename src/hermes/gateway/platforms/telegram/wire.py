@@ -22,8 +22,9 @@ CONNECT, READ, WRITE, UPLOAD = 10.0, 30.0, 30.0, 120.0
 
 def bot_of(options: Options) -> Bot:
     """Raises `NotConnected` for a proxy that cannot be used."""
-    # httpx tells the log each address, and the token is in it.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    # Both tell the log addresses, and the token is in them.
+    for library in ("httpx", "telegram"):
+        logging.getLogger(library).setLevel(logging.WARNING)
     more: dict[str, Any] = {"verify": LateTls()}
     if options.fallback_ips and not options.proxy:
         more["transport"] = FallbackTransport(options.fallback_ips)

@@ -76,8 +76,6 @@ class Calls:
         secret = self._secret(name, route)
         body = await self._body(request)
         proof = self._proof(request, name, secret, body)
-        if self._limits.per_minute and not self._buckets.take(name):
-            raise Refusal(429, "too many calls", **{"Retry-After": "60"})
         try:
             data = payloads.data_of(request.headers.get("content-type", ""), body)
         except payloads.Unreadable as error:
@@ -92,6 +90,8 @@ class Calls:
         copied = hashlib.sha256(name.encode() + b"\0" + body).digest()
         if ((proof.signed and not proof.timestamp) or not named) and self._seen(copied):
             return JSONResponse({"status": "duplicate", **told})
+        if self._limits.per_minute and not self._buckets.take(name):  # of those that make work
+            raise Refusal(429, "too many calls", **{"Retry-After": "60"})
         self._recent[copied] = self._clock.monotonic()
         if not await self._kept(route, call):
             self._recent.pop(copied, None)

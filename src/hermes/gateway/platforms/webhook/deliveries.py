@@ -11,6 +11,8 @@ import msgspec
 from hermes.util.atomic import write_bytes
 
 KEEP_SECONDS = 30 * 86400.0
+CLEAN_SECONDS = 86400.0
+"""At least between two times that old ones are removed."""
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -30,11 +32,14 @@ class Deliveries:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._cleaned = 0.0
 
     def keep(self, chat_id: str, delivery: Delivery) -> None:
         """On disk when it returns. Raises OSError."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_bytes(self._file(chat_id), msgspec.json.encode(delivery))
+        if time.time() - self._cleaned > CLEAN_SECONDS:
+            self.clean()
 
     def find(self, chat_id: str) -> Delivery | None:
         try:
@@ -44,7 +49,8 @@ class Deliveries:
 
     def clean(self) -> None:
         """Forget calls that nobody answers any more."""
-        before = time.time() - KEEP_SECONDS
+        self._cleaned = time.time()
+        before = self._cleaned - KEEP_SECONDS
         for file in self._folder.glob("*.json"):
             with contextlib.suppress(OSError):
                 if file.stat().st_mtime < before:

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hermes.gateway.platforms.base import NotConnected
+from hermes.gateway.platforms.impatient import Impatient
 
 MOST_CONNECTIONS = 200
 """More are told to come back later."""
@@ -60,6 +61,8 @@ class _Quiet(uvicorn.Server):
 class Server:
     """Listens from `start` to `stop`."""
 
+    protocol: type[Impatient] = Impatient
+
     def __init__(self, answer: Answer, host: str, port: int) -> None:
         self.host, self.port = host, port
         self._answer = answer
@@ -83,6 +86,7 @@ class Server:
             log_config=None,
             access_log=False,
             server_header=False,
+            http=self.protocol,
             ws="none",
             limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=DRAIN_SECONDS,

@@ -21,6 +21,7 @@ from hermes.gateway.platforms.api_server.chat.wire import (
     usage_of,
 )
 from hermes.gateway.platforms.api_server.exchange import SSE, Reply, Request, answered, event_bytes
+from hermes.gateway.platforms.api_server.forms import form_wanted, joined
 from hermes.gateway.platforms.api_server.live import Fingerprint
 from hermes.gateway.platforms.api_server.reading import chat_messages, conversation
 from hermes.gateway.platforms.api_server.refusals import Headers, failure_of
@@ -44,11 +45,12 @@ class ChatCompletions:
         wanted = request.decoded(ChatRequest)
         talk = conversation(chat_messages(wanted.messages))
         session_id = request.headers.get(SESSION.lower(), "")
-        print_ = Fingerprint(wanted.user or "", talk.manner).added(talk.history)
+        manner = joined(talk.manner, form_wanted(wanted.response_format))
+        print_ = Fingerprint(wanted.user or "", manner).added(talk.history)
         if session_id:
             await self._turns.check_session(session_id)
         ask = Ask(
-            talk.message, talk.manner, print_.key if talk.history else "", session_id, talk.history
+            talk.message, manner, print_.key if talk.history else "", session_id, talk.history
         )
         running = await self._turns.begin(ask, request.on_gone)
         print_.added((talk.message,))

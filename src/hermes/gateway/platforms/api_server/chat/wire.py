@@ -54,6 +54,8 @@ class ChatRequest(msgspec.Struct, frozen=True):
     stream_options: StreamOptions | None = None
     n: Annotated[int, Meta(ge=1, le=1)] | None = None
     user: str | None = None
+    response_format: Any = None
+    """`json_object` and `json_schema` are asked of the agent; nothing checks its answer."""
 
 
 class PromptDetails(msgspec.Struct, frozen=True):

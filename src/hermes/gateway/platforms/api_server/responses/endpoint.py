@@ -12,6 +12,7 @@ from hermes.core.errors import SessionNotFound, StoreError
 from hermes.core.events import TurnFinished
 from hermes.core.messages import Message
 from hermes.gateway.platforms.api_server.exchange import SSE, Reply, Request, answered, event_bytes
+from hermes.gateway.platforms.api_server.forms import form_wanted, joined
 from hermes.gateway.platforms.api_server.reading import Conversation, conversation
 from hermes.gateway.platforms.api_server.refusals import Refused, failure_of, invalid, missing
 from hermes.gateway.platforms.api_server.responses.reading import input_messages
@@ -61,15 +62,18 @@ class ResponsesEndpoint:
             message = "give previous_response_id or conversation, not both"
             raise invalid(message, param="conversation", code="mutually_exclusive_parameters")
         talk = conversation(input_messages(wanted.input), "input")
+        request.on_gone(lambda: None)  # from now on it is known whether the client waits
         leave = await self._enter(name)
         try:
+            if request.left:
+                raise Refused(400, "the client left")
             past = await self._past(name, wanted.previous_response_id or "")
             ask = await self._ask(wanted, talk, past)
             running = await self._turns.begin(ask, request.on_gone)
         except BaseException:
             leave()
             raise
-        running.on_close(leave)
+        running.on_close(lambda *, failed: leave())  # noqa: ARG005 - the name is Closed's
         return await self._answer(wanted, running, past, name)
 
     async def get(self, request: Request) -> Reply:
@@ -119,7 +123,8 @@ class ResponsesEndpoint:
     async def _ask(
         self, wanted: ResponseRequest, talk: Conversation, past: StoredResponse | None
     ) -> Ask:
-        manner = "\n\n".join(filter(None, (wanted.instructions, talk.manner)))
+        wants = wanted.text.get("format") if isinstance(wanted.text, dict) else None
+        manner = joined(wanted.instructions, talk.manner, form_wanted(wants))
         ask = Ask(talk.message, manner, history=talk.history)
         if past is None:
             return ask

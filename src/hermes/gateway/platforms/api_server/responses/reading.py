@@ -9,17 +9,25 @@ from hermes.gateway.platforms.api_server.refusals import invalid
 from hermes.gateway.platforms.api_server.responses.wire import InputItem
 
 IGNORED = frozenset({"reasoning"})
+CALL = "function_call"
 
 
 def input_messages(given: str | Sequence[InputItem]) -> list[Message]:
     """Raises `Refused` for content that cannot be used."""
     if isinstance(given, str):
         return [User.say(given)]
-    return [
-        _message(item, f"input[{number}]")
-        for number, item in enumerate(given)
-        if item.type not in IGNORED
-    ]
+    messages: list[Message] = []
+    for number, item in enumerate(given):
+        if item.type in IGNORED:
+            continue
+        message = _message(item, f"input[{number}]")
+        before = messages[-1] if messages else None
+        if item.type == CALL and isinstance(before, Assistant) and isinstance(message, Assistant):
+            # What one reply said and called comes as several items.
+            messages[-1] = Assistant((*before.parts, *message.parts), message.finish_reason)
+        else:
+            messages.append(message)
+    return messages
 
 
 def _message(item: InputItem, param: str) -> Message:

@@ -40,6 +40,8 @@ class ResponseRequest(msgspec.Struct, frozen=True):
     stream: bool | None = None
     background: bool | None = None
     metadata: dict[str, str] | None = None
+    text: Any = None
+    """Its `format`, as `response_format` of chat completions."""
 
 
 class OutputText(msgspec.Struct, frozen=True):

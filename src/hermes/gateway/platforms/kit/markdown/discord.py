@@ -6,8 +6,8 @@ from hermes.gateway.platforms.kit.markdown.lines import Style
 
 _NOTHING = "\u200b"
 _SPECIAL = re.compile(r"([\\*_~`|\[\]])")
-_LINE_START = re.compile(r"^(\s*)((?:-#|#{1,3}|>{1,3}|[-+])(?=\s))", re.MULTILINE)
-_NUMBER = re.compile(r"^(\s*\d+)(?=\.\s)", re.MULTILINE)
+_LINE_START = re.compile(r"^([^\S\n]*)((?:-#|#{1,3}|>{1,3}|[-+])(?=\s))", re.MULTILINE)
+_NUMBER = re.compile(r"^([^\S\n]*\d+)(?=\.\s)", re.MULTILINE)
 _LANGUAGE = re.compile(r"[\w+#.-]{1,40}")
 
 

@@ -21,10 +21,15 @@ _TOKEN = re.compile(
     r"|(?P<delimiter>\*+|_+|~+)",
     re.DOTALL,
 )
+_BARE = r"[^\s<>()]*"
+_ONCE = rf"{_BARE}(?:\({_BARE}\){_BARE})*"
+_NESTED = rf"{_BARE}(?:\({_ONCE}\){_BARE})*"
+"""An address with parentheses in parentheses."""
 _DESTINATION = re.compile(
-    r"\(\s*(?:<([^<>\n]*)>|([^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*))"
+    r"\(\s*(?:<([^<>\n]*)>|(" + _NESTED + r"))"
     r"(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\s*\)"
 )
+_IN_SUM = re.compile(r"[0-9][0-9A-Za-z]|[A-Za-z][0-9]")
 _AFTER_URL = ".,;:!?'*_~"
 _BRACKET = re.compile(r"\\.|\[|\]", re.DOTALL)
 _STYLES: dict[tuple[str, int], Style] = {
@@ -43,9 +48,19 @@ def parse(text: str) -> tuple[Inline, ...]:
 class _Frame:
     """Emphasis that was opened and may be closed."""
 
-    def __init__(self, mark: str = "", count: int = 0) -> None:
+    def __init__(self, mark: str = "", count: int = 0, *, both: bool = False) -> None:
         self.mark, self.count = mark, count
+        self.length, self.both = count, both
+        """Marks there were at first, and whether they could have closed something too."""
         self.children: list[Inline] = []
+
+    def fits(self, mark: str, length: int, *, both: bool) -> bool:
+        """Whether marks may close this, as CommonMark says: in `**a*b*c**` the single ones belong
+        together."""
+        if self.mark != mark:
+            return False
+        odd = (self.length + length) % 3 == 0 and (self.length % 3 or length % 3)
+        return not ((both or self.both) and odd)
 
 
 class _Parser:
@@ -73,7 +88,8 @@ class _Parser:
         if kind == "open":
             return self.link(match)
         if kind == "escape":
-            self.add_text(value[1:] if value[1] in _ESCAPABLE else value)
+            # At the end of a line it only says that the line ends.
+            self.add_text(value[1:] if value[1] in _ESCAPABLE or value[1] == "\n" else value)
         elif kind == "auto":
             self.add(Url(value[1:-1].removeprefix("mailto:")))
         elif kind == "url":
@@ -105,7 +121,7 @@ class _Parser:
             self.add_text(match.group())
             return match.end()
         label = self.text[match.end() : closing]
-        url = destination[1] or destination[2] or ""
+        url = (destination[1] or destination[2] or "").strip().replace(" ", "%20")
         # Links in links are none: their brackets are text.
         inner = parse(label.replace("[", "\\[")) if label.strip() else (Text(url),)
         self.add(Link(url, inner))
@@ -122,20 +138,25 @@ class _Parser:
     def delimiter(self, match: re.Match[str]) -> None:
         mark, count = match.group()[0], len(match.group())
         opens, closes = _flanks(self.text, match)
+        both = opens and closes
         if closes:
-            count = self.close(mark, count)
+            count = self.close(mark, count, both=both)
         if not count:
             return
         if opens and len(self.frames) < MAX_DEPTH and (mark != "~" or count >= 2):
-            self.frames.append(_Frame(mark, count))
+            self.frames.append(_Frame(mark, count, both=both))
         else:
             self.add_text(mark * count)
 
-    def close(self, mark: str, count: int) -> int:
-        """Close what is open with this mark; how many marks are left."""
+    def close(self, mark: str, count: int, *, both: bool) -> int:
+        """Close what is open with this mark; how many marks are left. `both`: they could open
+        something too."""
+        length = count
         while count:
             use = 2 if count >= 2 else 1
-            frame = next((f for f in reversed(self.frames) if f.mark == mark), None)
+            frame = next(
+                (f for f in reversed(self.frames) if f.fits(mark, length, both=both)), None
+            )
             if frame is None or (mark == "~" and (use < 2 or frame.count < 2)):
                 return count
             use = min(use, frame.count)
@@ -198,9 +219,12 @@ def _matches(text: str) -> dict[int, int]:
 
 
 def _flanks(text: str, match: re.Match[str]) -> tuple[bool, bool]:
-    """Whether a run of marks may open and may close emphasis, as CommonMark says."""
+    """Whether a run of marks may open and may close emphasis, as CommonMark says; but `2*3*4` is a
+    product."""
     before = text[match.start() - 1] if match.start() else " "
     after = text[match.end()] if match.end() < len(text) else " "
+    if _IN_SUM.fullmatch(before + after):
+        return False, False
     left = not after.isspace() and (after.isalnum() or before.isspace() or not before.isalnum())
     right = not before.isspace() and (before.isalnum() or after.isspace() or not after.isalnum())
     if match.group()[0] != "_":

@@ -7,7 +7,7 @@ from hermes.gateway.platforms.kit.markdown.lines import Style
 
 _NOTHING = "\u200b"
 _MARK = re.compile(r"(?<!\w)([*_~])(?=\S)|(`)")
-_QUOTE_LINE = re.compile(r"^(\s*)(?=&gt;)", re.MULTILINE)
+_QUOTE_LINE = re.compile(r"^([^\S\n]*)(?=&gt;)", re.MULTILINE)
 
 
 def _plain(text: str) -> str:

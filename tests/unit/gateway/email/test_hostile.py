@@ -1,0 +1,71 @@
+"""Mails made to keep us busy for hours. Without a limit the time limit of the tests ends them."""
+
+import pytest
+
+from hermes.gateway.platforms.email.authentication import why_not as unproven
+from hermes.gateway.platforms.email.html_bodies import split_html
+from hermes.gateway.platforms.email.letters import letter
+from hermes.gateway.platforms.email.parsing import decoded, read, too_many_parts
+from hermes.gateway.platforms.email.quoting import split
+from hermes.gateway.platforms.email.screening import why_not
+
+MANY = 200_000
+PART = b"--x\r\nContent-Type: text/plain; " + b"a=b; " * 190 + b"\r\n\r\nhi\r\n"
+
+
+@pytest.mark.parametrize(
+    "name", [b'"' * MANY, b"a@b.c, " * MANY, b"a " * MANY, b"=?utf-8?q?a?= " * MANY]
+)
+def test_a_sender_without_end_is_no_clear_sender(name: bytes) -> None:
+    head = read(b"From: " + name + b"<ann@example.org>\r\n\r\n")
+    assert why_not(head, "me@example.org")
+
+
+def test_a_thousand_senders_are_none() -> None:
+    head = read(b"From: ann@example.org\r\n" * 1000 + b"\r\n")
+    assert why_not(head, "me@example.org")
+
+
+@pytest.mark.parametrize("subject", [b"a " * MANY, b"=?punycode?q?ab-" + b"z9" * MANY + b"?="])
+def test_a_subject_without_end_is_cut(subject: bytes) -> None:
+    mail = letter(read(b"From: a@b.c\r\nSubject: " + subject + b"\r\n\r\nhi"))
+    assert (len(mail.subject) <= 300, mail.text) == (True, "hi")
+
+
+def test_headers_of_parts_are_cut_too() -> None:
+    mail = b"From: a@b.c\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n"
+    assert letter(read(mail + PART * 50 + b"--x--")).text == "hi"
+    assert not too_many_parts(mail + PART * 50)
+    assert too_many_parts(mail + PART * 1000)
+
+
+@pytest.mark.parametrize("charset", ["punycode", "idna", "unicode_escape", "undefined", "no-such"])
+def test_what_is_no_charset_is_not_used(charset: str) -> None:
+    assert decoded(b"ab-z9\\n" * MANY, charset) == "ab-z9\\n" * MANY
+
+
+def test_blanks_without_end_in_a_result_are_one_blank() -> None:
+    head = read(b"Authentication-Results: " + b" " * MANY + b'"\r\n\r\n')
+    assert unproven(head, "a@b.c", required="auto", server="")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1" * MANY + "\n> x\n\ny",
+        "_" * MANY + "x!\nFrom: a\nTo: b",
+        "From: " + "a" * MANY + "\nTo: b",
+    ],
+)
+def test_lines_without_end_are_no_heads_of_quotes(text: str) -> None:
+    new, _quoted = split(text)
+    assert new.startswith(text[:1000])
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["<a ", "<a b=", "<a b='", "<!--", "<", "</", "<div '&style=' ><div style='=xstyle='style='"],
+)
+def test_broken_html_is_read_all_the_same(unit: str) -> None:
+    new, _quoted = split_html(f"<p>Hello</p>{unit * (MANY // len(unit))}")
+    assert new.startswith("Hello")
