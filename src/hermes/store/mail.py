@@ -10,7 +10,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
-InState = Literal["new", "working", "answered", "dropped"]
+InState = Literal["new", "begun", "working", "answered", "dropped", "unreadable"]
+"""`begun`: a command that must not be done twice may have taken effect. `unreadable`: set aside."""
 OutState = Literal["pending", "sending", "streaming", "sent", "failed", "uncertain"]
 
 
@@ -37,9 +38,10 @@ class InboxRow(msgspec.Struct, frozen=True):
     state: InState
     received_at: float
     session_id: str = ""
-    """The conversation its turn runs in, once it does."""
+    """The conversation its turn runs in, once it does; of a command the one it was given in."""
     log_after: int = 0
-    """The newest message of that conversation when the turn began."""
+    """The newest message of that conversation when the turn began; of a command that was begun the
+    newest change of any conversation (see `port.Conversations.changes`)."""
     answered_by: int = 0
     """The message whose answer was for this one too; 0 for its own."""
 
@@ -121,6 +123,7 @@ class MailCount(msgspec.Struct, frozen=True):
     uncertain_out: int = 0
     last_in: float | None = None
     last_out: float | None = None
+    unreadable_in: int = 0
 
 
 class Inbox(Protocol):
@@ -141,6 +144,12 @@ class Inbox(Protocol):
     async def begin(self, row_ids: tuple[int, ...], session_id: str, right: Fenced) -> int:
         """Mark messages as worked on; the newest log number of the session, kept with them. Called
         again, it begins anew."""
+        ...
+
+    async def begin_once(self, row_id: int, session_id: str) -> None:
+        """Mark a command as begun, before it does what must not be done twice in the conversation
+        `session_id`: whoever finds the mark asks what became of it. Refused without the right under
+        which the caller writes (see `fencing`)."""
         ...
 
     async def answer(
@@ -194,7 +203,7 @@ class Outbox(Protocol):
 
     async def streaming(self, row_id: int, platform_id: str) -> None:
         """It is there and will still grow; once the message it is for is answered, it is sent as it
-        was shown."""
+        was shown. One that became the answer meanwhile is left alone: it is to be edited."""
         ...
 
     async def stream_of(self, inbox_id: int) -> OutboxRow | None:
@@ -227,7 +236,8 @@ class Chats(Protocol):
         ...
 
     async def bind(self, session_key: str, session_id: str, origin: bytes, now: float) -> None:
-        """The chat is in this conversation from now on; `origin` b"" leaves what is known."""
+        """The chat is in this conversation from now on; `origin` b"" leaves what is known. Raises
+        `StoreConflict` when another chat is in it and worked on just now."""
         ...
 
     async def claim_chat(
@@ -240,7 +250,8 @@ class Chats(Protocol):
         dead: tuple[str, ...] = (),
     ) -> Fenced | None:
         """The right to work on a chat: when nobody has it, its lease has run out, the owner is
-        named in `dead`, or it is ours already. None when another has it."""
+        named in `dead`, or it is ours already. None when another has it, or works on another chat
+        that is in the same conversation: one conversation is written by one chat at a time."""
         ...
 
     async def renew(self, owner: str, until: float) -> int:
@@ -250,6 +261,10 @@ class Chats(Protocol):
     async def release(self, right: Fenced) -> None:
         """Let others have the chat at once. Of a right that was lost nothing is left to give back,
         and nothing is raised."""
+        ...
+
+    async def forget_chat(self, right: Fenced) -> None:
+        """There will be no more of this chat. Of a right that was lost nothing happens."""
         ...
 
     async def chat_owners(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from hermes.store.claims import Claims
 from hermes.store.mail import Mail
 from hermes.store.records import (
     Activity,
+    Change,
     LoggedMessage,
     Record,
     SearchHit,
@@ -66,6 +67,16 @@ class Conversations(SessionLog, Ledger, Protocol):
     async def undo(self, session_id: str, turns: int = 1) -> str:
         """Take the last turns out of the conversation, not out of the log; the text of the first
         user message taken out, or empty when there was none."""
+        ...
+
+    async def undone(self, session_id: str) -> tuple[Message, ...]:
+        """What the newest undo took out of the conversation; nothing once it went on, or changed in
+        another way."""
+        ...
+
+    async def changes(self, session_id: str, after: int) -> tuple[Change, ...]:
+        """What became of the conversation since change number `after`, oldest first; see
+        `mail.InboxRow.log_after`."""
         ...
 
     async def ancestors(self, session_id: str) -> tuple[SessionInfo, ...]:

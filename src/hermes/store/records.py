@@ -21,6 +21,15 @@ class LoggedMessage(msgspec.Struct, frozen=True):
     token_count: int | None = None
 
 
+class Change(msgspec.Struct, frozen=True):
+    """Something that made another conversation of one: an undo, a branch, a compaction."""
+
+    reason: str
+    """`undo`, `branch` or `compression`."""
+    session_id: str
+    """What it made: the session itself for an undo, else the new one."""
+
+
 class SessionFilter(msgspec.Struct, frozen=True):
     """Which sessions. The default is all that are not archived."""
 

@@ -136,5 +136,6 @@ INDEXES = (
     Index("idx_outbox_due", "outbox(state, platform, account, lane, id)"),
     Index("idx_outbox_inbox", "outbox(inbox_id)"),
     Index("idx_chats_owner", "chats(owner)"),
+    Index("idx_chats_session", "chats(session_id)"),
     Index("idx_cron_runs_state", "cron_runs(state)"),
 )

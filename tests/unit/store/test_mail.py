@@ -423,3 +423,14 @@ class TestGrowing:
         await store.again(one, NOW, "too old", anew=True)
         row = await store.outbox_row("a")
         assert (row.state, row.platform_id, row.error) == ("pending", "", "too old")
+
+    async def test_one_that_became_the_answer_is_still_edited(self, store):
+        """Who asked the platform about it heard of it only after that."""
+        number = await store.receive(message(), NOW)
+        (row,) = await put(store, "stream", kind="stream", inbox_id=number)
+        await store.sending(row, by="us", now=NOW)
+        await store.streaming(row, "p")
+        await store.answer((number,), (draft("reply", inbox_id=number),), None, NOW, adopt=row)
+        await store.streaming(row, "p")
+        assert await states(store, "reply") == ["pending"]
+        assert await due(store) == ["reply"]

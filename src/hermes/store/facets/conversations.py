@@ -7,8 +7,9 @@ from hermes.core.messages import Message
 from hermes.core.ports import SessionInfo
 from hermes.core.usage import ModelCall
 from hermes.store.facets.access import Access
+from hermes.store.fencing import fenced
 from hermes.store.queries import calls, lineage, messages, projections, sessions
-from hermes.store.records import LoggedMessage, UsageLine
+from hermes.store.records import Change, LoggedMessage, UsageLine
 from hermes.store.rows import to_row
 from hermes.store.sql import Database
 
@@ -36,7 +37,7 @@ class Conversations(Access):
         def work(database: Database) -> int:
             return messages.append(backend, database, session_id, row, calls=count, now=now)
 
-        return await self.write(work, is_small=messages.is_small(row))
+        return await self.write(fenced(work), is_small=messages.is_small(row))
 
     async def messages(self, session_id: str) -> tuple[Message, ...]:
         return await self.read(partial(projections.conversation, session_id=session_id))
@@ -63,31 +64,31 @@ class Conversations(Access):
         return await self.read(find)
 
     async def finish(self, session_id: str, exit_reason: str) -> None:
-        await self.write(
-            partial(sessions.end, session_id=session_id, reason=exit_reason, now=self._now()),
-            is_small=True,
-        )
+        work = partial(sessions.end, session_id=session_id, reason=exit_reason, now=self._now())
+        await self.write(fenced(work), is_small=True)
 
     async def reopen(self, session_id: str) -> None:
         await self.write(partial(sessions.change, session_id=session_id, statement=sessions.REOPEN))
 
     async def branch(self, session_id: str, new_id: str, *, up_to: int | None = None) -> None:
-        await self.write(
-            partial(
-                lineage.branch, session_id=session_id, new_id=new_id, up_to=up_to, now=self._now()
-            )
-        )
+        work = partial(lineage.branch, session_id=session_id, new_id=new_id, up_to=up_to)
+        await self.write(fenced(partial(work, now=self._now())))
 
     async def compact(
         self, session_id: str, new_id: str, conversation: Sequence[LoggedMessage | Message]
     ) -> None:
         work = partial(lineage.compact, conversation=conversation, now=self._now())
-        await self.write(partial(work, session_id=session_id, new_id=new_id))
+        await self.write(fenced(partial(work, session_id=session_id, new_id=new_id)))
 
     async def undo(self, session_id: str, turns: int = 1) -> str:
-        return await self.write(
-            partial(lineage.undo, session_id=session_id, turns=turns, now=self._now())
-        )
+        work = partial(lineage.undo, session_id=session_id, turns=turns, now=self._now())
+        return await self.write(fenced(work))
+
+    async def undone(self, session_id: str) -> tuple[Message, ...]:
+        return await self.read(partial(projections.undone, session_id=session_id))
+
+    async def changes(self, session_id: str, after: int) -> tuple[Change, ...]:
+        return await self.read(partial(projections.changes, session_id=session_id, after=after))
 
     async def ancestors(self, session_id: str) -> tuple[SessionInfo, ...]:
         return await self.read(partial(lineage.ancestors, session_id=session_id))

@@ -3,6 +3,7 @@
 from functools import partial
 
 from hermes.store.facets.access import Access
+from hermes.store.fencing import fenced
 from hermes.store.mail import (
     ChatRow,
     Draft,
@@ -34,6 +35,10 @@ class Inbox(Access):
     async def begin(self, row_ids: tuple[int, ...], session_id: str, right: Fenced) -> int:
         work = partial(inbox.begin, row_ids=row_ids, session_id=session_id, right=right)
         return await self.write(work, is_small=True)
+
+    async def begin_once(self, row_id: int, session_id: str) -> None:
+        work = partial(inbox.begin_once, row_id=row_id, session_id=session_id)
+        await self.write(fenced(work), is_small=True)
 
     async def answer(
         self,
@@ -125,6 +130,9 @@ class Chats(Access):
 
     async def release(self, right: Fenced) -> None:
         await self.write(partial(chats.release, right=right), is_small=True)
+
+    async def forget_chat(self, right: Fenced) -> None:
+        await self.write(partial(chats.forget, right=right), is_small=True)
 
     async def chat_owners(self) -> tuple[str, ...]:
         return await self.read(chats.owners)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hermes.core.errors import LeaseLost
+from hermes.core.errors import LeaseLost, StoreConflict
 from hermes.store.mail import ChatRow, Fenced
 from hermes.store.queries.values import Fields, fit
 from hermes.store.sql import Database
@@ -29,6 +29,8 @@ ON CONFLICT (session_key) DO UPDATE SET
 WHERE chats.owner IN ('', excluded.owner{{dead}}) OR chats.lease_until <= ?
 RETURNING fence
 """
+_OTHERS = "session_id = ? AND session_key <> ?"
+_WORKED_ON = "owner NOT IN (''{dead}) AND lease_until > ?"
 _RIGHT = "session_key = ? AND owner = ? AND fence = ?"
 
 
@@ -44,7 +46,34 @@ def chats(database: Database, idle_since: float | None) -> tuple[ChatRow, ...]:
 
 
 def bind(database: Database, session_key: str, session_id: str, origin: bytes, now: float) -> None:
+    before = chat(database, session_key)
+    is_new = before is None or before.session_id != session_id
+    if is_new and session_id and _worked_on_elsewhere(database, session_key, session_id, now):
+        raise StoreConflict(
+            f"the conversation {session_id} is being worked on in another chat",
+            hint="Try again when the agent has answered there.",
+        )
     database.change(_BIND, (*fit(session_key, session_id, origin), now, now))
+
+
+def _worked_on_elsewhere(
+    database: Database, session_key: str, session_id: str, now: float, dead: Sequence[str] = ()
+) -> bool:
+    """Whether another chat that is in the conversation is worked on. The rest have to read it anew
+    next time, hence another fence; and until this transaction ends nobody can begin there."""
+    others = fit(session_id, session_key)
+    if not database.rows(f"SELECT 1 FROM chats WHERE {_OTHERS}", others):
+        return False
+    values = (*others, *fit(*dead), now)
+    worked_on = _WORKED_ON.format(dead="".join(", ?" for _ in dead))
+    rest = f"UPDATE chats SET fence = fence + 1 WHERE {_OTHERS} AND NOT ({worked_on})"
+    database.change(rest, values)
+    return bool(database.rows(f"SELECT 1 FROM chats WHERE {_OTHERS} AND {worked_on}", values))
+
+
+def go_on(database: Database, session_id: str, new_id: str) -> None:
+    """The conversation goes on in another session, and the chat that is in it with it."""
+    database.change("UPDATE chats SET session_id = ? WHERE session_id = ?", (new_id, session_id))
 
 
 def claim(
@@ -55,6 +84,10 @@ def claim(
     until: float,
     dead: Sequence[str],
 ) -> Fenced | None:
+    bound = database.rows("SELECT session_id FROM chats WHERE session_key = ?", fit(session_key))
+    session_id = str(bound[0][0]) if bound else ""
+    if session_id and _worked_on_elsewhere(database, session_key, session_id, now, dead):
+        return None
     statement = _CLAIM.format(dead="".join(", ?" for _ in dead))
     values = fit(session_key, now, now, owner, until, *dead, now)
     rows = database.rows(statement, values)
@@ -80,6 +113,10 @@ def renew(database: Database, owner: str, until: float) -> int:
 def release(database: Database, right: Fenced) -> None:
     """Of a right that was lost nothing is left to give back."""
     database.change(f"UPDATE chats SET owner = '', lease_until = 0 WHERE {_RIGHT}", _values(right))
+
+
+def forget(database: Database, right: Fenced) -> None:
+    database.change(f"DELETE FROM chats WHERE {_RIGHT}", _values(right))
 
 
 def owners(database: Database) -> tuple[str, ...]:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from hermes.store.mail import Draft, Fenced, InboxRow, InState, Received
-from hermes.store.queries import chats, messages, outbox
+from hermes.store.queries import chats, messages, outbox, projections
 from hermes.store.queries.values import Fields, fit, marks
 from hermes.store.sql import Database
 
 _FIELDS = Fields(InboxRow)
-_WAITING = "state IN ('new', 'working')"
+_WAITING = "state IN ('new', 'begun', 'working')"
 
 _RECEIVE = f"""
 INSERT INTO inbox (platform, account, message_key, session_key, event, received_at,
@@ -21,7 +21,8 @@ UPDATE inbox SET state = ?, answered_by = ?, done_at = ? WHERE id = ? AND {_WAIT
 """
 # What answers a message stands with the one it was answered by.
 _CLEAN = f"""
-DELETE FROM inbox WHERE state IN ('answered', 'dropped') AND done_at < ? AND NOT EXISTS (
+DELETE FROM inbox WHERE state IN ('answered', 'dropped', 'unreadable') AND done_at < ?
+AND NOT EXISTS (
     SELECT 1 FROM outbox WHERE outbox.inbox_id IN (inbox.id, inbox.answered_by)
     AND outbox.inbox_id <> 0 AND outbox.{outbox.UNDER_WAY}
 )
@@ -60,6 +61,15 @@ def begin(database: Database, row_ids: Sequence[int], session_id: str, right: Fe
             (*fit(session_id), newest, *row_ids),
         )
     return newest
+
+
+def begin_once(database: Database, row_id: int, session_id: str) -> None:
+    newest = projections.newest_number(database)
+    database.change(
+        "UPDATE inbox SET state = 'begun', session_id = ?, log_after = ?"
+        f" WHERE id = ? AND {_WAITING}",
+        (*fit(session_id), newest, row_id),
+    )
 
 
 def answer(

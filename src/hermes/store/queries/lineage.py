@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hermes.core.errors import UsageError
 from hermes.core.messages import Message, User
 from hermes.core.ports import SessionInfo
-from hermes.store.queries import projections, sessions, titles
+from hermes.store.queries import chats, projections, sessions, titles
 from hermes.store.records import LoggedMessage
 from hermes.store.sql import Database
 
@@ -66,6 +66,7 @@ def compact(
     sessions.hold(database, session_id)
     basis = projections.gather(database, session_id, conversation)
     _continue(database, session_id, new_id, basis, "compression", now)
+    chats.go_on(database, session_id, new_id)
     sessions.end(database, session_id, "compression", now)
 
 

@@ -5,7 +5,8 @@ from hermes.store.queries import inbox, outbox
 from hermes.store.sql import Database
 
 _IN = """
-SELECT platform, sum(CASE WHEN state IN ('new', 'working') THEN 1 ELSE 0 END), max(received_at)
+SELECT platform, sum(CASE WHEN state IN ('new', 'begun', 'working') THEN 1 ELSE 0 END),
+    max(received_at), sum(CASE state WHEN 'unreadable' THEN 1 ELSE 0 END)
 FROM inbox GROUP BY platform
 """
 _OUT = f"""
@@ -22,9 +23,10 @@ def counts(database: Database) -> tuple[MailCount, ...]:
     went = {str(platform): rest for platform, *rest in database.rows(_OUT)}
     made: list[MailCount] = []
     for platform in sorted({*came, *went}):
-        waiting, last_in = came.get(platform, (0, None))
+        waiting, last_in, unreadable = came.get(platform, (0, None, 0))
         pending, failed, uncertain, last_out = went.get(platform, (0, 0, 0, None))
-        made.append(MailCount(platform, waiting, pending, failed, uncertain, last_in, last_out))
+        counted = (waiting, pending, failed, uncertain, last_in, last_out, unreadable)
+        made.append(MailCount(platform, *counted))
     return tuple(made)
 
 

@@ -46,7 +46,7 @@ UPDATE outbox SET state = 'sent', sent_at = ? WHERE {which} AND state = 'streami
 _STREAMING = """
 UPDATE outbox SET platform_id = ?, error = '', state = CASE WHEN EXISTS (
     SELECT 1 FROM inbox WHERE inbox.id = outbox.inbox_id AND inbox.state IN ('answered', 'dropped')
-) THEN 'sent' ELSE 'streaming' END WHERE id = ? AND state <> 'sent'
+) THEN 'sent' ELSE 'streaming' END WHERE id = ? AND state NOT IN ('sent', 'pending')
 """
 # Of one that was given up the time of its last try is known, or else that of its making.
 _CLEAN = """
@@ -131,7 +131,12 @@ def sent(database: Database, row_id: int, platform_id: str, now: float) -> None:
 
 
 def again(database: Database, row_id: int, due_at: float, error: str, *, anew: bool) -> None:
-    new = ", platform_id = ''" if anew else ""
+    # An edit is not noted before it is tried, as a sending is; so it is counted here.
+    new = (
+        ", platform_id = '', attempts = 0"
+        if anew
+        else ", attempts = attempts + CASE platform_id WHEN '' THEN 0 ELSE 1 END"
+    )
     _change(database, row_id, f"state = 'pending', due_at = ?, error = ?{new}", due_at, error)
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from hermes.core.messages import Message, User
 from hermes.store.queries import messages, sessions
-from hermes.store.records import LoggedMessage
+from hermes.store.records import Change, LoggedMessage
 from hermes.store.rows import columns_of, from_row, row_of, to_row
 from hermes.store.sql import Database
 
@@ -53,22 +53,55 @@ SELECT id, basis FROM projections WHERE id IN (
 )
 """
 
+_CHANGES = """
+SELECT projections.reason, projections.session_id FROM projections
+JOIN sessions ON sessions.id = projections.session_id
+WHERE projections.id > ? AND (sessions.id = ? OR sessions.parent_session_id = ?)
+ORDER BY projections.id
+"""
+
 _decoder = msgspec.json.Decoder(list[Span | Inserted])
 
 
-def pieces(database: Database, session_id: str) -> list[Piece]:
-    """What the conversation is made of. The last piece is the span that grows."""
-    found = newest(database, session_id) or Projection(0, [])
+def pieces(database: Database, session_id: str, *, back: int = 0) -> list[Piece]:
+    """What the conversation is made of, or was before its last `back` changes. The last piece is
+    the span that grows."""
+    found = newest(database, session_id, back=back) or Projection(0, [])
     return [*found.basis, Span(session_id, found.after_id + 1, None)]
 
 
-def newest(database: Database, session_id: str) -> Projection | None:
+def newest(database: Database, session_id: str, *, back: int = 0) -> Projection | None:
     rows = database.rows(
         "SELECT after_id, basis, reason FROM projections WHERE session_id = ?"
-        " ORDER BY id DESC LIMIT 1",
-        (session_id,),
+        " ORDER BY id DESC LIMIT 1 OFFSET ?",
+        (session_id, back),
     )
     return Projection(rows[0][0], _decoder.decode(rows[0][1]), rows[0][2]) if rows else None
+
+
+def newest_number(database: Database) -> int:
+    """Of the changes of all conversations; 0 when there was none."""
+    return int(database.rows("SELECT max(id) FROM projections")[0][0] or 0)
+
+
+def changes(database: Database, session_id: str, after: int) -> tuple[Change, ...]:
+    rows = database.rows(_CHANGES, (after, session_id, session_id))
+    return tuple(Change(str(reason), str(made)) for reason, made in rows)
+
+
+def undone(database: Database, session_id: str) -> tuple[Message, ...]:
+    found = newest(database, session_id)
+    if found is None or found.reason != "undo":
+        return ()
+    if messages.newest_id(database, session_id) > found.after_id:
+        return ()
+    before = [
+        entry
+        for piece in pieces(database, session_id, back=1)
+        for entry in _entries(database, piece)
+    ]
+    left = len(entries(database, session_id))
+    return tuple(_message(entry) for entry in before[left:])
 
 
 def conversation(database: Database, session_id: str) -> tuple[Message, ...]:
