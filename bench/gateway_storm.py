@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,7 @@ from hermes.gateway.platforms.local.wire import Say
 
 GATEWAY = [sys.executable, "-c", "from hermes.cli.main import run; run()", "gateway", "run", "-q"]
 CHATS = ("anna", "ben", "carl")
+LOOKING = "Let me see."
 LONGEST = 60.0
 """Seconds until what is not answered counts as lost."""
 
@@ -46,6 +48,8 @@ class Storm(msgspec.Struct, frozen=True):
     """The model calls a tool before it answers."""
     burst: bool = False
     """People do not wait for answers; messages are queued."""
+    commands: bool = False
+    """After every second sentence people take it back, and have something done beside."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -96,7 +100,7 @@ def _model(storm: Storm) -> Iterator[ModelServer]:
         messages = request.body["messages"]
         if storm.tools and messages[-1]["role"] == "user":
             call = ToolCall(f"call_{len(messages)}", "todo", "{}")
-            return Step((Text("Let me see."), call))
+            return Step((Text(LOOKING), call))
         return echo(request)
 
     with ModelServer(answer) as server:
@@ -112,6 +116,8 @@ async def _weather(storm: Storm, platform: LocalPlatform, root: Path) -> int:
         while kills < storm.kills:
             process = await _started(root)
             await asyncio.sleep(chance.uniform(0.3, 1.8))
+            if process.returncode is not None:
+                raise RuntimeError((root / "gateway.out").read_text()[-4000:])
             process.send_signal(signal.SIGKILL)
             await process.wait()
             kills += 1
@@ -146,14 +152,25 @@ async def _person(name: str, storm: Storm, platform: LocalPlatform) -> None:
     chance = random.Random(f"{storm.seed} {name}")
     for number in range(storm.messages):
         platform.say(Say(chat=name, user=name, text=_text(name, number)))
+        if not storm.burst:
+            await _until(partial(_has_answer, platform, name, number))
+        if storm.commands and number % 2:
+            platform.say(Say(chat=name, user=name, text=f"/background {_goal(name, number)}"))
+            platform.say(Say(chat=name, user=name, text="/undo"))
+            if not storm.burst:
+                await _until(partial(_shows, platform, name, _undone(name, number)))
         if storm.burst:
             await asyncio.sleep(chance.uniform(0.0, 0.5))
-            continue
-        await _until(partial(_has_answer, platform, name, number))
 
 
 async def _all_answered(storm: Storm, platform: LocalPlatform) -> None:
-    await _until(lambda: all(len(_answers(platform, name)) >= storm.messages for name in CHATS))
+    wanted = storm.messages + len(_taken_back(storm)) * 3  # /undo, /background and its result
+    await _until(
+        lambda: all(
+            len([each for each in _texts(platform, name) if each != LOOKING]) >= wanted
+            for name in CHATS
+        )
+    )
 
 
 async def _until(what: Callable[[], bool]) -> None:
@@ -165,22 +182,49 @@ def _text(name: str, number: int) -> str:
     return f"{name} says sentence number {number} of this conversation"
 
 
+def _goal(name: str, number: int) -> str:
+    return f"{name} wants task {number} done"
+
+
+def _undone(name: str, number: int) -> str:
+    """What /undo answers after sentence `number`: one taken back too often is one left too few."""
+    left = number // 2 + 1
+    questions = "1 question" if left == 1 else f"{left} questions"
+    return f"Taken back from: {_text(name, number)}\n{questions} left."
+
+
+def _taken_back(storm: Storm) -> range:
+    return range(1, storm.messages, 2) if storm.commands else range(0)
+
+
+def _texts(platform: LocalPlatform, name: str) -> list[str]:
+    return [shown.text for shown in platform.shown(name)]
+
+
+def _shows(platform: LocalPlatform, name: str, text: str) -> bool:
+    return text in _texts(platform, name)
+
+
 def _has_answer(platform: LocalPlatform, name: str, number: int) -> bool:
-    return _text(name, number) in _answers(platform, name)
-
-
-def _answers(platform: LocalPlatform, name: str) -> list[str]:
-    return [shown.text for shown in platform.shown(name) if shown.text.startswith(f"{name} says")]
+    return _shows(platform, name, _text(name, number))
 
 
 def _problems(platform: LocalPlatform, storm: Storm) -> Iterator[str]:
     for name in CHATS:
-        wanted = [_text(name, number) for number in range(storm.messages)]
-        seen = _answers(platform, name)
-        if seen != wanted:
-            yield f"{name} saw {seen}"
-        others = {shown.text for shown in platform.shown(name)} - set(wanted)
-        if others - {"Let me see."}:
+        said = [(_text(name, number), number) for number in range(storm.messages)]
+        undone = [(_undone(name, number), number + 0.5) for number in _taken_back(storm)]
+        wanted = [text for text, _ in sorted((*said, *undone), key=itemgetter(1))]
+        seen = _texts(platform, name)
+        if (in_order := [text for text in seen if text in wanted]) != wanted:
+            yield f"{name} saw {in_order}"
+        others = [text for text in seen if text not in wanted and text != LOOKING]
+        for number in _taken_back(storm):
+            results = [text for text in others if text.endswith(f"\n\n{_goal(name, number)}")]
+            if len(results) != 1:
+                yield f"{name} saw {len(results)} results of task {number}"
+            others = [text for text in others if text not in results]
+        started = {text for text in others if text.startswith("Started `bg_")}
+        if len(started) != len(_taken_back(storm)) or len(others) != len(started):
             yield f"{name} saw also {sorted(others)}"
 
 
@@ -192,6 +236,7 @@ def storms(count: int, seed: int) -> Iterator[Storm]:
             streaming=bool(number & 1),
             tools=bool(number & 2),
             burst=bool(number & 4),
+            commands=bool(number & 8),
         )
 
 
@@ -207,8 +252,9 @@ def main() -> int:
         if outcome.problems:
             failed += 1
             print(f"{storm}\n" + "\n".join(outcome.problems))
-    answers = options.runs * len(CHATS) * Storm(0).messages
-    print(f"{options.runs} runs, {kills} kills, {answers} messages: {failed} runs with a problem")
+    each = [storm.messages + 2 * len(_taken_back(storm)) for storm in storms(options.runs, 0)]
+    said = sum(each) * len(CHATS)
+    print(f"{options.runs} runs, {kills} kills, {said} messages: {failed} runs with a problem")
     return 1 if failed else 0
 
 

@@ -20,11 +20,11 @@ from hermes.app.looking_back import LookingBack
 from hermes.app.parts import AppParts
 from hermes.app.prompting import aside_of, build_prompt, prefill_messages
 from hermes.app.remembering import Remembering
-from hermes.app.request import SessionRequest
+from hermes.app.request import REMOTE_PROMPT, SessionRequest
 from hermes.app.secret_keeper import SecretKeeper
 from hermes.app.session_models import AuxiliaryRouter, SessionModels
 from hermes.app.skill_shelf import circle_of
-from hermes.app.tools import build_approvals, build_toolbox, find_toolsets
+from hermes.app.tools import build_approvals, build_toolbox, consent_seconds, find_toolsets
 from hermes.app.workbench import Workbench
 from hermes.app.workplaces import make_place
 from hermes.context.accountant import Accountant
@@ -182,6 +182,7 @@ class Making:
             self.place,
             hooks=parts.hooks,
             clarifier=request.clarifier,
+            patience=request.patience,
             auxiliary=self.auxiliary,
             history=self.start.history,
             on_news=self.notices.add,
@@ -192,8 +193,15 @@ class Making:
         """Those of a subagent are its parent's: what was allowed there is allowed here."""
         if self.start.parent is not None:
             return self.start.parent.approvals
-        parts, approver = self._parts, self.start.request.approver
-        return build_approvals(parts.loaded, parts.home, approver, self.auxiliary, parts.hooks)
+        parts, request = self._parts, self.start.request
+        return build_approvals(
+            parts.loaded,
+            parts.home,
+            request.approver,
+            self.auxiliary,
+            parts.hooks,
+            seconds=consent_seconds(self._settings.approvals, request),
+        )
 
     def _make_toolbox(self) -> Toolbox:
         parts, bench = self._parts, self.workbench.bench
@@ -265,13 +273,14 @@ class Making:
         )
         return self.agent
 
-    async def _new_session(self) -> System:
+    def _prompt(self) -> str:
         start, parts = self.start, self._parts
-        request = start.request
+        if start.request.remote is not None:
+            return REMOTE_PROMPT
         prompt = build_prompt(
             parts.loaded,
             parts.home,
-            request,
+            start.request,
             self.place,
             session_id=start.session_id,
             now=parts.clock.now(),
@@ -286,7 +295,11 @@ class Making:
         for line in prompt.text.splitlines():
             if line.startswith(BLOCKED):
                 parts.tell(line)  # the user should know what the agent was not told
-        system = System(prompt.text)
+        return prompt.text
+
+    async def _new_session(self) -> System:
+        start, parts = self.start, self._parts
+        request, system = start.request, System(self._prompt())
         parent = start.parent.agent.session_id if start.parent and start.parent.agent else ""
         await parts.store.create(
             start.session_id,

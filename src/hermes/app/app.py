@@ -25,7 +25,7 @@ from hermes.app.parts import AppParts, Services
 from hermes.app.providers import Providers
 from hermes.app.pruning import prune_when_due
 from hermes.app.remembering import start_remembering
-from hermes.app.request import SessionRequest
+from hermes.app.request import REMOTE_PROMPT, SessionRequest
 from hermes.app.session_models import AuxiliaryRouter
 from hermes.app.skill_shelf import SkillShelf
 from hermes.app.spending import Purses
@@ -126,8 +126,10 @@ class App:
         for name in request.skills:  # a wrong name is told before anybody has typed a message
             await in_thread(self._parts.skills.skills.get, name)
         sampler = SessionSampler()
-        brought = await self.mcp.tools(request.clarifier, sampler)
-        tools = find_toolsets(self.loaded, brought).names(request.source, request.toolsets)
+        remote = request.remote is not None
+        brought = [] if remote else await self.mcp.tools(request.clarifier, sampler)
+        found = find_toolsets(self.loaded, brought)
+        tools = [] if remote else found.names(request.source, request.toolsets)
         past = await self._past(request)
         target = await self._target(request)
         if past is None:
@@ -148,7 +150,7 @@ class App:
                 history=tuple(history),
                 broken_off=past is not None and past.ended_at is None,
                 target=target,
-                fallbacks=tuple(fallback_choices(settings)),
+                fallbacks=() if request.remote else tuple(fallback_choices(settings)),
                 tools=tools,
                 purse=self._purses.of(await self._purses.root(session_id, past), request),
                 max_iterations=settings.agent.max_turns,
@@ -272,6 +274,8 @@ class App:
 
     async def _target(self, request: SessionRequest) -> Target:
         """What answers: the model of the settings, or the one that was asked for."""
+        if request.remote is not None:
+            return request.remote
         if not (request.model or request.provider or request.base_url):
             return await self.providers.main()
         return await self.providers.ready(requested(request, self.loaded))
@@ -279,7 +283,10 @@ class App:
     async def _past(self, request: SessionRequest) -> SessionInfo | None:
         """The session to go on with; None for a new one."""
         if request.resume:
-            return await self.store.resolve(request.resume)
+            found = await self.store.resolve(request.resume)
+            if (found.system_prompt == REMOTE_PROMPT) != (request.remote is not None):
+                raise SessionNotFound(f"{found.title or found.id} was had with another agent")
+            return found
         if request.session_id:
             try:
                 return await self.store.info(request.session_id)

@@ -8,6 +8,7 @@ import httpx2
 import msgspec
 
 from hermes.app.local_model import EmbeddedModel, LocalModel
+from hermes.core.errors import Unreachable
 from hermes.core.model import Model
 from hermes.core.ports import Clock
 from hermes.providers.choice import Choice
@@ -17,7 +18,7 @@ from hermes.providers.policy.falling_back import FallbackModel
 from hermes.providers.policy.health import Circuit, Health
 from hermes.providers.policy.purse import Purse
 from hermes.providers.policy.repairing import RepairingModel
-from hermes.providers.policy.retrying import RetryingModel
+from hermes.providers.policy.retrying import WORTH_ANOTHER_TRY, RetryingModel
 from hermes.providers.policy.rotating import RotatingModel
 from hermes.providers.policy.spending import MeteredModel
 from hermes.providers.resolver import LOCAL, Resolver
@@ -69,7 +70,9 @@ class ModelMaker:
             inner: Model = self._rotating(target, purse)
         else:
             inner = self._watched(target, None, purse)
-        return RetryingModel(inner, self._clock, patient=patient)
+        # What may have reached an agent is not asked for again: it would act twice.
+        again = (Unreachable,) if target.profile.acts else WORTH_ANOTHER_TRY
+        return RetryingModel(inner, self._clock, patient=patient, again=again)
 
     def _rotating(self, target: Target, purse: Purse) -> Model:
         endpoint = self._resolver.endpoint(target.key_owner or target.provider)

@@ -100,10 +100,13 @@ class Providers:
             if found.note:
                 logger.info("the models of %s are not known: %s", target.provider, found.note)
 
-    def learn_meanwhile(self) -> None:
-        """The same beside a conversation, for the next one; once `main` was made ready."""
-        if self._main is not None:
-            self._learning = asyncio.create_task(self.learn(self._main))
+    def learn_meanwhile(self) -> bool:
+        """The same beside a conversation, for the next one. False before `main` was made ready:
+        nobody knows yet whom to ask."""
+        if self._main is None:
+            return False
+        self._learning = asyncio.create_task(self.learn(self._main))
+        return True
 
     def doubt(self, target: Target) -> str:
         """What speaks against the model's name: the endpoint's last list does not have it."""

@@ -8,6 +8,15 @@ from hermes.app.secret_keeper import ReadSecret
 from hermes.core.messages import Message
 from hermes.core.ports import Approver, Clarifier
 from hermes.memory.places import Scope
+from hermes.providers.target import Target
+
+REMOTE_PROMPT = (
+    "You are asked in a chat that the gateway of another machine brings to you, and your answer is"
+    " shown there. Files that the messages name are on that machine, where you cannot read them,"
+    " and it cannot send files of yours."
+)
+"""The system prompt of sessions that another agent answers (`SessionRequest.remote`), which has its
+own instructions. By it such sessions are known."""
 
 
 class SessionRequest(msgspec.Struct, frozen=True):
@@ -52,11 +61,16 @@ class SessionRequest(msgspec.Struct, frozen=True):
     """Another model than that of the settings, as people write it: `[provider:]model`."""
     provider: str = ""
     base_url: str = ""
+    remote: Target | None = None
+    """Another agent that answers instead of a model. It has its own tools, memory and instructions:
+    nothing of ours goes along, and nobody else answers in its place."""
     budget_usd: float | None = None
     """Most the session may cost, beside the caps of the settings."""
     backend: str = ""
     """Where commands run, instead of `terminal.backend`."""
     origin: str = ""
     """The chat it is for, as a target of messages: `telegram:-100:17`."""
+    patience: float = 0.0
+    """Seconds a question to the user waits at least: some platforms are not looked at at once."""
     user_day_usd: float | None = None
     """Most the sessions of `user_id` may cost in a day."""

@@ -6,7 +6,7 @@ from importlib import import_module
 from hermes.app.tools import find_toolsets
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.tools.selection import chosen, switched
+from hermes.tools.selection import as_written, chosen, switched
 
 
 def switch(
@@ -16,5 +16,5 @@ def switch(
     known = find_toolsets(loaded).known
     now = switched(chosen(loaded.settings, platform), names, known, on=on)
     edit = import_module("hermes.config.edit")  # a heavier YAML library, only for changes
-    edit.set_value(home, ("platform_toolsets", platform), now)
+    edit.set_value(home, ("platform_toolsets", as_written(loaded.settings, platform)), now)
     return now

@@ -6,9 +6,11 @@ from importlib import import_module
 
 import msgspec
 
+from hermes.app.request import SessionRequest
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
+from hermes.config.settings.agent import ApprovalSettings
 from hermes.core.hooks import Hooks
 from hermes.core.ports import Approver, Auxiliary
 from hermes.core.tool import Tool
@@ -57,13 +59,22 @@ def build_toolbox(
     return Toolbox(assembled.tools, spill.keep, rare=assembled.rare, redact=redact)
 
 
+def consent_seconds(settings: ApprovalSettings, request: SessionRequest) -> float:
+    """How long a question for consent waits for its answer."""
+    said = settings.platform_timeouts.get(request.source)
+    return max(settings.timeout, request.patience) if said is None else said
+
+
 def build_approvals(
     loaded: Loaded,
     home: Home,
     approver: Approver | None,
     auxiliary: Auxiliary | None,
     hooks: Hooks,
+    *,
+    seconds: float = 0.0,
 ) -> Approvals:
+    """`seconds` a question waits; 0 is what the settings say."""
     settings = loaded.settings.approvals
 
     async def remember(kind: str) -> None:
@@ -72,7 +83,7 @@ def build_approvals(
         await asyncio.to_thread(edit.add_value, home, ("command_allowlist",), kind)
 
     return Approvals(
-        Rules(settings.mode, settings.headless, settings.timeout, settings.effects),
+        Rules(settings.mode, settings.headless, seconds or settings.timeout, settings.effects),
         approver,
         loaded.settings.command_allowlist,
         remember,

@@ -52,6 +52,11 @@ class ChatAsker:
     def waits(self) -> bool:
         return bool(self._waiting)
 
+    def has(self, data: str) -> bool:
+        """Whether a button belongs to a question that waits here."""
+        waiting = self._waiting.get(data.partition(":")[0])
+        return waiting is not None and not waiting.answer.done()
+
     async def ask(self, question: ApprovalAsked) -> Consent:
         """Cancelled when the time is up: then nobody has consented."""
         buttons = tuple(Button(label, data) for label, data in LABELS)
@@ -121,7 +126,7 @@ class ChatAsker:
         """A button was pressed; what to answer. Raises `UsageError`."""
         token, _, value = data.partition(":")
         waiting = self._waiting.get(token)
-        if waiting is None:
+        if waiting is None or waiting.answer.done():
             raise UsageError("this question is over")
         if waiting.consent:
             return self._consent(waiting, source, role, value)

@@ -12,6 +12,7 @@ from hermes.core.events import TurnFinished
 from hermes.core.messages import User
 from hermes.gateway.events import Target
 from hermes.gateway.house import House
+from hermes.gateway.proxy import Proxy
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +24,16 @@ ASKED = (
 
 
 class Boot:
-    def __init__(self, app: App, house: House, file: Path, homes: dict[str, Target]) -> None:
+    def __init__(
+        self,
+        app: App,
+        house: House,
+        file: Path,
+        homes: dict[str, Target],
+        proxy: Proxy | None = None,
+    ) -> None:
         self._app, self._house, self._file, self._homes = app, house, file, homes
+        self._proxy = proxy
 
     async def run(self) -> None:
         """What goes wrong is logged: the gateway runs all the same."""
@@ -37,9 +46,8 @@ class Boot:
 
     async def _answer(self, text: str) -> str:
         folder = Path(self._app.loaded.settings.gateway.cwd).expanduser()
-        agent = await self._app.agent(
-            SessionRequest(folder, source="cron", goes_on=False, skip_context_files=True)
-        )
+        request = SessionRequest(folder, source="cron", goes_on=False, skip_context_files=True)
+        agent = await self._app.agent(self._proxy.request(request) if self._proxy else request)
         try:
             asked = User.say(ASKED.format(silent=SILENT, text=text))
             async with aclosing(agent.run(asked)) as events:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -13,16 +13,21 @@ from hermes.agent.agent import Agent
 from hermes.app.app import App
 from hermes.app.request import SessionRequest
 from hermes.config.settings.platforms import Role
-from hermes.core.errors import SessionNotFound
+from hermes.core.errors import SessionNotFound, StoreConflict
 from hermes.gateway.asking import ChatAsker
 from hermes.gateway.door.roles import toolsets_for
 from hermes.gateway.events import SessionSource
 from hermes.gateway.news import News
-from hermes.gateway.session_keys import is_shared, memory_scope
+from hermes.gateway.platforms.base import Manifest
+from hermes.gateway.proxy import Proxy
+from hermes.gateway.session_keys import errand_of, is_shared, memory_scope
 from hermes.gateway.surroundings import surroundings
 from hermes.memory.places import safe_name
 
 log = logging.getLogger(__name__)
+
+NO_TOOLS = ("-all",)
+"""A request that names no toolset gets the usual ones."""
 
 
 class Live(msgspec.Struct, eq=False):
@@ -41,9 +46,17 @@ class Conversations:
     """At most `gateway.live_agents` are open; the one used longest ago is closed for a new one.
     Closing loses nothing: the next message opens it again."""
 
-    def __init__(self, app: App, backend: str, homes: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        app: App,
+        backend: str,
+        homes: Callable[[], str],
+        manifests: Mapping[str, Manifest],
+        proxy: Proxy | None = None,
+    ) -> None:
         """`backend` is where commands run; `homes` names what is connected."""
         self._app, self._backend, self._homes = app, backend, homes
+        self._manifests, self._proxy = manifests, proxy
         self._live: OrderedDict[str, Live] = OrderedDict()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.news = News(
@@ -57,8 +70,14 @@ class Conversations:
         """Told of a new conversation: the chat, the session, and who began it."""
 
     def get(self, key: str) -> Agent | None:
+        """The agent of a chat, when it is open."""
         live = self._live.get(key)
-        return live.agent if live else None
+        return live.agent if live and self._app.is_open(live.agent) else None
+
+    def alone(self, key: str) -> asyncio.Lock:
+        """Held by whoever opens or ends the conversation of a chat, or writes into it from beside:
+        meanwhile nobody reads it."""
+        return self._opening.setdefault(key, asyncio.Lock())
 
     def keys(self) -> tuple[str, ...]:
         return tuple(self._live)
@@ -79,8 +98,7 @@ class Conversations:
     ) -> Agent:
         """The agent of a chat, with what its user may. Where `keep` says so, one that works for
         somebody else is left to them. Raises a `HermesError`."""
-        lock = self._opening.setdefault(key, asyncio.Lock())
-        async with lock:
+        async with self.alone(key):
             return await self._opened(key, source, role, asker, keep)
 
     async def _opened(
@@ -91,16 +109,17 @@ class Conversations:
         asker: ChatAsker,
         keep: Callable[[], bool],
     ) -> Agent:
-        live = self._live.get(key)
-        if live is not None and self._app.is_open(live.agent) and (live.role == role or keep()):
+        live, agent = self._live.get(key), self.get(key)
+        if live is not None and agent is not None and (live.role == role or keep()):
             self._live.move_to_end(key)
-            return live.agent
+            return agent
         if live is not None:
             await self.close(key)
         agent = await self._made(key, source, role, asker)
         self._live[key] = Live(agent, role, agent.session_id, source)
         self.news.listen(key, agent, source)
-        await self._bind(key, agent, source)
+        # A task is no chat: nothing is sent to it, and no silence ends it.
+        await self._bind(key, agent, None if errand_of(key) else source)
         if self.began is not None and not agent.history:
             await self.began(key, agent.session_id, source)
         await self._make_room()
@@ -120,11 +139,21 @@ class Conversations:
 
     async def _made(self, key: str, source: SessionSource, role: Role, asker: ChatAsker) -> Agent:
         request = self.request(source, role, asker)
+        if errand_of(key):  # nobody is asked, and there is no next turn
+            request = msgspec.structs.replace(
+                request, approver=None, clarifier=None, read_secret=None, goes_on=False
+            )
         row = await self._app.store.chat(key)
         if row is None or not row.session_id:
             return await self._app.agent(request)
         try:
             resume = await self.newest(row.session_id)
+            if any(
+                each.agent.running
+                for each in self._live.values()
+                if each.agent.session_id == resume
+            ):
+                raise StoreConflict("this conversation is being worked on in another chat")
             return await self._app.agent(msgspec.structs.replace(request, resume=resume))
         except SessionNotFound:
             log.info("the conversation of %s is gone; a new one begins", key)
@@ -148,16 +177,16 @@ class Conversations:
             group_sessions_per_user=settings.group_sessions_per_user,
             thread_sessions_per_user=settings.thread_sessions_per_user,
         )
-        owner = role == "owner"
+        owner, limited = role == "owner", toolsets_for(role, settings.gateway)
         scope = memory_scope(source, owner=owner, shared=shared)
         thread = f":{source.thread_id}" if source.thread_id else ""
-        return SessionRequest(
-            working_folder=self._folder(scope.user),
+        asked = SessionRequest(
+            working_folder=_folder(self._app, scope.user),
             source=source.platform,
             user_id=scope.user,
             approver=asker,
             clarifier=asker,
-            toolsets=toolsets_for(role, settings.gateway) or (),
+            toolsets=() if limited is None else limited or NO_TOOLS,
             scope=scope,
             ephemeral_system_prompt=surroundings(
                 source, settings, shared=shared, homes=self._homes()
@@ -165,22 +194,16 @@ class Conversations:
             backend=self._backend,
             origin=f"{source.platform}:{source.chat_id}{thread}",
             user_day_usd=None if owner else settings.gateway.user_day_usd,
+            patience=self._manifests[source.platform].patience,
         )
-
-    def _folder(self, user: str) -> Path:
-        """Owners work where the settings say, everybody else in a folder of their own."""
-        if not user:
-            return Path(self._app.loaded.settings.gateway.cwd).expanduser()
-        folder = self._app.home.root / "workspaces" / safe_name(user)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return folder
+        return self._proxy.request(asked) if self._proxy else asked
 
     async def adopt(self, key: str, agent: Agent) -> None:
         """Another conversation takes the place of the chat's."""
         live = self._live[key]
+        await self._bind(key, agent, None)  # first: it may be refused
         live.agent, live.session_id = agent, agent.session_id
         self.news.listen(key, agent, live.source)
-        await self._bind(key, agent, None)
 
     async def settle(self, key: str) -> None:
         """After a turn: note where the conversation goes on."""
@@ -202,8 +225,7 @@ class Conversations:
 
     async def end(self, key: str) -> str:
         """The conversation of a chat is over: the next message begins a new one. Its session."""
-        lock = self._opening.setdefault(key, asyncio.Lock())
-        async with lock:  # so that nobody opens it again before it is noted
+        async with self.alone(key):  # so that nobody opens it again before it is noted
             row = await self._app.store.chat(key)
             await self.close(key)
             if row is None or not row.session_id:
@@ -225,9 +247,17 @@ class Conversations:
 
     def has_work(self, key: str) -> bool:
         """Whether something goes on beside the conversation: it is neither closed nor reset."""
-        live = self._live.get(key)
-        if live is None or not self._app.is_open(live.agent):
+        agent = self.get(key)
+        if agent is None:
             return False
-        processes = self._app.session(live.agent).workbench.processes
-        running = any(each.state == "running" for each in processes.list())
-        return running or bool(self._app.background.lines(live.agent))
+        processes = self._app.session(agent).workbench.processes
+        return any(each.state == "running" for each in processes.list())
+
+
+def _folder(app: App, user: str) -> Path:
+    """Owners work where the settings say, everybody else in a folder of their own."""
+    if not user:
+        return Path(app.loaded.settings.gateway.cwd).expanduser()
+    folder = app.home.root / "workspaces" / safe_name(user)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOST_ATTEMPTS = 30
+MOST_EDITS = 8
+"""Tries to change a message, a minute or two; then the answer comes as a message of its own."""
 GROWING = ("stream", "progress")
 """Kinds that are shown before they are finished."""
 LONGEST_PAUSE = 300.0
@@ -43,6 +45,8 @@ class Courier:
         self._mail, self._lines, self._clock, self._owner = mail, lines, clock, owner
         self.under_way: set[int] = set()
         """Rows that this process sends at the moment."""
+        self._showing: set[str] = set()
+        """The keys of those whose number is not known yet."""
 
     async def deliver(self, row: OutboxRow) -> str:
         """Send a pending row; the platform's name for it, "" when it is not there."""
@@ -77,21 +81,22 @@ class Courier:
             return None
         await line.buckets.acquire(target.chat_id)
         by, newest = self._owner.name, _newest(line, target)
-        # Nobody may see it waiting: it would be sent without us, or hold up what comes after it.
-        if not await self._mail.put_sending(draft, newest, by=by, now=self._now()):
-            return None
-        row = await self._mail.outbox_row(draft.key)
-        if row is None:
-            return None
-        self.under_way.add(row.id)
+        self._showing.add(draft.key)
         try:
-            found = await _called(line.adapter.send(target, message, row.key))
-            await self._mail.streaming(row.id, found)
-        except AdapterError as error:
-            if not await self._failed(row, line, target, error):
+            # Nobody may see it waiting: it would be sent without us, or hold up what comes after.
+            if not await self._mail.put_sending(draft, newest, by=by, now=self._now()):
                 return None
+            row = await self._mail.outbox_row(draft.key)
+            if row is None:
+                return None
+            try:
+                found = await _called(line.adapter.send(target, message, row.key))
+                await self._mail.streaming(row.id, found)
+            except AdapterError as error:
+                if not await self._failed(row, line, target, error):
+                    return None
         finally:
-            self.under_way.discard(row.id)
+            self._showing.discard(draft.key)
         return await self._mail.outbox_row(draft.key)
 
     async def _failed(self, row: OutboxRow, line: Line, target: Target, error: AdapterError) -> str:
@@ -103,6 +108,8 @@ class Courier:
             case _ if row.kind in GROWING and not row.platform_id:
                 # The answer comes anyway; only that it is not seen growing.
                 await self._mail.given_up(row.id, "failed", str(error))
+            case SendLater() | NotConnected() if row.platform_id and row.attempts >= MOST_EDITS:
+                await self._sent_anew(row, str(error))
             case SendLater():
                 line.buckets.pause(target.chat_id, error.seconds)
                 await self._again(row, str(error), error.seconds)
@@ -110,9 +117,7 @@ class Courier:
                 # The supervisor tells what is wrong; what is to be said waits for it.
                 await self._again(row, str(error), 1.0)
             case _ if row.platform_id:
-                # It cannot be changed any more: the answer comes as a message of its own.
-                log.warning("%s: an edit was refused: %s", row.platform, error)
-                await self._mail.again(row.id, self._now(), str(error), anew=True)
+                await self._sent_anew(row, str(error))
             case _:
                 log.warning("a message to %s cannot be sent: %s", row.platform, error)
                 await self._mail.given_up(row.id, "failed", str(error))
@@ -126,7 +131,9 @@ class Courier:
         return [
             row
             for row in rows
-            if row.id not in self.under_way and (row.error in gone or row.due_at < old)
+            if row.id not in self.under_way
+            and row.key not in self._showing
+            and (row.error in gone or row.due_at < old)
         ]
 
     async def settle(self, row: OutboxRow) -> str | None:
@@ -135,6 +142,9 @@ class Courier:
         line = self._lines.get(row.platform, row.account)
         if line is None:
             return None
+        now = await self._mail.outbox_row(row.key)
+        if now is None or now.state != "sending":
+            return now.platform_id if now else ""  # whoever sent it has heard of it meanwhile
         target, message = target_of(row.target), message_of(row.body)
         try:
             found = await _called(
@@ -164,6 +174,15 @@ class Courier:
             await self._again(row, "it was not there", 0.0)
         else:
             await self._mail.sent(row.id, found, self._now())
+
+    async def _sent_anew(self, row: OutboxRow, error: str) -> None:
+        """It cannot be changed any more: the answer comes as a message of its own. What is no
+        answer stays as it was shown."""
+        log.warning("%s: a message cannot be changed: %s", row.platform, error)
+        if row.kind in GROWING:
+            await self._mail.sent(row.id, row.platform_id, self._now())
+        else:
+            await self._mail.again(row.id, self._now(), error, anew=True)
 
     async def _again(self, row: OutboxRow, error: str, seconds: float) -> None:
         if row.attempts >= MOST_ATTEMPTS:

@@ -4,6 +4,7 @@ Kept in `<home>/channel_directory.json`: what adapters tell of their chats, and 
 came from which were let in. A name is what people gave a chat; two chats may have the same one.
 """
 
+import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,7 +14,8 @@ import msgspec
 from hermes.config.home import unusable
 from hermes.core.errors import UsageError
 from hermes.gateway.events import ChatType, SessionSource
-from hermes.gateway.platforms.base import ChatName
+from hermes.gateway.lines import Lines
+from hermes.gateway.platforms.base import AdapterError, ChatName
 from hermes.util import atomic
 from hermes.util.plain import plain_line
 
@@ -23,6 +25,8 @@ FILE = "channel_directory.json"
 MOST = 5000
 """Chats of one platform that are kept; those seen longest ago go first."""
 LONGEST_NAME = 200
+LONGEST_ASKED = 10.0
+"""Seconds that a platform gets to tell its chats."""
 SIGNS = "#@"
 
 
@@ -124,6 +128,21 @@ class Directory:
             return {}
         except OSError as error:
             raise unusable(self._path, error) from error
+
+
+async def learn_names(directory: Directory, lines: Lines, target: str) -> None:
+    """Names of chats as the platform of a target has them now. What cannot be asked for stays."""
+    platform = target.partition(":")[0].partition("@")[0].strip().lower()
+    for line in lines:
+        if line.manifest.name != platform:
+            continue
+        try:
+            async with asyncio.timeout(LONGEST_ASKED):
+                chats = await line.adapter.chats()
+        except (AdapterError, TimeoutError) as error:
+            log.warning("%s does not tell its chats: %s", line.manifest.label, error)
+        else:
+            directory.learn(platform, chats, line.adapter.account)
 
 
 def _written(platform: str, chat: Chat) -> str:

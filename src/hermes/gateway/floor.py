@@ -9,9 +9,13 @@ from typing import Any
 from hermes.config.settings.platforms import Role
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.asking import ChatAsker
+from hermes.gateway.errands import Errand, errands_of
 from hermes.gateway.events import MessageEvent, SessionSource
 from hermes.gateway.house import House
-from hermes.gateway.worker import FAULT, Worker, command_of, event_of
+from hermes.gateway.messages import event_of
+from hermes.gateway.session_keys import errand_of
+from hermes.gateway.talking import open_talk
+from hermes.gateway.worker import FAULT, STOPPED, Worker, command_of, target_of_source
 from hermes.store.mail import InboxRow, Received
 
 log = logging.getLogger(__name__)
@@ -21,7 +25,6 @@ STOPS_FIRST = frozenset({"new"})
 REFUSED = frozenset({"model"})
 """Commands that are not kept for after the turn: who changes the model means now."""
 AT_WORK = "I am at work. `/stop` ends that, then `/{name}` does what you want."
-NOTHING = "Nothing is running."
 SAVING = 5.0
 """Seconds for a turn that is stopped to leave everything in order."""
 
@@ -37,6 +40,8 @@ class Floor:
         house.conversations.busy = self._is_busy
         house.conversations.closed = self._closed
         house.asker_in = self._asker_in
+        house.errands = lambda key: errands_of(key, self._workers.values())
+        house.take_up = lambda key: self._worker(key).wake()
 
     @property
     def turns(self) -> int:
@@ -81,7 +86,7 @@ class Floor:
         elif command is None and worker.asker.takes(event.source, event.text):
             # Now, not later: the next message must find that nobody waits any more.
             worker.asker.take(event.source, event.text)
-            self._start(worker, row, worker.say_aside(row, ""))
+            self._start(worker, row, self._house.say_aside(row, ""))
         else:
             self._queued(worker, row, event, role, command.name if command else "")
 
@@ -113,14 +118,12 @@ class Floor:
         command = command_of(event.text)
         name = command.name if command else ""
         try:
-            if name == "stop" and worker.turning.stop("stop"):
-                text = "Stopped."
-            elif name == "stop" and self._house.conversations.get(worker.key) is None:
-                text = NOTHING
+            if name == "stop" and await worker.turning.call_off():
+                text = STOPPED
             elif name in REFUSED and worker.busy:
                 text = AT_WORK.format(name=name)
             else:
-                talk = await worker.talk(row, event, role)
+                talk = await open_talk(self._house, worker, row, event, role)
                 await talk.run(event.text)
                 if talk.question is not None:  # it needs a turn after all
                     worker.aside.discard(row.id)
@@ -133,21 +136,29 @@ class Floor:
         except Exception:  # whoever gave the command hears that it failed
             log.exception("a command of %s failed", worker.key)
             text = FAULT
-        await worker.say_aside(row, text)
+        await self._house.say_aside(row, text)
 
-    def pressed(self, event: MessageEvent, role: Role) -> None:
-        """A button of a question; whose it is says its token."""
-        for worker in self._workers.values():
-            try:
-                worker.asker.press(event.source, role, event.button)
-            except UsageError as error:
-                log.info("a button on %s: %s", event.source.platform, error)
-            else:
-                return
+    async def pressed(self, event: MessageEvent, role: Role) -> None:
+        """A button of a question; whose it is says its token. Who presses in vain is told why."""
+        askers = (worker.asker for worker in self._workers.values())
+        asker = next((each for each in askers if each.has(event.button)), None)
+        try:
+            if asker is None:
+                raise UsageError("this question is over")
+            asker.press(event.source, role, event.button)
+        except UsageError as error:
+            source = event.source
+            log.info("a button on %s: %s", source.platform, error)
+            who = "" if source.chat_type == "dm" else f"{source.user_name or source.user_id}: "
+            # However often they press.
+            whose = (source.platform, source.account, source.chat_id, source.user_id)
+            key = ":".join(("press", *whose, event.button.partition(":")[0], str(error)))
+            await self._house.say_now(target_of_source(source), f"{who}{error}", "notice", key=key)
 
     def _worker(self, key: str) -> Worker:
         if key not in self._workers:
-            self._workers[key] = Worker(self._house, key)
+            kind = Errand if errand_of(key) else Worker
+            self._workers[key] = kind(self._house, key)
         return self._workers[key]
 
     def _is_busy(self, key: str) -> bool:
@@ -187,11 +198,15 @@ class Floor:
             worker.wake()
         self._idle(worker)
 
-    async def drain(self, seconds: float) -> tuple[Worker, ...]:
-        """Let running turns end; those that do not in time are stopped, to go on after the next
-        start. The result is these."""
+    async def drain(self, seconds: float, hurry: asyncio.Event) -> tuple[Worker, ...]:
+        """Let running turns end; those that do not in time, or before `hurry`, are stopped, to go
+        on after the next start. The result is these."""
         self._house.closing = True
-        await self._ends(seconds)
+        rush = asyncio.ensure_future(hurry.wait())
+        ends = asyncio.ensure_future(self._ends(seconds))
+        await asyncio.wait({rush, ends}, return_when=asyncio.FIRST_COMPLETED)
+        for each in (rush, ends):
+            each.cancel()
         self._house.closed = True
         cut = tuple(worker for worker in self.workers() if worker.turning.stop("shutdown"))
         await self._ends(SAVING)

@@ -1,5 +1,5 @@
-"""Programs of the user that hear what happens in the gateway: folders with HOOK.yaml and
-handler.py in `<home>/hooks/`.
+"""Programs that hear what happens in the gateway: folders with HOOK.yaml and handler.py in
+`builtin_hooks/` here, always, and in `<home>/hooks/`.
 
 HOOK.yaml names the hook and its events; `handle(event_type, context)` of handler.py is called for
 each, async or not. An event `command:*` means every command. What a hook does wrong, or what it
@@ -18,6 +18,7 @@ import msgspec
 import yaml
 
 from hermes.core.events import Event, ModelCalled, ToolFinished, TurnFinished, TurnStarted
+from hermes.gateway import builtin_hooks
 from hermes.gateway.events import SessionSource
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ EVENTS = (
 )  # fmt: skip
 COMMANDS = "command:"
 SECONDS = 30.0
+BUILTIN = Path(builtin_hooks.__path__[0])
 
 Handler = Callable[[str, dict[str, Any]], Any]
 
@@ -52,9 +54,12 @@ class HookRegistry:
         self._running: set[asyncio.Task[None]] = set()
 
     @classmethod
-    def load(cls, folder: Path, tell: Callable[[str], None]) -> "HookRegistry":
+    def load(
+        cls, folder: Path, tell: Callable[[str], None], *, builtin: Path = BUILTIN
+    ) -> "HookRegistry":
+        """Ours, and then those of the user in `folder`."""
         found: list[Hook] = []
-        for each in sorted(folder.glob("*/HOOK.yaml")) if folder.is_dir() else ():
+        for each in (*sorted(builtin.glob("*/HOOK.yaml")), *sorted(folder.glob("*/HOOK.yaml"))):
             try:
                 found.append(_hook(each.parent))
             except Exception as error:  # noqa: BLE001 - a hook is code of the user

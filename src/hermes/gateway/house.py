@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -12,7 +13,7 @@ from hermes.agent.agent import Agent
 from hermes.app.app import App
 from hermes.config.settings.platforms import Role
 from hermes.context.hygiene import needs_compaction
-from hermes.core.errors import HermesError, Interrupted
+from hermes.core.errors import HermesError, Interrupted, UsageError
 from hermes.core.events import TurnFinished
 from hermes.core.ports import Clock
 from hermes.gateway.asking import ChatAsker
@@ -23,18 +24,21 @@ from hermes.gateway.drafts import AT_ONCE, Envelope, MaySend, drafts
 from hermes.gateway.events import Button, Media, MessageEvent, SessionSource, Target
 from hermes.gateway.hooks import HookRegistry, about
 from hermes.gateway.lines import Lines
-from hermes.gateway.messages import AwayError, quotable
+from hermes.gateway.messages import AwayError, event_of, quotable
 from hermes.gateway.owners import Owner
 from hermes.gateway.platforms.base import Manifest
 from hermes.gateway.post import Post
 from hermes.gateway.pump import Pump
 from hermes.gateway.resets import Resets
-from hermes.gateway.showing import showing
+from hermes.gateway.session_keys import errand_of
+from hermes.gateway.tool_progress import ChatProgress
+from hermes.gateway.updating import Updates
 from hermes.gateway.view import Desk, TurnView
 from hermes.store.mail import ChatRow, Draft, Fenced, InboxRow
 from hermes.store.port import SessionStore
 
 if TYPE_CHECKING:
+    from hermes.gateway.errands import Errand
     from hermes.gateway.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -72,6 +76,12 @@ class House:
         self._doorman, self._resets, self.hooks = doorman, resets, hooks
         self._counters, self.manifests, self._owner = counters, manifests, owner
         self._desk = Desk(app.store, courier, app.clock, may_send)
+        self.progress = ChatProgress(
+            app.loaded.settings, app.home.root / "gateway" / "tool_progress.json"
+        )
+        self.updates = Updates(
+            app.home, partial(self.say_now, kind="notice"), lambda: self.restart()
+        )
         self.closing = False
         """No new turns begin."""
         self.closed = False
@@ -81,6 +91,12 @@ class House:
         self.health_lines: Callable[[], str] = str
         self.pair: Callable[[SessionSource, str], str] = lambda _source, _words: ""
         self.on_idle: Callable[[Worker], None] = lambda _worker: None
+        self.errands: Callable[[str], list[Errand]] = lambda _key: []
+        """The tasks that run for a chat."""
+        self.take_up: Callable[[str], None] = lambda _key: None
+        """Something was kept for a chat, or for a task of one."""
+        self.home: Callable[[str, str], Target | None] = lambda _platform, _account: None
+        """The home channel of a platform and account."""
 
     @property
     def mail(self) -> SessionStore:
@@ -164,23 +180,57 @@ class House:
         target = Target(source.platform, source.chat_id, source.thread_id, source.account)
         return TurnView(
             self._desk,
-            self.lines.get(source.platform, source.account),
+            # Of a task only the end is seen.
+            None if errand_of(row.session_key) else self.lines.get(source.platform, source.account),
             self.manifests[source.platform].capabilities,
             target,
-            showing(self.app.loaded.settings, source.platform),
+            self.progress.look(row.session_key, source.platform),
             inbox_id=row.id,
             reply_to=quotable(event),
         )
 
-    def at_once(self, row: InboxRow, event: MessageEvent, text: str) -> tuple[Draft, ...]:
+    def at_once(
+        self, row: InboxRow, event: MessageEvent, text: str, kind: str = "command"
+    ) -> tuple[Draft, ...]:
         """The answer to a message that did not wait for its turn."""
         source = event.source
         target = Target(source.platform, source.chat_id, source.thread_id, source.account)
         envelope = Envelope(
-            f"reply:{row.id}", target, "command", row.id, quotable(event), beside=AT_ONCE
+            f"reply:{row.id}", target, kind, row.id, quotable(event), beside=AT_ONCE
         )
         can = self.manifests[source.platform].capabilities
         return drafts(text, envelope, can, self._desk.may_send)
+
+    def for_home(self, row: InboxRow, event: MessageEvent, text: str) -> tuple[Draft, ...]:
+        """The same text for the home channel; nothing when there is none, or it is the chat."""
+        source = event.source
+        try:
+            home = self.home(source.platform, source.account)
+        except UsageError as error:  # its name is not known (yet)
+            log.info("the home channel of %s: %s", source.platform, error)
+            return ()
+        place = (source.chat_id, source.thread_id)
+        if home is None or (home.chat_id, home.thread_id) == place:
+            return ()
+        envelope = Envelope(f"home:{row.id}", home, "background", beside=AT_ONCE)
+        can = self.manifests[source.platform].capabilities
+        return drafts(text, envelope, can, self._desk.may_send)
+
+    async def say_aside(self, row: InboxRow, text: str) -> None:
+        """Answer a message that was dealt with beside the turn."""
+        made = self.at_once(row, event_of(row), text) if text.strip() else ()
+        await self.mail.answer((row.id,), made, None, self.now())
+        self.pump.wake()
+
+    async def readable(self, row: InboxRow) -> bool:
+        """False for a row that nobody will ever understand: it is set aside, and told once."""
+        try:
+            event_of(row)
+        except msgspec.DecodeError as error:
+            log.error("message %d of %s cannot be read: %s", row.id, row.session_key, error)
+            await self.mail.answer((row.id,), (), None, self.now(), state="unreadable")
+            return False
+        return True
 
     async def say_now(
         self, target: Target, text: str, kind: str, buttons: tuple[Button, ...] = (), key: str = ""

@@ -1,4 +1,5 @@
-"""What is done from time to time: old conversations, stuck turns, old files, old messages."""
+"""What is done from time to time: old conversations, stuck turns, old files, old messages, the list
+of models."""
 
 import asyncio
 import logging
@@ -21,6 +22,7 @@ class Maintenance:
     def __init__(self, house: House, floor: Floor, directory: Directory, cache: MediaCache) -> None:
         self._house, self._floor = house, floor
         self._directory, self._cache = directory, cache
+        self._learn_at = 0.0
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -33,6 +35,7 @@ class Maintenance:
                 await self.expire()
                 if rounds % RARELY == 1:
                     await self.clean()
+                    self.learn_models()
                 await asyncio.to_thread(self._directory.save)
             except (HermesError, OSError) as error:
                 log.error("maintenance: %s", error)
@@ -63,3 +66,10 @@ class Maintenance:
         gone = await asyncio.to_thread(self._cache.clean, now - settings.media_keep_days * DAY)
         if gone:
             log.info("%d old files from chats were removed", gone)
+
+    def learn_models(self) -> None:
+        """Ask the endpoint in use for its models when what is known of them is a day old. Nobody
+        waits for it. One that does not tell is in the log, and asked again after a day."""
+        now = self._house.clock.monotonic()
+        if now >= self._learn_at and self._house.app.providers.learn_meanwhile():
+            self._learn_at = now + DAY

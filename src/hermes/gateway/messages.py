@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hermes.app.references.files import image_kind
 from hermes.core.messages import Image, Text, User, UserPart
 from hermes.gateway.events import Media, MessageEvent
 from hermes.gateway.platforms.base import AdapterError, NotConnected
 from hermes.gateway.session_keys import is_shared
 from hermes.gateway.surroundings import said
+from hermes.store.mail import InboxRow
 
 if TYPE_CHECKING:
     from hermes.gateway.house import House
@@ -25,6 +28,19 @@ MOST_INLINE = 5_000_000
 
 OURS = "hermes:"
 """How names of messages begin that no platform knows."""
+MIRRORED = f"{OURS}mirror:"
+"""The same, of what was sent to the chat from elsewhere: nobody answers it."""
+
+_events = msgspec.json.Decoder(MessageEvent)
+
+
+def event_of(row: InboxRow) -> MessageEvent:
+    """Raises `msgspec.DecodeError` for a row that was damaged; see `House.readable`."""
+    return _events.decode(row.event)
+
+
+def is_mirrored(event: MessageEvent) -> bool:
+    return event.message_id.startswith(MIRRORED)
 
 
 def quotable(event: MessageEvent) -> str:
@@ -43,13 +59,28 @@ async def user_message(house: "House", events: Sequence[MessageEvent]) -> User:
             group_sessions_per_user=settings.group_sessions_per_user,
             thread_sessions_per_user=settings.thread_sessions_per_user,
         )
-        lines = [said(event, settings, shared=shared)]
-        for media in event.media:
-            line, image = await _file(house, event, media)
-            lines.append(line)
-            parts.extend(image)
+        lines, images = await _files(house, event)
+        lines = [said(event, settings, shared=shared), *lines]
         texts.append("\n".join(line for line in lines if line))
+        parts += images
     return User((Text("\n\n".join(texts)), *parts))
+
+
+async def with_files(house: "House", question: User, event: MessageEvent) -> User:
+    """What a command asks, with the files that came with the command."""
+    lines, images = await _files(house, event)
+    told = (Text("\n".join(lines)),) if lines else ()
+    return User((*question.parts, *told, *images))
+
+
+async def _files(house: "House", event: MessageEvent) -> tuple[list[str], list[Image]]:
+    lines: list[str] = []
+    images: list[Image] = []
+    for media in event.media:
+        line, image = await _file(house, event, media)
+        lines.append(line)
+        images += image
+    return lines, images
 
 
 async def _file(house: "House", event: MessageEvent, media: Media) -> tuple[str, tuple[Image, ...]]:

@@ -1,36 +1,51 @@
 """What was sent to a chat from elsewhere is also in its conversation, so that the agent there knows
-what the people talk about."""
+what the people talk about. It is kept as a message of the chat and put there in its turn: nothing
+is written into a conversation beside whoever works on it."""
 
 import logging
+import secrets
+import time
 from collections.abc import Callable
 
 import msgspec
 
-from hermes.agent.agent import Agent
 from hermes.core.errors import HermesError
 from hermes.core.messages import Assistant, Text
-from hermes.gateway.events import SessionSource, Target
-from hermes.store.mail import ChatRow
+from hermes.gateway.conversations import Conversations
+from hermes.gateway.events import MessageEvent, SessionSource, Target
+from hermes.gateway.messages import MIRRORED
+from hermes.gateway.news import Arrived
+from hermes.gateway.owners import this_process
+from hermes.store.fencing import under
+from hermes.store.mail import ChatRow, Fenced, InboxRow, Received
 from hermes.store.port import SessionStore
 
 log = logging.getLogger(__name__)
 
 SENT = "[sent to this chat from another conversation]"
+LONGEST = 10.0
+"""Seconds that a chat is held while something is put into its conversation."""
 
 
 class Mirror:
-    """`live` gives the agent of a chat, when one is open."""
-
-    def __init__(self, store: SessionStore, live: Callable[[str], Agent | None]) -> None:
-        self._store, self._live = store, live
+    def __init__(
+        self,
+        store: SessionStore,
+        arrived: Arrived | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """`arrived` hears of what was kept for a chat; without it nobody here works on chats."""
+        self._store, self._arrived, self._now = store, arrived, now
 
     async def __call__(self, target: Target, text: str) -> bool:
-        """Whether it is there. What fails is logged: the message itself is on its way."""
+        """Whether it is kept. What fails is logged: the message itself is on its way."""
         try:
             chat = await self._chat(target)
             if chat is None:
                 return False
-            await self._put(chat, Assistant((Text(f"{SENT}\n{text}"),)))
+            said = f"{SENT}\n{text}"
+            if self._arrived is not None or not await self._put_now(chat, said):
+                await self._keep(chat, said)
         except HermesError as error:
             log.warning("a sent message is not in the history of its chat: %s", error)
             return False
@@ -45,13 +60,54 @@ class Mirror:
         ]
         return max(here, key=lambda chat: chat.last_active, default=None)
 
-    async def _put(self, chat: ChatRow, message: Assistant) -> None:
-        agent = self._live(chat.session_key)
-        if agent is not None and agent.running:
-            agent.notices.add(message.text)  # it hears of it in its turn
+    async def _keep(self, chat: ChatRow, text: str) -> None:
+        source = msgspec.json.decode(chat.origin, type=SessionSource)
+        event = MessageEvent(source, f"{MIRRORED}{secrets.token_hex(8)}", text, sent_at=self._now())
+        kept = Received(
+            source.platform,
+            source.account,
+            event.message_id,
+            chat.session_key,
+            msgspec.json.encode(event),
+        )
+        row = await self._store.receive(kept, self._now())
+        if row is not None and self._arrived is not None:
+            self._arrived(kept, row, event)
+
+    async def _put_now(self, chat: ChatRow, text: str) -> bool:
+        """False when somebody works on the chat."""
+        now, owner = self._now(), f"note:{this_process()}"
+        right = await self._store.claim_chat(chat.session_key, owner, now, now + LONGEST)
+        if right is None:
+            return False
+        try:
+            with under(right):
+                await self._store.append(chat.session_id, Assistant((Text(text),)))
+        finally:
+            await self._store.release(right)
+        return True
+
+
+async def take_in(
+    conversations: Conversations,
+    store: SessionStore,
+    row: InboxRow,
+    event: MessageEvent,
+    right: Fenced,
+) -> None:
+    """Put what was kept into the conversation of its chat, once, if it is in one (any more)."""
+    async with conversations.alone(row.session_key):
+        chat = await store.chat(row.session_key)
+        if chat is None or not chat.session_id:
             return
-        await self._store.append(chat.session_id, message)
-        if agent is not None:
+        if row.state == "working" and row.session_id == chat.session_id:
+            logged = await store.log(chat.session_id)
+            if logged and logged[-1].id > row.log_after:
+                return  # it is there since before a crash
+        await store.begin((row.id,), chat.session_id, right)
+        message = Assistant((Text(event.text),))
+        await store.append(chat.session_id, message)
+        if (agent := conversations.get(row.session_key)) is not None:
             agent.rewrite((*agent.history, message))
 
 

@@ -31,6 +31,8 @@ class Post:
         """`manifests` are those of the platforms that are set up; `known` lists the targets. What
         `send_message` sends goes to `mirror` too."""
         self.mirror: Callable[[Target, str], Awaitable[object]] | None = None
+        self.learn: Callable[[str], Awaitable[object]] | None = None
+        """Asks the platform of a target for the chats it has now."""
         self._mail, self._find, self._manifests = mail, find, manifests
         self._may_send, self._clock = may_send, clock
         self._known, self._wake = known, wake
@@ -40,7 +42,7 @@ class Post:
         return self._find(target)
 
     async def send(self, target: str, text: str, *, key: str = "", kind: str = "send") -> str:
-        place = self._find(target)
+        place = await self._place(target)
         manifest = self._manifests.get(place.platform)
         if manifest is None or not manifest.chats:
             raise UsageError(
@@ -58,6 +60,15 @@ class Post:
         if kind == "send" and self.mirror is not None:
             await self.mirror(place, text)
         return name
+
+    async def _place(self, target: str) -> Target:
+        try:
+            return self._find(target)
+        except UsageError:
+            if self.learn is None:
+                raise
+        await self.learn(target)  # the chat may be newer than what we know
+        return self._find(target)
 
     async def delivered(self, delivery: str) -> str:
         row = await self._mail.outbox_row(f"{delivery}:0")

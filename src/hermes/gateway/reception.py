@@ -62,7 +62,7 @@ class Reception:
                 await self._house.say_now(target, admission.reply, "notice", key=key)
             return True
         if event.button:
-            self._floor.pressed(event, admission.role)
+            await self._floor.pressed(event, admission.role)
             return True
         changed = await self._plugins_agree(event)
         if changed is None or not (changed.text.strip() or changed.media):

@@ -12,10 +12,11 @@ import msgspec
 
 from hermes.app.app import App
 from hermes.core.errors import HermesError
+from hermes.gateway.direct import DirectTurns
 from hermes.gateway.floor import Floor
 from hermes.gateway.metrics import Metrics
 from hermes.gateway.process.state_file import AdapterState, GatewayState, write_state
-from hermes.gateway.supervisor import Supervisor
+from hermes.gateway.supervisor import Health, Supervisor
 from hermes.store.mail import MailCount
 
 log = logging.getLogger(__name__)
@@ -34,10 +35,11 @@ class Reporting:
         app: App,
         floor: Floor,
         metrics: Metrics,
+        direct: DirectTurns,
         supervisors: Callable[[], Sequence[Supervisor]],
     ) -> None:
         self._root, self._app, self._floor = root, app, floor
-        self._metrics, self._supervisors = metrics, supervisors
+        self._metrics, self._direct, self._supervisors = metrics, direct, supervisors
         self._started = app.clock.now().timestamp()
         self._counts: tuple[MailCount, ...] = ()
         self._wake = asyncio.Event()
@@ -64,32 +66,42 @@ class Reporting:
         except HermesError as error:
             log.error("the state of the gateway cannot be written: %s", error)
 
+    @property
+    def _turns(self) -> int:
+        return self._floor.turns + self._direct.running
+
+    def _adapter(self, health: Health, count: MailCount) -> AdapterState:
+        last_in, last_out = self._direct.last(health.platform)
+        return AdapterState(
+            platform=health.platform,
+            state="failed" if health.refused else SHOWN.get(health.state, health.state),
+            account=health.account,
+            detail="" if health.state == "healthy" else health.last_error,
+            since=health.since,
+            last_in=count.last_in or last_in,
+            last_out=count.last_out or last_out,
+            waiting_out=count.waiting_out,
+        )
+
     def _state(self) -> GatewayState:
         counts = {each.platform: each for each in self._counts}
         none = MailCount("")
+        adapters = tuple(
+            self._adapter(health, counts.get(health.platform, none))
+            for health in (each.health for each in self._supervisors())
+        )
         return GatewayState(
             pid=os.getpid(),
             state=self.state,
             started_at=self._started,
             updated_at=self._app.clock.now().timestamp(),
-            adapters=tuple(
-                AdapterState(
-                    platform=health.platform,
-                    state="failed" if health.refused else SHOWN.get(health.state, health.state),
-                    account=health.account,
-                    detail="" if health.state == "healthy" else health.last_error,
-                    since=health.since,
-                    last_in=counts.get(health.platform, none).last_in,
-                    last_out=counts.get(health.platform, none).last_out,
-                    waiting_out=counts.get(health.platform, none).waiting_out,
-                )
-                for health in (each.health for each in self._supervisors())
-            ),
+            adapters=adapters,
             waiting_in=sum(each.waiting_in for each in self._counts),
             waiting_out=sum(each.waiting_out for each in self._counts),
-            turns=self._floor.turns,
-            last_in=max((each.last_in or 0.0 for each in self._counts), default=0.0) or None,
-            last_out=max((each.last_out or 0.0 for each in self._counts), default=0.0) or None,
+            unreadable_in=sum(each.unreadable_in for each in self._counts),
+            turns=self._turns,
+            last_in=max((each.last_in or 0.0 for each in adapters), default=0.0) or None,
+            last_out=max((each.last_out or 0.0 for each in adapters), default=0.0) or None,
         )
 
     def status(self) -> dict[str, Any]:
@@ -104,4 +116,4 @@ class Reporting:
 
     def metrics(self) -> bytes:
         health = [each.health for each in self._supervisors()]
-        return self._metrics.text(self._counts, health, self._floor.turns)
+        return self._metrics.text(self._counts, health, self._turns)

@@ -18,10 +18,12 @@ from hermes.core.ports import Clock, Outbox, Scheduler
 from hermes.gateway.boot import Boot
 from hermes.gateway.conversations import Conversations
 from hermes.gateway.courier import Courier
-from hermes.gateway.directory import Directory
+from hermes.gateway.direct import DirectTurns
+from hermes.gateway.directory import Directory, learn_names
 from hermes.gateway.door.doorman import Doorman
 from hermes.gateway.door.pair_command import pair_command
 from hermes.gateway.door.pairing import PairingStore
+from hermes.gateway.draining import drained
 from hermes.gateway.events import SessionSource
 from hermes.gateway.files_out import OutgoingFiles
 from hermes.gateway.floor import Floor
@@ -38,6 +40,7 @@ from hermes.gateway.platforms.catalogue import prefixes
 from hermes.gateway.platforms.kit.media import MediaCache
 from hermes.gateway.post import Post
 from hermes.gateway.process.service import RESTART
+from hermes.gateway.proxy import Proxy, look_at, proxy_of
 from hermes.gateway.pump import Pump, human_pause
 from hermes.gateway.reception import Reception
 from hermes.gateway.reporting import Reporting
@@ -52,6 +55,7 @@ from hermes.gateway.set_up import (
 from hermes.gateway.supervisor import Health, Supervisor
 from hermes.gateway.targets import Targets
 from hermes.gateway.worker import target_of_source
+from hermes.util.text import many
 
 log = logging.getLogger(__name__)
 
@@ -111,18 +115,23 @@ class GatewayRunner:
     ) -> None:
         self._home, self._loaded, self._note = home, loaded, note
         self._quiet, self._scheduling, self._clock = quiet, scheduling, clock
-        self._stop = asyncio.Event()
+        self._stop, self._hurry = asyncio.Event(), asyncio.Event()
         self.began = asyncio.Event()
         """Set once everything is put together and the platforms are being connected."""
         self._exit_code = 0
+        self._proxy: Proxy | None = None
         self._supervisors: list[Supervisor] = []
         self._ups: set[asyncio.Task[None]] = set()
 
     def stop(self, exit_code: int = 0) -> None:
+        """End; said again, without waiting for turns."""
+        if self._stop.is_set():
+            self._hurry.set()
         self._exit_code = exit_code
         self._stop.set()
 
     async def run(self) -> int:
+        self._proxy = proxy_of(self._loaded)
         app = App(self._home, self._loaded, _Logged(), self._tell, clock=self._clock)
         async with app:
             await app.extensions.settle()
@@ -133,7 +142,7 @@ class GatewayRunner:
                     hint="`hermes gateway setup` does that; the API server needs no account:"
                     " `hermes config set platforms.api_server.enabled true`",
                 )
-            if problem := without_sandbox(self._loaded.settings):
+            if not self._proxy and (problem := without_sandbox(self._loaded.settings)):
                 self._tell(problem)
             with self._signals():
                 await self._serve(app, known)
@@ -146,7 +155,7 @@ class GatewayRunner:
             for work in (
                 self.pump.run,
                 self.house.keep_leases,
-                self._maintenance.run,
+                self.maintenance.run,
                 self._reporting.run,
             )
         ]
@@ -156,7 +165,10 @@ class GatewayRunner:
             background.append(asyncio.create_task(_always(jobs, app.clock)))
         try:
             self._connect(app, known)
+            if self._proxy is not None:
+                self._start(look_at(self._proxy, app.providers.client, self._tell))
             await self.hooks.fire("gateway:startup", platforms=sorted(known))
+            await self.house.updates.report()
             self._boot(app)
             port = self._loaded.settings.gateway.metrics_port
             async with metrics_served(port, self._reporting.metrics):
@@ -194,7 +206,7 @@ class GatewayRunner:
         doorman = Doorman(
             settings, self._loaded.variable, pairing, prefixes(known), trusted=trusted
         )
-        conversations = Conversations(app, chat_backend(settings), self._homes)
+        conversations = Conversations(app, chat_backend(settings), self._homes, known, self._proxy)
         self.hooks = HookRegistry.load(self._home.hooks, self._tell)
         self.metrics = Metrics()
         resets = Resets.read(settings.session_reset, self._home.root, user_zone(settings))
@@ -211,21 +223,25 @@ class GatewayRunner:
             self.metrics,
             known,
             owner,
-            may_send,
+            # Files that the other Hermes names are on its machine, whatever lies here.
+            may_send if self._proxy is None else lambda _path: False,
         )
         self.floor = Floor(self.house)
         self.reception = Reception(
             settings, self.house, self.floor, doorman, self.directory, self.metrics, clock
         )
         cache = MediaCache(media_folder(self._home.root))
-        self._maintenance = Maintenance(self.house, self.floor, self.directory, cache)
+        self.maintenance = Maintenance(self.house, self.floor, self.directory, cache)
+        self._direct = DirectTurns(self.metrics, clock)
         self._reporting = Reporting(
-            self._home.root, app, self.floor, self.metrics, lambda: self._supervisors
+            self._home.root, app, self.floor, self.metrics, self._direct, lambda: self._supervisors
         )
         self.metrics.changed = self._reporting.changed
         conversations.began = self._began
         conversations.news.arrived = self.floor.news
-        self.post.mirror = Mirror(store, conversations.get)
+        self.post.mirror = Mirror(store, self.floor.news, self.house.now)
+        self.post.learn = partial(learn_names, self.directory, self.lines)
+        self.house.home = self.targets.home
         self.house.restart = lambda: self.stop(RESTART)
         self.house.health_lines = self._reporting.lines
         self.house.pair = partial(pair_command, pairing)
@@ -237,13 +253,14 @@ class GatewayRunner:
             "scheduler": app.services.scheduler,
             "status": self._reporting.status,
             "metrics": self._reporting.metrics,
+            "turns": self._direct,
             "backend": chat_backend(self._loaded.settings),
         }
         for manifest in known.values():
             try:
                 adapter = make_adapter(manifest, app, extra)
             except HermesError as error:
-                self._tell(f"{manifest.label} is left out: {error}\n{error.hint}")
+                self._tell(f"{manifest.label} is left out: {error}\n{error.hint}".strip())
                 continue
             except Exception as error:  # one platform's fault is no matter of the others
                 log.exception("%s cannot be made", manifest.label)
@@ -268,9 +285,11 @@ class GatewayRunner:
             else:
                 self.lines.down(adapter)
                 self.floor.away(health.platform)
-                if health.refused:
+                if health.refused and not self._stop.is_set():
                     label = adapter.manifest.label
-                    self._tell(f"{label} is not connected: {health.last_error}\n{health.hint}")
+                    self._tell(
+                        f"{label} is not connected: {health.last_error}\n{health.hint}".strip()
+                    )
         self._reporting.changed()
 
     async def _up(self, supervisor: Supervisor) -> None:
@@ -304,7 +323,7 @@ class GatewayRunner:
         """BOOT.md says what is to be done at each start."""
         file = self._home.root / "BOOT.md"
         if file.is_file():
-            boot = Boot(app, self.house, file, self.targets.homes())
+            boot = Boot(app, self.house, file, self.targets.homes(), self._proxy)
             self._start(boot.run())
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -317,8 +336,12 @@ class GatewayRunner:
         """Turns get time to end, the rest is cut off and told; what is to be sent goes out."""
         self._reporting.state = "draining"
         self._reporting.changed()
-        cut = await self.floor.drain(self._loaded.settings.gateway.drain_seconds)
-        for worker in cut:
+        seconds = self._loaded.settings.gateway.drain_seconds
+        if running := self.floor.turns + self._direct.running:
+            turns = f"{many(running, 'turn')} still {'runs' if running == 1 else 'run'}"
+            self._say(f"{turns}, for at most {seconds:g} seconds; Ctrl-C again stops now")
+        adapters = [each.adapter for each in self._supervisors]
+        for worker in await drained(self.floor, adapters, seconds, self._hurry):
             if worker.source is not None:
                 await self.house.say_now(target_of_source(worker.source), AWAY, "notice")
         await self._last_mail()
@@ -327,6 +350,7 @@ class GatewayRunner:
         await asyncio.gather(*background, *self._ups, return_exceptions=True)
         await asyncio.gather(*(each.stop() for each in self._supervisors), return_exceptions=True)
         await self.hooks.close()
+        await self.house.updates.close()
         await self.house.conversations.close_all()
         await asyncio.to_thread(self.directory.save)
         await self._reporting.last("stopped")

@@ -4,8 +4,11 @@
     agent:main:<platform>:group|channel:<chat>[:<user>]
     agent:main:<platform>:group|channel:<chat>:<thread>[:<user>]
 
-A platform of which we have several accounts is written `<platform>@<account>`. In ids `:`, `@` of
-an account, `%` and whatever cannot be seen are written as `%3A`: no id makes two parts of one.
+    background:<number>:<that of the chat>
+
+The last is that of a task beside a conversation. A platform of which we have several accounts is
+written `<platform>@<account>`. In ids `:`, `@` of an account, `%` and whatever cannot be seen are
+written as `%3A`: no id makes two parts of one.
 """
 
 import re
@@ -15,6 +18,7 @@ from hermes.gateway.events import SessionSource
 from hermes.memory.places import Scope
 
 PREFIX = ("agent", "main")
+ERRAND = "background:"
 
 _CHAT_TYPES: Mapping[str, str] = {"private": "dm"}
 """Other words for a kind of chat."""
@@ -39,6 +43,21 @@ def build_session_key(
     if not shared and _chat_type(source) != "dm":
         parts.append(_part(source.user_id))
     return ":".join(parts)
+
+
+def errand_key(key: str, number: int) -> str:
+    """Of a task that was given in a chat by message `number`."""
+    return f"{ERRAND}{number}:{key}"
+
+
+def errand_name(key: str) -> str:
+    """As people know it."""
+    return f"bg_{key.removeprefix(ERRAND).partition(':')[0]}"
+
+
+def errand_of(key: str) -> str:
+    """The chat that a task belongs to; "" for a chat."""
+    return key.removeprefix(ERRAND).partition(":")[2] if key.startswith(ERRAND) else ""
 
 
 def is_shared(

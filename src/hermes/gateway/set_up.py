@@ -45,7 +45,8 @@ def make_adapter(manifest: Manifest, app: App, extra: dict[str, Any]) -> Adapter
     module, _, name = manifest.adapter.partition(":")
     settings, home = app.loaded.settings, app.home
     state = home.root / "gateway" / manifest.name
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for folder in (state.parent, state):
+        folder.mkdir(exist_ok=True, mode=0o700)
     context = AdapterContext(
         manifest=manifest,
         variable=app.loaded.variable,
@@ -54,7 +55,7 @@ def make_adapter(manifest: Manifest, app: App, extra: dict[str, Any]) -> Adapter
         cache=media_folder(home.root),
         state=state,
         locks=home.default_root / "locks",
-        commands=[(each.name, each.summary) for each in commands_in(Where.CHATS)],
+        commands=[(each.name, each.summary) for each in commands_in(Where.CHATS, settings)],
         extra=extra,
     )
     adapter: Adapter = getattr(import_module(module), name)(context)

@@ -9,21 +9,23 @@ import msgspec
 
 from hermes.agent.agent import Agent
 from hermes.app.app import App
-from hermes.app.commands import session
+from hermes.app.commands import looking, session
 from hermes.app.commands.registry import Where, commands_in, exact_command
-from hermes.app.commands.running import Commands
 from hermes.app.commands.talk import Call, Handler
 from hermes.config.settings.platforms import Role
-from hermes.core.errors import SessionNotFound, UsageError
+from hermes.core.errors import SessionNotFound, StoreError, UsageError
 from hermes.core.messages import User
 from hermes.gateway.asking import ChatAsker
 from hermes.gateway.door.roles import may
 from hermes.gateway.events import MessageEvent, Target
 from hermes.gateway.hooks import about
 from hermes.gateway.messages import OURS
+from hermes.gateway.once import OnceCommands
 from hermes.gateway.platforms.catalogue import home_variable
+from hermes.gateway.session_keys import errand_key, errand_name
 from hermes.store.mail import InboxRow, Received
 from hermes.store.records import SessionFilter
+from hermes.util.text import many
 
 if TYPE_CHECKING:
     from hermes.gateway.house import House
@@ -32,8 +34,13 @@ if TYPE_CHECKING:
 PAGE = 12
 """Commands on a page of /commands."""
 MOST_SESSIONS = 10
-WITH_THE_AGENT = frozenset({"background", "btw"})
+WITH_THE_AGENT = frozenset({"btw"})
 """Commands that do something with the rights of the agent, beside a turn."""
+WITHOUT_AGENT = frozenset({
+    "stop", "status", "approve", "deny", "queue", "agents", "background", "help", "commands",
+    "platforms", "profile", "restart", "update", "verbose",
+})  # fmt: skip
+"""Commands that do not wait for an agent to be opened: they take the one that is there."""
 
 
 class ChatTalk:
@@ -45,24 +52,33 @@ class ChatTalk:
         self,
         house: "House",
         worker: "Worker",
-        agent: Agent,
+        agent: Agent | None,
         row: InboxRow,
         event: MessageEvent,
         role: Role,
     ) -> None:
+        """`role` is that of who gave the command, which may be another person than whose turn
+        runs. Without an agent only commands of `WITHOUT_AGENT` can be done."""
         self.house, self.worker, self.row, self.event = house, worker, row, event
         self.app: App = house.app
         self.role = role
         self._agent = agent
         self._command = ""
-        self._shown: list[str] | None = []
+        self._shown: list[str] = []
         self._kept: list[str] = []
         self.question: User | None = None
         """What the command asks the agent, as /retry does."""
-        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def agent(self) -> Agent:
+        found = self.ready
+        if found is None:
+            raise UsageError("there is no conversation yet")
+        return found
+
+    @property
+    def ready(self) -> Agent | None:
+        """The agent, if it is open."""
         return self.house.conversations.get(self.worker.key) or self._agent
 
     @property
@@ -83,7 +99,7 @@ class ChatTalk:
         self._command, facts = name, about(self.event.source, self.worker.key)
         arguments = line.partition(" ")[2]
         await self.house.hooks.fire(f"command:{name}", **facts, command=name, args=arguments)
-        return await Commands(self, OWN).run(line)
+        return await OnceCommands(self, OWN).run(line)
 
     @property
     def _of_another(self) -> bool:
@@ -91,7 +107,11 @@ class ChatTalk:
         return self.house.conversations.role(self.worker.key) not in (None, self.role)
 
     async def go_on_with(self, agent: Agent) -> None:
-        await self.house.conversations.adopt(self.worker.key, agent)
+        try:
+            await self.house.conversations.adopt(self.worker.key, agent)
+        except StoreError:  # another chat works on it: nobody talks to this one
+            await self.app.leave(agent)
+            raise
         if self._command in ("new", "reset"):
             facts = about(self.event.source, self.worker.key)
             await self.house.hooks.fire("session:reset", **facts, session_id=agent.session_id)
@@ -103,23 +123,11 @@ class ChatTalk:
         self._kept.append(text)
 
     def show(self, markdown: str) -> None:
-        """While the command runs this is its answer; after that it is a message of its own."""
-        if self._shown is not None:
-            self._shown.append(markdown)
-            return
-        task = asyncio.ensure_future(self._tell(markdown))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _tell(self, markdown: str) -> None:
-        source = self.event.source
-        target = Target(source.platform, source.chat_id, source.thread_id, source.account)
-        await self.house.say_now(target, markdown, "background")
+        self._shown.append(markdown)
 
     def collected(self) -> str:
-        """What was shown; from now on messages go out by themselves."""
-        shown, self._shown = self._shown or [], None
-        return "\n\n".join(shown)
+        """What was shown."""
+        return "\n\n".join(self._shown)
 
     async def keep_rest(self) -> None:
         """What is to be said after this turn, as messages of its own."""
@@ -130,18 +138,43 @@ class ChatTalk:
                 text=text,
                 media=(),
             )
-            source = event.source
-            kept = Received(
-                source.platform,
-                source.account,
-                event.message_id,
-                self.worker.key,
-                msgspec.json.encode(event),
-            )
-            await self.house.mail.receive(kept, self.house.now())
+            await self._keep(event, self.worker.key)
         if self._kept:
             self.worker.wake()
         self._kept.clear()
+
+    async def _keep(self, event: MessageEvent, key: str) -> None:
+        source = event.source
+        kept = Received(
+            source.platform, source.account, event.message_id, key, msgspec.json.encode(event)
+        )
+        await self.house.mail.receive(kept, self.house.now())
+
+    async def send_off(self, goal: str) -> str:
+        """Keep a task as a message of its own, and begin it; its name. Done again, it is the same
+        task."""
+        key = errand_key(self.worker.key, self.row.id)
+        named = f"{OURS}background:{self.row.id}"
+        await self._keep(msgspec.structs.replace(self.event, message_id=named, text=goal), key)
+        self.house.take_up(key)
+        return errand_name(key)
+
+
+async def open_talk(
+    house: "House", worker: "Worker", row: InboxRow, event: MessageEvent, role: Role
+) -> ChatTalk:
+    """The chat for a command, with an agent if it needs one."""
+    conversations = house.conversations
+    word = _without_bot(event.text).split(None, 1)[0]
+    command = exact_command(word, Where.CHATS, house.app.loaded.settings)
+    agent = conversations.get(worker.key)
+    bare = command is not None and command.name in WITHOUT_AGENT
+    if not bare and not (worker.busy and agent is not None):
+        beside = row.id in worker.aside
+        agent = await conversations.open(
+            worker.key, event.source, role, worker.asker, keep=lambda: beside and worker.working
+        )
+    return ChatTalk(house, worker, agent, row, event, role)
 
 
 def _without_bot(text: str) -> str:
@@ -154,6 +187,45 @@ def _chat(call: Call) -> ChatTalk:
     if not isinstance(call.talk, ChatTalk):
         raise UsageError(f"/{call.command.name} is for chats")
     return call.talk
+
+
+async def status(call: Call) -> str:
+    """Answered at once, also while the agent is still being opened."""
+    talk = _chat(call)
+    if talk.ready is not None:
+        return await looking.status(call)
+    row = await talk.house.mail.chat(talk.worker.key)
+    facts = {"Session": f"`{row.session_id}`" if row and row.session_id else "none yet"}
+    if row and row.session_id:
+        info = await call.app.store.info(row.session_id)
+        facts["Session"] += f" “{info.title}”" if info.title else ""
+        facts["Conversation"] = many(info.message_count, "message")
+    facts["State"] = "working" if talk.worker.working else "waiting for you"
+    return "\n".join(f"- {name}: {value}" for name, value in facts.items())
+
+
+async def stop(call: Call) -> str:
+    """What runs beside the conversation; a turn was stopped before it came to this."""
+    talk = _chat(call)
+    errands = talk.house.errands(talk.worker.key)
+    for errand in errands:
+        errand.stop()
+    if talk.ready is None:
+        return session.stopped(len(errands))
+    return await session.stop(call, beside=len(errands))
+
+
+async def background(call: Call) -> str:
+    if not call.arguments:
+        raise UsageError("what is to be done?", hint="/background TASK")
+    name = await _chat(call).send_off(call.arguments)
+    return f"Started `{name}`; its answer comes here. `/agents` shows what runs."
+
+
+async def agents(call: Call) -> str:
+    talk = _chat(call)
+    lines = [errand.line for errand in talk.house.errands(talk.worker.key)]
+    return session.running(lines + (session.beside(call) if talk.ready else []))
 
 
 async def approve(call: Call) -> str:
@@ -185,7 +257,11 @@ def _asker(talk: ChatTalk) -> ChatAsker:
 async def commands(call: Call) -> str:
     talk = _chat(call)
     settings = call.app.loaded.settings.gateway
-    known = [each for each in commands_in(Where.CHATS) if not may(talk.role, each.name, settings)]
+    known = [
+        each
+        for each in commands_in(Where.CHATS, call.app.loaded.settings)
+        if not may(talk.role, each.name, settings)
+    ]
     pages = (len(known) + PAGE - 1) // PAGE
     page = int(call.arguments) if call.arguments.isdecimal() else 1
     if not 1 <= page <= pages:
@@ -238,6 +314,24 @@ async def restart(call: Call) -> str:
     return "Restarting. What is not finished goes on after that."
 
 
+async def update(call: Call) -> str:
+    talk = _chat(call)
+    source = talk.event.source
+    return talk.house.updates.begin(
+        Target(source.platform, source.chat_id, source.thread_id, source.account)
+    )
+
+
+async def verbose(call: Call) -> str:
+    talk = _chat(call)
+    manifest = talk.house.manifests[talk.event.source.platform]
+    if not manifest.capabilities.edits:
+        return f"{manifest.label} shows no tool calls."
+    progress = talk.house.progress
+    wanted = await progress.change(talk.worker.key, manifest.name, call.arguments)
+    return f"Tool calls in this chat: {wanted}"
+
+
 async def platforms(call: Call) -> str:
     return _chat(call).house.health_lines()
 
@@ -248,6 +342,10 @@ async def pair(call: Call) -> str:
 
 
 OWN: Mapping[str, Handler] = {
+    "status": status,
+    "stop": stop,
+    "background": background,
+    "agents": agents,
     "approve": approve,
     "deny": deny,
     "steer": steer,
@@ -255,6 +353,8 @@ OWN: Mapping[str, Handler] = {
     "sethome": sethome,
     "resume": resume,
     "restart": restart,
+    "update": update,
+    "verbose": verbose,
     "platforms": platforms,
     "pair": pair,
 }

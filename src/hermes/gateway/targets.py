@@ -6,10 +6,12 @@ telegram                      the home channel of the platform
 telegram:-100123              a chat, by id
 telegram:-100123:17           a thread of it
 discord:#ops                  a chat, by its name
+telegram:@channelname         a public channel or group that nobody wrote from yet
 slack@work:C0123              a chat of one of several accounts
 """
 
 import contextlib
+import re
 from collections.abc import Callable, Mapping
 
 from hermes.core.errors import UsageError
@@ -22,6 +24,8 @@ ORIGIN, LOCAL = "origin", "local"
 MATRIX_THREAD = ":$"
 """Ids of Matrix hold colons; its threads are events."""
 MOST_LISTED = 50
+PUBLIC = {"telegram": re.compile(r"@[A-Za-z]\w{3,31}", re.ASCII)}
+"""Names that a platform knows itself, also of chats that we have never seen."""
 
 
 class Targets:
@@ -88,9 +92,14 @@ class Targets:
 
     def _chat(self, platform: str, rest: str, account: str) -> Target:
         chat, thread = split_chat(platform, rest)
-        if platform != "matrix" and chat[0] in SIGNS and not self._is_id(platform, chat):
-            found = self._directory.find(platform, rest, account)
-            return Target(platform, found.id, found.thread_id, found.account)
+        if _is_name(platform, chat) and not self._is_id(platform, chat):
+            try:
+                found = self._directory.find(platform, rest, account)
+            except UsageError:
+                if platform not in PUBLIC or not PUBLIC[platform].fullmatch(chat):
+                    raise
+            else:
+                return Target(platform, found.id, found.thread_id, found.account)
         return Target(platform, chat, thread, account)
 
     def _is_id(self, platform: str, text: str) -> bool:
@@ -109,6 +118,11 @@ class Targets:
     def _hint(self) -> str:
         names = ", ".join(dict.fromkeys((LOCAL, *self._platforms)))
         return f"there are {names}; `{ORIGIN}` where a chat asked"
+
+
+def _is_name(platform: str, chat: str) -> bool:
+    """`#ops`, `@news`, or with the server before it: `home/#ops`."""
+    return platform != "matrix" and (chat[0] in SIGNS or "/#" in chat)
 
 
 def split_chat(platform: str, rest: str) -> tuple[str, str]:

@@ -4,8 +4,6 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Literal
 
-import msgspec
-
 from hermes.agent.agent import Agent
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted
@@ -16,7 +14,7 @@ from hermes.gateway.asking import ChatAsker
 from hermes.gateway.events import MessageEvent
 from hermes.gateway.hooks import TurnTold, about
 from hermes.gateway.house import House
-from hermes.gateway.messages import user_message
+from hermes.gateway.messages import event_of, user_message, with_files
 from hermes.gateway.view import TurnView
 from hermes.store.mail import Fenced, InboxRow
 
@@ -45,15 +43,20 @@ class Turning:
         """When the turn last showed that it lives."""
         self.began = False
         """Whether the last turn came as far as the agent, which has its message in the log."""
+        self.called_off = False
+        """Whether a turn that was cut off is not to go on."""
         self._over = False
         self._cancel = CancelToken()
 
-    def begin(self) -> None:
-        """A turn is prepared: from here on it can be stopped."""
+    def begin(self, *, again: bool) -> None:
+        """A turn is prepared, or one that was cut off: from here on it can be stopped."""
         self.why, self.running = "", True
         self.began = self._over = False
         self._cancel = CancelToken()
         self.last_sign = self._house.clock.monotonic()
+        called_off, self.called_off = self.called_off, False
+        if again and called_off:
+            self.stop("stop")
 
     def end(self) -> None:
         self.running = False
@@ -67,6 +70,16 @@ class Turning:
         if (agent := self._house.conversations.get(self._key)) is not None:
             agent.interrupt(REASONS[why])
         return True
+
+    async def call_off(self) -> bool:
+        """Stop the running turn, or the one that was cut off and has not gone on yet."""
+        if self.stop("stop"):
+            return True
+        waiting = await self._house.mail.waiting(self._key)
+        if any(row.state == "working" for row in waiting):
+            self.called_off = not self.stop("stop")  # it may have gone on meanwhile
+            return True
+        return False
 
     async def take(
         self,
@@ -83,11 +96,12 @@ class Turning:
         self.began = question is not None  # what a command did must not be done twice
         try:
             await view.begin(again=cut)
-            if cut and await self._stored(agent, rows[0]):
+            if cut and await self.stored(rows[0], agent.session_id):
                 # Of a turn that a crash cut off only the rest is done.
+                self._cancel.check()
                 going = agent.resume() if agent.unfinished else None
             else:
-                asked = self._asked(agent, events, question)
+                asked = self._asked(agent, rows, events, question)
                 message = await self._cancel.guard(asked)
                 ids = tuple(row.id for row in rows)
                 await self._house.mail.begin(ids, agent.session_id, right)
@@ -101,17 +115,25 @@ class Turning:
             await view.end()
         return finish, await view.end()
 
-    async def _asked(self, agent: Agent, events: list[MessageEvent], question: User | None) -> User:
+    async def _asked(
+        self,
+        agent: Agent,
+        rows: list[InboxRow],
+        events: list[MessageEvent],
+        question: User | None,
+    ) -> User:
         await self._house.tidy(agent)
-        return question or await user_message(self._house, events)
+        if question is not None:
+            return await with_files(self._house, question, event_of(rows[-1]))
+        return await user_message(self._house, events)
 
-    async def _stored(self, agent: Agent, row: InboxRow) -> bool:
+    async def stored(self, row: InboxRow, session_id: str) -> bool:
         """Whether the message was in the log before the crash."""
-        entries = await self._house.app.store.entries(agent.session_id)
+        entries = await self._house.app.store.entries(session_id)
         return any(getattr(entry, "id", 0) > row.log_after for entry in entries)
 
     def _facts(self, row: InboxRow) -> dict[str, object]:
-        event = msgspec.json.decode(row.event, type=MessageEvent)
+        event = event_of(row)
         return {**about(event.source, self._key), "message": event.text}
 
     async def _watch(

@@ -26,6 +26,7 @@ from hermes.gateway.growing import Growing
 from hermes.gateway.lines import Line
 from hermes.gateway.platforms.base import Capabilities
 from hermes.gateway.showing import Showing, tool_line
+from hermes.providers.remote_tool import RemoteTool
 from hermes.store.mail import Draft, Mail
 
 log = logging.getLogger(__name__)
@@ -119,6 +120,8 @@ class TurnView:
 
     async def see(self, event: Event) -> None:
         match event:
+            case RemoteTool():
+                self._show_tool(event)
             case TextDelta():
                 self._text += event.text
                 self._show_text()
@@ -167,7 +170,7 @@ class TurnView:
         else:
             await self._desk.mail.put(made, self._now())
 
-    def _show_tool(self, event: ToolStarted) -> None:
+    def _show_tool(self, event: ToolStarted | RemoteTool) -> None:
         progress = self._look.progress
         if progress == "off" or (progress == "new" and event.call.name == self._last_tool):
             return

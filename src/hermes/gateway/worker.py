@@ -4,19 +4,20 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-import msgspec
-
 from hermes.app.commands.registry import CommandDef, Where, exact_command
 from hermes.config.settings.platforms import Role
-from hermes.core.errors import HermesError, LeaseLost, StoreError
+from hermes.core.errors import HermesError, LeaseLost, SessionNotFound, StoreError
 from hermes.core.events import TurnFinished
 from hermes.core.messages import User
 from hermes.gateway.asking import ChatAsker, same_person
 from hermes.gateway.events import Button, MessageEvent, SessionSource, Target
 from hermes.gateway.house import House
-from hermes.gateway.talking import ChatTalk
+from hermes.gateway.messages import event_of, is_mirrored
+from hermes.gateway.mirror import take_in
+from hermes.gateway.talking import open_talk
 from hermes.gateway.turning import REASONS, Turning, Why
 from hermes.gateway.view import TurnView
+from hermes.store.fencing import under
 from hermes.store.mail import Draft, Fenced, InboxRow
 
 log = logging.getLogger(__name__)
@@ -26,9 +27,8 @@ ELSEWHERE = 1.0
 LONGEST_PAUSE = 30.0
 """Seconds between two tries when the work of a chat fails."""
 FAULT = "Something went wrong inside me. The log of the gateway has the details."
+STOPPED = "Stopped."
 NO_ANSWER = "I have no answer to that."
-
-_events = msgspec.json.Decoder(MessageEvent)
 
 
 class Worker:
@@ -120,10 +120,12 @@ class Worker:
                 await conversations.taken(self.key, right.fence)
                 over, self._over = self._over, False
                 merge, self._merge = self._merge, False
-                if rows:
-                    await self._batch(together(rows, merge=merge), right)
-                elif over:
-                    await self._house.begin_day(self.key)
+                with under(right):
+                    if rows:
+                        await _heed_stops(self._house, self.turning, rows)
+                        await self._batch(together(rows, merge=merge), right)
+                    elif over:
+                        await self._house.begin_day(self.key)
                 conversations.held(self.key, right.fence)
         finally:
             if right is not None:
@@ -131,10 +133,16 @@ class Worker:
 
     async def _waiting(self) -> list[InboxRow]:
         rows = await self._house.mail.waiting(self.key)
-        return [row for row in rows if row.id not in self.aside]
+        ours = (row for row in rows if row.id not in self.aside)
+        return [row for row in ours if await self._house.readable(row)]
 
     async def _batch(self, rows: list[InboxRow], right: Fenced) -> None:
         events = [event_of(row) for row in rows]
+        if is_mirrored(events[0]):
+            mail, conversations = self._house.mail, self._house.conversations
+            await take_in(conversations, mail, rows[0], events[0], right)
+            await mail.answer(_ids(rows), (), None, self._house.now())
+            return
         self.source = source = events[-1].source
         role = await self._house.role(source)
         if role is None:  # somebody was sent away after the message was kept
@@ -155,29 +163,31 @@ class Worker:
         self, rows: list[InboxRow], events: list[MessageEvent], right: Fenced
     ) -> None:
         await self._house.begin_day(self.key)
-        if len(events) > 1 or not events[0].text.startswith("/"):
+        row, text = rows[0], events[0].text
+        if len(events) > 1 or not text.startswith("/") or await self._has_begun(row):
             await self._take_turn(rows, events, right)
             return
-        talk = await self.talk(rows[0], events[0], self.role)
-        if not await talk.run(events[0].text):  # a path, say
+        talk = await open_talk(self._house, self, row, events[0], self.role)
+        if not await talk.run(text):  # a path, say
             await self._take_turn(rows, events, right)
         elif talk.question is not None:
             await self._take_turn(rows, [], right, talk.question)
         else:
             await talk.keep_rest()
-            await self._say(rows, talk.collected(), right)
+            command = command_of(text)
+            if command is not None and command.at_once:  # it does not count as talking
+                await self._house.say_aside(row, talk.collected())
+            else:
+                await self._say(rows, talk.collected(), right)
 
-    async def talk(self, row: InboxRow, event: MessageEvent, role: Role) -> ChatTalk:
-        """`role` is that of who gave the command, which may be another person than whose turn
-        runs."""
-        conversations = self._house.conversations
-        agent = conversations.get(self.key) if self.busy else None
-        if agent is None:
-            beside = row.id in self.aside
-            agent = await conversations.open(
-                self.key, event.source, role, self.asker, keep=lambda: beside and self.working
-            )
-        return ChatTalk(self._house, self, agent, row, event, role)
+    async def _has_begun(self, row: InboxRow) -> bool:
+        """Whether the turn that a command asked for was cut off: its question is in the log."""
+        if row.state != "working":
+            return False
+        try:
+            return await self.turning.stored(row, row.session_id)
+        except SessionNotFound:  # somebody deleted it
+            return False
 
     async def _take_turn(
         self,
@@ -187,7 +197,7 @@ class Worker:
         question: User | None = None,
     ) -> None:
         source = event_of(rows[-1]).source
-        self.turning.begin()
+        self.turning.begin(again=rows[0].state == "working")
         try:
             agent = await self._house.conversations.open(self.key, source, self.role, self.asker)
             view = self._house.view(rows[-1], event_of(rows[-1]))
@@ -217,15 +227,21 @@ class Worker:
                 return  # nobody has heard it yet: it is answered with the newer one
             made = view.so_far() if shown else ()
         else:
-            made = view.answer(_text(finish, why), finish)
+            made = self._answer(rows[-1], _text(finish, why), view, finish)
         await self._done(rows, made, right, adopt=shown)
         self._house.answered(rows[-1], finish)
         await view.mark(failed=finish.failed or finish.interrupted)
 
     async def _say(self, rows: list[InboxRow], text: str, right: Fenced | None) -> None:
         """Answer with a text that is not the agent's."""
-        made = self._house.view(rows[-1], event_of(rows[-1])).answer(text) if text.strip() else ()
+        view = self._house.view(rows[-1], event_of(rows[-1]))
+        made = self._answer(rows[-1], text, view) if text.strip() else ()
         await self._done(rows, made, right)
+
+    def _answer(
+        self, _row: InboxRow, text: str, view: TurnView, finish: TurnFinished | None = None
+    ) -> tuple[Draft, ...]:
+        return view.answer(text, finish)
 
     async def _done(
         self,
@@ -242,26 +258,27 @@ class Worker:
         self.heard = self.heard[len(heard) :]
         self.aside.difference_update(heard)
 
-    async def say_aside(self, row: InboxRow, text: str) -> None:
-        """Answer a message that was dealt with beside the turn."""
-        made = self._house.at_once(row, event_of(row), text) if text.strip() else ()
-        await self._house.mail.answer((row.id,), made, None, self._house.now())
-        self._house.pump.wake()
-
     async def _ask(self, text: str, buttons: tuple[Button, ...]) -> None:
         if self.source is None:
             raise RuntimeError("nobody is there to ask")
         await self._house.say_now(target_of_source(self.source), text, "question", buttons)
 
 
-def event_of(row: InboxRow) -> MessageEvent:
-    return _events.decode(row.event)
-
-
 def command_of(text: str) -> CommandDef | None:
     """The command a message begins with, by its whole name."""
     word = text.split(None, 1)[0].partition("@")[0] if text.startswith("/") else ""
     return exact_command(word, Where.CHATS) if word else None
+
+
+async def _heed_stops(house: House, turning: Turning, rows: Sequence[InboxRow]) -> None:
+    """A /stop that was kept, and not done before a crash, is for the turn that would go on now."""
+    if rows[0].state != "working":
+        return
+    for row in rows[1:]:
+        command = command_of(event_of(row).text)
+        if command is not None and command.name == "stop":
+            turning.called_off = True
+            await house.say_aside(row, STOPPED)
 
 
 def together(rows: Sequence[InboxRow], *, merge: bool) -> list[InboxRow]:
@@ -274,7 +291,9 @@ def together(rows: Sequence[InboxRow], *, merge: bool) -> list[InboxRow]:
         return [first]
     events = [event_of(row) for row in rows]
     said = [
-        not event.text.startswith("/") and same_person(event.source, events[0].source)
+        not event.text.startswith("/")
+        and not is_mirrored(event)
+        and same_person(event.source, events[0].source)
         for event in events
     ]
     return list(rows[: max(said.index(False), 1) if False in said else len(rows)])

@@ -41,6 +41,8 @@ class Profile(msgspec.Struct, frozen=True):
     """Ids of tool calls must be nine letters or digits."""
     small: bool = False
     """Too small for native tool calls; `providers.small` speaks for it."""
+    acts: bool = False
+    """It is an agent: it does things before it answers, which must not be done twice."""
     extra_body: dict[str, object] = {}
     """Fields added to every request."""
     keep_alive: bool = True

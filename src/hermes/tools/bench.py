@@ -26,6 +26,8 @@ class Bench(msgspec.Struct, frozen=True):
     variables: Callable[[str], str | None] = lambda _name: None
     """A variable of .env or of the process, by name: keys of services."""
     clarifier: Clarifier | None = None
+    patience: float = 0.0
+    """Seconds a question to them waits at least."""
     auxiliary: Auxiliary | None = None
     transform_output: Callable[[str], Awaitable[str]] | None = None
     """What plugins make of a command's output."""

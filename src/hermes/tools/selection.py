@@ -9,10 +9,20 @@ from hermes.tools.toolsets import DEFAULT, PRESETS, Known, Toolset, expand, pres
 
 def chosen(settings: Settings, platform: str) -> tuple[str, ...]:
     """The names of toolsets and tools that the settings switch on for `platform`."""
-    if platform in settings.platform_toolsets:
-        return settings.platform_toolsets[platform]
-    preset = preset_of(platform)
+    name = as_written(settings, platform)
+    if name in settings.platform_toolsets:
+        return settings.platform_toolsets[name]
+    preset = preset_of(name)
     return settings.toolsets if preset == DEFAULT else (preset,)
+
+
+def as_written(settings: Settings, platform: str) -> str:
+    """The name by which the settings know `platform`: `api-server` and `api_server` are one."""
+    if platform in settings.platform_toolsets:
+        return platform
+    plain = platform.replace("_", "-")
+    same = (name for name in settings.platform_toolsets if name.replace("_", "-") == plain)
+    return next(same, plain)
 
 
 def with_brought(names: tuple[str, ...], brought: Iterable[str]) -> tuple[str, ...]:

@@ -273,6 +273,10 @@ def test_a_file_that_may_not_be_read_is_refused(open_folder, as_ordinary_user) -
             "agent: {max_turns: 0}\n",
             ":1:9: agent.max_turns: expected a whole number from 1, found 0",
         ),
+        (
+            "gateway: {metrics_port: 70000}",
+            ":1:11: gateway.metrics_port: expected a whole number from 0 to 65535, found 70000",
+        ),
         ("terminal: 5\n", ":1:1: terminal: expected a block of keys, found 5"),
         ("toolsets: {a: b}\n", ":1:1: toolsets: expected a list, found a block of keys"),
         ("terminal: {cwd: [a]}\n", ":1:12: terminal.cwd: expected text, found a list"),

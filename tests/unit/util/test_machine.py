@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,10 +17,10 @@ def test_a_process_that_is_not_there_never_began() -> None:
 
 
 def test_a_process_that_nobody_has_waited_for_is_gone() -> None:
-    with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
         began = process_began(process.pid)
-        assert process.stdout is not None
-        process.stdout.read()  # closed when it ends
+        assert process.stdin is not None
+        process.stdin.close()  # now it ends
         while process_began(process.pid) == began:
             time.sleep(0.01)
         assert process_began(process.pid) == ""

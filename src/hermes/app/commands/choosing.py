@@ -23,6 +23,8 @@ async def model(call: Call) -> str:
     session, words = call.app.session(call.agent), call.words
     lasting = GLOBAL in words
     wanted = " ".join(word for word in words if word != GLOBAL)
+    if session.start.request.remote is not None:
+        return f"Here answers {session.target.provider}, which chooses its model itself."
     if not wanted:
         how = f"`/model [PROVIDER:]MODEL` changes it for this conversation, `{GLOBAL}` for good."
         return f"{_named(session.target)}\n\n{how}"

@@ -13,14 +13,14 @@ from hermes.util.text import many
 
 
 async def help_(call: Call) -> str:
-    place = call.talk.place
+    place, settings = call.talk.place, call.app.loaded.settings
     if call.arguments:
-        found = resolve_command(call.words[0], place)
+        found = resolve_command(call.words[0], place, settings)
         if found is None:
             raise UsageError(f"there is no command {call.words[0]!r}", hint="/help lists them")
         also = "".join(f", `/{alias}`" for alias in found.aliases)
         return f"`{_written(found)}`{also}\n\n{found.summary.capitalize()}."
-    known = list(commands_in(place))
+    known = list(commands_in(place, settings))
     parts: list[str] = []
     for group in Group:
         lines = [_line(each) for each in known if each.group is group]

@@ -5,6 +5,9 @@ from enum import StrEnum
 
 import msgspec
 
+from hermes.config.keys import find, split_key
+from hermes.config.settings import Settings
+
 
 class Group(StrEnum):
     SESSION = "Session"
@@ -33,13 +36,22 @@ class CommandDef(msgspec.Struct, frozen=True):
     """Done also while a turn runs; the others wait for its end."""
     words: tuple[str, ...] = ()
     """First words behind it, for completion."""
+    gateway_config_gate: str = ""
+    """The setting that opens a command of the terminal to chats."""
 
     @property
     def names(self) -> tuple[str, ...]:
         return (self.name, *self.aliases)
 
     def is_in(self, place: Where) -> bool:
-        return self.where in (Where.EVERYWHERE, place)
+        gated = place is Where.CHATS and bool(self.gateway_config_gate)
+        return gated or self.where in (Where.EVERYWHERE, place)
+
+    def is_open(self, place: Where, settings: Settings) -> bool:
+        """Whether the settings let a command be used that is there."""
+        if place is not Where.CHATS or not self.gateway_config_gate:
+            return True
+        return bool(find(settings, split_key(self.gateway_config_gate)))
 
 
 _S, _C, _T, _I = Group.SESSION, Group.CONFIG, Group.TOOLS, Group.INFO
@@ -88,6 +100,7 @@ COMMAND_REGISTRY: tuple[CommandDef, ...] = (
     CommandDef(
         "verbose", _C, "how much of tool calls is shown", "[off | new | all | verbose]",
         where=_HERE, at_once=True, words=("off", "new", "all", "verbose"),
+        gateway_config_gate="display.tool_progress_command",
     ),
     CommandDef(
         "fast", _C, "faster answers at a higher price, where the provider has them",
@@ -117,6 +130,9 @@ COMMAND_REGISTRY: tuple[CommandDef, ...] = (
     ),
     CommandDef("pair", _C, "let somebody else in", "[CODE | list]", where=_THERE),
     CommandDef("restart", _C, "restart the gateway", where=_THERE, at_once=True),
+    CommandDef(
+        "update", _C, "update Hermes and restart the gateway", where=_THERE, at_once=True
+    ),
     CommandDef("yolo", _C, "allow everything without asking, or ask again", at_once=True),
     CommandDef(
         "tools", _T, "list tools; switch toolsets for new conversations",
@@ -153,26 +169,38 @@ GATEWAY_KNOWN_COMMANDS = frozenset(
 """What chats know, with the aliases."""
 
 
-def resolve_command(word: str, place: Where = Where.TERMINAL) -> CommandDef | None:
+def resolve_command(
+    word: str, place: Where = Where.TERMINAL, settings: Settings | None = None
+) -> CommandDef | None:
     """The command that a word such as `/Mod` means. Names and aliases come first, then the first
     command of which it is the beginning."""
-    return exact_command(word, place) or beginning_command(word, place)
+    return exact_command(word, place, settings) or beginning_command(word, place, settings)
 
 
-def exact_command(word: str, place: Where = Where.TERMINAL) -> CommandDef | None:
+def exact_command(
+    word: str, place: Where = Where.TERMINAL, settings: Settings | None = None
+) -> CommandDef | None:
     name = _name(word)
-    return next((each for each in commands_in(place) if name in each.names), None)
+    return next((each for each in commands_in(place, settings) if name in each.names), None)
 
 
-def beginning_command(word: str, place: Where = Where.TERMINAL) -> CommandDef | None:
+def beginning_command(
+    word: str, place: Where = Where.TERMINAL, settings: Settings | None = None
+) -> CommandDef | None:
     name = _name(word)
     if not name:
         return None
-    return next((each for each in commands_in(place) if each.name.startswith(name)), None)
+    known = commands_in(place, settings)
+    return next((each for each in known if each.name.startswith(name)), None)
 
 
-def commands_in(place: Where) -> Iterable[CommandDef]:
-    return (each for each in COMMAND_REGISTRY if each.is_in(place))
+def commands_in(place: Where, settings: Settings | None = None) -> Iterable[CommandDef]:
+    """Those of a place. With `settings`, without those that they keep shut."""
+    return (
+        each
+        for each in COMMAND_REGISTRY
+        if each.is_in(place) and (settings is None or each.is_open(place, settings))
+    )
 
 
 def _name(word: str) -> str:

@@ -77,13 +77,13 @@ class Commands:
     async def find(self, text: str) -> Found | None:
         """What a line that begins with `/` means. Names win over beginnings of names."""
         name = text.split(None, 1)[0].lower()
-        place = self._talk.place
+        place, settings = self._talk.place, self._talk.app.loaded.settings
         return (
-            exact_command(name, place)
+            exact_command(name, place, settings)
             or self._talk.app.extensions.commands.get(name.removeprefix("/"))
-            or self._talk.app.loaded.settings.quick_commands.get(name.removeprefix("/"))
+            or settings.quick_commands.get(name.removeprefix("/"))
             or await self._talk.app.skill_message(self._talk.agent, text)
-            or beginning_command(name, place)
+            or beginning_command(name, place, settings)
         )
 
     async def run(self, text: str) -> bool:
@@ -98,7 +98,7 @@ class Commands:
                 self._talk.later(text)
                 self._talk.show(f"`{text.split()[0]}` comes after this turn; `/stop` ends it.")
                 return True
-            answer = await self._done(found, arguments)
+            answer = await self.do(found, arguments)
         except HermesError as error:
             answer = f"{error}\n\n{error.hint}" if error.hint else str(error)
         if answer.strip():
@@ -107,13 +107,15 @@ class Commands:
 
     def _unknown(self, text: str) -> bool:
         word = text.split(None, 1)[0]
-        names = [f"/{name}" for each in commands_in(self._talk.place) for name in each.names]
+        known = commands_in(self._talk.place, self._talk.app.loaded.settings)
+        names = [f"/{name}" for each in known for name in each.names]
         close = get_close_matches(word.lower(), names, n=1)
         meant = f" Did you mean `{close[0]}`?" if close else ""
         self._talk.show(f"There is no command `{word}`.{meant} `/help` lists them.")
         return True
 
-    async def _done(self, found: Found, arguments: str) -> str:
+    async def do(self, found: Found, arguments: str) -> str:
+        """What to show of it."""
         match found:
             case CommandDef():
                 handler = self._handlers.get(found.name)

@@ -27,7 +27,10 @@ async def retry(call: Call) -> str:
 async def undo(call: Call) -> str:
     turns = _number(call, 1)
     _last_question(call)
-    text = await _take_back(call, turns)
+    return taken_back(call, await _take_back(call, turns))
+
+
+def taken_back(call: Call, text: str) -> str:
     left = sum(isinstance(message, User) for message in call.agent.history)
     return f"Taken back from: {brief(text)}\n{many(left, 'question')} left."
 
@@ -58,15 +61,20 @@ async def rollback(call: Call) -> str:
     return await texts.rollback(checkpoints, call.arguments)
 
 
-async def stop(call: Call) -> str:
+async def stop(call: Call, beside: int = 0) -> str:
+    """`beside` is how many tasks somebody else stopped already."""
     if call.agent.interrupt():
         return ""
-    stopped = await call.app.background.stop(call.agent)
+    count = beside + await call.app.background.stop(call.agent)
     processes = call.app.session(call.agent).workbench.processes
     for process in _running(call):
         await processes.kill(process.id)
-        stopped += 1
-    return f"Stopped {many(stopped, 'background task')}." if stopped else "Nothing is running."
+        count += 1
+    return stopped(count)
+
+
+def stopped(count: int) -> str:
+    return f"Stopped {many(count, 'background task')}." if count else "Nothing is running."
 
 
 async def queue(call: Call) -> str:
@@ -101,9 +109,15 @@ async def branch(call: Call) -> str:
         raise UsageError("there is nothing to branch from yet")
     session = new_session_id(call.app.clock.now())
     await store.branch(old, session)
+    return await into_branch(call, old, session)
+
+
+async def into_branch(call: Call, old: str, session: str) -> str:
+    """Go on in a copy that is made."""
     if call.arguments:
-        await store.set_title(session, call.arguments)
-    await call.app.move(call.agent, session, call.talk.go_on_with)
+        await call.app.store.set_title(session, call.arguments)
+    if call.agent.session_id != session:
+        await call.app.move(call.agent, session, call.talk.go_on_with)
     return f"This is a copy now: session `{session}`. `/resume {old}` goes back."
 
 
@@ -117,8 +131,16 @@ async def background(call: Call) -> str:
 
 
 async def agents(call: Call) -> str:
+    return running(beside(call))
+
+
+def beside(call: Call) -> list[str]:
+    """What runs beside the conversation, a line each."""
     tasks = call.app.background.lines(call.agent)
-    lines = [*tasks, *(f"`{each.id}` {brief(each.command)}" for each in _running(call))]
+    return [*tasks, *(f"`{each.id}` {brief(each.command)}" for each in _running(call))]
+
+
+def running(lines: list[str]) -> str:
     return "\n".join(f"- {line}" for line in lines) or "Nothing runs in the background."
 
 

@@ -89,6 +89,8 @@ class ApprovalSettings(Section, frozen=True):
     """Dangerous commands: ask, let a model judge first, never ask, or refuse all."""
     timeout: Seconds = 60
     """Seconds a question waits; no answer means no."""
+    platform_timeouts: dict[str, Seconds] = field(default_factory=dict)
+    """The same for single platforms; unset is `timeout`, but for mail at least twelve hours."""
     headless: Literal["deny", "allow"] = "deny"
     """Dangerous actions when nobody is there to ask, as in scheduled jobs."""
     effects: dict[str, Literal["allow", "ask", "deny"]] = field(default_factory=dict)

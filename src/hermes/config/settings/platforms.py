@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from hermes.config.settings.base import Count, Dollars, OffOr, Positive, Seconds, Section
+from hermes.config.settings.base import Dollars, OffOr, Port, Positive, Seconds, Section
 from hermes.config.settings.platform_extras import (
     DingtalkExtra,
     FeishuExtra,
@@ -218,5 +218,5 @@ class GatewaySettings(Section, frozen=True):
     """Days that files from chats are kept."""
     keep_days: Positive = 30
     """Days that messages which are done are remembered, so that they are not taken twice."""
-    metrics_port: Count = 0
+    metrics_port: Port = 0
     """Port on this machine for Prometheus; 0 is none. The API server has /metrics too."""

@@ -50,7 +50,7 @@ def mirror_to_session(platform: str, chat_id: str, text: str, thread_id: str = "
     """Note in the conversation of a chat what was sent there by other means; False when the chat
     is in none. A gateway that has the conversation open sees it when it opens it again."""
     target = Target(str(platform), str(chat_id), str(thread_id))
-    return with_store(lambda store: Mirror(store, lambda _key: None)(target, text))
+    return with_store(lambda store: Mirror(store)(target, text))
 
 
 def _directory() -> Directory:

@@ -4,8 +4,23 @@ from hermes.core import errors
 from hermes.providers.failures.rule import Rule, marks, words
 
 ALIBABA = ("alibaba", "qwen")
+OTHER_HERMES = "the other Hermes"
+"""The provider of `gateway.proxy_url`."""
 
 SPECIAL = (
+    Rule(
+        then=errors.CredentialRefused,
+        providers=(OTHER_HERMES,),
+        statuses=(401,),
+        hint="GATEWAY_PROXY_KEY must be its API_SERVER_KEY",
+    ),
+    Rule(
+        then=errors.RequestRefused,
+        providers=(OTHER_HERMES,),
+        statuses=(404, 405),
+        says="is not at this address",
+        hint="gateway.proxy_url names an API server of Hermes, such as http://127.0.0.1:8642",
+    ),
     # Z.AI and Zhipu give numbers, often with a message in Chinese.
     Rule(then=errors.QuotaSpent, providers=("zai",), marks=marks("1113 1304 1308 1309 1310")),
     Rule(then=errors.ModelNotFound, providers=("zai",), marks=marks("1211 1311")),

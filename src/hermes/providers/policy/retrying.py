@@ -16,19 +16,30 @@ LONGEST_RETRY_AFTER = 60.0
 """A server that asks for a longer wait is not waited for: a fallback can act in the meantime."""
 
 
+WORTH_ANOTHER_TRY: tuple[type[ProviderError], ...] = (Transient, RateLimited)
+
+
 class RetryingModel(ModelWrapper):
     """Calls `inner` up to `attempts` times, with jittered, doubling pauses.
 
     A stream that broke after some deltas is asked for again too; the deltas are void. Not
     `patient` means that there is another model to turn to: it gives up as soon as `inner` is
-    unwell, where a patient one, having no choice, goes on.
+    unwell, where a patient one, having no choice, goes on. `again` are the errors after which it
+    is asked again.
     """
 
     def __init__(
-        self, inner: Model, clock: Clock, *, attempts: int = ATTEMPTS, patient: bool = True
+        self,
+        inner: Model,
+        clock: Clock,
+        *,
+        attempts: int = ATTEMPTS,
+        patient: bool = True,
+        again: tuple[type[ProviderError], ...] = WORTH_ANOTHER_TRY,
     ) -> None:
         super().__init__(inner)
         self._clock, self._attempts, self._patient = clock, attempts, patient
+        self._again = again
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         for attempt in range(1, self._attempts + 1):
@@ -37,7 +48,7 @@ class RetryingModel(ModelWrapper):
                     async for event in events:
                         yield event
                 return
-            except (Transient, RateLimited) as error:
+            except self._again as error:
                 seconds = pause_before(attempt, error)
                 if seconds is None or attempt == self._attempts or self._gives_up():
                     raise

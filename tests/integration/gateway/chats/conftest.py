@@ -24,6 +24,8 @@ class Town:
     def __init__(self, home: Path, platform: LocalPlatform) -> None:
         self.home, self.platform = home, platform
         self.runner: GatewayRunner | None = None
+        self.notes: list[str] = []
+        """What the gateway said to whoever runs it."""
         self._task: asyncio.Task[int] | None = None
 
     async def open(self, server: ModelServer, **settings: Any) -> GatewayRunner:
@@ -38,7 +40,7 @@ class Town:
             **{key.replace("__", "."): value for key, value in settings.items()},
         }
         home = Home(self.home)
-        runner = GatewayRunner(home, load(home, said), note=lambda _text: None)
+        runner = GatewayRunner(home, load(home, said), note=self.notes.append)
         self.runner, self._task = runner, asyncio.create_task(runner.run())
         async with asyncio.timeout(LONG):
             while not (hasattr(runner, "floor") and runner.lines.get("local")):

@@ -79,7 +79,7 @@ async def test_what_is_said_while_nobody_is_there_is_answered_in_order(
 ) -> None:
     for number in range(4):
         town.say(f"message {number}")
-    await town.open(echoing)
+    await town.open(echoing, display__busy_input_mode="queue")
     await town.sees("message 3")
     await town.settled()
     assert town.texts() == [f"message {number}" for number in range(4)]

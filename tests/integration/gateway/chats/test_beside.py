@@ -10,7 +10,7 @@ import pytest
 
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer, Step
-from hermes.gateway import house
+from hermes.gateway import tool_progress
 from hermes.gateway.process.state_file import read_state
 from hermes.gateway.showing import Showing
 from tests.integration.gateway.chats.conftest import Town
@@ -216,7 +216,7 @@ async def test_what_becomes_of_a_message_is_seen_on_it(
     town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on = Showing(reactions=True)
-    monkeypatch.setattr(house, "showing", lambda _settings, _platform: on)
+    monkeypatch.setattr(tool_progress, "showing", lambda _settings, _platform: on)
     await town.open(echoing)
     said = town.say("hello")
     await town.sees("hello")

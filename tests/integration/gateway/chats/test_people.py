@@ -114,3 +114,10 @@ async def test_a_cap_for_each_user_holds(town: Town) -> None:
         await town.open(server, gateway__user_day_usd=0.0000001)
         shown = await town.asks("hello", "⚠️")
         assert "gateway.user_day_usd" in shown.text
+
+
+async def test_a_role_without_toolsets_has_no_tools(town: Town, echoing: ModelServer) -> None:
+    """No tools, not the usual ones."""
+    await town.open(echoing, gateway__role_toolsets={"member": []})
+    await town.asks("hello", "hello", user="ben")
+    assert tools(echoing) == set()

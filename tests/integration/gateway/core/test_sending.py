@@ -16,6 +16,7 @@ from hermes.gateway.runner import GatewayRunner
 from tests.integration.gateway.chats.conftest import Town
 
 ANSWER = "one two three four five six seven eight nine ten"
+HERE = (("local", ""),)
 GROWS = Step((Text(ANSWER),), faults=(Stall(3, seconds=0.3),))
 STREAMING: dict[str, Any] = {
     "streaming__enabled": True, "streaming__edit_interval": 0.01, "streaming__buffer_threshold": 3,
@@ -286,3 +287,36 @@ async def test_an_answer_whose_edit_never_succeeds_comes_as_a_message_of_its_own
         assert edits.calls <= courier.MOST_EDITS + len(ANSWER.split()) + 1
         await town.asks("go on", "and on")
     assert town.texts().count(ANSWER) == 1
+
+
+async def test_nobody_doubts_a_message_that_is_just_being_shown(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row is there a moment before its number is known."""
+    with ModelServer([GROWS]) as server:
+        runner = await town.open(server, **STREAMING)
+        mail, doubted = runner.house.mail, []
+        put = mail.put_sending
+
+        async def looked_at(*given: Any, **more: Any) -> bool:
+            done = await put(*given, **more)
+            doubted.append(await runner.house._desk.courier.doubtful(await mail.in_doubt(HERE)))
+            return done
+
+        monkeypatch.setattr(mail, "put_sending", looked_at)
+        town.say("count")
+        await town.until(lambda: ANSWER in town.texts(), "the answer")
+    assert doubted == [[]]
+
+
+async def test_who_doubts_a_message_that_arrived_meanwhile_asks_nobody(
+    town: Town, echoing: ModelServer, fickle: Any
+) -> None:
+    runner = await town.open(echoing)
+    asked = fickle(runner, "find_sent")
+    await in_doubt(runner, "x", by="another:1:1")
+    mail = runner.house.mail
+    (row,) = await mail.in_doubt(HERE)
+    await mail.sent(row.id, "there", runner.house.now())
+    assert await runner.house._desk.courier.settle(row) == "there"
+    assert asked.calls == 0

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from hermes.core.errors import StoreError
@@ -216,3 +217,28 @@ async def test_who_lost_the_right_to_a_chat_leaves_no_trace_in_its_conversation(
         await store.release(theirs)
         await town.sees("in time")
         assert "too late" not in str(town.texts()) + str(await store.messages(chat.session_id))
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept before", "said meanwhile"])
+async def test_a_stop_of_before_the_restart_counts_for_the_turn_that_was_cut_off(
+    town: Town, kept: bool
+) -> None:
+    with ModelServer([STALLED, "went on"]) as server:
+        runner = await town.open(server)
+        said = town.say("begin")
+        await town.until(lambda: server.calls, "the call")
+        if kept:  # and the gateway was killed before it could look at it
+            event = runner._supervisors[0].adapter._event(town.platform.room.said[said])
+            stop = msgspec.json.encode(msgspec.structs.replace(event, text="/stop"))
+            key = "agent:main:local:dm:anna"
+            await runner.house.mail.receive(Received("local", "", "s", key, stop), 1.0)
+        await town.close()
+        if not kept:
+            town.say("/stop")
+        await town.open(server)
+        await town.sees("Stopped.")
+        await town.settled()
+        assert len(server.calls) == 1
+        assert "went on" not in str(town.texts())
+        town.say("hello")
+        await town.sees("went on")

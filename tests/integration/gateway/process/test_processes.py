@@ -10,13 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from hermes.cli.commands import gateway
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
 from hermes.gateway.process import background
 from hermes.gateway.process.pid_file import Running, claimed, running
 from hermes.gateway.process.service import Job, ServiceFailed
+from hermes.gateway.process.state_file import GatewayState, write_state
 from hermes.gateway.process.stopping import is_gone, stop
 from hermes.gateway.process.systemd import unit_text, verify
+from tests.unit.cli.terminal_of import runner
 
 GATEWAY = """
 import signal, sys, time
@@ -90,6 +93,25 @@ def test_a_second_one_is_refused_while_the_first_runs(home: Home) -> None:
     ):
         pass
     assert stop(found, seconds=20)
+
+
+def test_it_can_be_stopped_whatever_became_of_the_settings(home: Home) -> None:
+    """But it is not restarted: it would not come back."""
+    found = started(home)
+    home.config_file.write_text("model: [oops\n")
+    hermes = runner("gateway", gateway, home.root)
+    assert hermes("restart").code == 3
+    assert running(home.root) == found
+    done = hermes("stop")
+    assert (done.code, is_gone(found)) == (0, True), done.err
+
+
+def test_who_stops_it_hears_what_is_waited_for(home: Home) -> None:
+    found = started(home)
+    state = GatewayState(found.pid, "running", 1.0, 1.0, turns=2)
+    write_state(home.root, state)
+    done = runner("gateway", gateway, home.root)("stop")
+    assert "2 turns may still end, for at most 45 seconds" in done.err
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")

@@ -13,12 +13,15 @@ from hermes.cli.context import Cli
 from hermes.cli.scheduling import GatewayJobs
 from hermes.config.environment import variables
 from hermes.config.home import Home, tilde
-from hermes.core.errors import HermesError
+from hermes.config.settings.platforms import GatewaySettings
+from hermes.core.errors import ConfigError, HermesError
 from hermes.gateway.process import background
 from hermes.gateway.process.here import GRACE_SECONDS, installed_service, under_a_manager
 from hermes.gateway.process.pid_file import Running, all_running, claimed, running
 from hermes.gateway.process.service import RESTART
+from hermes.gateway.process.state_file import read_state
 from hermes.gateway.process.stopping import stop
+from hermes.util.text import many
 
 RUNNER = "hermes.gateway.runner"
 """Loaded only by `run`: it brings the agent and the platforms with it."""
@@ -86,6 +89,7 @@ def _stop(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _restart(args: argparse.Namespace, cli: Cli) -> int:
+    cli.load()  # one that could not start again is not stopped
     service = installed_service(cli.home, system=args.system)
     found = running(cli.home.root)
     if service:
@@ -113,8 +117,12 @@ def _end_somehow(found: Running, args: argparse.Namespace, cli: Cli) -> None:
 
 
 def _end(found: Running, cli: Cli, *, force: bool) -> None:
-    seconds = cli.load().settings.gateway.drain_seconds + GRACE_SECONDS
+    seconds = _drain_seconds(cli) + GRACE_SECONDS
     where = tilde(Path(found.home))
+    state = read_state(Path(found.home))
+    if state and state.pid == found.pid and state.turns:
+        turns = many(state.turns, "turn")
+        cli.note(f"{turns} may still end, for at most {seconds:g} seconds")
     try:
         gone = stop(found, seconds=seconds, force=force)
     except PermissionError:
@@ -128,6 +136,14 @@ def _end(found: Running, cli: Cli, *, force: bool) -> None:
             hint="--force kills it; nothing is lost, what was cut short goes on at the next start",
         )
     cli.say(f"stopped process {found.pid}, the gateway of {where}")
+
+
+def _drain_seconds(cli: Cli) -> float:
+    """A gateway can be stopped whatever became of the settings since it started."""
+    try:
+        return cli.load().settings.gateway.drain_seconds
+    except ConfigError:
+        return GatewaySettings().drain_seconds
 
 
 def _command(*, quiet: bool) -> list[str]:

@@ -31,6 +31,7 @@ def add_actions(actions: Actions) -> None:
     add("--from-stdin", action="store_true", help="read credentials as NAME=VALUE lines")
     add("--allowed-users", metavar="IDS", help="who may write, with commas between; none: pairing")
     add("--home-channel", metavar="CHAT", help="where results without a chat go")
+    add("--more", action="store_true", help="ask also for what hardly anybody needs")
     add("--no-install", action="store_true", help="do not install missing libraries")
     add("--non-interactive", action="store_true", help="ask nothing")
 
@@ -50,7 +51,7 @@ def _setup(args: argparse.Namespace, cli: Cli) -> int:
     if given or args.non_interactive:
         _save(given, cli)
     else:
-        _ask(platform, cli)
+        _ask(platform, cli, more=args.more)
     _check(platform, cli)
     if not is_configured(platform, cli.load()):  # it needs no credentials, only to be wanted
         edit.set_value(cli.home, ("platforms", platform.name, "enabled"), True)
@@ -117,13 +118,18 @@ def _save(given: Mapping[str, str], cli: Cli) -> None:
             edit.unset_variable(cli.home, name)
 
 
-def _ask(platform: Manifest, cli: Cli) -> None:
+def _ask(platform: Manifest, cli: Cli, *, more: bool) -> None:
     if platform.setup_help:
         cli.say(platform.setup_help)
     cli.say("Enter keeps what is there; every answer is saved at once.")
     loaded = cli.load()
+    rest = [each for each in platform.credentials if each.rare and not more]
     for credential in platform.credentials:
-        _ask_credential(credential, is_set=bool(loaded.variable(credential.name)), cli=cli)
+        if credential not in rest:
+            _ask_credential(credential, is_set=bool(loaded.variable(credential.name)), cli=cli)
+    if rest:
+        names = ", ".join(each.label for each in rest)
+        cli.say(f"  not asked: {names} (hermes gateway setup {platform.name} --more)")
     if not platform.chats or platform.checks_callers:
         return
     for name, question in (

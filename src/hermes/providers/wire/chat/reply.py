@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
-from hermes.core.messages import Text, Thinking
+from hermes.core.messages import Text, Thinking, ToolCall
 from hermes.core.model import ModelEvent, ReasoningDelta, Reply, TextDelta
 from hermes.core.usage import Usage
 from hermes.providers.failures.later import failed_inside
+from hermes.providers.remote_tool import RemoteTool
 from hermes.providers.target import Target
 from hermes.providers.wire.chat.calls import CallPiece, CallPieces, FunctionPiece
 from hermes.providers.wire.chat.details import Details
@@ -60,6 +61,11 @@ class Chunk(msgspec.Struct):
     type: Any = None
     code: Any = None
     base_resp: BaseResp | None = None
+    tool: Any = None
+    """With `call_id`, `status` and `label`: what another Hermes does (`hermes.tool.progress`)."""
+    call_id: Any = None
+    status: Any = None
+    label: Any = None
 
 
 class ChatReader:
@@ -83,6 +89,8 @@ class ChatReader:
             return self._last_words()
         chunk: Chunk = decoded(_decoder, data, self._target.provider)
         self._note(chunk)
+        if chunk.tool and chunk.call_id:
+            return [_progress(chunk)]
         if not chunk.choices:
             return None if chunk.usage is None else ()
         choice = chunk.choices[0]
@@ -174,6 +182,14 @@ class ChatReader:
         """What was held back because it looked like the beginning of a tag."""
         said = self._tags.end()
         return [TextDelta(said)] if said else []
+
+
+def _progress(chunk: Chunk) -> TextDelta:
+    """A tool that begins; of its end only that something happened."""
+    if chunk.status != "started":
+        return TextDelta("")
+    given = msgspec.json.encode({"label": str(chunk.label)} if chunk.label else {}).decode()
+    return RemoteTool(call=ToolCall(str(chunk.call_id), str(chunk.tool), given))
 
 
 def _from_blocks(blocks: list[dict[str, Any]]) -> tuple[str, str]:

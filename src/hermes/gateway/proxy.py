@@ -1,0 +1,123 @@
+"""Proxy mode (`gateway.proxy_url`): the platforms are here, the turns of their chats are done by
+the API server of another Hermes.
+
+To a chat that Hermes is the model of its conversation: what was said is kept here, and comes along
+with each request. It has its own tools, memory and instructions, and the rights of its key, whoever
+writes.
+"""
+
+import hashlib
+from collections.abc import Callable
+
+import httpx2
+import msgspec
+
+from hermes.app.request import SessionRequest
+from hermes.config.loader import Loaded
+from hermes.core.errors import ConfigError, HermesError, UsageError
+from hermes.core.usage import Price
+from hermes.providers.failures.later import http_errors, refused, unreachable
+from hermes.providers.failures.provider_rules import OTHER_HERMES
+from hermes.providers.hosts import checked_address, is_loopback
+from hermes.providers.profile import Profile
+from hermes.providers.target import ENV, Credential, Target, Timeouts
+
+KEY = "GATEWAY_PROXY_KEY"
+API = "/v1"
+MODEL = "hermes-agent"
+KEYS_OF = "custom"
+"""The provider as which its key is looked after."""
+LONGEST_TURN = 24 * 3600.0
+SILENCE = 90.0
+"""Seconds without a byte after which the other side is taken for dead: it gives a sign every 15."""
+ENDLESS = 10_000_000
+"""Tokens. The other side shortens conversations by itself."""
+FREE = Price(0.0, 0.0, 0.0, 0.0)
+"""What it costs is counted over there."""
+HINT = (
+    "it is the address of the API server of another Hermes, such as http://127.0.0.1:8642;"
+    f" its key goes into {KEY}"
+)
+
+
+class Proxy:
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    @property
+    def in_the_open(self) -> bool:
+        """Whether others on the way can read along."""
+        url = self.target.base_url
+        return url.startswith("http://") and not is_loopback(url)
+
+    def request(self, request: SessionRequest) -> SessionRequest:
+        """The same conversation, answered by the other Hermes. Raises `UsageError` for somebody who
+        may have some tools only: over there nobody would keep them from the others."""
+        if request.toolsets:
+            raise UsageError(
+                "you may not use every tool, and the Hermes that answers here cannot tell",
+                hint="an owner can make you a member: gateway.roles",
+            )
+        chat = hashlib.sha256(f"{request.origin} {request.user_id}".encode()).hexdigest()[:16]
+        profile = msgspec.structs.replace(self.target.profile, extra_body={"user": chat})
+        return msgspec.structs.replace(
+            request,
+            remote=msgspec.structs.replace(self.target, profile=profile),
+            goes_on=False,
+            skip_memory=True,
+            skip_context_files=True,
+        )
+
+    async def trouble(self, client: httpx2.AsyncClient) -> HermesError | None:
+        """What keeps it from answering now."""
+        url = f"{self.target.base_url}/models"
+        secret = next((each.secret for each in self.target.credentials), "")
+        headers = {"authorization": f"Bearer {secret}"} if secret else {}
+        try:
+            answer = await client.get(url, headers=headers, timeout=self.target.timeouts.connect)
+        except http_errors() as error:
+            return unreachable(OTHER_HERMES, url, error)
+        if answer.status_code >= 300:
+            return refused(OTHER_HERMES, answer, answer.content, secret=secret)
+        return None
+
+
+def proxy_of(loaded: Loaded) -> Proxy | None:
+    """None when the work is done here. Raises `ConfigError`."""
+    said = loaded.settings.gateway.proxy_url.strip()
+    if not said:
+        return None
+    try:
+        address = checked_address(said, "gateway.proxy_url").removesuffix(API)
+    except ConfigError as error:
+        raise ConfigError(str(error), hint=HINT) from None
+    key = (loaded.variable(KEY) or "").strip()
+    if not key and not is_loopback(address):
+        raise ConfigError(
+            f"gateway.proxy_url is on another machine, so it needs a key, and {KEY} is not set",
+            hint=f"hermes config set {KEY} <the API_SERVER_KEY over there>",
+        )
+    url = f"{address}{API}"
+    credential = Credential(id=f"{ENV}:{KEY}", secret=key, source=KEY, base_url=url)
+    return Proxy(
+        Target(
+            provider=OTHER_HERMES,
+            model=MODEL,
+            base_url=url,
+            source="gateway.proxy_url",
+            credentials=(credential,) if key else (),
+            profile=Profile(context_length=ENDLESS, price=FREE, images=True, acts=True),
+            timeouts=Timeouts(
+                request=LONGEST_TURN, silence=LONGEST_TURN, read=SILENCE, stale=LONGEST_TURN
+            ),
+            key_owner=KEYS_OF,
+        )
+    )
+
+
+async def look_at(proxy: Proxy, client: httpx2.AsyncClient, tell: Callable[[str], None]) -> None:
+    """At the start: whoever runs the gateway should hear of trouble before a chat does."""
+    if proxy.in_the_open:
+        tell("gateway.proxy_url is not https: others on the way can read the chats and the key")
+    if trouble := await proxy.trouble(client):
+        tell(f"{trouble}\n{trouble.hint}")

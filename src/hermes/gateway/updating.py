@@ -1,0 +1,149 @@
+"""/update: `hermes update` in a process of its own, beside the chats. When there is a new version
+the gateway restarts, and the chat hears of the outcome from the version that runs then."""
+
+import asyncio
+import logging
+import subprocess
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Literal
+
+import msgspec
+
+from hermes import __version__
+from hermes.app.installation.place import Checkout, Package, installation, start_command
+from hermes.config.environment import variables
+from hermes.config.home import Home
+from hermes.core.errors import HermesError, UsageError
+from hermes.gateway.events import Target
+from hermes.util import atomic
+from hermes.util.text import clean
+
+log = logging.getLogger(__name__)
+
+NOTE = "gateway_update.json"
+OUTPUT = "update.out"
+PAUSE = 0.2
+NEWER = 10
+"""Exit code of `hermes update --check` when there is something to update to."""
+MOST_OUTPUT = 1500
+
+Say = Callable[[Target, str], Awaitable[None]]
+
+
+class _Note(msgspec.Struct, frozen=True):
+    """Whom to tell after the restart."""
+
+    target: Target
+    before: str
+    """The version."""
+    state: Literal["running", "done"] = "running"
+    output: str = ""
+
+
+class Updates:
+    """`say` sends a message; `restart` restarts the gateway. `found` and `command` are what is
+    installed and how it is started."""
+
+    def __init__(
+        self,
+        home: Home,
+        say: Say,
+        restart: Callable[[], None],
+        *,
+        found: Checkout | Package | None = None,
+        command: Sequence[str] = (),
+    ) -> None:
+        self._note, self._output = home.root / NOTE, home.logs / OUTPUT
+        self._say, self._restart = say, restart
+        self.found, self.command = found, command
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, target: Target) -> str:
+        """What to answer at once. Raises `UsageError` where nothing can be updated from here."""
+        _check(self.found or installation())
+        if self._task is not None and not self._task.done():
+            return "An update is running already."
+        self._task = asyncio.create_task(self._update(target))
+        return "I look for a newer version, and tell you what came of it."
+
+    async def report(self) -> None:
+        """After a start: tell what became of an update."""
+        try:
+            note = msgspec.json.decode(self._note.read_bytes(), type=_Note)
+        except FileNotFoundError:
+            return
+        except (OSError, msgspec.MsgspecError) as error:
+            log.warning("nobody is told of the last update: %s", error)
+            return
+        if note.state == "done":
+            text = f"Updated from {note.before}. This is Hermes {__version__}.\n{note.output}"
+        else:
+            text = (
+                "The gateway was stopped while an update ran. This is Hermes"
+                f" {__version__}; `/update` looks again."
+            )
+        await self._say(note.target, text)
+        self._note.unlink(missing_ok=True)
+
+    async def close(self) -> None:
+        """The program goes on by itself: it changes everything or nothing."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _update(self, target: Target) -> None:
+        try:
+            code, said = await self._run("--check")
+            if code == NEWER:
+                self._keep(_Note(target, __version__))
+                code, said = await self._run()
+                if code == 0:
+                    self._keep(_Note(target, __version__, "done", said))
+                    self._restart()
+                    return
+                self._note.unlink(missing_ok=True)
+            await self._say(target, said if code == 0 else f"The update failed.\n{said}")
+        except (HermesError, OSError) as error:
+            log.error("the update failed: %s", error)
+            await self._say(target, f"The update failed: {error}")
+
+    async def _run(self, *words: str) -> tuple[int, str]:
+        """The exit code of `hermes update`, and what it printed. It outlives the gateway, and so
+        does what it prints."""
+        process = self._started(*words)
+        while process.poll() is None:  # noqa: ASYNC110 - asyncio would kill it with the gateway
+            await asyncio.sleep(PAUSE)
+        text = clean(self._output.read_text("utf-8", errors="replace")).strip()
+        log.info("hermes update %s ended with %s: %s", " ".join(words), process.returncode, text)
+        shown = text if len(text) <= MOST_OUTPUT else f"…{text[-MOST_OUTPUT:]}"
+        return process.returncode, f"```\n{shown}\n```"
+
+    def _started(self, *words: str) -> subprocess.Popen[bytes]:
+        self._output.parent.mkdir(mode=0o700, exist_ok=True)
+        with self._output.open("wb") as file:
+            return subprocess.Popen(
+                [*(self.command or start_command()), "update", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+                env=variables(),
+            )
+
+    def _keep(self, note: _Note) -> None:
+        atomic.write_bytes(self._note, msgspec.json.encode(note), mode=0o600)
+
+
+def _check(found: Checkout | Package) -> None:
+    if isinstance(found, Package):
+        raise UsageError(
+            f"{found.installer} installed Hermes here, so I cannot update myself",
+            hint=f"on that machine run: `{found.update}`, then /restart",
+        )
+    if not found.is_repository:
+        raise UsageError(
+            "this Hermes is no git repository, so nothing says what is newer",
+            hint="get the new version where this one came from, then /restart",
+        )
