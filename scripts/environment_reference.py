@@ -57,6 +57,10 @@ MORE: dict[str, dict[str, str]] = {
         "DISCORD_IGNORE_NO_MENTION": "`false`: what mentions only others is read too",
         "DISCORD_COMMAND_SYNC_POLICY": "native commands: `safe`, `bulk` or `off`",
         "DISCORD_PROXY": "proxy to Discord",
+        "HERMES_DISCORD_TEXT_BATCH_DELAY_SECONDS": "how long a text waits for more of its writer,"
+        " with which it is one message: 0.6 by default, `0` joins nothing",
+        "HERMES_DISCORD_TEXT_BATCH_SPLIT_DELAY_SECONDS": "the same after the last part of a long"
+        " text: 0.1 by default",
     },
     "telegram": {
         "TELEGRAM_API_BASE_URL": "a Bot API server of your own",
@@ -73,6 +77,7 @@ MORE: dict[str, dict[str, str]] = {
 GATEWAY = {
     "GATEWAY_ALLOWED_USERS": "ids that may talk to the agent on every platform",
     "GATEWAY_ALLOW_ALL_USERS": "`true`: everybody may",
+    "GATEWAY_PROXY_KEY": "the `API_SERVER_KEY` of the Hermes that `gateway.proxy_url` names",
     "INVOCATION_ID": "set by systemd: a restart is left to it",
     "XPC_SERVICE_NAME": "the same for launchd",
     "SUDO_USER": "who installs a service for the whole machine",

@@ -60,6 +60,8 @@ def table(commands: Iterator[CommandDef]) -> Iterator[str]:
 
 def remarks(command: CommandDef) -> str:
     place = "" if command.where is Where.EVERYWHERE else str(command.where)
+    if gate := command.gateway_config_gate:
+        place += f"; in chats with `{gate}: true`"
     return ", ".join(filter(None, ("at once" if command.at_once else "", place)))
 
 
