@@ -65,8 +65,8 @@ class Reception:
             await self._floor.pressed(event, admission.role)
             return True
         changed = await self._plugins_agree(event)
-        if changed is None or not (changed.text.strip() or changed.media):
-            return True
+        if changed is None or not (changed.text.strip() or changed.media or changed.reply_to_text):
+            return True  # who only names us, under what somebody said, asks about that
         return await self._keep(changed, admission.role)
 
     async def _plugins_agree(self, event: MessageEvent) -> MessageEvent | None:

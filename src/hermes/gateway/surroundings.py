@@ -8,7 +8,8 @@ from hermes.gateway.events import MessageEvent, SessionSource
 PRIVATE_PLATFORMS = frozenset({"whatsapp", "signal", "telegram"})
 """Where ids are telephone numbers or the like, so that `privacy.redact_pii` hides them."""
 KINDS = {"dm": "a private chat", "group": "a group", "channel": "a channel"}
-MOST_QUOTED = 500
+MOST_QUOTED = 4000
+"""Characters. What is answered may be what is asked about, and may have been said to others."""
 
 
 def surroundings(source: SessionSource, settings: Settings, *, shared: bool, homes: str) -> str:

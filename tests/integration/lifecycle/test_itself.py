@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from hermes import __version__
-from tests.integration.lifecycle.conftest import CALM, LOCKS, REPO, git
+from tests.integration.launcher.checkout import LOCKS, REPO
+from tests.integration.lifecycle.conftest import CALM, git
 
 RUN = Path(__file__).with_name("run_command.py")
 

@@ -152,3 +152,17 @@ async def test_a_picture_reaches_the_model(town: Town, tmp_path: Path) -> None:
         town.say("what is it", files=({"kind": "image", "path": str(picture), "name": "cat.png"},))
         await town.sees("a cat")
         assert "data:image/png;base64," in str(server.calls[0].body["messages"])
+
+
+async def test_who_only_names_us_under_a_message_asks_about_that(
+    town: Town, echoing: ModelServer
+) -> None:
+    await town.open(echoing)
+    said = town.say("a long story")
+    await town.sees("a long story")
+    town.say("", reply_to=said)
+    await town.sees('in answer to: "a long story"')
+    town.say("")
+    await town.asks("last", "last")
+    await town.settled()
+    assert len(echoing.calls) == 3

@@ -138,7 +138,7 @@ def test_a_phrase_late_in_a_long_text_is_found(client):
 
 
 def test_megabytes_are_stored_and_found(client):
-    words = " ".join(f"word{number:07}" for number in range(250_000))
+    words = " ".join(f"word{number:07}" for number in range(260_000))
     assert len(words) > 3_000_000, "more than one index entry can hold"
     number = client.say("start " + words, session="latin")
     client.say("开始" + "".join(map(chr, range(0x4E00, 0x9F00))) * 50, session="han")

@@ -42,7 +42,7 @@ def test_a_wrong_index_is_right_after_reindex(client):
 
 def test_reindex_inside_a_transaction_and_of_large_messages(client):
     for number in range(3):
-        client.say(f"big{number} " + "x " * 300_000)
+        client.say(f"big{number} " + "x " * 1_000_000)
     steps = []
     client.write(lambda own: client.backend.reindex(own, lambda *step: steps.append(step)))
     assert steps == [(0, 3), (1, 3), (2, 3), (3, 3)]

@@ -32,7 +32,7 @@ async def busy(path):
     for number in range(ROWS):
         key, long = f"k{number}", f'"{text(chance, 200 if number % 5 else 9000)}"'.encode()
         row = await store.receive(Received("fake", "main", key, key, long), 1e9 + number)
-        await store.bind(key, f"s{number % 6}", long[:200], 1e9)
+        await store.bind(key, f"s{number}", long[:200], 1e9)
         right = await store.claim_chat(key, "us", 1e9, 1e9 + 60)
         draft = Draft(key, "fake", "main", b'{"chat":"7"}', key, long, inbox_id=row)
         if number % 2:
