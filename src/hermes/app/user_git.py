@@ -2,7 +2,6 @@
 of the repository's own (no hooks, no pager, no file system monitor) and asking nobody."""
 
 import asyncio
-import contextlib
 import os
 import shutil
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ import msgspec
 
 from hermes.config.environment import child_environment, search_path
 from hermes.core.errors import HermesError
-from hermes.util.programs import end_group, start_program
+from hermes.util.programs import end_group, feed, pipe, start_program
 
 SECONDS = 20.0
 """Longest run of one command, unless it is said otherwise."""
@@ -118,11 +117,11 @@ class UserGit:
 async def _answer(
     process: asyncio.subprocess.Process, what: str, data: bytes, most: int, good: Sequence[int]
 ) -> Said:
-    feeding = asyncio.ensure_future(_feed(process, data))
-    errors = asyncio.ensure_future(_pipe(process.stderr).read())
+    feeding = asyncio.ensure_future(feed(process, data))
+    errors = asyncio.ensure_future(pipe(process.stderr).read())
     try:
         output = bytearray()
-        while piece := await _pipe(process.stdout).read(PIECE):
+        while piece := await pipe(process.stdout).read(PIECE):
             output += piece
             if most and len(output) > most:
                 return Said(bytes(output[:most]), cut=True)
@@ -133,21 +132,6 @@ async def _answer(
     finally:
         feeding.cancel()
         errors.cancel()
-
-
-async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
-    if process.stdin is None:
-        raise RuntimeError("git was started without pipes")
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its exit code says why
-        process.stdin.write(data)
-        await process.stdin.drain()
-    process.stdin.close()
-
-
-def _pipe(stream: asyncio.StreamReader | None) -> asyncio.StreamReader:
-    if stream is None:
-        raise RuntimeError("git was started without pipes")
-    return stream
 
 
 def _complaint(errors: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from hermes.core.errors import StoreError
-from hermes.util.programs import end_group, start_program
+from hermes.util.programs import end_group, feed, pipe, start_program
 
 SECONDS = 60.0
 """Longest run of one git command."""
@@ -80,7 +80,7 @@ class Git:
         """What git wrote. Raises `GitFailed`, and `TooMuch` beyond `most` bytes (0: no limit)."""
         async with self._started(arguments) as process:
             output, errors = await asyncio.gather(
-                _collected(process, data, most), _stream(process.stderr).read()
+                _collected(process, data, most), pipe(process.stderr).read()
             )
             code = await process.wait()
         if code not in good:
@@ -132,10 +132,10 @@ class Git:
 
 
 async def _collected(process: asyncio.subprocess.Process, data: bytes, most: int) -> bytes:
-    feeding = asyncio.ensure_future(_fed(process, data))
+    feeding = asyncio.ensure_future(feed(process, data))
     output = bytearray()
     try:
-        while piece := await _stream(process.stdout).read(PIECE):
+        while piece := await pipe(process.stdout).read(PIECE):
             output += piece
             if most and len(output) > most:
                 raise TooMuch(f"more than {most} bytes")
@@ -143,18 +143,3 @@ async def _collected(process: asyncio.subprocess.Process, data: bytes, most: int
     finally:
         feeding.cancel()
     return bytes(output)
-
-
-async def _fed(process: asyncio.subprocess.Process, data: bytes) -> None:
-    if process.stdin is None:
-        raise RuntimeError("git was started without pipes")
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its exit code says why
-        process.stdin.write(data)
-        await process.stdin.drain()
-    process.stdin.close()
-
-
-def _stream(stream: asyncio.StreamReader | None) -> asyncio.StreamReader:
-    if stream is None:
-        raise RuntimeError("git was started without pipes")
-    return stream

@@ -31,3 +31,19 @@ def end_group(process: asyncio.subprocess.Process) -> None:
     """Kill the program and what it started, also when it has ended itself."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+async def feed(process: asyncio.subprocess.Process, data: bytes) -> None:
+    """All it reads. One that does not read to the end says why with its exit code."""
+    if process.stdin is None:
+        raise RuntimeError("the program was started without pipes")
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(data)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+def pipe(stream: asyncio.StreamReader | None) -> asyncio.StreamReader:
+    if stream is None:
+        raise RuntimeError("the program was started without pipes")
+    return stream

@@ -46,7 +46,9 @@ def _more(call: Call) -> str:
     quick = call.app.loaded.settings.quick_commands
     lines += [f"- `/{name}` (your own)" for name in sorted(quick)]
     own = "**Your own**\n\n" + "\n".join(lines) + "\n\n" if lines else ""
-    return own + "Each skill is a command too: `/SKILL-NAME …`; `/skills` lists them."
+    listed = resolve_command("skills", call.talk.place, call.app.loaded.settings)
+    skills = "; `/skills` lists them." if listed else "."
+    return f"{own}Each skill is a command too: `/SKILL-NAME …`{skills}"
 
 
 async def status(call: Call) -> str:

@@ -26,7 +26,8 @@ async def test_verbose_is_there_only_when_the_settings_say_so(
 ) -> None:
     await town.open(echoing)
     await town.asks("/verbose", "There is no command `/verbose`")
-    await town.asks("/help", "/status")
+    shown = await town.asks("/help", "/status")
+    assert "`/skills`" not in shown.text, "no command of chats"
     assert "/verbose" not in town.texts()[-1]
 
 
