@@ -112,7 +112,7 @@ class EngineRoom:
                 history=lambda: self._wait(self.history(session_id)),
                 **more,
             )
-        except Exception as error:
+        except Exception as error:  # an engine may be somebody's plugin
             raise _unusable(engine, "cannot begin", error) from error
 
     async def end(
@@ -130,7 +130,7 @@ class EngineRoom:
         """Nothing depends on it any more: a failure is a line in the log."""
         try:
             await in_thread(told, *details)
-        except Exception:
+        except Exception:  # the same
             log.exception("the context engine failed when its conversation was left")
 
     def summarisers(self) -> list[Summariser]:
@@ -196,7 +196,7 @@ def engine_tools(engine: ContextEngine) -> list[Tool]:
     """The engine's own tools; they look into its conversation and nowhere else."""
     try:
         return [_engine_tool(engine, schema) for schema in engine.get_tool_schemas()]
-    except Exception as error:
+    except Exception as error:  # the same
         raise _unusable(engine, "has tools that cannot be used", error) from error
 
 

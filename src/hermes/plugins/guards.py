@@ -112,7 +112,7 @@ def _attempt(plugin: str, name: str, work: Callable[[], Any]) -> Any:
         return work()
     except SystemExit as error:
         return error.code if isinstance(error.code, int) or error.code is None else 1
-    except Exception as error:
+    except Exception as error:  # whatever it is, it is the plugin's
         raise PluginFailed(
             f"`hermes {name}` of plugin {plugin} failed: {described(error)}",
             hint=f"`hermes plugins disable {plugin}` switches it off",

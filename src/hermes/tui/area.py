@@ -103,7 +103,8 @@ class Area(Application[Any]):
         Row by row: tmux keeps a copy of a screen that is cleared from its first cell on.
         """
         renderer, output = self.renderer, self.output
-        screen, cursor = renderer.last_rendered_screen, renderer._cursor_pos  # noqa: SLF001
+        screen = renderer.last_rendered_screen
+        cursor = renderer._cursor_pos  # noqa: SLF001 - prompt_toolkit shows it nowhere else
         if screen is not None:
             above, rows = self._rows_now(screen, cursor)
             output.write_raw("\r")

@@ -29,5 +29,5 @@ class Prints(io.TextIOBase):
         return self._stdout.isatty()
 
     @property
-    def encoding(self) -> str:  # type: ignore[override] # read only is enough
+    def encoding(self) -> str:  # type: ignore[override]  # read only is enough
         return self._stdout.encoding

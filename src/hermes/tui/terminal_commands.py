@@ -99,20 +99,20 @@ class TerminalCommands:
     async def _verbose(self, call: Call) -> str:
         modes = call.command.words
         wanted = call.arguments.lower() or _next(modes, self._looks.tool_progress)
-        self._looks.tool_progress = _one_of(wanted, modes)  # type: ignore[assignment] # checked
+        self._looks.tool_progress = _one_of(wanted, modes)  # type: ignore[assignment]  # checked
         return f"Tool calls: {wanted}"
 
     async def _details(self, call: Call) -> str:
         modes = call.command.words
         wanted = call.arguments.lower() or _next(modes, self._looks.results)
-        self._looks.detail(_one_of(wanted, modes))  # type: ignore[arg-type] # checked
+        self._looks.detail(_one_of(wanted, modes))  # type: ignore[arg-type]  # checked
         return f"Thinking and results: {wanted}"
 
     async def _busy(self, call: Call) -> str:
         wanted = call.arguments.lower()
         if wanted not in ("", "status"):
             modes = [word for word in call.command.words if word != "status"]
-            self._looks.busy = _one_of(wanted, modes)  # type: ignore[assignment] # checked
+            self._looks.busy = _one_of(wanted, modes)  # type: ignore[assignment]  # checked
         does = {
             "interrupt": "stops the agent and is answered then",
             "queue": "waits until the agent is done",

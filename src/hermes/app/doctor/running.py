@@ -59,7 +59,7 @@ async def _run(check: Check, scene: Scene, seconds: float) -> Outcome:
         found = [problem(str(error), error.hint or "mend that and run `hermes doctor` again")]
     except OSError as error:
         found = [problem(str(error), "look at the permissions of that file and of its folder")]
-    except Exception as error:
+    except Exception as error:  # one check must not keep the others from being made
         if log.hasHandlers():  # else Python would print it
             log.warning("the check %s failed", check.name, exc_info=error)
         text = f"this check failed: {type(error).__name__}: {error}"
@@ -71,7 +71,7 @@ async def _run(check: Check, scene: Scene, seconds: float) -> Outcome:
 async def _look(check: Check, scene: Scene) -> Found:
     if inspect.iscoroutinefunction(check.look):
         return list(await check.look(scene))
-    found: Found = await in_thread(check.look, scene)  # type: ignore[arg-type]
+    found: Found = await in_thread(check.look, scene)  # type: ignore[arg-type]  # no coroutine
     return found
 
 

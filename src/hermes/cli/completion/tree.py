@@ -82,8 +82,10 @@ _OWN_OPTIONS = (
 
 def _node(parser: argparse.ArgumentParser, path: str, summary: str) -> Node:
     # argparse has no public list of what was added to a parser.
-    actions = [one for one in parser._actions if one.help != argparse.SUPPRESS]  # noqa: SLF001
-    groups = [one for one in actions if isinstance(one, argparse._SubParsersAction)]  # noqa: SLF001
+    known = parser._actions  # noqa: SLF001 - see above
+    kind = argparse._SubParsersAction  # noqa: SLF001 - the same
+    actions = [one for one in known if one.help != argparse.SUPPRESS]
+    groups = [one for one in actions if isinstance(one, kind)]
     plain = [one for one in actions if one not in groups]
     named = [one for one in plain if one.option_strings]
     placed = [one for one in plain if not one.option_strings]
@@ -100,7 +102,8 @@ def _node(parser: argparse.ArgumentParser, path: str, summary: str) -> Node:
 def _children(
     group: "argparse._SubParsersAction[argparse.ArgumentParser]", path: str
 ) -> Iterator[Node]:
-    summaries = {choice.dest: choice.help for choice in group._choices_actions}  # noqa: SLF001
+    choices = group._choices_actions  # noqa: SLF001 - argparse shows them nowhere else
+    summaries = {choice.dest: choice.help for choice in choices}
     for name, parser in group.choices.items():
         summary = summaries.get(name) or parser.description or ""
         yield _node(parser, f"{path} {name}", shortened(summary))

@@ -100,7 +100,7 @@ def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{plain_line(name)} {count:,}" for name, count in counts.items())
 
 
-async def _reindex(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:  # noqa: ARG001
+async def _reindex(_args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
     count = await store.reindex(shown_progress(cli, "indexing"))
     cli.say(f"indexed {many(count, 'message')}")
     return 0
