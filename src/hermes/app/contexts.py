@@ -5,7 +5,7 @@ import concurrent.futures
 import copy
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -87,6 +87,23 @@ def engine_folder(home: Home) -> Path:
     return home.root / "plugins" / "context_engine"
 
 
+class Later(Sequence[Summariser]):
+    """Found out with the first look: few conversations are ever shortened."""
+
+    def __init__(self, find: Callable[[], list[Summariser]]) -> None:
+        self._find = find
+
+    @cached_property
+    def _found(self) -> list[Summariser]:
+        return self._find()
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._found[index]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
 class EngineRoom:
     """What an engine, in its thread, may use of the event loop: models and the log."""
 
@@ -133,8 +150,13 @@ class EngineRoom:
         except Exception:  # the same
             log.exception("the context engine failed when its conversation was left")
 
-    def summarisers(self) -> list[Summariser]:
-        """The models of the task, and last the one of the conversation."""
+    def summarisers(self) -> Sequence[Summariser]:
+        """The models of the task, and last the one of the conversation. What the settings name is
+        looked at now, since it may be wrong; the rest when it is needed."""
+        found = Later(self._summarisers)
+        return found if self._auxiliary.is_auto(TASK) else list(found)
+
+    def _summarisers(self) -> list[Summariser]:
         targets = self._auxiliary.targets(TASK)
         found = [self._summariser(targets)]
         main = self._auxiliary.main

@@ -69,13 +69,21 @@ class AuxiliaryRouter:
         self.session_id = session_id
         """The session that the calls are recorded with; a compaction moves on to another."""
 
+    def is_auto(self, task: str) -> bool:
+        """Whether the settings leave it to us whom to ask."""
+        asked = self._asked(task)
+        return asked.provider in ("", "auto") and not asked.base_url
+
     def targets(self, task: str) -> tuple[Target, ...]:
         """What would be asked, in order."""
+        return auxiliary_targets(task, self._asked(task), self.main, self._providers.resolver)
+
+    def _asked(self, task: str) -> AuxiliaryTask:
         asked = getattr(self._settings.auxiliary, task, None)
         if not isinstance(asked, AuxiliaryTask):
             tasks = ", ".join(type(self._settings.auxiliary).__struct_fields__)
             raise UsageError(f"there is no auxiliary task {task!r}", hint=f"known: {tasks}")
-        return auxiliary_targets(task, asked, self.main, self._providers.resolver)
+        return asked
 
     def wished(self, task: str, models: Sequence[str]) -> tuple[Target, ...]:
         """The targets of a task, before them the first of `models` that the main provider has."""

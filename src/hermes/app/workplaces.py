@@ -1,6 +1,7 @@
 """From `terminal.*` settings to the place where a session works."""
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -69,9 +70,9 @@ def _sandbox(loaded: Loaded, home: Home, folder: Path, _tell: Tell) -> Place:
     options = module.SandboxOptions(
         workspace=(str(folder),),
         writable=tuple(str(Path(name).expanduser()) for name in settings.sandbox_writable),
-        readonly=(*(str(user_home / name) for name in STARTUP_FILES), str(home.skills)),
+        readonly=(*_in(user_home, STARTUP_FILES), str(home.skills)),
         hidden=(
-            *(str(user_home / name) for name in CREDENTIAL_STORES),
+            *_in(user_home, CREDENTIAL_STORES),
             *SYSTEM_CREDENTIALS,
             *map(str, _own(home)),
         ),
@@ -262,6 +263,11 @@ def _hosted(
         bring=bring,
     )
     return Place(workplace, guard, folder, here)
+
+
+@cache
+def _in(folder: Path, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(folder / name) for name in names)
 
 
 def _guard_here(home: Home, folder: Path) -> Guard:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -55,6 +56,7 @@ class Loaded:
         self.moves = sources.moves
         """Older forms that were found and understood."""
         self._sources = sources
+        self._origins: dict[str, Origin] = {}
 
     @property
     def raw(self) -> Mapping[str, Any]:
@@ -83,6 +85,11 @@ class Loaded:
 
     def origin(self, key: str) -> Origin:
         """Where the value of `key` came from. Raises UsageError when there is no such key."""
+        if key not in self._origins:
+            self._origins[key] = self._origin(key)
+        return self._origins[key]
+
+    def _origin(self, key: str) -> Origin:
         value = self.value(key)
         layers = self._sources.layers(split_key(key))
         top = layers[0] if layers else Origin(None, "default", "the default")
@@ -117,6 +124,11 @@ class Loaded:
         values |= {value for name, value in self.saved.items() if not is_known_variable(name)}
         values |= _secret_settings(msgspec.to_builtins(self.settings), ())
         return frozenset(value for value in values if len(value) >= SHORTEST_SECRET)
+
+
+@cache
+def _defaults() -> Settings:
+    return Settings()
 
 
 class Sources:
@@ -157,7 +169,7 @@ class Sources:
         if setting:
             kind: Kind = "dotenv" if setting.saved else "env"
             layers.append(Origin(setting.value, kind, self.where_set(setting)))
-        default = find(Settings(), parts)
+        default = find(_defaults(), parts)
         if default is not MISSING:
             layers.append(Origin(msgspec.to_builtins(default), "default", "the default"))
         return layers

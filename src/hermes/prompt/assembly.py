@@ -133,7 +133,10 @@ def session(inputs: Inputs) -> str:
 
 def _one_line(fact: str) -> str:
     """Whatever the name of a folder holds."""
-    return "".join(each if each.isprintable() else "�" for each in clean(fact))
+    text = clean(fact)
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else "�" for each in text)
 
 
 def environment(inputs: Inputs) -> str:

@@ -41,7 +41,7 @@ class ContextCompressor(ContextEngine):
 
     def on_session_start(self, session_id: str, **kw: Any) -> None:  # noqa: ARG002 - any session
         if (summarisers := kw.get("summarisers")) is not None:
-            self._summarisers = tuple(summarisers)
+            self._summarisers = summarisers
         # After a compaction the window may be known to be smaller than the model's list says.
         window = None if kw.get("parent_session_id") else kw.get("context_length")
         if window:

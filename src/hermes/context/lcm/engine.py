@@ -35,7 +35,7 @@ class LcmEngine(ContextEngine):
         self.threshold_tokens = int(context_length * options.threshold)
         self._options = options
         self._session_id = ""
-        self._summarisers: tuple[Summariser, ...] = ()
+        self._summarisers: Sequence[Summariser] = ()
         self._history: History | None = None
         # Replaced as wholes, never changed: a tool may be called while a compaction runs.
         self._nodes: dict[str, Node] = {}
@@ -49,7 +49,8 @@ class LcmEngine(ContextEngine):
         if session_id != self._session_id and not kw.get("parent_session_id"):
             self._forget()
         self._session_id = session_id
-        self._summarisers = tuple(kw.get("summarisers") or ())
+        summarisers = kw.get("summarisers")
+        self._summarisers = () if summarisers is None else summarisers
         self._history = kw.get("history")
         length = kw.get("context_length") or self.context_length
         if length != self.context_length:
