@@ -163,7 +163,10 @@ class Floor:
 
     def _is_busy(self, key: str) -> bool:
         worker = self._workers.get(key)
-        return worker is not None and bool(worker.working or worker.asker.waits or worker.aside)
+        if worker is None:
+            return False
+        waits = worker.asker.waits or worker.turning.called_off
+        return bool(worker.working or waits or worker.aside)
 
     def _idle(self, worker: Worker) -> None:
         """A worker stays as long as its agent is open, which asks through it."""

@@ -73,8 +73,8 @@ class Turning:
 
     async def call_off(self) -> bool:
         """Stop the running turn, or the one that was cut off and has not gone on yet."""
-        if self.stop("stop"):
-            return True
+        if self.running:
+            return self.stop("stop")
         waiting = await self._house.mail.waiting(self._key)
         if any(row.state == "working" for row in waiting):
             self.called_off = not self.stop("stop")  # it may have gone on meanwhile
