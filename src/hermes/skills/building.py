@@ -34,7 +34,7 @@ def build(roots: Sequence[Root], last: Snapshot | None = None) -> Snapshot:
     found = _vetted(_read(walk, _unchanged(last) if last else {}), walk.broken)
     taken = in_order(_first_of_each_name(found, walk.broken), roots)
     for each in taken:
-        walk.seen.pop(str(each.skill.file))
+        walk.seen.pop(f"{each.folder}/{SKILL_FILE}")
     rows, rows_sum = encode([(each.stamp, each.skill) for each in taken])
     shelf = Shelf(
         made_for=key_of(roots),
@@ -61,12 +61,12 @@ def _read(walk: Walk, known: Known) -> list[Read]:
         file = f"{folder}/{SKILL_FILE}"
         stamp = walk.seen[file]
         if (folder, stamp) in known:
-            found.append(Read(known[folder, stamp], stamp, root, new=False))
+            found.append(Read(known[folder, stamp], folder, stamp, root, new=False))
             continue
         try:
             text, stamp, warnings = read(file)
             walk.seen[file] = stamp
-            found.append(Read(skill_of(text, Path(folder), root, warnings), stamp, root))
+            found.append(Read(skill_of(text, Path(folder), root, warnings), folder, stamp, root))
         except OSError as error:
             walk.seen[file] = CHANGING
             walk.broken.append(Broken(Path(file), root.source, why(error)))

@@ -1,7 +1,8 @@
 """A shelf from skills that were just read."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ class Read(msgspec.Struct, frozen=True):
     """A skill as it was found."""
 
     skill: Skill
+    folder: str
     stamp: Stamp
     root: Root
     new: bool = True
@@ -30,7 +32,7 @@ class Read(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        return str(self.skill.folder)[len(str(self.root.path)) + 1 :] or "."
+        return self.folder[len(str(self.root.path)) + 1 :] or "."
 
 
 def columns(found: Sequence[Read], roots: Sequence[Root]) -> dict[str, Any]:
@@ -84,22 +86,35 @@ def _rules(skills: Sequence[Skill]) -> Iterable[Rule]:
 
 def _vocabulary(skills: Sequence[Skill]) -> dict[str, str]:
     """See `Shelf.vocabulary`."""
-    named: dict[str, list[str]] = {}
-    other: dict[str, list[str]] = {}
-    for number, skill in enumerate(skills):
-        name = _telling(skill.name)
-        rest = _telling(f"{' '.join(skill.tags)} {skill.description}")[:MOST_KEYWORDS]
-        for words_of, tells in ((name, named), ([w for w in rest if w not in name], other)):
-            for word in words_of:
-                tells.setdefault(word, []).append(str(number))
-    pairs: dict[str, list[tuple[str, str]]] = {}
+    named: defaultdict[str, list[str]] = defaultdict(list)
+    other: defaultdict[str, list[str]] = defaultdict(list)
+    stems = _Stems()
+    for at, skill in enumerate(skills):
+        number = str(at)
+        name = _telling(skill.name, stems)
+        rest = _telling(f"{' '.join(skill.tags)} {skill.description}", stems)
+        for word in name:
+            named[word].append(number)
+        for word in islice(rest, MOST_KEYWORDS):
+            if word not in name:
+                other[word].append(number)
+    pairs: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for word in {**named, **other}:
         numbers = f"{','.join(named.get(word, ()))} {','.join(other.get(word, ()))}"
-        pairs.setdefault(word[0], []).append((word, numbers))
+        pairs[word[0]].append((word, numbers))
     return {letter: table(words_of) for letter, words_of in pairs.items()}
 
 
-def _telling(text: str) -> list[str]:
-    """Each word once, without those that say nothing."""
-    found = [stem(word) for word in words(text) if word not in COMMON and len(word) > 1]
-    return list(dict.fromkeys(found))
+class _Stems(dict[str, str]):
+    """By word; "" for those that say nothing. Skills of one collection use the same words."""
+
+    def __missing__(self, word: str) -> str:
+        self[word] = found = "" if word in COMMON or len(word) < 2 else stem(word)
+        return found
+
+
+def _telling(text: str, stems: _Stems) -> dict[str, None]:
+    """Each word once, in order."""
+    found = dict.fromkeys(map(stems.__getitem__, words(text)))
+    found.pop("", None)
+    return found

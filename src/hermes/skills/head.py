@@ -4,11 +4,11 @@ Other agents, editors and models write it in many ways. Whatever can be understo
 to be guessed is said in a warning.
 """
 
-import json
 import re
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from hermes.skills.plain_yaml import read_plain
 from hermes.skills.skill import SkillInvalid
 
 LARGEST = 64_000
@@ -21,19 +21,8 @@ _FENCE = re.compile(r"^-{3,}[ \t]*$", re.MULTILINE)
 _OTHER_ENDS = re.compile(r"^(?:\.\.\.|[ \t]+---)[ \t]*$", re.MULTILINE)
 _INVISIBLE = "\ufeff\u200b\u2060"
 """Marks that editors and web pages leave before the first character."""
-_COMMENTS = re.compile(r"(?:\s*<!--(?:(?!-->).)*-->)+\s*(?=---)", re.DOTALL)
-_FENCED_HEAD = re.compile(
-    r"\s*(`{3,}|~{3,})ya?ml[ \t]*\n(?:---[ \t]*\n)?(?P<head>(?:(?!---|\1).*\n)+)"
-    r"(?:---[ \t]*\n)?\1[ \t]*(?:\n|$)"
-)
-_OURS = re.compile(r"^(?:name|description)[:：]", re.MULTILINE)
-"""It is no example that the instructions begin with."""
-_WRAPPED = re.compile(r"\s*(`{3,}|~{3,})\w*\n(?=---)")
-_FIELD = re.compile(r"^(?P<lead>[ ]*(?:- +)?)(?P<key>[A-Za-z_][\w.-]*):[ ]+(?P<value>\S.*?)\s*$")
-_CRAMPED = re.compile(r"^([A-Za-z_][\w-]*)[:：](?!//)[ \u00a0]*(?=\S)", re.MULTILINE)
-"""A key with another colon, or another space after it, or none."""
-_BLOCK = re.compile(r"[|>][-+]?\d?$")
-_WHOLE = re.compile(r"""(\[.*\]|\{.*\}|"(\\.|[^"\\])*"|'([^']|'')*')(\s+#.*)?$""")
+_WRAPPERS = ("<!--", "```", "~~~")
+"""What may stand around a head, or before it."""
 
 
 class Head(NamedTuple):
@@ -49,8 +38,12 @@ class _NotYaml(Exception):
 
 def read_head(text: str) -> Head:
     """Raises `SkillInvalid` when there is a head and it cannot be understood."""
-    text = text.lstrip(_INVISIBLE).replace("\r\n", "\n").replace("\r", "\n")
-    text, warnings = _unwrapped(text)
+    text = text.lstrip(_INVISIBLE)
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    warnings: tuple[str, ...] = ()
+    if text.lstrip().startswith(_WRAPPERS):
+        text, warnings = _dialects().unwrapped(text)
     start = text.lstrip()
     first = _FENCE.match(start)
     if first is None:
@@ -71,22 +64,6 @@ def read_head(text: str) -> Head:
     else:
         problem = _NotYaml("the --- after it is missing")
     return _unclosed(inside, problem, warnings)
-
-
-def _unwrapped(text: str) -> tuple[str, tuple[str, ...]]:
-    """Without comments before the head, or the code fence a model put around it or everything."""
-    comments = _COMMENTS.match(text)
-    if comments:
-        return text[comments.end() :], ()
-    fenced = _FENCED_HEAD.match(text)
-    if fenced and _OURS.search(fenced["head"]):
-        whole = f"---\n{fenced['head']}---\n{text[fenced.end() :]}"
-        return whole, ("its head stands in a code fence",)
-    wrapped = _WRAPPED.match(text)
-    if wrapped is None:
-        return text, ()
-    inner = text[wrapped.end() :].rstrip()
-    return inner.removesuffix(wrapped[1]), ("all of it stands in a code fence",)
 
 
 def _unclosed(inside: str, problem: _NotYaml, warnings: tuple[str, ...]) -> Head:
@@ -121,7 +98,7 @@ def _fields(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
             raise _NotYaml("it holds text instead of fields")
     except _NotYaml as error:
         try:
-            data = _load(_mend(text))
+            data = _load(_dialects().mended(text))
         except _NotYaml:
             raise error from None
         mended = (f"its head is not quite YAML: {error}",)
@@ -136,6 +113,9 @@ def _fields(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
 def _load(text: str) -> Any:
     if len(text) > LARGEST:
         raise _NotYaml(f"it has more than {LARGEST:,} characters")
+    plain = read_plain(text)
+    if plain is not None:
+        return plain
     yaml = import_module("yaml")
     try:
         if sum(map(text.count, OPENERS)) > DEEPEST:
@@ -164,41 +144,5 @@ def _check_depth(yaml: Any, text: str) -> None:
             raise RecursionError
 
 
-def _mend(text: str) -> str:
-    """What was meant, when tabs indent it or values that need quotes have none."""
-    lines = [line.expandtabs(2) for line in _CRAMPED.sub(r"\1: ", text).split("\n")]
-    result: list[str] = []
-    at = 0
-    while at < len(lines):
-        line, at = lines[at], at + 1
-        field = _FIELD.match(line)
-        if field is None:
-            result.append(line)
-            continue
-        more = at
-        while more < len(lines) and _indent(lines[more]) > _indent(line):
-            more += 1
-        if _BLOCK.match(field["value"]):
-            result += [line, *lines[at:more]]
-        elif _WHOLE.match(field["value"]):
-            result.append(line)
-            continue
-        else:
-            value = " ".join([field["value"], *(each.strip() for each in lines[at:more])])
-            result.append(f"{field['lead']}{field['key']}: {_quoted(value)}")
-        at = more
-    return "\n".join(result)
-
-
-def _indent(line: str) -> int:
-    """-1 for an empty line, which ends everything."""
-    return len(line) - len(line.lstrip()) if line.strip() else -1
-
-
-def _quoted(value: str) -> str:
-    plain = re.fullmatch(r"-?\d+(\.\d+)?|true|false|null|~", value, re.IGNORECASE)
-    if plain:
-        return value
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-        value = value[1:-1]
-    return json.dumps(value, ensure_ascii=False)
+def _dialects() -> Any:
+    return import_module("hermes.skills.dialects")

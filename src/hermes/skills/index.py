@@ -46,7 +46,8 @@ def skills_index(
     if not count:
         return ""
     if LEAST * count < budget:
-        shown = [number for number in range(len(shelf.names)) if number not in hidden]
+        numbers = (number for number in range(len(shelf.names)) if number not in hidden)
+        shown = {number: _line(shelf, number) for number in numbers}
         for described in (shelf.categories, {}):
             text = _layer(_lines(shelf, shown, described))
             if len(text) <= budget:
@@ -64,18 +65,18 @@ def _within(shelf: Shelf, order: Iterable[int], hidden: AbstractSet[int], budget
         left[shelf.run_of(number).category] -= 1
     names = min(CATEGORIES, len(_names(left)))
     room = budget - len(_layer([_more(sum(left.values()), "x" * names)]))
-    taken: list[int] = []
+    taken: dict[int, str] = {}
     headed: set[str] = set()
     for number in order:
-        category = shelf.run_of(number).category
-        cost = len(_line(shelf, number)) + 1
+        category, line = shelf.run_of(number).category, _line(shelf, number)
+        cost = len(line) + 1
         if category not in headed:
             cost += len(_heading(category)) + 1
         if cost > room:
             break
         room -= cost
         headed.add(category)
-        taken.append(number)
+        taken[number] = line
         left[category] -= 1
     if not taken:
         return SHORTEST if len(SHORTEST) <= budget else ""
@@ -88,15 +89,15 @@ def _layer(lines: Iterable[str]) -> str:
     return "\n".join([INTRODUCTION, *lines, END])
 
 
-def _lines(shelf: Shelf, numbers: Iterable[int], described: Mapping[str, str]) -> Iterable[str]:
+def _lines(shelf: Shelf, lines: Mapping[int, str], described: Mapping[str, str]) -> Iterable[str]:
     """By category and name, whichever folder they come from."""
     by_category: dict[str, list[int]] = {}
-    for number in numbers:
+    for number in lines:
         by_category.setdefault(shelf.run_of(number).category, []).append(number)
     for category in sorted(by_category):
         yield _heading(category, described.get(category, ""))
         members = sorted(by_category[category], key=shelf.names.__getitem__)
-        yield from (_line(shelf, number) for number in members)
+        yield from map(lines.__getitem__, members)
 
 
 def _heading(category: str, about: str = "") -> str:

@@ -55,7 +55,7 @@ def skill_of(text: str, folder: Path, root: Root, warnings: tuple[str, ...] = ()
     said = [*warnings, *head.warnings]
     top = Values(said, head.fields)
     metadata = Values(said, top.block("metadata"))
-    mine = Values(said, metadata.block("hermes")).before(metadata).before(top)
+    mine = Values(said, metadata.block("hermes")).before(metadata, top)
     name = root.name or _name(_as_written(top, "name", text), folder.name, said)
     return Skill(
         name=f"{root.plugin}:{name}" if root.plugin else name,
@@ -124,7 +124,7 @@ def _description(written: str, head: Head, said: list[str]) -> str:
                 hint="add `description: what it does and when to use it` to its head",
             )
         said.append("it has no description; its first paragraph is taken")
-    elif not head.body.strip():
+    elif not head.body or head.body.isspace():
         said.append("it has no instructions")
     if len(text) > LONGEST_DESCRIPTION:
         said.append(f"the description is cut at {LONGEST_DESCRIPTION:,} characters")
@@ -142,7 +142,7 @@ def category_of(folder: Path, root: Root) -> str:
     """The folders between the root and the skill in `folder`; "" for none."""
     if root.plugin or folder == root.path:
         return root.plugin
-    return folder.relative_to(root.path).parent.as_posix().removeprefix(".")
+    return str(folder)[len(str(root.path)) + 1 :].rpartition("/")[0]
 
 
 def _as_written(top: Values, key: str, text: str) -> str:
@@ -172,8 +172,9 @@ def _variables(mine: Values, said: list[str]) -> tuple[Variable, ...]:
         )
         for each in mine.entries("required_environment_variables", "name")
     }
-    legacy = Values(said, mine.block("prerequisites")).words("env_vars")
-    found = {**{name: Variable(name) for name in legacy}, **found}
+    if mine.raw("prerequisites"):
+        legacy = Values(said, mine.block("prerequisites")).words("env_vars")
+        found = {**{name: Variable(name) for name in legacy}, **found}
     wrong = [name for name in found if not _VARIABLE.fullmatch(name)]
     said += [f"{name!r} is not the name of a variable; it is ignored" for name in wrong]
     return tuple(each for name, each in found.items() if name not in wrong)

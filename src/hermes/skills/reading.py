@@ -37,7 +37,7 @@ class Reading(NamedTuple):
 def read(path: Path | str, largest: int = LARGEST) -> Reading:
     """Raises `SkillInvalid` for what is no text, and OSError."""
     descriptor = os.open(path, _FLAGS)
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise SkillInvalid("it is no regular file", hint="put the file itself there")
@@ -46,7 +46,9 @@ def read(path: Path | str, largest: int = LARGEST) -> Reading:
                 f"it has {human_size(found.st_size)}, and at most {human_size(largest)} are read",
                 hint="move the details into files in references/",
             )
-        data = file.read(found.st_size + 1)  # so much is set aside at once
+        data = os.read(descriptor, found.st_size + 1)
+    finally:
+        os.close(descriptor)
     text, warnings = decode(data)
     return Reading(text, Stamp.of(found), warnings)
 
@@ -69,7 +71,7 @@ def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
     if b"\0" in data:
         raise SkillInvalid("it holds binary data", hint="save it as UTF-8 text")
     try:
-        return data.decode("utf-8-sig"), ()
+        return data.decode().removeprefix("\ufeff"), ()
     except UnicodeDecodeError:
         return data.decode("cp1252", "replace"), ("not UTF-8; it is read as Windows-1252",)
 

@@ -172,7 +172,11 @@ def table(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _looked_up(key: str, table: str) -> str:
-    return table.partition(f"{SEPARATOR}{key} ")[2].partition(SEPARATOR)[0]
+    at = table.find(f"{SEPARATOR}{key} ")
+    if at < 0:
+        return ""
+    start, end = at + len(key) + 2, table.find(SEPARATOR, at + 1)
+    return table[start:end] if end > 0 else table[start:]
 
 
 def _values(column: str) -> list[str]:

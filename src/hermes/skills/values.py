@@ -3,13 +3,18 @@
 import datetime as dt
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 Scalar = str | int | float | bool
 
 LARGEST_INTEGER = 2**53
-_NOTHING: tuple[Any, ...] = (None, "", [], {})
+
+
+@lru_cache(1000, typed=True)
+def _plain_key(key: Any) -> str:
+    return str(key).strip().lower().replace("-", "_")
 
 
 class Values:
@@ -17,16 +22,16 @@ class Values:
 
     def __init__(self, warnings: list[str], block: Mapping[Any, Any]) -> None:
         self.warnings = warnings
+        # Zero and false are values; nothing, and empty text, lists and blocks are none.
         self._fields = {
-            str(key).strip().lower().replace("-", "_"): value
-            for key, value in block.items()
-            if value not in _NOTHING
+            _plain_key(key): value for key, value in block.items() if value or value == 0
         }
 
-    def before(self, others: "Values") -> "Values":
-        """These, and what only the others know."""
+    def before(self, *others: "Values") -> "Values":
+        """These, and what only the others know, of which the first counts."""
         both = Values(self.warnings, {})
-        both._fields = {**others._fields, **self._fields}
+        for each in reversed((self, *others)):
+            both._fields.update(each._fields)
         return both
 
     def raw(self, key: str) -> Any:
@@ -35,10 +40,7 @@ class Values:
 
     def text(self, key: str) -> str:
         """On one line; "" for none."""
-        value = self.raw(key)
-        if value is None:
-            return ""
-        known = as_text(value)
+        known = as_text(self._fields.get(key, ""))
         if known is None:
             self.warnings.append(f"{key} is not text; it is ignored")
             return ""
@@ -46,20 +48,17 @@ class Values:
 
     def prose(self, key: str) -> str:
         """Like `text`; a list of texts becomes one."""
-        value = self.raw(key)
-        parts = [as_text(part) for part in value] if isinstance(value, list) else [None]
-        if None in parts:
+        value = self._fields.get(key)
+        if not isinstance(value, list) or None in (parts := [as_text(part) for part in value]):
             return self.text(key)
         return " ".join("; ".join(map(str, parts)).split())
 
     def words(self, key: str) -> tuple[str, ...]:
         """A list, or text with commas between its words."""
-        return self.listed(self.raw(key), key)
-
-    def listed(self, value: Any, key: str) -> tuple[str, ...]:
+        value = self._fields.get(key)
         if value is None:
             return ()
-        if isinstance(value, Sequence) and not isinstance(value, str):
+        if isinstance(value, list | tuple):
             items = [as_text(item) for item in value]
         else:
             known = as_text(value)
