@@ -1,5 +1,8 @@
 # Everything people and .ci/run do here. Each target sets up .venv by itself; see CONTRIBUTING.md.
 
+# With it, each of the many processes of the tests would compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
+
 PY := .venv/bin/python
 PYTEST_ARGS ?=
 # More than there are cores: many tests wait for a process or a clock.
