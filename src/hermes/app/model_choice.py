@@ -1,10 +1,11 @@
 """The one way to change the model for good: `hermes model` and `/model` both go through it."""
 
+from importlib import import_module
+
 import msgspec
 
 from hermes.app.choices import at_own_endpoint, custom_names, main_choice
 from hermes.app.request import SessionRequest
-from hermes.config import edit
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.errors import UsageError
@@ -49,6 +50,7 @@ def requested(request: SessionRequest, loaded: Loaded) -> Choice:
 
 def save_choice(home: Home, choice: Choice, target: Target) -> None:
     """Write it to config.yaml; what belonged to another endpoint is taken out."""
+    edit = import_module("hermes.config.edit")  # a heavier YAML library, only for changes
     edit.set_value(home, ("model", "provider"), target.provider)
     edit.set_value(home, ("model", "default"), target.model)
     if choice.base_url:

@@ -3,9 +3,9 @@
 import difflib
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-import jsonschema_rs
 import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
@@ -13,6 +13,9 @@ from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool
 from hermes.tools.coercion import coerced
 from hermes.util.text import clean
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 PREVIEW_SHARE = 10
 """A result that is too long is shown with this fraction of the allowed size."""
@@ -71,11 +74,12 @@ class Toolbox:
             )
         return arguments
 
-    def _validator(self, tool: Tool) -> jsonschema_rs.Validator:
+    def _validator(self, tool: Tool) -> "jsonschema_rs.Validator":
         """A schema that points to another machine is not followed there."""
         if tool.name not in self._validators:
+            checker = import_module("jsonschema_rs")  # large, and not every session calls a tool
             try:
-                found = jsonschema_rs.validator_for(tool.spec.parameters, offline=True)
+                found = checker.validator_for(tool.spec.parameters, offline=True)
             except ValueError as error:
                 problem = str(error).partition("\n")[0]
                 raise ToolError(f"the schema of {tool.name} is wrong: {problem}") from error
@@ -142,6 +146,6 @@ def _drop_unknown(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name in properties}
 
 
-def _problem(error: jsonschema_rs.ValidationError) -> str:
+def _problem(error: "jsonschema_rs.ValidationError") -> str:
     place = ".".join(str(part) for part in error.instance_path)
     return f"{place}: {error.message}" if place else error.message

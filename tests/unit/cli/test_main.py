@@ -45,6 +45,14 @@ def test_the_cheap_answers_import_almost_nothing(flag):
     assert len([name for name in modules if name.startswith("hermes")]) <= 8
 
 
+def test_what_every_session_needs_leaves_out_what_few_do():
+    code = "import sys, hermes.app.app; print(*sys.modules)"
+    shown = subprocess.check_output([sys.executable, "-c", code], text=True)
+    packages = {name.partition(".")[0] for name in shown.split()}
+    assert "apsw" in packages
+    assert not packages & {"ruamel", "jsonschema_rs", "wcwidth", "prompt_toolkit", "starlette"}
+
+
 def test_the_version_is_one_line(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("hermes 0.")
