@@ -1,5 +1,6 @@
 """Which skills are worth a line in the prompt when there is no room for all."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, zip_longest
 
@@ -9,8 +10,8 @@ from hermes.skills.usage import Use
 from hermes.skills.words import telling
 
 DAY = 86_400
-RECENT = ((1, 10), (7, 8), (30, 5), (90, 2))
-"""Points for a last use within so many days."""
+DAYS, RECENT = (1, 7, 30, 90), (10, 8, 5, 2, 0)
+"""Points for a last use within so many days; the last are for one before."""
 MOST_USE = 10
 """Points for frequent use grow with the logarithm, up to here."""
 IN_NAME, IN_TEXT, MOST_SHARED = 6, 3, 24
@@ -54,8 +55,7 @@ def fitting(shelf: Shelf, hints: Iterable[str]) -> dict[int, int]:
 
 def _used(use: Use, now: float) -> int:
     """Days are counted whole, so that a prompt built twice in a row is the same."""
-    days = max(0.0, now - use.last) // DAY
-    recent = next((points for within, points in RECENT if days < within), 0)
+    recent = RECENT[bisect_right(DAYS, (now - use.last) // DAY)]
     return recent + min(MOST_USE, 2 * use.count.bit_length())
 
 

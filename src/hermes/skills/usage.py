@@ -15,7 +15,7 @@ PATIENCE = 2.0
 log = logging.getLogger(__name__)
 
 
-class Use(msgspec.Struct, frozen=True, omit_defaults=True):
+class Use(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     count: int = 0
     last: float = 0.0
     """Seconds since 1970; 0 for never."""
