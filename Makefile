@@ -12,6 +12,7 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 LINT_IMPORTS := $(PY) -c "from importlinter.cli import lint_imports_command as main; main()"
 CODE := src tests bench scripts skills optional-skills plugins examples
 BESIDE := tests/compaction tests/bundled_skills tests/examples
+ALL := tests/unit tests/integration $(BESIDE) tests/docs
 PAGES := $(wildcard scripts/*_reference.py)
 COMPILE := $(PY) -m uv pip compile -q --universal --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate --python-version 3.11 $(LOCK_ARGS) pyproject.toml
@@ -65,7 +66,9 @@ doctest: setup ## the examples of README.md and docs/
 
 tests: setup ## unit, integration and doctest in one run
 	@echo "== tests: unit, integration, documentation examples"
-	@$(PYTEST) $(PARALLEL) tests/unit tests/integration $(BESIDE) tests/docs
+	@# In a fresh checkout each worker would compile all tests for itself.
+	@[ -d tests/__pycache__ ] || $(PYTEST) --collect-only $(ALL) >/dev/null 2>&1 || true
+	@$(PYTEST) $(PARALLEL) $(ALL)
 
 test-model: setup ## tasks done by the embedded model (downloads it once)
 	@echo "== tests: embedded model"
