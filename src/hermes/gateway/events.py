@@ -14,6 +14,7 @@ class SessionSource(msgspec.Struct, frozen=True):
 
     platform: str
     chat_id: str
+    """Under which its conversation is known."""
     chat_type: ChatType = "dm"
     user_id: str = ""
     user_name: str = ""
@@ -25,6 +26,8 @@ class SessionSource(msgspec.Struct, frozen=True):
     """Another program wrote it."""
     roles: tuple[str, ...] = ()
     """Ids of the roles the platform says the writer has there, where it has such a thing."""
+    chat_now: str = ""
+    """The id that the chat has now, when the platform gave it another one."""
 
 
 class Media(msgspec.Struct, frozen=True):
@@ -77,6 +80,8 @@ class Outgoing(msgspec.Struct, frozen=True):
     """Nobody's telephone rings."""
     subject: str = ""
     """Of mail; "" keeps that of the thread."""
+    mirrored: str = ""
+    """What the conversation of the chat is to know of it once it is there; no adapter shows it."""
 
 
 class Target(msgspec.Struct, frozen=True):

@@ -25,8 +25,9 @@ def surroundings(source: SessionSource, settings: Settings, *, shared: bool, hom
     if homes:
         lines.append(f"Connected: {homes}.")
     prompts = getattr(getattr(settings, source.platform, None), "channel_prompts", {})
-    if more := prompts.get(source.thread_id) or prompts.get(source.chat_id):
-        lines.append(more)
+    for place in (source.thread_id, source.chat_now, source.chat_id):
+        if more := prompts.get(place):
+            return "\n".join([*lines, more])
     return "\n".join(lines)
 
 

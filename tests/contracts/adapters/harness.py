@@ -1,12 +1,13 @@
 """What the contract suite needs of a platform, real or a wire-level fake, to try its adapter."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import msgspec
 
 from hermes.gateway.events import ChatType
-from hermes.gateway.platforms.base import Adapter, Manifest
+from hermes.gateway.platforms.base import Adapter, AdapterContext, Manifest
 
 Trouble = Literal[
     "rate_limited",  # refused for now; the platform says how long (use 0.05 s or the least it can)
@@ -17,6 +18,7 @@ Trouble = Literal[
     "format_refused",  # the platform cannot read the formatting
 ]
 
+TROUBLES = frozenset(get_args(Trouble))
 
 Feature = Literal[
     "groups",  # chats with several people; needs `mention` of `says`
@@ -149,3 +151,39 @@ class Harness(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class BaseHarness:
+    """What harnesses share. A platform that cannot do something leaves it as it is here."""
+
+    manifest: Manifest
+    settings: Any = None
+    connection: Any = None
+    commands: tuple[tuple[str, str], ...] = ()
+    extra: Mapping[str, Any] = {}
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.cache = folder, folder / "cache"
+        self.variables: dict[str, str] = {}
+
+    def context(self) -> AdapterContext:
+        return AdapterContext(
+            manifest=self.manifest,
+            variable=self.variables.get,
+            settings=self.settings,
+            connection=self.connection,
+            cache=self.cache,
+            state=self.folder / "state",
+            locks=self.folder / "locks",
+            commands=self.commands,
+            extra=self.extra,
+        )
+
+    async def presses(self, message_id: str, data: str, *, chat: str = "", user: str = "") -> None:
+        raise AssertionError(f"{self.manifest.label} has no buttons")
+
+    async def typing(self, chat: str = "") -> int:
+        return 0
+
+    async def reactions(self, message_id: str, chat: str = "") -> list[str]:
+        return []

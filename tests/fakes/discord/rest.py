@@ -9,6 +9,7 @@ from aiohttp import web
 
 from tests.fakes.discord.sockets import Gateway
 from tests.fakes.discord.world import DM, FORUM, REPLY, THREAD, Json, World, public
+from tests.fakes.serving import cut
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -103,8 +104,7 @@ class Rest:
 
     async def _early(self, request: web.Request, trouble: str) -> web.StreamResponse | None:
         if trouble == "cut_before":
-            cut(request)
-            return web.Response()
+            return cut(request)
         if trouble == "server_error":
             return web.Response(status=503, text="upstream connect error")
         if trouble == "bad_gateway":
@@ -341,11 +341,6 @@ def answer(data: Any, status: int = 200, headers: dict[str, str] | None = None) 
 def refusal(why: tuple[int, int, str]) -> web.Response:
     status, code, message = why
     return answer({"code": code, "message": message}, status=status)
-
-
-def cut(request: web.Request) -> None:
-    if request.transport:
-        request.transport.abort()
 
 
 def check(payload: Json, files: list[Json]) -> None:

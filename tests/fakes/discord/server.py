@@ -1,6 +1,5 @@
 """The whole of it, on a port of this machine."""
 
-import asyncio
 from typing import Any
 
 from aiohttp import web
@@ -8,36 +7,24 @@ from aiohttp import web
 from tests.fakes.discord.rest import Rest
 from tests.fakes.discord.sockets import INVALID, RECONNECT, Gateway
 from tests.fakes.discord.world import DM, TEXT, THREAD, Json, World, public
+from tests.fakes.serving import Site
 
 TOKEN = "MTIz.fake.discord-token-of-a-test"
 
 
-class FakeDiscord:
+class FakeDiscord(Site):
     def __init__(self) -> None:
         self.world = World()
         self.token = TOKEN
         self.gateway = Gateway(self.world, TOKEN)
         self.rest = Rest(self.world, self.gateway)
-        self._runner: web.AppRunner | None = None
-        self.base_url = ""
 
     async def start(self) -> None:
-        app = web.Application(middlewares=[self.rest.middleware], client_max_size=50_000_000)
-        app.add_routes([*self.rest.routes(), web.get("/ws/", self.gateway.handle)])
-        self._runner = web.AppRunner(app, shutdown_timeout=0.05, access_log=None)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = self._runner.addresses[0][:2]
-        self.base_url = f"http://{host}:{port}/api/v10"
-        self.gateway.url = f"ws://{host}:{port}/ws/"
-        self.world.cdn = f"http://{host}:{port}/cdn"
-
-    async def stop(self) -> None:
-        self.gateway.cut()
-        runner, self._runner = self._runner, None
-        if runner:
-            await runner.cleanup()
+        routes = [*self.rest.routes(), web.get("/ws/", self.gateway.handle)]
+        await self.serve(routes, middlewares=[self.rest.middleware])
+        self.base_url = f"{self.url}/api/v10"
+        self.gateway.url = f"ws://{self.host}/ws/"
+        self.world.cdn = f"{self.url}/cdn"
 
     # the connection
 
@@ -48,17 +35,12 @@ class FakeDiscord:
         self.gateway.sessions.clear()
 
     async def reconnect(self) -> None:
-        await self.gateway.broadcast({"op": RECONNECT, "d": None})
+        await self.gateway.wires.send({"op": RECONNECT, "d": None})
 
     async def invalidate(self, *, resumable: bool = False) -> None:
         if not resumable:
             await self.forget_sessions()
-        await self.gateway.broadcast({"op": INVALID, "d": resumable})
-
-    async def until(self, true: Any) -> None:
-        async with asyncio.timeout(10):
-            while not true():
-                await asyncio.sleep(0.005)
+        await self.gateway.wires.send({"op": INVALID, "d": resumable})
 
     # people
 

@@ -1,6 +1,5 @@
 """Discord's gateway: sessions over WebSockets, with a stream of compressed JSON."""
 
-import contextlib
 import json
 import secrets
 import zlib
@@ -9,6 +8,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 from tests.fakes.discord.world import Json, World
+from tests.fakes.serving import Wire, Wires
 
 DISPATCH, HEARTBEAT, IDENTIFY, RESUME, RECONNECT, INVALID, HELLO, ACK = 0, 1, 2, 6, 7, 9, 10, 11
 MESSAGE_CONTENT = 1 << 15
@@ -30,20 +30,14 @@ class Session:
             await self.wire.send(frame)
 
 
-class Wire:
+class Compressed(Wire):
     def __init__(self, request: web.Request, socket: web.WebSocketResponse) -> None:
-        self.request, self.socket = request, socket
+        super().__init__(request, socket)
         self._zlib = zlib.compressobj()
 
-    async def send(self, frame: Json) -> None:
+    async def put(self, frame: Json) -> None:
         data = self._zlib.compress(json.dumps(frame).encode()) + self._zlib.flush(zlib.Z_SYNC_FLUSH)
-        with contextlib.suppress(ConnectionError):  # whoever comes back gets it then
-            if not self.socket.closed:
-                await self.socket.send_bytes(data)
-
-    def cut(self) -> None:
-        if self.request.transport:
-            self.request.transport.abort()
+        await self.socket.send_bytes(data)
 
 
 class Gateway:
@@ -51,7 +45,7 @@ class Gateway:
         self.world, self.token = world, token
         self.url = ""
         self.sessions: dict[str, Session] = {}
-        self.wires: list[Wire] = []
+        self.wires = Wires(Compressed)
         self.intents_allowed = True
         self.identified = self.resumed = self.heartbeats = 0
         self.intents = 0
@@ -60,39 +54,27 @@ class Gateway:
         for session in list(self.sessions.values()):
             await session.dispatch(event, data)
 
-    async def broadcast(self, frame: Json) -> None:
-        for wire in list(self.wires):
-            await wire.send(frame)
-
     async def close(self, code: int) -> None:
         for wire in list(self.wires):
             await wire.socket.close(code=code)
-
-    def cut(self) -> None:
-        for wire in list(self.wires):
-            wire.cut()
 
     async def handle(self, request: web.Request) -> web.WebSocketResponse:
         assert request.query.get("v") == "10"
         assert request.query.get("encoding") == "json"
         assert request.query.get("compress") == "zlib-stream"
-        socket = web.WebSocketResponse(timeout=0.1)
-        await socket.prepare(request)
-        wire = Wire(request, socket)
-        self.wires.append(wire)
         session: Session | None = None
-        try:
-            await wire.send({"op": HELLO, "d": {"heartbeat_interval": 41250}})
-            async for message in socket:
-                if message.type is WSMsgType.TEXT:
-                    session = await self._take(wire, json.loads(message.data)) or session
-        finally:
-            self.wires.remove(wire)
-            if session and session.wire is wire:
-                session.wire = None
-                if socket.close_code in (1000, 1001):  # a proper goodbye ends the session
-                    self.sessions.pop(session.id, None)
-        return socket
+        async with self.wires.opened(request) as wire:
+            try:
+                await wire.send({"op": HELLO, "d": {"heartbeat_interval": 41250}})
+                async for message in wire.socket:
+                    if message.type is WSMsgType.TEXT:
+                        session = await self._take(wire, json.loads(message.data)) or session
+            finally:
+                if session and session.wire is wire:
+                    session.wire = None
+                    if wire.socket.close_code in (1000, 1001):  # a proper goodbye ends it
+                        self.sessions.pop(session.id, None)
+        return wire.socket
 
     async def _take(self, wire: Wire, frame: Json) -> Session | None:
         data = frame["d"]

@@ -1,11 +1,10 @@
 """The whole of it, on a port of this machine."""
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
 
+from tests.fakes.serving import Site
 from tests.fakes.slack.sockets import Sockets
 from tests.fakes.slack.web_api import WebApi
 from tests.fakes.slack.world import Json, World, public
@@ -14,19 +13,16 @@ TOKEN = "xoxb-1-fake-slack-bot-token"
 APP_TOKEN = "xapp-1-fake-slack-app-token"
 
 
-class FakeSlack:
+class FakeSlack(Site):
     def __init__(self) -> None:
         self.world = World()
         self.token, self.app_token = TOKEN, APP_TOKEN
         self.team = self.world.team("home", TOKEN)
         self.sockets = Sockets(self.world)
         self.api = WebApi(self.world, self.sockets, APP_TOKEN)
-        self._runner: web.AppRunner | None = None
-        self.base_url = ""
 
     async def start(self) -> None:
-        app = web.Application(client_max_size=200_000_000)
-        app.add_routes(
+        await self.serve(
             [
                 web.route("*", "/api/{method}", self.api.handle),
                 web.get("/link/", self.sockets.handle),
@@ -34,24 +30,13 @@ class FakeSlack:
                 web.get("/files-pri/{file}/download/{name}", self.api.uploading.download),
             ]
         )
-        self._runner = web.AppRunner(app, shutdown_timeout=0.05, access_log=None)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        host, port = self._runner.addresses[0][:2]
-        self.base_url = f"http://{host}:{port}/api/"
-        self.sockets.url = f"ws://{host}:{port}/link/"
-        self.world.files_url = f"http://{host}:{port}"
+        self.base_url = f"{self.url}/api/"
+        self.sockets.url = f"ws://{self.host}/link/"
+        self.world.files_url = self.url
 
     async def stop(self) -> None:
         await self.sockets.close()
-        runner, self._runner = self._runner, None
-        if runner:
-            await runner.cleanup()
-
-    async def until(self, true: Callable[[], object]) -> None:
-        async with asyncio.timeout(10):
-            while not true():
-                await asyncio.sleep(0.005)
+        await super().stop()
 
     # people
 

@@ -1,7 +1,6 @@
 """Socket Mode: envelopes over WebSockets, sent again when they are not acknowledged."""
 
 import asyncio
-import contextlib
 import itertools
 import json
 import uuid
@@ -9,30 +8,17 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
+from tests.fakes.serving import Wires
 from tests.fakes.slack.world import Json, World
 
 MOST_RETRIES = 3
-
-
-class Wire:
-    def __init__(self, request: web.Request, socket: web.WebSocketResponse) -> None:
-        self.request, self.socket = request, socket
-
-    async def send(self, frame: Json) -> None:
-        with contextlib.suppress(ConnectionError):  # then it is not acknowledged
-            if not self.socket.closed:
-                await self.socket.send_str(json.dumps(frame))
-
-    def cut(self) -> None:
-        if self.request.transport:
-            self.request.transport.abort()
 
 
 class Sockets:
     def __init__(self, world: World) -> None:
         self.world = world
         self.url = ""
-        self.wires: list[Wire] = []
+        self.wires = Wires()
         self.acknowledged: list[str] = []
         self.delivered: list[Json] = []
         self.opened = 0
@@ -60,15 +46,10 @@ class Sockets:
 
     async def disconnect(self, reason: str) -> None:
         frame = {"type": "disconnect", "reason": reason, "debug_info": {"host": "applink-1"}}
-        for wire in list(self.wires):
-            await wire.send(frame)
-
-    def cut(self) -> None:
-        for wire in list(self.wires):
-            wire.cut()
+        await self.wires.send(frame)
 
     async def close(self) -> None:
-        self.cut()
+        self.wires.cut()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -78,22 +59,16 @@ class Sockets:
         if ticket not in self._valid:
             return web.Response(status=401)
         self._valid.remove(ticket)
-        socket = web.WebSocketResponse(timeout=0.1)
-        await socket.prepare(request)
-        wire = Wire(request, socket)
-        self.wires.append(wire)
-        self.opened += 1
-        try:
+        async with self.wires.opened(request) as wire:
+            self.opened += 1
             hello = {"type": "hello", "num_connections": len(self.wires)}
             await wire.send({**hello, "connection_info": {"app_id": self.world.app}})
-            async for message in socket:
+            async for message in wire.socket:
                 if message.type is WSMsgType.TEXT:
                     envelope = json.loads(message.data)["envelope_id"]
                     self._open.pop(envelope, None)
                     self.acknowledged.append(envelope)
-        finally:
-            self.wires.remove(wire)
-        return socket
+        return wire.socket
 
     async def _deliver(self, envelope: str, kind: str, payload: Json, more: Json) -> None:
         frame = {"envelope_id": envelope, "type": kind, "payload": payload}

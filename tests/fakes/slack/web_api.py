@@ -9,6 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.fakes.serving import cut
 from tests.fakes.slack.sockets import Sockets
 from tests.fakes.slack.uploading import Uploading
 from tests.fakes.slack.world import Json, Team, World, public
@@ -89,8 +90,7 @@ class WebApi:
         if trouble == "server_error":
             return web.Response(status=503, text="<html>down</html>", content_type="text/html")
         if trouble == "cut_before":
-            cut(request)
-            return web.Response()
+            return cut(request)
         errors = {"chat_gone": "channel_not_found", "format_refused": "invalid_blocks"}
         error = errors.get(trouble, error)
         return web.json_response({"ok": False, "error": error}) if error else None
@@ -324,11 +324,6 @@ async def arguments(request: web.Request) -> Json:
         if isinstance(given.get(name), str):
             given[name] = json.loads(given[name])
     return given
-
-
-def cut(request: web.Request) -> None:
-    if request.transport:
-        request.transport.abort()
 
 
 def between(messages: list[Json], given: Json) -> list[Json]:

@@ -5,12 +5,20 @@ from pathlib import Path
 from typing import Any, Self
 
 from hermes.config.settings.platforms import TelegramPlatform, TelegramSettings
+from hermes.core.ports import Clock
 from hermes.gateway.events import ChatType
-from hermes.gateway.platforms.base import AdapterContext
 from hermes.gateway.platforms.telegram.adapter import TelegramAdapter
+from hermes.gateway.platforms.telegram.live import Waits
 from hermes.gateway.platforms.telegram.manifest import MANIFEST
 from hermes.gateway.platforms.telegram.naming import message_name, number_of
-from tests.contracts.adapters.harness import File, Saying, Shown, Trouble
+from tests.contracts.adapters.harness import (
+    TROUBLES,
+    BaseHarness,
+    File,
+    Saying,
+    Shown,
+    Trouble,
+)
 from tests.contracts.adapters.hasty import Hasty
 from tests.fakes.telegram.server import TOKEN, FakeTelegram
 from tests.fakes.telegram.world import BOT, Chat, Json, entities
@@ -21,40 +29,30 @@ KINDS = {"image": "photo", "voice": "voice", "audio": "audio", "video": "video"}
 COMMANDS = (("stop", "Stop the turn"), ("reload-mcp", "Connect to MCP servers again"))
 
 
-class TelegramHarness:
+class TelegramHarness(BaseHarness):
     manifest = MANIFEST
-    troubles = frozenset(
-        {"rate_limited", "server_error", "chat_gone", "cut_before", "cut_after", "format_refused"}
-    )
+    troubles = TROUBLES
     features = frozenset({"groups", "replies", "bots", "keeps"})
     secrets = (TOKEN,)
+    settings = TelegramSettings(reactions=True)
+    connection = TelegramPlatform()
+    commands = COMMANDS
 
-    def __init__(self, fake: FakeTelegram, folder: Path) -> None:
-        self.fake, self.folder = fake, folder
-        self.cache = folder / "cache"
-        self.variables = {"TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_API_BASE_URL": fake.url}
-        self.settings = TelegramSettings(reactions=True)
-        self.connection = TelegramPlatform()
-        self.commands = COMMANDS
-        self._gone = False
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.fake = FakeTelegram()
 
     @classmethod
     async def start(cls, folder: Path) -> Self:
-        return cls(await FakeTelegram.start(), folder)
+        harness = cls(folder)
+        await harness.fake.start()
+        url = harness.fake.url
+        harness.variables = {"TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_API_BASE_URL": url}
+        return harness
 
-    def adapter(self, **options: Any) -> TelegramAdapter:
-        context = AdapterContext(
-            manifest=MANIFEST,
-            variable=self.variables.get,
-            settings=self.settings,
-            connection=self.connection,
-            cache=self.cache,
-            state=self.folder / "state",
-            locks=self.folder / "locks",
-            commands=self.commands,
-        )
-        chosen = {"clock": Hasty(), "settle": 0.0, "album_wait": 0.1, "patience": 0.5, **options}
-        return TelegramAdapter(context, **chosen)
+    def adapter(self, clock: Clock | None = None, **waits: float) -> TelegramAdapter:
+        chosen = Waits(**{"settle": 0.0, "album": 0.1, "patience": 0.5, **waits})
+        return TelegramAdapter(self.context(), clock=clock or Hasty(), waits=chosen)
 
     def chat_id(self, chat: str = "", chat_type: ChatType = "dm") -> str:
         if chat.lstrip("-").isdecimal():
@@ -123,9 +121,7 @@ class TelegramHarness:
         self.fake.drop()
 
     async def gone(self) -> None:
-        if not self._gone:
-            self._gone = True
-            await self.fake.close()
+        await self.fake.stop()
 
     async def refuse_credentials(self) -> None:
         self.fake.token = "7000001:AANewNewNewNewNewNewNewNewNewNewNew_00"
@@ -137,7 +133,7 @@ class TelegramHarness:
         return self.chat(chat).reactions.get(number_of(message_id), [])
 
     async def close(self) -> None:
-        await self.gone()
+        await self.fake.stop()
 
     def _thread(self, place: Chat, thread: str) -> Json:
         if not thread:

@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import json
 from collections import deque
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import ClientError, ClientSession, web
 
+from tests.fakes.serving import Site, cut
 from tests.fakes.telegram.api import MEDIA, Api, Upload
-from tests.fakes.telegram.world import Json, Refused, World
+from tests.fakes.telegram.world import Chat, Json, Refused, World
 
 TOKEN = "7000001:AAFakeFakeFakeFakeFakeFakeFakeFake_00"
 SENDS = frozenset(MEDIA) | {"sendMessage", "editMessageText", "editMessageCaption"}
@@ -39,8 +40,8 @@ REDELIVERY = 0.05
 """Seconds until a webhook that did not answer 200 is called again."""
 
 
-class FakeTelegram:
-    """Start with `start`, end with `close`. Change `troubles` to have sends and edits go wrong."""
+class FakeTelegram(Site):
+    """Change `troubles` to have sends and edits go wrong."""
 
     def __init__(self) -> None:
         self.world = World()
@@ -49,33 +50,17 @@ class FakeTelegram:
         self.troubles: deque[str] = deque()
         self.poll_troubles: deque[str] = deque()
         self.webhook: Json = {}
-        self.port = 0
         self.polls: list[float] = []
         """How long each poll was to wait."""
         self._news = asyncio.Condition()
         self._waiting: asyncio.Event | None = None
-        self._open: set[asyncio.BaseTransport] = set()
-        self._runner: web.AppRunner | None = None
         self._pusher: asyncio.Task[None] | None = None
 
-    @classmethod
-    async def start(cls) -> Self:
-        fake = cls()
-        app = web.Application(client_max_size=60_000_000)
-        app.router.add_get("/file/bot{token}/{path:.+}", fake._download)
-        app.router.add_route("*", "/bot{token}/{method}", fake._request)
-        fake._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await fake._runner.setup()
-        site = web.TCPSite(fake._runner, "127.0.0.1", 0)
-        await site.start()
-        fake.port = fake._runner.addresses[0][1]
-        return fake
+    async def start(self) -> None:
+        download = web.get("/file/bot{token}/{path:.+}", self._download)
+        await self.serve([download, web.route("*", "/bot{token}/{method}", self._request)])
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    async def close(self) -> None:
+    async def stop(self) -> None:
         if self._pusher is not None:
             self._pusher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -83,15 +68,7 @@ class FakeTelegram:
             self._pusher = None
         if self._waiting is not None:
             self._waiting.set()
-        self.drop()
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
-
-    def drop(self) -> None:
-        """Cut every connection that has a request under way."""
-        for transport in list(self._open):
-            transport.abort()  # type: ignore[attr-defined]
+        await super().stop()
 
     async def push(self, kind: str, content: Json) -> Json:
         """A new update for the bot."""
@@ -100,25 +77,20 @@ class FakeTelegram:
             self._news.notify_all()
         return update
 
-    async def _request(self, request: web.Request) -> web.StreamResponse:
-        transport = request.transport
-        assert transport is not None
-        self._open.add(transport)
-        try:
-            return await self._answer(request, transport)
-        finally:
-            self._open.discard(transport)
+    async def moves(self, old: Chat, new: Chat) -> None:
+        """A group becomes a supergroup; both tell of it."""
+        told = [(old, {"migrate_to_chat_id": new.id}), (new, {"migrate_from_chat_id": old.id})]
+        for place, content in told:
+            await self.push("message", self.world.post(place, content, None))
+        old.moved_to = new.id
 
-    async def _answer(
-        self, request: web.Request, transport: asyncio.BaseTransport
-    ) -> web.StreamResponse:
+    async def _request(self, request: web.Request) -> web.StreamResponse:
         method = request.match_info["method"]
         waiting = {"getUpdates": self.poll_troubles}.get(method, self.troubles)
         wanted = method in SENDS or method == "getUpdates"
         trouble = waiting.popleft() if waiting and wanted else ""
         if trouble == "cut_before":
-            transport.abort()  # type: ignore[attr-defined]
-            return web.Response()
+            return cut(request)
         given = await _parameters(request)
         try:
             if request.match_info["token"] != self.token:
@@ -129,13 +101,13 @@ class FakeTelegram:
                 raise REFUSALS[trouble]
             if trouble == "cut_late":
                 # Taken by a server that is slow, long after the caller has lost the connection.
-                transport.abort()  # type: ignore[attr-defined]
+                cut(request)
                 await asyncio.sleep(LATE)
             result = await self._result(method, given)
         except Refused as refused:
             return _refusal(refused)
         if trouble == "cut_after":
-            transport.abort()  # type: ignore[attr-defined]
+            cut(request)
         return web.json_response({"ok": True, "result": result})
 
     async def _result(self, method: str, given: Json) -> Any:

@@ -3,16 +3,18 @@ rate limits, splitting, formatting, streaming, authorisation and commands are th
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import msgspec
 
 from hermes.core.errors import HermesError
-from hermes.gateway.events import ChatType, Media, MessageEvent, Outgoing, Target
+from hermes.gateway.events import ChatType, Media, MediaKind, MessageEvent, Outgoing, Target
 from hermes.store.mail import OutboxRow
 
 Dialect = Literal["plain", "markdown", "discord", "telegram", "slack", "matrix", "email"]
 """How text is formatted: `telegram` and `matrix` are HTML, `slack` is mrkdwn, the rest Markdown."""
+
+ALL_MEDIA: tuple[str, ...] = get_args(MediaKind)
 
 Receive = Callable[[MessageEvent], Awaitable[bool]]
 """Gives a message to the gateway. True once it is kept: only then may the adapter tell the platform

@@ -6,10 +6,16 @@ from typing import Any
 
 from hermes.config.settings.platforms import DiscordSettings, Platform
 from hermes.gateway.events import ChatType
-from hermes.gateway.platforms.base import AdapterContext
 from hermes.gateway.platforms.discord.adapter import DiscordAdapter
 from hermes.gateway.platforms.discord.manifest import MANIFEST
-from tests.contracts.adapters.harness import File, Saying, Shown, Trouble
+from tests.contracts.adapters.harness import (
+    TROUBLES,
+    BaseHarness,
+    File,
+    Saying,
+    Shown,
+    Trouble,
+)
 from tests.fakes.discord import FakeDiscord
 from tests.fakes.discord.world import REPLY, THREAD, VOICE_MESSAGE, Json, public
 
@@ -17,18 +23,16 @@ SOMEBODY, PRIVATE, GROUP = "somebody", "private", "lobby"
 OPEN = DiscordSettings(require_mention=False, auto_thread=False)
 
 
-class DiscordHarness:
+class DiscordHarness(BaseHarness):
     manifest = MANIFEST
     features = frozenset({"groups", "replies", "bots", "keeps"})
-    troubles = frozenset({"rate_limited", "server_error", "chat_gone", "cut_before", "cut_after"})
+    troubles = TROUBLES - {"format_refused"}
+    connection = Platform()
 
     def __init__(self, folder: Path, settings: DiscordSettings = OPEN, **variables: str) -> None:
-        self.fake = FakeDiscord()
-        self.folder, self.settings = folder, settings
-        self.cache = folder / "cache"
+        super().__init__(folder)
+        self.fake, self.settings = FakeDiscord(), settings
         self.secrets = (self.fake.token,)
-        self.connection = Platform()
-        self.commands: tuple[tuple[str, str], ...] = ()
         self.variables = {
             "DISCORD_BOT_TOKEN": self.fake.token,
             "DISCORD_ALLOW_BOTS": "all",
@@ -45,25 +49,14 @@ class DiscordHarness:
     async def start(cls, folder: Path, *more: Any, **variables: str) -> "DiscordHarness":
         harness = cls(folder, *more, **variables)
         await harness.fake.start()
+        harness.extra = {"base_url": harness.fake.base_url, "identify_pause": 0.05}
         return harness
 
     async def close(self) -> None:
         await self.fake.stop()
 
     def adapter(self) -> DiscordAdapter:
-        return DiscordAdapter(
-            AdapterContext(
-                manifest=MANIFEST,
-                variable=self.variables.get,
-                settings=self.settings,
-                connection=self.connection,
-                cache=self.cache,
-                state=self.folder / "state",
-                locks=self.folder / "locks",
-                commands=self.commands,
-                extra={"base_url": self.fake.base_url, "identify_pause": 0.05},
-            )
-        )
+        return DiscordAdapter(self.context())
 
     def chat_id(self, chat: str = "", chat_type: ChatType = "dm") -> str:
         return str(self._channel(chat, chat_type))
@@ -115,7 +108,7 @@ class DiscordHarness:
         self.fake.rest.troubles += [kind] * times
 
     async def drop(self) -> None:
-        self.fake.gateway.cut()
+        self.fake.gateway.wires.cut()
         await asyncio.sleep(0)
 
     async def gone(self) -> None:

@@ -18,11 +18,10 @@ from aiosmtpd.smtp import Session as SmtpSession
 
 from hermes.config.settings.platforms import EmailPlatform
 from hermes.gateway.events import ChatType
-from hermes.gateway.platforms.base import AdapterContext
 from hermes.gateway.platforms.email.adapter import EmailAdapter
 from hermes.gateway.platforms.email.manifest import MANIFEST
 from hermes.util.clock import SystemClock
-from tests.contracts.adapters.harness import File, Shown, Trouble
+from tests.contracts.adapters.harness import BaseHarness, Saying, Shown, Trouble
 from tests.integration.platforms.email.dovecot import PASSWORD, Dovecot
 
 PERSON = "ann"
@@ -165,7 +164,7 @@ def bare(header: Any) -> str:
     return str(header or "").strip().removeprefix("<").removesuffix(">")
 
 
-class PostOffice:
+class PostOffice(BaseHarness):
     """`Harness`. `saves_sent`: the server keeps sent mail by itself, as the large ones do."""
 
     manifest = MANIFEST
@@ -174,8 +173,8 @@ class PostOffice:
     secrets = (PASSWORD,)
 
     def __init__(self, dovecot: Dovecot, folder: Path, extra: dict[str, Any]) -> None:
-        self.dovecot, self._folder, self._extra = dovecot, folder, extra
-        self.cache = folder / "cache"
+        super().__init__(folder)
+        self.dovecot, self._extra = dovecot, extra
         self.address = dovecot.account()
         self.password = PASSWORD
         self.imap = Proxy(dovecot.imap)
@@ -208,16 +207,8 @@ class PostOffice:
         await self.smtp.close()
 
     def adapter(self, **connection: Any) -> EmailAdapter:
-        context = AdapterContext(
-            manifest=MANIFEST,
-            variable=self.variables.get,
-            settings=None,
-            connection=msgspec.convert({"extra": self._extra, **connection}, EmailPlatform),
-            cache=self.cache,
-            state=self._folder / "state",
-            locks=self._folder / "locks",
-        )
-        return EmailAdapter(context)
+        self.connection = msgspec.convert({"extra": self._extra, **connection}, EmailPlatform)
+        return EmailAdapter(self.context())
 
     def chat_id(self, chat: str = "", chat_type: ChatType = "dm") -> str:
         return chat if "@" in chat else f"{chat or PERSON}@example.org"
@@ -225,34 +216,24 @@ class PostOffice:
     def user_id(self, user: str = "") -> str:
         return self.chat_id(user)
 
-    async def says(
-        self,
-        text: str,
-        *,
-        chat: str = "",
-        user: str = "",
-        chat_type: ChatType = "dm",
-        thread: str = "",
-        mention: bool = False,
-        reply_to: str = "",
-        files: tuple[File, ...] = (),
-        bot: bool = False,
-        **headers: str,
-    ) -> str:
+    async def says(self, text: str, **how: Any) -> str:
+        """Also with headers, as `Precedence="bulk"`."""
+        headers = {name.replace("_", "-"): how.pop(name) for name in list(how) if name.istitle()}
+        said = Saying(**how)
         mail = EmailMessage(policy=email.policy.SMTP)
-        mail["From"] = self.chat_id(chat or user)
+        mail["From"] = self.chat_id(said.chat or said.user)
         mail["To"] = self.address
         mail["Date"] = format_datetime(SystemClock().now())
         mail["Message-ID"] = make_msgid(domain="example.org")
         for name, value in headers.items():
-            mail[name.replace("_", "-")] = value
-        if thread:
-            mail["References"] = f"<{thread}.{self.address}>"
-        if reply_to:
-            mail["In-Reply-To"] = f"<{reply_to}>"
-            text = f"{text}\n\nOn Mon, 16 Nov 2026, Hermes wrote:\n{self._quoted(reply_to)}"
+            mail[name] = value
+        if said.thread:
+            mail["References"] = f"<{said.thread}.{self.address}>"
+        if said.reply_to:
+            mail["In-Reply-To"] = f"<{said.reply_to}>"
+            text = f"{text}\n\nOn Mon, 16 Nov 2026, Hermes wrote:\n{self._quoted(said.reply_to)}"
         mail.set_content(text)
-        for file in files:
+        for file in said.files:
             main, _, sub = (file.mime or "application/octet-stream").partition("/")
             mail.add_attachment(file.data, maintype=main, subtype=sub, filename=file.name)
         await self.deliver(mail.as_bytes())
@@ -270,9 +251,6 @@ class PostOffice:
 
     async def again(self, message_id: str) -> None:
         await self.deliver(self.written[message_id])
-
-    async def presses(self, message_id: str, data: str, *, chat: str = "", user: str = "") -> None:
-        raise NotImplementedError("mail has no buttons")
 
     async def shown(self, chat: str = "") -> list[Shown]:
         to = self.chat_id(chat)
@@ -304,12 +282,6 @@ class PostOffice:
         self.dovecot.set_password(self.address, self.password)
         await asyncio.sleep(1.02 - time.time() % 1)  # the server looks once in a second
         await self.drop()
-
-    async def typing(self, chat: str = "") -> int:
-        return 0
-
-    async def reactions(self, message_id: str, chat: str = "") -> list[str]:
-        return []
 
     def save_sent(self, mail: bytes) -> None:
         with imaplib.IMAP4("127.0.0.1", self.dovecot.imap) as client:

@@ -2,46 +2,42 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 from hermes.gateway.events import ChatType
-from hermes.gateway.platforms.base import AdapterContext, Manifest
+from hermes.gateway.platforms.base import Manifest
 from hermes.gateway.platforms.local.adapter import LocalAdapter
 from hermes.gateway.platforms.local.manifest import MANIFEST
 from hermes.gateway.platforms.local.platform import LocalPlatform
 from hermes.gateway.platforms.local.room import Room
 from hermes.gateway.platforms.local.wire import Attached, Press, Say
-from tests.contracts.adapters.harness import File, Shown, Trouble
+from tests.contracts.adapters.harness import (
+    TROUBLES,
+    BaseHarness,
+    File,
+    Saying,
+    Shown,
+    Trouble,
+)
 
 TOKEN = "a-token-nobody-may-see"
 
 
-class LocalHarness:
+class LocalHarness(BaseHarness):
     manifest: Manifest = MANIFEST
-    troubles = frozenset(
-        {"rate_limited", "server_error", "chat_gone", "cut_before", "cut_after", "format_refused"}
-    )
+    troubles = TROUBLES
     features = frozenset({"groups", "replies", "bots", "keeps"})
     secrets = (TOKEN,)
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.cache = folder, folder / "cache"
+        super().__init__(folder)
         self.socket = folder / "s"
+        self.variables = {"LOCAL_SOCKET": str(self.socket), "LOCAL_TOKEN": TOKEN}
         self.platform = LocalPlatform(Room(folder / "journal.jsonl"), token=TOKEN)
         self._files = itertools.count()
 
     def adapter(self) -> LocalAdapter:
-        values = {"LOCAL_SOCKET": str(self.socket), "LOCAL_TOKEN": TOKEN}
-        return LocalAdapter(
-            AdapterContext(
-                manifest=MANIFEST,
-                variable=values.get,
-                settings=None,
-                connection=None,
-                cache=self.cache,
-                state=self.folder / "state",
-                locks=self.folder / "locks",
-            )
-        )
+        return LocalAdapter(self.context())
 
     def chat_id(self, chat: str = "", chat_type: ChatType = "dm") -> str:
         return chat or ("ann-at-home" if chat_type == "dm" else "the-garden")
@@ -49,32 +45,20 @@ class LocalHarness:
     def user_id(self, user: str = "") -> str:
         return user or "ann-herself"
 
-    async def says(
-        self,
-        text: str,
-        *,
-        chat: str = "",
-        user: str = "",
-        chat_type: ChatType = "dm",
-        thread: str = "",
-        mention: bool = False,
-        reply_to: str = "",
-        files: tuple[File, ...] = (),
-        bot: bool = False,
-    ) -> str:
-        said = self.platform.say(
+    async def says(self, text: str, **how: Any) -> str:
+        said = Saying(**how)
+        return self.platform.say(
             Say(
-                chat=self.chat_id(chat, chat_type),
-                user=self.user_id(user),
-                text=f"@hermes {text}" if mention else text,
-                chat_type=chat_type,
-                thread=thread,
-                reply_to=reply_to,
-                files=tuple(self._attached(file) for file in files),
-                bot=bot,
+                chat=self.chat_id(said.chat, said.chat_type),
+                user=self.user_id(said.user),
+                text=f"@hermes {text}" if said.mention else text,
+                chat_type=said.chat_type,
+                thread=said.thread,
+                reply_to=said.reply_to,
+                files=tuple(self._attached(file) for file in said.files),
+                bot=said.bot,
             )
-        )
-        return said.id
+        ).id
 
     def _attached(self, file: File) -> Attached:
         path = self.folder / f"theirs-{next(self._files)}"

@@ -6,49 +6,17 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.adapters.suite import (
-    AdapterContract,
-    BotsContract,
     ButtonsContract,
-    ChatGoneContract,
-    CutsContract,
-    EditsContract,
-    FindsSentContract,
+    ChatContract,
     FormatRefusedContract,
     GroupRepliesContract,
-    GroupsContract,
-    KeepsContract,
-    MediaInContract,
-    MediaOutContract,
-    RateLimitedContract,
-    ReactionsContract,
     RepliesContract,
-    ServerErrorContract,
-    ThreadsContract,
-    TypingContract,
 )
 from tests.integration.platforms.local.local_harness import LocalHarness
 
 
 class TestLocal(
-    EditsContract,
-    TypingContract,
-    ReactionsContract,
-    ThreadsContract,
-    ButtonsContract,
-    MediaInContract,
-    MediaOutContract,
-    FindsSentContract,
-    GroupsContract,
-    RepliesContract,
-    GroupRepliesContract,
-    BotsContract,
-    KeepsContract,
-    RateLimitedContract,
-    ServerErrorContract,
-    ChatGoneContract,
-    FormatRefusedContract,
-    CutsContract,
-    AdapterContract,
+    ButtonsContract, RepliesContract, GroupRepliesContract, FormatRefusedContract, ChatContract
 ):
     @pytest.fixture
     async def harness(self, tmp_path: Path) -> AsyncIterator[LocalHarness]:

@@ -9,10 +9,16 @@ import aiohttp
 
 from hermes.config.settings.platforms import MatrixSettings, Platform
 from hermes.gateway.events import ChatType
-from hermes.gateway.platforms.base import AdapterContext
 from hermes.gateway.platforms.matrix.adapter import MatrixAdapter
 from hermes.gateway.platforms.matrix.manifest import MANIFEST
-from tests.contracts.adapters.harness import File, Shown, Trouble
+from tests.contracts.adapters.harness import (
+    TROUBLES,
+    BaseHarness,
+    File,
+    Saying,
+    Shown,
+    Trouble,
+)
 from tests.integration.platforms.matrix.homeserver import Homeserver
 from tests.integration.platforms.matrix.people import Account, Json, path
 from tests.integration.platforms.matrix.proxy import Proxy
@@ -22,19 +28,19 @@ OPEN = MatrixSettings(require_mention=False, auto_thread=False)
 MSGTYPES = {"image": "m.image", "video": "m.video", "document": "m.file"}
 
 
-class MatrixHarness:
+class MatrixHarness(BaseHarness):
     manifest = MANIFEST
     features = frozenset({"groups", "replies", "bots", "keeps"})
-    troubles = frozenset({"rate_limited", "server_error", "chat_gone", "cut_before", "cut_after"})
+    troubles = TROUBLES - {"format_refused"}
+    connection = Platform()
 
     def __init__(
         self, folder: Path, homeserver: Homeserver, settings: MatrixSettings = OPEN
     ) -> None:
-        self.folder, self.settings = folder, settings
+        super().__init__(folder)
+        self.settings = settings
         self.address, self._known = homeserver.address, homeserver.people
-        self.cache = folder / "cache"
         self.proxy = Proxy(self.address)
-        self.variables: dict[str, str] = {}
         self._people: dict[str, Account] = {}
         self._rooms: dict[tuple[str, bool], str] = {}
         self._owners: dict[str, Account] = {}
@@ -63,17 +69,7 @@ class MatrixHarness:
         await self.session.close()
 
     def adapter(self) -> MatrixAdapter:
-        return MatrixAdapter(
-            AdapterContext(
-                manifest=MANIFEST,
-                variable=self.variables.get,
-                settings=self.settings,
-                connection=Platform(),
-                cache=self.cache,
-                state=self.folder / "state",
-                locks=self.folder / "locks",
-            )
-        )
+        return MatrixAdapter(self.context())
 
     def chat_id(self, chat: str = "", chat_type: ChatType = "dm") -> str:
         return self._rooms[chat or (SOMEBODY if chat_type == "dm" else LOBBY), chat_type != "dm"]
@@ -109,43 +105,27 @@ class MatrixHarness:
             self._in.add((room_id, person.user_id))
         return room_id
 
-    async def says(
-        self,
-        text: str,
-        *,
-        chat: str = "",
-        user: str = "",
-        chat_type: ChatType = "dm",
-        thread: str = "",
-        mention: bool = False,
-        reply_to: str = "",
-        files: tuple[File, ...] = (),
-        bot: bool = False,
-    ) -> str:
-        person = await self.person(user)
-        room_id = await self.room(chat, group=chat_type != "dm", user=user)
-        content: Json = {"msgtype": "m.notice" if bot else "m.text", "body": text}
-        if mention:
+    async def says(self, text: str, **how: Any) -> str:
+        said = Saying(**how)
+        person = await self.person(said.user)
+        room_id = await self.room(said.chat, group=said.chat_type != "dm", user=said.user)
+        content: Json = {"msgtype": "m.notice" if said.bot else "m.text", "body": text}
+        if said.mention:
             content |= mention_of(self.us.user_id, text)
         relation: Json = {}
-        if thread:
-            relation = {
-                "rel_type": "m.thread",
-                "event_id": await self._thread(room_id, thread, person),
-            }
-        if reply_to:
-            relation["m.in_reply_to"] = {"event_id": reply_to}
+        if said.thread:
+            first = await self._thread(room_id, said.thread, person)
+            relation = {"rel_type": "m.thread", "event_id": first}
+        if said.reply_to:
+            relation["m.in_reply_to"] = {"event_id": said.reply_to}
         if relation:
             content["m.relates_to"] = relation
-        for file in files:
+        for file in said.files:
             content |= await self._file(person, file)
         return await person.send(room_id, content)
 
     async def again(self, message_id: str) -> None:
         self.proxy.again(message_id)
-
-    async def presses(self, message_id: str, data: str, *, chat: str = "", user: str = "") -> None:
-        raise AssertionError("Matrix has no buttons")
 
     async def shown(self, chat: str = "") -> list[Shown]:
         name = chat or SOMEBODY
@@ -159,7 +139,7 @@ class MatrixHarness:
         self.proxy.troubles += [kind] * times
 
     async def drop(self) -> None:
-        self.proxy.cut()
+        self.proxy.drop()
         await asyncio.sleep(0)
 
     async def gone(self) -> None:

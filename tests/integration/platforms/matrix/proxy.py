@@ -6,6 +6,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from tests.fakes.serving import Site, cut
+
 REFUSALS: dict[str, tuple[int, dict[str, Any]]] = {
     "rate_limited": (
         429,
@@ -16,7 +18,7 @@ REFUSALS: dict[str, tuple[int, dict[str, Any]]] = {
 }
 
 
-class Proxy:
+class Proxy(Site):
     def __init__(self, target: str) -> None:
         self._target = target
         self.troubles: list[str] = []
@@ -28,29 +30,12 @@ class Proxy:
 
     async def open(self) -> None:
         self._session = aiohttp.ClientSession()
-        app = web.Application(client_max_size=100_000_000)
-        app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.05)
-        await self._runner.setup()
-        self._site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await self._site.start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
         self._replay = asyncio.get_running_loop().create_future()
+        await self.serve([web.route("*", "/{path:.*}", self._handle)], handler_cancellation=True)
 
     async def close(self) -> None:
-        self.cut()
-        await self._runner.cleanup()
+        await self.stop()
         await self._session.close()
-
-    async def stop(self) -> None:
-        await self._site.stop()
-        self.cut()
-        await asyncio.sleep(0)
-
-    def cut(self) -> None:
-        for connection in list(self._runner.server.connections if self._runner.server else ()):
-            if connection.transport is not None:
-                connection.transport.abort()
 
     def again(self, event_id: str) -> None:
         """The answer that had this event comes once more."""
@@ -65,9 +50,9 @@ class Proxy:
             status, said = REFUSALS[trouble]
             return web.json_response(said, status=status)
         if trouble == "cut_before":
-            return self._broken(request)
+            return cut(request)
         answer = await self._pass_on(request)
-        return self._broken(request) if trouble == "cut_after" else answer
+        return cut(request) if trouble == "cut_after" else answer
 
     async def _pass_on(self, request: web.Request) -> web.Response:
         passing = asyncio.ensure_future(self._upstream(request, await request.read()))
@@ -91,9 +76,3 @@ class Proxy:
         async with self._session.request(request.method, url, data=body, headers=headers) as answer:
             kind = {"Content-Type": answer.headers.get("Content-Type", "application/json")}
             return web.Response(status=answer.status, body=await answer.read(), headers=kind)
-
-    @staticmethod
-    def _broken(request: web.Request) -> web.Response:
-        assert request.transport
-        request.transport.abort()
-        return web.Response()

@@ -9,12 +9,11 @@ import msgspec
 from hermes.config.settings.platforms import SlackPlatform, SlackSettings
 from hermes.core.ports import Clock
 from hermes.gateway.events import ChatType
-from hermes.gateway.platforms.base import AdapterContext
 from hermes.gateway.platforms.slack.adapter import SlackAdapter
 from hermes.gateway.platforms.slack.ids import message_id, split_chat, ts_of
 from hermes.gateway.platforms.slack.manifest import MANIFEST
 from hermes.util.clock import SystemClock
-from tests.contracts.adapters.harness import Saying, Shown, Trouble
+from tests.contracts.adapters.harness import TROUBLES, BaseHarness, Saying, Shown, Trouble
 from tests.fakes.slack import FakeSlack
 from tests.fakes.slack.web_api import EMOJI, visible
 from tests.fakes.slack.world import Json
@@ -23,17 +22,15 @@ SOMEBODY, PRIVATE, GROUP = "somebody", "private", "lobby"
 OPEN = SlackSettings(require_mention=False)
 
 
-class SlackHarness:
+class SlackHarness(BaseHarness):
     manifest = MANIFEST
     features = frozenset({"groups", "bots", "keeps"})
-    troubles = frozenset(
-        {"rate_limited", "server_error", "chat_gone", "cut_before", "cut_after", "format_refused"}
-    )
+    troubles = TROUBLES
+    settings, connection = OPEN, SlackPlatform()
 
     def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
         self.fake = FakeSlack()
-        self.folder, self.cache = folder, folder / "cache"
-        self.settings, self.connection = OPEN, SlackPlatform()
         self.secrets = (self.fake.token, self.fake.app_token)
         self.variables = {
             "SLACK_BOT_TOKEN": self.fake.token,
@@ -48,23 +45,14 @@ class SlackHarness:
     async def start(cls, folder: Path) -> "SlackHarness":
         harness = cls(folder)
         await harness.fake.start()
+        harness.extra = {"base_url": harness.fake.base_url}
         return harness
 
     async def close(self) -> None:
         await self.fake.stop()
 
     def adapter(self) -> SlackAdapter:
-        context = AdapterContext(
-            manifest=MANIFEST,
-            variable=self.variables.get,
-            settings=self.settings,
-            connection=self.connection,
-            cache=self.cache,
-            state=self.folder / "state",
-            locks=self.folder / "locks",
-            extra={"base_url": self.fake.base_url},
-        )
-        return SlackAdapter(context, clock=self.clock, settle=0.02)
+        return SlackAdapter(self.context(), clock=self.clock, settle=0.02)
 
     def set_extra(self, **extra: bool) -> None:
         own = msgspec.structs.replace(self.connection.extra, **extra)
@@ -121,7 +109,7 @@ class SlackHarness:
         self.fake.api.troubles += [kind] * times
 
     async def drop(self) -> None:
-        self.fake.sockets.cut()
+        self.fake.sockets.wires.cut()
         await asyncio.sleep(0)
 
     async def gone(self) -> None:

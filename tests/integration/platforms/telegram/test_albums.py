@@ -30,7 +30,7 @@ async def test_words_after_an_album_come_after_it(telegram: TelegramHarness) -> 
 
 
 async def test_an_album_survives_a_crash_before_it_was_whole(telegram: TelegramHarness) -> None:
-    adapter = telegram.adapter(album_wait=60.0)
+    adapter = telegram.adapter(album=60.0)
     inbox = Inbox()
     await adapter.connect(inbox.receive)
     await telegram.says("our holiday", files=PICTURES)

@@ -17,7 +17,6 @@ from hermes.config.settings.platforms import WebhookPlatform
 from hermes.core.errors import UsageError
 from hermes.gateway.events import Outgoing, Target
 from hermes.gateway.platforms.base import (
-    AdapterContext,
     AdapterError,
     CredentialsRefused,
     NotConnected,
@@ -33,6 +32,7 @@ from hermes.gateway.platforms.webhook.manifest import MANIFEST
 from hermes.util.loopback_http import LoopbackServer, RecordedRequest
 from hermes.util.loopback_http import Outgoing as Reply
 from tests.contracts.adapters.driving import Inbox, failure, row_of
+from tests.contracts.adapters.harness import BaseHarness
 
 SECRET = "the-secret-of-the-route"
 TOKEN = "ghp_the_token_of_the_owner"
@@ -86,28 +86,22 @@ def _reply(status: int, body: Any, headers: dict[str, str] | None = None) -> Rep
     return Reply(status, said, [msgspec.json.encode(body)])
 
 
-class Stage:
+class Stage(BaseHarness):
+    manifest = MANIFEST
+
     def __init__(self, folder: Path, github: FakeGitHub) -> None:
-        self.folder, self.github, self.outbox, self.inbox = folder, github, Kept(), Inbox()
+        super().__init__(folder)
+        self.github, self.outbox, self.inbox = github, Kept(), Inbox()
         self.variables = {"GITHUB_TOKEN": TOKEN, "GITHUB_API_URL": github.url}
-        self.extra: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "secret": SECRET}
+        self.extra = {"outbox": self.outbox}
+        self.listening: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "secret": SECRET}
         self.routes: dict[str, Any] = {"one": {"prompt": "{action} {number}"}}
 
     def adapter(self) -> WebhookAdapter:
         extra = WebhookPlatform().extra
-        extra = msgspec.structs.replace(extra, **self.extra, routes=self.routes)
-        return WebhookAdapter(
-            AdapterContext(
-                manifest=MANIFEST,
-                variable=self.variables.get,
-                settings=None,
-                connection=WebhookPlatform(extra=extra),
-                cache=self.folder / "cache",
-                state=self.folder / "state",
-                locks=self.folder / "locks",
-                extra={"outbox": self.outbox},
-            )
-        )
+        extra = msgspec.structs.replace(extra, **self.listening, routes=self.routes)
+        self.connection = WebhookPlatform(extra=extra)
+        return WebhookAdapter(self.context())
 
     async def started(self) -> WebhookAdapter:
         adapter = self.adapter()

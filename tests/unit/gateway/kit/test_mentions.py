@@ -19,7 +19,8 @@ STRICT = GroupRules(require_mention=True)
 
 def message(text: str = "hi", *, chat: str = "c", thread: str = "", **fields) -> MessageEvent:
     chat_type = fields.pop("chat_type", "group")
-    source = SessionSource("discord", chat, chat_type, "u", thread_id=thread)
+    now = fields.pop("now", "")
+    source = SessionSource("discord", chat, chat_type, "u", thread_id=thread, chat_now=now)
     return MessageEvent(source, "m", text, **fields)
 
 
@@ -58,6 +59,13 @@ def test_only_allowed_channels_are_answered_if_some_are_named() -> None:
     rules = GroupRules(allowed=frozenset({"ours"}))
     assert is_for_us(message(chat="ours"), rules)
     assert not is_for_us(message(chat="theirs", addressed=True), rules)
+
+
+def test_a_chat_that_moved_is_meant_by_either_of_its_ids() -> None:
+    rules = GroupRules(allowed=frozenset({"before", "now"}), ignored=frozenset({"quiet"}))
+    assert is_for_us(message(chat="before", now="elsewhere"), rules)
+    assert is_for_us(message(chat="elsewhere", now="now"), rules)
+    assert not is_for_us(message(chat="before", now="quiet"), rules)
 
 
 def test_a_pattern_that_is_none_is_a_clear_error() -> None:

@@ -82,6 +82,7 @@ def test_a_torn_line_costs_only_itself(path: Path) -> None:
         file.write(b'{"type": "seen", "row": "priv')
     again = opened(path)
     assert (again.after(5), again.home(-55), again.home(7)) == (10, -1_000_000_000_055, 7)
+    assert again.origins == {-1_000_000_000_055: -55}
     again.see(5, 11)
     assert opened(path).after(5) == 11
 

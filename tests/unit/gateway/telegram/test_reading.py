@@ -40,7 +40,7 @@ def mention(text: str, offset: int, length: int, **more: Any) -> dict[str, Any]:
 def read(content: dict[str, Any], kind: str = "message") -> MessageEvent | None:
     topics = {(-1001, 17): "Garden"}
     update = Update.de_json({"update_id": 1, kind: content}, None)
-    return Reader(Me(7, "HermesBot"), COMMANDS, topics).event(update)
+    return Reader(Me(7, "HermesBot"), COMMANDS, topics, {-1009: -9}).event(update)
 
 
 def taken(content: dict[str, Any], kind: str = "message") -> MessageEvent:
@@ -61,6 +61,12 @@ def test_the_name_of_a_message_is_unique_over_chats() -> None:
     one, other = message(text="a"), message(GROUP, text="b")
     other["message_id"] = one["message_id"]
     assert taken(one).message_id != taken(other).message_id
+
+
+def test_a_supergroup_is_known_as_the_group_it_was_and_its_messages_as_its_own() -> None:
+    event = taken(message({**GROUP, "id": -1009}, text="hello"))
+    assert event.source.chat_id == "-9"
+    assert event.message_id.startswith("-1009:")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """What Discord's answers and broken connections mean to the gateway."""
 
-import contextlib
-from collections.abc import Iterator
+from functools import partial
 
 import aiohttp
 import discord
@@ -15,6 +14,7 @@ from hermes.gateway.platforms.base import (
     SendUnsure,
 )
 from hermes.gateway.platforms.discord.http import NoMoreSessions, NotDiscord
+from hermes.gateway.platforms.kit.failures import told_as
 
 TROUBLE = (discord.DiscordException, aiohttp.ClientError, TimeoutError, OSError)
 """All that a call may end with."""
@@ -27,15 +27,6 @@ INTENT_HINT = (
 )
 
 
-@contextlib.contextmanager
-def told() -> Iterator[None]:
-    """Troubles of a call as the gateway's own errors."""
-    try:
-        yield
-    except TROUBLE as error:
-        raise of_call(error) from error
-
-
 def of_call(error: BaseException) -> AdapterError:
     """Errors of `send` and `edit`."""
     if isinstance(error, discord.RateLimited):
@@ -45,6 +36,9 @@ def of_call(error: BaseException) -> AdapterError:
     if isinstance(error, aiohttp.ClientConnectorError):
         return SendLater(f"Discord cannot be reached: {error.os_error.strerror or 'no connection'}")
     return SendUnsure(f"the connection to Discord broke: {type(error).__name__}")
+
+
+told = partial(told_as, of_call, TROUBLE)
 
 
 def of_connecting(error: BaseException) -> AdapterError:

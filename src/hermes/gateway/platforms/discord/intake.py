@@ -23,6 +23,7 @@ from hermes.gateway.platforms.kit.lanes import Lanes
 from hermes.gateway.platforms.kit.mentions import is_for_us, rules_from
 from hermes.gateway.platforms.kit.offering import offer
 from hermes.gateway.platforms.kit.seen import Seen
+from hermes.gateway.platforms.kit.tasks import ended
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +48,7 @@ class Intake:
         """The newest message of private chats."""
 
     async def close(self) -> None:
-        if self._catching_up:
-            self._catching_up.cancel()
-            await asyncio.gather(self._catching_up, return_exceptions=True)
+        await ended(self._catching_up)
         self._batches.close()
         await self._lanes.close()
 

@@ -1,6 +1,5 @@
 """Takes new mail, one after the other: each is offered until it is kept, and only then passed."""
 
-import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable
@@ -9,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.base import AdapterError, CredentialsRefused, NotConnected
+from hermes.gateway.platforms.base import AdapterError, NotConnected
 from hermes.gateway.platforms.email import progress
 from hermes.gateway.platforms.email.bell import Bell
 from hermes.gateway.platforms.email.desk import Desk
@@ -19,7 +18,6 @@ from hermes.gateway.platforms.email.progress import Place
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
 MOST_BREAKS = 3
 
 Take = Callable[[Head, int], Awaitable[bool]]
@@ -37,8 +35,6 @@ class Watch:
         self._place: Place | None = None
         self._breaks = (0, 0)
         """The mail that broke the connection last, and how often in a row."""
-        self.trouble: AdapterError | None = None
-        """Why no mail comes at present."""
 
     async def begin(self) -> None:
         """Find the place. The first time ever it is the end: mail that was there before us is not
@@ -49,24 +45,15 @@ class Watch:
             known = self._moved(validity, following - 1)
         self._place = known
 
-    async def run(self) -> None:
-        """Until it is cancelled, or the password is refused."""
-        pause = FIRST_PAUSE
-        while not isinstance(self.trouble, CredentialsRefused):
-            try:
-                await self._bell.arm()
-                await self._look()
-                self.trouble, pause = None, FIRST_PAUSE
-                await self._bell.wait()
-            except AdapterError as error:
-                log.warning("%s", error)
-                self.trouble = error
-                await self._clock.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
-            except OSError as error:
-                log.error("Email: the state cannot be written: %s", error)
-                self.trouble = AdapterError(f"Email: the state cannot be written: {error.strerror}")
-                await self._clock.sleep(LONGEST_PAUSE)
+    async def look(self, works: Callable[[], None]) -> None:
+        """Take what is new, say that this works, and wait for the bell. Raises `AdapterError`."""
+        try:
+            await self._bell.arm()
+            await self._look()
+            works()
+            await self._bell.wait()
+        except OSError as error:
+            raise AdapterError(f"Email: the state cannot be written: {error.strerror}") from error
 
     async def _look(self) -> None:
         place = self._place
@@ -123,10 +110,3 @@ class Watch:
         place = Place(validity, uid, self._clock.now().timestamp())
         progress.save(self._file, place)
         return place
-
-
-async def ended(task: "asyncio.Task[None] | None") -> None:
-    """Cancel a task and wait for its end."""
-    if task is not None:
-        task.cancel()
-        await asyncio.wait([task])

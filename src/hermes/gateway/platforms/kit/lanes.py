@@ -1,9 +1,10 @@
 """Work of one chat is done in order; chats do not wait for each other."""
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+
+from hermes.gateway.platforms.kit.tasks import Tasks
 
 logger = logging.getLogger(__name__)
 
@@ -16,23 +17,18 @@ class Lanes:
     def __init__(self, platform: str) -> None:
         self._platform = platform
         self._waiting: dict[str, deque[Work]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def put(self, lane: str, work: Work) -> None:
         if lane in self._waiting:
             self._waiting[lane].append(work)
             return
         self._waiting[lane] = deque([work])
-        task = asyncio.create_task(self._run(lane))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._run(lane))
 
     async def close(self) -> None:
         """What is not done is dropped."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
 
     async def _run(self, lane: str) -> None:
         waiting = self._waiting[lane]

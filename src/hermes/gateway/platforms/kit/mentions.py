@@ -69,7 +69,7 @@ def is_for_us(event: MessageEvent, rules: GroupRules) -> bool:
     source = event.source
     if source.chat_type == "dm":
         return True
-    places = {source.chat_id, source.thread_id} - {""}
+    places = {source.chat_id, source.chat_now, source.thread_id} - {""}
     if places & rules.ignored or (rules.allowed and not places & rules.allowed):
         return False
     if not rules.require_mention or places & rules.free_response:

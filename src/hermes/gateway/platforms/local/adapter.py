@@ -2,34 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from hermes.gateway.events import Media, MessageEvent, Outgoing, SessionSource, Target
-from hermes.gateway.platforms.base import (
-    AdapterContext,
-    AdapterError,
-    BaseAdapter,
-    ChatName,
-    CredentialsRefused,
-    NotConnected,
-    Receive,
-    SendLater,
-    SendRefused,
-    SendUnsure,
-)
+from hermes.gateway.platforms.base import AdapterContext, ChatName, NotConnected, Receive
+from hermes.gateway.platforms.kit.connection import ConnectedAdapter
 from hermes.gateway.platforms.kit.media import MediaCache, to_upload
 from hermes.gateway.platforms.kit.mentions import mentions, without_mention
-from hermes.gateway.platforms.kit.offering import kept
-from hermes.gateway.platforms.kit.token_lock import (
-    ScopedLock,
-    acquire_scoped_lock,
-    release_scoped_lock,
-)
 from hermes.gateway.platforms.local import wire
-from hermes.gateway.platforms.local.line import Line, Streams
+from hermes.gateway.platforms.local.line import Streams
+from hermes.gateway.platforms.local.link import Link, accepted
 from hermes.gateway.platforms.local.manifest import HERE
 from hermes.gateway.platforms.local.terminal import Terminal
 from hermes.store.mail import OutboxRow
@@ -37,46 +21,18 @@ from hermes.store.mail import OutboxRow
 NAME = "hermes"
 """What people write after an @ to address us."""
 FORMAT_REFUSED = "format_refused"
-_REFUSALS: dict[str, Callable[[wire.Answer], AdapterError]] = {
-    "credentials": lambda _: CredentialsRefused("the Local platform does not accept LOCAL_TOKEN"),
-    "rate_limited": lambda answer: SendLater("too many messages", seconds=answer.seconds),
-    "server_error": lambda _: SendLater("the local platform has a fault"),
-    "chat_gone": lambda _: SendRefused("the chat is gone"),
-    "empty": lambda _: SendRefused("a message must say something"),
-    "unknown": lambda _: SendRefused("there is no such message"),
-}
 
 
-class LocalAdapter(BaseAdapter):
+class LocalAdapter(ConnectedAdapter[Link]):
     def __init__(self, context: AdapterContext) -> None:
         super().__init__(context)
         self._socket = context.variable("LOCAL_SOCKET") or HERE
-        self._token = context.variable("LOCAL_TOKEN") or ""
         self._cache = MediaCache(context.cache)
-        self._lock: ScopedLock | None = None
-        self._line: Line | None = None
         self._terminal: Terminal | None = None
 
-    async def connect(self, receive: Receive) -> None:
-        identity = f"{self._socket}\0{self._token}"
-        holder = str(self.context.state)
-        self._lock = acquire_scoped_lock("local", identity, self.context.locks, holder=holder)
-        try:
-            self._line = Line(await self._streams(), partial(self._said, receive))
-            await self._ask(lambda n: wire.Hello(n, "gateway", self._token))
-        except BaseException:  # also when cancelled: nothing stays behind
-            await self.disconnect()
-            raise
-
-    async def disconnect(self) -> None:
-        line, self._line = self._line, None
-        lock, self._lock = self._lock, None
-        if line is not None:
-            await line.close()
-        release_scoped_lock(lock)
-
-    async def probe(self) -> None:
-        await self._ask(wire.Ping)
+    def connection(self, receive: Receive) -> Link:
+        place = self._socket, self.context.variable("LOCAL_TOKEN") or ""
+        return Link(self.context, receive, place, self._streams, self._event)
 
     async def send(self, target: Target, message: Outgoing, key: str) -> str:
         limit = self.manifest.capabilities.max_upload_bytes
@@ -102,41 +58,30 @@ class LocalAdapter(BaseAdapter):
         await self._write(lambda n, text: wire.Edit(n, message_id, text), message)
 
     async def find_sent(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:  # noqa: ARG002 - the signature is given
-        found: str | None = (await self._ask(lambda n: wire.Find(n, row.key))).value
+        found: str | None = (await self.live.answer(lambda n: wire.Find(n, row.key))).value
         return found
 
     async def typing(self, target: Target) -> None:
-        await self._ask(lambda n: wire.Typing(n, target.chat_id))
+        await self.live.answer(lambda n: wire.Typing(n, target.chat_id))
 
     async def react(self, target: Target, message_id: str, emoji: str, *, on: bool = True) -> None:  # noqa: ARG002 - the signature is given
-        await self._ask(lambda n: wire.React(n, message_id, emoji, on))
+        await self.live.answer(lambda n: wire.React(n, message_id, emoji, on))
 
     async def fetch(self, media: Media, limit: int) -> Media:
         return await self._cache.copy(Path(media.ref), media, limit)
 
     async def chats(self) -> Sequence[ChatName]:
-        found = (await self._ask(wire.Chats)).value
+        found = (await self.live.answer(wire.Chats)).value
         return [ChatName(chat, chat, chat_type) for chat, chat_type in found]
 
     async def _write(
         self, request: Callable[[int, str], msgspec.Struct], message: Outgoing
     ) -> wire.Answer:
-        answer = await self._raw(lambda n: request(n, message.text))
+        line = self.live.line
+        answer = await line.ask(lambda n: request(n, message.text))
         if answer.error == FORMAT_REFUSED:
-            answer = await self._raw(lambda n: request(n, message.plain))
-        return _accepted(answer)
-
-    async def _ask(self, question: Callable[[int], msgspec.Struct]) -> wire.Answer:
-        """For what may be asked twice: a broken line is no matter of doubt."""
-        try:
-            return _accepted(await self._raw(question))
-        except SendUnsure as error:
-            raise NotConnected(str(error)) from error
-
-    async def _raw(self, question: Callable[[int], msgspec.Struct]) -> wire.Answer:
-        if self._line is None:
-            raise NotConnected("the local platform is not connected")
-        return await self._line.ask(question)
+            answer = await line.ask(lambda n: request(n, message.plain))
+        return accepted(answer)
 
     async def _streams(self) -> Streams:
         if self._socket == HERE:
@@ -148,11 +93,6 @@ class LocalAdapter(BaseAdapter):
             problem = NotConnected(f"the local platform cannot be reached: {error.strerror}")
             problem.hint = "start it, or correct LOCAL_SOCKET"
             raise problem from error
-
-    async def _said(self, receive: Receive, said: wire.Said) -> None:
-        word = wire.Kept if await kept(receive, self._event(said)) else wire.NotKept
-        if self._line is not None:
-            self._line.tell(word(said.id))
 
     def _event(self, said: wire.Said) -> MessageEvent:
         source = SessionSource(
@@ -182,10 +122,3 @@ class LocalAdapter(BaseAdapter):
 
 def _media(file: wire.Attached) -> Media:
     return Media(file.kind, file.name, file.mime, ref=file.path)
-
-
-def _accepted(answer: wire.Answer) -> wire.Answer:
-    if not answer.error:
-        return answer
-    known = _REFUSALS.get(answer.error)
-    raise known(answer) if known else SendRefused(f"the local platform says: {answer.error}")

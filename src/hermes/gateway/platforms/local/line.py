@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from hermes.gateway.platforms.base import NotConnected, SendUnsure
+from hermes.gateway.platforms.kit.tasks import Tasks, ended
 from hermes.gateway.platforms.local.wire import Answer, News, Said, line
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -27,7 +28,7 @@ class Line:
         self._said = said
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Answer]] = {}
-        self._offers: set[asyncio.Task[None]] = set()
+        self._offers = Tasks()
         self._reading = asyncio.create_task(self._read())
 
     @property
@@ -53,10 +54,8 @@ class Line:
 
     async def close(self) -> None:
         self._writer.close()
-        self._reading.cancel()
-        for offer in self._offers:
-            offer.cancel()
-        await asyncio.gather(self._reading, *self._offers, return_exceptions=True)
+        await ended(self._reading)
+        await self._offers.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
@@ -74,8 +73,8 @@ class Line:
 
     def _take(self, frame: Any) -> None:
         if isinstance(frame, Said):
-            offer = asyncio.create_task(self._said(frame))
-            self._offers.add(offer)
-            offer.add_done_callback(self._offers.discard)
-        elif isinstance(frame, Answer) and frame.n in self._asked:
-            self._asked[frame.n].set_result(frame)
+            self._offers.start(self._said(frame))
+            return
+        asked = self._asked.get(frame.n) if isinstance(frame, Answer) else None
+        if asked and not asked.done():  # whoever asked may have been cancelled just now
+            asked.set_result(frame)

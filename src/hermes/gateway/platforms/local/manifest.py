@@ -1,8 +1,7 @@
 """What the local platform is."""
 
-from hermes.gateway.platforms.base import Capabilities, Credential, Manifest, Rate
+from hermes.gateway.platforms.base import ALL_MEDIA, Capabilities, Credential, Manifest, Rate
 
-MEDIA = ("image", "voice", "audio", "video", "document")
 HERE = "-"
 """The value of LOCAL_SOCKET that means the terminal the gateway runs in."""
 
@@ -18,8 +17,8 @@ MANIFEST = Manifest(
         reactions=True,
         threads=True,
         buttons=True,
-        media_in=MEDIA,
-        media_out=MEDIA,
+        media_in=ALL_MEDIA,
+        media_out=ALL_MEDIA,
         finds_sent=True,
         per_chat=Rate(1000, 1.0),
         per_platform=Rate(5000, 1.0),

@@ -9,23 +9,11 @@ import msgspec
 
 from hermes.core.ports import Clock
 from hermes.gateway.events import Media, Outgoing, Target
-from hermes.gateway.platforms.base import (
-    AdapterContext,
-    AdapterError,
-    BaseAdapter,
-    ChatName,
-    NotConnected,
-    Receive,
-)
+from hermes.gateway.platforms.base import AdapterContext, AdapterError, ChatName, Receive
+from hermes.gateway.platforms.kit.connection import ConnectedAdapter
 from hermes.gateway.platforms.kit.media import MediaCache, TooLarge
-from hermes.gateway.platforms.kit.token_lock import (
-    ScopedLock,
-    acquire_scoped_lock,
-    release_scoped_lock,
-)
 from hermes.gateway.platforms.matrix.failures import of_connecting, sending
 from hermes.gateway.platforms.matrix.live import Live
-from hermes.gateway.platforms.matrix.options import options_from
 from hermes.gateway.platforms.matrix.shapes import Json, word
 from hermes.gateway.platforms.matrix.wire import TROUBLE, path
 from hermes.store.mail import OutboxRow
@@ -36,66 +24,42 @@ TYPING = 6000
 CHUNK = 65_536
 
 
-class MatrixAdapter(BaseAdapter):
+class MatrixAdapter(ConnectedAdapter[Live]):
     def __init__(self, context: AdapterContext, *, clock: Clock | None = None) -> None:
         super().__init__(context)
         self._clock = clock or SystemClock()
-        self._live: Live | None = None
-        self._lock: ScopedLock | None = None
 
-    async def connect(self, receive: Receive) -> None:
-        await self.disconnect()
-        options = options_from(self.context)
-        self._lock = acquire_scoped_lock(
-            "matrix", options.identity, self.context.locks, holder=str(self.context.state)
-        )
-        try:
-            self._live = Live(self.context, options, self._clock, receive)
-            await self._live.start()
-        except BaseException:
-            await self.disconnect()
-            raise
-
-    async def disconnect(self) -> None:
-        live, self._live = self._live, None
-        try:
-            if live is not None:
-                await live.stop()
-        finally:
-            lock, self._lock = self._lock, None
-            release_scoped_lock(lock)
-
-    async def probe(self) -> None:
-        await self._connected().probe()
+    def connection(self, receive: Receive) -> Live:
+        return Live(self.context, receive, self._clock)
 
     async def send(self, target: Target, message: Outgoing, key: str) -> str:
-        live = self._connected()
+        live = self.live
         sent = await live.sender.send(target, message, key)
         await live.bookmark.keep()
         return sent
 
     async def edit(self, target: Target, message_id: str, message: Outgoing) -> None:
-        await self._connected().sender.edit(target, message_id, message)
+        await self.live.sender.edit(target, message_id, message)
 
     async def find_sent(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:  # noqa: ARG002 - the signature is given
         """None as long as the homeserver shows only one when it is sent again."""
-        return await self._connected().sender.find(row, target)
+        return await self.live.sender.find(row, target)
 
     async def typing(self, target: Target) -> None:
-        live = self._connected()
-        where = path("rooms", target.chat_id, "typing", live.login.user_id)
+        live = self.live
+        where = path("rooms", live.moves.home(target.chat_id), "typing", live.login.user_id)
         with sending(repeatable=True):
             await live.wire.call("PUT", where, {"typing": True, "timeout": TYPING})
 
     async def react(self, target: Target, message_id: str, emoji: str, *, on: bool = True) -> None:
-        live = self._connected()
+        live = self.live
         if not live.options.reactions:
             return
         with sending(repeatable=True):
             await (live.sender.react if on else live.sender.unreact)(target, message_id, emoji)
 
     async def fetch(self, media: Media, limit: int) -> Media:
-        live, cache = self._connected(), MediaCache(self.context.cache)
+        live, cache = self.live, MediaCache(self.context.cache)
         if media.size > limit:
             raise TooLarge(media.name, limit)
         keys = _keys(media.ref)
@@ -114,12 +78,7 @@ class MatrixAdapter(BaseAdapter):
         return await cache.save(data, media, limit)
 
     async def chats(self) -> Sequence[ChatName]:
-        return self._connected().rooms.names()
-
-    def _connected(self) -> Live:
-        if self._live is None:
-            raise NotConnected("Matrix is not connected")
-        return self._live
+        return self.live.rooms.names()
 
 
 def _keys(ref: str) -> Json:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from hermes.gateway.platforms.kit.keeping import remember
 from hermes.gateway.platforms.matrix.shapes import Json
 from hermes.util import atomic
 
@@ -13,6 +14,7 @@ log = logging.getLogger(__name__)
 
 MOST_THREADS = 200
 MOST_SEALED = 200
+MOST_REPLACED = 500
 
 
 class Sealed(msgspec.Struct, frozen=True):
@@ -26,6 +28,16 @@ class Invite(msgspec.Struct, frozen=True):
     by: str
     direct: bool = False
     """It is to be a private chat."""
+    via: str = ""
+    """A homeserver that knows the room, when nobody invited us."""
+
+
+class Replaced(msgspec.Struct, frozen=True):
+    """A room that was ended for another one."""
+
+    by: str
+    group: bool
+    """It was no private chat, whoever is left."""
 
 
 class _State(msgspec.Struct):
@@ -36,6 +48,9 @@ class _State(msgspec.Struct):
     """Threads that we talk in, those used last."""
     invites: dict[str, Invite] = {}
     """Rooms we are to join."""
+    replaced: dict[str, Replaced] = {}
+    origins: dict[str, str] = {}
+    """Rooms that took the place of others, and the first one of each."""
     sealed: list[Sealed] = []
     taken: list[str] = []
     """Events after `since` that were taken: the answer they came with was not done."""
@@ -83,6 +98,28 @@ class Bookmark:
     def answered(self, room_id: str) -> None:
         """The invitation is done with."""
         self._changed |= self._state.invites.pop(room_id, None) is not None
+
+    def replaced(self, room_id: str) -> Replaced | None:
+        return self._state.replaced.get(room_id)
+
+    def replace(self, room_id: str, replaced: Replaced) -> None:
+        remember(self._state.replaced, room_id, replaced, MOST_REPLACED)
+        self._changed = True
+
+    def origin(self, room_id: str) -> str:
+        """The room that a conversation began in."""
+        return self._state.origins.get(room_id, room_id)
+
+    def moved_from(self, origin: str) -> list[str]:
+        """Rooms that its conversation moved to, the latest last."""
+        return [room for room, first in self._state.origins.items() if first == origin]
+
+    def follow(self, old: str, new: str) -> str:
+        """The conversation of a room goes on in another one. Where it began."""
+        if new not in self._state.origins:
+            remember(self._state.origins, new, self.origin(old), MOST_REPLACED)
+            self._changed = True
+        return self.origin(new)
 
     def talk_in(self, thread_id: str) -> None:
         if not self.talks_in(thread_id):

@@ -1,7 +1,6 @@
 """What answers of the homeserver and broken connections mean to the gateway."""
 
-import contextlib
-from collections.abc import Iterator
+from functools import partial
 
 import aiohttp
 
@@ -13,6 +12,7 @@ from hermes.gateway.platforms.base import (
     SendRefused,
     SendUnsure,
 )
+from hermes.gateway.platforms.kit.failures import told_as
 from hermes.gateway.platforms.matrix.options import HINT
 from hermes.gateway.platforms.matrix.wire import TROUBLE, Refusal
 
@@ -21,27 +21,6 @@ PAUSE = 30.0
 """Seconds that a message waits for a new token; it is not given up."""
 NOT_YET = 5.0
 """Seconds, when the homeserver does not say how long."""
-
-
-@contextlib.contextmanager
-def told() -> Iterator[None]:
-    """Errors of calls that are neither sends nor edits."""
-    try:
-        yield
-    except TROUBLE as error:
-        raise of_connecting(error) from None
-
-
-@contextlib.contextmanager
-def sending(*, repeatable: bool = False) -> Iterator[None]:
-    """Errors of sends and edits. What is `repeatable` may be done twice without harm."""
-    try:
-        yield
-    except TROUBLE as error:
-        failure = of_sending(error)
-        if repeatable and isinstance(failure, SendUnsure):
-            failure = SendLater(str(failure))
-        raise failure from None
 
 
 def is_login_refused(error: BaseException) -> bool:
@@ -63,6 +42,11 @@ def of_connecting(error: BaseException) -> AdapterError:
     if isinstance(error, Refusal):
         return NotConnected(f"Matrix answered {error}")
     return NotConnected(f"Matrix cannot be reached: {type(error).__name__}")
+
+
+told = partial(told_as, of_connecting, TROUBLE)
+"""Errors of calls that are neither sends nor edits."""
+sending = partial(told_as, of_sending, TROUBLE)
 
 
 def _refused(error: Refusal) -> AdapterError:

@@ -12,10 +12,12 @@ from hermes.gateway.events import MessageEvent
 from hermes.gateway.platforms.base import Receive
 from hermes.gateway.platforms.kit.mentions import is_for_us, rules_from
 from hermes.gateway.platforms.kit.offering import offer
+from hermes.gateway.platforms.kit.tasks import Tasks
 from hermes.gateway.platforms.matrix import reading
 from hermes.gateway.platforms.matrix.bookmark import Bookmark, Sealed
 from hermes.gateway.platforms.matrix.invites import Invites
-from hermes.gateway.platforms.matrix.patience import Errands, insistently
+from hermes.gateway.platforms.matrix.moves import Moves
+from hermes.gateway.platforms.matrix.patience import insistently, tried
 from hermes.gateway.platforms.matrix.quotes import Quotes
 from hermes.gateway.platforms.matrix.rooms import Room, Rooms
 from hermes.gateway.platforms.matrix.shapes import Json, table, word
@@ -47,13 +49,14 @@ class Intake:
         bookmark: Bookmark,
         rooms: Rooms,
         invites: Invites,
-        errands: Errands,
+        moves: Moves,
+        errands: Tasks,
         opener: Opener | None,
     ) -> None:
         self._wire, self._clock, self._me, self._settings = wire, clock, me, settings
         self._receive, self._rules = receive, rules_from(settings)
         self._bookmark, self._rooms, self._invites = bookmark, rooms, invites
-        self._errands, self._opener = errands, opener
+        self._moves, self._errands, self._opener = moves, errands, opener
         self._quotes = Quotes(wire, clock, self._open)
         self._told: set[str] = set()
         """Rooms that are known to be encrypted while we are not able to read that."""
@@ -64,6 +67,7 @@ class Intake:
         if self._opener is not None:
             await self._opener.absorb(sync)
         self._invites.see(sync)
+        self._moves.absorb(sync)
 
     async def take(self, sync: Json) -> None:
         """Returns when the gateway has everything that is new. Raises `Refusal` when the homeserver
@@ -107,7 +111,9 @@ class Intake:
         reply = await self._quotes.find(room.id, reply_to) if reply_to else None
         in_talk = bool(thread) and self._bookmark.talks_in(thread)
         message = reading.event_of(event, room, self._me, reply=reply, in_talk=in_talk)
-        if not (message.text.strip() or message.media) or not is_for_us(message, self._rules):
+        if not (message.text.strip() or message.media):
+            return None
+        if not is_for_us(message, self._rules):
             return None
         if self._opens_thread(room, content):
             source = msgspec.structs.replace(message.source, thread_id=message.message_id)
@@ -151,4 +157,4 @@ class Intake:
         others = [each for each in events if word(each, "sender") != self._me.user_id]
         if others:
             where = path("rooms", room_id, "receipt", "m.read", word(others[-1], "event_id"))
-            self._errands.start(self._wire.call("POST", where, {}), "a read receipt")
+            self._errands.start(tried(self._wire.call("POST", where, {}), "a read receipt"))

@@ -34,16 +34,20 @@ class Invites:
                 ours = event.get("type") == "m.room.member" and event.get("state_key") == self._me
                 if ours and word(event, "content", "membership") == "invite":
                     direct = at(event, "content", "is_direct") is True
-                    self._bookmark.invited(room_id, Invite(word(event, "sender"), direct))
-                    self._news.set()
+                    self.add(room_id, Invite(word(event, "sender"), direct))
         for kind in ("leave", "join"):
             for room_id in table(sync, "rooms", kind):
                 self._bookmark.answered(room_id)
+
+    def add(self, room_id: str, invite: Invite) -> None:
+        self._bookmark.invited(room_id, invite)
+        self._news.set()
 
     async def run(self) -> None:
         """Follow them, until cancelled."""
         while True:
             self._news.clear()
+            await self._bookmark.keep()  # after a crash we must know why we came
             for room_id, invite in self._bookmark.invites.items():
                 if self._buckets.take(invite.by):
                     await self._join(room_id, invite)
@@ -56,7 +60,8 @@ class Invites:
 
     async def _join(self, room_id: str, invite: Invite) -> None:
         try:
-            await self._wire.call("POST", path("join", room_id), {}, patience=JOINING)
+            via = {"via": invite.via, "server_name": invite.via} if invite.via else None
+            await self._wire.call("POST", path("join", room_id), {}, query=via, patience=JOINING)
             if invite.direct:
                 where = path("user", self._me, "account_data", "m.direct")
                 content = self._rooms.directs_with(invite.by, room_id)

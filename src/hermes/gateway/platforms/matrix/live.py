@@ -1,18 +1,19 @@
-"""The parts of a connection, put together."""
+"""One connection to Matrix."""
 
-import asyncio
 from importlib import import_module
 from typing import Any
 
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.base import AdapterContext, CredentialsRefused, NotConnected, Receive
+from hermes.gateway.platforms.kit.connection import Connection
+from hermes.gateway.platforms.kit.tasks import Tasks
 from hermes.gateway.platforms.matrix.bookmark import Bookmark
 from hermes.gateway.platforms.matrix.failures import told
 from hermes.gateway.platforms.matrix.intake import Intake
 from hermes.gateway.platforms.matrix.invites import Invites
 from hermes.gateway.platforms.matrix.login import Login, log_in
-from hermes.gateway.platforms.matrix.options import Options
-from hermes.gateway.platforms.matrix.patience import Errands
+from hermes.gateway.platforms.matrix.moves import Moves
+from hermes.gateway.platforms.matrix.options import options_from
 from hermes.gateway.platforms.matrix.rooms import Rooms
 from hermes.gateway.platforms.matrix.sending import Sender
 from hermes.gateway.platforms.matrix.shapes import Json, word
@@ -21,23 +22,27 @@ from hermes.gateway.platforms.matrix.wire import Refusal, Wire, path
 from hermes.gateway.platforms.matrix.words import Me
 
 
-class Live:
-    def __init__(
-        self, context: AdapterContext, options: Options, clock: Clock, receive: Receive
-    ) -> None:
-        self._context, self._clock, self._receive = context, clock, receive
-        self.options, self.wire = options, Wire(options.homeserver)
-        self.errands = Errands()
+class Live(Connection):
+    login: Login
+    rooms: Rooms
+    bookmark: Bookmark
+    moves: Moves
+    sender: Sender
+
+    def __init__(self, context: AdapterContext, receive: Receive, clock: Clock) -> None:
+        super().__init__(context, receive)
+        self._clock, self.options = clock, options_from(context)
+        self.identities = (self.options.identity,)
         self.secrecy: Any = None
         """`secrecy.Secrecy`, when rooms may be encrypted."""
-        self._joining: asyncio.Task[None] | None = None
-        self._syncing: Syncing | None = None
 
-    async def start(self) -> None:
-        state, wire, options = self._context.state, self.wire, self.options
+    async def open(self) -> None:
+        state, options = self.context.state, self.options
+        self.wire = wire = Wire(options.homeserver)
+        self.ends.push_async_callback(wire.close)
         try:
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self.login: Login = await log_in(wire, options, state / "login.json")
+            self.login = await log_in(wire, options, state / "login.json")
         except OSError as error:
             raise NotConnected(f"the Matrix login cannot be kept: {error.strerror}") from error
         me = Me(self.login.user_id, await self._own_name())
@@ -46,19 +51,24 @@ class Live:
         if options.encryption:  # its library is loaded only where it is used
             module = import_module("hermes.gateway.platforms.matrix.secrecy")
             self.secrecy = module.Secrecy(wire, self.login, state / "keys")
+            self.ends.callback(self.secrecy.close)
             with told():
                 await self.secrecy.publish(options.recovery_key)
+        errands = Tasks()
+        self.ends.push_async_callback(errands.close)
         invites = Invites(wire, self.bookmark, self.rooms, me.user_id, self._clock)
+        self.moves = Moves(self.bookmark, self.rooms, invites)
         intake = Intake(
             wire,
             self._clock,
             me,
             options.settings,
-            self._receive,
+            self.receive,
             bookmark=self.bookmark,
             rooms=self.rooms,
             invites=invites,
-            errands=self.errands,
+            moves=self.moves,
+            errands=errands,
             opener=self.secrecy,
         )
         self.sender = Sender(
@@ -66,34 +76,24 @@ class Live:
             self.login,
             self._clock,
             rooms=self.rooms,
+            moves=self.moves,
             bookmark=self.bookmark,
             sealer=self.secrecy,
             opens=self._open,
-            max_upload=self._context.manifest.capabilities.max_upload_bytes,
+            max_upload=self.context.manifest.capabilities.max_upload_bytes,
         )
-        self._syncing = Syncing(wire, self.bookmark, self._clock, intake.absorb, intake.take)
-        await self._syncing.start()
-        self._joining = asyncio.create_task(invites.run())
+        syncing = Syncing(wire, self.bookmark, self._clock, intake.absorb, intake.take)
+        self.ends.push_async_callback(self.bookmark.keep)
+        await syncing.start(self)
+        self.flow(invites.run())
 
-    async def stop(self) -> None:
-        if self._joining is not None:
-            self._joining.cancel()
-            await asyncio.wait([self._joining])
-        if self._syncing is not None:
-            await self._syncing.stop()
-            await self.bookmark.keep()
-        await self.errands.stop()
-        if self.secrecy is not None:
-            self.secrecy.close()
-        await self.wire.close()
+    async def ask(self) -> None:
+        with told():
+            await self.wire.get(path("account", "whoami"))
 
     async def probe(self) -> None:
-        if self._syncing is None:
-            raise NotConnected("Matrix is not connected")
         try:
-            self._syncing.check()
-            with told():
-                await self.wire.get(path("account", "whoami"))
+            await super().probe()
         except CredentialsRefused:
             if self.options.token:
                 raise

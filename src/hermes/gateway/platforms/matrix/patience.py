@@ -1,8 +1,7 @@
 """Calls that must be made sooner or later, and calls that only would be nice."""
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from hermes.core.ports import Clock
@@ -43,24 +42,8 @@ def _is_final(error: Exception) -> bool:
     return isinstance(error, Refusal) and error.status < 500 and error.status != 429
 
 
-class Errands:
-    """Small calls beside everything else. One that fails is left undone."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def start(self, work: Coroutine[Any, Any, Any], what: str) -> None:
-        task = asyncio.create_task(_try(work, what))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-async def _try(work: Coroutine[Any, Any, Any], what: str) -> None:
+async def tried(work: Awaitable[Any], what: str) -> None:
+    """For calls beside everything else: one that fails is left undone."""
     try:
         await work
     except TROUBLE as error:

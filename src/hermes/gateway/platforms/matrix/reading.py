@@ -69,13 +69,14 @@ def event_of(
     return MessageEvent(
         source=SessionSource(
             platform=PLATFORM,
-            chat_id=room.id,
+            chat_id=room.origin,
             chat_type=room.chat_type,
             user_id=sender,
             user_name=room.name_of(sender),
             chat_name=room.name_of(sender) if private else room.title,
             thread_id=thread_of(content),
             is_bot=content.get("msgtype") == "m.notice",
+            chat_now=room.id if room.id != room.origin else "",
         ),
         message_id=word(event, "event_id"),
         text=_text(event, content, me, media),

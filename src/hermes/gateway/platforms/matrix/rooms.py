@@ -21,12 +21,18 @@ class Room:
         self.encrypted = False
         self.direct = False
         """We know it as a private chat."""
+        self.predecessor = self.replacement = self.ended_by = ""
+        """The room it says it replaces, the one that replaces it, and who said that."""
+        self.origin = room_id
+        """The room that its conversation began in."""
+        self.group = False
+        """It replaced a group."""
 
     @property
     def chat_type(self) -> ChatType:
         """A private chat has no name and nobody else in it, or was made as one. As soon as a third
         person is there it is none, whatever it was made as."""
-        if max(sum(self._counts.values()), len(self._present)) > 2:
+        if self.group or max(sum(self._counts.values()), len(self._present)) > 2:
             return "group"
         return "dm" if self.direct or not (self.name or self._alias) else "group"
 
@@ -59,6 +65,11 @@ class Room:
                 self._alias = word(content, "alias")
             case "m.room.encryption":
                 self.encrypted = True
+            case "m.room.create":
+                self.predecessor = word(content, "predecessor", "room_id")
+            case "m.room.tombstone":
+                self.replacement = word(content, "replacement_room")
+                self.ended_by = word(event, "sender")
             case "m.room.member":
                 user = word(event, "state_key")
                 there = content.get("membership") in ("join", "invite")
@@ -102,7 +113,10 @@ class Rooms:
         return dict(self._direct)
 
     def names(self) -> tuple[ChatName, ...]:
-        return tuple(ChatName(each.id, each.title, each.chat_type) for each in self._known.values())
+        """Of a conversation that moved, only the room it is in."""
+        rooms = sorted(self._known.values(), key=lambda each: each.origin != each.id)
+        found = {each.origin: ChatName(each.origin, each.title, each.chat_type) for each in rooms}
+        return tuple(found.values())
 
     def _mark(self, rooms: Iterable[Room]) -> None:
         direct = {room_id for ids in self._direct.values() for room_id in ids}

@@ -13,6 +13,7 @@ from hermes.gateway.platforms.matrix import contents
 from hermes.gateway.platforms.matrix.bookmark import Bookmark
 from hermes.gateway.platforms.matrix.failures import sending
 from hermes.gateway.platforms.matrix.login import Login
+from hermes.gateway.platforms.matrix.moves import Moves
 from hermes.gateway.platforms.matrix.quotes import Opens
 from hermes.gateway.platforms.matrix.reading import ENCRYPTED, MESSAGE
 from hermes.gateway.platforms.matrix.rooms import Rooms
@@ -42,13 +43,14 @@ class Sender:
         clock: Clock,
         *,
         rooms: Rooms,
+        moves: Moves,
         bookmark: Bookmark,
         sealer: Sealer | None,
         opens: Opens,
         max_upload: int,
     ) -> None:
         self._wire, self._login, self._clock = wire, login, clock
-        self._rooms, self._bookmark = rooms, bookmark
+        self._rooms, self._moves, self._bookmark = rooms, moves, bookmark
         self._sealer, self._opens, self._max_upload = sealer, opens, max_upload
         self._reactions: dict[tuple[str, str], str] = {}
         """Events of our reactions, by message and emoji."""
@@ -58,18 +60,24 @@ class Sender:
         """The name of its first event. Sent twice under one key by one device it is there once."""
         files = [(media, to_upload(media, self._max_upload)) for media in message.media]
         room_id, first = await self._room(target), ""
-        reply_to = message.reply_to
+        thread, reply_to = target.thread_id, message.reply_to
         caption = contents.words_of(message, key=contents.name_of(key, 0))
         for part in range(max(len(files), 1)):
             content = caption
             if files:
                 media, file = files[part]
                 content = await self._file(room_id, media, file, content if not part else {})
-            content = contents.related(content, target.thread_id, reply_to)
-            sent = await self._put(room_id, MESSAGE, content, contents.name_of(key, part))
+            name, related = contents.name_of(key, part), contents.related(content, thread, reply_to)
+            try:
+                sent = await self._put(room_id, MESSAGE, related, name)
+            except SendRefused:
+                if not thread or room_id == target.chat_id:
+                    raise
+                thread = ""  # it is of the room that this one replaced
+                sent = await self._put(room_id, MESSAGE, content, name)
             first, reply_to = first or sent, ""
-        if target.thread_id:
-            self._bookmark.talk_in(target.thread_id)
+        if thread:
+            self._bookmark.talk_in(thread)
         return first
 
     async def edit(self, target: Target, message_id: str, message: Outgoing) -> None:
@@ -82,10 +90,16 @@ class Sender:
         one, since the homeserver still knows the transaction of this device. Raises `Unknowable`
         when too much was said there since."""
         age = self._clock.now().timestamp() - row.created_at
-        if age < REMEMBERED and row.created_at > self._login.since:
+        places = self._moves.places(await self._room(target))
+        if len(places) == 1 and age < REMEMBERED and row.created_at > self._login.since:
             return None
-        name, room_id = contents.name_of(row.key, 0), await self._room(target)
-        query, earliest = {"dir": "b", "limit": str(PAGE)}, row.created_at - EARLIER
+        for room_id in places:
+            if found := await self._find_in(room_id, row):
+                return found
+        return None
+
+    async def _find_in(self, room_id: str, row: OutboxRow) -> str | None:
+        name, query = contents.name_of(row.key, 0), {"dir": "b", "limit": str(PAGE)}
         with sending(repeatable=True):
             for _ in range(MOST_PAGES):
                 try:
@@ -95,7 +109,7 @@ class Sender:
                         return None  # nobody sees it there, and sending will say why
                     raise
                 chunk = tables(page, "chunk")
-                recent = [event for event in chunk if _time(event) > earliest]
+                recent = [event for event in chunk if _time(event) > row.created_at - EARLIER]
                 for event in recent:
                     if self._mark(room_id, event) == name:
                         return word(event, "event_id")
@@ -165,15 +179,16 @@ class Sender:
         return contents.file_of(media, size, where, caption)
 
     async def _room(self, target: Target) -> str:
-        """A room by its id, or by an address such as #hermes:matrix.org."""
+        """A room by its id, or by an address such as #hermes:matrix.org; the one that replaced it,
+        where one did."""
         name = target.chat_id
         if not name.startswith("#"):
-            return name
+            return self._moves.home(name)
         if name not in self._aliases:
             with sending(repeatable=True):
                 answer = await self._wire.get(path("directory", "room", name))
             self._aliases[name] = word(answer, "room_id")
-        return self._aliases[name]
+        return self._moves.home(self._aliases[name])
 
     async def _is_encrypted(self, room_id: str) -> bool:
         """Of a room that no synchronisation told of yet, the homeserver is asked."""

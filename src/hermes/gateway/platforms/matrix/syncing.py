@@ -1,14 +1,14 @@
 """The synchronisation with the homeserver. It is told that we have read on only once the gateway
 has kept everything."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.base import AdapterError, NotConnected
+from hermes.gateway.platforms.base import NotConnected
+from hermes.gateway.platforms.kit.connection import Connection
 from hermes.gateway.platforms.matrix.bookmark import Bookmark
 from hermes.gateway.platforms.matrix.failures import is_login_refused, of_connecting, told
 from hermes.gateway.platforms.matrix.shapes import Json, word
@@ -52,11 +52,9 @@ class Syncing:
         every message of it."""
         self._wire, self._bookmark, self._clock = wire, bookmark, clock
         self._absorb, self._take = absorb, take
-        self._task: asyncio.Task[None] | None = None
-        self._failure: AdapterError | None = None
         self._failures = 0
 
-    async def start(self) -> None:
+    async def start(self, connection: Connection) -> None:
         """Raises when the homeserver does not give us what is new."""
         with told():
             try:
@@ -68,40 +66,19 @@ class Syncing:
                 self._bookmark.move("")
                 first = await self._fetch(whole=True)
         await self._absorb(first)  # who sends before that would not know which rooms are encrypted
-        self._task = asyncio.create_task(self._run(first))
+        connection.flow(self._run(connection, first))
 
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-            self._task = None
-
-    def check(self) -> None:
-        """Raises when messages do not flow."""
-        if self._failure is not None:
-            raise self._failure
-        if self._task is None or self._task.done():
-            raise NotConnected("Matrix is not asked for messages")
-        if self._failures >= MOST_FAILURES:
-            raise NotConnected("Matrix does not say what is new")
-
-    async def _run(self, answer: Json) -> None:
-        while True:
-            try:
+    async def _run(self, connection: Connection, answer: Json) -> None:
+        """Ends when what is new cannot be taken: what follows would be taken for read."""
+        with told():  # only what trying again does not help with
+            while True:
                 await self._take(answer)
                 self._bookmark.move(word(answer, "next_batch"))
                 await self._bookmark.keep()
-                answer = await self._fetch_insistently()
+                answer = await self._fetch_insistently(connection)
                 await self._absorb(answer)
-            except TROUBLE as error:  # only what trying again does not help with
-                self._failure = of_connecting(error)
-                return
-            except Exception:  # what follows would be taken for read: better connect again
-                log.exception("Matrix: what is new could not be taken")
-                self._failure = NotConnected("a fault of the Matrix adapter; see the log")
-                return
 
-    async def _fetch_insistently(self) -> Json:
+    async def _fetch_insistently(self, connection: Connection) -> Json:
         pause = 0.1
         while True:
             try:
@@ -109,13 +86,16 @@ class Syncing:
             except TROUBLE as error:
                 if is_login_refused(error):
                     raise
-                self._failures += 1
                 log.info("%s", of_connecting(error))
+                self._failures += 1
+                if self._failures >= MOST_FAILURES:
+                    connection.trouble = NotConnected("Matrix does not say what is new")
                 wished = error.seconds if isinstance(error, Refusal) else 0.0
                 await self._clock.sleep(max(pause, wished))
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
                 self._failures = 0
+                connection.works()
                 return answer
 
     async def _fetch(self, *, whole: bool = False) -> Json:

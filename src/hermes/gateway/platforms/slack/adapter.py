@@ -10,25 +10,19 @@ from hermes.gateway.events import Media, Outgoing, Target
 from hermes.gateway.platforms.base import (
     AdapterContext,
     AdapterError,
-    BaseAdapter,
     ChatName,
-    NotConnected,
     Receive,
     SendRefused,
     SendUnsure,
 )
+from hermes.gateway.platforms.kit.connection import ConnectedAdapter
 from hermes.gateway.platforms.kit.media import MediaCache
-from hermes.gateway.platforms.kit.token_lock import (
-    ScopedLock,
-    acquire_scoped_lock,
-    release_scoped_lock,
-)
 from hermes.gateway.platforms.slack import directory, doubt, downloads, sending
 from hermes.gateway.platforms.slack.emoji import name_of
 from hermes.gateway.platforms.slack.failures import UNREADABLE, code_of, told
 from hermes.gateway.platforms.slack.ids import message_id, split_chat, ts_of
 from hermes.gateway.platforms.slack.live import Live
-from hermes.gateway.platforms.slack.options import check, options_of
+from hermes.gateway.platforms.slack.options import options_of
 from hermes.gateway.platforms.slack.workspace import Json, Workspace
 from hermes.store.mail import OutboxRow
 from hermes.util.clock import SystemClock
@@ -38,7 +32,7 @@ SETTLED = frozenset({"already_reacted", "no_reaction", "invalid_name", "message_
 THINKING = "is thinking..."
 
 
-class SlackAdapter(BaseAdapter):
+class SlackAdapter(ConnectedAdapter[Live]):
     def __init__(
         self, context: AdapterContext, *, clock: Clock | None = None, settle: float = 3.0
     ) -> None:
@@ -47,44 +41,14 @@ class SlackAdapter(BaseAdapter):
         super().__init__(context)
         self._options = options_of(context)
         self._clock, self._settle = clock or SystemClock(), settle
-        self._locks: list[ScopedLock] = []
-        self._live: Live | None = None
 
-    # the connection
-
-    async def connect(self, receive: Receive) -> None:
-        await self.disconnect()
-        options, context = self._options, self.context
-        check(options)
-        try:
-            for token in (options.app_token, *options.tokens):
-                lock = acquire_scoped_lock(
-                    self.manifest.name, token, context.locks, holder=str(context.state)
-                )
-                self._locks.append(lock)
-            self._live = Live(options, context.state, self._clock)
-            await self._live.start(receive)
-        except BaseException:
-            await self.disconnect()
-            raise
-
-    async def disconnect(self) -> None:
-        live, self._live = self._live, None
-        try:
-            if live is not None:
-                await live.stop()
-        finally:
-            locks, self._locks = self._locks, []
-            for lock in locks:
-                release_scoped_lock(lock)
-
-    async def probe(self) -> None:
-        await self._connected().probe()
+    def connection(self, receive: Receive) -> Live:
+        return Live(self.context, receive, self._options, self._clock)
 
     # messages of ours
 
     async def send(self, target: Target, message: Outgoing, key: str) -> str:
-        live = self._connected()
+        live = self.live
         workspace, channel = await self._place(target)
         try:
             if message.media:
@@ -123,12 +87,12 @@ class SlackAdapter(BaseAdapter):
     def newest(self, target: Target) -> str:
         """The newest message that we know of in the chat; "" when there is none."""
         chat_id = target.chat_id
-        ts = self._live.intake.newest.get(chat_id, "") if self._live else ""
+        ts = self.live.intake.newest.get(chat_id, "") if self.is_connected else ""
         return message_id(chat_id, ts) if ts else ""
 
     async def find_sent(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:
         """Errors other than `Unknowable` mean: ask again later."""
-        live = self._connected()
+        live = self.live
         workspace, channel = await self._place(target)
 
         async def look() -> str | None:
@@ -146,7 +110,7 @@ class SlackAdapter(BaseAdapter):
     async def typing(self, target: Target) -> None:
         """Slack shows it in threads. Elsewhere it is shown at the message that is being answered,
         and has to be taken away by hand."""
-        live = self._connected()
+        live = self.live
         workspace, channel = await self._place(target)
         chat_id = workspace.chat_id(channel)
         ts = target.thread_id or live.intake.spoken.get(chat_id, "")
@@ -172,28 +136,23 @@ class SlackAdapter(BaseAdapter):
     # what the platform knows
 
     async def fetch(self, media: Media, limit: int) -> Media:
-        live = self._connected()
+        live = self.live
         team, file = split_chat(media.ref)
         cache = MediaCache(self.context.cache)
         return await downloads.fetch(live.workspace(team), file, media, limit, live.session, cache)
 
     async def chats(self) -> Sequence[ChatName]:
-        live = self._connected()
+        live = self.live
         return [
             chat for workspace in live.workspaces for chat in await directory.names_of(workspace)
         ]
 
     # parts
 
-    def _connected(self) -> Live:
-        if self._live is None or not self._live.workspaces:
-            raise NotConnected("Slack is not connected")
-        return self._live
-
     async def _place(self, target: Target) -> tuple[Workspace, str]:
         """Where a message goes; a person is written to in private."""
         team, channel = split_chat(target.chat_id)
-        workspace = self._connected().workspace(team)
+        workspace = self.live.workspace(team)
         if channel[:1] in ("U", "W"):
             with told():
                 channel = await workspace.private_chat(channel)
@@ -214,7 +173,7 @@ class SlackAdapter(BaseAdapter):
         return str(answer["ts"])
 
     async def _stop_typing(self, workspace: Workspace, channel: str) -> None:
-        live = self._connected()
+        live = self.live
         ts = live.writing.pop(workspace.chat_id(channel), "")
         if ts:
             with contextlib.suppress(AdapterError):  # it goes away by itself after two minutes

@@ -1,7 +1,6 @@
 """What Slack's answers and broken connections mean to the gateway."""
 
-import contextlib
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -15,6 +14,7 @@ from hermes.gateway.platforms.base import (
     SendRefused,
     SendUnsure,
 )
+from hermes.gateway.platforms.kit.failures import told_as
 from hermes.gateway.platforms.slack.options import APP_HINT, BOT_HINT
 
 TROUBLE = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
@@ -46,25 +46,6 @@ NO_ROUTE = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 LONGEST = 3600.0
 
 
-@contextlib.contextmanager
-def told() -> Iterator[None]:
-    """Troubles of a call as the gateway's own errors."""
-    try:
-        yield
-    except TROUBLE as error:
-        raise of_call(error) from error
-
-
-@contextlib.contextmanager
-def unseen() -> Iterator[None]:
-    """The same for calls that nobody sees anything of: they can be made again."""
-    try:
-        with told():
-            yield
-    except SendUnsure as error:
-        raise SendLater(str(error)) from error
-
-
 def code_of(error: BaseException) -> str:
     """Slack's word for what is wrong; "" when it said none."""
     data = getattr(getattr(error, "response", None), "data", None)
@@ -78,6 +59,11 @@ def of_call(error: BaseException) -> AdapterError:
     if isinstance(error, NO_ROUTE):
         return SendLater(f"Slack cannot be reached: {type(error).__name__}", seconds=2.0)
     return SendUnsure(f"the connection to Slack broke: {type(error).__name__}")
+
+
+told = partial(told_as, of_call, TROUBLE)
+unseen = partial(told, repeatable=True)
+"""For calls that nobody sees anything of."""
 
 
 def of_connecting(error: BaseException, hint: str = BOT_HINT) -> AdapterError:

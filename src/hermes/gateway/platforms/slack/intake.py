@@ -3,7 +3,7 @@ or is not for us."""
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from hermes.gateway.platforms.kit.lanes import Lanes
 from hermes.gateway.platforms.kit.mentions import is_for_us, rules_from
 from hermes.gateway.platforms.kit.offering import offer
 from hermes.gateway.platforms.kit.seen import Seen
+from hermes.gateway.platforms.kit.tasks import Tasks, ended
 from hermes.gateway.platforms.slack import interactions, reading
 from hermes.gateway.platforms.slack.failures import TROUBLE
 from hermes.gateway.platforms.slack.ids import SCALE, message_id, micros, ts_at
@@ -51,7 +52,7 @@ class Intake:
         self._receive, self._clock = receive, clock
         self._rules = rules_from(options.settings)
         self._lanes = Lanes("Slack")
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._catching_up: asyncio.Task[None] | None = None
         self._held: list[tuple[Workspace, Said, str]] | None = None
         """What comes while we look for what was missed."""
@@ -65,10 +66,8 @@ class Intake:
     async def close(self) -> None:
         if self._patience:
             self._patience.cancel()
-        tasks = [task for task in (*self._tasks, self._catching_up) if task]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await ended(self._catching_up)
+        await self._tasks.close()
         await self._lanes.close()
         await self.socket.close()
 
@@ -103,13 +102,13 @@ class Intake:
                 self._pressed(payload)
         except (msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
             logger.error("Slack sent something that cannot be read: %s", error)
-        self._do(self.socket.acknowledge(envelope))
+        self._tasks.start(self.socket.acknowledge(envelope))
 
     def _is_message(self, envelope: str, payload: Mapping[str, Any]) -> bool:
         """Whether it will be acknowledged later."""
         if payload.get("type") == "app_rate_limited":
             logger.warning("Slack leaves out messages: there are more than it delivers in an hour")
-            self._do(self._after_limit())
+            self._tasks.start(self._after_limit())
             return False
         event = payload.get("event") or {}
         teams = [each.get("team_id") for each in payload.get("authorizations") or ()]
@@ -257,11 +256,6 @@ class Intake:
             if workspace.team in teams:
                 return workspace
         return self._workspaces[0] if len(self._workspaces) == 1 else None
-
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _now(self) -> float:
         return self._clock.now().timestamp()

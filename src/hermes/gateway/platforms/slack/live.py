@@ -1,19 +1,19 @@
 """A connection to Slack, while it lasts."""
 
-import asyncio
 import logging
-from pathlib import Path
 
 import aiohttp
 
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.base import (
+    AdapterContext,
     AdapterError,
     CredentialsRefused,
     NotConnected,
     Receive,
     SendRefused,
 )
+from hermes.gateway.platforms.kit.connection import Connection
 from hermes.gateway.platforms.kit.seen import Seen
 from hermes.gateway.platforms.slack.failures import (
     TROUBLE,
@@ -24,7 +24,7 @@ from hermes.gateway.platforms.slack.failures import (
 )
 from hermes.gateway.platforms.slack.ids import SCALE
 from hermes.gateway.platforms.slack.intake import Intake
-from hermes.gateway.platforms.slack.options import Options
+from hermes.gateway.platforms.slack.options import Options, check
 from hermes.gateway.platforms.slack.uploads import Uploads
 from hermes.gateway.platforms.slack.workspace import Workspace, client_of
 
@@ -37,55 +37,46 @@ NO_STATUS = frozenset(
 """Why people of a workspace never see that we write."""
 
 
-class Live:
-    def __init__(self, options: Options, state: Path, clock: Clock) -> None:
+class Live(Connection):
+    session: aiohttp.ClientSession
+    seen: Seen[str]
+    uploads: Uploads
+    intake: Intake
+    workspaces: list[Workspace]
+    """Those that let us in; the one of the first token is home."""
+
+    def __init__(
+        self, context: AdapterContext, receive: Receive, options: Options, clock: Clock
+    ) -> None:
+        super().__init__(context, receive)
+        check(options)
+        self.identities = (options.app_token, *options.tokens)
         self._options, self._clock = options, clock
-        self.session = aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar())
-        self.seen: Seen[str] = Seen(state / "seen.json", "Slack", SCALE)
-        self.uploads = Uploads(state / "uploads.json", self.session, options, clock)
-        self.workspaces: list[Workspace] = []
-        """Those that let us in; the one of the first token is home."""
         self.began = clock.monotonic()
         self.broken: dict[str, float] = {}
         """When the sending of a message broke off, by its key."""
         self.writing: dict[str, str] = {}
         """Chats in which people see that we write, and at which message."""
         self._quiet: set[str] = set()
-        self._keeping: asyncio.Task[None] | None = None
-        self._intake: Intake | None = None
 
-    @property
-    def intake(self) -> Intake:
-        if self._intake is None:
-            raise NotConnected("Slack is not connected")
-        return self._intake
-
-    async def start(self, receive: Receive) -> None:
-        """Returns when messages flow."""
-        options = self._options
+    async def open(self) -> None:
+        options, clock = self._options, self._clock
+        self.session = await self.ends.enter_async_context(
+            aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar())
+        )
         entered = [
             Workspace(client_of(token, options.base_url, self.session), home=number == 0)
             for number, token in enumerate(options.tokens)
         ]
         self.workspaces = await self._let_in(entered)
-        self._intake = Intake(self.workspaces, options, self.seen, receive, self._clock)
-        await self._intake.socket.open(options, self.session)
-        self.began = self._clock.monotonic()
-        self._keeping = asyncio.create_task(self.seen.keep())
+        self.uploads = Uploads(self.context.state / "uploads.json", self.session, options, clock)
+        self.seen = self.remember(SCALE)
+        self.intake = Intake(self.workspaces, options, self.seen, self.receive, clock)
+        self.ends.push_async_callback(self.intake.close)
+        await self.intake.socket.open(options, self.session)
+        self.began = clock.monotonic()
 
-    async def stop(self) -> None:
-        if self._keeping:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
-        try:
-            if self._intake:
-                await self._intake.close()
-                self.seen.write()
-        finally:
-            await self.session.close()
-
-    async def probe(self) -> None:
-        """Raises when messages do not flow."""
+    async def ask(self) -> None:
         await self._let_in(self.workspaces)
         if not await self.intake.socket.is_up():
             raise NotConnected("the connection to Slack is broken")

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from hermes.core.ports import Clock
+from hermes.gateway.platforms.kit.tasks import Tasks
 from hermes.gateway.platforms.telegram.journal import Journal
 from hermes.util import atomic
 
@@ -33,18 +34,16 @@ class Album(msgspec.Struct, eq=False):
 
 
 class Albums:
-    def __init__(
-        self, folder: Path, journal: Journal, clock: Clock, deliver: Deliver, wait: float
-    ) -> None:
+    def __init__(self, folder: Path, journal: Journal, clock: Clock, wait: float) -> None:
         """`wait` is how many seconds after the last part an album is taken for whole."""
-        self._folder, self._journal, self._clock = folder, journal, clock
-        self._deliver, self._wait = deliver, wait
+        self._folder, self._journal, self._clock, self._wait = folder, journal, clock, wait
         self._albums: dict[str, Album] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._turn = asyncio.Lock()
 
-    def start(self) -> None:
+    def start(self, deliver: Deliver) -> None:
         """Go on with what an earlier process held."""
+        self._deliver = deliver
         for path in sorted(self._folder.glob("*.json")):
             try:
                 update = msgspec.json.decode(path.read_bytes(), type=Update)
@@ -57,10 +56,7 @@ class Albums:
 
     async def stop(self) -> None:
         """What is held stays on disk."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.close()
         self._albums.clear()
 
     async def hold(self, update: Update) -> bool:
@@ -92,9 +88,7 @@ class Albums:
         due = self._clock.monotonic() + self._wait
         if group not in self._albums:
             self._albums[group] = Album(message["chat"]["id"], due)
-            task = asyncio.create_task(self._later(group))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.start(self._later(group))
         self._albums[group].updates[update["update_id"]] = update
         self._albums[group].due = due
 

@@ -1,7 +1,6 @@
 """What Telegram's answers and broken connections mean to the gateway."""
 
-import contextlib
-from collections.abc import Iterator
+from functools import partial
 
 import httpx
 from telegram.error import (
@@ -23,6 +22,7 @@ from hermes.gateway.platforms.base import (
     SendRefused,
     SendUnsure,
 )
+from hermes.gateway.platforms.kit.failures import told_as
 from hermes.gateway.platforms.telegram.options import TOKEN_HINT
 
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
@@ -74,14 +74,8 @@ def of_connecting(error: TelegramError) -> AdapterError:
             return NotConnected(f"Telegram cannot be reached: {_reason(error)}")
 
 
-@contextlib.contextmanager
-def told() -> Iterator[None]:
-    """Errors of calls that are neither sends nor edits. The cause is left out: it may name the
-    token."""
-    try:
-        yield
-    except TelegramError as error:
-        raise of_connecting(error) from None
+told = partial(told_as, of_connecting, (TelegramError,))
+"""Errors of calls that are neither sends nor edits."""
 
 
 def says(error: TelegramError, *phrases: str) -> bool:

@@ -1,18 +1,16 @@
 """Updates on their way to the gateway: albums put together, presses answered, chats remembered."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from telegram import Bot, CallbackQuery, Message, Update
 from telegram.error import TelegramError
 
-from hermes.core.ports import Clock
 from hermes.gateway.events import MessageEvent
 from hermes.gateway.platforms.base import ChatName, Receive
 from hermes.gateway.platforms.kit.offering import kept
+from hermes.gateway.platforms.kit.tasks import Tasks
 from hermes.gateway.platforms.telegram.albums import Albums
 from hermes.gateway.platforms.telegram.journal import Journal
 from hermes.gateway.platforms.telegram.reading import Reader
@@ -31,27 +29,19 @@ class Intake:
         journal: Journal,
         reader: Reader,
         topics: Names,
+        albums: Albums,
         receive: Receive,
     ) -> None:
         self._bot, self._journal, self._reader = bot, journal, reader
-        self._topics, self._receive = topics, receive
-        self._albums: Albums | None = None
-        self._answers: set[asyncio.Task[None]] = set()
+        self._topics, self._albums, self._receive = topics, albums, receive
+        self._answers = Tasks()
         self.chats: dict[tuple[str, str], ChatName] = {}
         """Those that wrote, by chat and thread."""
-
-    def start(self, folder: Path, clock: Clock, album_wait: float) -> None:
-        """`folder` is where parts of albums wait."""
-        self._albums = Albums(folder, self._journal, clock, self._album, album_wait)
-        self._albums.start()
+        albums.start(self._album)
 
     async def stop(self) -> None:
-        if self._albums is not None:
-            await self._albums.stop()
-        for task in self._answers:
-            task.cancel()
-        if self._answers:
-            await asyncio.wait(self._answers)
+        await self._albums.stop()
+        await self._answers.close()
 
     def look(self, update: dict[str, Any]) -> None:
         """Note the number of a message, before anything is done with it."""
@@ -71,12 +61,13 @@ class Intake:
         if message is not None:
             note_topic(message, self._topics)
             self._note_move(message)
-            if message.media_group_id and self._albums is not None:
+            if message.media_group_id:
                 return await self._albums.hold(raw)
         if update.callback_query is not None:
-            self._answer(update.callback_query)
+            # At once, else the button looks as if it did nothing.
+            self._answers.start(self._answer(update.callback_query))
         chat = update.effective_chat
-        if chat and self._albums is not None and not await self._albums.flush(chat.id):
+        if chat and not await self._albums.flush(chat.id):
             return False
         return await self._give(self._reader.event(update))
 
@@ -107,20 +98,15 @@ class Intake:
             return None
 
     def _note_move(self, message: Message) -> None:
-        """A group has become a supergroup: what is on its way to it goes there."""
+        """A group has become a supergroup: what is on its way to it goes there, and its
+        conversation goes on."""
         if message.migrate_to_chat_id:
             self._journal.move(message.chat.id, message.migrate_to_chat_id)
         elif message.migrate_from_chat_id:
             self._journal.move(message.migrate_from_chat_id, message.chat.id)
 
-    def _answer(self, press: CallbackQuery) -> None:
-        """At once, else the button looks as if it did nothing."""
-        task = asyncio.create_task(self._answer_press(press.id))
-        self._answers.add(task)
-        task.add_done_callback(self._answers.discard)
-
-    async def _answer_press(self, press_id: str) -> None:
+    async def _answer(self, press: CallbackQuery) -> None:
         try:
-            await self._bot.answer_callback_query(press_id)
+            await self._bot.answer_callback_query(press.id)
         except TelegramError as error:
             log.info("a press was not answered: %s", type(error).__name__)

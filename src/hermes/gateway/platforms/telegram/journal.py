@@ -102,6 +102,9 @@ class Journal:
         self.sends: dict[str, Sending] = {}
         """By key, the latest last."""
         self.moved: dict[int, int] = {}
+        """Where groups are now."""
+        self.origins: dict[int, int] = {}
+        """What supergroups were before."""
         self.merged: deque[int] = deque(maxlen=MOST_ALBUM_PARTS)
         self.topics: dict[tuple[int, str], int] = {}
 
@@ -153,6 +156,7 @@ class Journal:
 
     def move(self, chat_id: int, to: int) -> None:
         if self.moved.get(chat_id) != to:
+            log.info("the Telegram group %d is %d now; its name here stays", chat_id, to)
             self._note(Moved(chat_id, to))
 
     def merge(self, updates: tuple[int, ...]) -> None:
@@ -202,7 +206,7 @@ class Journal:
                 if sending := self.sends.get(key):
                     sending.open = False
             case Moved(chat_id, to):
-                self.moved[chat_id] = to
+                self.moved[chat_id], self.origins[to] = to, chat_id
             case Merged(updates):
                 self.merged.extend(updates)
             case MadeTopic(chat_id, name, thread_id):

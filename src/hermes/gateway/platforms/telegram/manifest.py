@@ -1,8 +1,6 @@
 """What Telegram is to the gateway."""
 
-from hermes.gateway.platforms.base import Capabilities, Credential, Manifest, Rate
-
-MEDIA = ("image", "voice", "audio", "video", "document")
+from hermes.gateway.platforms.base import ALL_MEDIA, Capabilities, Credential, Manifest, Rate
 
 MANIFEST = Manifest(
     name="telegram",
@@ -17,8 +15,8 @@ MANIFEST = Manifest(
         reactions=True,
         threads=True,
         buttons=True,
-        media_in=MEDIA,
-        media_out=MEDIA,
+        media_in=ALL_MEDIA,
+        media_out=ALL_MEDIA,
         max_upload_bytes=50_000_000,
         finds_sent=True,
         per_chat=Rate(20, 60.0),

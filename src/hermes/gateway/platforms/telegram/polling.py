@@ -12,7 +12,8 @@ from telegram import Bot
 from telegram.error import Conflict, InvalidToken, TelegramError
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.base import AdapterError, CredentialsRefused, NotConnected
+from hermes.gateway.platforms.base import CredentialsRefused, NotConnected
+from hermes.gateway.platforms.kit.connection import Connection
 from hermes.gateway.platforms.telegram.failures import TooOften, of_connecting, told
 
 log = logging.getLogger(__name__)
@@ -42,35 +43,16 @@ class Poller:
         self._bot, self._clock, self._look, self._handle = bot, clock, look, handle
         self._offset = 0
         self._up_to_date = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._failure: AdapterError | None = None
 
-    async def start(self) -> None:
+    async def start(self, connection: Connection) -> None:
         """Raises when Telegram does not give us the updates."""
         with told():
             await self._bot.delete_webhook(drop_pending_updates=False)
             await self._first()
-        self._task = asyncio.create_task(self._run())
+        connection.ends.push_async_callback(self._tell_kept)
+        connection.flow(self._run())
 
-    async def stop(self) -> None:
-        """Tells Telegram what was kept, so that it does not come again."""
-        if self._task is None:
-            return
-        self._task.cancel()
-        await asyncio.wait([self._task])
-        self._task = None
-        if self._offset:
-            try:
-                await self._fetch(hold=0, limit=1, patience=2.0)
-            except TelegramError as error:
-                log.info("Telegram was not told what was kept: %s", of_connecting(error))
-
-    async def probe(self) -> None:
-        """Raises when updates do not flow."""
-        if self._failure is not None:
-            raise self._failure
-        if self._task is None or self._task.done():
-            raise NotConnected("Telegram is not asked for messages")
+    async def ask(self) -> None:
         with told():
             await self._bot.get_me()
 
@@ -81,6 +63,15 @@ class Poller:
                 await self._up_to_date.wait()
         except TimeoutError:
             raise NotConnected("Telegram still has older messages for us") from None
+
+    async def _tell_kept(self) -> None:
+        """So that it does not come again."""
+        if not self._offset:
+            return
+        try:
+            await self._fetch(hold=0, limit=1, patience=2.0)
+        except TelegramError as error:
+            log.info("Telegram was not told what was kept: %s", of_connecting(error))
 
     async def _first(self) -> None:
         """One poll that does not wait. The one of a gateway just killed may be in the way."""
@@ -95,6 +86,7 @@ class Poller:
                 return
 
     async def _run(self) -> None:
+        """Ends when we are not accepted, or somebody else gets the updates."""
         pause, conflicts = 0.0, 0
         while True:
             try:
@@ -106,8 +98,7 @@ class Poller:
                 self._up_to_date.clear()  # another one may have got some
                 failure = of_connecting(error)
                 if isinstance(failure, CredentialsRefused) or conflicts >= MOST_CONFLICTS:
-                    self._failure = failure
-                    return
+                    raise failure from None
                 pause = 1.0
             except TelegramError as error:
                 log.info("%s", of_connecting(error))

@@ -30,10 +30,15 @@ class Me(msgspec.Struct, frozen=True):
 
 class Reader:
     def __init__(
-        self, me: Me, commands: Mapping[str, str], topics: Mapping[tuple[int, int], str]
+        self,
+        me: Me,
+        commands: Mapping[str, str],
+        topics: Mapping[tuple[int, int], str],
+        origins: Mapping[int, int],
     ) -> None:
-        """`commands` are our names by those of the menu; `topics` names of threads, by chat."""
-        self._me, self._commands, self._topics = me, commands, topics
+        """`commands` are our names by those of the menu; `topics` names of threads, by chat;
+        `origins` what supergroups were before, under which their conversations go on."""
+        self._me, self._commands, self._topics, self._origins = me, commands, topics, origins
 
     def event(self, update: Update) -> MessageEvent | None:
         """None for what is nothing to the gateway."""
@@ -75,15 +80,8 @@ class Reader:
         thread = _thread(message) if isinstance(message, Message) else ""
         user = press.from_user
         return MessageEvent(
-            source=SessionSource(
-                platform="telegram",
-                chat_id=str(chat.id),
-                chat_type=CHAT_TYPES.get(chat.type, "group"),
-                user_id=str(user.id),
-                user_name=user.full_name,
-                chat_name=self._chat_name(chat, thread),
-                thread_id=thread,
-                is_bot=user.is_bot,
+            source=self._in(
+                chat, thread, user_id=user.id, user_name=user.full_name, is_bot=user.is_bot
             ),
             message_id=f"press:{press.id}",
             reply_to_id=message_name(chat.id, message.message_id),
@@ -97,15 +95,28 @@ class Reader:
         user, sender, chat = message.from_user, message.sender_chat, message.chat
         thread = _thread(message)
         name = (sender.title or "") if sender else user.full_name if user else ""
+        return self._in(
+            chat,
+            thread,
+            user_id=sender.id if sender else user.id if user else "",
+            user_name=name,
+            is_bot=bool(message.is_automatic_forward or (user and user.is_bot and not sender)),
+        )
+
+    def _in(
+        self, chat: Chat, thread: str, *, user_id: int | str, user_name: str, is_bot: bool
+    ) -> SessionSource:
+        origin = self._origins.get(chat.id)
         return SessionSource(
             platform="telegram",
-            chat_id=str(chat.id),
+            chat_id=str(origin or chat.id),
             chat_type=CHAT_TYPES.get(chat.type, "group"),
-            user_id=str(sender.id if sender else user.id if user else ""),
-            user_name=name,
+            user_id=str(user_id),
+            user_name=user_name,
             chat_name=self._chat_name(chat, thread),
             thread_id=thread,
-            is_bot=bool(message.is_automatic_forward or (user and user.is_bot and not sender)),
+            is_bot=is_bot,
+            chat_now=str(chat.id) if origin else "",
         )
 
     def _chat_name(self, chat: Chat, thread: str) -> str:

@@ -1,22 +1,20 @@
 """Telegram calls us. An update is answered with 200 only when it was kept; else it comes again."""
 
-import asyncio
-import contextlib
 import hmac
 import logging
 import secrets
-import socket
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
-import uvicorn
 from telegram import Bot
 
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.base import NotConnected
+from hermes.gateway.platforms.kit.connection import Connection
+from hermes.gateway.platforms.kit.listening import listen
 from hermes.gateway.platforms.telegram.failures import told
 from hermes.gateway.platforms.telegram.options import Options
 from hermes.gateway.platforms.telegram.polling import UPDATES
@@ -35,48 +33,18 @@ class Webhook:
         self._bot, self._url, self._port = bot, options.webhook_url, options.webhook_port
         self._clock, self._handle = clock, handle
         self._secret = options.webhook_secret or secrets.token_urlsafe(32)
-        self._server: uvicorn.Server | None = None
         self._told_at: datetime | None = None
-        self._task: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
-        try:
-            listening = socket.create_server(("0.0.0.0", self._port))
-        except OSError as error:
-            raise NotConnected(
-                f"port {self._port} for Telegram's calls cannot be used: {error.strerror}",
-                hint="set TELEGRAM_WEBHOOK_PORT to a free one",
-            ) from error
-        config = uvicorn.Config(
-            self._answer,
-            interface="asgi3",
-            proxy_headers=False,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            ws="none",
-            timeout_graceful_shutdown=2,
-        )
-        self._server = _QuietServer(config)
-        self._task = asyncio.create_task(self._server.serve(sockets=[listening]))
-        while not self._server.started and not self._task.done():  # noqa: ASYNC110 - no event
-            await asyncio.sleep(0.005)
+    async def start(self, connection: Connection) -> None:
+        """Telegram keeps what comes until we are there again."""
+        hint = "set TELEGRAM_WEBHOOK_PORT to a free one"
+        await listen(connection, self._answer, "0.0.0.0", self._port, hint=hint)
         with told():
             await self._bot.set_webhook(
                 self._url, secret_token=self._secret, allowed_updates=UPDATES
             )
 
-    async def stop(self) -> None:
-        """Telegram keeps what comes until we are there again."""
-        if self._server is not None and self._task is not None:
-            self._server.should_exit = True
-            await asyncio.wait([self._task])
-        self._server = self._task = None
-
-    async def probe(self) -> None:
-        """Raises when updates do not flow."""
-        if self._task is None or self._task.done():
-            raise NotConnected("nobody listens for Telegram's calls")
+    async def ask(self) -> None:
         with told():
             info = await self._bot.get_webhook_info()
         if info.url != self._url:
@@ -136,10 +104,3 @@ async def _body(receive: Any) -> bytes | None:
             return None
         if not message.get("more_body"):
             return body
-
-
-class _QuietServer(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        """Signals are the gateway's."""
-        yield

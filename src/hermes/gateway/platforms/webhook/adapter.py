@@ -5,29 +5,21 @@ came with a call was written by strangers; in the prompt it stands between marks
 """
 
 import asyncio
-import ipaddress
 import logging
+from functools import partial
 
-from hermes.config.home import get_hermes_home
-from hermes.core.errors import ConfigError, StoreError, UsageError
+from hermes.core.errors import StoreError, UsageError
 from hermes.core.ports import Clock, Outbox
 from hermes.gateway.events import MessageEvent, Outgoing, SessionSource, Target
-from hermes.gateway.platforms.base import (
-    AdapterContext,
-    BaseAdapter,
-    CredentialsRefused,
-    NotConnected,
-    Receive,
-    SendLater,
-    SendRefused,
-)
+from hermes.gateway.platforms.base import AdapterContext, Receive, SendLater, SendRefused
+from hermes.gateway.platforms.kit.connection import ConnectedAdapter
 from hermes.gateway.platforms.kit.offering import kept
 from hermes.gateway.platforms.webhook import templates
-from hermes.gateway.platforms.webhook.calls import Call, Calls, Limits
+from hermes.gateway.platforms.webhook.calls import Call
 from hermes.gateway.platforms.webhook.deliveries import Deliveries, Delivery, texts
 from hermes.gateway.platforms.webhook.github import API, GitHub, Place
 from hermes.gateway.platforms.webhook.server import Server
-from hermes.gateway.platforms.webhook.subscriptions import FILE, NO_AUTH, Route, Routes, route
+from hermes.gateway.platforms.webhook.subscriptions import Route
 from hermes.store.mail import OutboxRow
 from hermes.util.clock import SystemClock
 
@@ -40,59 +32,26 @@ ABOUT = (
 )
 
 
-class WebhookAdapter(BaseAdapter):
+class WebhookAdapter(ConnectedAdapter[Server]):
     """`context.extra` may hold `outbox` (for answers to chats) and `clock`. `GITHUB_API_URL` is
     where GitHub's API is, when it is not the public one."""
 
     def __init__(self, context: AdapterContext) -> None:
         super().__init__(context)
-        variable, extra = context.variable, context.connection.extra
+        variable = context.variable
         self._clock: Clock = context.extra.get("clock") or SystemClock()
         self._outbox: Outbox | None = context.extra.get("outbox")
         self._deliveries = Deliveries(context.state / "deliveries")
         self._github = GitHub(variable("GITHUB_TOKEN") or "", variable("GITHUB_API_URL") or API)
-        self._host: str = extra.host
-        self._receive: Receive | None = None
-        self._server: Server | None = None
-        self._routes: Routes | None = None
 
     @property
     def port(self) -> int:
         """Where it listens, once it does."""
-        return self._server.port if self._server else 0
+        return self.live.port
 
-    async def connect(self, receive: Receive) -> None:
-        extra = self.context.connection.extra
-        try:
-            fixed = {name: route(name, raw) for name, raw in extra.routes.items()}
-            port = int(self.context.variable("WEBHOOK_PORT") or extra.port)
-        except (ConfigError, ValueError) as error:
-            hint = getattr(error, "hint", "") or "WEBHOOK_PORT must be a number"
-            raise CredentialsRefused(f"Webhook cannot start: {error}", hint=hint) from None
-        self._routes = Routes(fixed, get_hermes_home() / FILE)
-        limits = Limits(
-            secret=extra.secret or self.context.variable("WEBHOOK_SECRET") or "",
-            on_loopback=_is_loopback(self._host),
-            per_minute=extra.rate_limit,
-            max_body_bytes=extra.max_body_bytes,
-        )
-        self._warn(limits)
+    def connection(self, receive: Receive) -> Server:
         self._deliveries.clean()
-        self._receive = receive
-        calls = Calls(self._routes, limits, self._clock, self._keep)
-        server = Server(calls.answer, self._host, port)
-        await server.start()
-        self._server = server
-
-    async def disconnect(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            await server.stop()
-
-    async def probe(self) -> None:
-        if self._server is None:
-            raise NotConnected("Webhook is not connected")
-        await self._server.probe()
+        return Server(self.context, receive, self._clock, partial(self._keep, receive))
 
     async def send(self, target: Target, message: Outgoing, key: str) -> str:
         """To the log, to GitHub, or into the outbox of the chat that the route names."""
@@ -118,7 +77,7 @@ class WebhookAdapter(BaseAdapter):
             return None
         return await self._github.find(Place.of(delivery.extra), row.key, row.created_at)
 
-    async def _keep(self, of: Route, call: Call) -> bool:
+    async def _keep(self, receive: Receive, of: Route, call: Call) -> bool:
         chat = f"{call.route}:{call.delivery}"
         extra = {
             name: templates.render(value, call.data, templates.line)
@@ -128,8 +87,6 @@ class WebhookAdapter(BaseAdapter):
         if of.deliver_only:
             return await self._deliver_only(of, call, delivery)
         await asyncio.to_thread(self._deliveries.keep, chat, delivery)
-        if self._receive is None:
-            return False
         source = SessionSource(
             platform="webhook",
             chat_id=chat,
@@ -140,7 +97,7 @@ class WebhookAdapter(BaseAdapter):
         sent_at = self._clock.now().timestamp()
         text = prompt(of, call)
         event = MessageEvent(source, chat, text, addressed=True, sent_at=sent_at)
-        return await kept(self._receive, event)
+        return await kept(receive, event)
 
     async def _deliver_only(self, of: Route, call: Call, delivery: Delivery) -> bool:
         """The text goes out without the agent; the outbox of our own sends what is no chat."""
@@ -168,23 +125,13 @@ class WebhookAdapter(BaseAdapter):
 
     def _delivery(self, chat: str) -> Delivery:
         """As it was kept with the call; without that, as the route says now."""
-        if self._server is None or self._routes is None:
-            raise NotConnected("Webhook is not connected")
+        routes = self.live.routes
         if found := self._deliveries.find(chat):
             return found
-        of = self._routes.get(chat.partition(":")[0])
+        of = routes.get(chat.partition(":")[0])
         if of is None:
             raise SendRefused(f"there is no webhook call {chat}")
         return Delivery(of.deliver, texts(of.deliver_extra))
-
-    def _warn(self, limits: Limits) -> None:
-        routes = self._routes.all() if self._routes else {}
-        for name, each in routes.items():
-            if (each.secret or limits.secret) == NO_AUTH:
-                verdict = "takes calls of anybody" if limits.on_loopback else "takes no calls"
-                log.warning("webhook route %s %s: its secret is %s", name, verdict, NO_AUTH)
-        if not routes:
-            log.warning("there is no webhook route yet: hermes webhook subscribe NAME")
 
 
 def prompt(of: Route, call: Call) -> str:
@@ -199,10 +146,3 @@ def prompt(of: Route, call: Call) -> str:
 def _chat(target: Target) -> str:
     """`<route>:<delivery>`, also from a target that was written as `webhook:<route>:<delivery>`."""
     return f"{target.chat_id}:{target.thread_id}" if target.thread_id else target.chat_id
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

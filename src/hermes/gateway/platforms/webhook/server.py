@@ -1,24 +1,30 @@
-"""The HTTP server that calls come to."""
+"""The HTTP server that calls come to, while it listens."""
 
 import asyncio
-import contextlib
-import socket
-from collections.abc import Awaitable, Callable, Iterator
+import ipaddress
+import logging
+from collections.abc import Awaitable, Callable
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route as Path
 
-from hermes.gateway.platforms.base import NotConnected
-from hermes.gateway.platforms.impatient import Impatient
+from hermes.config.home import get_hermes_home
+from hermes.core.errors import ConfigError
+from hermes.core.ports import Clock
+from hermes.gateway.platforms.base import AdapterContext, CredentialsRefused, NotConnected, Receive
+from hermes.gateway.platforms.kit.connection import Connection
+from hermes.gateway.platforms.kit.listening import listen
+from hermes.gateway.platforms.webhook.calls import Call, Calls, Limits
+from hermes.gateway.platforms.webhook.subscriptions import FILE, NO_AUTH, Route, Routes, route
 
-MOST_CONNECTIONS = 200
-"""More are told to come back later."""
-DRAIN_SECONDS = 5
+log = logging.getLogger(__name__)
+
+TAKEN = "another program has it, or the address is not ours: change WEBHOOK_PORT"
 
 Answer = Callable[[Request], Awaitable[Response]]
+Keep = Callable[[Route, Call], Awaitable[bool]]
 
 
 async def _health(_: Request) -> Response:
@@ -33,8 +39,8 @@ async def _refused(_: Request, error: Exception) -> Response:
 def application(answer: Answer) -> Starlette:
     app = Starlette(
         routes=[
-            Route("/health", _health, methods=["GET"]),
-            Route("/webhooks/{route}", answer, methods=["POST"]),
+            Path("/health", _health, methods=["GET"]),
+            Path("/webhooks/{route}", answer, methods=["POST"]),
         ],
         exception_handlers={404: _refused, 405: _refused},
     )
@@ -42,76 +48,37 @@ def application(answer: Answer) -> Starlette:
     return app
 
 
-class _Quiet(uvicorn.Server):
-    """Says when it listens. Signals are the gateway's."""
+class Server(Connection):
+    port = 0
+    """Where it listens, once it does."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.listening = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.listening.set()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-class Server:
-    """Listens from `start` to `stop`."""
-
-    protocol: type[Impatient] = Impatient
-
-    def __init__(self, answer: Answer, host: str, port: int) -> None:
-        self.host, self.port = host, port
-        self._answer = answer
-        self._task: asyncio.Task[None] | None = None
-        self._server: _Quiet | None = None
-
-    async def start(self) -> None:
-        """Raises `NotConnected` when the port is taken."""
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+    def __init__(self, context: AdapterContext, receive: Receive, clock: Clock, keep: Keep) -> None:
+        super().__init__(context, receive)
+        extra, variable = context.connection.extra, context.variable
         try:
-            listening = socket.create_server((self.host, self.port), family=family, backlog=128)
-        except OSError as error:
-            raise NotConnected(
-                f"Webhook cannot listen on {self.host} port {self.port}: {error.strerror}",
-                hint="another program has it, or the address is not ours: change WEBHOOK_PORT",
-            ) from None
-        self.port = listening.getsockname()[1]
-        config = uvicorn.Config(
-            application(self._answer),
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            http=self.protocol,
-            ws="none",
-            limit_concurrency=MOST_CONNECTIONS,
-            timeout_graceful_shutdown=DRAIN_SECONDS,
+            fixed = {name: route(name, raw) for name, raw in extra.routes.items()}
+            self._wanted = int(variable("WEBHOOK_PORT") or extra.port)
+        except (ConfigError, ValueError) as error:
+            hint = getattr(error, "hint", "") or "WEBHOOK_PORT must be a number"
+            raise CredentialsRefused(f"Webhook cannot start: {error}", hint=hint) from None
+        self._host: str = extra.host
+        self.routes = Routes(fixed, get_hermes_home() / FILE)
+        self._limits = Limits(
+            secret=extra.secret or variable("WEBHOOK_SECRET") or "",
+            on_loopback=_is_loopback(self._host),
+            per_minute=extra.rate_limit,
+            max_body_bytes=extra.max_body_bytes,
         )
-        self._server = _Quiet(config)
-        self._task = asyncio.create_task(self._serve(self._server, listening), name="webhook")
-        await self._server.listening.wait()
+        self._calls = Calls(self.routes, self._limits, clock, keep)
 
-    async def _serve(self, server: _Quiet, listening: socket.socket) -> None:
-        with listening:
-            await server.serve(sockets=[listening])
+    async def open(self) -> None:
+        self._warn()
+        app = application(self._calls.answer)
+        self.port = await listen(self, app, self._host, self._wanted, hint=TAKEN)
 
-    async def stop(self) -> None:
-        """Calls under way are answered first, for a few seconds."""
-        task, self._task = self._task, None
-        if task is None or self._server is None:
-            return
-        self._server.should_exit = True
-        await asyncio.wait([task])
-
-    async def probe(self) -> None:
-        """Ask ourselves. Raises `NotConnected`."""
-        if self._task is None or self._task.done():
-            raise NotConnected("Webhook does not listen")
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+    async def ask(self) -> None:
+        """Ask ourselves."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)
         try:
             async with asyncio.timeout(5):
                 reader, writer = await asyncio.open_connection(host, self.port)
@@ -124,3 +91,19 @@ class Server:
             line = b""
         if b" 200 " not in line:
             raise NotConnected(f"Webhook does not answer on port {self.port}")
+
+    def _warn(self) -> None:
+        routes = self.routes.all()
+        for name, each in routes.items():
+            if (each.secret or self._limits.secret) == NO_AUTH:
+                verdict = "takes calls of anybody" if self._limits.on_loopback else "takes no calls"
+                log.warning("webhook route %s %s: its secret is %s", name, verdict, NO_AUTH)
+        if not routes:
+            log.warning("there is no webhook route yet: hermes webhook subscribe NAME")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

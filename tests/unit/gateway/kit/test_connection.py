@@ -1,0 +1,254 @@
+"""The base that adapters stand on: what a connection holds, and how it ends."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hermes.gateway.events import Outgoing, Target
+from hermes.gateway.platforms.base import (
+    Adapter,
+    AdapterContext,
+    AdapterError,
+    CredentialsRefused,
+    NotConnected,
+)
+from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
+from hermes.gateway.platforms.kit.listening import listen
+from hermes.gateway.platforms.kit.token_lock import TokenInUse
+from tests.contracts.adapters.driving import Inbox, failure
+from tests.unit.gateway.kit.kinds import (
+    MANIFEST,
+    TOKEN,
+    Asking,
+    Bridged,
+    Called,
+    Listening,
+    Platform,
+    Small,
+    SmallAdapter,
+)
+
+KINDS = (Asking, Listening, Called, Bridged)
+
+
+@pytest.fixture
+async def platform() -> AsyncIterator[Platform]:
+    platform = Platform()
+    await platform.start()
+    yield platform
+    await platform.stop()
+
+
+def context(folder: Path, **variables: str) -> AdapterContext:
+    return AdapterContext(MANIFEST, variables.get, None, None, *[folder] * 3)
+
+
+def small(folder: Path, platform: Platform, kind: type[Small], token: str = TOKEN) -> SmallAdapter:
+    return SmallAdapter(context(folder, TOKEN=token, URL=platform.url), kind)
+
+
+async def comes_and_goes(adapter: Adapter) -> None:
+    await adapter.connect(Inbox().receive)
+    await adapter.disconnect()
+
+
+async def say(platform: Platform, adapter: SmallAdapter, text: str) -> None:
+    """Somebody says something on the platform."""
+    if isinstance(adapter.live, Bridged):
+        stdin = adapter.live.process.stdin
+        assert stdin
+        stdin.write(f"{text}\n".encode())
+        return
+    await platform.said.put(text)
+    if isinstance(adapter.live, Called):
+        platform.hook = f"http://127.0.0.1:{adapter.live.port}"
+        await platform.deliver()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_each_kind_of_platform_brings_messages_and_leaves_nothing_behind(
+    platform: Platform, tmp_path: Path, kind: type[Small]
+) -> None:
+    adapter, inbox, before = small(tmp_path, platform, kind), Inbox(), asyncio.all_tasks()
+    await adapter.connect(inbox.receive)
+    await say(platform, adapter, "hello")
+    await inbox.take("hello")
+    await adapter.probe()
+    assert await adapter.send(Target("small", "a chat"), Outgoing("hi"), "1") == "right:1"
+    await adapter.disconnect()
+    await adapter.disconnect()
+    ours = {task for task in asyncio.all_tasks() - before if task.get_name() == "small"}
+    assert ours == set()
+    assert isinstance(await failure(adapter.probe()), NotConnected)
+    await comes_and_goes(small(tmp_path, platform, kind))  # the lock is free
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_each_kind_says_that_its_token_is_refused_and_lets_go_of_it(
+    platform: Platform, tmp_path: Path, kind: type[Small]
+) -> None:
+    for _ in range(2):
+        wrong = small(tmp_path, platform, kind, "wrong")
+        assert isinstance(await failure(wrong.connect(Inbox().receive)), CredentialsRefused)
+        assert not wrong.is_connected
+
+
+@pytest.mark.parametrize("kind", [Asking, Listening, Bridged])
+async def test_what_breaks_is_told_and_comes_back_by_itself(
+    platform: Platform, tmp_path: Path, kind: type[Small]
+) -> None:
+    adapter, inbox = small(tmp_path, platform, kind), Inbox()
+    await adapter.connect(inbox.receive)
+    if kind is Bridged:
+        await say(platform, adapter, "!")
+    async with asyncio.timeout(10):
+        while adapter.live.trouble is None:
+            platform.drop()
+            await asyncio.sleep(0.001)
+        assert isinstance(await failure(adapter.probe()), NotConnected)
+        while adapter.live.trouble is not None:
+            await asyncio.sleep(0.001)
+    await say(platform, adapter, "again")
+    await inbox.take("again")
+    await adapter.probe()
+    await adapter.disconnect()
+
+
+async def test_one_token_has_one_gateway(platform: Platform, tmp_path: Path) -> None:
+    first, second = (small(tmp_path, platform, Listening) for _ in range(2))
+    await first.connect(Inbox().receive)
+    error = await failure(second.connect(Inbox().receive))
+    assert isinstance(error, TokenInUse)
+    assert str(tmp_path) in str(error)  # whose it is
+    await first.connect(Inbox().receive)  # anew, by the one that has it
+    await first.disconnect()
+    await comes_and_goes(second)
+
+
+class Steps(Connection):
+    """Says what is let go of, and when."""
+
+    identities = ("one", "two")
+
+    def __init__(self, context: AdapterContext, fault: Exception | None = None) -> None:
+        super().__init__(context, Inbox().receive)
+        self.fault, self.over = fault, list[str]()
+        self.may_end = asyncio.Event()
+
+    async def open(self) -> None:
+        self.ends.callback(self.over.append, "first")
+        self.flow(self.work())
+        self.ends.callback(self.over.append, "last")
+        await asyncio.sleep(0)
+        if self.fault:
+            raise self.fault
+
+    async def work(self) -> None:
+        try:
+            await self.may_end.wait()
+            raise self.fault or NotConnected("the reason")
+        except asyncio.CancelledError:
+            self.over.append("work")
+            raise
+
+
+class StepsAdapter(ConnectedAdapter[Steps]):
+    def connection(self, _receive: object) -> Steps:
+        return self.next
+
+
+def stepping(folder: Path, fault: Exception | None = None) -> StepsAdapter:
+    adapter = StepsAdapter(context(folder))
+    adapter.next = Steps(adapter.context, fault)
+    return adapter
+
+
+@pytest.mark.parametrize("fault", [None, ValueError("half way")])
+async def test_what_was_opened_last_ends_first_also_when_it_fails_half_way(
+    tmp_path: Path, fault: Exception | None
+) -> None:
+    adapter = stepping(tmp_path, fault)
+    if fault:
+        with pytest.raises(ValueError, match="half way"):
+            await adapter.connect(Inbox().receive)
+    else:
+        await adapter.connect(Inbox().receive)
+        assert adapter.next.over == []
+        await adapter.disconnect()
+    assert adapter.next.over == ["last", "work", "first"]
+
+
+async def test_a_connect_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -> None:
+    adapter = stepping(tmp_path)
+    connecting = asyncio.create_task(adapter.connect(Inbox().receive))
+    await asyncio.sleep(0)
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
+    assert adapter.next.over == ["last", "work", "first"]
+    assert not adapter.is_connected
+
+
+async def test_a_connection_that_comes_after_nobody_waits_for_it_is_let_go_of(
+    tmp_path: Path,
+) -> None:
+    adapter = stepping(tmp_path)
+    connecting = asyncio.create_task(adapter.connect(Inbox().receive))
+    await asyncio.sleep(0)
+    await adapter.disconnect()
+    with pytest.raises(NotConnected, match="meanwhile"):
+        await connecting
+    assert not adapter.is_connected
+    await comes_and_goes(stepping(tmp_path))
+
+
+async def test_one_that_does_not_let_go_keeps_the_others_from_nothing(tmp_path: Path) -> None:
+    adapter = stepping(tmp_path)
+    await adapter.connect(Inbox().receive)
+
+    def stubborn() -> None:
+        raise OSError("no")
+
+    adapter.live.ends.callback(stubborn)
+    with pytest.raises(OSError, match="no"):
+        await adapter.disconnect()
+    assert adapter.next.over == ["last", "work", "first"]
+    await comes_and_goes(stepping(tmp_path))  # the locks are free too
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (None, "the reason"),
+        (CredentialsRefused("not you"), "not you"),
+        (ValueError("of ours"), "Small: messages do not come any more"),
+    ],
+)
+async def test_the_probe_says_why_work_has_ended(
+    tmp_path: Path, fault: Exception | None, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    adapter = stepping(tmp_path)
+    await adapter.connect(Inbox().receive)
+    await adapter.probe()
+    adapter.live.fault = fault
+    adapter.live.may_end.set()
+    with pytest.raises(AdapterError, match=told) as caught:
+        async with asyncio.timeout(10):
+            while True:
+                await adapter.probe()
+                await asyncio.sleep(0)
+    assert isinstance(caught.value, CredentialsRefused) == isinstance(fault, CredentialsRefused)
+    assert ("of ours" in caplog.text) == isinstance(fault, ValueError)
+    await adapter.disconnect()
+
+
+async def test_a_port_that_is_taken_is_named_with_what_to_do(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        connection = Connection(context(tmp_path), Inbox().receive)
+        error = await failure(listen(connection, None, "127.0.0.1", port, hint="take another"))
+    assert str(port) in str(error)
+    assert error.hint == "take another"

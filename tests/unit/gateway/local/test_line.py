@@ -1,0 +1,26 @@
+"""The gateway's end of a connection to a local platform."""
+
+import asyncio
+import socket
+
+from hermes.gateway.platforms.local.line import Line
+from hermes.gateway.platforms.local.wire import Answer, Ping, line
+
+
+async def test_an_answer_to_a_question_given_up_just_then_does_not_break_the_connection() -> None:
+    """A turn that ends cancels its typing, whose answer may be there already."""
+    ours, theirs = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=ours)
+    connection = Line((reader, writer), lambda _said: asyncio.sleep(0))
+    asking = asyncio.create_task(connection.ask(Ping))
+    await asyncio.sleep(0)
+    reader.feed_data(line(Answer(1)))  # read before the next line has taken effect
+    asking.cancel()
+    await asyncio.wait([asking])
+    assert asking.cancelled()
+    again = asyncio.create_task(connection.ask(Ping))
+    await asyncio.sleep(0)
+    reader.feed_data(line(Answer(2, "pong")))
+    assert (await again).value == "pong"
+    await connection.close()
+    theirs.close()

@@ -1,0 +1,32 @@
+"""What the model is told of the chat it talks in."""
+
+import msgspec
+import pytest
+
+from hermes.config.settings import Settings
+from hermes.config.settings.platforms import TelegramSettings
+from hermes.gateway.events import SessionSource
+from hermes.gateway.surroundings import surroundings
+
+SETTINGS = Settings(telegram=TelegramSettings(channel_prompts={"7": "Be brief.", "-5": "Be kind."}))
+GROUP = SessionSource("telegram", "-5", "group", "u", "Ann", "Friends")
+
+
+def told(**fields: str) -> str:
+    source = msgspec.structs.replace(GROUP, **fields)
+    return surroundings(source, SETTINGS, shared=False, homes="")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "Be kind."),
+        ({"thread_id": "7"}, "Be brief."),
+        ({"thread_id": "8"}, "Be kind."),
+        ({"chat_now": "-100"}, "Be kind."),
+        ({"chat_id": "-4", "chat_now": "-5"}, "Be kind."),
+        ({"chat_id": "-4"}, "The user is Ann."),
+    ],
+)
+def test_the_nearest_instructions_of_a_place_are_told(fields: dict[str, str], said: str) -> None:
+    assert told(**fields).splitlines()[-1] == said
