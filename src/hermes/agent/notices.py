@@ -36,6 +36,11 @@ class Notices:
         self.steered = False
         return User.say("\n\n".join(texts)) if texts else None
 
+    def unsay(self) -> None:
+        """Forget what the user said and nobody heard: it is told in another way."""
+        self._texts = [text for text in self._texts if not text.startswith(STEERED)]
+        self.steered = False
+
     async def wait(self) -> None:
         """Returns as soon as there is something to take."""
         await self._there.wait()

@@ -14,6 +14,8 @@ class Gauge(msgspec.Struct, frozen=True):
     window: int
     """Tokens the model takes; 0 when that is not known."""
     questions: int
+    elsewhere: bool = False
+    """Another program answers, and keeps the conversation short by itself."""
 
     @property
     def share(self) -> float:
@@ -21,13 +23,14 @@ class Gauge(msgspec.Struct, frozen=True):
 
 
 def gauge_of(session: Making) -> Gauge:
-    agent, keeper = session.agent, session.keeper
+    agent, keeper, profile = session.agent, session.keeper, session.target.profile
     history = agent.history if agent else ()
     return Gauge(
         session.target.model,
         session.target.provider,
         keeper.tokens(history) if keeper else 0,
         # What a small model is sent is cut to fit on its way, so there is nothing to fill up.
-        0 if session.target.profile.small else session.target.profile.context_length,
+        0 if profile.small or profile.acts else profile.context_length,
         sum(isinstance(message, User) for message in history),
+        profile.acts,
     )

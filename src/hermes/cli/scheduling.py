@@ -114,7 +114,23 @@ class GatewayJobs:
     """`gateway.runner.Scheduling`."""
 
     def __init__(self) -> None:
-        self._wake: Any = None
+        self._ticker: Any = None
+        self._zone: Any = None
+
+    async def is_needed(self, app: App) -> bool:
+        opening = import_module("hermes.cron.opening")
+        jobs = await opening.desk_of(app.home, app.loaded, app.store, app.clock).list()
+        return any(job["state"] != "completed" for job in jobs)
+
+    def told(self) -> str:
+        if self._ticker is None:
+            return ""
+        running, following = self._ticker.running, self._ticker.wakes_at
+        parts = [f"{running} running"] if running else []
+        if following is not None:
+            local = import_module("hermes.cron.schedule").local
+            parts.append(f"next {local(following, self._zone)}")
+        return ", ".join(parts)
 
     def scheduler(self, app: App, outbox: Outbox) -> Scheduler:
         opening = import_module("hermes.cron.opening")
@@ -124,7 +140,7 @@ class GatewayJobs:
             find = getattr(outbox, "find", None)
             try:
                 if find is not None:
-                    find(target)
+                    await find(target)
             except UsageError:
                 await reachable(app.home, app.loaded)(target)  # says how to set it up
                 raise
@@ -135,7 +151,7 @@ class GatewayJobs:
             app.store,
             app.clock,
             check_target=known,
-            changed=lambda: self._wake() if self._wake else None,
+            changed=lambda: self._ticker.wake() if self._ticker else None,
         )
         return desk
 
@@ -143,5 +159,6 @@ class GatewayJobs:
         opening = import_module("hermes.cron.opening")
         presence = import_module("hermes.cron.presence")
         ticker = opening.ticker_of(app, app.clock, outbox=outbox)
-        self._wake = ticker.wake
+        zone_of = import_module("hermes.cron.zone").zone_of
+        self._ticker, self._zone = ticker, zone_of(app.loaded.settings.timezone)
         await ticker.run_forever(stop, presence.Presence(app.home.cron, "gateway"))

@@ -38,8 +38,8 @@ class Live(msgspec.Struct, eq=False):
     session_id: str
     """As it was bound; a compaction changes that of the agent."""
     source: SessionSource
-    fence: int = 0
-    """Of the right to the chat under which it was last used; 0 when it never was."""
+    fence: int
+    """Of the right to the chat under which it was last used, or read."""
 
 
 class Conversations:
@@ -60,7 +60,10 @@ class Conversations:
         self._live: OrderedDict[str, Live] = OrderedDict()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.news = News(
-            app.store, app.loaded.settings.display, lambda: app.clock.now().timestamp()
+            app.store,
+            app.loaded.settings.display,
+            lambda: app.clock.now().timestamp(),
+            lambda key: self.busy(key),
         )
         self.busy: Callable[[str], bool] = lambda _key: False
         """Whether somebody works on a chat, so that its agent is not closed."""
@@ -115,8 +118,11 @@ class Conversations:
             return agent
         if live is not None:
             await self.close(key)
-        agent = await self._made(key, source, role, asker)
-        self._live[key] = Live(agent, role, agent.session_id, source)
+        row = await self._app.store.chat(key)
+        agent = await self._made(key, source, role, asker, row.session_id if row else "")
+        # Whoever works on the chat now may write more than what was read.
+        fence = row.fence - bool(row.owner) if row else 0
+        self._live[key] = Live(agent, role, agent.session_id, source, fence)
         self.news.listen(key, agent, source)
         # A task is no chat: nothing is sent to it, and no silence ends it.
         await self._bind(key, agent, None if errand_of(key) else source)
@@ -128,7 +134,7 @@ class Conversations:
     async def taken(self, key: str, fence: int) -> None:
         """We have the right to a chat. When others had it since, what we know of it is old."""
         live = self._live.get(key)
-        if live is not None and live.fence and fence > live.fence + 1:
+        if live is not None and fence > live.fence + 1:
             log.info("%s was worked on elsewhere; its conversation is read again", key)
             await self.close(key)
 
@@ -137,17 +143,18 @@ class Conversations:
         if live := self._live.get(key):
             live.fence = fence
 
-    async def _made(self, key: str, source: SessionSource, role: Role, asker: ChatAsker) -> Agent:
+    async def _made(
+        self, key: str, source: SessionSource, role: Role, asker: ChatAsker, session_id: str
+    ) -> Agent:
         request = self.request(source, role, asker)
         if errand_of(key):  # nobody is asked, and there is no next turn
             request = msgspec.structs.replace(
                 request, approver=None, clarifier=None, read_secret=None, goes_on=False
             )
-        row = await self._app.store.chat(key)
-        if row is None or not row.session_id:
+        if not session_id:
             return await self._app.agent(request)
         try:
-            resume = await self.newest(row.session_id)
+            resume = await self.newest(session_id)
             if any(
                 each.agent.running
                 for each in self._live.values()

@@ -4,12 +4,14 @@ that says where, and the next start asks the platform."""
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
+
+import msgspec
 
 from hermes.core.errors import HermesError
 from hermes.core.ports import Clock
-from hermes.gateway.events import Target
+from hermes.gateway.events import Outgoing, Target
 from hermes.gateway.lines import Line, Lines, message_of, target_of
 from hermes.gateway.owners import Owner
 from hermes.gateway.platforms.base import (
@@ -17,6 +19,7 @@ from hermes.gateway.platforms.base import (
     CredentialsRefused,
     NotConnected,
     SendLater,
+    SendRefused,
     SendUnsure,
     Unknowable,
 )
@@ -25,6 +28,8 @@ from hermes.store.mail import Draft, Mail, OutboxRow
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Mirroring = Callable[[Target, str, str], Awaitable[object]]
+"""Where a message went, its text, and its own name."""
 
 MOST_ATTEMPTS = 30
 MOST_EDITS = 8
@@ -47,13 +52,16 @@ class Courier:
         """Rows that this process sends at the moment."""
         self._showing: set[str] = set()
         """The keys of those whose number is not known yet."""
+        self.mirror: Mirroring | None = None
+        """Hears of what is to be in the conversation of its chat, before it is noted as sent: after
+        a crash in between it is asked about, and mirrored then."""
 
     async def deliver(self, row: OutboxRow) -> str:
         """Send a pending row; the platform's name for it, "" when it is not there."""
-        target, message = target_of(row.target), message_of(row.body)
-        line = self._lines.get(row.platform, row.account)
-        if line is None or row.id in self.under_way:
+        line, opened = self._lines.get(row.platform, row.account), await self._opened(row)
+        if line is None or opened is None or row.id in self.under_way:
             return ""
+        target, message = opened
         self.under_way.add(row.id)
         try:
             await line.buckets.acquire(target.chat_id)
@@ -65,7 +73,7 @@ class Courier:
             if not await self._mail.sending(row.id, newest, by=by, now=self._now()):
                 return ""  # somebody else has it
             found = await _called(line.adapter.send(target, message, row.key))
-            await self._mail.sent(row.id, found, self._now())
+            await self._sent(row, found)
             return found
         except AdapterError as error:
             return await self._failed(row, line, target, error)
@@ -100,6 +108,8 @@ class Courier:
         return await self._mail.outbox_row(draft.key)
 
     async def _failed(self, row: OutboxRow, line: Line, target: Target, error: AdapterError) -> str:
+        if isinstance(error, NotConnected | CredentialsRefused | SendUnsure):
+            line.doubt()
         match error:
             case SendUnsure() if row.platform_id:  # an edit may be made twice
                 await self._again(row, str(error), 1.0)
@@ -145,20 +155,34 @@ class Courier:
         now = await self._mail.outbox_row(row.key)
         if now is None or now.state != "sending":
             return now.platform_id if now else ""  # whoever sent it has heard of it meanwhile
-        target, message = target_of(row.target), message_of(row.body)
+        opened = await self._opened(row)
+        if opened is None:
+            return ""
+        target, message = opened
         try:
             found = await _called(
                 line.adapter.find_sent(row, target, message), seconds=LONGEST_QUESTION
             )
-        except Unknowable as error:
+        except (Unknowable, SendRefused) as error:
             log.error("nobody knows whether a message to %s is there: %s", row.platform, error)
             await self._mail.given_up(row.id, "uncertain", str(error))
             return ""
         except AdapterError as error:
             log.info("%s cannot be asked now: %s", row.platform, error)
+            line.doubt()
             return None  # it stays in doubt until the platform can be asked
         await self._found(row, found)
         return found or ""
+
+    async def _opened(self, row: OutboxRow) -> tuple[Target, Outgoing] | None:
+        """None for a row that nobody will ever understand: it is given up, else it would hold up
+        those behind it for ever."""
+        try:
+            return target_of(row.target), message_of(row.body)
+        except msgspec.DecodeError as error:
+            log.error("message %d to %s cannot be read: %s", row.id, row.platform, error)
+            await self._mail.given_up(row.id, "failed", "it cannot be read")
+            return None
 
     async def _found(self, row: OutboxRow, found: str | None) -> None:
         if row.kind in GROWING:
@@ -173,7 +197,12 @@ class Courier:
         elif found is None:
             await self._again(row, "it was not there", 0.0)
         else:
-            await self._mail.sent(row.id, found, self._now())
+            await self._sent(row, found)
+
+    async def _sent(self, row: OutboxRow, found: str) -> None:
+        if self.mirror is not None and (text := message_of(row.body).mirrored):
+            await self.mirror(target_of(row.target), text, row.key)
+        await self._mail.sent(row.id, found, self._now())
 
     async def _sent_anew(self, row: OutboxRow, error: str) -> None:
         """It cannot be changed any more: the answer comes as a message of its own. What is no

@@ -33,6 +33,8 @@ class Envelope(msgspec.Struct, frozen=True):
     due_at: float = 0.0
     beside: str = ""
     """A lane of its own: does not wait for what is still being shown bit by bit."""
+    mirrored: str = ""
+    """See `Outgoing`; the first part has it."""
 
 
 def drafts(
@@ -48,6 +50,7 @@ def drafts(
                 reply_to=envelope.reply_to if number == 0 or envelope.reply_to_all else "",
                 buttons=envelope.buttons if number == last else (),
                 silent=envelope.silent,
+                mirrored=envelope.mirrored if number == 0 else "",
             ),
             envelope,
             number,

@@ -90,24 +90,35 @@ class Floor:
         else:
             self._queued(worker, row, event, role, command.name if command else "")
 
-    def news(self, kept: Received, _row_id: int, _event: MessageEvent) -> None:
-        """Something that nobody said was kept for a chat; it waits for its turn."""
-        self._worker(kept.session_key).wake()
+    async def again(self, kept: Received, event: MessageEvent, role: Role) -> None:
+        """A message came that is kept already. If it still waits, whoever kept it may have been cut
+        off before anybody heard of it."""
+        rows = await self._house.mail.waiting(kept.session_key)
+        row = next((row for row in rows if row.message_key == kept.message_key), None)
+        if row is None:
+            return
+        worker, command = self._worker(kept.session_key), command_of(event.text)
+        if row.id in worker.aside or row.id in worker.doing:
+            return
+        if command is not None and command.at_once:
+            self._start(worker, row, self._command(worker, row, role))
+        elif row.platform in self._ready:
+            worker.wake()
 
     def _queued(
         self, worker: Worker, row: InboxRow, event: MessageEvent, role: Role, command: str
     ) -> None:
         mode = self._house.app.loaded.settings.display.busy_input_mode
+        if row.id in worker.doing:
+            return
         if command:
             if command in STOPS_FIRST:
                 worker.turning.stop("stop")
         elif worker.busy and mode == "interrupt":
             worker.turning.stop("newer")
-        elif worker.busy and mode == "steer" and worker.may_steer(event.source, role):
-            agent = self._house.conversations.get(worker.key)
-            if agent is not None and not event.media and agent.steer(event.text):
-                worker.aside.add(row.id)
-                worker.heard.append(row.id)
+        elif worker.busy and mode == "steer" and not event.media:
+            may = worker.may_steer(event.source, role)
+            if may and worker.steering.say(row.id, event.text):
                 return
         if event.source.platform in self._ready:
             worker.wake()

@@ -131,28 +131,41 @@ class House:
             except HermesError as error:
                 log.error("the leases of the chats could not be renewed: %s", error)
 
-    def idle(self, worker: "Worker") -> None:
-        self.on_idle(worker)
-
     async def role(self, source: SessionSource) -> Role | None:
         """That of whoever wrote a message; None when they are not let in (any more)."""
-        admission = await self._doorman.admit(source, "")
-        return admission.role if admission.allowed else None
+        admission = self._doorman.known(source)
+        return admission.role if admission else None
 
-    async def begin_day(self, key: str) -> None:
+    async def begin_day(self, key: str, asker: ChatAsker | None = None) -> None:
         """Begin a new conversation when the old one is over by the settings. Only whoever works on
-        the chat may say so."""
+        the chat may say so. With an `asker` nobody waits, so that what matters is saved also of one
+        that is not open."""
         row = await self.mail.chat(key)
         if row is None or not (why := self.is_over(row)) or self.conversations.has_work(key):
             return
         log.info("%s begins a new conversation: %s", key, why)
+        origin = msgspec.json.decode(row.origin, type=SessionSource)
         agent = self.conversations.get(key)
+        if agent is None and asker is not None:
+            agent = await self._opened_once_more(row, origin, asker)
         if agent is not None and self.app.is_open(agent):
             await self.app.flush(agent)
         ended = await self.conversations.end(key)
-        origin = msgspec.json.decode(row.origin, type=SessionSource) if row.origin else None
-        facts = about(origin, key) if origin else {"session_key": key}
-        await self.hooks.fire("session:end", **facts, session_id=ended)
+        await self.hooks.fire("session:end", **about(origin, key), session_id=ended)
+
+    async def _opened_once_more(
+        self, row: ChatRow, origin: SessionSource, asker: ChatAsker
+    ) -> Agent | None:
+        """None when there is too little in the conversation, or it cannot be opened."""
+        least = self.app.loaded.settings.memory.flush_min_turns
+        try:
+            info, role = await self.mail.info(row.session_id), await self.role(origin)
+            if role is None or not least or info.message_count < least:
+                return None
+            return await self.conversations.open(row.session_key, origin, role, asker)
+        except HermesError as error:
+            log.warning("nothing was saved of the conversation of %s: %s", row.session_key, error)
+            return None
 
     def is_over(self, chat: ChatRow) -> str:
         """Why the conversation of a chat is over by the settings; "" when it goes on."""
@@ -236,6 +249,8 @@ class House:
         self, target: Target, text: str, kind: str, buttons: tuple[Button, ...] = (), key: str = ""
     ) -> None:
         """A message that waits for nothing: a question, a notice."""
+        if target.platform not in self.manifests:
+            raise UsageError(f"{target.platform} is not set up any more")
         can = self.manifests[target.platform].capabilities
         name = key or f"{kind}:{target.chat_id}:{self.now():.6f}"
         envelope = Envelope(

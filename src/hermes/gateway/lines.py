@@ -1,6 +1,6 @@
 """The platforms we are on: each an adapter and its rate limits."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -16,6 +16,8 @@ Place = tuple[str, str]
 class Line(msgspec.Struct, frozen=True, eq=False):
     adapter: Adapter
     buckets: Buckets
+    doubt: Callable[[], None] = lambda: None
+    """Has the connection looked at now: a call found it gone."""
 
     @property
     def manifest(self) -> Manifest:
@@ -34,13 +36,13 @@ class Lines:
         self._up: dict[Place, Line] = {}
         self._buckets: dict[Place, Buckets] = {}
 
-    def up(self, adapter: Adapter) -> None:
+    def up(self, adapter: Adapter, doubt: Callable[[], None] = lambda: None) -> None:
         place = (adapter.manifest.name, adapter.account)
         # What was sent before a reconnection still counts.
         can = adapter.manifest.capabilities
         fresh = Buckets(can.per_chat, can.per_platform, self._clock)
         buckets = self._buckets.setdefault(place, fresh)
-        self._up[place] = Line(adapter, buckets)
+        self._up[place] = Line(adapter, buckets, doubt)
 
     def down(self, adapter: Adapter) -> None:
         self._up.pop((adapter.manifest.name, adapter.account), None)

@@ -16,6 +16,8 @@ EVERY = 60.0
 RARELY = 60
 """Rounds between two clean-ups."""
 DAY = 86_400.0
+MOST_CLOSED = 20
+"""Conversations that are not open and end in one round: each is opened to save what matters."""
 
 
 class Maintenance:
@@ -55,6 +57,9 @@ class Maintenance:
         over = [chat.session_key for chat in chats if self._house.is_over(chat)]
         busy = {worker.key for worker in self._floor.workers() if worker.working}
         free = [key for key in over if key not in busy]
+        closed = [key for key in free if self._house.conversations.get(key) is None]
+        later = frozenset(closed[MOST_CLOSED:])
+        free = [key for key in free if key not in later]
         ends = [asyncio.ensure_future(self._floor.review(key).ended()) for key in free]
         if ends:
             await asyncio.wait(ends, timeout=EVERY)

@@ -2,14 +2,12 @@
 what the people talk about. It is kept as a message of the chat and put there in its turn: nothing
 is written into a conversation beside whoever works on it."""
 
-import logging
 import secrets
 import time
 from collections.abc import Callable
 
 import msgspec
 
-from hermes.core.errors import HermesError
 from hermes.core.messages import Assistant, Text
 from hermes.gateway.conversations import Conversations
 from hermes.gateway.events import MessageEvent, SessionSource, Target
@@ -19,8 +17,6 @@ from hermes.gateway.owners import this_process
 from hermes.store.fencing import under
 from hermes.store.mail import ChatRow, Fenced, InboxRow, Received
 from hermes.store.port import SessionStore
-
-log = logging.getLogger(__name__)
 
 SENT = "[sent to this chat from another conversation]"
 LONGEST = 10.0
@@ -37,18 +33,15 @@ class Mirror:
         """`arrived` hears of what was kept for a chat; without it nobody here works on chats."""
         self._store, self._arrived, self._now = store, arrived, now
 
-    async def __call__(self, target: Target, text: str) -> bool:
-        """Whether it is kept. What fails is logged: the message itself is on its way."""
-        try:
-            chat = await self._chat(target)
-            if chat is None:
-                return False
-            said = f"{SENT}\n{text}"
-            if self._arrived is not None or not await self._put_now(chat, said):
-                await self._keep(chat, said)
-        except HermesError as error:
-            log.warning("a sent message is not in the history of its chat: %s", error)
+    async def __call__(self, target: Target, text: str, name: str = "") -> bool:
+        """False when the chat is in no conversation. What has a `name` is kept once, however often
+        it is said. Raises `StoreError`."""
+        chat = await self._chat(target)
+        if chat is None:
             return False
+        said = f"{SENT}\n{text}"
+        if self._arrived is not None or not await self._put_now(chat, said):
+            await self._keep(chat, said, name or secrets.token_hex(8))
         return True
 
     async def _chat(self, target: Target) -> ChatRow | None:
@@ -60,9 +53,9 @@ class Mirror:
         ]
         return max(here, key=lambda chat: chat.last_active, default=None)
 
-    async def _keep(self, chat: ChatRow, text: str) -> None:
+    async def _keep(self, chat: ChatRow, text: str, name: str) -> None:
         source = msgspec.json.decode(chat.origin, type=SessionSource)
-        event = MessageEvent(source, f"{MIRRORED}{secrets.token_hex(8)}", text, sent_at=self._now())
+        event = MessageEvent(source, f"{MIRRORED}{name}", text, sent_at=self._now())
         kept = Received(
             source.platform,
             source.account,
@@ -72,7 +65,7 @@ class Mirror:
         )
         row = await self._store.receive(kept, self._now())
         if row is not None and self._arrived is not None:
-            self._arrived(kept, row, event)
+            self._arrived(chat.session_key)
 
     async def _put_now(self, chat: ChatRow, text: str) -> bool:
         """False when somebody works on the chat."""
@@ -112,9 +105,10 @@ async def take_in(
 
 
 def _is_in(origin: bytes, target: Target) -> bool:
-    source = msgspec.json.decode(origin, type=SessionSource)
-    return (source.platform, source.chat_id, source.thread_id) == (
-        target.platform,
-        target.chat_id,
-        target.thread_id,
-    )
+    try:
+        source = msgspec.json.decode(origin, type=SessionSource)
+    except msgspec.DecodeError:  # one damaged row is no matter of other chats
+        return False
+    place = (target.platform, target.chat_id, target.thread_id)
+    here = (source.platform, source.chat_id, source.thread_id) == place
+    return here and target.account in ("", source.account)

@@ -9,16 +9,17 @@ import msgspec
 from hermes.agent.agent import Agent
 from hermes.config.settings.display import DisplaySettings
 from hermes.core.errors import HermesError
-from hermes.core.marks import STEERED
 from hermes.core.messages import User
 from hermes.gateway.events import MessageEvent, SessionSource
 from hermes.gateway.messages import OURS
 from hermes.store.mail import Received
 from hermes.store.port import SessionStore
+from hermes.util.text import clean
 
 log = logging.getLogger(__name__)
 
-Arrived = Callable[[Received, int, MessageEvent], None]
+Arrived = Callable[[str], None]
+"""Told of the chat for which something was kept that nobody said; it waits for its turn."""
 
 
 class News:
@@ -26,11 +27,16 @@ class News:
     so that it is answered once like any other."""
 
     def __init__(
-        self, store: SessionStore, display: DisplaySettings, now: Callable[[], float]
+        self,
+        store: SessionStore,
+        display: DisplaySettings,
+        now: Callable[[], float],
+        busy: Callable[[str], bool],
     ) -> None:
         self._store, self._wanted, self._now = store, display.background_process_notifications, now
+        self._busy = busy
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self.arrived: Arrived = lambda _kept, _row, _event: None
+        self.arrived: Arrived = lambda _key: None
 
     def listen(self, key: str, agent: Agent, source: SessionSource) -> None:
         """In the place of whom we listened to before."""
@@ -45,7 +51,7 @@ class News:
     async def _listen(self, key: str, agent: Agent, source: SessionSource) -> None:
         while True:
             await agent.notices.wait()
-            if agent.running:  # the turn itself hears it
+            if agent.running or self._busy(key):  # the turn itself hears it
                 await asyncio.sleep(0.1)
                 continue
             news = agent.notices.take()
@@ -53,8 +59,6 @@ class News:
                 await self._keep(key, agent, source, news)
 
     def _matters(self, news: User) -> bool:
-        if STEERED in news.text:  # a person said it, into a turn that was over
-            return True
         ended = "exited" in news.text or "exit code" in news.text
         match self._wanted:
             case "result":
@@ -67,7 +71,7 @@ class News:
     async def _keep(self, key: str, agent: Agent, source: SessionSource, news: User) -> None:
         now = self._now()
         name = f"{OURS}news:{agent.session_id}:{now:.6f}"
-        event = MessageEvent(source, name, news.text, sent_at=now)
+        event = MessageEvent(source, name, clean(news.text), sent_at=now)
         kept = Received(
             source.platform, source.account, event.message_id, key, msgspec.json.encode(event)
         )
@@ -77,7 +81,7 @@ class News:
             log.error("news of a process are lost: %s", error)
             return
         if row is not None:
-            self.arrived(kept, row, event)
+            self.arrived(key)
 
     def close(self) -> None:
         for key in tuple(self._tasks):

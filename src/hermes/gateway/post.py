@@ -28,40 +28,15 @@ class Post:
         known: Callable[[], list[str]],
         wake: Callable[[], None] = lambda: None,
     ) -> None:
-        """`manifests` are those of the platforms that are set up; `known` lists the targets. What
-        `send_message` sends goes to `mirror` too."""
-        self.mirror: Callable[[Target, str], Awaitable[object]] | None = None
+        """`manifests` are those of the platforms that are set up; `known` lists the targets."""
         self.learn: Callable[[str], Awaitable[object]] | None = None
         """Asks the platform of a target for the chats it has now."""
         self._mail, self._find, self._manifests = mail, find, manifests
         self._may_send, self._clock = may_send, clock
         self._known, self._wake = known, wake
 
-    def find(self, target: str) -> Target:
+    async def find(self, target: str) -> Target:
         """Raises `UsageError` for a target that is not there."""
-        return self._find(target)
-
-    async def send(self, target: str, text: str, *, key: str = "", kind: str = "send") -> str:
-        place = await self._place(target)
-        manifest = self._manifests.get(place.platform)
-        if manifest is None or not manifest.chats:
-            raise UsageError(
-                f"{place.platform} is not set up",
-                hint=f"`hermes gateway setup {place.platform}` does that",
-            )
-        name = key or f"{kind}:{secrets.token_hex(8)}"
-        rows = await self._mail.put(
-            drafts(text, Envelope(name, place, kind), manifest.capabilities, self._may_send),
-            self._clock.now().timestamp(),
-        )
-        if not rows:
-            raise UsageError("there is nothing in the message")
-        self._wake()
-        if kind == "send" and self.mirror is not None:
-            await self.mirror(place, text)
-        return name
-
-    async def _place(self, target: str) -> Target:
         try:
             return self._find(target)
         except UsageError:
@@ -69,6 +44,26 @@ class Post:
                 raise
         await self.learn(target)  # the chat may be newer than what we know
         return self._find(target)
+
+    async def send(self, target: str, text: str, *, key: str = "", kind: str = "send") -> str:
+        """What `send_message` sends is mirrored in the conversation of the chat; see `courier`."""
+        place = await self.find(target)
+        manifest = self._manifests.get(place.platform)
+        if manifest is None or not manifest.chats:
+            raise UsageError(
+                f"{place.platform} is not set up",
+                hint=f"`hermes gateway setup {place.platform}` does that",
+            )
+        name = key or f"{kind}:{secrets.token_hex(8)}"
+        envelope = Envelope(name, place, kind, mirrored=text if kind == "send" else "")
+        rows = await self._mail.put(
+            drafts(text, envelope, manifest.capabilities, self._may_send),
+            self._clock.now().timestamp(),
+        )
+        if not rows:
+            raise UsageError("there is nothing in the message")
+        self._wake()
+        return name
 
     async def delivered(self, delivery: str) -> str:
         row = await self._mail.outbox_row(f"{delivery}:0")

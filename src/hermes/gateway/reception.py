@@ -112,6 +112,7 @@ class Reception:
         row_id = await self._house.mail.receive(kept, self._clock.now().timestamp())
         if row_id is None:
             log.info("%s: a message came twice", source.platform)
+            await self._floor.again(kept, event, role)
             return True
         self._counters.received(source.platform)
         self._directory.saw(source)

@@ -43,10 +43,18 @@ class Reporting:
         self._started = app.clock.now().timestamp()
         self._counts: tuple[MailCount, ...] = ()
         self._wake = asyncio.Event()
-        self.state = "running"
+        self.state = "starting"
+        self.left_out: dict[str, str] = {}
+        """Platforms that could not even be tried, and why."""
+        self.cron: Callable[[], str] = str
+        """How scheduled jobs fare."""
 
     def changed(self) -> None:
         self._wake.set()
+
+    def become(self, state: str) -> None:
+        self.state = state
+        self.changed()
 
     async def run(self) -> None:
         """Write the state file, now and then and whenever something changed."""
@@ -86,10 +94,12 @@ class Reporting:
     def _state(self) -> GatewayState:
         counts = {each.platform: each for each in self._counts}
         none = MailCount("")
-        adapters = tuple(
+        tried = tuple(
             self._adapter(health, counts.get(health.platform, none))
             for health in (each.health for each in self._supervisors())
         )
+        left_out = (AdapterState(name, "failed", detail=why) for name, why in self.left_out.items())
+        adapters = (*tried, *left_out)
         return GatewayState(
             pid=os.getpid(),
             state=self.state,
@@ -100,6 +110,7 @@ class Reporting:
             waiting_out=sum(each.waiting_out for each in self._counts),
             unreadable_in=sum(each.unreadable_in for each in self._counts),
             turns=self._turns,
+            cron=self.cron(),
             last_in=max((each.last_in or 0.0 for each in adapters), default=0.0) or None,
             last_out=max((each.last_out or 0.0 for each in adapters), default=0.0) or None,
         )

@@ -78,6 +78,14 @@ class Scheduling(Protocol):
         """Until `stop` is set; running jobs are left in a state from which they go on."""
         ...
 
+    async def is_needed(self, app: App) -> bool:
+        """Whether there is a job that may run."""
+        ...
+
+    def told(self) -> str:
+        """How the jobs fare, in few words; "" when there is nothing to say."""
+        ...
+
 
 def start_gateway(
     home: Home,
@@ -137,14 +145,11 @@ class GatewayRunner:
             await app.extensions.settle()
             known = configured(self._loaded)
             if not known:
-                raise HermesError(
-                    "no platform is set up",
-                    hint="`hermes gateway setup` does that; the API server needs no account:"
-                    " `hermes config set platforms.api_server.enabled true`",
-                )
+                await _insist_on_jobs(app, self._scheduling)
+                self._say("no platform is set up: only scheduled jobs run")
             if not self._proxy and (problem := without_sandbox(self._loaded.settings)):
                 self._tell(problem)
-            with self._signals():
+            with _signals(self.stop):
                 await self._serve(app, known)
         return self._exit_code
 
@@ -165,6 +170,7 @@ class GatewayRunner:
             background.append(asyncio.create_task(_always(jobs, app.clock)))
         try:
             self._connect(app, known)
+            self._reporting.become("running")
             if self._proxy is not None:
                 self._start(look_at(self._proxy, app.providers.client, self._tell))
             await self.hooks.fire("gateway:startup", platforms=sorted(known))
@@ -236,10 +242,12 @@ class GatewayRunner:
         self._reporting = Reporting(
             self._home.root, app, self.floor, self.metrics, self._direct, lambda: self._supervisors
         )
+        if self._scheduling is not None:
+            self._reporting.cron = self._scheduling.told
         self.metrics.changed = self._reporting.changed
         conversations.began = self._began
-        conversations.news.arrived = self.floor.news
-        self.post.mirror = Mirror(store, self.floor.news, self.house.now)
+        conversations.news.arrived = self.house.take_up
+        courier.mirror = Mirror(store, self.house.take_up, self.house.now)
         self.post.learn = partial(learn_names, self.directory, self.lines)
         self.house.home = self.targets.home
         self.house.restart = lambda: self.stop(RESTART)
@@ -261,10 +269,12 @@ class GatewayRunner:
                 adapter = make_adapter(manifest, app, extra)
             except HermesError as error:
                 self._tell(f"{manifest.label} is left out: {error}\n{error.hint}".strip())
+                self._reporting.left_out[manifest.name] = str(error)
                 continue
             except Exception as error:  # one platform's fault is no matter of the others
                 log.exception("%s cannot be made", manifest.label)
                 self._tell(f"{manifest.label} is left out: unexpected {type(error).__name__}")
+                self._reporting.left_out[manifest.name] = f"unexpected {type(error).__name__}"
                 continue
             supervisor = Supervisor(
                 adapter, self.reception.receive, app.clock, changed=self._changed
@@ -280,7 +290,7 @@ class GatewayRunner:
                 continue
             if health.state == "healthy":
                 if self.lines.get(health.platform, adapter.account) is None:
-                    self.lines.up(adapter)
+                    self.lines.up(adapter, supervisor.check)
                     self._start(self._up(supervisor))
             else:
                 self.lines.down(adapter)
@@ -334,17 +344,20 @@ class GatewayRunner:
 
     async def _close(self, background: list["asyncio.Task[None]"]) -> None:
         """Turns get time to end, the rest is cut off and told; what is to be sent goes out."""
-        self._reporting.state = "draining"
-        self._reporting.changed()
+        self._reporting.become("draining")
         seconds = self._loaded.settings.gateway.drain_seconds
         if running := self.floor.turns + self._direct.running:
             turns = f"{many(running, 'turn')} still {'runs' if running == 1 else 'run'}"
             self._say(f"{turns}, for at most {seconds:g} seconds; Ctrl-C again stops now")
         adapters = [each.adapter for each in self._supervisors]
-        for worker in await drained(self.floor, adapters, seconds, self._hurry):
-            if worker.source is not None:
-                await self.house.say_now(target_of_source(worker.source), AWAY, "notice")
-        await self._last_mail()
+        cut = await drained(self.floor, adapters, seconds, self._hurry)
+        try:
+            for worker in cut:
+                if worker.source is not None:
+                    await self.house.say_now(target_of_source(worker.source), AWAY, "notice")
+            await self._last_mail()
+        except HermesError as error:  # the rest is closed all the same
+            log.warning("not everything could be said at the end: %s", error)
         for task in (*background, *self._ups):
             task.cancel()
         await asyncio.gather(*background, *self._ups, return_exceptions=True)
@@ -352,7 +365,10 @@ class GatewayRunner:
         await self.hooks.close()
         await self.house.updates.close()
         await self.house.conversations.close_all()
-        await asyncio.to_thread(self.directory.save)
+        try:
+            await asyncio.to_thread(self.directory.save)
+        except HermesError as error:
+            log.warning("names of chats are forgotten: %s", error)
         await self._reporting.last("stopped")
 
     async def _last_mail(self) -> None:
@@ -374,25 +390,41 @@ class GatewayRunner:
             for place in self.lines.places()
         )
 
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        codes = {signal.SIGTERM: 0, signal.SIGINT: 0, signal.SIGUSR1: RESTART}
-        for number, code in codes.items():
-            loop.add_signal_handler(number, self.stop, code)
-        try:
-            yield
-        finally:
-            for number in codes:
-                loop.remove_signal_handler(number)
-
     def _say(self, text: str) -> None:
         if not self._quiet:
-            self._note(text)
+            self._print(text)
 
     def _tell(self, text: str) -> None:
         log.warning("%s", text)
-        self._note(text)
+        self._print(text)
+
+    def _print(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # the terminal may be closed: the gateway goes on
+            self._note(text)
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[int], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    codes = {signal.SIGTERM: 0, signal.SIGINT: 0, signal.SIGUSR1: RESTART}
+    for number, code in codes.items():
+        loop.add_signal_handler(number, stop, code)
+    try:
+        yield
+    finally:
+        for number in codes:
+            loop.remove_signal_handler(number)
+
+
+async def _insist_on_jobs(app: App, scheduling: Scheduling | None) -> None:
+    """Without platforms there are only scheduled jobs to run. Raises `HermesError`."""
+    if scheduling is None or not await scheduling.is_needed(app):
+        raise HermesError(
+            "no platform is set up, and there is no scheduled job",
+            hint="`hermes gateway setup` connects a platform; the API server needs no account:"
+            " `hermes config set platforms.api_server.enabled true`; `hermes cron create` makes a"
+            " job",
+        )
 
 
 async def _always(work: Callable[[], Awaitable[None]], clock: Clock) -> None:

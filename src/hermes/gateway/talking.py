@@ -143,12 +143,25 @@ class ChatTalk:
             self.worker.wake()
         self._kept.clear()
 
-    async def _keep(self, event: MessageEvent, key: str) -> None:
+    async def steer(self, text: str) -> bool:
+        """Keep a text as a message of its own, and say it into the running turn; False when it has
+        to wait for the next."""
+        named = f"{OURS}steer:{self.row.id}"
+        event = msgspec.structs.replace(self.event, message_id=named, text=text)
+        row_id = await self._keep(event, self.worker.key)
+        if row_id is not None and row_id not in self.worker.doing and not event.media:
+            said = self.worker.steering.say(row_id, text)
+        else:
+            said = False
+        self.worker.wake()
+        return said
+
+    async def _keep(self, event: MessageEvent, key: str) -> int | None:
         source = event.source
         kept = Received(
             source.platform, source.account, event.message_id, key, msgspec.json.encode(event)
         )
-        await self.house.mail.receive(kept, self.house.now())
+        return await self.house.mail.receive(kept, self.house.now())
 
     async def send_off(self, goal: str) -> str:
         """Keep a task as a message of its own, and begin it; its name. Done again, it is the same
@@ -236,9 +249,13 @@ async def approve(call: Call) -> str:
 
 async def steer(call: Call) -> str:
     talk = _chat(call)
+    if not call.arguments:
+        raise UsageError("nothing to say", hint="/steer MESSAGE")
     if talk.busy and not talk.worker.may_steer(talk.event.source, talk.role):
         raise UsageError("somebody else's turn runs", hint="/queue MESSAGE waits for its end")
-    return await session.steer(call)
+    if await talk.steer(call.arguments):
+        return "The agent hears it after its next step."
+    return "Kept for after this turn." if talk.busy else ""
 
 
 async def deny(call: Call) -> str:

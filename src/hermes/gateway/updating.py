@@ -83,7 +83,10 @@ class Updates:
                 "The gateway was stopped while an update ran. This is Hermes"
                 f" {__version__}; `/update` looks again."
             )
-        await self._say(note.target, text)
+        try:
+            await self._say(note.target, text)
+        except HermesError as error:  # whatever it is, the gateway starts
+            log.warning("nobody is told of the last update: %s", error)
         self._note.unlink(missing_ok=True)
 
     async def close(self) -> None:

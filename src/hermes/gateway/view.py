@@ -32,6 +32,8 @@ from hermes.store.mail import Draft, Mail
 log = logging.getLogger(__name__)
 
 TYPING_SECONDS = 4.0
+LONGEST_REACTION = 5.0
+"""Seconds for a sign on a message; the turn does not wait longer for it."""
 SEEN, DONE, FAILED = "👀", "✅", "❌"
 MOST_LINES = 15
 """Tool lines that are seen at a time."""
@@ -100,7 +102,8 @@ class TurnView:
         if not (self._look.reactions and line.capabilities.reactions):
             return
         try:
-            await line.adapter.react(self._target, self._message_id, emoji, on=on)
+            async with asyncio.timeout(LONGEST_REACTION):
+                await line.adapter.react(self._target, self._message_id, emoji, on=on)
         except Exception as error:  # noqa: BLE001 - nobody misses it
             log.debug("%s: no reaction is shown: %r", self._target.platform, error)
 

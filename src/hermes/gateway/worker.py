@@ -14,6 +14,7 @@ from hermes.gateway.events import Button, MessageEvent, SessionSource, Target
 from hermes.gateway.house import House
 from hermes.gateway.messages import event_of, is_mirrored
 from hermes.gateway.mirror import take_in
+from hermes.gateway.steering import Steering
 from hermes.gateway.talking import open_talk
 from hermes.gateway.turning import REASONS, Turning, Why
 from hermes.gateway.view import TurnView
@@ -43,8 +44,9 @@ class Worker:
         self.role: Role = "guest"
         self.aside: set[int] = set()
         """Rows that are dealt with outside the order, such as /stop."""
-        self.heard: list[int] = []
-        """Rows of `aside` that the running turn heard: its answer is for them too."""
+        self.steering = Steering(house, key, self.aside)
+        self.doing: tuple[int, ...] = ()
+        """Rows that are worked on. Whoever kept one may hear of that later than we read it."""
         self._task: asyncio.Task[None] | None = None
         self._woken = self._merge = self._over = False
 
@@ -94,14 +96,13 @@ class Worker:
                     pause = min(pause * 2, LONGEST_PAUSE)
         finally:
             self._task = None
-            self._house.idle(self)
+            self._house.on_idle(self)
 
     def _trouble(self, error: Exception) -> None:
         match error:
             case LeaseLost():
                 log.warning("another process works on %s now", self.key)
-                self.aside.difference_update(self.heard)
-                self.heard.clear()
+                self.steering.leave(self.steering.said)
             case StoreError():
                 log.error("the work on %s has to wait: %s", self.key, error)
             case _:
@@ -113,19 +114,22 @@ class Worker:
         conversations = self._house.conversations
         try:
             while ((rows := await self._waiting()) or self._over) and not self._house.closing:
-                right = await self._house.claim(self.key)
-                if right is None:
+                claimed = await self._house.claim(self.key)
+                if claimed is None:
                     await self._house.clock.sleep(ELSEWHERE)
                     continue
+                right = claimed
                 await conversations.taken(self.key, right.fence)
                 over, self._over = self._over, False
                 merge, self._merge = self._merge, False
                 with under(right):
                     if rows:
                         await _heed_stops(self._house, self.turning, rows)
-                        await self._batch(together(rows, merge=merge), right)
+                        batch = together(rows, merge=merge)
+                        self.doing = _ids(batch)
+                        await self._batch(batch, right)
                     elif over:
-                        await self._house.begin_day(self.key)
+                        await self._house.begin_day(self.key, self.asker)
                 conversations.held(self.key, right.fence)
         finally:
             if right is not None:
@@ -206,6 +210,7 @@ class Worker:
         finally:
             self.asker.person = None
             self.turning.end()
+            self.steering.ended()
         await self._house.conversations.settle(self.key)
         await self._answered(rows, finish, view, shown, right)
 
@@ -251,12 +256,11 @@ class Worker:
         *,
         adopt: int = 0,
     ) -> None:
-        heard = tuple(self.heard)
+        heard = self.steering.said
         ids = (*heard, *_ids(rows))
         await self._house.mail.answer(ids, made, right, self._house.now(), adopt=adopt)
         self._house.pump.wake()
-        self.heard = self.heard[len(heard) :]
-        self.aside.difference_update(heard)
+        self.steering.leave(heard)
 
     async def _ask(self, text: str, buttons: tuple[Button, ...]) -> None:
         if self.source is None:

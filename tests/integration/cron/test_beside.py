@@ -36,6 +36,22 @@ async def test_a_chat_that_ends_before_there_are_jobs_leaves_nothing(hermes_home
         assert not (hermes_home / "cron").exists()
 
 
+async def test_a_gateway_can_say_how_its_jobs_fare(hermes_home: Path) -> None:
+    with ModelServer([], models=("lab-model", "other-model")) as server:
+        async with started(home_of(hermes_home, server)) as app:
+            jobs, stop = GatewayJobs(), asyncio.Event()
+            assert (jobs.told(), await jobs.is_needed(app)) == ("", False)
+            await jobs.scheduler(app, Letters()).create({"schedule": "every 1d", "prompt": "x"})
+            assert await jobs.is_needed(app)
+            looking = asyncio.create_task(jobs.run(app, Letters(), stop))
+            async with asyncio.timeout(20):
+                while not jobs.told():
+                    await asyncio.sleep(0.02)
+            assert jobs.told().startswith("next 2")
+            stop.set()
+            await looking
+
+
 @pytest.mark.parametrize("where", ["chat", "gateway"])
 async def test_a_job_is_not_made_for_a_platform_that_is_not_set_up(
     hermes_home: Path, where: str
@@ -44,7 +60,7 @@ async def test_a_job_is_not_made_for_a_platform_that_is_not_set_up(
         async with started(home_of(hermes_home, server)) as app:
 
             class Lost(Letters):
-                def find(self, target: str) -> None:
+                async def find(self, target: str) -> None:
                     raise UsageError(f"there is no platform for {target}")
 
             jobs = LateScheduler(app) if where == "chat" else GatewayJobs().scheduler(app, Lost())

@@ -40,6 +40,7 @@ async def test_a_chat_that_is_new_to_us_is_asked_for_before_it_is_refused(tmp_pa
         known.learn("discord", [ChatName("11", "#ops", "group")])
 
     post.learn = learn
+    assert (await post.find("discord:#ops")).chat_id == "11"
     await post.send("discord:#ops", "hello")
     await post.send("discord:#ops", "again")
     assert b'"11"' in box.drafts[0].target

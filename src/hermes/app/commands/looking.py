@@ -71,6 +71,8 @@ async def status(call: Call) -> str:
 
 
 def context_text(gauge: Gauge) -> str:
+    if gauge.elsewhere:
+        return f"{gauge.tokens:,} tokens; how many there may be is not known here"
     if not gauge.window:
         return f"{gauge.tokens:,} tokens"
     return f"{gauge.tokens:,} of {gauge.window:,} tokens ({gauge.share:.0%})"

@@ -1,15 +1,18 @@
 """`gateway.channel_directory` and `gateway.mirror`: names of chats, and notes of what was sent."""
 
+import logging
 from typing import Any
 
 import msgspec
 
 from hermes.app.documented.process import process
-from hermes.core.errors import UsageError
+from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.directory import FILE, Directory
 from hermes.gateway.documented.sessions import with_store
 from hermes.gateway.events import Target
 from hermes.gateway.mirror import Mirror
+
+log = logging.getLogger(__name__)
 
 
 def load_directory() -> dict[str, Any]:
@@ -50,7 +53,11 @@ def mirror_to_session(platform: str, chat_id: str, text: str, thread_id: str = "
     """Note in the conversation of a chat what was sent there by other means; False when the chat
     is in none. A gateway that has the conversation open sees it when it opens it again."""
     target = Target(str(platform), str(chat_id), str(thread_id))
-    return with_store(lambda store: Mirror(store)(target, text))
+    try:
+        return with_store(lambda store: Mirror(store)(target, text))
+    except HermesError as error:
+        log.warning("a sent message is not in the history of its chat: %s", error)
+        return False
 
 
 def _directory() -> Directory:

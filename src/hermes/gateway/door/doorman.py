@@ -77,23 +77,32 @@ class Doorman:
     async def admit(self, source: SessionSource, text: str) -> Admission:
         """Whether a message is for the agent. Who wrote it is what the platform says; `text` is
         looked at only when a stranger may have been invited by a code."""
-        if role := self._trusted.get(source.platform):
-            return Admission(True, role, why="the platform lets in whom it knows")
+        if found := self.known(source):
+            return found
         user = identity(source.platform, source.user_id)
         if not user:
             return Admission(False, why="the platform does not say who wrote it")
         if source.is_bot and not self._bots_welcome(source.platform):
             return Admission(False, why="another program wrote it")
+        return await self._stranger(source, user, text)
+
+    def known(self, source: SessionSource) -> Admission | None:
+        """None for somebody who is not let in; nothing comes of asking."""
+        if role := self._trusted.get(source.platform):
+            return Admission(True, role, why="the platform lets in whom it knows")
+        user = identity(source.platform, source.user_id)
+        if not user or (source.is_bot and not self._bots_welcome(source.platform)):
+            return None
         try:
             paired = self._pairing.is_approved(source.platform, user)
         except HermesError as error:
             log.error("paired users of %s are not let in: %s", source.platform, error)
             paired = False
         why = self._reason(source, user, paired=paired)
-        if why:
-            known = paired or why == BY_ROLE
-            return Admission(True, self.role(source.platform, user, paired=known), why=why)
-        return await self._stranger(source, user, text)
+        if not why:
+            return None
+        known = paired or why == BY_ROLE
+        return Admission(True, self.role(source.platform, user, paired=known), why=why)
 
     def role(self, platform: str, user: str, *, paired: bool) -> Role:
         """The role of somebody who is let in; `user` is an `identity`."""

@@ -3,15 +3,17 @@
 import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from hermes.config.environment import variables
 from hermes.config.home import Home, ensure_hermes_home, tilde, unusable
 from hermes.core.errors import HermesError
 from hermes.gateway.process.pid_file import Running, running
-from hermes.gateway.process.state_file import read_state
+from hermes.gateway.process.state_file import GatewayState, read_state
 
 START_SECONDS = 30.0
+CONNECT_SECONDS = 15.0
 PAUSE = 0.05
 OUTPUT = "gateway.out"
 LAST_LINES = 5
@@ -42,6 +44,27 @@ def start(home: Home, command: Sequence[str], *, seconds: float = START_SECONDS)
     finally:
         os.close(descriptor)
     return _wait(process, home, before, seconds)
+
+
+def connected(
+    root: Path, *, seconds: float = CONNECT_SECONDS, pause: Callable[[float], None] = time.sleep
+) -> GatewayState | None:
+    """What a gateway that was just started says of its platforms, once each is connected or has
+    failed, or when `seconds` have passed; None when it has said nothing, or is gone."""
+    deadline = time.monotonic() + seconds
+    seen = False
+    while True:
+        found, state = running(root), read_state(root)
+        said = state if found and state and state.pid == found.pid else None
+        settled = said is not None and said.state != "starting" and not _connecting(said)
+        if settled or (seen and found is None) or time.monotonic() >= deadline:
+            return said
+        seen = found is not None
+        pause(PAUSE)
+
+
+def _connecting(state: GatewayState) -> bool:
+    return any(each.state in ("connecting", "stopped") for each in state.adapters)
 
 
 def _wait(process: subprocess.Popen[bytes], home: Home, before: int, seconds: float) -> Running:

@@ -99,6 +99,18 @@ class Town:
         self.say(text, user, chat)
         return await self.sees(answer, chat or user)
 
+    def hold_turns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A turn is not over before everything that was said is kept."""
+        assert self.runner is not None
+        conversations = self.runner.house.conversations
+        settle = conversations.settle
+
+        async def late(key: str) -> None:
+            await self.until(lambda: not any(self.platform.room.waiting.values()), "all is kept")
+            await settle(key)
+
+        monkeypatch.setattr(conversations, "settle", late)
+
     async def settled(self) -> None:
         """Everything that came in is dealt with, everything that goes out is sent."""
         runner = self.runner

@@ -110,6 +110,27 @@ async def test_maintenance_ends_conversations_that_are_over(
     assert runner.house.conversations.keys() == ()
 
 
+async def test_what_matters_is_saved_also_of_a_conversation_that_nobody_has_open(
+    town: Town,
+) -> None:
+    idle = {"session_reset__mode": "idle", "session_reset__idle_minutes": 1}
+    with ModelServer(["hello", "nothing to save"]) as server:
+        await town.open(server)
+        await town.asks("hi", "hello")
+        await town.settled()
+        await town.close()
+        runner = await town.open(server, memory__flush_min_turns=1, **idle)
+        (chat,) = await runner.house.mail.chats()
+        old = runner.house.clock.now().timestamp() - timedelta(minutes=2).total_seconds()
+        await runner.house.mail.bind(chat.session_key, chat.session_id, b"", old)
+        await runner.maintenance.expire()
+        asked = str(server.calls[-1].body["messages"])
+        assert "The conversation ends here" in asked and "hi" in asked
+        (chat,) = await runner.house.mail.chats()
+        assert chat.session_id == ""
+        assert runner.house.conversations.keys() == ()
+
+
 async def test_the_state_file_says_how_it_fares(town: Town, echoing: ModelServer) -> None:
     runner = await town.open(echoing)
     await town.asks("hello", "hello")
@@ -192,7 +213,8 @@ async def test_news_of_a_process_come_to_the_chat(town: Town, tmp_path: Path) ->
 async def test_prometheus_can_ask_over_http(
     town: Town, echoing: ModelServer, free_port: int
 ) -> None:
-    await town.open(echoing, gateway__metrics_port=free_port)
+    runner = await town.open(echoing, gateway__metrics_port=free_port)
+    await runner.began.wait()
     reader, writer = await asyncio.open_connection("127.0.0.1", free_port)
     writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
     answer = await reader.read()

@@ -24,9 +24,12 @@ async def test_a_newer_message_stops_the_turn_and_is_answered(town: Town) -> Non
     assert "first" in said and "second" in said
 
 
-async def test_messages_that_stopped_a_turn_are_answered_together(town: Town) -> None:
+async def test_messages_that_stopped_a_turn_are_answered_together(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with ModelServer([STALLED, "both"]) as server:
         await town.open(server)
+        town.hold_turns(monkeypatch)
         town.say("first")
         await town.until(lambda: server.calls, "the call")
         town.say("second")

@@ -88,7 +88,7 @@ async def test_after_an_update_the_new_version_tells(
     await town.open(echoing, **owners)
     shown = await town.sees("updated to 9.9")
     assert f"This is Hermes {__version__}" in shown.text
-    assert not note.exists()
+    await town.until(lambda: not note.exists(), "the note is gone")
     assert (town.home / "logs" / OUTPUT).is_file()
 
 
@@ -104,6 +104,17 @@ async def test_nothing_newer_and_what_fails_is_told_without_a_restart(
     assert "no space left" in shown.text
     assert not (town.home / NOTE).exists()
     await town.asks("still here", "still here")
+
+
+async def test_an_update_asked_for_on_a_platform_that_is_gone_stops_no_start(
+    town: Town, echoing: ModelServer
+) -> None:
+    town.home.mkdir(exist_ok=True)
+    target = {"platform": "telegram", "chat_id": "1"}
+    (town.home / NOTE).write_text(json.dumps({"target": target, "before": "1.0"}))
+    await town.open(echoing)
+    await town.asks("hello", "hello")
+    await town.until(lambda: not (town.home / NOTE).exists(), "the note is gone")
 
 
 async def test_an_update_that_the_gateway_did_not_outlive_is_told_of(

@@ -5,8 +5,10 @@ import asyncio
 import httpx2
 import pytest
 
+from hermes.core.errors import StoreError
 from hermes.core.messages import Text
 from hermes.core.testing import ModelServer, Stall, Step
+from hermes.gateway.process.state_file import read_state
 from tests.integration.gateway.chats.conftest import LONG, Town
 from tests.postgres_server import free_port
 
@@ -26,6 +28,23 @@ async def test_said_twice_it_stops_without_waiting_for_turns(town: Town) -> None
         await town.sees("I go on with this")
         await town.open(server, **PATIENT)
         await town.sees("after that")
+
+
+async def test_it_ends_in_order_though_the_store_is_away(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ModelServer([STALLED]) as server:
+        runner = await town.open(server)
+        town.say("begin")
+        await town.until(lambda: server.calls, "the call")
+
+        async def away(*_given: object, **_more: object) -> None:
+            raise StoreError("the server is away")
+
+        monkeypatch.setattr(runner.house.mail, "put", away)
+        assert await town.close() == 0
+    assert runner.house.conversations.keys() == ()
+    assert read_state(town.home).state == "stopped"
 
 
 async def test_clients_of_the_api_share_the_time_and_are_told(

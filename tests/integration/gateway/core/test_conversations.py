@@ -9,7 +9,8 @@ import pytest
 from hermes.core.errors import StoreError
 from hermes.core.messages import Assistant, Text, User
 from hermes.core.testing import ModelServer, Stall, Step
-from hermes.gateway import floor
+from hermes.gateway import floor, pump, worker
+from hermes.store.mail import Received
 from tests.integration.gateway.chats.conftest import Town
 
 KEY = "agent:main:local:dm:anna"
@@ -21,10 +22,16 @@ async def idle(town: Town) -> None:
     await town.until(lambda: not any(one.working for one in runner.floor.workers()), "idle")
 
 
-async def test_what_another_process_did_in_a_chat_is_known(town: Town) -> None:
+@pytest.mark.parametrize("opened_by", ["a turn", "a command"])
+async def test_what_another_process_did_in_a_chat_is_known(town: Town, opened_by: str) -> None:
     with ModelServer(["noted", "I know"]) as server:
         runner = await town.open(server)
         await town.asks("my fruit is plum", "noted")
+        if opened_by == "a command":
+            await town.close()
+            runner = await town.open(server)
+            town.say("/usage")
+            await town.until(lambda: runner.house.conversations.get(KEY), "the agent")
         await idle(town)
         store, now = runner.house.mail, runner.house.now()
         chat = await store.chat(KEY)
@@ -36,6 +43,28 @@ async def test_what_another_process_did_in_a_chat_is_known(town: Town) -> None:
         await town.asks("what do you know", "I know")
         said = str(server.calls[-1].body["messages"])
         assert "plum" in said and "my car is red" in said
+
+
+async def test_a_right_is_given_back_though_the_next_was_refused(
+    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else dealt with the rest meanwhile."""
+    runner = await town.open(echoing)
+    claim, store, claims = runner.house.claim, runner.house.mail, iter([True])
+
+    async def once(key: str) -> object:
+        rows = await store.waiting(key)
+        if next(claims, False):
+            await store.receive(Received("local", "", "more", key, rows[0].event), 1.0)
+            return await claim(key)
+        await store.answer(tuple(row.id for row in rows), (), None, runner.house.now())
+        return None
+
+    monkeypatch.setattr(runner.house, "claim", once)
+    monkeypatch.setattr(worker, "ELSEWHERE", 0.01)
+    await town.asks("hello", "hello")
+    await idle(town)
+    assert await store.chat_owners() == ()
 
 
 async def test_a_conversation_taken_up_in_another_chat_is_not_lost_to_the_first(
@@ -171,6 +200,30 @@ async def test_what_is_sent_from_elsewhere_comes_between_turns_never_into_one(to
             "what about the train", "I know",
         ]  # fmt: skip
         assert agent.history == kept
+
+
+async def test_what_was_sent_before_a_crash_is_in_the_conversation_after_it(
+    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The platform has the message, and nobody noted that yet."""
+    monkeypatch.setattr(pump, "IDLE", 0.05)
+    runner = await town.open(echoing)
+    await town.asks("plum", "plum")
+    await town.settled()
+
+    async def dies(*_given: object) -> None:
+        raise RuntimeError("the process is gone")
+
+    monkeypatch.setattr(runner.house._desk.courier, "mirror", dies)
+    await runner.post.send("local:anna", "the train is late")
+    await town.sees("the train is late")
+    await town.close()
+    runner = await town.open(echoing)
+    await town.settled()
+    chat = await runner.house.mail.chat(KEY)
+    kept = [each.text for each in await runner.house.mail.messages(chat.session_id)]
+    assert sum("the train is late" in text for text in kept) == 1
+    assert town.texts().count("the train is late") == 1
 
 
 async def test_what_is_sent_from_elsewhere_is_put_there_once_whatever_breaks(

@@ -7,12 +7,15 @@ import pytest
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Stall, Step
-from hermes.gateway import courier
+from hermes.gateway import courier, tool_progress, view
 from hermes.gateway.drafts import Envelope, drafts
 from hermes.gateway.events import Target
 from hermes.gateway.hooks import TurnTold
+from hermes.gateway.lines import lane
 from hermes.gateway.platforms.base import NotConnected, SendLater, SendRefused, SendUnsure
 from hermes.gateway.runner import GatewayRunner
+from hermes.gateway.showing import Showing
+from hermes.store.mail import Draft
 from tests.integration.gateway.chats.conftest import Town
 
 ANSWER = "one two three four five six seven eight nine ten"
@@ -67,6 +70,56 @@ async def test_a_question_about_a_message_that_fails_stops_no_sending(
     fickle(runner, "find_sent", ValueError("a fault of the library"))
     await in_doubt(runner, "x")
     await town.asks("hello", "hello")
+
+
+async def test_a_connection_that_a_message_finds_broken_is_made_anew_at_once(
+    town: Town, echoing: ModelServer
+) -> None:
+    runner = await town.open(echoing)
+    await town.asks("hello", "hello")
+    await town.platform.drop()
+    await runner.post.send("local:anna", "news")
+    await town.sees("news")
+
+
+async def test_a_message_in_doubt_that_was_damaged_holds_up_nobody(
+    town: Town, echoing: ModelServer
+) -> None:
+    runner = await town.open(echoing)
+    damaged = Draft("damaged", "local", "", b"{", lane(Target("local", "anna")), b"{}")
+    await runner.house.mail.put_sending(damaged, "", by="", now=runner.house.now())
+    await town.close()
+    await town.open(echoing)
+    await town.asks("hello", "hello")
+    await town.settled()
+
+
+async def test_a_platform_that_hangs_with_a_sign_on_a_message_holds_up_no_answer(
+    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "LONGEST_REACTION", 0.05)
+    on = Showing(reactions=True)
+    monkeypatch.setattr(tool_progress, "showing", lambda _settings, _platform: on)
+    runner = await town.open(echoing)
+
+    async def never(*_given: Any, **_more: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(runner._supervisors[0].adapter, "react", never)
+    await town.asks("hello", "hello")
+    await town.asks("again", "again")
+
+
+async def test_a_message_in_doubt_in_a_chat_that_is_closed_to_us_holds_up_no_later_one(
+    town: Town, echoing: ModelServer, fickle: Any
+) -> None:
+    runner = await town.open(echoing)
+    fickle(runner, "find_sent", *[SendRefused("we were removed from the chat")] * 9)
+    await in_doubt(runner, "x")
+    await runner.post.send("local:x", "here again")
+    await town.sees("here again", chat="x")
+    row = await runner.house.mail.outbox_row("x:0")
+    assert row is not None and row.state == "uncertain"
 
 
 async def test_a_question_about_a_message_that_hangs_holds_up_no_other(
@@ -258,6 +311,7 @@ async def test_lines_of_tools_that_a_crash_left_hold_up_no_later_ones(town: Town
         runner = await town.open(server, display__tool_progress="all")
         town.say("begin")
         await town.sees("todo")
+        await town.until(lambda: len(server.calls) == 2, "the second call")
         (row,) = await runner.house.mail.waiting("agent:main:local:dm:anna")
         await town.close()
         runner = await town.open(server, display__tool_progress="all")

@@ -23,9 +23,12 @@ def tools(call) -> set[str]:
     return {each["function"]["name"] for each in call.body.get("tools", ())}
 
 
-async def test_messages_of_two_people_are_not_answered_with_the_rights_of_one(town: Town) -> None:
+async def test_messages_of_two_people_are_not_answered_with_the_rights_of_one(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with ModelServer([STALLED, "to the guest", "to anna"]) as server:
         await town.open(server, **TOGETHER)
+        town.hold_turns(monkeypatch)
         town.say("@hermes begin", user="anna", **ROOM)
         await town.until(lambda: server.calls, "the call")
         town.say("@hermes delete it all", user="guest", **ROOM)

@@ -8,6 +8,7 @@ import pytest
 from hermes.core.errors import StoreError
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Stall, Step, StepLike, echo
+from hermes.gateway.view import TurnView
 from hermes.store.mail import Received
 from tests.integration.gateway.chats.conftest import Town
 
@@ -86,6 +87,53 @@ async def test_a_store_that_fails_for_a_moment_delays_an_answer_and_no_more(
     await town.asks("hello", "hello")
 
 
+@pytest.mark.parametrize("words", ["hello", "/stop"])
+async def test_a_message_that_was_kept_though_nobody_heard_so_is_answered(
+    town: Town, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    """The connection to the store broke between the commit and its answer."""
+
+    def answer(request: RecordedRequest) -> StepLike:
+        return STALLED if "begin" in str(request.body["messages"][-1]) else "hello to you"
+
+    with ModelServer(answer) as server:
+        runner = await town.open(server, display__busy_input_mode="queue")
+        if words == "/stop":
+            town.say("begin")
+            await town.until(lambda: server.calls, "the call")
+        receive, failures = runner.house.mail.receive, [StoreError("the connection broke")]
+
+        async def cut_off(message: Received, now: float) -> int | None:
+            row = await receive(message, now)
+            if failures:
+                raise failures.pop()
+            return row
+
+        monkeypatch.setattr(runner.house.mail, "receive", cut_off)
+        await town.asks(words, "Stopped." if words == "/stop" else "hello to you")
+
+
+@pytest.mark.parametrize("mode", ["interrupt", "steer"])
+async def test_a_message_that_is_worked_on_before_its_keeper_knows_does_not_stop_its_own_turn(
+    town: Town, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    slow = Step((Text("a thought"),), faults=(Stall(0, seconds=0.3),))
+    with ModelServer(["hello", slow]) as server:
+        runner = await town.open(server, display__busy_input_mode=mode)
+        await town.asks("hi", "hello")
+        receive = runner.house.mail.receive
+
+        async def late(message: Received, now: float) -> int | None:
+            row = await receive(message, now)
+            runner.house.take_up(message.session_key)
+            await town.until(lambda: len(server.calls) == 2, "its turn")
+            return row
+
+        monkeypatch.setattr(runner.house.mail, "receive", late)
+        await town.asks("think", "a thought")
+        await town.settled()
+
+
 async def test_a_command_with_a_fault_is_answered(
     town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,18 +200,44 @@ async def test_while_the_gateway_waits_for_turns_commands_are_answered(town: Tow
             await town.close()
 
 
-async def test_what_steers_a_turn_is_not_lost_when_the_gateway_goes(town: Town) -> None:
+@pytest.mark.parametrize("words", ["turn left", "/steer turn left"])
+async def test_what_steers_a_turn_is_answered_once_when_the_gateway_goes(
+    town: Town, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = TurnView.end
+
+    async def slow(view: TurnView) -> int:
+        await asyncio.sleep(0.2)  # so that whoever listens to the agent sees that it is idle
+        return await end(view)
+
+    monkeypatch.setattr(TurnView, "end", slow)
     with ModelServer([STALLED, "went on", "left it is"]) as server:
-        await town.open(server, display__busy_input_mode="steer")
+        runner = await town.open(server, display__busy_input_mode="steer")
         town.say("drive")
         await town.until(lambda: server.calls, "the call")
-        said = town.say("turn left")
-        await town.until(lambda: said not in str(town.platform.room.waiting), "kept")
-        await asyncio.sleep(0.1)
+        town.say(words)
+        agent = runner.house.conversations.get("agent:main:local:dm:anna")
+        assert agent is not None
+        await town.until(lambda: agent.notices.steered, "said into the turn")
         await town.close()
         await town.open(server)
         await town.sees("left it is")
+        await town.settled()
         assert "turn left" in str(server.calls[-1].body["messages"][-1])
+
+
+async def test_what_steers_a_turn_that_is_stopped_is_answered_after_it(town: Town) -> None:
+    with ModelServer([STALLED, "left it is"]) as server:
+        runner = await town.open(server, display__busy_input_mode="steer")
+        town.say("drive")
+        await town.until(lambda: server.calls, "the call")
+        town.say("turn left")
+        agent = runner.house.conversations.get("agent:main:local:dm:anna")
+        assert agent is not None
+        await town.until(lambda: agent.notices.steered, "said into the turn")
+        await town.asks("/stop", "Stopped.")
+        await town.sees("left it is")
+        await town.settled()
 
 
 async def test_a_message_with_half_a_character_is_answered(town: Town) -> None:

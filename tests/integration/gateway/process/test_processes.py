@@ -1,5 +1,6 @@
 """Gateways as real processes: started, seen, stopped and killed; services checked by systemd."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.commands import gateway
+from hermes.cli.commands import cron, gateway
+from hermes.cli.commands.gateway.coming_up import MORE
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
+from hermes.gateway.platforms.local.platform import LocalPlatform
 from hermes.gateway.process import background
 from hermes.gateway.process.pid_file import Running, claimed, running
 from hermes.gateway.process.service import Job, ServiceFailed
@@ -112,6 +115,58 @@ def test_who_stops_it_hears_what_is_waited_for(home: Home) -> None:
     write_state(home.root, state)
     done = runner("gateway", gateway, home.root)("stop")
     assert "2 turns may still end, for at most 45 seconds" in done.err
+
+
+@pytest.fixture
+def no_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermes.gateway.process.systemd.BOOTED", tmp_path / "no-systemd")
+
+
+@pytest.mark.usefixtures("no_service")
+def test_who_starts_it_hears_why_no_platform_came_up(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL_SOCKET", str(tmp_path / "nobody listens"))
+    hermes = runner("gateway", gateway, home.root)
+    done = hermes("start")
+    why = "the local platform cannot be reached: No such file or directory"
+    assert done.out.splitlines()[1:] == [f"local  not connected: {why}; it is tried again"]
+    assert (done.code, done.err) == (1, f"{MORE}\n")
+    assert running(home.root) is not None
+    assert hermes("stop").code == 0
+
+
+@pytest.mark.usefixtures("no_service")
+async def test_who_starts_it_hears_which_platforms_are_connected(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = LocalPlatform()
+    await platform.listen(tmp_path / "s")
+    monkeypatch.setenv("LOCAL_SOCKET", str(tmp_path / "s"))
+    monkeypatch.setenv("DISCORD_ENABLED", "true")
+    hermes = runner("gateway", gateway, home.root)
+    done = await asyncio.to_thread(hermes, "start")
+    lines = sorted(done.out.splitlines()[1:])
+    assert lines[0].startswith("discord  not connected: "), done
+    assert (lines[1], done.code) == ("local    connected", 0)
+    assert (await asyncio.to_thread(hermes, "stop")).code == 0
+    await platform.close()
+
+
+@pytest.mark.usefixtures("no_service")
+def test_without_platforms_it_runs_for_the_sake_of_scheduled_jobs(home: Home) -> None:
+    hermes, jobs = runner("gateway", gateway, home.root), runner("cron", cron, home.root)
+    done = hermes("start")
+    assert done.code == 1
+    assert "no platform is set up, and there is no scheduled job" in done.err
+    assert jobs("create", "every 1d", "say hello").code == 0
+    done = hermes("start")
+    assert (done.code, done.out.splitlines()[1:]) == (
+        0,
+        ["no platform is set up: only scheduled jobs run"],
+    )
+    assert jobs("status").out.startswith("the gateway runs the jobs")
+    assert hermes("stop").code == 0
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")

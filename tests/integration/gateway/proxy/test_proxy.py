@@ -72,6 +72,15 @@ async def test_nothing_of_this_side_goes_along(town: Town, far: Far) -> None:
         assert agent.system.text == REMOTE_PROMPT
 
 
+async def test_how_much_fits_into_a_conversation_over_there_is_not_known(
+    town: Town, far: Far
+) -> None:
+    async with far() as other, near(town, other):
+        await town.asks("hello", "hello")
+        shown = await town.asks("/status", "Context")
+        assert "tokens; how many there may be is not known here" in shown.text
+
+
 async def test_an_answer_grows_and_tools_over_there_are_seen(town: Town, far: Far) -> None:
     script = [
         Step((Text("let me look"), ToolCall("c1", "todo", '{"todos": []}'))),

@@ -24,6 +24,13 @@ async def test_a_stranger_is_told_a_code_in_a_private_chat(scene: Scene) -> None
     assert f"hermes pairing approve telegram {code}" in admission.reply
 
 
+async def test_to_ask_who_somebody_is_makes_no_code(scene: Scene) -> None:
+    doorman = Doorman(scene.settings, scene.variables.get, scene.store, scene.prefixes)
+    assert doorman.known(SessionSource("telegram", "5", user_id="5")) is None
+    assert scene.store.pending("telegram") == []
+    assert code_in((await scene.says("5")).reply)
+
+
 @pytest.mark.parametrize("kind", ["group", "channel"])
 async def test_a_stranger_in_a_group_hears_nothing(scene: Scene, kind: str) -> None:
     admission = await scene.says("5", chat_type=kind)

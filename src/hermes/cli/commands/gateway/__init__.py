@@ -16,7 +16,7 @@ examples:
   hermes gateway install                 a service that starts with the machine
   hermes gateway status --json           who is connected, what waits
 
-`status` exits with 1 when no gateway runs.
+`status` exits with 1 when no gateway runs, `start` when none of its platforms could be connected.
 """
 
 

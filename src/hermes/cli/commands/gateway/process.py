@@ -9,6 +9,7 @@ from pathlib import Path
 from hermes import __version__
 from hermes.app.installation.place import start_command
 from hermes.cli.actions import Actions
+from hermes.cli.commands.gateway.coming_up import tell_platforms
 from hermes.cli.context import Cli
 from hermes.cli.scheduling import GatewayJobs
 from hermes.config.environment import variables
@@ -72,10 +73,10 @@ def _start(args: argparse.Namespace, cli: Cli) -> int:
     if service:
         service.start()
         cli.say(f"started the service {service.name}")
-        return 0
+        return tell_platforms(cli)
     started = background.start(cli.home, _command(quiet=True))
     cli.say(f"started: process {started.pid}; it prints to {tilde(cli.home.logs / 'gateway.out')}")
-    return 0
+    return tell_platforms(cli)
 
 
 def _stop(args: argparse.Namespace, cli: Cli) -> int:
@@ -95,7 +96,7 @@ def _restart(args: argparse.Namespace, cli: Cli) -> int:
     if service:
         service.restart()
         cli.say(f"restarted the service {service.name}")
-        return 0
+        return tell_platforms(cli)
     if found:
         _end(found, cli, force=args.force)
     return _start(args, cli)
