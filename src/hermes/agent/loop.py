@@ -140,8 +140,8 @@ async def _call(turn: Turn, parts: Parts) -> AsyncGenerator[Event, None]:
                 yield event
             case Reply():
                 seconds = round(monotonic() - began, 3)
-                await parts.log.append(turn.session_id, event.message)
-                await parts.log.record_call(turn.session_id, _accounted(event, seconds))
+                call = _accounted(event, seconds)
+                await parts.log.append(turn.session_id, event.message, call)
                 parts.compaction.keeper.reported(turn.messages, event.usage)
                 turn.add_reply(event)
                 if event.message.text:

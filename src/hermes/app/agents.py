@@ -24,7 +24,7 @@ from hermes.app.request import REMOTE_PROMPT, SessionRequest
 from hermes.app.secret_keeper import SecretKeeper
 from hermes.app.session_models import AuxiliaryRouter, SessionModels
 from hermes.app.skill_shelf import circle_of
-from hermes.app.tools import build_approvals, build_toolbox, consent_seconds, find_toolsets
+from hermes.app.tools import Toolsets, build_approvals, build_toolbox, consent_seconds
 from hermes.app.workbench import Workbench
 from hermes.app.workplaces import make_place
 from hermes.context.accountant import Accountant
@@ -69,6 +69,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     """The external memory provider."""
     brought: tuple[Tool, ...] = ()
     """Tools of MCP servers."""
+    toolsets: Toolsets
+    """What `tools` were chosen from, those of `brought` included."""
 
 
 StartChild = Callable[["Making", ChildTask], Awaitable[Child]]
@@ -205,12 +207,14 @@ class Making:
 
     def _make_toolbox(self) -> Toolbox:
         parts, bench = self._parts, self.workbench.bench
-        assembled = find_toolsets(parts.loaded, self.start.brought).make(self.start.tools, bench)
+        assembled = self.start.toolsets.make(self.start.tools, bench)
         remembering = self.start.remembering
         more = (*(remembering.tools if remembering else ()), *engine_tools(self._engine))
-        tools = (*assembled.tools, *self._unclaimed(more, (*assembled.tools, *assembled.rare)))
-        assembled = msgspec.structs.replace(assembled, tools=tools)
-        self._toolsets = {tool.toolset for tool in (*tools, *assembled.rare)}
+        if more:
+            others = (*assembled.tools, *assembled.rare)
+            tools = (*assembled.tools, *self._unclaimed(more, others))
+            assembled = msgspec.structs.replace(assembled, tools=tools)
+        self._toolsets = {tool.toolset for tool in (*assembled.tools, *assembled.rare)}
         box = build_toolbox(assembled, bench, parts.home, parts.redactor.redact)
         platform = self.start.request.source
         self.skills.circle = circle_of(parts.loaded, platform, box.names, self._toolsets)
@@ -292,10 +296,11 @@ class Making:
             toolsets=self._toolsets,
             redact=parts.redactor.redact,
         )
-        for line in prompt.text.splitlines():
+        text = prompt.text
+        for line in text.splitlines() if BLOCKED in text else ():
             if line.startswith(BLOCKED):
                 parts.tell(line)  # the user should know what the agent was not told
-        return prompt.text
+        return text
 
     async def _new_session(self) -> System:
         start, parts = self.start, self._parts

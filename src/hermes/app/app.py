@@ -156,6 +156,7 @@ class App:
                 max_iterations=settings.agent.max_turns,
                 remembering=remembering,
                 brought=tuple(brought),
+                toolsets=found,
             ),
             Subagents(self._parts).start,
         )

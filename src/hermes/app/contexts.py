@@ -35,6 +35,8 @@ BUILTIN = {
     "lcm": ("LcmEngine", "LcmOptions"),
 }
 """The engines that are always there, and their classes, by the name of their folder."""
+OURS = "hermes.context."
+"""Where their code is."""
 T = TypeVar("T")
 
 
@@ -70,7 +72,7 @@ def _own(engine: ContextEngine) -> ContextEngine:
 def _builtin(name: str, window: int, settings: Settings) -> ContextEngine:
     """Only the engine in use is imported."""
     given = settings.compression
-    module = import_module(f"hermes.context.{name}")
+    module = import_module(f"{OURS}{name}")
     kind, options = BUILTIN[name]
     engine: ContextEngine = getattr(module, kind)(
         window,
@@ -115,20 +117,22 @@ class EngineRoom:
     async def begin(
         self, engine: ContextEngine, session_id: str, home: Home, platform: str, parent: str = ""
     ) -> None:
-        """Tell the engine which conversation it works for; in a thread, since it may look."""
-        more = {"parent_session_id": parent} if parent else {}
+        """Tell the engine which conversation it works for; one of somebody else in a thread, since
+        it may look. Ours only take note."""
         try:
-            await in_thread(
-                engine.on_session_start,
-                session_id,
-                hermes_home=str(home.root),
-                platform=platform,
-                model=self._auxiliary.main.model,
-                context_length=engine.context_length,
-                summarisers=self.summarisers(),
-                history=lambda: self._wait(self.history(session_id)),
-                **more,
-            )
+            told = {
+                "hermes_home": str(home.root),
+                "platform": platform,
+                "model": self._auxiliary.main.model,
+                "context_length": engine.context_length,
+                "summarisers": self.summarisers(),
+                "history": lambda: self._wait(self.history(session_id)),
+                **({"parent_session_id": parent} if parent else {}),
+            }
+            if type(engine).on_session_start.__module__.startswith(OURS):
+                engine.on_session_start(session_id, **told)
+            else:
+                await in_thread(engine.on_session_start, session_id, **told)
         except Exception as error:  # an engine may be somebody's plugin
             raise _unusable(engine, "cannot begin", error) from error
 

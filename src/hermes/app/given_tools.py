@@ -1,5 +1,6 @@
 """The tools that need more than a place to work: memory, old conversations, subagents."""
 
+import os.path
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -23,6 +24,7 @@ from hermes.tools.delegate_task import DelegationOptions, delegate_task_tool
 from hermes.tools.recall.conversations import PastSessions
 from hermes.tools.send_message import send_message_tool
 from hermes.tools.session_search import SearchOptions, session_search_tool
+from hermes.util.paths import inside, upwards
 
 
 def memory_of(
@@ -40,16 +42,16 @@ def memory_of(
     )
     # A guest's notes must not come up in what the owner is told of the project.
     own = place.here and not request.scope.user
-    project = project_root(Path(place.folder)) if own else ""
+    project = project_root(place.folder) if own else ""
     scope = msgspec.structs.replace(request.scope, project=request.scope.project or project)
     return open_memory(home.root / "memories", scope, options, scan)
 
 
-def project_root(folder: Path) -> str:
+def project_root(folder: str | Path) -> str:
     """The root of the git repository `folder` is in; "" when it is in none."""
-    for each in (folder, *folder.parents):
-        if (each / ".git").exists():
-            return str(each)
+    for each in upwards(str(folder)):
+        if os.path.exists(inside(each, ".git")):  # noqa: PTH110 - each session asks
+            return each
     return ""
 
 

@@ -93,7 +93,7 @@ class LogFile(logging.Handler):
 
     def __init__(self, path: Path, *, max_bytes: int, backups: int) -> None:
         super().__init__()
-        self.path = path
+        self.path, self._file = path, str(path)
         self._max_bytes = max_bytes
         self._backups = backups
         self._complained = False
@@ -121,20 +121,21 @@ class LogFile(logging.Handler):
 
     def _write(self, line: bytes) -> None:
         self.open()
-        if not self._is_current():
+        opened = os.fstat(self._descriptor)
+        if not self._is_named(opened):
             self._reopen()
-        size = os.fstat(self._descriptor).st_size
-        if self._max_bytes and size and size + len(line) > self._max_bytes:
+            opened = os.fstat(self._descriptor)
+        if self._max_bytes and opened.st_size and opened.st_size + len(line) > self._max_bytes:
             self._rotate()
         os.write(self._descriptor, line)
 
-    def _is_current(self) -> bool:
+    def _is_named(self, opened: os.stat_result) -> bool:
         """Whether the open file is still the one under our name."""
         try:
-            there = self.path.stat()
+            there = os.stat(self._file)  # noqa: PTH116 - half the work, and each line does it
         except FileNotFoundError:
             return False
-        return os.path.samestat(there, os.fstat(self._descriptor))
+        return os.path.samestat(there, opened)
 
     def _reopen(self) -> None:
         self._close_file()
@@ -148,7 +149,7 @@ class LogFile(logging.Handler):
     def _rotate(self) -> None:
         # The lock is on the old file, which every process that wants to rotate has open.
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        if self._is_current():
+        if self._is_named(os.fstat(self._descriptor)):
             for number in range(self._backups, 0, -1):
                 older = rotated(self.path, number - 1)
                 if older.exists():

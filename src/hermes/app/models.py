@@ -1,6 +1,6 @@
 """From a resolved target to a model that answers, in the policies around it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from hermes.core.ports import Clock
 from hermes.providers.choice import Choice
 from hermes.providers.credentials.keyring import Keyring
 from hermes.providers.policy.breaker import BreakingModel
-from hermes.providers.policy.falling_back import FallbackModel
+from hermes.providers.policy.falling_back import Entry, FallbackModel
 from hermes.providers.policy.health import Circuit, Health
 from hermes.providers.policy.purse import Purse
 from hermes.providers.policy.repairing import RepairingModel
@@ -56,7 +56,7 @@ class ModelMaker:
         """
         alone = len(links) == 1
 
-        def entry(link: Target | Choice) -> Callable[[], Model]:
+        def entry(link: Target | Choice) -> Entry:
             return lambda: self.model(self._resolved(link), purse, patient=alone)
 
         return FallbackModel([entry(link) for link in links])

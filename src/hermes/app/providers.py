@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from difflib import get_close_matches
+from importlib import import_module
 from types import TracebackType
 from typing import Self
 
@@ -41,9 +42,16 @@ class Providers:
         self._loaded, self.clock = loaded, clock
         self._main: Target | None = None
         self._learning: asyncio.Task[None] | None = None
+        tls = LateTls()
+        # What reads HTTP is loaded here, and not by those who only want to know our names.
+        network = import_module("hermes.providers.network")
         # Redirects are never followed: a key would travel along.
         self.client = httpx2.AsyncClient(
-            follow_redirects=False, trust_env=True, limits=CONNECTIONS, verify=LateTls()
+            follow_redirects=False,
+            trust_env=True,
+            limits=CONNECTIONS,
+            verify=tls,
+            transport=network.transport(tls, CONNECTIONS),
         )
         self.keyring = build_keyring(home, loaded, self.client, clock)
         overrides = overrides_of(loaded.settings)

@@ -55,6 +55,7 @@ class SkillShelf:
         self, loaded: Loaded, home: Home, brought: Sequence[Root], tell: Callable[[str], None]
     ) -> None:
         self._loaded, self._home, self._tell = loaded, home, tell
+        self._config_file = f"{home.display()}/config.yaml"
         self.skills = Skills(skill_roots(loaded, home, brought), home.cache / "skills.json")
         self.uses = Uses(home.skills / ".usage.json")
         self._listed: tuple[Shelf, object, str] | None = None
@@ -85,7 +86,7 @@ class SkillShelf:
         settings = self._loaded.settings.skills
         options = LoadOptions(
             home=self._home.root,
-            config_file=f"{self._home.display()}/config.yaml",
+            config_file=self._config_file,
             circle=circle_of(self._loaded, platform),
             config=settings.config,
             template_vars=settings.template_vars,

@@ -8,7 +8,7 @@ from hermes.agent.agent import Agent
 from hermes.app.agents import Making, Start
 from hermes.app.choices import fallback_choices
 from hermes.app.parts import AppParts
-from hermes.app.tools import find_toolsets
+from hermes.app.tools import Toolsets, find_toolsets
 from hermes.config.settings.agent import DelegationSettings
 from hermes.core.events import Event
 from hermes.core.messages import User
@@ -54,6 +54,7 @@ class Subagents:
         depth = above.depth + 1
         asked = task.max_iterations or delegation.max_iterations
         target = self._target(delegation, parent.target)
+        toolsets = find_toolsets(self._parts.loaded, above.brought)
         making = Making(
             self._parts,
             Start(
@@ -73,27 +74,26 @@ class Subagents:
                 session_id=new_session_id(self._parts.clock.now()),
                 target=target,
                 fallbacks=above.fallbacks or tuple(fallback_choices(settings)),
-                tools=self._tools(task, above, depth, delegation),
+                tools=self._tools(task, above, toolsets, depth),
                 purse=above.purse,
                 max_iterations=min(asked, delegation.max_iterations),
                 depth=depth,
                 parent=parent,
                 brought=above.brought,
+                toolsets=toolsets,
             ),
             self.start,
         )
         return Subagent(making, await making.make())
 
-    def _tools(
-        self, task: ChildTask, above: Start, depth: int, settings: DelegationSettings
-    ) -> list[str]:
+    def _tools(self, task: ChildTask, above: Start, toolsets: Toolsets, depth: int) -> list[str]:
         """Those the task asks for, as far as the parent has them and a subagent may."""
         jobless = above.request.source == "cron"  # a job makes no jobs, nor does who works for it
         names = [name for name in above.tools if not (jobless and name == "cronjob")]
         if task.toolsets:
-            found = find_toolsets(self._parts.loaded, above.brought)
-            wanted = found.names(above.request.source, task.toolsets)
+            wanted = toolsets.names(above.request.source, task.toolsets)
             names = [name for name in wanted if name in names]
+        settings = self._parts.loaded.settings.delegation
         return allowed_tools(
             names, task.role, depth, settings.max_spawn_depth, settings.orchestrator_enabled
         )

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from hermes.app.workplaces import Place, make_place
@@ -41,13 +42,13 @@ class Workbench:
         given: Mapping[str, Tool] | None = None,
     ) -> None:
         """`on_news` hears of background processes."""
+        self._loaded, self._home = loaded, home
         self._hooks = hooks or NoHooks()
         self.place = place
         self.processes = Processes(
             self.place.workplace.shell, lambda event: on_news(process_news(event))
         )
-        self.checkpoints = _checkpoints(loaded, home, place)
-        self.turns = TurnCheckpoints(self.checkpoints) if self.checkpoints else None
+        self.turns = TurnCheckpoints(lambda: self.checkpoints) if self.has_checkpoints else None
         todos = Todos()
         todos.restore(history)
         self.bench = Bench(
@@ -65,6 +66,19 @@ class Workbench:
             given=given or {},
         )
 
+    @property
+    def has_checkpoints(self) -> bool:
+        """Not when the settings say so, nor when the files are on another machine."""
+        return self._loaded.settings.checkpoints.enabled and self.place.here
+
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        """Those of the folder, or of the nearest above it that has any."""
+        folder = self._home.root / "checkpoints"
+        options = CheckpointOptions(max_snapshots=self._loaded.settings.checkpoints.max_snapshots)
+        workspace = workspace_of(folder, Path(self.place.folder))
+        return Checkpoints(folder, workspace, Path.home(), options)
+
     async def _transformed(self, output: str) -> str:
         for answer in await self._hooks.fire(HookName.TRANSFORM_TERMINAL_OUTPUT, output=output):
             if isinstance(answer, str):
@@ -74,16 +88,6 @@ class Workbench:
     async def close(self) -> None:
         await self.processes.close()
         await self.place.workplace.shell.close()
-
-
-def _checkpoints(loaded: Loaded, home: Home, place: Place) -> Checkpoints | None:
-    """None when the settings say so, or when the files are on another machine."""
-    settings = loaded.settings.checkpoints
-    if not settings.enabled or not place.here:
-        return None
-    folder = home.root / "checkpoints"
-    options = CheckpointOptions(max_snapshots=settings.max_snapshots)
-    return Checkpoints(folder, workspace_of(folder, Path(place.folder)), Path.home(), options)
 
 
 def idle_bench(

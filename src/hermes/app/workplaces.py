@@ -1,7 +1,7 @@
 """From `terminal.*` settings to the place where a session works."""
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
 from hermes.security.paths import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDENTIALS, Guard
-from hermes.terminal.base import Host, Tell, Workplace
+from hermes.terminal.base import Host, Running, Tell, Workplace
 from hermes.terminal.giving import GivingShell
 from hermes.terminal.here.files import LocalFiles
 from hermes.terminal.here.shell import LocalShell
@@ -64,24 +64,47 @@ def _local(loaded: Loaded, home: Home, folder: Path, _tell: Tell) -> Place:
 
 
 def _sandbox(loaded: Loaded, home: Home, folder: Path, _tell: Tell) -> Place:
-    settings = loaded.settings.terminal
-    module = import_module("hermes.terminal.sandbox.host")
-    user_home = Path.home()
-    options = module.SandboxOptions(
-        workspace=(str(folder),),
-        writable=tuple(str(Path(name).expanduser()) for name in settings.sandbox_writable),
-        readonly=(*_in(user_home, STARTUP_FILES), str(home.skills)),
-        hidden=(
-            *_in(user_home, CREDENTIAL_STORES),
-            *SYSTEM_CREDENTIALS,
-            *map(str, _own(home)),
-        ),
-        network=settings.sandbox_network,
-    )
-    guard = _guard_here(home, folder)
-    environment = child_environment(settings.env_passthrough, loaded.saved)
-    host = module.SandboxHost(options, environment)
-    return _hosted(loaded, host, guard, str(folder), here=True)
+    settings, guard = loaded.settings.terminal, _guard_here(home, folder)
+
+    def make() -> Host:
+        module = import_module("hermes.terminal.sandbox.host")
+        options = module.SandboxOptions(
+            workspace=(str(folder),),
+            writable=tuple(str(Path(name).expanduser()) for name in settings.sandbox_writable),
+            readonly=(*_in(guard.home, STARTUP_FILES), str(home.skills)),
+            hidden=(
+                *_in(guard.home, CREDENTIAL_STORES),
+                *SYSTEM_CREDENTIALS,
+                *map(str, guard.own),
+            ),
+            network=settings.sandbox_network,
+        )
+        environment = child_environment(settings.env_passthrough, loaded.saved)
+        host: Host = module.SandboxHost(options, environment)
+        return host
+
+    return _hosted(loaded, _UnmadeHost("sandbox", make), guard, str(folder), here=True)
+
+
+class _UnmadeHost:
+    """A host that is made when it is first used: most sessions run no command."""
+
+    def __init__(self, name: str, make: Callable[[], Host]) -> None:
+        self.name, self._make = name, make
+
+    @cached_property
+    def _host(self) -> Host:
+        return self._make()
+
+    async def open(self) -> None:
+        await self._host.open()
+
+    async def start(self, argv: Sequence[str], **streams: Any) -> Running:
+        return await self._host.start(argv, **streams)
+
+    async def close(self) -> None:
+        if "_host" in vars(self):
+            await self._host.close()
 
 
 def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Tell) -> Place:

@@ -92,8 +92,9 @@ class SessionLog(Protocol):
         """Raises `StoreError` when the session exists already."""
         ...
 
-    async def append(self, session_id: str, message: Message) -> int:
-        """The message's number in the log. A finished session is open again."""
+    async def append(self, session_id: str, message: Message, call: ModelCall | None = None) -> int:
+        """The message's number in the log, and the `call` it came of recorded with it. A finished
+        session is open again."""
         ...
 
     async def messages(self, session_id: str) -> tuple[Message, ...]:

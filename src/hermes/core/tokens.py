@@ -1,8 +1,10 @@
 """How many tokens a request has, before anybody counted them: rather too many than too few."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import msgspec
 
 from hermes.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, User
 from hermes.core.model import ToolSpec
@@ -27,8 +29,8 @@ def message_tokens(message: Message) -> int:
     return MESSAGE_TOKENS + text_tokens(message.text)
 
 
-def tools_tokens(tools: Iterable[ToolSpec]) -> int:
-    return sum([_json_tokens([tool.name, tool.description, tool.parameters]) for tool in tools])
+def tools_tokens(tools: Sequence[ToolSpec]) -> int:
+    return -(-len(msgspec.json.encode(tools)) // BYTES_PER_TOKEN) if tools else 0
 
 
 def text_tokens(text: str) -> int:

@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Container
 from enum import StrEnum
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -151,14 +151,13 @@ _KNOWN: WeakKeyDictionary[CodeType, tuple[object, _Signed]] = WeakKeyDictionary(
 
 
 def _signed(function: Callable[..., Any]) -> _Signed:
-    code = getattr(function, "__code__", None)
-    if code is None:  # a partial, say
+    if not isinstance(function, FunctionType):  # a partial, say
         return _read(function)
-    details = ("__defaults__", "__kwdefaults__", "__annotations__", "__doc__", "__name__")
-    said = tuple([getattr(function, name) for name in details])
-    known = _KNOWN.get(code)
+    defaults = function.__defaults__, function.__kwdefaults__
+    said = (function.__name__, function.__doc__, defaults, function.__annotations__)
+    known = _KNOWN.get(function.__code__)
     if known is None or known[0] != said:
-        known = _KNOWN[code] = said, _read(function)
+        known = _KNOWN[function.__code__] = said, _read(function)
     return known[1]
 
 

@@ -1,11 +1,11 @@
 """Project context files: what a project wants an agent to know. The first kind found wins."""
 
-from collections.abc import Callable, Iterator
-from pathlib import PurePath
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from hermes.prompt.tree import Tree
 from hermes.prompt.vetting import CONTEXT_FILE_MAX_CHARS, Redact, presentable, vetted
+from hermes.util.paths import inside, upwards
 
 HERMES_FILES = (".hermes.md", "HERMES.md")
 AGENTS_FILES = ("AGENTS.md", "agents.md")
@@ -27,7 +27,7 @@ class Found(NamedTuple):
     text: str
 
 
-Kind = Callable[[Tree, PurePath], Iterator[Found]]
+Kind = Callable[[Tree, str], Iterator[Found]]
 
 
 def project_context(tree: Tree, folder: str, redact: Redact = str, *, soul: str = "") -> str:
@@ -35,7 +35,7 @@ def project_context(tree: Tree, folder: str, redact: Redact = str, *, soul: str 
 
     `soul` is the vetted text of SOUL.md when it is to follow them.
     """
-    sections = list(_sections(find(tree, PurePath(folder)), redact))
+    sections = list(_sections(find(tree, folder), redact))
     if soul:
         sections.append(f"## SOUL.md\n\n{soul}")
     return "\n\n".join([HEADING, *sections]) if sections else ""
@@ -55,15 +55,15 @@ def _sections(files: list[Found], redact: Redact) -> Iterator[str]:
         yield f"[Not shown for their size: {', '.join(left_out)}. Read them with the file tools.]"
 
 
-def find(tree: Tree, folder: PurePath) -> list[Found]:
+def find(tree: Tree, folder: str) -> list[Found]:
     """The files of the first kind that has any with text in them."""
     return next((files for kind in KINDS if (files := list(kind(tree, folder)))), [])
 
 
-def first_of(tree: Tree, folder: PurePath, names: tuple[str, ...]) -> Iterator[Found]:
+def first_of(tree: Tree, folder: str, names: tuple[str, ...]) -> Iterator[Found]:
     """The first of these files that has text; at most one."""
     for name in names:
-        text = tree.read(str(folder / name))
+        text = tree.read(inside(folder, name))
         if text and text.strip("\ufeff \t\r\n"):
             yield Found(name, text)
             return
@@ -81,7 +81,7 @@ def without_frontmatter(text: str) -> str:
     return text
 
 
-def _hermes(tree: Tree, folder: PurePath) -> Iterator[Found]:
+def _hermes(tree: Tree, folder: str) -> Iterator[Found]:
     """The nearest, from the working folder up to the root of its git repository."""
     for each in _up_to_git_root(tree, folder):
         for file in first_of(tree, each, HERMES_FILES):
@@ -89,25 +89,25 @@ def _hermes(tree: Tree, folder: PurePath) -> Iterator[Found]:
             return
 
 
-def _up_to_git_root(tree: Tree, folder: PurePath) -> list[PurePath]:
-    way = [folder, *folder.parents]
+def _up_to_git_root(tree: Tree, folder: str) -> Sequence[str]:
+    way = upwards(folder)
     for steps, each in enumerate(way, 1):
-        if tree.exists(str(each / GIT)):  # a folder, or a file in a worktree
+        if tree.exists(inside(each, GIT)):  # a folder, or a file in a worktree
             return way[:steps]
     return [folder]
 
 
-def _agents(tree: Tree, folder: PurePath) -> Iterator[Found]:
+def _agents(tree: Tree, folder: str) -> Iterator[Found]:
     return first_of(tree, folder, AGENTS_FILES)
 
 
-def _claude(tree: Tree, folder: PurePath) -> Iterator[Found]:
+def _claude(tree: Tree, folder: str) -> Iterator[Found]:
     return first_of(tree, folder, CLAUDE_FILES)
 
 
-def _cursor(tree: Tree, folder: PurePath) -> Iterator[Found]:
+def _cursor(tree: Tree, folder: str) -> Iterator[Found]:
     yield from first_of(tree, folder, (CURSOR_RULES,))
-    names = [n for n in tree.names(str(folder / CURSOR_FOLDER)) if n.endswith(CURSOR_ENDING)]
+    names = [n for n in tree.names(inside(folder, CURSOR_FOLDER)) if n.endswith(CURSOR_ENDING)]
     for name in names[:MOST_RULES]:
         if presentable(name):
             yield from first_of(tree, folder, (f"{CURSOR_FOLDER}/{name}",))

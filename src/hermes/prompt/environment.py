@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -36,6 +37,7 @@ def detect(proc_version: str, exists: Callable[[str], bool]) -> Environment:
     )
 
 
+@cache
 def this_machine() -> Environment:
     try:
         version = Path(PROC_VERSION).read_text(encoding="utf-8", errors="replace")

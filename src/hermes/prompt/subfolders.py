@@ -3,6 +3,7 @@
 import os.path
 import re
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
@@ -37,8 +38,12 @@ class SubfolderHints:
 
     def __init__(self, tree: Tree, root: str, redact: Redact = str) -> None:
         self._tree, self._redact = tree, redact
-        self._root = PurePath(os.path.normpath(root))
+        self._given_root = root
         self._known: set[PurePath] = set()
+
+    @cached_property
+    def _root(self) -> PurePath:
+        return PurePath(os.path.normpath(self._given_root))
 
     def entered(self, paths: Iterable[str], folder: str = "") -> str:
         """What to append to the result of a tool that touched `paths`; "" nearly always.
@@ -77,7 +82,7 @@ class SubfolderHints:
     def _hint(self, folder: PurePath) -> list[str]:
         if not self._tree.is_folder(str(folder)):
             return []
-        for file in first_of(self._tree, folder, FILES):
+        for file in first_of(self._tree, str(folder), FILES):
             name = (folder.relative_to(self._root) / file.name).as_posix()
             if presentable(name):
                 text = vetted(name, file.text, self._redact, limit=HINT_MAX_CHARS)

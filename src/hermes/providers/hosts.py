@@ -33,6 +33,7 @@ def may_receive(endpoint: Endpoint, url: str) -> bool:
     return any(_matches(pattern, parsed.raw_host.decode()) for pattern in endpoint.key_hosts)
 
 
+@lru_cache(maxsize=256)
 def owner_of(url: str) -> Endpoint | None:
     """The provider whose host this is, or None."""
     return next((e for e in ENDPOINTS if (e.base_url or e.key_hosts) and may_receive(e, url)), None)

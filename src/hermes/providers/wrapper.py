@@ -1,22 +1,15 @@
 """A model around another one."""
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
 
 from hermes.core.model import Model
 
 
-@runtime_checkable
-class Watched(Protocol):
-    """A model whose failures are counted; see `policy.health`."""
-
-    def unwell(self) -> str:
-        """Why it is better left alone just now, in words; empty when it is well."""
-        ...
-
-
 def unwell(model: Model) -> str:
-    """What `model` says of itself; one that nobody watches is well."""
-    return model.unwell() if isinstance(model, Watched) else ""
+    """Why `model` is better left alone just now, in words; empty when it is well. One that says
+    nothing of itself is: nobody counts its failures (see `policy.health`)."""
+    ask: Callable[[], str] | None = getattr(model, "unwell", None)
+    return ask() if ask is not None else ""
 
 
 class ModelWrapper:

@@ -26,12 +26,9 @@ def assemble(names: Iterable[str], bench: Bench, registry: ToolRegistry, known: 
     reason_of = _once(bench)
     entries: list[ToolEntry] = []
     missing: dict[str, str] = {}
-    for name in names:
-        entry = registry.get(name)
-        if entry is None:
-            continue  # a feature that is not here
+    for entry in registry.found(names):
         if reason := reason_of(entry):
-            missing[name] = reason
+            missing[entry.name] = reason
         else:
             entries.append(entry)
     made = {entry.name: entry.make(bench) for entry in entries if not entry.names_others}
@@ -52,13 +49,13 @@ def size(spec: ToolSpec) -> int:
 
 def _once(bench: Bench) -> Callable[[ToolEntry], str]:
     """Asks each check once, however many tools share it. A check that fails means no."""
-    known: dict[int, str] = {}
+    known: dict[Callable[[Bench], str], str] = {}
 
     def reason(entry: ToolEntry) -> str:
-        check = id(entry.missing)
+        check = entry.missing
         if check not in known:
             try:
-                known[check] = entry.missing(bench)
+                known[check] = check(bench)
             except Exception as error:  # noqa: BLE001 - a plugin's check may do anything
                 known[check] = f"its check failed: {type(error).__name__}: {error}"
         return known[check]
@@ -71,14 +68,15 @@ def _rare(tools: Sequence[Tool], bench: Bench, known: Known) -> list[Tool]:
     settings = bench.settings.tools
     kept = set(expand(settings.always, known))
     rare = [
-        tool for tool in tools if tool.name not in kept and is_rare(tool.name, tool.toolset, known)
+        tool for tool in tools if is_rare(tool.name, tool.toolset, known) and tool.name not in kept
     ]
+    brought = [tool for tool in tools if tool.toolset not in TOOLSETS and tool.name not in kept]
+    if not brought:
+        return rare
     room = settings.max_chars - sum(
         size(tool.spec) for tool in tools if tool not in rare and tool.toolset in TOOLSETS
     )
-    for tool in tools:
-        if tool.toolset in TOOLSETS or tool.name in kept:
-            continue
+    for tool in brought:
         room -= size(tool.spec)
         if room < 0:
             rare.append(tool)

@@ -1,6 +1,6 @@
 """What the tools of one session are made over."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 import msgspec
 
@@ -41,7 +41,24 @@ class Bench(msgspec.Struct, frozen=True):
         output = self.settings.tool_output
         return OutputLimits(output.max_bytes, output.max_lines, output.max_line_length)
 
-    def keys(self, names: Mapping[str, str]) -> dict[str, str]:
-        """Values of the variables in `names` (name by purpose) that are set."""
-        found = {purpose: self.variables(name) for purpose, name in names.items()}
-        return {purpose: value for purpose, value in found.items() if value}
+    def keys(self, names: Mapping[str, str]) -> Mapping[str, str]:
+        """Values of the variables in `names` (name by purpose) that are set when they are asked
+        for."""
+        return _Keys(self.variables, names)
+
+
+class _Keys(Mapping[str, str]):
+    def __init__(self, variables: Callable[[str], str | None], names: Mapping[str, str]) -> None:
+        self._variables, self._names = variables, names
+
+    def __getitem__(self, purpose: str) -> str:
+        value = self._variables(self._names[purpose]) if purpose in self._names else None
+        if not value:
+            raise KeyError(purpose)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return (purpose for purpose, name in self._names.items() if self._variables(name))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))

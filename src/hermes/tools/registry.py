@@ -131,6 +131,13 @@ class ToolRegistry:
     def get(self, name: str) -> ToolEntry | None:
         return self._entries.get(name)
 
+    def found(self, names: Iterable[str]) -> list[ToolEntry]:
+        """The entries of `names`, as far as there are any."""
+        return [self._entries[name] for name in names if name in self._entries]
+
+    def lacking(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if name not in self._entries]
+
     @property
     def entries(self) -> tuple[ToolEntry, ...]:
         """By name."""
@@ -138,7 +145,7 @@ class ToolRegistry:
 
     def found_toolsets(self) -> dict[str, Toolset]:
         """Toolsets that exist only because a tool belongs to them."""
-        names = {e.toolset for e in self.entries if e.toolset not in TOOLSETS}
+        names = {e.toolset for e in self._entries.values() if e.toolset not in TOOLSETS}
         return {
             name: Toolset(
                 f"brought by {name}", tuple(e.name for e in self.entries if e.toolset == name)
@@ -153,9 +160,7 @@ def discover_builtin(registry: ToolRegistry) -> None:
     A name that is there already stays: a plugin has replaced the tool, or this was called before. A
     module that cannot be loaded, because a library is missing, is reported; the others go on.
     """
-    for module in _builtin_names():
-        if registry.get(module) is not None:
-            continue
+    for module in registry.lacking(_builtin_names()):
         try:
             registry.add(import_module(f"{BUILTIN}.{module}").ENTRY)
         except ImportError as error:

@@ -41,15 +41,12 @@ class Toolbox:
         max_chars: int = 100_000,
         redact: Callable[[str], str] = str,
     ) -> None:
-        self._shown = tuple(tools)
-        self._tools = {tool.name: tool for tool in (*rare, *self._shown)}
+        shown = tuple(tools)
+        self.specs = tuple([tool.spec for tool in shown])
+        self._tools = {tool.spec.name: tool for tool in (*rare, *shown)}
         self._keep, self._max_chars = keep, max_chars
         self.redact = redact
         self._validators: dict[str, jsonschema_rs.Validator] = {}
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(tool.spec for tool in self._shown)
 
     @property
     def names(self) -> tuple[str, ...]:

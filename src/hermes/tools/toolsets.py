@@ -151,8 +151,10 @@ def _tools_of(name: str, known: Known, above: set[str]) -> list[str]:
         )
     if name in above:  # toolsets that include each other
         return []
-    below = [_tools_of(each, known, above | {name}) for each in toolset.includes]
-    return [*toolset.tools, *(tool for tools in below for tool in tools)]
+    found = list(toolset.tools)
+    for each in toolset.includes:
+        found += _tools_of(each, known, above | {name})
+    return found
 
 
 def preset_of(platform: str) -> str:

@@ -2,7 +2,8 @@
 
 import codecs
 import os
-from pathlib import Path
+from functools import lru_cache
+from pathlib import Path, PurePath
 
 
 def real_path(path: str, folder: str, home: str) -> str:
@@ -21,6 +22,17 @@ def real_path(path: str, folder: str, home: str) -> str:
         if os.path.lexists(escaped):
             return escaped
     return real
+
+
+@lru_cache(maxsize=64)
+def upwards(folder: str) -> tuple[str, ...]:
+    """A folder and those above it, as they are written."""
+    path = PurePath(folder)
+    return tuple(map(str, (path, *path.parents)))
+
+
+def inside(folder: str, name: str) -> str:
+    return f"{folder.rstrip(os.sep)}{os.sep}{name}"
 
 
 def unescaped(path: str) -> str:

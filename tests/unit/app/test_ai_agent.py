@@ -364,6 +364,7 @@ class Counting(ContextEngine):
 
     def on_session_start(self, session_id, **kw):
         self.history = kw["history"]
+        self.history()  # it may look at once, since it has a thread
 
     def on_session_end(self, session_id, messages):
         import pathlib

@@ -10,7 +10,8 @@ import yaml
 from hermes.app.workplaces import Place, make_place
 from hermes.config.home import Home
 from hermes.config.loader import load
-from hermes.core.errors import ConfigError
+from hermes.core.cancel import CancelToken
+from hermes.core.errors import BackendUnavailable, ConfigError
 
 
 @pytest.fixture
@@ -60,6 +61,16 @@ def test_the_folder_of_the_settings_is_the_workspace(place, tmp_path):
     found = place(cwd="sub")
     assert (found.folder, found.guard.workspace) == (str(tmp_path / "sub"), (tmp_path / "sub",))
     assert found.workplace.shell.cwd == str(tmp_path / "sub")
+
+
+async def test_a_sandbox_sees_what_is_in_force_when_it_is_first_used(
+    place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = place(backend="sandbox").workplace.shell
+    await shell.close()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BackendUnavailable, match="bubblewrap is not installed"):
+        await shell.run("true", timeout=10, on_output=print, cancel=CancelToken())
 
 
 def test_on_another_machine_keys_are_protected_wherever_the_home_is(place):

@@ -94,6 +94,18 @@ async def test_usage_adds_up_and_an_unknown_price_stays_unknown(log, tmp_path):
     connection.close()
 
 
+async def test_a_reply_and_the_call_it_came_of_are_stored_together_or_not_at_all(log):
+    call = ModelCall(Usage(10, 20), "m", "p", 0.25)
+    with pytest.raises(SessionNotFound):
+        await log.append("s", Assistant((Text("hi"),)), call)
+    await start(log)
+    assert await log.spent_usd() == 0
+    await log.append("s", User.say("hello"))
+    await log.append("s", Assistant((Text("hi"),)), call)
+    assert await log.spent_usd("s") == 0.25
+    assert [message.text for message in await log.messages("s")] == ["hello", "hi"]
+
+
 async def test_a_finished_session_opens_again_with_its_next_message(log, tmp_path):
     await start(log)
     await log.finish("s", "user_exit")

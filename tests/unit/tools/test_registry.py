@@ -4,6 +4,7 @@ import json
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hermes.app.workbench import idle_bench
@@ -92,6 +93,14 @@ def test_a_check_is_asked_once_and_its_failure_means_no(registry, bench):
     assert made.missing["a"] == "its check says it cannot be used"
     assert "no such device" in made.missing["b"]
     assert asked == [1]
+
+
+def test_a_key_is_looked_up_when_it_is_used(bench):
+    variables: dict[str, str] = {}
+    keys = msgspec.structs.replace(bench, variables=variables.get).keys({"exa": "EXA_API_KEY"})
+    assert (dict(keys), len(keys), keys.get("other")) == ({}, 0, None)
+    variables["EXA_API_KEY"] = "k"
+    assert (dict(keys), keys.get("exa")) == ({"exa": "k"}, "k")
 
 
 def test_the_later_one_of_two_wins_and_that_is_told(registry, caplog):

@@ -52,13 +52,13 @@ async def compress(call: Call) -> str:
 
 
 async def rollback(call: Call) -> str:
-    checkpoints = call.app.session(call.agent).workbench.checkpoints
-    if checkpoints is None:
+    workbench = call.app.session(call.agent).workbench
+    if not workbench.has_checkpoints:
         raise UsageError(
             "there are no checkpoints here",
             hint="they need checkpoints.enabled and files on this machine",
         )
-    return await texts.rollback(checkpoints, call.arguments)
+    return await texts.rollback(workbench.checkpoints, call.arguments)
 
 
 async def stop(call: Call, beside: int = 0) -> str:

@@ -5,13 +5,13 @@ import re
 import secrets
 import sys
 from contextlib import AsyncExitStack, suppress
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 
 from hermes.core.errors import LocalModelError
 from hermes.providers.local.order import ServeAnswer, ServeOrder
+from hermes.util.packages import is_installed
 
 RUNTIME = "xllamacpp"
 LOCK = "requirements-local.lock"
@@ -23,7 +23,7 @@ _LOGGED_ERROR = re.compile(r" E [^:\n]+: (.+)")
 
 
 def runtime_is_installed() -> bool:
-    return find_spec(RUNTIME) is not None
+    return is_installed(RUNTIME)
 
 
 async def install_runtime(checkout: Path) -> None:

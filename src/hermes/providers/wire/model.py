@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from hermes.core.errors import UnicodeRefused
@@ -47,12 +49,11 @@ class WireModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         mode = self._target.profile.streaming
         streamed = request.stream if mode == "both" else mode == "always"
-        sending = self._sending(request, streamed)
         reader, limits = self._dialect.reader(), self._target.timeouts
         stale = limits.stale if streamed else limits.request
         with Watch(self.provider, limits.request, stale) as watch:
             try:
-                async with sending as response:
+                async with self._sending(request, streamed) as response:
                     if response.status_code >= 300:
                         body = await response.aread()
                         raise refused(self.provider, response, body, secret=self._secret)
@@ -85,7 +86,7 @@ class WireModel:
         timeout = (limits.connect, silence, silence, limits.request)
         return self._client.stream(
             "POST",
-            self._url,
+            _address(self._url),
             content=body,
             headers=headers,
             timeout=timeout,
@@ -95,6 +96,13 @@ class WireModel:
     @property
     def _secret(self) -> str:
         return self._credential.secret if self._credential else ""
+
+
+@lru_cache(maxsize=64)
+def _address(url: str) -> "httpx2.URL":
+    """As the client takes it; reading one takes long, and few are ever sent to."""
+    address: httpx2.URL = import_module("httpx2").URL(url)
+    return address
 
 
 async def _deltas(

@@ -13,6 +13,9 @@ from hermes.store.records import Change, LoggedMessage, UsageLine
 from hermes.store.rows import to_row
 from hermes.store.sql import Database
 
+SMALL_PROMPT = 32_000
+"""Characters. A longer one takes more than a fraction of a millisecond; none is indexed."""
+
 
 class Conversations(Access):
     """`port.Conversations`."""
@@ -28,14 +31,18 @@ class Conversations(Access):
         user_id: str = "",
     ) -> None:
         new = sessions.NewSession(session_id, source, model, system_prompt, parent_id, user_id)
-        await self.write(partial(sessions.insert, new=new, now=self._now()))
+        work = partial(sessions.insert, new=new, now=self._now())
+        await self.write(work, is_small=len(system_prompt) <= SMALL_PROMPT)
 
-    async def append(self, session_id: str, message: Message) -> int:
+    async def append(self, session_id: str, message: Message, call: ModelCall | None = None) -> int:
         row, now = to_row(message), self._now()
         backend, count = self._engine.backend, messages.calls_in(message)
 
         def work(database: Database) -> int:
-            return messages.append(backend, database, session_id, row, calls=count, now=now)
+            id_ = messages.append(backend, database, session_id, row, calls=count, now=now)
+            if call is not None:
+                calls.record(database, session_id=session_id, call=call, now=now)
+            return id_
 
         return await self.write(fenced(work), is_small=messages.is_small(row))
 

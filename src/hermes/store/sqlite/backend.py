@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -203,10 +203,11 @@ def _insertion(columns: tuple[str, ...]) -> str:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     """What tells one file from another that took its name."""
-    with suppress(OSError):
-        facts = path.stat()
-        return facts.st_dev, facts.st_ino
-    return None
+    try:
+        facts = os.stat(path)  # noqa: PTH116 - every write asks
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
 
 
 def _size(path: Path) -> int:

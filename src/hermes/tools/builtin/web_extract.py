@@ -1,5 +1,6 @@
 """web_extract: pages as text, behind the guard against private addresses."""
 
+from functools import partial
 from pathlib import Path
 
 from hermes.core.errors import ConfigError
@@ -28,8 +29,8 @@ def url_guard(bench: Bench) -> UrlGuard:
 
 
 def make(bench: Bench) -> Tool:
-    scrape = firecrawl_scrape(search_options(bench))
-    return web_extract_tool(Fetcher(url_guard(bench)), bench.auxiliary, scrape)
+    find_scrape = partial(firecrawl_scrape, search_options(bench))
+    return web_extract_tool(Fetcher(url_guard(bench)), bench.auxiliary, find_scrape)
 
 
 ENTRY = ToolEntry("web_extract", "web", make, emoji="📄")

@@ -1,6 +1,7 @@
 """Checkpoints as a conversation needs them: one before the first change of each turn."""
 
 import asyncio
+from collections.abc import Callable
 
 from hermes.core.events import Notice
 from hermes.core.tool import ToolContext
@@ -17,10 +18,12 @@ class TurnCheckpoints:
     What changes between the two is the agent's, whatever changed it: a file tool, a command, a
     script, a subagent. What changes outside of turns is the user's. One object serves one
     conversation, so what belongs to a turn is known without its session, whose id may change.
+    `find` is asked at the first change: most conversations make none.
     """
 
-    def __init__(self, checkpoints: Checkpoints) -> None:
-        self._checkpoints = checkpoints
+    def __init__(self, find: Callable[[], Checkpoints]) -> None:
+        self._find = find
+        self._checkpoints: Checkpoints | None = None
         self._session_id, self._reason = "", UNSAID
         self._taken = False
         self._record: Record | None = None
@@ -38,19 +41,22 @@ class TurnCheckpoints:
         async with self._one_at_a_time:
             if self._taken:
                 return
+            self._checkpoints = checkpoints = self._checkpoints or self._find()
             session_id = self._session_id or call.session_id
-            self._record = await self._checkpoints.take(self._reason, session_id)
+            self._record = await checkpoints.take(self._reason, session_id)
             self._taken = True
-        for text in self._checkpoints.notices():
+        for text in checkpoints.notices():
             call.announce(Notice(text))
-        if self._checkpoints.problem and not self._told:
+        if checkpoints.problem and not self._told:
             self._told = True
-            call.announce(Notice(self._checkpoints.problem))
+            call.announce(Notice(checkpoints.problem))
 
     async def turn_ended(self) -> list[str]:
         """Call it at the end of each turn, however it ended; what the user should know."""
         record, self._record, self._taken = self._record, None, False
         self._session_id, self._reason = "", UNSAID
+        if self._checkpoints is None:
+            return []
         if record is not None:
             await self._checkpoints.finish(record)
         return self._checkpoints.notices()

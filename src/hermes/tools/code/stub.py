@@ -40,7 +40,9 @@ def stub_source(client: str, specs: Iterable[ToolSpec]) -> str:
 
 
 def _without(spec: ToolSpec) -> ToolSpec:
-    left_out = LEFT_OUT.get(spec.name, frozenset())
+    left_out = LEFT_OUT.get(spec.name)
+    if left_out is None:
+        return spec
     properties = spec.parameters.get("properties", {})
     kept = {name: schema for name, schema in properties.items() if name not in left_out}
     return msgspec.structs.replace(spec, parameters={**spec.parameters, "properties": kept})

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from hermes.core.errors import ToolError, ToolTimedOut
 from hermes.tools.web.services import SHOWN
+from hermes.util.packages import is_installed
 from hermes.util.threads import in_thread
 
 NAME = "ddgs"
@@ -22,8 +22,7 @@ MISSING = "ddgs is not installed: pip install 'hermes[web]'"
 
 
 def installed() -> bool:
-    """Whether the library is there; it is not imported."""
-    return find_spec(NAME) is not None
+    return is_installed(NAME)
 
 
 def library_search(query: str, count: int) -> list[dict[str, Any]]:

@@ -19,12 +19,17 @@ MOST_URLS = 5
 
 Scrape = Callable[[str], Awaitable[Reading]]
 """Another way to a page: a service that fetches it. Raises `ToolError`."""
+FindScrape = Callable[[], Scrape | None]
+
+
+def no_scrape() -> None:
+    """There is no service."""
 
 
 def web_extract_tool(
-    fetcher: Fetcher, auxiliary: Auxiliary | None = None, scrape: Scrape | None = None
+    fetcher: Fetcher, auxiliary: Auxiliary | None = None, find_scrape: FindScrape = no_scrape
 ) -> Tool:
-    """`auxiliary` summarises long pages; `scrape` is tried before our own fetch."""
+    """`auxiliary` summarises long pages; what `find_scrape` finds is tried before our own fetch."""
 
     async def web_extract(
         call: ToolContext, urls: Annotated[list[str], Meta(min_length=1, max_length=MOST_URLS)]
@@ -34,6 +39,7 @@ def web_extract_tool(
         if not 0 < len(wanted) <= MOST_URLS:
             raise ToolArgumentsInvalid(f"urls must name 1 to {MOST_URLS} pages")
         call.cancel.check()
+        scrape = find_scrape()
         pages = asyncio.gather(*(_page(url, fetcher, auxiliary, scrape) for url in wanted))
         found = await call.cancel.guard(pages)
         if all(isinstance(page, ToolError) for page in found):

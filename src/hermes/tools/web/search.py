@@ -14,6 +14,7 @@ from hermes.tools.web.fence import fenced
 from hermes.tools.web.services import BY_NAME, SERVICES, SHOWN, SearchOptions, Service
 from hermes.util.text import clean
 
+AUTO = "auto"
 LONGEST_QUERY = 1_000
 LONGEST_TITLE = 200
 LONGEST_SNIPPET = 400
@@ -30,14 +31,14 @@ class Result(msgspec.Struct, frozen=True):
 def chosen(options: SearchOptions) -> Service | None:
     """The service to ask; None is ddgs. Raises `ToolError` when `web.backend` names none that can
     be used."""
-    name = options.backend.strip().lower() or "auto"
-    if name == "auto":
+    name = _wished(options)
+    if name == AUTO:
         return next((service for service in SERVICES if service.configured(options)), None)
     if name == NAME:
         return None
     service = BY_NAME.get(name)
     if service is None:
-        known = ", ".join(("auto", *BY_NAME, NAME))
+        known = ", ".join((AUTO, *BY_NAME, NAME))
         raise ToolError(f"web.backend is {name!r}; it can be {known}")
     if not service.configured(options):
         needed = " or ".join(filter(None, (service.variable, service.url_variable)))
@@ -47,11 +48,17 @@ def chosen(options: SearchOptions) -> Service | None:
 
 def web_search_available(options: SearchOptions) -> str:
     """Why there can be no search; empty when there can."""
+    if _wished(options) in (AUTO, NAME) and installed():
+        return ""  # whichever keys there are
     try:
         service = chosen(options)
     except ToolError as error:
         return str(error)
-    return "" if service or installed() else f"no search service has a key, and {MISSING}"
+    return "" if service else f"no search service has a key, and {MISSING}"
+
+
+def _wished(options: SearchOptions) -> str:
+    return options.backend.strip().lower() or AUTO
 
 
 def web_search_tool(

@@ -1,6 +1,7 @@
 """Bad HTTP, slow clients, clients that leave: nobody else notices."""
 
 import asyncio
+import gc
 import json
 import socket
 
@@ -171,6 +172,15 @@ async def test_stopping_ends_streams_with_a_word_to_the_client(serve: Serve) -> 
         assert b"[DONE]" in rest
         wire.close()
         await server.adapter.disconnect()
+
+
+async def test_the_garbage_collector_passes_over_what_there_was_before_while_it_runs(
+    serve: Serve,
+) -> None:
+    async with serve(holding) as server:
+        assert gc.get_freeze_count() > 0
+        await server.adapter.disconnect()
+        assert gc.get_freeze_count() == 0
 
 
 async def test_while_the_gateway_ends_it_is_well_and_takes_nothing_new(serve: Serve) -> None:

@@ -3,8 +3,13 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
+from hermes.providers.network import Transport
+from hermes.util.late_tls import LateTls
+
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient() as client:
+    """As `app.providers` makes it."""
+    connections = Transport(LateTls(), httpx2.Limits())
+    async with httpx2.AsyncClient(transport=connections) as client:
         yield client

@@ -74,7 +74,7 @@ Turn = Callable[[str], AbstractAsyncContextManager[None]]
 @pytest.fixture
 def turn(checkpoints: Checkpoints, call: ToolContext) -> Turn:
     """`async with turn("request"):` is one turn of the agent."""
-    turns = TurnCheckpoints(checkpoints)
+    turns = TurnCheckpoints(lambda: checkpoints)
 
     @asynccontextmanager
     async def turn(request: str):

@@ -34,7 +34,7 @@ def git(folder: Path, command: list[str], environment: dict[str, str] | None = N
 async def test_one_checkpoint_a_turn_and_none_without_changes(
     checkpoints: Checkpoints, work, call: ToolContext
 ) -> None:
-    turns = TurnCheckpoints(checkpoints)
+    turns = TurnCheckpoints(lambda: checkpoints)
     work.write("a.txt", "1\n")
     turns.turn_started("session", "make it better\nplease")
     for content in ("2\n", "3\n"):
@@ -155,12 +155,32 @@ async def test_old_and_superfluous_ones_go(store: Path, work, user_home: Path) -
     assert await checkpoints.list() == []
 
 
+async def test_nothing_is_looked_for_until_something_changes(
+    checkpoints: Checkpoints, call: ToolContext
+) -> None:
+    asked: list[str] = []
+
+    def find() -> Checkpoints:
+        asked.append("once")
+        return checkpoints
+
+    turns = TurnCheckpoints(find)
+    turns.turn_started("session", "just talk")
+    assert await turns.turn_ended() == []
+    assert not asked
+    for _ in range(2):
+        turns.turn_started("session", "work")
+        await turns.before_change(call)
+        await turns.turn_ended()
+    assert asked == ["once"]
+
+
 @pytest.mark.parametrize("where", [".", "..", "/"])
 async def test_no_checkpoints_of_a_home_folder(
     store: Path, user_home: Path, call: ToolContext, told: list[str], where: str
 ) -> None:
     checkpoints = Checkpoints(store, user_home / where, user_home)
-    turns = TurnCheckpoints(checkpoints)
+    turns = TurnCheckpoints(lambda: checkpoints)
     for _ in range(2):
         await turns.before_change(call)
         await turns.turn_ended()
@@ -185,7 +205,7 @@ async def test_other_places_without_checkpoints(
     full = Checkpoints(store, work.folder, user_home, few)
     for number in range(4):
         work.write(f"{number}.txt", "x")
-    await TurnCheckpoints(full).before_change(call)
+    await TurnCheckpoints(lambda: full).before_change(call)
     assert told == [f"no checkpoints: {work.folder} has more than 3 files"]
 
 

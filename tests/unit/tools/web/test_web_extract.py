@@ -215,7 +215,7 @@ async def test_stopping_ends_the_call(tool: Tool, site: Site) -> None:
 def firecrawl(site: Site, fetcher: Fetcher) -> Tool:
     """web_extract over a fake of Firecrawl's `POST /v2/scrape` on the site."""
     options = SearchOptions(urls={"firecrawl": site.url("/fc/")}, keys={"firecrawl": "fc-1"})
-    return web_extract_tool(fetcher, scrape=firecrawl_scrape(options))
+    return web_extract_tool(fetcher, find_scrape=lambda: firecrawl_scrape(options))
 
 
 async def test_firecrawl_fetches_when_it_is_the_service(

@@ -166,7 +166,7 @@ class Exchange:
         await self._end(b"")
 
     async def _unwatch(self) -> None:
-        if self._watcher is not None:
+        if self._watcher is not None and not self._watcher.done():
             self._watcher.cancel()
             await asyncio.wait([self._watcher])
 
