@@ -49,13 +49,13 @@ def size(spec: ToolSpec) -> int:
 
 def _once(bench: Bench) -> Callable[[ToolEntry], str]:
     """Asks each check once, however many tools share it. A check that fails means no."""
-    known: dict[Callable[[Bench], str], str] = {}
+    known: dict[int, str] = {}
 
     def reason(entry: ToolEntry) -> str:
-        check = entry.missing
+        check = id(entry.missing)  # a plugin's need not be hashable
         if check not in known:
             try:
-                known[check] = check(bench)
+                known[check] = entry.missing(bench)
             except Exception as error:  # noqa: BLE001 - a plugin's check may do anything
                 known[check] = f"its check failed: {type(error).__name__}: {error}"
         return known[check]
