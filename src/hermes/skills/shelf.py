@@ -145,16 +145,17 @@ def _same(path: str, mtime_ns: int, size: int, inode: int) -> bool:
 
 
 def _seal_now(shelf: Shelf) -> int:
-    stat, file = os.stat, f"/{SKILL_FILE}"
-    places = _values(shelf.place_column)
-    seal = 0
+    stat, seal = os.stat, 0
+    # All names at once, and in bytes, as the system takes them.
+    places = shelf.place_column.replace(SEPARATOR, f"/{SKILL_FILE}{SEPARATOR}")
+    files = f"{places}/{SKILL_FILE}".encode().split(SEPARATOR.encode())
     for root, runs in groupby(shelf.runs, key=lambda run: run.root):
         side_by_side = list(runs)
         # From a folder that is open already, the system finds a file faster.
         folder = os.open(shelf.roots[root], os.O_RDONLY)
         try:
-            for place in places[side_by_side[0].start : side_by_side[-1].end]:
-                now = stat(place + file, dir_fd=folder)
+            for file in files[side_by_side[0].start : side_by_side[-1].end]:
+                now = stat(file, dir_fd=folder)
                 seal = hash((seal, now.st_mtime_ns, now.st_size, now.st_ino))
         finally:
             os.close(folder)
