@@ -26,7 +26,7 @@ async def test_the_menu_is_kept_as_the_policy_says(
         harness.commands, rest = COMMANDS, harness.fake.rest
         rest.commands = [FOREIGN]
         async with connected(harness) as (adapter, _):
-            await harness.fake.until(lambda: adapter.live.offering.done())  # type: ignore[attr-defined]
+            await harness.fake.until(lambda: adapter.live.offering.done())
             assert [command["name"] for command in rest.commands] == expected
 
 

@@ -22,7 +22,7 @@ class Gateway:
 
     def __init__(self, file: Path) -> None:
         self.rooms, self.bookmark = Rooms(ME), Bookmark(file, ME)
-        invites = Invites(None, self.bookmark, self.rooms, ME, SystemClock())  # type: ignore[arg-type]
+        invites = Invites(None, self.bookmark, self.rooms, ME, SystemClock())
         self.moves = Moves(self.bookmark, self.rooms, invites)
 
     def hears(self, rooms: dict[str, list[Json]]) -> None:
