@@ -118,6 +118,11 @@ class Stage(BaseHarness):
             "X-GitHub-Event": "pull_request",
             "X-Hub-Signature-256": _signed(body),
         }
+        return await self.post(adapter, body, headers, route)
+
+    async def post(
+        self, adapter: WebhookAdapter, body: bytes, headers: dict[str, str], route: str = "one"
+    ) -> httpx2.Response:
         async with httpx2.AsyncClient(verify=False) as web:
             url = f"http://127.0.0.1:{adapter.port}/webhooks/{route}"
             return await web.post(url, content=body, headers=headers)
@@ -384,3 +389,40 @@ async def test_requests_that_no_library_sends_do_no_harm(stage: Stage) -> None:
     assert stage.inbox.offered == []
     await adapter.probe()
     await adapter.disconnect()
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"X-GitHub-Delivery": "d-2", "X-Hub-Signature-256": "{}"},
+        {"X-Request-ID": "d-2", "X-Webhook-Signature": "{}"},
+        {"X-Signature": "{}"},
+    ],
+)
+async def test_a_captured_call_of_github_is_no_use_after_a_restart_either(
+    stage: Stage, named: dict[str, str]
+) -> None:
+    """GitHub signs no time, so it could be played again on any day, under any name."""
+    adapter = await stage.started()
+    assert (await stage.call(adapter)).json()["status"] == "accepted"
+    await adapter.disconnect()
+    adapter = await stage.started()
+    body = msgspec.json.encode({**CALL, "of": "d-1"})
+    headers = {name: value.format(_signed(body)) for name, value in named.items()}
+    said = {"Content-Type": "application/json", "X-GitHub-Event": "pull_request", **headers}
+    answer = await stage.post(adapter, body, said)
+    assert answer.json()["status"] == "duplicate"
+    assert len(stage.inbox.kept) == 1
+    # What GitHub itself delivers once more has the same name.
+    assert (await stage.call(adapter)).status_code in (200, 202)
+    await adapter.disconnect()
+
+
+async def test_the_same_words_of_another_sender_count_again_after_a_restart(stage: Stage) -> None:
+    body = b'{"disk": "full"}'
+    said = {"Content-Type": "application/json", "X-Signature": _signed(body)}
+    for name in ("one", "two"):
+        adapter = await stage.started()
+        answer = await stage.post(adapter, body, {**said, "X-Request-ID": name})
+        assert answer.json()["status"] == "accepted"
+        await adapter.disconnect()

@@ -15,7 +15,7 @@ from hermes.gateway.platforms.base import AdapterContext, Receive, SendLater, Se
 from hermes.gateway.platforms.kit.connection import ConnectedAdapter
 from hermes.gateway.platforms.kit.offering import kept
 from hermes.gateway.platforms.webhook import templates
-from hermes.gateway.platforms.webhook.calls import Call
+from hermes.gateway.platforms.webhook.calls import Call, Copied
 from hermes.gateway.platforms.webhook.deliveries import Deliveries, Delivery, texts
 from hermes.gateway.platforms.webhook.github import API, GitHub, Place
 from hermes.gateway.platforms.webhook.server import Server
@@ -78,6 +78,17 @@ class WebhookAdapter(ConnectedAdapter[Server]):
         return await self._github.find(Place.of(delivery.extra), row.key, row.created_at)
 
     async def _keep(self, receive: Receive, of: Route, call: Call) -> bool:
+        """A body that is unique is remembered for as long as deliveries are, once it is kept."""
+        name, body = f"{call.route}:{call.delivery}", f"body:{call.body}"
+        before = await asyncio.to_thread(self._deliveries.find, body) if call.body else None
+        if before is not None and before.deliver != name:
+            raise Copied
+        kept = await self._take(receive, of, call)
+        if kept and call.is_unique:
+            await asyncio.to_thread(self._deliveries.keep, body, Delivery(name))
+        return kept
+
+    async def _take(self, receive: Receive, of: Route, call: Call) -> bool:
         chat = f"{call.route}:{call.delivery}"
         extra = {
             name: templates.render(value, call.data, templates.line)

@@ -32,10 +32,18 @@ class Call(msgspec.Struct, frozen=True):
     event: str
     delivery: str
     data: Any
+    body: str = ""
+    """The hash of a body whose signature says nothing of the time: a copy may come any day."""
+    is_unique: bool = False
+    """Its sender never sends the same body again under another name."""
+
+
+class Copied(Exception):
+    """The call was kept before, under another name."""
 
 
 Keep = Callable[[Route, Call], Awaitable[bool]]
-"""Takes a call that is genuine and wanted. True once it is kept."""
+"""Takes a call that is genuine and wanted. True once it is kept. Raises `Copied`."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -82,18 +90,31 @@ class Calls:
             raise Refusal(error.status, str(error)) from None
         now = self._clock.now().timestamp()
         delivery = payloads.delivery_of(request.headers, body, proof, int(now // WINDOW))
-        call = Call(name, payloads.event_of(request.headers, data), delivery, data)
+        copied = hashlib.sha256(name.encode() + b"\0" + body).digest()
+        timeless = proof.signed and not proof.timestamp
+        call = Call(
+            name,
+            payloads.event_of(request.headers, data),
+            delivery,
+            data,
+            body=copied.hex() if timeless else "",
+            is_unique=timeless and payloads.GITHUB in request.headers,
+        )
         told = {"route": name, "event": call.event, "delivery_id": delivery}
         if not _wanted(route, call.event):
             return JSONResponse({"status": "ignored", **told})
         named = any(request.headers.get(each) for each in payloads.NAMES)
-        copied = hashlib.sha256(name.encode() + b"\0" + body).digest()
-        if ((proof.signed and not proof.timestamp) or not named) and self._seen(copied):
+        if (timeless or not named) and self._seen(copied):
             return JSONResponse({"status": "duplicate", **told})
         if self._limits.per_minute and not self._buckets.take(name):  # of those that make work
             raise Refusal(429, "too many calls", **{"Retry-After": "60"})
         self._recent[copied] = self._clock.monotonic()
-        if not await self._kept(route, call):
+        try:
+            kept = await self._kept(route, call)
+        except Copied:
+            log.warning("webhook route %s: a call of before came under another name", name)
+            return JSONResponse({"status": "duplicate", **told})
+        if not kept:
             self._recent.pop(copied, None)
             raise Refusal(503, "it cannot be kept now; send it again", **{"Retry-After": "30"})
         return JSONResponse({"status": "accepted", **told}, 202)

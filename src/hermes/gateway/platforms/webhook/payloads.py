@@ -11,8 +11,9 @@ import msgspec
 from hermes.gateway.platforms.webhook.signatures import Proof
 
 _EVENTS = ("x-github-event", "x-gitlab-event")
+GITHUB = "x-github-delivery"
 NAMES = (
-    "x-github-delivery",
+    GITHUB,
     "idempotency-key",
     "x-gitlab-event-uuid",
     "webhook-id",
