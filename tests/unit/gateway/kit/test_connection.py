@@ -248,7 +248,7 @@ async def test_the_probe_says_why_work_has_ended(
 async def test_a_port_that_is_taken_is_named_with_what_to_do(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        connection = Connection(context(tmp_path), Inbox().receive)
+        connection = Steps(context(tmp_path))
         error = await failure(listen(connection, None, "127.0.0.1", port, hint="take another"))
     assert str(port) in str(error)
     assert error.hint == "take another"

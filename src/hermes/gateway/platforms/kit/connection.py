@@ -6,6 +6,7 @@ does not come about. The locks of the tokens are taken before and let go of afte
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, Generic, TypeVar
@@ -28,7 +29,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
 """Seconds between attempts; doubled after each."""
 
 
-class Connection:
+class Connection(ABC):
     """Made anew for each `connect`. A platform writes `open`, and mostly `ask`."""
 
     identities: tuple[str, ...] = ()
@@ -46,11 +47,11 @@ class Connection:
         """With `insist`: the first attempt has worked, or not."""
         self._flows: list[asyncio.Task[None]] = []
 
+    @abstractmethod
     async def open(self) -> None:
         """Returns when messages flow. Raises `CredentialsRefused` or `NotConnected`."""
-        raise NotImplementedError
 
-    async def ask(self) -> None:
+    async def ask(self) -> None:  # noqa: B027 - one that has no question is judged by `check` alone
         """Ask the platform something cheap. Raises `AdapterError` when messages would not flow."""
 
     def flow(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -148,14 +149,14 @@ class Connection:
 Live = TypeVar("Live", bound=Connection)
 
 
-class ConnectedAdapter(BaseAdapter, Generic[Live]):
+class ConnectedAdapter(BaseAdapter, ABC, Generic[Live]):
     """A platform writes `connection` and `send`, and of the rest what it can do."""
 
     _live: Live | None = None
 
+    @abstractmethod
     def connection(self, receive: Receive) -> Live:
         """A new one, not yet open. Raises `CredentialsRefused` when something is not set."""
-        raise NotImplementedError
 
     @property
     def is_connected(self) -> bool:

@@ -111,9 +111,7 @@ class Intake:
         reply = await self._quotes.find(room.id, reply_to) if reply_to else None
         in_talk = bool(thread) and self._bookmark.talks_in(thread)
         message = reading.event_of(event, room, self._me, reply=reply, in_talk=in_talk)
-        if not (message.text.strip() or message.media):
-            return None
-        if not is_for_us(message, self._rules):
+        if not (message.text.strip() or message.media) or not is_for_us(message, self._rules):
             return None
         if self._opens_thread(room, content):
             source = msgspec.structs.replace(message.source, thread_id=message.message_id)

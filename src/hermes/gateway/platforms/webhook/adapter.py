@@ -79,14 +79,14 @@ class WebhookAdapter(ConnectedAdapter[Server]):
 
     async def _keep(self, receive: Receive, of: Route, call: Call) -> bool:
         """A body that is unique is remembered for as long as deliveries are, once it is kept."""
-        name, body = f"{call.route}:{call.delivery}", f"body:{call.body}"
+        name, body = f"{call.route}:{call.delivery}", f"\0{call.body}"  # no route is called so
         before = await asyncio.to_thread(self._deliveries.find, body) if call.body else None
         if before is not None and before.deliver != name:
             raise Copied
-        kept = await self._take(receive, of, call)
-        if kept and call.is_unique:
+        taken = await self._take(receive, of, call)
+        if taken and call.is_unique:
             await asyncio.to_thread(self._deliveries.keep, body, Delivery(name))
-        return kept
+        return taken
 
     async def _take(self, receive: Receive, of: Route, call: Call) -> bool:
         chat = f"{call.route}:{call.delivery}"
