@@ -249,7 +249,7 @@ class Making:
             system,
             # What a small model is sent is cut to fit on its way.
             enabled=settings.compression.enabled and not self.target.profile.small,
-            stop=self._room.stop,
+            run=self._room.run,
         )
         self.agent = Agent(
             start.session_id,

@@ -1,10 +1,10 @@
 """The context engine of a session, and the models it may ask."""
 
 import asyncio
-import concurrent.futures
 import copy
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from contextvars import ContextVar
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
@@ -37,6 +37,7 @@ BUILTIN = {
 """The engines that are always there, and their classes, by the name of their folder."""
 OURS = "hermes.context."
 """Where their code is."""
+STOPPED = "the compaction was stopped"
 T = TypeVar("T")
 
 
@@ -106,13 +107,49 @@ class Later(Sequence[Summariser]):
         return len(self._found)
 
 
+class Errand:
+    """What a piece of an engine's work asks for, while somebody waits for what it makes."""
+
+    def __init__(self) -> None:
+        self._asking: set[asyncio.Task[Any] | None] = set()
+        self._over = False
+
+    def end(self) -> None:
+        """Nobody waits any more: what is asked for ends, and nothing more is."""
+        self._over = True
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        for task in self._asking:
+            if task is not None:
+                task.cancel()
+
+    async def ask(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._over:
+            work.close()
+            raise Interrupted(STOPPED)
+        task = asyncio.current_task()
+        self._asking.add(task)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            raise Interrupted(STOPPED) from None
+        finally:
+            self._asking.discard(task)
+
+
+_errand: ContextVar[Errand] = ContextVar("errand")
+"""Of the thread an engine works in."""
+
+
 class EngineRoom:
     """What an engine, in its thread, may use of the event loop: models and the log."""
 
     def __init__(self, auxiliary: AuxiliaryRouter, store: Conversations) -> None:
         self._auxiliary, self._store = auxiliary, store
         self._loop = asyncio.get_running_loop()
-        self._waiting: set[concurrent.futures.Future[Any]] = set()
+        self._stray = Errand()
+        """Of threads that are the engine's own."""
 
     async def begin(
         self, engine: ContextEngine, session_id: str, home: Home, platform: str, parent: str = ""
@@ -193,25 +230,26 @@ class EngineRoom:
                     seen.add(key)
         return [to_dict(message) for message in found]
 
-    def stop(self) -> None:
-        """Nobody waits for the engine any more: what it asks for ends."""
-        for future in tuple(self._waiting):
-            future.cancel()
+    async def run(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """What `work` of an engine makes, in a thread. When nobody waits for it any more, whatever
+        it asks for ends."""
+        errand = Errand()
 
-    def _wait(self, work: Awaitable[T]) -> T:
-        """The result of `work`, for a thread beside the event loop."""
+        def begin() -> T:
+            _errand.set(errand)
+            return work(*args, **kwargs)
 
-        async def done() -> T:
-            return await work
-
-        future = asyncio.run_coroutine_threadsafe(done(), self._loop)
-        self._waiting.add(future)
         try:
-            return future.result()
-        except concurrent.futures.CancelledError:
-            raise Interrupted("the compaction was stopped") from None
-        finally:
-            self._waiting.discard(future)
+            return await in_thread(begin)
+        except asyncio.CancelledError:
+            errand.end()
+            self._stray.interrupt()
+            raise
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, for a thread beside the event loop."""
+        errand = _errand.get(self._stray)
+        return asyncio.run_coroutine_threadsafe(errand.ask(work), self._loop).result()
 
 
 def _which(target: Target) -> tuple[str, str, str]:

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -52,12 +52,12 @@ class ContextKeeper:
         system: System,
         *,
         enabled: bool = True,
-        stop: Callable[[], None] = lambda: None,
+        run: Callable[..., Awaitable[Any]] = in_thread,
     ) -> None:
-        """`stop` ends what an engine that is not waited for any more still asks of models. Not
-        `enabled`: only when the user asks for it, or the model refuses a request as too long."""
+        """`run` has the engine work in a thread. Not `enabled`: only when the user asks for it, or
+        the model refuses a request as too long."""
         self.engine, self._accountant, self._system = engine, accountant, system
-        self._enabled, self._stop = enabled, stop
+        self._enabled, self._run = enabled, run
         self._busy = asyncio.Lock()
         self._in_vain = 0
         self._warned = False
@@ -172,11 +172,8 @@ class ContextKeeper:
         if focus and "focus_topic" in inspect.signature(compress).parameters:
             more["focus_topic"] = focus
         try:
-            made = await in_thread(compress, list(given), tokens, **more)
+            made = await self._run(compress, list(given), tokens, **more)
             return msgspec.convert(made, Dicts)
-        except asyncio.CancelledError:
-            self._stop()
-            raise
         except HermesError:
             raise
         except Exception as error:  # an engine may be anybody's code
