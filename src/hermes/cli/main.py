@@ -68,6 +68,7 @@ def main(argv: list[str]) -> int:
     except HermesError as error:
         return _complain(error)
     except KeyboardInterrupt:
+        _leave_in_peace()
         return _complain(Interrupted())
     except BrokenPipeError:
         # Whoever read our output went away (`hermes … | head`). Say nothing more, also at exit.
@@ -160,6 +161,12 @@ def _suggestion(word: str) -> str:
     if close:
         return f"did you mean `hermes {close[0]}`? `hermes --help` lists the commands"
     return '`hermes --help` lists the commands; to ask something: hermes chat -q "…"'
+
+
+def _leave_in_peace() -> None:
+    """One Ctrl-C more, as `timeout` sends beside the terminal, shows no traceback."""
+    signals = import_module("signal")
+    signals.signal(signals.SIGINT, signals.SIG_IGN)
 
 
 def _complain(error: HermesError) -> int:

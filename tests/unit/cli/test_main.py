@@ -137,3 +137,27 @@ def test_a_bug_is_one_line_and_the_rest_is_in_the_log(hermes_home):
     assert done.stderr.startswith("hermes: internal error: ZeroDivisionError")
     assert "Traceback" not in done.stderr
     assert "ZeroDivisionError" in (hermes_home / "logs" / "errors.log").read_text()
+
+
+TWICE = """
+import signal, sys
+from hermes.cli import main
+
+def interrupted(argv):
+    raise KeyboardInterrupt
+
+def told(error, say=main._complain):
+    signal.raise_signal(signal.SIGINT)
+    return say(error)
+
+main._dispatch, main._complain = interrupted, told
+sys.exit(main.main([]))
+"""
+
+
+def test_a_second_interrupt_at_once_shows_no_traceback():
+    """As when `timeout` hears Ctrl-C too, and sends it on."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", TWICE], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "hermes: interrupted\n")
