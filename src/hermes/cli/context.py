@@ -14,6 +14,9 @@ from hermes.config.home import Home, use_home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import Interrupted, UsageError
 
+UNASKED = "say it on the command line; --help shows how"
+"""What to do where nobody can be asked."""
+
 
 @contextmanager
 def _ctrl_c_at_once() -> Iterator[None]:
@@ -73,22 +76,26 @@ class Cli:
         encoded = msgspec.json.format(msgspec.json.encode(value), indent=2)
         self.say(encoded.decode())
 
-    def ask(self, prompt: str) -> str:
+    def ask(self, prompt: str, *, hint: str = UNASKED) -> str:
         if not self.interactive:
-            raise UsageError(
-                f"cannot ask {prompt.strip()!r}: this is not a terminal",
-                hint="say it on the command line; --help shows how",
-            )
+            raise _cannot_ask(prompt, hint)
         with _ctrl_c_at_once():
             self.stdout.write(prompt)
             self.stdout.flush()
             return self.stdin.readline().rstrip("\n")
 
-    def ask_secret(self, prompt: str) -> str:
-        """A line that is not shown while it is typed."""
+    def ask_secret(self, prompt: str, *, hint: str = UNASKED) -> str:
+        """A line that is not shown while it is typed. The question goes to the terminal itself,
+        wherever the output goes."""
+        if not self.stdin.isatty():
+            raise _cannot_ask(prompt, hint)
         try:
             with _ctrl_c_at_once():
                 return str(import_module("getpass").getpass(prompt))
         except EOFError:
             self.stdout.write("\n")
             raise Interrupted from None
+
+
+def _cannot_ask(prompt: str, hint: str) -> UsageError:
+    return UsageError(f"cannot ask {prompt.strip()!r}: this is not a terminal", hint=hint)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import AsyncIterator, Callable
 
 log = logging.getLogger(__name__)
@@ -13,10 +14,11 @@ SECONDS = 10.0
 
 
 @contextlib.asynccontextmanager
-async def metrics_served(port: int, text: Callable[[], bytes]) -> AsyncIterator[None]:
-    """Served within it; port 0 is nobody. A port that is taken is logged: chats matter more."""
+async def metrics_served(port: int, text: Callable[[], bytes]) -> AsyncIterator[str]:
+    """Served within it; port 0 is nobody. Gives why they are not, "" when all is well: chats matter
+    more than a port that is taken."""
     if not port:
-        yield
+        yield ""
         return
     try:
         server = await asyncio.start_server(
@@ -26,11 +28,14 @@ async def metrics_served(port: int, text: Callable[[], bytes]) -> AsyncIterator[
             limit=LONGEST_REQUEST,
         )
     except OSError as error:
-        log.error("gateway.metrics_port %d cannot be used: %s", port, error.strerror)
-        yield
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        yield (
+            f"no metrics are served: gateway.metrics_port {port} cannot be used: {reason.lower()};"
+            " set another, or 0 for none, and restart the gateway"
+        )
         return
     try:
-        yield
+        yield ""
     finally:
         server.close()
 

@@ -16,7 +16,7 @@ from hermes.gateway.direct import DirectTurns
 from hermes.gateway.floor import Floor
 from hermes.gateway.metrics import Metrics
 from hermes.gateway.process.state_file import AdapterState, GatewayState, write_state
-from hermes.gateway.supervisor import Health, Supervisor
+from hermes.gateway.supervisor import Supervisor
 from hermes.store.mail import MailCount
 
 log = logging.getLogger(__name__)
@@ -44,8 +44,9 @@ class Reporting:
         self._counts: tuple[MailCount, ...] = ()
         self._wake = asyncio.Event()
         self.state = "starting"
-        self.left_out: dict[str, str] = {}
-        """Platforms that could not even be tried, and why."""
+        self.left_out: list[AdapterState] = []
+        """Platforms that could not even be tried."""
+        self.troubles: list[str] = []
         self.cron: Callable[[], str] = str
         """How scheduled jobs fare."""
 
@@ -78,13 +79,16 @@ class Reporting:
     def _turns(self) -> int:
         return self._floor.turns + self._direct.running
 
-    def _adapter(self, health: Health, count: MailCount) -> AdapterState:
+    def _adapter(self, supervisor: Supervisor, counts: dict[str, MailCount]) -> AdapterState:
+        health, address = supervisor.health, supervisor.adapter.address
+        count = counts.get(health.platform, MailCount(""))
         last_in, last_out = self._direct.last(health.platform)
         return AdapterState(
             platform=health.platform,
             state="failed" if health.refused else SHOWN.get(health.state, health.state),
             account=health.account,
-            detail="" if health.state == "healthy" else health.last_error,
+            detail=address if health.state == "healthy" else health.last_error,
+            hint="" if health.state == "healthy" else health.hint,
             since=health.since,
             last_in=count.last_in or last_in,
             last_out=count.last_out or last_out,
@@ -93,13 +97,8 @@ class Reporting:
 
     def _state(self) -> GatewayState:
         counts = {each.platform: each for each in self._counts}
-        none = MailCount("")
-        tried = tuple(
-            self._adapter(health, counts.get(health.platform, none))
-            for health in (each.health for each in self._supervisors())
-        )
-        left_out = (AdapterState(name, "failed", detail=why) for name, why in self.left_out.items())
-        adapters = (*tried, *left_out)
+        tried = tuple(self._adapter(each, counts) for each in self._supervisors())
+        adapters = (*tried, *self.left_out)
         return GatewayState(
             pid=os.getpid(),
             state=self.state,
@@ -111,6 +110,7 @@ class Reporting:
             unreadable_in=sum(each.unreadable_in for each in self._counts),
             turns=self._turns,
             cron=self.cron(),
+            troubles=tuple(self.troubles),
             last_in=max((each.last_in or 0.0 for each in adapters), default=0.0) or None,
             last_out=max((each.last_out or 0.0 for each in adapters), default=0.0) or None,
         )

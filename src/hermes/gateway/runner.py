@@ -40,6 +40,7 @@ from hermes.gateway.platforms.catalogue import prefixes
 from hermes.gateway.platforms.kit.media import MediaCache
 from hermes.gateway.post import Post
 from hermes.gateway.process.service import RESTART
+from hermes.gateway.process.state_file import AdapterState
 from hermes.gateway.proxy import Proxy, look_at, proxy_of
 from hermes.gateway.pump import Pump, human_pause
 from hermes.gateway.reception import Reception
@@ -48,14 +49,17 @@ from hermes.gateway.resets import Resets
 from hermes.gateway.set_up import (
     chat_backend,
     configured,
+    half_given,
     make_adapter,
     media_folder,
+    unknown,
     without_sandbox,
 )
 from hermes.gateway.supervisor import Health, Supervisor
 from hermes.gateway.targets import Targets
 from hermes.gateway.worker import target_of_source
 from hermes.util.text import many
+from hermes.util.threads import in_thread
 
 log = logging.getLogger(__name__)
 
@@ -129,6 +133,7 @@ class GatewayRunner:
         self._exit_code = 0
         self._proxy: Proxy | None = None
         self._supervisors: list[Supervisor] = []
+        self._left_out: list[AdapterState] = []
         self._ups: set[asyncio.Task[None]] = set()
 
     def stop(self, exit_code: int = 0) -> None:
@@ -144,11 +149,13 @@ class GatewayRunner:
         async with app:
             await app.extensions.settle()
             known = configured(self._loaded)
+            for name, why in unknown(self._loaded).items():
+                self._leave_out(name, why, "failed")
+            for manifest, why in half_given(self._loaded):
+                self._leave_out(manifest.name, why, "incomplete")
             if not known:
                 await _insist_on_jobs(app, self._scheduling)
                 self._say("no platform is set up: only scheduled jobs run")
-            if not self._proxy and (problem := without_sandbox(self._loaded.settings)):
-                self._tell(problem)
             with _signals(self.stop):
                 await self._serve(app, known)
         return self._exit_code
@@ -168,16 +175,21 @@ class GatewayRunner:
         if self._scheduling is not None:
             jobs = partial(self._scheduling.run, app, self.post, stopping)
             background.append(asyncio.create_task(_always(jobs, app.clock)))
+        settings = self._loaded.settings
         try:
-            self._connect(app, known)
-            self._reporting.become("running")
-            if self._proxy is not None:
-                self._start(look_at(self._proxy, app.providers.client, self._tell))
-            await self.hooks.fire("gateway:startup", platforms=sorted(known))
-            await self.house.updates.report()
-            self._boot(app)
-            port = self._loaded.settings.gateway.metrics_port
-            async with metrics_served(port, self._reporting.metrics):
+            served = metrics_served(settings.gateway.metrics_port, self._reporting.metrics)
+            async with served as unserved:
+                unsafe = "" if self._proxy else await in_thread(without_sandbox, settings)
+                for trouble in filter(None, (unserved, unsafe)):
+                    self._tell(trouble)
+                    self._reporting.troubles.append(trouble)
+                self._connect(app, known)
+                self._reporting.become("running")
+                if self._proxy is not None:
+                    self._start(look_at(self._proxy, app.providers.client, self._tell))
+                await self.hooks.fire("gateway:startup", platforms=sorted(known))
+                await self.house.updates.report()
+                self._boot(app)
                 self.began.set()
                 await self._stop.wait()
         finally:
@@ -244,6 +256,7 @@ class GatewayRunner:
         )
         if self._scheduling is not None:
             self._reporting.cron = self._scheduling.told
+        self._reporting.left_out = self._left_out
         self.metrics.changed = self._reporting.changed
         conversations.began = self._began
         conversations.news.arrived = self.house.take_up
@@ -268,19 +281,17 @@ class GatewayRunner:
             try:
                 adapter = make_adapter(manifest, app, extra)
             except HermesError as error:
-                self._tell(f"{manifest.label} is left out: {error}\n{error.hint}".strip())
-                self._reporting.left_out[manifest.name] = str(error)
-                continue
-            except Exception as error:  # one platform's fault is no matter of the others
-                log.exception("%s cannot be made", manifest.label)
-                self._tell(f"{manifest.label} is left out: unexpected {type(error).__name__}")
-                self._reporting.left_out[manifest.name] = f"unexpected {type(error).__name__}"
+                self._leave_out(manifest.name, error, "failed")
                 continue
             supervisor = Supervisor(
                 adapter, self.reception.receive, app.clock, changed=self._changed
             )
             self._supervisors.append(supervisor)
             supervisor.start()
+
+    def _leave_out(self, name: str, why: HermesError, state: str) -> None:
+        self._tell(f"{name} is left out: {why}\n{why.hint}".strip())
+        self._left_out.append(AdapterState(name, state, detail=str(why), hint=why.hint))
 
     def _changed(self, health: Health) -> None:
         """Told by a supervisor: the platform can be used from now on, or not any more."""

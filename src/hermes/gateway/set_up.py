@@ -1,19 +1,20 @@
 """Which platforms are set up, and their adapters."""
 
 import logging
-import shutil
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from hermes.app.app import App
 from hermes.app.commands.registry import Where, commands_in
+from hermes.config.expand import told, unset_names
 from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
 from hermes.gateway.door.identity import switched_on
 from hermes.gateway.platforms.base import Adapter, AdapterContext, Manifest
 from hermes.gateway.platforms.catalogue import manifests, missing_modules, prefix
+from hermes.terminal.trial import SANDBOX, fault, is_installed
 
 log = logging.getLogger(__name__)
 
@@ -24,26 +25,100 @@ def configured(loaded: Loaded) -> dict[str, Manifest]:
 
 
 def is_configured(manifest: Manifest, loaded: Loaded) -> bool:
+    said = _switched(manifest, loaded)
+    if said is not None:
+        return said
+    if not any(each.required for each in manifest.credentials):
+        return False
+    connection = getattr(loaded.settings.platforms, manifest.name, None)
+    return bool(getattr(connection, "token", "")) or not lacking(manifest, loaded)
+
+
+def _switched(manifest: Manifest, loaded: Loaded) -> bool | None:
+    """Whether somebody said that it is on or off; None when nobody did."""
     connection = getattr(loaded.settings.platforms, manifest.name, None)
     said = getattr(connection, "enabled", None)
     if said is not None:
         return bool(said)
-    if (flag := loaded.variable(f"{prefix(manifest)}_ENABLED")) is not None:
-        return switched_on(flag)
+    flag = loaded.variable(f"{prefix(manifest)}_ENABLED")
+    return None if flag is None else switched_on(flag)
+
+
+def lacking(manifest: Manifest, loaded: Loaded) -> list[str]:
+    """Required variables that are not there."""
     needed = [each.name for each in manifest.credentials if each.required]
-    token = getattr(connection, "token", "")
-    return bool(needed) and (bool(token) or all(loaded.variable(name) for name in needed))
+    return [name for name in needed if not loaded.variable(name)]
+
+
+def half_given(loaded: Loaded) -> list[tuple[Manifest, HermesError]]:
+    """Platforms with some of their variables that cannot connect without others, and what to do;
+    not those that somebody switched on or off."""
+    open_ones = [each for each in manifests().values() if _switched(each, loaded) is None]
+    return [
+        (each, _incomplete(each, missing, loaded))
+        for each in open_ones
+        if any(
+            loaded.variable(credential.name) or loaded.unset(credential.name)
+            for credential in each.credentials
+        )
+        and not is_configured(each, loaded)
+        and (missing := lacking(each, loaded))
+    ]
+
+
+def unknown(loaded: Loaded) -> dict[str, HermesError]:
+    """What is switched on, and is no platform of ours."""
+    said = loaded.settings.platforms
+    switched_on = [name for name in said.__struct_fields__ if getattr(said, name).enabled]
+    return {
+        name: HermesError(
+            f"Hermes cannot connect to {name}",
+            hint=f"`hermes gateway setup` lists the platforms there are;"
+            f" platforms.{name}.enabled: false keeps it away",
+        )
+        for name in switched_on
+        if name not in manifests()
+    }
+
+
+def _incomplete(manifest: Manifest, missing: list[str], loaded: Loaded) -> HermesError:
+    verb = "is" if len(missing) == 1 else "are"
+    why = "; ".join(told(names) for each in missing if (names := loaded.unset(each)))
+    return HermesError(
+        f"{', '.join(missing)} {verb} missing{why and f': {why}'}",
+        hint=f"`hermes gateway setup {manifest.name}` asks for what is missing;"
+        f" {prefix(manifest)}_ENABLED=false keeps it away",
+    )
 
 
 def make_adapter(manifest: Manifest, app: App, extra: dict[str, Any]) -> Adapter:
     """Raises a `HermesError` when its library is missing or it cannot be made."""
     if missing := missing_modules(manifest):
+        modules = "module" if len(missing) == 1 else "modules"
         raise HermesError(
-            f"{manifest.label} needs {', '.join(missing)}",
-            hint=f"`hermes gateway setup {manifest.name}` installs it",
+            f"{manifest.label} needs the Python {modules} {', '.join(missing)}",
+            hint=f"`hermes gateway setup {manifest.name}` installs what is missing",
         )
+    try:
+        return _made(manifest, app, extra)
+    except HermesError:
+        raise
+    except Exception as error:  # one platform's fault is no matter of the others
+        log.exception("%s cannot be made", manifest.label)
+        raise HermesError(
+            f"unexpected {type(error).__name__}", hint="`hermes logs gateway` has the details"
+        ) from error
+
+
+def _made(manifest: Manifest, app: App, extra: dict[str, Any]) -> Adapter:
     module, _, name = manifest.adapter.partition(":")
     settings, home = app.loaded.settings, app.home
+    connection = getattr(settings.platforms, manifest.name, None)
+    if names := unset_names(getattr(connection, "token", "")):
+        raise HermesError(
+            f"platforms.{manifest.name}.token is missing: {told(names)}",
+            hint=f"hermes config set {names[0]} TOKEN",
+        )
     state = home.root / "gateway" / manifest.name
     for folder in (state.parent, state):
         folder.mkdir(exist_ok=True, mode=0o700)
@@ -51,12 +126,13 @@ def make_adapter(manifest: Manifest, app: App, extra: dict[str, Any]) -> Adapter
         manifest=manifest,
         variable=app.loaded.variable,
         settings=getattr(settings, manifest.name, None),
-        connection=getattr(settings.platforms, manifest.name, None),
+        connection=connection,
         cache=media_folder(home.root),
         state=state,
         locks=home.default_root / "locks",
         commands=[(each.name, each.summary) for each in commands_in(Where.CHATS, settings)],
         extra=extra,
+        unset=app.loaded.unset,
     )
     adapter: Adapter = getattr(import_module(module), name)(context)
     return adapter
@@ -77,10 +153,15 @@ def chat_backend(settings: Settings) -> str:
 
 def without_sandbox(settings: Settings) -> str:
     """What whoever starts the gateway should hear before a chat does; "" when all is well."""
-    if chat_backend(settings) != "sandbox" or shutil.which("bwrap"):
+    if chat_backend(settings) != "sandbox":
+        return ""
+    if not is_installed("bwrap"):
+        mend = "install bubblewrap (apt install bubblewrap)"
+    elif why := fault(SANDBOX):
+        mend = f"allow user namespaces (bwrap says: {why})"
+    else:
         return ""
     return (
-        "there is no sandbox for the commands of chats, so they cannot run any: install bubblewrap"
-        " (apt install bubblewrap), or set gateway.terminal to docker, ssh or, when you trust"
-        " everybody who writes, local"
+        f"there is no sandbox for the commands of chats, so they cannot run any: {mend}, or set"
+        " gateway.terminal to docker, ssh or, when you trust everybody who writes, local"
     )

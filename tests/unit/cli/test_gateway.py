@@ -16,8 +16,9 @@ from hermes.cli.context import Cli
 from hermes.cli.main import Parser
 from hermes.config.dotenv import read_dotenv
 from hermes.config.home import Home
+from hermes.gateway.door.identity import listed
 from hermes.gateway.platforms import catalogue, libraries
-from hermes.gateway.platforms.base import Capabilities, Credential, Manifest
+from hermes.gateway.platforms.base import Capabilities, Credential, Manifest, UserIds
 from hermes.gateway.process.pid_file import claimed, running
 from hermes.gateway.process.state_file import AdapterState, GatewayState, write_state
 from tests.unit.cli.terminal_of import Outcome, Run, runner
@@ -25,6 +26,7 @@ from tests.unit.cli.terminal_of import Outcome, Run, runner
 TOKEN = "123:secret-token"
 CARRIER = Manifest(
     "carrier", "Carrier Pigeon", "x:X", Capabilities(max_chars=10), env_prefix="CARRIER",
+    users=UserIds("[0-9]+", "a number"),
     credentials=(
         Credential("CARRIER_TOKEN", "Token", "ask the loft"),
         Credential("CARRIER_LOFT", "Loft", secret=False, required=False),
@@ -47,11 +49,14 @@ def carrier(monkeypatch: pytest.MonkeyPatch) -> None:
 def state_of(pid: int, now: float) -> GatewayState:
     adapters = (
         AdapterState("telegram", "connected", last_in=now - 61),
-        AdapterState("discord", "waiting", "main", "the token is refused", waiting_out=2),
+        AdapterState(
+            "discord", "waiting", "main", "the token is refused", hint="copy it", waiting_out=2
+        ),
     )
     return GatewayState(
-        pid, "running", now, now, adapters, waiting_in=1, turns=3, last_in=now - 5, cron="2 jobs"
-    )
+        pid, "running", now, now, adapters, waiting_in=1, turns=3, last_in=now - 5, cron="2 jobs",
+        troubles=("no metrics",),
+    )  # fmt: skip
 
 
 def test_no_gateway_runs_at_first(hermes: Run, hermes_home: Path) -> None:
@@ -74,10 +79,12 @@ def test_a_running_gateway_shows_how_its_platforms_fare(hermes: Run, hermes_home
     assert lines[0] == f"gateway   running: process {me.pid}, for 1h 1m"
     assert lines[1] == "queue     1 in, 0 out, 3 turns running"
     assert lines[3] == "cron      2 jobs"
-    assert lines[4].startswith("telegram      connected: in 1m ")
-    assert lines[5].startswith(
+    assert lines[4] == "trouble   no metrics"
+    assert lines[5].startswith("telegram      connected: in 1m ")
+    assert lines[6].startswith(
         "discord@main  waiting (the token is refused): in never, out never, 2"
     )
+    assert lines[7:] == ["              copy it"]
     assert (facts["running"], facts["pid"], facts["stale"]) == (True, me.pid, False)
     assert [each["platform"] for each in facts["gateway"]["adapters"]] == ["telegram", "discord"]
 
@@ -173,6 +180,8 @@ def test_credentials_are_taken_from_the_environment(
         (("carrier", "--from-env"), "", "no credential was given"),
         (("carrier", "--from-stdin"), "PATH=/evil", "a line that is no credential"),
         (("pigeon", "--from-env"), "", "there is no platform 'pigeon'"),
+        (("carrier",), "", "by --from-env or --from-stdin"),
+        (("carrier", "--from-env", "--allowed-users", "5,@bob"), "", "has the id @bob\n  an id is"),
     ],
 )
 def test_what_does_not_fit_is_told(
@@ -204,8 +213,9 @@ def test_a_person_is_asked_and_the_token_is_not_shown(
     hermes_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("getpass.getpass", lambda _prompt: TOKEN)
-    seen = typed(hermes_home, "1\n\n5\nc1\n")
+    seen = typed(hermes_home, "1\n\n@bob, 5\n5\nc1\n")
     assert TOKEN not in seen
+    assert "nobody on Carrier Pigeon has the id @bob; an id is a number\n" in seen
     assert "not asked: Ring (hermes gateway setup carrier --more)" in seen
     assert read_dotenv(hermes_home / ".env", {}) == {
         "CARRIER_TOKEN": TOKEN,
@@ -225,6 +235,28 @@ def test_what_hardly_anybody_needs_is_asked_for_on_request(
         "CARRIER_LOFT": "north",
         "CARRIER_RING": "r7",
     }
+
+
+@pytest.mark.parametrize(
+    ("platform", "users", "nobody"),
+    [
+        ("telegram", "*,12345678,-1001234567890", "@bob"),
+        ("discord", "80351110224678912", "bob#1234"),
+        ("slack", "U012AB3CD,W012AB3CD,T024BE7LD/U012AB3CD,B012AB3CD", "@bob"),
+        ("matrix", "@Anna:Example.org,@anna:localhost:8448", "anna"),
+        ("email", "Anna@Example.org", "Anna <anna@example.org>"),
+    ],
+)
+def test_only_what_can_be_an_id_is_let_in(
+    hermes: Run, hermes_home: Path, platform: str, users: str, nobody: str
+) -> None:
+    words = ("setup", platform, "--non-interactive", "--no-install", "--allowed-users")
+    wrong = hermes(*words, nobody)
+    assert "  an id is " in wrong.err
+    assert not (hermes_home / ".env").exists()
+    hermes(*words, users)
+    saved = read_dotenv(hermes_home / ".env", {})[f"{platform.upper()}_ALLOWED_USERS"]
+    assert listed(platform, saved) == listed(platform, users)
 
 
 def test_missing_libraries_of_an_installed_package_are_told(

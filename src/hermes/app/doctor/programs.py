@@ -1,18 +1,12 @@
 """Programs of this machine: what is lost without each, and what the chosen backend needs."""
 
-import os
-import shutil
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
 from hermes.app.doctor.findings import Found, fine, problem, warning
 from hermes.app.doctor.scene import Scene
-from hermes.config.environment import child_environment, search_path
 from hermes.config.home import tilde
-
-SECONDS = 5.0
-"""The longest a program may take to say how it is."""
+from hermes.terminal.trial import SANDBOX, fault, is_installed
 
 
 class Program(NamedTuple):
@@ -44,7 +38,7 @@ CLOUD_KEYS = {
 
 
 def useful(_: Scene) -> Found:
-    missing = [each for each in USEFUL if not _found(each.name)]
+    missing = [each for each in USEFUL if not is_installed(each.name)]
     return [
         warning(f"{each.name} is not installed: {each.lost}", f"install {each.package}")
         for each in missing
@@ -58,7 +52,7 @@ def backend(scene: Scene) -> Found:
     programs, package = NEEDED.get(name, ((), ""))
     if name == "docker" and settings.container_program:
         programs = (settings.container_program,)
-    there = [each for each in programs if _found(each)]
+    there = [each for each in programs if is_installed(each)]
     if programs and not there:
         text = f"terminal.backend is {name}, but {' and '.join(programs)} are not installed"
         if len(programs) == 1:
@@ -71,16 +65,14 @@ def backend(scene: Scene) -> Found:
 def _engine(name: str, there: list[str]) -> Found:
     """Whether the container engine answers, or bubblewrap may make a sandbox here."""
     if name == "docker":
-        faults = {program: _fault([program, "ps", "-q"]) for program in there}
+        faults = {program: fault([program, "ps", "-q"]) for program in there}
         if all(faults.values()):
-            program, fault = next(iter(faults.items()))
-            text = f"{program} is installed but does not answer: {fault}"
+            program, why = next(iter(faults.items()))
+            text = f"{program} is installed but does not answer: {why}"
             return [problem(text, f"start it, and see what `{program} info` says")]
-    if name == "sandbox":
-        trial = ["bwrap", "--ro-bind", "/", "/", "--unshare-all", "--die-with-parent", "true"]
-        if fault := _fault(trial):
-            text = f"bubblewrap cannot make a sandbox here: {fault}"
-            return [problem(text, "allow user namespaces, or choose another terminal.backend")]
+    if name == "sandbox" and (why := fault(SANDBOX)):
+        text = f"bubblewrap cannot make a sandbox here: {why}"
+        return [problem(text, "allow user namespaces, or choose another terminal.backend")]
     return []
 
 
@@ -118,28 +110,3 @@ def _folder(scene: Scene) -> Found:
         return []
     text = f"terminal.cwd: there is no folder {settings.cwd}"
     return [problem(text, "hermes config set terminal.cwd .")]
-
-
-def _found(program: str) -> bool:
-    return shutil.which(program, path=search_path()) is not None
-
-
-def _fault(command: list[str]) -> str:
-    """Why a program does not work; empty when it does."""
-    program = shutil.which(command[0], path=search_path()) or command[0]
-    try:
-        done = subprocess.run(
-            [program, *command[1:]],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=SECONDS,
-            env=child_environment(saved={}),
-            cwd=os.sep,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"no answer in {SECONDS:g} s"
-    except OSError as error:
-        return (error.strerror or str(error)).lower()
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return (said[-1] if said else f"exit code {done.returncode}") if done.returncode else ""

@@ -60,6 +60,18 @@ class Credential(msgspec.Struct, frozen=True):
     """Hardly anybody needs it: asked for only with `--more`."""
 
 
+class UserIds(msgspec.Struct, frozen=True):
+    """What the platform calls its users; names that are shown are none."""
+
+    pattern: str
+    """Expression for a whole id, as it is compared."""
+    like: str
+    """Behind the words "an id is"."""
+
+
+ANY_ID = UserIds(".+", "what the platform calls a user")
+
+
 class Manifest(msgspec.Struct, frozen=True):
     name: str
     label: str
@@ -74,6 +86,8 @@ class Manifest(msgspec.Struct, frozen=True):
     """`TELEGRAM` of `TELEGRAM_ALLOWED_USERS`."""
     home_variable: str = ""
     """When it is not `<env_prefix>_HOME_CHANNEL`."""
+    users: UserIds = ANY_ID
+    """`hermes gateway setup` refuses what can be no user."""
     chats: bool = True
     """False for what has no chats to send to, such as the API server."""
     knows_groups: bool = False
@@ -104,6 +118,8 @@ class AdapterContext(msgspec.Struct, frozen=True):
     commands: Sequence[tuple[str, str]] = ()
     """Slash commands and what they do, for the platform's own menu."""
     extra: Mapping[str, Any] = {}
+    unset: Callable[[str], tuple[str, ...]] = lambda _name: ()
+    """What a credential that counts as missing refers to by `${NAME}`, and is not set."""
 
 
 class ChatName(msgspec.Struct, frozen=True):
@@ -153,6 +169,8 @@ class Adapter(Protocol):
     manifest: Manifest
     account: str
     """The account's name on the platform once connected, when several may be; else ""."""
+    address: str
+    """Where it listens, once it does; "" when nobody calls it."""
 
     async def connect(self, receive: Receive) -> None:
         """Returns when messages flow. Takes the lock of its token first. Raises
@@ -206,7 +224,7 @@ class Adapter(Protocol):
 class BaseAdapter:
     """What an adapter that cannot do these things does."""
 
-    account = ""
+    account = address = ""
 
     def __init__(self, context: AdapterContext) -> None:
         self.context, self.manifest = context, context.manifest

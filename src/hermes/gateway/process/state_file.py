@@ -14,10 +14,13 @@ STATE_FILE = "gateway_state.json"
 class AdapterState(msgspec.Struct, frozen=True):
     platform: str
     state: str
-    """`connected`, `connecting`, `waiting` (for its next attempt), `failed` or `stopped`."""
+    """`connected`, `connecting`, `waiting` (for its next attempt), `failed`, `stopped`, or
+    `incomplete`: it is not tried, since only some of its variables are there."""
     account: str = ""
     detail: str = ""
-    """Why it is not connected."""
+    """Why it is not connected; of one that is, where it listens."""
+    hint: str = ""
+    """What to do about it."""
     since: float = 0.0
     last_in: float | None = None
     last_out: float | None = None
@@ -43,6 +46,8 @@ class GatewayState(msgspec.Struct, frozen=True):
     last_out: float | None = None
     cron: str = ""
     """How scheduled jobs fare, in few words."""
+    troubles: tuple[str, ...] = ()
+    """What does not work, beside platforms."""
 
 
 def write_state(root: Path, state: GatewayState) -> None:

@@ -32,6 +32,7 @@ MESSAGE_MOST = 200_000
 """Bytes of the arguments of a program."""
 LOST = 137
 """The exit code of what ended with the sandbox."""
+ELSEWHERE = "another place: terminal.backend, and gateway.terminal for chats"
 REFUSED = ("namespace", "uid map", "Operation not permitted", "Permission denied")
 
 
@@ -63,8 +64,7 @@ class SandboxHost:
             if program is None:
                 raise BackendUnavailable(
                     "bubblewrap is not installed, so there is no sandbox to run commands in",
-                    hint="apt install bubblewrap; or name another place: terminal.backend, and"
-                    " gateway.terminal for chats",
+                    hint=f"apt install bubblewrap; or name {ELSEWHERE}",
                 )
             box = _Box()
             try:
@@ -253,4 +253,5 @@ def _refused(errors: str) -> BackendUnavailable:
             "this system does not let users make namespaces: set kernel.unprivileged_userns_clone=1"
             " and user.max_user_namespaces, or kernel.apparmor_restrict_unprivileged_userns=0"
         )
+    hint += f" Or name {ELSEWHERE}"
     return BackendUnavailable(f"no sandbox can be started: {said[-1]}", hint=hint)

@@ -1,9 +1,11 @@
 """Gateways as real processes: started, seen, stopped and killed; services checked by systemd."""
 
 import asyncio
+import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -130,7 +132,10 @@ def test_who_starts_it_hears_why_no_platform_came_up(
     hermes = runner("gateway", gateway, home.root)
     done = hermes("start")
     why = "the local platform cannot be reached: No such file or directory"
-    assert done.out.splitlines()[1:] == [f"local  not connected: {why}; it is tried again"]
+    assert done.out.splitlines()[1:] == [
+        f"local  not connected: {why}; it is tried again",
+        "       start it, or correct LOCAL_SOCKET",
+    ]
     assert (done.code, done.err) == (1, f"{MORE}\n")
     assert running(home.root) is not None
     assert hermes("stop").code == 0
@@ -140,17 +145,33 @@ def test_who_starts_it_hears_why_no_platform_came_up(
 async def test_who_starts_it_hears_which_platforms_are_connected(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also of what lacks variables, and of a port that is taken; it runs all the same."""
     platform = LocalPlatform()
     await platform.listen(tmp_path / "s")
     monkeypatch.setenv("LOCAL_SOCKET", str(tmp_path / "s"))
     monkeypatch.setenv("DISCORD_ENABLED", "true")
+    monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-1")
+    home.root.mkdir()
     hermes = runner("gateway", gateway, home.root)
-    done = await asyncio.to_thread(hermes, "start")
-    lines = sorted(done.out.splitlines()[1:])
-    assert lines[0].startswith("discord  not connected: "), done
-    assert (lines[1], done.code) == ("local    connected", 0)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        home.config_file.write_text(f"gateway: {{metrics_port: {port}}}\n")
+        done = await asyncio.to_thread(hermes, "start")
+    first, *lines = done.out.splitlines()[1:]
+    status = await asyncio.to_thread(hermes, "status")
+    facts = json.loads((await asyncio.to_thread(hermes, "status", "--json")).out)["gateway"]
     assert (await asyncio.to_thread(hermes, "stop")).code == 0
     await platform.close()
+    assert done.code == 0
+    assert f"gateway.metrics_port {port} cannot be used: address already in use" in first
+    assert f"trouble   {first}\n" in status.out
+    assert facts["troubles"] == [first]
+    assert any(line.startswith("discord  not connected: ") for line in lines), done
+    assert "local    connected" in lines
+    missing = lines.index("slack    not connected: SLACK_APP_TOKEN is missing")
+    assert lines[missing + 1].startswith("         `hermes gateway setup slack` asks")
+    (slack,) = [each for each in facts["adapters"] if each["platform"] == "slack"]
+    assert (slack["state"], slack["hint"]) == ("incomplete", lines[missing + 1].strip())
 
 
 @pytest.mark.usefixtures("no_service")
@@ -160,11 +181,11 @@ def test_without_platforms_it_runs_for_the_sake_of_scheduled_jobs(home: Home) ->
     assert done.code == 1
     assert "no platform is set up, and there is no scheduled job" in done.err
     assert jobs("create", "every 1d", "say hello").code == 0
+    home.env_file.write_text("EMAIL_ADDRESS=me@example.org\n")
     done = hermes("start")
-    assert (done.code, done.out.splitlines()[1:]) == (
-        0,
-        ["no platform is set up: only scheduled jobs run"],
-    )
+    none, email, _hint = done.out.splitlines()[1:]
+    assert (done.code, none) == (0, "no platform is set up: only scheduled jobs run")
+    assert email.startswith("email  not connected: EMAIL_PASSWORD, ")
     assert jobs("status").out.startswith("the gateway runs the jobs")
     assert hermes("stop").code == 0
 

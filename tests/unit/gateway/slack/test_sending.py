@@ -105,16 +105,19 @@ def test_settings_and_variables_are_taken_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bot", "app", "named"),
+    ("bot", "app", "named", "told"),
     [
-        ("", "xapp-1", "SLACK_BOT_TOKEN"),
-        ("xoxb-1", "", "SLACK_APP_TOKEN"),
-        ("xapp-1", "xoxb-1", "SLACK_APP_TOKEN"),
-        ("xapp-1", "xapp-1", "SLACK_BOT_TOKEN"),
+        ("", "xapp-1", "SLACK_BOT_TOKEN", "there is no bot token"),
+        ("xoxb-1", "", "SLACK_APP_TOKEN", "there is no app-level token"),
+        ("xapp-1", "xoxb-1", "SLACK_APP_TOKEN", "SLACK_APP_TOKEN is no app-level token (xapp-…)"),
+        ("xapp-1", "xapp-1", "SLACK_BOT_TOKEN", "SLACK_BOT_TOKEN is no bot token (xoxb-…)"),
     ],
 )
-def test_tokens_that_are_missing_or_mixed_up_are_told(bot: str, app: str, named: str) -> None:
+def test_tokens_that_are_missing_or_mixed_up_are_told(
+    bot: str, app: str, named: str, told: str
+) -> None:
     options = options_of(context(SlackPlatform(), SLACK_BOT_TOKEN=bot, SLACK_APP_TOKEN=app))
     with pytest.raises(CredentialsRefused) as error:
         check(options)
+    assert str(error.value).startswith(told)
     assert named in (error.value.hint or "")

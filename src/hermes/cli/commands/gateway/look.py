@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from hermes.cli.actions import Actions
+from hermes.cli.commands.gateway.coming_up import hint_lines
 from hermes.cli.commands.gateway.process import add_system
 from hermes.cli.context import Cli
 from hermes.cli.style import Style
@@ -69,8 +70,10 @@ def _lines(found: Running, state: GatewayState | None, now: float, style: Style)
     lines.append(f"last      in {_ago(state.last_in, now)}, out {_ago(state.last_out, now)}")
     if state.cron:
         lines.append(f"cron      {plain_line(state.cron)}")
+    lines += [style.bad(f"trouble   {plain_line(each)}") for each in state.troubles]
     width = max((len(_name(each)) for each in state.adapters), default=0)
-    lines += [_adapter(each, width, now, style) for each in state.adapters]
+    for each in state.adapters:
+        lines += [_adapter(each, width, now, style), *hint_lines(each, width)]
     return lines if state.adapters else [*lines, "no platform is set up: hermes gateway setup"]
 
 

@@ -1,23 +1,27 @@
 """`hermes gateway setup`: connect a platform."""
 
 import argparse
+import re
 from collections.abc import Mapping
 
 from hermes.cli.actions import Actions
 from hermes.cli.context import Cli
 from hermes.config import edit, environment
 from hermes.config.home import tilde
-from hermes.config.loader import Loaded
 from hermes.config.variables import is_variable_name
 from hermes.core.errors import UsageError
-from hermes.gateway.door.identity import listed, switched_on
+from hermes.gateway.door.identity import EVERYBODY, listed, switched_on
 from hermes.gateway.platforms import catalogue
 from hermes.gateway.platforms.base import Credential, Manifest
 from hermes.gateway.platforms.libraries import install_libraries
-from hermes.gateway.set_up import is_configured
+from hermes.gateway.set_up import is_configured, lacking
 
 LONGEST = 100_000
 """Characters read from standard input."""
+UNASKED = (
+    "give the credentials by --from-env or --from-stdin, the rest by --allowed-users and"
+    " --home-channel; --non-interactive takes what is saved already"
+)
 
 
 def add_actions(actions: Actions) -> None:
@@ -87,6 +91,8 @@ def _given(args: argparse.Namespace, platform: Manifest, cli: Cli) -> dict[str, 
     if args.from_stdin:
         given |= _lines(cli.stdin.read(LONGEST), names)
     if args.allowed_users is not None:
+        if wrong := _no_users(platform, args.allowed_users):
+            raise wrong
         given[_allowed(platform)] = ",".join(sorted(listed(platform.name, args.allowed_users)))
     if args.home_channel is not None:
         given[catalogue.home_variable(platform)] = args.home_channel.strip()
@@ -137,7 +143,11 @@ def _ask(platform: Manifest, cli: Cli, *, more: bool) -> None:
         (catalogue.home_variable(platform), "home channel, the id of a chat"),
     ):
         now = loaded.variable(name) or ""
-        said = cli.ask(f"  {question} [{now or 'not set'}]: ").strip()
+        prompt = f"  {question} [{now or 'not set'}]: "
+        said = cli.ask(prompt, hint=UNASKED).strip()
+        while name == _allowed(platform) and (wrong := _no_users(platform, said)):
+            cli.say(f"  {wrong}; {wrong.hint}")
+            said = cli.ask(prompt).strip()
         if said:
             edit.set_variable(cli.home, name, said)
 
@@ -147,20 +157,19 @@ def _ask_credential(credential: Credential, *, is_set: bool, cli: Cli) -> None:
         cli.say(f"  {credential.help}")
     state = "is set" if is_set else "needed" if credential.required else "may be left out"
     prompt = f"  {credential.label} [{state}]: "
-    said = (cli.ask_secret(prompt) if credential.secret else cli.ask(prompt)).strip()
-    if said:
+    ask = cli.ask_secret if credential.secret else cli.ask
+    if said := ask(prompt, hint=UNASKED).strip():
         edit.set_variable(cli.home, credential.name, said)
 
 
 def _check(platform: Manifest, cli: Cli) -> None:
     loaded = cli.load()
     loaded.reread_variables()
-    lacking = _lacking(platform, loaded)
-    if lacking:
-        names = " and ".join(lacking)
+    if missing := lacking(platform, loaded):
+        names = " and ".join(missing)
         raise UsageError(
             f"{platform.label} cannot connect without {names}",
-            hint=f"hermes gateway setup {platform.name}, or: hermes config set {lacking[0]} …",
+            hint=f"hermes gateway setup {platform.name}, or: hermes config set {missing[0]} …",
         )
 
 
@@ -180,9 +189,15 @@ def _next_steps(platform: Manifest, cli: Cli) -> None:
     cli.note("to connect: hermes gateway start (or restart)")
 
 
-def _lacking(platform: Manifest, loaded: Loaded) -> list[str]:
-    needed = [each.name for each in platform.credentials if each.required]
-    return [name for name in needed if not loaded.variable(name)]
+def _no_users(platform: Manifest, text: str) -> UsageError | None:
+    """What is wrong with a list of who may write."""
+    ids = re.compile(platform.users.pattern)
+    names = sorted(listed(platform.name, text) - {EVERYBODY})
+    wrong = ", ".join(name for name in names if not ids.fullmatch(name))
+    if not wrong:
+        return None
+    hint = f"an id is {platform.users.like}"
+    return UsageError(f"nobody on {platform.label} has the id {wrong}", hint=hint)
 
 
 def _allowed(platform: Manifest) -> str:

@@ -1,6 +1,13 @@
 """What Discord is to the gateway."""
 
-from hermes.gateway.platforms.base import ALL_MEDIA, Capabilities, Credential, Manifest, Rate
+from hermes.gateway.platforms.base import (
+    ALL_MEDIA,
+    Capabilities,
+    Credential,
+    Manifest,
+    Rate,
+    UserIds,
+)
 
 MANIFEST = Manifest(
     name="discord",
@@ -31,6 +38,7 @@ MANIFEST = Manifest(
     ),
     needs=("discord",),
     env_prefix="DISCORD",
+    users=UserIds("[0-9]+", "a number such as 80351110224678912, not a name"),
     knows_groups=True,
     setup_help=(
         "Make an application at discord.com/developers/applications. Under Bot, switch on the"

@@ -1,6 +1,6 @@
 """What mail is."""
 
-from hermes.gateway.platforms.base import Capabilities, Credential, Manifest, Rate
+from hermes.gateway.platforms.base import Capabilities, Credential, Manifest, Rate, UserIds
 
 MANIFEST = Manifest(
     name="email",
@@ -43,6 +43,7 @@ MANIFEST = Manifest(
     needs=("imapclient", "aiosmtplib"),
     env_prefix="EMAIL",
     home_variable="EMAIL_HOME_ADDRESS",
+    users=UserIds(r"[^\s<>@]+@[^\s<>@]+", "an address such as anna@example.org, without a name"),
     setup_help=(
         "Give the agent a mailbox of its own. Who wrote a mail is only as certain as your mail"
         " server makes it: name it in platforms.email.extra.authserv_id and set"

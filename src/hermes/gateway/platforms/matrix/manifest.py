@@ -1,6 +1,13 @@
 """What Matrix is to the gateway."""
 
-from hermes.gateway.platforms.base import ALL_MEDIA, Capabilities, Credential, Manifest, Rate
+from hermes.gateway.platforms.base import (
+    ALL_MEDIA,
+    Capabilities,
+    Credential,
+    Manifest,
+    Rate,
+    UserIds,
+)
 
 MANIFEST = Manifest(
     name="matrix",
@@ -53,6 +60,7 @@ MANIFEST = Manifest(
     needs=("aiohttp", "nio", "vodozemac"),
     env_prefix="MATRIX",
     home_variable="MATRIX_HOME_ROOM",
+    users=UserIds(r"@[^\s:]+:\S+", "written as @anna:example.org"),
     knows_groups=True,
     setup_help=(
         "Register an account for the bot on a homeserver, then give its access token, or its user"

@@ -1,6 +1,13 @@
 """What Slack is to the gateway."""
 
-from hermes.gateway.platforms.base import ALL_MEDIA, Capabilities, Credential, Manifest, Rate
+from hermes.gateway.platforms.base import (
+    ALL_MEDIA,
+    Capabilities,
+    Credential,
+    Manifest,
+    Rate,
+    UserIds,
+)
 
 MANIFEST = Manifest(
     name="slack",
@@ -37,6 +44,10 @@ MANIFEST = Manifest(
     ),
     needs=("slack_sdk", "aiohttp"),
     env_prefix="SLACK",
+    users=UserIds(
+        "([TE][A-Z0-9]+/)?[UWB][A-Z0-9]+",
+        "a member id such as U012AB3CD, of another workspace T024BE7LD/U012AB3CD",
+    ),
     knows_groups=True,
     setup_help=(
         "Make an app at api.slack.com/apps and switch on Socket Mode. Bot scopes:"

@@ -56,6 +56,6 @@ def check(options: Options) -> None:
     if not options.app_token:
         raise CredentialsRefused("there is no app-level token for Slack", hint=APP_HINT)
     if not options.app_token.startswith("xapp-"):
-        raise CredentialsRefused("the app-level token for Slack is none", hint=APP_HINT)
+        raise CredentialsRefused("SLACK_APP_TOKEN is no app-level token (xapp-…)", hint=APP_HINT)
     if any(token.startswith("xapp-") for token in options.tokens):
-        raise CredentialsRefused("the bot token for Slack is an app-level token", hint=BOT_HINT)
+        raise CredentialsRefused("SLACK_BOT_TOKEN is no bot token (xoxb-…)", hint=BOT_HINT)

@@ -1,6 +1,13 @@
 """What Telegram is to the gateway."""
 
-from hermes.gateway.platforms.base import ALL_MEDIA, Capabilities, Credential, Manifest, Rate
+from hermes.gateway.platforms.base import (
+    ALL_MEDIA,
+    Capabilities,
+    Credential,
+    Manifest,
+    Rate,
+    UserIds,
+)
 
 MANIFEST = Manifest(
     name="telegram",
@@ -42,6 +49,7 @@ MANIFEST = Manifest(
     ),
     needs=("telegram",),
     env_prefix="TELEGRAM",
+    users=UserIds("-?[0-9]+", "a number such as 12345678, not an @name"),
     setup_help=(
         "Write /newbot to @BotFather on Telegram and copy the token it gives you. To have the bot"
         " read everything in groups, write /setprivacy to @BotFather and choose Disable."

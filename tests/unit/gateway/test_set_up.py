@@ -1,0 +1,124 @@
+"""Which platforms there is enough for, and what is said of the others."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hermes.config.home import Home
+from hermes.config.loader import Loaded, load
+from hermes.core.errors import HermesError
+from hermes.gateway.platforms.base import Capabilities, Manifest
+from hermes.gateway.set_up import (
+    configured,
+    half_given,
+    make_adapter,
+    unknown,
+    without_sandbox,
+)
+
+Settings = Callable[..., Loaded]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    def made(env: str, **said: Any) -> Loaded:
+        (tmp_path / ".env").write_text(env.replace(" ", "\n"))
+        return load(Home(tmp_path), {key.replace("__", "."): value for key, value in said.items()})
+
+    return made
+
+
+def told(loaded: Loaded) -> dict[str, str]:
+    return {each.name: str(problem) for each, problem in half_given(loaded)}
+
+
+@pytest.mark.parametrize(
+    ("env", "missing"),
+    [
+        ("SLACK_BOT_TOKEN=xoxb-1", {"slack": "SLACK_APP_TOKEN is missing"}),
+        (
+            "EMAIL_ADDRESS=a@b.org EMAIL_PASSWORD=p",
+            {"email": "EMAIL_IMAP_HOST, EMAIL_SMTP_HOST are missing"},
+        ),
+        ("MATRIX_ACCESS_TOKEN=t", {"matrix": "MATRIX_HOMESERVER is missing"}),
+        ("SLACK_BOT_TOKEN=xoxb-1 SLACK_APP_TOKEN=xapp-1 GITHUB_TOKEN=g", {}),
+        ("SLACK_BOT_TOKEN=xoxb-1 SLACK_ENABLED=false", {}),
+        ("SLACK_BOT_TOKEN=xoxb-1 SLACK_ENABLED=true", {}),
+        ("", {}),
+    ],
+)
+def test_what_is_given_half_is_told(settings: Settings, env: str, missing: dict[str, str]) -> None:
+    loaded = settings(env)
+    assert told(loaded) == missing
+    assert not missing.keys() & configured(loaded).keys()
+
+
+def test_what_is_switched_off_is_not_missed(settings: Settings) -> None:
+    assert told(settings("SLACK_BOT_TOKEN=xoxb-1", platforms__slack__enabled=False)) == {}
+
+
+def test_a_token_of_the_settings_is_enough_to_try(settings: Settings) -> None:
+    loaded = settings("SLACK_APP_TOKEN=xapp-1", platforms__slack__token="xoxb-1")
+    assert told(loaded) == {}
+    assert "slack" in configured(loaded)
+
+
+@pytest.mark.parametrize(
+    ("more", "message", "hint"),
+    [
+        (
+            {"needs": ("json", "no_such_module")},
+            "Pigeon needs the Python module no_such_module",
+            "`hermes gateway setup pigeon` installs what is missing",
+        ),
+        ({}, "unexpected ModuleNotFoundError", "`hermes logs gateway` has the details"),
+    ],
+)
+def test_what_cannot_be_made_says_what_to_do(
+    tmp_path: Path, more: dict[str, Any], message: str, hint: str
+) -> None:
+    manifest = Manifest("pigeon", "Pigeon", "no_such_module:X", Capabilities(100), **more)
+    home = Home(tmp_path)
+    app: Any = SimpleNamespace(loaded=load(home), home=home)
+    with pytest.raises(HermesError) as failed:
+        make_adapter(manifest, app, {})
+    assert (str(failed.value), failed.value.hint) == (message, hint)
+
+
+def test_a_platform_that_is_switched_on_and_not_there_is_told(settings: Settings) -> None:
+    loaded = settings("", platforms__sms__enabled=True, platforms__telegram__enabled=True)
+    assert {name: str(why) for name, why in unknown(loaded).items()} == {
+        "sms": "Hermes cannot connect to sms"
+    }
+    assert "platforms.sms.enabled: false" in unknown(loaded)["sms"].hint
+
+
+@pytest.mark.parametrize(
+    ("bwrap", "told"),
+    [
+        (None, "install bubblewrap"),
+        ("echo no namespaces for you >&2; exit 1", "bwrap says: no namespaces for you"),
+        ("exit 0", ""),
+    ],
+    ids=["missing", "refused", "fine"],
+)
+def test_who_starts_it_hears_that_there_is_no_sandbox(
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    bwrap: str | None,
+    told: str,
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    if bwrap is not None:
+        (programs / "bwrap").write_text(f"#!/bin/sh\n{bwrap}\n")
+        (programs / "bwrap").chmod(0o755)
+    said = without_sandbox(settings("").settings)
+    assert told in said
+    assert bool(said) == bool(told)
+    assert without_sandbox(settings("", gateway__terminal="local").settings) == ""
