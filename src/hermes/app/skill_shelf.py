@@ -1,5 +1,6 @@
 """The skills of a process, and what a session has of them."""
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from hermes.app.workplaces import Place
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
+from hermes.core.errors import ConfigError
 from hermes.core.ports import SecretAsker
 from hermes.core.tool import Tool
 from hermes.providers.endpoints import own_keys
@@ -19,6 +21,7 @@ from hermes.skills.history.changes import Who
 from hermes.skills.history.skill_history import SkillHistory
 from hermes.skills.index import skills_index
 from hermes.skills.loading import LoadOptions, SkillLoader
+from hermes.skills.names import listed_name
 from hermes.skills.shelf import Shelf
 from hermes.skills.skill import Circle, Root, Skill, Source
 from hermes.skills.tools import skill_view_tool, skills_list_tool
@@ -34,8 +37,22 @@ MOST_HINTS = 200
 
 def skill_roots(loaded: Loaded, home: Home, brought: Sequence[Root] = ()) -> tuple[Root, ...]:
     """Every folder with skills; `brought` are those of plugins."""
-    external = [Path(name).expanduser() for name in loaded.settings.skills.external_dirs]
+    external = external_folders(loaded, home)
     return roots(home.skills, external=external, plugins=brought, bundled=bundled_folder())
+
+
+def external_folders(loaded: Loaded, home: Home) -> list[Path]:
+    """Those of `skills.external_dirs`; one that does not begin with / or ~ lies in the home. An
+    empty one would be whatever folder Hermes was started in."""
+    names = loaded.settings.skills.external_dirs
+    expanded = os.path.expanduser  # `~nobody` stays as it is, and is not there
+    return [home.root / expanded(name.strip()) for name in names if name.strip()]
+
+
+def external_warnings(loaded: Loaded) -> list[str]:
+    """What is wrong with that setting itself."""
+    empty = any(not name.strip() for name in loaded.settings.skills.external_dirs)
+    return ["skills.external_dirs has an empty entry, which is left out"] if empty else []
 
 
 def circle_of(
@@ -45,7 +62,7 @@ def circle_of(
     settings = loaded.settings.skills
     off = (*settings.disabled, *settings.platform_disabled.get(platform, ()))
     system = SYSTEMS.get(sys.platform, "linux")
-    return Circle(system, frozenset(tools), frozenset(toolsets), frozenset(off))
+    return Circle(system, frozenset(tools), frozenset(toolsets), frozenset(map(listed_name, off)))
 
 
 class SkillShelf:
@@ -57,13 +74,18 @@ class SkillShelf:
         self._loaded, self._home, self._tell = loaded, home, tell
         self._config_file = f"{home.display()}/config.yaml"
         self.skills = Skills(skill_roots(loaded, home, brought), home.cache / "skills.json")
+        for warning in external_warnings(loaded):
+            tell(warning)
         self.uses = Uses(home.skills / ".usage.json")
         self._listed: tuple[Shelf, object, str] | None = None
         """The last list, and what it was made of: sessions that begin together share it."""
         if (home.skills / HUB).parent.is_dir():
             # An update that was killed half-way is finished before anybody looks.
             shelf = import_module("hermes.skills.hub.shelf").Shelf(home.skills / HUB.parent)
-            shelf.finish_interrupted()
+            try:
+                shelf.finish_interrupted()
+            except ConfigError as error:  # the hub's commands say more; the skills are there
+                tell(f"{error}; {error.hint}")
 
     def index(self, circle: Circle, folder: Path | None) -> str:
         """The list for the prompt; what is in `folder` says which skills matter most."""

@@ -7,6 +7,7 @@ from hermes.security.injection import scan
 from hermes.skills.filling import Read, columns, in_order
 from hermes.skills.folders import THIRD_PARTY
 from hermes.skills.head import read_head
+from hermes.skills.linked import inside
 from hermes.skills.parse import category_of, first_paragraph, skill_of
 from hermes.skills.reading import Stamp, read, why
 from hermes.skills.shelf import Shelf, Unusable, key_of
@@ -64,6 +65,7 @@ def _read(walk: Walk, known: Known) -> list[Read]:
             found.append(Read(known[folder, stamp], folder, stamp, root, new=False))
             continue
         try:
+            _check_link(file, folder, root)
             text, stamp, warnings = read(file)
             walk.seen[file] = stamp
             found.append(Read(skill_of(text, Path(folder), root, warnings), folder, stamp, root))
@@ -74,6 +76,16 @@ def _read(walk: Walk, known: Known) -> list[Read]:
             reason = f"{error}; {error.hint}" if error.hint else str(error)
             walk.broken.append(Broken(Path(file), root.source, reason))
     return found
+
+
+def _check_link(file: str, folder: str, root: Root) -> None:
+    """A link in a stranger's folder must not bring a file of the user's into a prompt. Raises
+    `SkillInvalid`. The user's own links may lead anywhere, and so may one to a whole folder."""
+    if root.source not in THIRD_PARTY:
+        return
+    path = Path(file)
+    if path.is_symlink() and not (inside(path, Path(folder)) or inside(path, root.path)):
+        raise SkillInvalid(f"{path.name} is a link out of its folder")
 
 
 def _vetted(found: list[Read], broken: list[Broken]) -> list[Read]:
@@ -110,6 +122,7 @@ def _categories(walk: Walk) -> dict[str, str]:
         if not name or name in texts:
             continue
         try:
+            _check_link(f"{folder}/{CATEGORY_FILE}", folder, root)
             text = _described(f"{folder}/{CATEGORY_FILE}")
         except (OSError, SkillInvalid):  # it describes nothing, and the skills are there
             continue

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from hermes.skills.collection import Skills
 from hermes.skills.loading import LoadedSkill, SkillLoader
 from hermes.skills.names import plain_name
 from hermes.skills.skill import Circle, Skill
-from hermes.skills.visibility import visible
+from hermes.skills.visibility import hidden_because, visible
 
 
 class SkillCommand(NamedTuple):
@@ -40,6 +41,18 @@ def skill_command(text: str, skills: Iterable[Skill], circle: Circle) -> SkillCo
         if wanted and command_name(skill.name) == wanted and visible(skill, circle):
             return SkillCommand(skill.name, "".join(rest))
     return None
+
+
+def why_not(text: str, skills: Skills, circle: Circle) -> str:
+    """Why `/name …` calls nothing although there is such a skill; "" when there is none."""
+    wanted = command_name(text.split(maxsplit=1)[0].removeprefix("/"))
+    for skill in skills.all():
+        if command_name(skill.name) == wanted and (reason := hidden_because(skill, circle)):
+            return f"The skill `{skill.name}` is hidden here: {reason}."
+    for broken in skills.broken():
+        if plain_name(broken.folder.name) == wanted:
+            return f"The skill `{broken.folder.name}` does not load: {broken.reason}."
+    return ""
 
 
 async def command_message(loader: SkillLoader, command: SkillCommand) -> tuple[LoadedSkill, str]:

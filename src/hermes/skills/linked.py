@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from hermes.skills.reading import decode
+from hermes.skills.reading import decode, is_garbled
 from hermes.skills.skill import LINKED_FOLDERS, SKILL_FILE, Skill, SkillInvalid, SkillNotFound
 from hermes.util.text import human_size
 
@@ -19,7 +19,7 @@ def linked_files(folder: Path) -> tuple[str, ...]:
     found = [
         path.relative_to(folder).as_posix()
         for path in _files(folder, DEEPEST)
-        if _inside(path, folder)
+        if inside(path, folder)
     ]
     found = [name for name in found if name != SKILL_FILE and name.isprintable()]
     return tuple(sorted(found, key=_rank))
@@ -46,7 +46,7 @@ def read_linked(skill: Skill, name: str) -> str:
     if (
         name.startswith(("/", "~", "\\"))
         or ".." in Path(name).parts
-        or not _inside(path, skill.folder)
+        or not inside(path, skill.folder)
     ):
         raise SkillInvalid(
             f"{name} lies outside the folder of the skill {skill.name!r}",
@@ -57,15 +57,22 @@ def read_linked(skill: Skill, name: str) -> str:
             raise _absent(skill, name)
         size = path.stat().st_size
         if size > LARGEST:
-            raise SkillInvalid(f"{path} is too large to show: {human_size(size)}")
+            raise SkillInvalid(
+                f"{path} is too large to show: {human_size(size)}, and the limit is "
+                f"{human_size(LARGEST)}",
+                hint="look at a part of it, with read_file or a command such as head",
+            )
         data = path.read_bytes()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise SkillInvalid(f"{name} cannot be read: {reason}") from error
     try:
-        return decode(data)[0]
+        text: str | None = decode(data)[0]
     except SkillInvalid:
+        text = None
+    if text is None or is_garbled(text):
         return f"[{path} holds no text: {human_size(len(data))}]"
+    return text
 
 
 def _absent(skill: Skill, name: str) -> SkillNotFound:
@@ -94,7 +101,7 @@ def _files(folder: Path, depth: int) -> list[Path]:
     return found
 
 
-def _inside(path: Path, folder: Path) -> bool:
+def inside(path: Path, folder: Path) -> bool:
     """Links followed: one that leads out of the folder is no file of it."""
     try:
         return path.resolve().is_relative_to(folder.resolve())

@@ -15,6 +15,12 @@ def plain_name(text: str) -> str:
     return "-".join(filter(None, (part.strip(".") for part in kept.split())))
 
 
+def listed_name(text: str) -> str:
+    """As the skill is listed that somebody calls so, also as `category/name` or `plugin:name`."""
+    plugin, colon, last = text.strip().rpartition("/")[2].rpartition(":")
+    return f"{plugin.strip()}{colon}{plain_name(last)}"
+
+
 def _in_names(char: str) -> bool:
     """Letters and digits of any script, with the marks that belong to them."""
     return char.isalnum() or char == "." or unicodedata.category(char).startswith("M")

@@ -13,6 +13,8 @@ LARGEST = 500_000
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 """Without blocking: a named pipe must not hold anybody up."""
+_GARBAGE = dict.fromkeys((*range(9), *range(14, 27), *range(28, 32), *range(127, 160), 0xFFFD))
+"""Control characters but those of lines, pages and colours, and what could not be decoded."""
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -68,12 +70,19 @@ def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
     # One with NULs is UTF-32, which begins in the same way.
     if data.startswith(_UTF16) and "\0" not in (text := data.decode("utf-16", "replace")):
         return text, ("saved as UTF-16; UTF-8 is expected",)
-    if b"\0" in data:
-        raise SkillInvalid("it holds binary data", hint="save it as UTF-8 text")
-    try:
-        return data.decode().removeprefix("\ufeff"), ()
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace"), ("not UTF-8; it is read as Windows-1252",)
+    if b"\0" not in data:
+        try:
+            return data.decode().removeprefix("\ufeff"), ()
+        except UnicodeDecodeError:
+            text = data.decode("cp1252", "replace")
+        if not is_garbled(text):
+            return text, ("not UTF-8; it is read as Windows-1252",)
+    raise SkillInvalid("it holds binary data", hint="save it as UTF-8 text")
+
+
+def is_garbled(text: str) -> bool:
+    """Whether more than a fiftieth of it are characters that texts do not hold."""
+    return (len(text) - len(text.translate(_GARBAGE))) * 50 > len(text)
 
 
 def why(error: OSError) -> str:

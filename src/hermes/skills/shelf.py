@@ -16,7 +16,7 @@ import msgspec
 from hermes import __version__
 from hermes.skills.skill import SKILL_FILE, Root, Source
 
-FORMAT = 2
+FORMAT = 3
 SEPARATOR = "\x7f"
 """It cannot be printed, so no value holds it, and it needs no escape in JSON."""
 

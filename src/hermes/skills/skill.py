@@ -123,6 +123,11 @@ class Broken(msgspec.Struct, frozen=True):
     source: Source
     reason: str
 
+    @property
+    def folder(self) -> Path:
+        """Which is called as the skill should be; where none is, what does not load."""
+        return self.file.parent if self.file.name.lower() == SKILL_FILE.lower() else self.file
+
 
 class Circle(msgspec.Struct, frozen=True):
     """For whom skills are looked for. With neither tools nor toolsets, conditions do not count."""
@@ -132,4 +137,4 @@ class Circle(msgspec.Struct, frozen=True):
     tools: frozenset[str] = frozenset()
     toolsets: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()
-    """`skills.disabled` and those of the platform."""
+    """`skills.disabled` and those of the platform, as they are listed."""

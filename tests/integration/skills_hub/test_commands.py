@@ -220,6 +220,61 @@ def test_removing_needs_a_yes(hermes, repo: GitHub):
         hermes("uninstall", "pdf", "--yes")
 
 
+def test_it_is_said_that_an_own_copy_stays_when_the_original_is_removed(
+    hermes, repo: GitHub, hermes_home: Path
+):
+    hermes("install", "any/repo/pdf", "--yes")
+    mark = b'{"name":"pdf","source":"hub","hash":""}'
+    copy = write(hermes_home / "skills/pdf", {**skill("pdf", "Mine."), ".overlay.json": mark})
+    code, out, err = hermes("uninstall", "pdf", "--yes")
+    assert (code, out) == (0, "removed pdf\n")
+    assert "stays, and counts; `hermes skills reset pdf` drops it" in err
+    assert hermes("reset", "pdf", "--yes")[0] == 0
+    assert not copy.exists()
+
+
+def test_a_skill_that_is_installed_after_all_leaves_the_quarantine(hermes, github: GitHub):
+    github.commit("any/repo", {**below("odd", doubtful("odd")), **below("two", doubtful("two"))})
+    for name in ("odd", "two"):
+        with pytest.raises(Refused):
+            hermes("install", f"any/repo/{name}", "--yes")
+    hermes("install", "any/repo/odd", "--yes", "--force")
+    assert [one["name"] for one in json.loads(hermes("quarantine", "--json")[1])] == ["two"]
+
+
+@pytest.mark.parametrize("name", ["clawhub", "lobehub"])
+def test_a_source_that_cannot_be_asked_is_not_offered(
+    hermes, capsys: pytest.CaptureFixture[str], name: str
+):
+    for action in ("browse", "search", "install", "inspect"):
+        with pytest.raises(SystemExit):
+            hermes(action, "--help")
+        assert name not in capsys.readouterr().out
+        with pytest.raises(SystemExit):
+            hermes(action, "pdf", "--source", name)
+        assert f"{name} is not supported yet; most of its skills" in capsys.readouterr().err
+        with pytest.raises(SystemExit):
+            hermes(action, "pdf", "--source", "githup")
+        assert "there is no source githup; one of official, github" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("columns", [60, 150])
+def test_lists_are_as_wide_as_the_terminal(
+    hermes, repo: GitHub, hermes_home: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    head = f"---\nname: long\ndescription: {'many words ' * 40}\n---\nX.\n"
+    write(hermes_home / "skills/long", {"SKILL.md": head.encode()})
+    hermes("tap", "add", "any/repo")
+    repo.commit("any/repo", below("long", {"SKILL.md": head.encode()}))
+    for words in (("list", "--source", "user"), ("browse", "--source", "tap")):
+        longest = max(len(line) for line in hermes(*words)[1].splitlines())
+        assert longest == columns - 4, "a conversation puts a frame of four around it"
+    program = [sys.executable, "-m", "hermes", "skills", "list", "--source", "user"]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert len(done.stdout.splitlines()[-1]) == columns
+
+
 def test_taps_are_checked_searched_and_removed(hermes, repo: GitHub, site: Static):
     assert hermes("tap", "add", "any/repo") == (0, "added any/repo with 1 skill\n", "")
     assert "already" in hermes("tap", "add", "https://github.com/any/repo")[1]
@@ -232,6 +287,17 @@ def test_taps_are_checked_searched_and_removed(hermes, repo: GitHub, site: Stati
     assert hermes("tap", "remove", "any/repo")[0] == 0
     with pytest.raises(UsageError, match="not a tap"):
         hermes("tap", "remove", "any/repo")
+
+
+def test_it_is_said_that_a_site_lists_what_nobody_understands(hermes, site: Static):
+    page = {"skills": [{"name": "pdf", "files": 1}, {"name": "word", "files": ["SKILL.md"]}]}
+    site.pages["/.well-known/skills/index.json"] = answer(page)
+    with pytest.raises(HubError, match="offers no skill pdf"):
+        hermes("inspect", f"{site.url}#pdf")
+    site.pages["/.well-known/skills/word/SKILL.md"] = answer(skill("word")["SKILL.md"])
+    code, out, err = hermes("inspect", f"{site.url}#word")
+    assert (code, "What word does" in out) == (0, True)
+    assert "warning: the index of 127.0.0.1: 1 skill left out" in err
 
 
 def test_a_search_names_the_sources_that_failed(hermes, repo: GitHub, skills_sh: SkillsSh):

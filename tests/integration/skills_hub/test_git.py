@@ -5,7 +5,8 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
@@ -124,6 +125,27 @@ def smart_http(repository: Path) -> Iterator[str]:
     server.server_close()
 
 
+@pytest.fixture
+def plain_http(repository: Path) -> Iterator[str]:
+    """A web server that knows nothing of git, with a repository as files."""
+    served = repository.parent / "plain.git"
+    git("clone", "--quiet", "--bare", str(repository), str(served), cwd=repository.parent)
+    git("update-server-info", cwd=served)
+    handler = partial(Quiet, directory=str(served.parent))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/plain.git"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        return
+
+
 async def test_a_repository_on_the_disk(hub: Hub, repository: Path):
     one = await hub.prepare(f"file://{repository}")
     assert one.files == PDF
@@ -140,6 +162,25 @@ async def test_a_repository_over_smart_http(hub: Hub, smart_http: str):
     assert one.files == PDF
     source, identifier = hub.sources.of(smart_http)
     assert await source.version(identifier) == one.origin.version
+
+
+async def test_a_repository_on_a_plain_web_server(hub: Hub, plain_http: str):
+    one = await hub.prepare(f"{plain_http}#main:skills/pdf")
+    assert one.files == PDF
+    source, identifier = hub.sources.of(plain_http)
+    assert await source.version(identifier) == one.origin.version
+
+
+async def test_a_plain_web_server_may_not_send_more_either(repository: Path, plain_http: str):
+    (repository / "film.bin").write_bytes(os.urandom(200_000))
+    commit(repository)
+    git("rm", "--quiet", "film.bin", cwd=repository)
+    commit(repository)
+    served = repository.parent / "plain.git"
+    git("fetch", "--quiet", str(repository), "+main:main", cwd=served)
+    git("update-server-info", cwd=served)
+    with pytest.raises(Unfit, match=r"larger than 100\.0 kB"):
+        await GitSource("/usr/bin/git", most=100_000).fetch(plain_http)
 
 
 async def test_a_branch_and_a_tag_can_be_named(hub: Hub, repository: Path):

@@ -92,6 +92,13 @@ def test_a_token_without_rights_is_said_so(hermes, team: GitHub, mine: Path):
         hermes("publish", str(mine), "--repo", "team/skills", "--yes")
 
 
+def test_a_repository_without_a_commit_is_said_so(hermes, team: GitHub, mine: Path):
+    team.empty.add("team/new")
+    with pytest.raises(HubError, match="team/new is empty") as empty:
+        hermes("publish", str(mine), "--repo", "team/new", "--yes")
+    assert empty.value.hint == "make a first commit there (a README), then try again"
+
+
 def test_what_is_there_already_is_not_sent(hermes, team: GitHub, mine: Path):
     files = skill("pdf", "Mine.", {"scripts/fill.sh": b"#!/bin/sh\necho 1\n"})
     team.commit("team/skills", below("skills/pdf", files))

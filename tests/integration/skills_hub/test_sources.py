@@ -165,6 +165,41 @@ async def test_a_name_with_a_blank_is_found_again_and_a_bad_one_hides_no_other(
     assert (await hub.prepare(offer.identifier)).name == "my-notes"
 
 
+BAD = [{"name": 7}, "word", None, {"description": "no name"}, {"name": "x", "files": "SKILL.md"}]
+
+
+async def test_bad_entries_of_an_index_hide_no_good_ones(hub: Hub, site: Static):
+    index(site, *BAD, {"name": "pdf", "files": ["SKILL.md"]})
+    site.pages["/.well-known/skills/pdf/SKILL.md"] = answer(PDF["SKILL.md"])
+    found = await hub.search(site.url, "well-known")
+    assert [offer.name for offer in found.offers] == ["pdf"]
+    (problem,) = found.problems
+    assert problem.startswith("the index of 127.0.0.1: 5 skills left out, as not understood;")
+    assert "number 1: Expected `str`, got `int`" in problem
+    assert (await hub.prepare(f"{site.url}#pdf")).name == "pdf"
+    assert len(hub.warnings()) == 1
+    assert hub.warnings() == [], "said once"
+
+
+async def test_an_index_that_is_no_text_is_an_outage(hub: Hub, site: Static):
+    page = "/.well-known/skills/index.json"
+    site.pages[page] = answer(b'{"\xff": 1, "skills": []}')
+    with pytest.raises(HubError):
+        await hub.prepare(site.url)
+    site.pages[page] = answer(b'{"skills": [{"name": "\xff"}, {"name": "pdf"}]}')
+    assert [one.name for one in (await hub.search(site.url, "well-known")).offers] == ["pdf"]
+
+
+async def test_bad_entries_of_skills_sh_hide_no_good_ones(hub: Hub, skills_sh: SkillsSh):
+    skills_sh.entries = [
+        {"name": "pdf", "installs": "many", "source": "any/repo"},
+        {"name": "pdf", "skillId": "pdf", "source": "any/repo"},
+    ]
+    found = await hub.search("pdf", "skills-sh")
+    assert [offer.identifier for offer in found.offers] == ["skills-sh/any/repo/pdf"]
+    assert found.problems[0].startswith("skills.sh: 1 skill left out, as not understood;")
+
+
 async def test_a_site_offers_archives_with_a_digest(hub: Hub, site: Static):
     data = tarball(PDF, top="")
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"

@@ -132,6 +132,8 @@ class GitHub(Server):
         self.bases: dict[str, str] = {}
         self.made: dict[str, dict[str, object]] = {}
         self.pulls: list[dict[str, str]] = []
+        self.empty: set[str] = set()
+        """Repositories without a commit."""
         self.limited = False
         self.writable = True
 
@@ -170,7 +172,9 @@ class GitHub(Server):
 
     def _asked(self, repo: str, rest: list[str], query: str, request: RecordedRequest) -> Outgoing:
         known = [branch for name, branch in self.heads if name == repo]
-        if not known:
+        if repo in self.empty and rest:
+            return answer({"message": "Git Repository is empty."}, 409)
+        if not known and repo not in self.empty:
             return answer({"message": "Not Found"}, 404)
         match rest:
             case []:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from hermes.cli.context import Cli
 from hermes.cli.main import main
 from hermes.config.home import _in_force
 
@@ -186,7 +187,9 @@ def test_settings_of_skills_are_shown_and_missing_ones_named(hermes: Run, config
     )
     assert "skills.config.wiki.style: plain" in hermes("show").out
     assert "skills.config.wiki.path: (not set)" in hermes("show").out
-    assert "not set: skills.config.wiki.path (wiki: Folder of the wiki)" in hermes("migrate").out
+    out = hermes("migrate").out
+    assert "not set: skills.config.wiki.path (wiki: Folder of the wiki)\n" in out
+    assert "not set: skills.config.wiki.style (wiki: Style; the default is plain)\n" in out
     hermes("set", "skills.config.wiki.path", "~/wiki")
     assert "skills.config.wiki.path" not in hermes("migrate").out
     changed = hermes("show", "--changed").out
@@ -194,6 +197,36 @@ def test_settings_of_skills_are_shown_and_missing_ones_named(hermes: Run, config
     assert "wiki.style" not in changed
     config.write_text("skills: {disabled: [wiki]}\n")
     assert "wiki" not in hermes("migrate").out
+
+
+def test_migrate_asks_for_settings_of_skills(
+    hermes: Run, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = config.parent / "skills" / "wiki"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(
+        "---\nname: wiki\ndescription: d\nmetadata: {hermes: {config: ["
+        "{key: wiki.path, description: Folder, default: ~/wiki, prompt: Where is your wiki?}, "
+        "{key: wiki.size, description: Most pages, default: 50}, "
+        "{key: wiki.tags, description: Tags}]}}\n---\nx\n"
+    )
+    asked: list[str] = []
+
+    def ask(_: Cli, prompt: str) -> str:
+        asked.extend([prompt] if prompt.startswith("wiki: ") else [])
+        return "7" if "Most pages" in prompt else ""
+
+    monkeypatch.setattr(Cli, "interactive", True)
+    monkeypatch.setattr(Cli, "ask", ask)
+    hermes("migrate")
+    assert asked == [
+        "wiki: Where is your wiki? [~/wiki] ",
+        "wiki: Most pages [50] ",
+        "wiki: Tags [Enter skips it] ",
+    ]
+    assert hermes("get", "skills.config.wiki").out == "path: ~/wiki\nsize: 7\n"
+    hermes("migrate")
+    assert asked[3:] == asked[2:3], "only what is not set is asked again"
 
 
 def test_show_mentions_what_is_wrong(hermes: Run, config: Path) -> None:
@@ -249,6 +282,17 @@ def test_check_lists_every_mistake_and_fails(hermes: Run, config: Path) -> None:
     found = json.loads(hermes("check", "--json").out)
     assert found["ok"] is False
     assert [problem["severity"] for problem in found["problems"]] == ["error", "warning", "warning"]
+
+
+def test_check_names_variables_that_are_not_set(hermes: Run, config: Path) -> None:
+    config.write_text("model:\n  api_key: ${NOBODY_HAS_THIS}\n  base_url: http://h\n")
+    (config.parent / ".env").write_text("WEBHOOK_SECRET=${NOR_THIS}\n")
+    (config.parent / ".env").chmod(0o600)
+    outcome = hermes("check")
+    assert outcome.code == 1
+    first, second = outcome.out.splitlines()
+    assert first.endswith("model.api_key: ${NOBODY_HAS_THIS} is not set, so it counts as missing")
+    assert second.endswith(".env: WEBHOOK_SECRET: ${NOR_THIS} is not set, so it counts as missing")
 
 
 def test_check_reports_a_file_that_cannot_be_parsed(hermes: Run, config: Path) -> None:

@@ -69,6 +69,13 @@ def test_a_mistake_is_one_line_with_a_way_on(hermes_home: Path, arguments: tuple
     assert mistake.value.exit_code == 2
 
 
+def test_it_is_said_that_an_installed_skill_stays_hidden(hermes_home: Path, tmp_path: Path) -> None:
+    head = "---\nname: mine\ndescription: What it does.\nplatforms: [windows]\n---\nDo it.\n"
+    (tmp_path / "SKILL.md").write_text(head)
+    code, _, notes = hermes_skills(hermes_home, "install", str(tmp_path), "--yes")
+    assert (code, notes) == (0, "it stays hidden here: only for windows\n")
+
+
 def test_a_folder_is_installed_and_listed(hermes_home: Path, tmp_path: Path) -> None:
     (tmp_path / "SKILL.md").write_text("---\nname: mine\ndescription: What it does.\n---\nDo it.\n")
     with pytest.raises(UsageError, match="--yes"):

@@ -141,6 +141,43 @@ def test_what_waits_is_shown_approved_and_rejected(hermes):
     assert hermes("pending").out.startswith("nothing waits for you")
 
 
+def test_what_waits_is_shown_as_it_would_be_now(hermes):
+    hermes.create("deploy")
+    hermes.agent("patch", "deploy", "ask", old_string="one", new_string="two")
+    file = hermes.home.skills / "deploy/SKILL.md"
+    file.write_text(file.read_text().replace("Step one.", "Step one.\nBy hand."))
+    (identity,) = [one["id"] for one in hermes("pending", "--json").document]
+    refused = hermes("approve", identity)
+    assert (refused.code, f"`hermes skills pending {identity}` shows" in refused.err) == (2, True)
+    assert "+Step two.\n By hand." in hermes("pending", identity).out
+    assert hermes("approve", identity).code == 0
+    assert file.read_text().endswith("Step two.\nBy hand.\n")
+
+
+def test_what_waits_and_does_not_fit_any_more_is_said_so(hermes):
+    hermes.create("deploy")
+    hermes.agent("patch", "deploy", "ask", old_string="one", new_string="two")
+    file = hermes.home.skills / "deploy/SKILL.md"
+    file.write_text(file.read_text().replace("Step one.", "Anew."))
+    identity = hermes("pending").out.split()[0]
+    shown = hermes("pending", identity)
+    assert (shown.code, "+Step two." in shown.out) == (0, True)
+    assert "it does not fit any more: old_string is not in it; `hermes skills reject" in shown.err
+    assert hermes("reject", identity).code == 0
+
+
+def test_a_deleted_skill_that_comes_back_is_still_the_agent_s(hermes):
+    hermes.create("deploy")
+    hermes.agent("delete", "deploy")
+    assert hermes.uses.of("deploy").written_by == ""
+    identity = hermes("log", "--json").document[0]["id"]
+    assert hermes("undo", identity, "--yes").code == 0
+    assert hermes.uses.of("deploy").written_by == "agent"
+    old = time.time() - 100 * 86_400
+    os.utime(hermes.home.skills / "deploy/SKILL.md", (old, old))
+    assert hermes("stale").out.startswith("deploy  idle 100d")
+
+
 def test_stale_retire_and_back(hermes):
     hermes.create("deploy")
     old = time.time() - 100 * 86_400

@@ -42,6 +42,26 @@ def test_what_is_broken_is_listed_under_its_own_name(hermes_home: Path):
     assert "  lost [user, broken: the link leads nowhere" in out
 
 
+@pytest.mark.parametrize("damage", [b"{", b"\xff\xfe\x00", b'{"skills": {"a": 1}}', b'{"\xff": 1}'])
+def test_a_damaged_list_of_what_is_installed_hides_nothing(hermes_home: Path, damage: bytes):
+    put(hermes_home / "skills", "mine")
+    hub = put(hermes_home / "skills/.hub/skills", "theirs").parents[1]
+    (hub / "lock.json").write_bytes(damage)
+    code, out, notes = hermes_skills(hermes_home, "list")
+    assert code == 0
+    assert "  mine [user] Does mine" in out
+    assert "  theirs [hub] Does theirs" in out
+    assert "the list of installed skills is damaged" in notes
+    assert "install the skills again" in notes
+
+
+def test_an_empty_entry_of_external_dirs_is_said(hermes_home: Path):
+    hermes_home.mkdir()
+    (hermes_home / "config.yaml").write_text("skills: {external_dirs: ['']}\n")
+    notes = hermes_skills(hermes_home, "list")[2]
+    assert notes == "warning: skills.external_dirs has an empty entry, which is left out\n"
+
+
 def test_a_broken_copy_of_a_bundled_skill_is_dropped(hermes_home: Path):
     copy = put(hermes_home / "skills", "productivity/notes", "---\n[\n---\n")
     (copy / ".overlay.json").write_text('{"name":"notes","source":"bundled","hash":""}')

@@ -399,3 +399,47 @@ def test_a_plugin_may_call_its_skill_otherwise(tmp_path: Path):
     skills = Skills([Root(tmp_path / "inbox", Source.PLUGIN, "mail", "triage")])
     assert [skill.name for skill in skills.all()] == ["mail:triage"]
     assert skills.get("mail:triage").folder == tmp_path / "inbox"
+
+
+@pytest.mark.parametrize("source", [Source.EXTERNAL, Source.HUB])
+def test_a_link_out_of_a_stranger_s_folder_is_not_read(tmp_path: Path, cache: Path, source: Source):
+    put(tmp_path, "private", description="the user's secret")
+    root = tmp_path / "theirs"
+    for name in ("private", "way/out", "fine"):
+        (root / name).mkdir(parents=True)
+    (root / "private/SKILL.md").symlink_to(tmp_path / "private/SKILL.md")
+    (root / "way/out/SKILL.md").symlink_to("../../../private/SKILL.md")
+    (root / "way/DESCRIPTION.md").symlink_to(tmp_path / "private/SKILL.md")
+    put(root, "way/here")
+    put(root, "fine/text", name="fine")
+    (root / "fine/SKILL.md").symlink_to("text/SKILL.md")
+    (root / "again").mkdir()
+    (root / "again/SKILL.md").symlink_to("../way/here/SKILL.md")
+    (root / "whole").symlink_to(put(tmp_path, "elsewhere/whole"))
+    skills = skills_in(root, source, cache)
+    assert {skill.folder.name for skill in skills.all()} >= {"fine", "whole"}
+    assert "secret" not in cache.read_text()
+    assert skills.categories() == {}
+    refused = {
+        each.file.parent.name: each.reason
+        for each in skills.broken()
+        if "another skill" not in each.reason
+    }
+    assert refused == dict.fromkeys(("private", "out"), "SKILL.md is a link out of its folder")
+    with pytest.raises(SkillInvalid, match="is a link out of its folder"):
+        skills.get("private")
+    before = cache.stat().st_ino
+    assert skills_in(root, source, cache).broken() == skills.broken()
+    assert cache.stat().st_ino == before, "found again without a search"
+    (root / "private/SKILL.md").unlink()
+    put(root, "private")
+    assert "private" in names(skills_in(root, source, cache))
+
+
+def test_the_user_s_own_links_may_lead_anywhere(root: Path, tmp_path: Path):
+    put(tmp_path, "dotfiles/one")
+    put(tmp_path, "dotfiles/two")
+    (root / "one").mkdir()
+    (root / "one/SKILL.md").symlink_to(tmp_path / "dotfiles/one/SKILL.md")
+    (root / "two").symlink_to(tmp_path / "dotfiles/two")
+    assert names(skills_in(root)) == {"one", "two"}

@@ -1,5 +1,6 @@
 """Files beside a SKILL.md, and nothing outside its folder."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,34 @@ def test_what_is_no_text_is_described(skill: Skill):
     )
 
 
+NOISE = bytes(byte for byte in random.Random(3).randbytes(2000) if byte)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        NOISE,
+        NOISE[:60],
+        bytes(byte & 0x7F or 1 for byte in NOISE),
+        b"\x89PNG\r\n\x1a\n\x01\x02\xfe",
+    ],
+    ids=["noise", "short", "ASCII", "picture"],
+)
+def test_binary_data_without_a_nul_is_no_text_either(skill: Skill, data: bytes):
+    (skill.folder / "data.bin").write_bytes(data)
+    assert "data.bin holds no text" in read_linked(skill, "data.bin")
+
+
+@pytest.mark.parametrize(
+    "data",
+    ["Grüße\r\n\tda\n".encode("cp1252"), b"\x1b[31mred\x1b[0m\fnext page", "日本".encode()],
+    ids=["Windows", "colours", "Japanese"],
+)
+def test_odd_text_is_shown(skill: Skill, data: bytes):
+    (skill.folder / "odd.txt").write_bytes(data)
+    assert "holds no text" not in read_linked(skill, "odd.txt")
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -94,8 +123,10 @@ def test_a_file_that_is_not_there_names_those_that_are(skill: Skill):
 def test_a_file_that_is_too_large_is_not_shown(skill: Skill):
     with (skill.folder / "big.txt").open("wb") as file:
         file.truncate(600_000)
-    with pytest.raises(SkillInvalid, match="too large to show: 600"):
+    large = "too large to show: 600.0 kB, and the limit is 500.0 kB"
+    with pytest.raises(SkillInvalid, match=large) as raised:
         read_linked(skill, "big.txt")
+    assert "read_file" in raised.value.hint
 
 
 def test_a_name_no_file_can_have_is_said(skill: Skill):

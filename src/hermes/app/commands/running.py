@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from difflib import get_close_matches
+from importlib import import_module
 
 from hermes.app.commands import choosing, keeping, looking, session
 from hermes.app.commands.registry import (
@@ -22,6 +23,7 @@ from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import User
 from hermes.util.programs import end_group, start_program
 from hermes.util.text import clean
+from hermes.util.threads import in_thread
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +95,7 @@ class Commands:
         try:
             found = await self.find(text)
             if found is None:
-                return not _is_path(text) and self._unknown(text)
+                return not _is_path(text) and await self._unknown(text)
             if self._talk.busy and not (isinstance(found, CommandDef) and found.at_once):
                 self._talk.later(text)
                 self._talk.show(f"`{text.split()[0]}` comes after this turn; `/stop` ends it.")
@@ -105,14 +107,19 @@ class Commands:
             self._talk.show(answer)
         return True
 
-    def _unknown(self, text: str) -> bool:
-        word = text.split(None, 1)[0]
+    async def _unknown(self, text: str) -> bool:
+        skills = self._talk.app.session(self._talk.agent).skills
+        why_not = import_module("hermes.skills.commands").why_not
+        reason = await in_thread(why_not, text, skills.shelf.skills, skills.circle)
+        self._talk.show(reason or self._no_command(text.split(None, 1)[0]))
+        return True
+
+    def _no_command(self, word: str) -> str:
         known = commands_in(self._talk.place, self._talk.app.loaded.settings)
         names = [f"/{name}" for each in known for name in each.names]
         close = get_close_matches(word.lower(), names, n=1)
         meant = f" Did you mean `{close[0]}`?" if close else ""
-        self._talk.show(f"There is no command `{word}`.{meant} `/help` lists them.")
-        return True
+        return f"There is no command `{word}`.{meant} `/help` lists them."
 
     async def do(self, found: Found, arguments: str) -> str:
         """What to show of it."""

@@ -30,6 +30,7 @@ from hermes.config.settings import Settings
 from hermes.config.variables import is_known_variable, key_of
 from hermes.core.errors import ConfigError, UsageError
 from hermes.util import atomic
+from hermes.util.plain import plain_line
 
 if TYPE_CHECKING:
     from hermes.app.resolution import Resolution
@@ -243,21 +244,27 @@ def _migrate(_: argparse.Namespace, cli: Cli) -> int:
         cli.say(f"the old file is kept as {tilde(backup)}")
     else:
         cli.say("nothing to do: there are no older forms in config.yaml")
-    unset = [one for one in _skill_settings(cli) if one.value is None]
-    for one in unset:
+    unset = {one.key: one for one in _skill_settings(cli) if not one.is_set}
+    for one in unset.values():
         if cli.interactive:
             _ask_for(one, cli)
         else:
-            cli.say(f"not set: skills.config.{one.key} ({one.skill}: {one.description})")
+            default = "" if one.value is None else f"; the default is {one.value}"
+            text = f"skills.config.{one.key} ({one.skill}: {one.description}{default})"
+            cli.say(f"not set: {plain_line(text)}")
     return 0
 
 
 def _ask_for(one: Any, cli: Cli) -> None:
-    answer = cli.ask(f"{one.description}, for the skill {one.skill} (Enter skips it): ").strip()
-    if answer:
-        change = assign(f"skills.config.{one.key}", answer)
-        edit.set_value(cli.home, change.parts, change.value)
-        cli.say(f"skills.config.{one.key} set in {tilde(cli.home.config_file)}")
+    question = plain_line(f"{one.skill}: {one.prompt or one.description}")
+    default = "Enter skips it" if one.value is None else plain_line(str(one.value))
+    answer = cli.ask(f"{question} [{default}] ").strip()
+    if not answer and one.value is None:
+        return
+    key = f"skills.config.{one.key}"
+    parts, value = (split_key(key), one.value) if not answer else assign(key, answer)[1:]
+    edit.set_value(cli.home, parts, value)
+    cli.say(f"{plain_line(key)} set in {tilde(cli.home.config_file)}")
 
 
 def _explain(args: argparse.Namespace, cli: Cli) -> int:

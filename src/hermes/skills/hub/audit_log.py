@@ -5,6 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from hermes.skills.hub.errors import UNREADABLE
+
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: str
@@ -40,6 +42,6 @@ def read(file: Path) -> list[Event]:
     for line in lines:
         try:
             events.append(msgspec.json.decode(line, type=Event))
-        except msgspec.DecodeError:
+        except UNREADABLE:
             continue
     return events

@@ -28,7 +28,7 @@ from hermes.skills.hub.contents import (
     whole_hash,
     write_folder,
 )
-from hermes.skills.hub.errors import Unfit
+from hermes.skills.hub.errors import UNREADABLE, Unfit
 from hermes.skills.hub.heads import category_name, skill_in
 from hermes.skills.hub.hub import Hub
 from hermes.skills.hub.lockfile import Entry
@@ -143,7 +143,7 @@ def read_bundle(data: bytes) -> list[tuple[Packed, dict[str, bytes]]]:
     held = dict(_contents(data))
     try:
         manifest = msgspec.json.decode(held.pop(MANIFEST, b""), type=Manifest)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise Unfit("this is not a snapshot of skills", hint=f"it has no {MANIFEST}") from error
     if manifest.version > VERSION:
         raise Unfit("a later version of Hermes wrote this snapshot", hint="update Hermes")

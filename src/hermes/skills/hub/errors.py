@@ -9,7 +9,12 @@ HermesError
     └── Refused          the scan, or the user, said no
 """
 
+import msgspec
+
 from hermes.core.errors import HermesError
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
+"""What decoding raises for what is not the JSON that was expected."""
 
 
 class HubError(HermesError):

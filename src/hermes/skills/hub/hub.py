@@ -120,7 +120,10 @@ class Hub:
         repos = GitHubRepos(self.api, self.shelf.index, ends.github_web)
         self.taps = Taps(self.shelf.taps_file, ends.github_web)
         git = GitSource(options.git, options.ssh_agent)
-        self.sources = Sources(self._web, ends, repos, self.taps, git, options.official)
+        self._warnings: list[str] = []
+        self.sources = Sources(
+            self._web, ends, repos, self.taps, git, options.official, self._warnings.append
+        )
 
     async def __aenter__(self) -> "Hub":
         return self
@@ -136,7 +139,7 @@ class Hub:
     async def browse(self, source: str = "") -> Partly:
         """What there is, without asking everybody when no source is named."""
         asked = self.sources.named(source) if source else self.sources.listing(LISTED_BY_DEFAULT)
-        return await _gathered(asked, lambda one: one.browse())
+        return await self._asked_all(asked, lambda one: one.browse())
 
     async def search(self, query: str, source: str = "") -> Partly:
         asked = (
@@ -144,7 +147,21 @@ class Hub:
             if source
             else self.sources.listing(SEARCHED_BY_DEFAULT)
         )
-        return await _gathered(asked, lambda one: one.search(query))
+        return await self._asked_all(asked, lambda one: one.search(query))
+
+    async def _asked_all(
+        self,
+        sources: Sequence[HubSource],
+        ask: Callable[[HubSource], Awaitable[Sequence[Offer]]],
+    ) -> Partly:
+        found = await _gathered(sources, ask)
+        return Partly(found.offers, (*found.problems, *self.warnings()))
+
+    def warnings(self) -> list[str]:
+        """What sources said that is not quite right, once."""
+        said = list(dict.fromkeys(self._warnings))
+        self._warnings.clear()
+        return said
 
     async def prepare(self, identifier: str, source: str = "", category: str = "") -> Candidate:
         """Fetches a skill into quarantine and scans it there. Nothing is installed yet."""
@@ -206,6 +223,7 @@ class Hub:
             event = _event(what, candidate, entry.updated_at or entry.installed_at)
             self.shelf.put(candidate.name, entry, candidate.staged, event)
         self.quarantine.discard(candidate.staged)
+        self.quarantine.forget(candidate.source, candidate.identifier)
         return entry
 
     def refuse(self, candidate: Candidate, reason: str) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from hermes.core.errors import ConfigError
 from hermes.skills.hub.contents import safe_name
-from hermes.skills.hub.errors import Unfit
+from hermes.skills.hub.errors import UNREADABLE, Unfit
 from hermes.skills.hub.sources.source import Origin
 from hermes.util import atomic
 
@@ -58,7 +58,7 @@ def read_lock(file: Path) -> Lock:
         lock = msgspec.json.decode(data, type=Lock)
         for name, entry in lock.skills.items():
             check_entry(name, entry)
-    except (msgspec.DecodeError, Unfit) as error:
+    except (*UNREADABLE, Unfit) as error:
         raise _damaged(file, str(error)) from error
     return lock
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.skills.hub.contents import Files, private_folder, read_folder, write_folder
+from hermes.skills.hub.errors import UNREADABLE
 from hermes.skills.hub.sources.source import Origin
 from hermes.skills.scanner import Finding
 
@@ -61,11 +62,15 @@ class Quarantine:
 
     def keep(self, staged: Path, held: Held) -> None:
         """A refused skill stays; an earlier one from the same place goes."""
-        for folder, other in self._reports():
-            if (other.source, other.identifier) == (held.source, held.identifier):
-                shutil.rmtree(folder, ignore_errors=True)
+        self.forget(held.source, held.identifier)
         data = msgspec.json.format(msgspec.json.encode(held), indent=2)
         (staged.parent / REPORT).write_bytes(data + b"\n")
+
+    def forget(self, source: str, identifier: str) -> None:
+        """What was refused from this place before."""
+        for folder, held in self._reports():
+            if (held.source, held.identifier) == (source, identifier):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def discard(self, staged: Path) -> None:
         """Unless it was refused: then it stays to be looked at."""
@@ -95,7 +100,7 @@ class Quarantine:
         for file in sorted(self._folder.glob(f"*/{REPORT}")):
             try:
                 yield file.parent, msgspec.json.decode(file.read_bytes(), type=Held)
-            except (OSError, msgspec.DecodeError):
+            except (OSError, *UNREADABLE):
                 continue
 
     def _sweep(self) -> None:

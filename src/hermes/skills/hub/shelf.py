@@ -20,7 +20,7 @@ import msgspec
 from hermes.core.errors import ConfigError
 from hermes.skills.hub.audit_log import Event, append, read
 from hermes.skills.hub.contents import private_folder, safe_name
-from hermes.skills.hub.errors import Refused, Unfit
+from hermes.skills.hub.errors import UNREADABLE, Refused, Unfit
 from hermes.skills.hub.lockfile import Entry, Lock, check_entry, read_lock, write_lock
 from hermes.util import atomic
 
@@ -153,7 +153,7 @@ class Shelf:
                 safe_name(folder)
             if pending.entry is not None:
                 check_entry(pending.name, pending.entry)
-        except (msgspec.DecodeError, Unfit) as error:
+        except (*UNREADABLE, Unfit) as error:
             raise ConfigError(
                 f"the note of an interrupted change is damaged: {error}",
                 where=str(self._pending),

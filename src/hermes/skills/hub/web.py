@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 import msgspec
 
 from hermes.core.errors import ToolDenied
-from hermes.skills.hub.errors import HubError, Unreachable
+from hermes.skills.hub.errors import UNREADABLE, HubError, Unreachable
 
 if TYPE_CHECKING:
     import httpx2
@@ -39,7 +39,7 @@ class Reply(msgspec.Struct, frozen=True):
         """Raises `Unreachable` when it is none."""
         try:
             return msgspec.json.decode(self.body)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise Unreachable(f"the answer is not JSON: {error}") from error
 
 

@@ -18,6 +18,8 @@ LIKE_DESCRIPTION = 0.3
 SAME_BODY = 0.6
 """Share of the words of both together that both have."""
 FEWEST_WORDS = 5
+"""Of a text that is like another; of one that is the same as another, `FEWEST_SAME`."""
+FEWEST_SAME = 2
 
 _WORD = re.compile(r"[^\W_]{3,}")
 _COMMON = frozenset(
@@ -25,6 +27,7 @@ _COMMON = frozenset(
         "the", "and", "for", "with", "when", "use", "used", "uses", "using", "this", "that", "from",
         "into", "your", "you", "are", "not", "any", "all", "can", "its", "how", "what", "which",
         "will", "one", "out", "has", "have", "via", "etc", "skill", "user", "task", "tasks",
+        "a", "an", "to", "of", "in", "on", "my",
     }
 )  # fmt: skip
 
@@ -67,6 +70,8 @@ def _likeness(
 
 
 def _shared(one: frozenset[str], other: frozenset[str]) -> float:
+    if one == other and len(one) >= FEWEST_SAME:
+        return 1.0
     if min(len(one), len(other)) < FEWEST_WORDS:
         return 0.0
     return len(one & other) / len(one | other)
@@ -86,4 +91,6 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _spaced(name: str) -> str:
-    return name.replace("-", " ")
+    """Without common words, unless there are no others."""
+    words = name.split("-")
+    return " ".join([word for word in words if word not in _COMMON] or words)

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from hermes.core.errors import UsageError
 from hermes.skills.skill import SKILL_FILE
@@ -16,8 +17,6 @@ from hermes.skills.writing.plans import Plan
 from hermes.util.atomic import write_bytes
 
 FOLDER = ".pending"
-LATE = frozenset({Action.EDIT, Action.WRITE_FILE, Action.REMOVE_FILE, Action.DELETE})
-"""They would take away what was changed since; a patch finds its place or does not."""
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -26,8 +25,9 @@ class Proposal(msgspec.Struct, frozen=True):
     """Seconds since 1970."""
     draft: Draft
     diff: str
+    """As the user may have seen it."""
     base: str
-    """What the change was made for; see `base_of`."""
+    """What `diff` was made for; see `base_of`."""
 
 
 class Proposals:
@@ -35,13 +35,19 @@ class Proposals:
         self._folder = home / FOLDER
 
     def add(self, plan: Plan) -> Proposal:
-        """The same change proposed again is the same proposal."""
-        asked = msgspec.structs.replace(plan.draft, reason="", session="")
+        """The same change proposed again is the same proposal, as it was shown."""
+        asked = replace(plan.draft, reason="", session="")
         name = hashlib.sha256(msgspec.json.encode(asked)).hexdigest()[:8]
-        proposal = Proposal(name, time.time(), plan.draft, diff_of(plan), base_of(plan))
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_bytes(self._folder / f"{name}.json", msgspec.json.encode(proposal), mode=0o600)
-        return proposal
+        known = next((each for each in self.all() if each.id == name), None)
+        return known or self.renew(Proposal(name, time.time(), plan.draft, "", ""), plan)
+
+    def renew(self, proposal: Proposal, plan: Plan) -> Proposal:
+        """The proposal with what it would do now."""
+        now = replace(proposal, diff=diff_of(plan), base=base_of(plan))
+        if now != proposal:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_bytes(self._folder / f"{now.id}.json", msgspec.json.encode(now), mode=0o600)
+        return now
 
     def all(self) -> list[Proposal]:
         """The oldest first. A damaged file is left out."""

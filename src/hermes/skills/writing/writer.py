@@ -15,7 +15,7 @@ from hermes.skills.writing.applying import Workshop
 from hermes.skills.writing.drafts import Action, Catalogue, ChangeRefused, Check, Draft, Limits
 from hermes.skills.writing.overlays import Overlay
 from hermes.skills.writing.plans import Plan, Planner
-from hermes.skills.writing.proposals import LATE, Proposal, Proposals, base_of
+from hermes.skills.writing.proposals import Proposal, Proposals, base_of
 from hermes.util.threads import in_thread
 
 DONE = {
@@ -84,15 +84,33 @@ class SkillWriter:
         return await self._keep(plan)
 
     async def approve(self, proposal_id: str) -> Outcome:
-        """Keep a proposed change, if it still fits what is there now."""
+        """Keep a proposed change, if what it was shown for is still there."""
         proposal = await in_thread(self.proposals.get, proposal_id)
         plan = await in_thread(self._planner.plan, proposal.draft)
         return await self._keep(plan, proposal)
+
+    async def shown(self, proposal_id: str) -> Proposal:
+        """A proposed change as it would be made now, which is what may then be approved. Raises a
+        `UsageError` when it does not fit any more."""
+        proposal = await in_thread(self.proposals.get, proposal_id)
+        plan = await in_thread(self._planner.plan, proposal.draft)
+        return await in_thread(self.proposals.renew, proposal, plan)
 
     async def reject(self, proposal_id: str) -> Proposal:
         proposal = await in_thread(self.proposals.get, proposal_id)
         self.proposals.drop(proposal)
         return proposal
+
+    async def undo(self, commit: Commit) -> Commit:
+        """Take a change back. Of a skill that was deleted it is known again who made it."""
+        done = await self._history.undo(commit.id)
+        if self._uses is not None and commit.action == Action.DELETE:
+            for name in commit.skills:
+                every = await self._history.log(name, limit=0)
+                made = next((each for each in every if each.action == Action.CREATE), None)
+                if made is not None:
+                    await in_thread(self._uses.wrote, name, made.who, made.at)
+        return done
 
     async def reset(self, name: str, reason: str = "", who: Who = Who.USER) -> Outcome:
         """Drop the changed copy of a skill, so that the original counts again."""
@@ -191,10 +209,10 @@ class SkillWriter:
             self._uses.forget(plan.name)
 
     def _check_base(self, plan: Plan, proposal: Proposal) -> None:
-        if plan.draft.action in LATE and base_of(plan) != proposal.base:
+        if base_of(plan) != proposal.base:
             raise ChangeRefused(
-                f"{plan.name} was changed after {proposal.id} was proposed",
-                hint=f"`hermes skills reject {proposal.id}`, and let the agent look again",
+                f"{plan.name} was changed since {proposal.id} was shown",
+                hint=f"`hermes skills pending {proposal.id}` shows what it would do now",
             )
 
     def _proposed(self, plan: Plan) -> Outcome:

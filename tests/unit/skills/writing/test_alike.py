@@ -2,6 +2,11 @@
 
 import pytest
 
+from hermes.skills.collection import Skills
+from hermes.skills.folders import bundled_folder, optional_folder
+from hermes.skills.reading import instructions
+from hermes.skills.skill import Root, Source
+from hermes.skills.writing.alike import closest
 from hermes.skills.writing.drafts import ChangeRefused
 from tests.unit.skills.writing.conftest import text
 
@@ -30,6 +35,10 @@ NEAR = {
             " rsync to the backup server, verify the checksum, prune archives older than thirty"
             " days.\n",
         ),
+    ),
+    "common words in the name": (
+        "how-to-use-the-postgres-backup",
+        text("how-to-use-the-postgres-backup", "Save"),
     ),
 }
 FAR = {
@@ -70,6 +79,28 @@ async def test_what_is_only_related_is_created_at_once(place, case):
     await place.create("postgres-backup", content=BACKUP)
     name, content = FAR[case]
     assert "created" in (await place.create(name, content=content)).text
+
+
+async def test_short_ones_are_close_when_they_say_the_same(place):
+    await place.create("green-lamp", content=text("green-lamp", "Water plants", "Fill the bucket."))
+    again = {
+        "garden": text("garden", "Water the plants!", "Take a hose."),
+        "flowers": text("flowers", "Keep them alive", "The bucket: fill it."),
+    }
+    for name, content in again.items():
+        with pytest.raises(ChangeRefused, match="green-lamp is close to it: Water plants"):
+            await place.create(name, content=content)
+    await place.create("kettle", content=text("kettle", "Water boils", "Fill the kettle."))
+    await place.create("plants", content=text("plants", "Plants", "Fill it."))
+
+
+def test_no_two_skills_that_come_with_hermes_are_close():
+    folders = [folder for folder in (bundled_folder(), optional_folder()) if folder]
+    skills = Skills([Root(folder, Source.BUNDLED) for folder in folders]).all()
+    assert len(skills) > 40
+    for skill in skills:
+        others = [each for each in skills if each is not skill]
+        assert closest(skill.name, instructions(skill), others) is None
 
 
 async def test_bundled_skills_count_too(place):

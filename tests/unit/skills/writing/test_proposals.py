@@ -9,6 +9,11 @@ from hermes.skills.writing.drafts import ChangeRefused
 from tests.unit.skills.writing.conftest import text
 
 
+def drafted(proposal):
+    names = ("content", "old_string", "new_string")
+    return {name: getattr(proposal.draft, name) for name in names}
+
+
 async def test_a_change_waits_and_is_kept_with_its_session_and_reason(asking):
     outcome = await asking.create("deploy", reason="often needed")
     assert asking.there() == []
@@ -50,22 +55,40 @@ async def test_what_would_be_refused_is_not_even_proposed(asking):
     assert asking.writer.proposals.all() == []
 
 
-async def test_a_patch_still_fits_after_another_change_and_one_that_does_not_stays(asking):
+async def test_only_what_was_shown_is_approved(asking):
     asking.put(asking.home, "deploy", text("deploy"))
-    patch = await asking.do("patch", "deploy", old_string="Do it", new_string="Do more")
-    other = await asking.do("patch", "deploy", old_string="Do it", new_string="Do less")
-    edit = await asking.do("edit", "deploy", content=text("deploy", body="Anew"))
-    delete = await asking.do("delete", "deploy")
-    asking.put(asking.home, "deploy", text("deploy") + "\nBy hand.\n")
-    await asking.writer.approve(patch.proposal.id)
-    assert "Do more" in asking.read("deploy/SKILL.md")
-    assert asking.read("deploy/SKILL.md").endswith("By hand.\n")
-    with pytest.raises(ChangeRefused, match="old_string is not in it"):
-        await asking.writer.approve(other.proposal.id)
-    for late in (edit, delete):
-        with pytest.raises(ChangeRefused, match="deploy was changed after"):
-            await asking.writer.approve(late.proposal.id)
-    assert len(asking.writer.proposals.all()) == 3
+    waiting = {
+        "patch": await asking.do("patch", "deploy", old_string="Do it", new_string="Do more"),
+        "edit": await asking.do("edit", "deploy", content=text("deploy", body="Anew")),
+        "delete": await asking.do("delete", "deploy"),
+    }
+    changed = text("deploy") + "\nBy hand.\n"
+    for action, outcome in waiting.items():
+        asking.put(asking.home, "deploy", changed)
+        proposal = outcome.proposal
+        assert "By hand." not in proposal.diff
+        with pytest.raises(ChangeRefused, match=f"changed since {proposal.id} was shown") as late:
+            await asking.writer.approve(proposal.id)
+        assert f"`hermes skills pending {proposal.id}`" in late.value.hint
+        assert asking.read("deploy/SKILL.md") == changed
+        again = await asking.do(action, "deploy", **drafted(proposal))
+        assert again.proposal == proposal, "proposed again is not shown again"
+        assert "By hand." in (await asking.writer.shown(proposal.id)).diff
+        await asking.writer.approve(proposal.id)
+        kept = asking.there() and asking.read("deploy/SKILL.md")
+        assert kept != changed
+        assert ("Do more" in kept and "By hand." in kept) is (action == "patch")
+    assert asking.writer.proposals.all() == []
+
+
+async def test_a_change_that_does_not_fit_any_more_goes_on_waiting(asking):
+    asking.put(asking.home, "deploy", text("deploy"))
+    patch = (await asking.do("patch", "deploy", old_string="Do it", new_string="More")).proposal
+    asking.put(asking.home, "deploy", text("deploy", body="Anew"))
+    for act in (asking.writer.approve, asking.writer.shown):
+        with pytest.raises(ChangeRefused, match="old_string is not in it"):
+            await act(patch.id)
+    assert asking.writer.proposals.all() == [patch]
 
 
 async def test_a_copy_of_a_bundled_skill_is_made_when_it_is_approved(asking):

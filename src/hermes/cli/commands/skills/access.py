@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hermes.app.skill_shelf import circle_of, skill_roots
 from hermes.cli.actions import Act
+from hermes.cli.commands.skills.wording import say_problems
 from hermes.cli.context import Cli
 from hermes.config.environment import search_path
 from hermes.core.errors import UsageError
@@ -16,6 +17,7 @@ from hermes.skills.folders import optional_folder
 from hermes.skills.hub.endpoints import Endpoints
 from hermes.skills.hub.errors import HubError
 from hermes.skills.hub.hub import Hub, HubOptions
+from hermes.skills.hub.sources.registry import NAMES, known_source
 from hermes.skills.skill import Circle, Root, Source
 
 Work = Callable[[argparse.Namespace, Cli, Hub], Awaitable[int]]
@@ -27,7 +29,10 @@ def with_hub(work: Work) -> Act:
     def act(args: argparse.Namespace, cli: Cli) -> int:
         async def run() -> int:
             async with Hub(hub_options(cli), lambda name: elsewhere(cli, name)) as hub:
-                return await work(args, cli, hub)
+                try:
+                    return await work(args, cli, hub)
+                finally:
+                    say_problems(cli, hub.warnings())
 
         try:
             return asyncio.run(run())
@@ -92,6 +97,18 @@ def consents(args: argparse.Namespace, cli: Cli, question: str) -> bool:
             "this needs --yes when nobody can be asked", hint=f"the question is: {question}"
         )
     return cli.ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def add_source(parser: argparse.ArgumentParser, summary: str) -> None:
+    """`--source`, one of those that can be asked."""
+    parser.add_argument("--source", type=_source, choices=NAMES, default="", help=summary)
+
+
+def _source(name: str) -> str:
+    try:
+        return known_source(name) if name else ""
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(f"{error}; {error.hint}") from None
 
 
 def add_yes(parser: argparse.ArgumentParser) -> None:

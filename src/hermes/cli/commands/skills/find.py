@@ -5,7 +5,7 @@ import argparse
 import msgspec
 
 from hermes.cli.actions import Actions
-from hermes.cli.commands.skills.access import with_hub
+from hermes.cli.commands.skills.access import add_source, with_hub
 from hermes.cli.commands.skills.wording import (
     document,
     example,
@@ -17,7 +17,6 @@ from hermes.cli.commands.skills.wording import (
 from hermes.cli.context import Cli
 from hermes.skills.hub.hub import Hub
 from hermes.skills.hub.quarantine import Held
-from hermes.skills.hub.sources.registry import NAMES
 from hermes.skills.hub.sources.source import Partly
 from hermes.skills.skill import SKILL_FILE
 from hermes.util.plain import plain, plain_line
@@ -58,7 +57,7 @@ def add_actions(actions: Actions) -> None:
     inspect.add_argument("identifier", metavar="IDENTIFIER")
     inspect.add_argument("--text", action="store_true", help=f"its {SKILL_FILE} too")
     for parser in (browse, search, inspect):
-        parser.add_argument("--source", choices=NAMES, default="", help="where to look")
+        add_source(parser, "where to look")
 
 
 async def _browse(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:

@@ -15,7 +15,7 @@ from hermes.cli.commands.skills.access import add_yes, all_roots, collection, co
 from hermes.cli.commands.skills.wording import document, example
 from hermes.cli.context import Cli
 from hermes.cli.style import Style
-from hermes.core.errors import HermesError
+from hermes.core.errors import HermesError, UsageError
 from hermes.skills.collection import Skills
 from hermes.skills.history.changes import Commit
 from hermes.skills.history.skill_history import LISTED, SkillHistory
@@ -172,14 +172,14 @@ async def _undo(args: argparse.Namespace, cli: Cli) -> int:
     if not consents(args, cli, f"Undo {_line(commit, Style())}?"):
         cli.say("nothing was changed")
         return 1
-    done = await history.undo(commit.id)
+    done = await skill_writer(cli).undo(commit)
     cli.say(f"{commit.short} is undone, as change {done.short}")
     return 0
 
 
 async def _pending(args: argparse.Namespace, cli: Cli) -> int:
-    proposals = skill_writer(cli).proposals
-    found = [proposals.get(args.id)] if args.id else proposals.all()
+    writer = skill_writer(cli)
+    found = [await _fresh(cli, writer, args.id)] if args.id else writer.proposals.all()
     if args.json:
         document(cli, found)
         return 0
@@ -195,6 +195,17 @@ async def _pending(args: argparse.Namespace, cli: Cli) -> int:
     else:
         cli.say("`hermes skills pending ID` shows one; then `approve ID` or `reject ID`")
     return 0
+
+
+async def _fresh(cli: Cli, writer: SkillWriter, name: str) -> Proposal:
+    """A proposal as it would be made now; one that does not fit any more, as it was proposed."""
+    proposal = writer.proposals.get(name)
+    try:
+        return await writer.shown(proposal.id)
+    except UsageError as error:
+        reject = f"`hermes skills reject {proposal.id}` drops it"
+        cli.note(f"warning: it does not fit any more: {plain_line(str(error))}; {reject}")
+        return proposal
 
 
 def _proposal_line(proposal: Proposal, style: Style) -> str:

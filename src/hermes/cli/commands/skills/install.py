@@ -3,14 +3,22 @@
 import argparse
 
 from hermes.cli.actions import Actions
-from hermes.cli.commands.skills.access import add_yes, consents, own_copy, with_hub
+from hermes.cli.commands.skills.access import (
+    add_source,
+    add_yes,
+    circle,
+    consents,
+    own_copy,
+    with_hub,
+)
 from hermes.cli.commands.skills.wording import example, say_candidate, say_difference
 from hermes.cli.context import Cli
 from hermes.config.home import tilde
 from hermes.skills.hub.errors import Refused
 from hermes.skills.hub.hub import Candidate, Hub
-from hermes.skills.hub.sources.registry import NAMES
 from hermes.skills.scanner.trust import Trust
+from hermes.skills.visibility import hidden_because
+from hermes.skills.writing.overlays import overlay_of
 from hermes.util.plain import plain_line
 
 THIRD_PARTY = (
@@ -33,7 +41,7 @@ def add_actions(actions: Actions) -> None:
         ),
     )
     install.add_argument("identifier", metavar="IDENTIFIER")
-    install.add_argument("--source", choices=NAMES, default="", help="where it is")
+    add_source(install, "where it is")
     install.add_argument("--category", default="", help="file it under this one")
     install.add_argument(
         "--force", action="store_true", help="in spite of findings, or of changes made here"
@@ -89,6 +97,9 @@ def taken(
     own = own_copy(cli, candidate.name)
     if own is not None:
         cli.note(f"your own skill in {tilde(own)} counts instead of it")
+    hidden = hidden_because(candidate.skill, circle(cli))
+    if hidden:
+        cli.note(f"it stays hidden here: {plain_line(hidden)}")
     _say_needs(cli, candidate)
     return True
 
@@ -121,4 +132,8 @@ async def _uninstall(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
         return 1
     hub.uninstall(args.name)
     cli.say(f"removed {args.name}")
+    own = own_copy(cli, args.name)
+    if own is not None:
+        drop = f"; `hermes skills reset {args.name}` drops it" if overlay_of(own) else ""
+        cli.note(f"your own skill in {tilde(own)} stays, and counts{drop}")
     return 0

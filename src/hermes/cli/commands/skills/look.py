@@ -4,12 +4,14 @@ import argparse
 
 import msgspec
 
+from hermes.app.skill_shelf import external_warnings
 from hermes.cli.actions import Actions
 from hermes.cli.commands.skills.access import all_roots, circle, collection
-from hermes.cli.commands.skills.wording import WIDTH, document, example
+from hermes.cli.commands.skills.wording import document, example, say_problems, width
 from hermes.cli.context import Cli
 from hermes.cli.render import one_line
 from hermes.config.home import tilde
+from hermes.core.errors import ConfigError
 from hermes.skills.collection import Skills
 from hermes.skills.hub.lockfile import Lock
 from hermes.skills.hub.shelf import Shelf
@@ -69,32 +71,42 @@ def add_actions(actions: Actions) -> None:
 
 
 def _list(args: argparse.Namespace, cli: Cli) -> int:
+    say_problems(cli, external_warnings(cli.load()))
     rows = [row for row in _rows(cli) if args.source in ("", row.source, row.installed_from)]
     if args.json:
         document(cli, rows)
         return 0
     if not rows:
         cli.say("no such skills" if args.source else "no skills yet: `hermes skills browse`")
-    last = ""
+    last, room = "", width(cli)
     for row in sorted(rows, key=lambda row: (row.category, row.name)):
         if row.category != last:
             last = row.category
             cli.say(f"{plain_line(last)}:")
-        cli.say(_line(row))
+        cli.say(_line(row, room))
     return 0
 
 
 def _rows(cli: Cli) -> list[Row]:
     skills = collection(cli)
-    lock = Shelf(cli.home.skills / ".hub").lock()
+    lock = _lock(cli)
     around = circle(cli)
     below = _below(cli)
     found = [_row(skill, lock, below, hidden_because(skill, around)) for skill in skills.all()]
     return found + [_broken_row(one) for one in skills.broken()]
 
 
+def _lock(cli: Cli) -> Lock:
+    """What is installed; nothing when that cannot be known."""
+    try:
+        return Shelf(cli.home.skills / ".hub").lock()
+    except ConfigError as error:
+        say_problems(cli, [f"{error}; {error.hint}"])
+        return Lock()
+
+
 def _broken_row(one: Broken) -> Row:
-    folder = one.file.parent if one.file.name.lower() == SKILL_FILE.lower() else one.file
+    folder = one.folder
     return Row(name=folder.name, source=str(one.source), folder=str(folder), broken=one.reason)
 
 
@@ -126,7 +138,7 @@ def _row(skill: Skill, lock: Lock, below: dict[str, str], hidden: str) -> Row:
     )
 
 
-def _line(row: Row) -> str:
+def _line(row: Row, room: int) -> str:
     marks = [row.source]
     if row.trust:
         marks.append(row.trust)
@@ -139,7 +151,7 @@ def _line(row: Row) -> str:
     if row.broken:
         marks.append(f"broken: {row.broken}")
     head = f"  {plain_line(row.name)} [{plain_line(', '.join(marks))}]"
-    return f"{head} {one_line(plain_line(row.description), max(20, WIDTH - len(head)))}".rstrip()
+    return f"{head} {one_line(plain_line(row.description), max(20, room - len(head) - 1))}".rstrip()
 
 
 def _view(args: argparse.Namespace, cli: Cli) -> int:
@@ -147,7 +159,8 @@ def _view(args: argparse.Namespace, cli: Cli) -> int:
     path = skill.folder / (args.file or SKILL_FILE)
     text = read_linked(skill, args.file) if args.file else instructions(skill)
     if args.json:
-        document(cli, {"skill": skill, "file": str(path), "text": text})
+        facts = msgspec.to_builtins(skill, enc_hook=str)  # its folder is no JSON
+        document(cli, {"skill": facts, "file": str(path), "text": text})
         return 0
     cli.note(f"{skill.source}: {plain_line(tilde(path))}")
     for warning in () if args.file else skill.warnings:

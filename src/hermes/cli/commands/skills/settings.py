@@ -25,7 +25,10 @@ class Declared(msgspec.Struct, frozen=True):
     key: str
     description: str
     value: Any
+    """What is set, or the default."""
     is_set: bool
+    prompt: str = ""
+    """What the user is asked."""
 
 
 def add_actions(actions: Actions) -> None:
@@ -89,4 +92,4 @@ def _declared(skill: str, setting: SkillSetting, values: dict[str, Any]) -> Decl
     shown = value if is_set else setting.default
     if is_set and is_secret_setting(parts):
         shown = mask(str(shown))
-    return Declared(skill, setting.key, setting.description, shown, is_set)
+    return Declared(skill, setting.key, setting.description, shown, is_set, setting.prompt)

@@ -1,5 +1,7 @@
 """Skills in words for a terminal. What strangers wrote never reaches it raw."""
 
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,8 +18,18 @@ from hermes.util.plain import escaped_json, plain, plain_line
 from hermes.util.text import human_size, many
 
 WIDTH = 110
+"""Columns where there is no terminal."""
+NARROWEST = 40
+FRAME = 4
+"""Columns before a line that a conversation shows; see `cli.mirrored`."""
 MOST_FINDINGS = 20
 VERDICTS = {"safe": "nothing suspicious", "caution": "caution", "dangerous": "dangerous"}
+
+
+def width(cli: Cli) -> int:
+    """Columns of a line. What is not written to our own stdout is shown in a conversation."""
+    columns = shutil.get_terminal_size((WIDTH, 24)).columns
+    return max(NARROWEST, columns if cli.stdout is sys.stdout else columns - FRAME)
 
 
 def document(cli: Cli, value: Any) -> None:
@@ -36,7 +48,7 @@ def say_offers(cli: Cli, offers: Sequence[Offer]) -> None:
         count = f"  ({many(offer.installs, 'install')})" if offer.installs else ""
         cli.say(f"{plain_line(offer.identifier)}{count}")
         text = plain_line(offer.description) or f"from {offer.source}"
-        cli.say(f"    {one_line(text, WIDTH)}")
+        cli.say(f"    {one_line(text, width(cli) - 4)}")
 
 
 def say_findings(cli: Cli, verdict: str, findings: Sequence[Finding]) -> None:
@@ -47,7 +59,7 @@ def say_findings(cli: Cli, verdict: str, findings: Sequence[Finding]) -> None:
         place = f"{plain_line(one.file)}:{one.line}" if one.line else plain_line(one.file)
         cli.say(f"  {one.severity:<8} {place}  {plain_line(one.why)}")
         if one.text:
-            cli.say(f"           {one_line(plain_line(one.text), WIDTH)}")
+            cli.say(f"           {one_line(plain_line(one.text), width(cli) - 11)}")
     if len(findings) > MOST_FINDINGS:
         cli.say(f"  and {many(len(findings) - MOST_FINDINGS, 'more finding')}")
 

@@ -1,8 +1,9 @@
 """A git repository anywhere: `https://host/repo.git`, `ssh://…`, `git@host:repo.git`, `file://…`.
 
 After `#` comes a branch or tag and, after a colon, the folder: `…/repo.git#v1:skills/pdf`. Only
-objects are fetched, one commit deep, into a folder that is deleted at once. Nothing is checked out,
-so no hook, filter or link of theirs ever takes effect; nobody is asked for a password.
+objects are fetched, one commit deep if the server can, into a folder that is deleted at once.
+Nothing is checked out, so no hook, filter or link of theirs ever takes effect; nobody is asked for
+a password.
 """
 
 import asyncio
@@ -37,6 +38,8 @@ MOST_FETCHED = 256 * 1024 * 1024
 LOOK_SECONDS = 0.2
 STALLED_SECONDS = 20
 """Without a byte for so long, git itself gives a server up."""
+NOT_SHALLOW = "does not support shallow"
+"""What git says of a server that only hands out files."""
 PLAIN_FILE = ("100644", "100755")
 
 _SCP = re.compile(r"[A-Za-z0-9_.-]+@([A-Za-z0-9.-]+):(?!-)[^\s:#]+")
@@ -176,12 +179,19 @@ def _names(ref: str) -> list[str]:
 
 
 async def _fetched(git: Git, place: GitPlace, most: int) -> None:
-    """One commit. Stopped when more arrives than a collection of skills can weigh."""
-    fetching = asyncio.ensure_future(
-        _asked(
-            git, "fetch", "--quiet", "--depth=1", "--no-tags", "--", place.url, place.ref or "HEAD"
-        )
-    )
+    """One commit; from a plain web server, which cannot cut it off, with all that came before."""
+    try:
+        await _weighed(git, place, most, "--depth=1")
+    except Unreachable as error:
+        if NOT_SHALLOW not in str(error):
+            raise
+        await _weighed(git, place, most)
+
+
+async def _weighed(git: Git, place: GitPlace, most: int, *options: str) -> None:
+    """Stopped when more arrives than a collection of skills can weigh."""
+    wanted = ("--quiet", "--no-tags", *options, "--", place.url, place.ref or "HEAD")
+    fetching = asyncio.ensure_future(_asked(git, "fetch", *wanted))
     try:
         while not fetching.done():
             await asyncio.wait([fetching], timeout=LOOK_SECONDS)

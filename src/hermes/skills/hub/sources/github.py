@@ -7,7 +7,7 @@ import msgspec
 from hermes.core.errors import UsageError
 from hermes.skills.hub.archives import from_tar, tar_members
 from hermes.skills.hub.contents import is_hidden, private_folder
-from hermes.skills.hub.errors import NotThere
+from hermes.skills.hub.errors import UNREADABLE, NotThere
 from hermes.skills.hub.heads import head_of
 from hermes.skills.hub.sources.choosing import (
     MOST_HEAD,
@@ -44,7 +44,7 @@ class GitHubRepos:
         file = self._cache / f"{repo.replace('/', '--')}.json"
         try:
             known = msgspec.json.decode(file.read_bytes(), type=Catalogue)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, *UNREADABLE):
             known = Catalogue("", ())
         if known.commit == commit:
             return known

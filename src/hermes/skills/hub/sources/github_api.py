@@ -83,6 +83,9 @@ class GitHubApi:
                 f"GitHub does not allow this for {repo}: {said(reply)}",
                 hint="the token needs the right to write to the repository",
             )
+        if reply.status == 409 and "empty" in said(reply):
+            hint = "make a first commit there (a README), then try again"
+            return NotThere(f"{repo} is empty", hint=hint)
         hint = "check the spelling"
         if not self._token:
             hint += f"; a private one needs a token: {SET_TOKEN}"

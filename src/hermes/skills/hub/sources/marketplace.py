@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hermes.core.errors import UsageError
-from hermes.skills.hub.errors import HubError, NotThere, Unreachable
+from hermes.skills.hub.errors import UNREADABLE, HubError, NotThere, Unreachable
 from hermes.skills.hub.sources.github import GitHubRepos
 from hermes.skills.hub.sources.repo_place import RepoPlace, checked_place, parse_place
 from hermes.skills.hub.sources.source import Fetched, Offer, matching
@@ -104,7 +104,7 @@ class MarketplaceSource:
         data = await self._repos.file(repo, FILE)
         try:
             return msgspec.json.decode(data, type=Marketplace)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise Unreachable(f"the {FILE} of {repo} cannot be read: {error}") from error
 
     async def _skills(self, plugin: Plugin, place: RepoPlace) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from hermes.skills.hub.sources.github import GitHubRepos, GitHubSource, RepoList
 from hermes.skills.hub.sources.marketplace import MarketplaceSource
 from hermes.skills.hub.sources.official import OfficialSource
 from hermes.skills.hub.sources.skills_sh import SkillsShSource
-from hermes.skills.hub.sources.source import HubSource
+from hermes.skills.hub.sources.source import HubSource, Warn
 from hermes.skills.hub.sources.taps import Taps
 from hermes.skills.hub.sources.well_known import WellKnownSource, is_site
 from hermes.skills.hub.web import Web
@@ -26,11 +26,10 @@ NAMES = (
     "claude-marketplace",
     "git",
     "folder",
-    "clawhub",
-    "lobehub",
 )
 """What `--source` takes."""
 NOT_YET = ("clawhub", "lobehub")
+"""Known from elsewhere; whoever names one is told."""
 LISTED_BY_DEFAULT = ("official", "tap")
 """What `browse` shows without a source: what costs little to ask."""
 SEARCHED_BY_DEFAULT = ("official", "tap", "github", "skills-sh")
@@ -45,14 +44,16 @@ class Sources:
         known_taps: Taps,
         git: GitSource,
         official_folder: Path | None,
+        warn: Warn,
     ) -> None:
         self._web, self._endpoints, self._repos, self._taps = web, endpoints, repos, known_taps
+        self._warn = warn
         self._official = OfficialSource(official_folder)
         self._single: dict[str, HubSource] = {
             "official": self._official,
             "github": GitHubSource(repos),
-            "skills-sh": SkillsShSource(web, endpoints.skills_sh, repos),
-            "well-known": WellKnownSource(web),
+            "skills-sh": SkillsShSource(web, warn, endpoints.skills_sh, repos),
+            "well-known": WellKnownSource(web, warn),
             "claude-marketplace": MarketplaceSource(repos),
             "git": git,
             "folder": FolderSource(),
@@ -64,7 +65,7 @@ class Sources:
 
     def named(self, name: str, query: str = "") -> list[HubSource]:
         """The sources that `--source NAME` means, for a query that may name a place itself."""
-        check_source(name)
+        known_source(name)
         first = query.partition(" ")[0]
         if "/" in first and name in ("github", "well-known", "claude-marketplace"):
             return [self._single[name]]
@@ -72,8 +73,7 @@ class Sources:
 
     def of(self, identifier: str, name: str = "") -> tuple[HubSource, str]:
         """The source of a skill, and its identifier as it is written down. Raises `UsageError`."""
-        name = name or self._guess(identifier)
-        check_source(name)
+        name = known_source(name or self._guess(identifier))
         if name == taps.NAME:
             name = "well-known" if is_site(identifier) else "github"
         if name == "folder":
@@ -118,11 +118,12 @@ class Sources:
 
     def tap(self, tap: str) -> HubSource:
         if is_site(tap):
-            return WellKnownSource(self._web, tap, taps.NAME)
+            return WellKnownSource(self._web, self._warn, tap, taps.NAME)
         return RepoListing(self._repos, tap, taps.NAME)
 
 
-def check_source(name: str) -> None:
+def known_source(name: str) -> str:
+    """`name` itself. Raises `UsageError` for one that cannot be asked."""
     if name in NOT_YET:
         raise UsageError(
             f"{name} is not supported yet",
@@ -130,3 +131,4 @@ def check_source(name: str) -> None:
         )
     if name not in NAMES:
         raise UsageError(f"there is no source {name}", hint=f"one of {', '.join(NAMES)}")
+    return name

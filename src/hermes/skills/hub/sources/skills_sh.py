@@ -15,10 +15,10 @@ import msgspec
 from msgspec.structs import replace
 
 from hermes.core.errors import UsageError
-from hermes.skills.hub.errors import HubError, Unreachable
+from hermes.skills.hub.errors import UNREADABLE, HubError, Unreachable
 from hermes.skills.hub.sources.github import GitHubRepos
 from hermes.skills.hub.sources.repo_place import RepoPlace, parse_place
-from hermes.skills.hub.sources.source import Fetched, Offer
+from hermes.skills.hub.sources.source import Fetched, Offer, Warn, understood
 from hermes.skills.hub.web import Web
 
 PREFIX = "skills-sh/"
@@ -34,14 +34,15 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    skills: tuple[Entry, ...]
+    skills: tuple[msgspec.Raw, ...]
+    """Of an `Entry` each."""
 
 
 class SkillsShSource:
     name = "skills-sh"
 
-    def __init__(self, web: Web, address: str, repos: GitHubRepos) -> None:
-        self._web, self._address, self._repos = web, address.rstrip("/"), repos
+    def __init__(self, web: Web, warn: Warn, address: str, repos: GitHubRepos) -> None:
+        self._web, self._warn, self._address, self._repos = web, warn, address.rstrip("/"), repos
 
     async def browse(self) -> list[Offer]:
         raise UsageError("skills.sh has too many to list", hint="search for a word instead")
@@ -53,10 +54,11 @@ class SkillsShSource:
         if reply.status != 200:
             raise Unreachable(f"skills.sh answered with status {reply.status}", hint="try again")
         try:
-            found = msgspec.json.decode(reply.body, type=Answer).skills
-        except msgspec.DecodeError as error:
+            listed = msgspec.json.decode(reply.body, type=Answer).skills[:MOST]
+        except UNREADABLE as error:
             raise Unreachable(f"skills.sh answered something unexpected: {error}") from error
-        return [offer for entry in found[:MOST] if (offer := self._offer(entry)) is not None]
+        found = understood(listed, Entry, "skills.sh", self._warn)
+        return [offer for entry in found if (offer := self._offer(entry)) is not None]
 
     async def fetch(self, identifier: str) -> Fetched:
         return replace(await self._repos.fetch(place_of(identifier)), identifier=identifier)

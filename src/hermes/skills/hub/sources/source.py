@@ -1,11 +1,18 @@
 """What every source of skills can do, and what it hands over."""
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from hermes.core.errors import HermesError
+from hermes.skills.hub.errors import UNREADABLE
+from hermes.util.text import many
+
+T = TypeVar("T")
+
+Warn = Callable[[str], None]
+"""Told what is wrong somewhere else, but stops nobody."""
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -69,6 +76,20 @@ def matching(offers: Iterable[Offer], query: str) -> list[Offer]:
     found = [offer for offer in offers if all(word in text(offer) for word in words)]
     named = {id(offer) for offer in found if any(word in offer.name.lower() for word in words)}
     return sorted(found, key=lambda offer: id(offer) not in named)
+
+
+def understood(entries: Sequence[msgspec.Raw], kind: type[T], where: str, warn: Warn) -> list[T]:
+    """The entries of a list without those that are not a `kind`: one must not hide the others."""
+    found: list[T] = []
+    problems: list[str] = []
+    for number, entry in enumerate(entries, 1):
+        try:
+            found.append(msgspec.json.decode(entry, type=kind))
+        except UNREADABLE as error:
+            problems.append(f"number {number}: {error}")
+    if problems:
+        warn(f"{where}: {many(len(problems), 'skill')} left out, as not understood; {problems[0]}")
+    return found
 
 
 class Partly(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ import msgspec
 
 from hermes.core.errors import ConfigError, UsageError
 from hermes.skills.hub.contents import private_folder
+from hermes.skills.hub.errors import UNREADABLE
 from hermes.skills.hub.sources.repo_place import parse_place
 from hermes.skills.hub.sources.well_known import is_site
 from hermes.skills.hub.web import check_address
@@ -29,7 +30,7 @@ class Taps:
             return msgspec.json.decode(self._file.read_bytes(), type=TapFile).taps
         except FileNotFoundError:
             return ()
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, *UNREADABLE) as error:
             raise ConfigError(
                 f"the list of taps cannot be read: {error}",
                 where=str(self._file),

@@ -10,6 +10,7 @@ In the first, a file is at `<folder of the index>/<name>/<file>`.
 """
 
 import hashlib
+from collections.abc import Sequence
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import msgspec
@@ -17,8 +18,8 @@ import msgspec
 from hermes.core.errors import UsageError
 from hermes.skills.hub.archives import from_any
 from hermes.skills.hub.contents import MOST_BYTES, check_size, is_hidden, safe_name
-from hermes.skills.hub.errors import NotThere, Unfit, Unreachable
-from hermes.skills.hub.sources.source import Fetched, Offer, Origin, matching
+from hermes.skills.hub.errors import UNREADABLE, NotThere, Unfit, Unreachable
+from hermes.skills.hub.sources.source import Fetched, Offer, Origin, Warn, matching, understood
 from hermes.skills.hub.web import Reply, Web, check_redirect, host_of
 from hermes.skills.skill import SKILL_FILE
 
@@ -38,7 +39,8 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Index(msgspec.Struct, frozen=True):
-    skills: tuple[Entry, ...]
+    skills: tuple[msgspec.Raw, ...]
+    """Of an `Entry` each."""
 
 
 class WellKnownSource:
@@ -46,8 +48,8 @@ class WellKnownSource:
 
     name = "well-known"
 
-    def __init__(self, web: Web, site: str = "", name: str = "well-known") -> None:
-        self._web, self._site, self.name = web, site, name
+    def __init__(self, web: Web, warn: Warn, site: str = "", name: str = "well-known") -> None:
+        self._web, self._warn, self._site, self.name = web, warn, site, name
 
     async def browse(self) -> list[Offer]:
         if not self._site:
@@ -65,8 +67,8 @@ class WellKnownSource:
 
     async def fetch(self, identifier: str) -> Fetched:
         site, name = split_site(identifier)
-        index, at = await self._index(site)
-        entry = _entry(index, name, host_of(site))
+        entries, at = await self._index(site)
+        entry = _entry(entries, name, host_of(site))
         if entry.files or not entry.url:
             files = await self._listed(entry, at)
             return Fetched(files, Origin("", f"{urljoin(at, _quoted(entry.name))}/"))
@@ -76,19 +78,19 @@ class WellKnownSource:
 
     async def version(self, identifier: str) -> str:
         site, name = split_site(identifier)
-        index, _ = await self._index(site)
-        return _entry(index, name, host_of(site)).digest
+        entries, _ = await self._index(site)
+        return _entry(entries, name, host_of(site)).digest
 
     async def _offers(self, site: str) -> list[Offer]:
-        index, at = await self._index(split_site(site)[0])
+        entries, at = await self._index(split_site(site)[0])
         folder = at.removesuffix(INDEX)
         return [
             Offer(self.name, f"{folder}{quote(entry.name)}", entry.name, entry.description)
-            for entry in index.skills
+            for entry in entries
             if entry.name.isprintable() and "/" not in entry.name
         ]
 
-    async def _index(self, site: str) -> tuple[Index, str]:
+    async def _index(self, site: str) -> tuple[list[Entry], str]:
         """What the site offers, and the address of its index."""
         folders = [folder for folder in FOLDERS if folder in f"{site}/"] or FOLDERS
         for folder in folders:
@@ -97,10 +99,12 @@ class WellKnownSource:
             if reply.status == 404:
                 continue
             self._check(reply, url)
+            where = f"the index of {host_of(site)}"
             try:
-                return msgspec.json.decode(reply.body, type=Index), reply.url
-            except msgspec.DecodeError as error:
-                raise Unreachable(f"the index of {host_of(site)} is not one: {error}") from error
+                listed = msgspec.json.decode(reply.body, type=Index).skills
+            except UNREADABLE as error:
+                raise Unreachable(f"{where} is not one: {error}") from error
+            return understood(listed, Entry, where, self._warn), reply.url
         raise NotThere(f"{host_of(site)} offers no skills", hint=f"it has no {FOLDERS[0]}{INDEX}")
 
     async def _listed(self, entry: Entry, index: str) -> dict[str, bytes]:
@@ -151,11 +155,11 @@ def split_site(identifier: str) -> tuple[str, str]:
     return address, name
 
 
-def _entry(index: Index, name: str, site: str) -> Entry:
-    found = [entry for entry in index.skills if not name or entry.name == name]
+def _entry(entries: Sequence[Entry], name: str, site: str) -> Entry:
+    found = [entry for entry in entries if not name or entry.name == name]
     if len(found) == 1:
         return found[0]
-    names = ", ".join(entry.name for entry in index.skills[:8])
+    names = ", ".join(entry.name for entry in entries[:8])
     if found:
         raise NotThere(f"{site} offers {len(found)} skills", hint=f"add #NAME, one of {names}")
     raise NotThere(f"{site} offers no skill {name}", hint=f"it has {names}" if names else "")

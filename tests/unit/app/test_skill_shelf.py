@@ -1,0 +1,74 @@
+"""Which skills the settings bring into a session, and which they leave out."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes.app.skill_shelf import SkillShelf, circle_of, skill_roots
+from hermes.config.home import Home
+from hermes.config.loader import Loaded, load
+from hermes.skills.collection import Skills
+from hermes.skills.skill import Source
+from hermes.skills.visibility import hidden_because, hidden_numbers
+from tests.unit.skills.making import put
+
+
+def loaded(home: Path, config: str) -> Loaded:
+    home.mkdir(exist_ok=True)
+    (home / "config.yaml").write_text(config)
+    return load(Home(home))
+
+
+def external(settings: Loaded, home: Path) -> list[Path]:
+    found = skill_roots(settings, Home(home))
+    return [root.path for root in found if root.source is Source.EXTERNAL]
+
+
+def test_folders_of_others_are_absolute_or_lie_in_the_home(
+    hermes_home: Path, user_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    named = "skills: {external_dirs: [team/skills, '~/mine', /srv/skills, '~nobody-here/x']}"
+    assert external(loaded(hermes_home, named), hermes_home) == [
+        hermes_home / "team/skills",
+        user_home / "mine",
+        Path("/srv/skills"),
+        hermes_home / "~nobody-here/x",
+    ]
+
+
+def test_an_empty_entry_is_left_out_and_told(
+    hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    put(tmp_path / "work", "stranger")
+    monkeypatch.chdir(tmp_path / "work")
+    settings = loaded(hermes_home, "skills: {external_dirs: ['', ' ']}")
+    told: list[str] = []
+    shelf = SkillShelf(settings, Home(hermes_home), (), told.append)
+    assert "stranger" not in shelf.skills.shelf().names
+    assert told == ["skills.external_dirs has an empty entry, which is left out"]
+
+
+def test_a_damaged_note_of_the_hub_stops_nobody(hermes_home: Path):
+    put(hermes_home / "skills", "mine")
+    (hermes_home / "skills/.hub").mkdir()
+    (hermes_home / "skills/.hub/pending.json").write_bytes(b"\xff")
+    told: list[str] = []
+    shelf = SkillShelf(loaded(hermes_home, ""), Home(hermes_home), (), told.append)
+    assert "mine" in shelf.skills.shelf().names
+    assert "the note of an interrupted change is damaged" in told[0]
+
+
+@pytest.mark.parametrize("name", ["v-req-ok", "V_Req_Ok", "V Req OK", "tools/v-req-ok"])
+def test_a_skill_is_switched_off_by_any_spelling(hermes_home: Path, name: str):
+    put(hermes_home / "skills", "tools/v-req-ok")
+    skills = Skills(skill_roots(loaded(hermes_home, ""), Home(hermes_home)))
+    for config in (f"disabled: ['{name}']", f"platform_disabled: {{cli: ['{name}']}}"):
+        circle = circle_of(loaded(hermes_home, f"skills: {{{config}}}"), "cli")
+        assert hidden_because(skills.get("v-req-ok"), circle) == "switched off in the settings"
+        assert hidden_numbers(skills.shelf(), circle) >= {skills.shelf().numbers["v-req-ok"]}
+
+
+def test_a_skill_of_a_plugin_is_switched_off(hermes_home: Path):
+    circle = circle_of(loaded(hermes_home, "skills: {disabled: ['Mail:In_Box']}"), "cli")
+    assert circle.disabled == {"Mail:in-box"}
