@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.app.given_tools import idle_tools
+from hermes.app.mcp_servers import known_tools
 from hermes.app.prompting import preview
 from hermes.app.request import SessionRequest
 from hermes.app.tools import find_toolsets
@@ -51,8 +52,8 @@ class RequestSize(msgspec.Struct, frozen=True):
 
 
 def tool_rows(loaded: Loaded, home: Home, platform: str) -> list[ToolRow]:
-    """Every tool there is, by toolset."""
-    found = find_toolsets(loaded)
+    """Every tool there is, by toolset; those of MCP servers as far as they are known."""
+    found = find_toolsets(loaded, known_tools(home, loaded))
     bench = _bench(loaded, home, platform)
     mine = found.make(found.names(platform), bench)
     every = found.make(found.names(platform, ("all",)), bench)
@@ -76,8 +77,19 @@ def tool_rows(loaded: Loaded, home: Home, platform: str) -> list[ToolRow]:
     return sorted(map(row, found.registry.entries), key=lambda row: (row.toolset, row.name))
 
 
+def untold_toolsets(loaded: Loaded, home: Home, platform: str) -> dict[str, bool]:
+    """Toolsets of MCP servers whose tools are not known yet, and whether they are on."""
+    found = find_toolsets(loaded, known_tools(home, loaded))
+    usual = found.usual(platform)
+    return {
+        name: name in usual and f"-{name}" not in usual
+        for name, each in sorted(found.brought.items())
+        if not each.tools
+    }
+
+
 def request_size(loaded: Loaded, home: Home, platform: str) -> RequestSize:
-    found = find_toolsets(loaded)
+    found = find_toolsets(loaded, known_tools(home, loaded))
     bench = _bench(loaded, home, platform)
     tools = tuple(
         Paid(tool.name, size(tool.spec), tool.spec)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from importlib import import_module
 
+from hermes.app.mcp_servers import known_tools
 from hermes.app.tools import find_toolsets
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
@@ -13,8 +14,9 @@ def switch(
     loaded: Loaded, home: Home, platform: str, names: Sequence[str], *, on: bool
 ) -> list[str]:
     """Writes `platform_toolsets` of config.yaml; the result is what the platform has then."""
-    known = find_toolsets(loaded).known
-    now = switched(chosen(loaded.settings, platform), names, known, on=on)
+    found = find_toolsets(loaded, known_tools(home, loaded))
+    current = chosen(loaded.settings, platform)
+    now = switched(current, names, found.known, on=on, brought=found.brought)
     edit = import_module("hermes.config.edit")  # a heavier YAML library, only for changes
     edit.set_value(home, ("platform_toolsets", as_written(loaded.settings, platform)), now)
     return now

@@ -22,7 +22,14 @@ from hermes.tools.registry import ToolRegistry, discover_builtin, registry
 from hermes.tools.selection import chosen, custom_toolsets, with_brought
 from hermes.tools.spill import LocalSpill, RemoteSpill
 from hermes.tools.toolbox import Toolbox
-from hermes.tools.toolsets import Known, all_toolsets, expand
+from hermes.tools.toolsets import (
+    OF_SERVER,
+    Known,
+    Toolset,
+    all_toolsets,
+    expand,
+    still_there,
+)
 
 
 class Toolsets(msgspec.Struct, frozen=True):
@@ -32,12 +39,18 @@ class Toolsets(msgspec.Struct, frozen=True):
     registry: ToolRegistry
     known: Known
 
+    brought: Known
+    """Toolsets of plugins and MCP servers."""
+
+    def usual(self, platform: str) -> tuple[str, ...]:
+        """The names of toolsets and tools a platform has."""
+        return with_brought(chosen(self.settings, platform), self.brought)
+
     def names(self, platform: str, toolsets: tuple[str, ...] = ()) -> list[str]:
         """The tools of a platform, or those behind the names in `toolsets`; raises `UsageError`."""
         if toolsets:
             return expand(toolsets, self.known)
-        usual = with_brought(chosen(self.settings, platform), self.registry.found_toolsets())
-        return expand(usual, self.known)
+        return expand(still_there(self.usual(platform), self.known), self.known)
 
     def make(self, names: Sequence[str], bench: Bench) -> Assembled:
         return assemble(names, bench, self.registry, self.known)
@@ -46,9 +59,14 @@ class Toolsets(msgspec.Struct, frozen=True):
 def find_toolsets(loaded: Loaded, brought: Sequence[Tool] = ()) -> Toolsets:
     """`brought` are tools of MCP servers."""
     discover_builtin(registry)
-    found = registry.joined_by(brought) if brought else registry
-    known = all_toolsets(custom_toolsets(loaded.settings), found.found_toolsets())
-    return Toolsets(loaded.settings, found, known)
+    found, settings = registry.joined_by(brought) if brought else registry, loaded.settings
+    servers = {
+        f"{OF_SERVER}{name}": Toolset("an MCP server; its tools are not known yet")
+        for name, server in settings.mcp_servers.items()
+        if server.enabled
+    }
+    more = {**servers, **found.found_toolsets()}
+    return Toolsets(settings, found, all_toolsets(custom_toolsets(settings), more), more)
 
 
 def build_toolbox(

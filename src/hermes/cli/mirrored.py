@@ -4,11 +4,14 @@ import asyncio
 import io
 from collections.abc import Sequence
 
+import msgspec
+
 from hermes.app.commands.talk import Call, Handler
 from hermes.cli import registry
 from hermes.cli.context import Cli
 from hermes.cli.main import Parser
 from hermes.config.home import Home
+from hermes.config.loader import Loaded, load
 from hermes.core.errors import HermesError, UsageError
 
 MIRRORED: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -35,9 +38,18 @@ def _handler(name: str, home: Home) -> Handler:
 
     async def run(call: Call) -> str:
         words = call.words or list(usual)
-        return await asyncio.to_thread(_printed, home, command, words, SINGLE.get(name, ""))
+        text = await asyncio.to_thread(_printed, home, command, words, SINGLE.get(name, ""))
+        if name == "tools" and words[0] in ("enable", "disable"):
+            await asyncio.to_thread(_take_up, call.app.loaded, home)
+        return text
 
     return run
+
+
+def _take_up(loaded: Loaded, home: Home) -> None:
+    """New conversations have the tools that were chosen."""
+    fresh = load(home).settings.platform_toolsets
+    loaded.settings = msgspec.structs.replace(loaded.settings, platform_toolsets=fresh)
 
 
 def _printed(home: Home, name: str, words: Sequence[str], single: str) -> str:

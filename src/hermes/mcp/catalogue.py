@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 import re
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import msgspec
 from hermes import __version__
 from hermes.config.settings.abilities import McpServer
 from hermes.util import atomic
+
+FAILED = ".failed.json"
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +41,23 @@ class Catalogue(msgspec.Struct, frozen=True):
     """Tools that were left out, each with the reason."""
 
 
+class Failure(msgspec.Struct, frozen=True):
+    """Why a server could not be connected, the last time that was tried."""
+
+    key: str
+    reason: str
+    at: float
+    """Seconds since the epoch."""
+
+
 class _Kept(msgspec.Struct, frozen=True):
     key: str
     catalogue: Catalogue
 
 
 class CatalogueCache:
-    """One file for each server in `folder`, which may not exist yet; None keeps nothing."""
+    """One file for each server in `folder`, which may not exist yet, and another while it fails;
+    None keeps nothing."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -61,21 +74,33 @@ class CatalogueCache:
         return kept.catalogue if kept.key == key_of(settings) else None
 
     def save(self, name: str, settings: McpServer, catalogue: Catalogue) -> None:
-        if self._folder is None:
-            return
-        path = self._path(self._folder, name)
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            data = msgspec.json.encode(_Kept(key_of(settings), catalogue))
-            atomic.write_bytes(path, data, mode=0o600)
-        except OSError as error:
-            log.warning("the tools of %s could not be kept: %s", name, error)
+        if self._folder is not None:
+            self._write(self._path(self._folder, name), _Kept(key_of(settings), catalogue))
+            self._works(self._folder, name)
 
     def seen(self, name: str) -> None:
         """The server was connected, and offers what is kept."""
         if self._folder is not None:
             with suppress(OSError):
                 os.utime(self._path(self._folder, name))
+            self._works(self._folder, name)
+
+    def failed(self, name: str, settings: McpServer, reason: str) -> None:
+        """The server could not be connected."""
+        if self._folder is not None:
+            failure = Failure(key_of(settings), reason, time.time())
+            self._write(self._path(self._folder, name, FAILED), failure)
+
+    def failure(self, name: str, settings: McpServer) -> Failure | None:
+        """The last one with these settings, while nothing better is known."""
+        if self._folder is None:
+            return None
+        try:
+            data = self._path(self._folder, name, FAILED).read_bytes()
+            kept = msgspec.json.decode(data, type=Failure)
+        except (OSError, msgspec.DecodeError):
+            return None
+        return kept if kept.key == key_of(settings) else None
 
     def last_seen(self, name: str) -> float | None:
         """When the server was last connected, in seconds since the epoch; None when never."""
@@ -90,13 +115,26 @@ class CatalogueCache:
         """Forget a server, as when it is removed."""
         if self._folder is not None:
             self._path(self._folder, name).unlink(missing_ok=True)
+            self._path(self._folder, name, FAILED).unlink(missing_ok=True)
+
+    def _works(self, folder: Path, name: str) -> None:
+        with suppress(OSError):
+            self._path(folder, name, FAILED).unlink(missing_ok=True)
 
     @staticmethod
-    def _path(folder: Path, name: str) -> Path:
+    def _write(path: Path, kept: Any) -> None:
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            atomic.write_bytes(path, msgspec.json.encode(kept), mode=0o600)
+        except OSError as error:
+            log.warning("%s could not be written: %s", path, error)
+
+    @staticmethod
+    def _path(folder: Path, name: str, ending: str = ".json") -> Path:
         plain = re.sub(r"[^\w-]", "_", name)[:80]
         if plain != name:
             plain += "-" + hashlib.sha256(name.encode()).hexdigest()[:8]
-        return folder / f"{plain}.json"
+        return folder / f"{plain}{ending}"
 
 
 def key_of(settings: McpServer) -> str:

@@ -28,10 +28,17 @@ class State(StrEnum):
 
 class Connection:
     """Makes its sessions with `dialler`. `tell` is for the user, who hears of the first failure;
-    the model hears of all."""
+    the model hears of all. `unmade` gets the reason each time no session could be made."""
 
-    def __init__(self, dialler: Dialler, *, clock: Clock, tell: Callable[[str], None]) -> None:
-        self._dialler, self._tell = dialler, tell
+    def __init__(
+        self,
+        dialler: Dialler,
+        *,
+        clock: Clock,
+        tell: Callable[[str], None],
+        unmade: Callable[[str], None],
+    ) -> None:
+        self._dialler, self._tell, self._unmade = dialler, tell, unmade
         self.name, self.settings = dialler.name, dialler.settings
         self.redactor = ErrorRedactor(dialler.settings)
         self._breaker = Breaker(dialler.name, clock)
@@ -40,6 +47,8 @@ class Connection:
         self._closing: set[asyncio.Task[None]] = set()
         self._busy = 0
         self._closed = False
+        self._leaving = False
+        """The session ends as soon as no call is under way."""
         self._told = False
         self._idle: asyncio.TimerHandle | None = None
 
@@ -88,7 +97,22 @@ class Connection:
             raise
         finally:
             self._busy -= 1
-            self._wait_for_work()
+            self._settle()
+
+    async def renew(self) -> bool:
+        """End the session, so that the next call makes another. False while calls are under way:
+        it ends when they have."""
+        if self._busy and self._session is not None:
+            self._leaving = True
+            return False
+        self._drop(self._session)
+        await asyncio.gather(*self._closing)
+        return True
+
+    def retire(self) -> None:
+        """No more calls; the session ends when those under way have."""
+        self._closed = self._leaving = True
+        self._settle()
 
     async def close(self) -> None:
         self._closed = True
@@ -122,10 +146,13 @@ class Connection:
         raise AssertionError("unreachable")
 
     async def _ready(self) -> Session:
+        if self._closed:
+            raise Unavailable(
+                f"the MCP server {self.name} was stopped",
+                hint="its settings were changed; a new conversation has what there is now",
+            )
         if self._session is not None:
             return self._session
-        if self._closed:
-            raise Unavailable(f"the MCP server {self.name} was stopped")
         self._breaker.check()
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())
@@ -137,15 +164,21 @@ class Connection:
         self._connecting = None
         if not task.cancelled():
             task.exception()  # those who waited have it
-        self._wait_for_work()
+        self._settle()
 
     async def _connect(self) -> Session:
         try:
             self._session = session = await self._dialler.connect()
         except McpError as error:
             self._failed(error)
+            self._unmade(f"{self.redactor.redact(str(error))}{_hint(error)}")
             raise
-        session.when_lost(lambda error: self._lost(session, error))
+
+        def lost(error: McpError) -> None:
+            log.info("%s", self.redactor.redact(str(error)))
+            self._drop(session)
+
+        session.when_lost(lost)
         if not session.alive:
             self._drop(session)
         return session
@@ -166,26 +199,27 @@ class Connection:
             return
         self._told = True
         how = "failed" if self.kind and not isinstance(error, Unavailable) else "cannot be used"
-        hint = f" ({error.hint})" if error.hint else ""
-        self._tell(f"The MCP server {self.name} {how}: {error}{hint}")
-
-    def _lost(self, session: Session, error: McpError) -> None:
-        log.info("%s", self.redactor.redact(str(error)))
-        self._drop(session)
+        self._tell(f"The MCP server {self.name} {how}: {error}{_hint(error)}")
 
     def _drop(self, session: Session | None) -> None:
         """Let go of it now; what it holds is freed in passing."""
         if session is None or session is not self._session:
             return
-        self._session = None
+        self._session, self._leaving = None, False
         task = asyncio.create_task(session.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    def _wait_for_work(self) -> None:
-        """A program nobody calls is stopped after a while."""
+    def _settle(self) -> None:
+        """A session that is to end does when nobody needs it; a program nobody calls is stopped
+        after a while."""
+        if self._busy or self._session is None:
+            return
+        if self._leaving:
+            self._drop(self._session)
+            return
         seconds = self.settings.idle_timeout
-        if self._busy or self._session is None or self.kind != "stdio" or not seconds:
+        if self.kind != "stdio" or not seconds:
             return
         self._stop_waiting()
         loop = asyncio.get_running_loop()
@@ -195,3 +229,7 @@ class Connection:
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
+
+
+def _hint(error: ToolError) -> str:
+    return f" ({error.hint})" if error.hint else ""

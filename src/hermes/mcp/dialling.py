@@ -11,7 +11,7 @@ from hermes.core.ports import Clock
 from hermes.mcp.authorising import Authoriser
 from hermes.mcp.caller import Ticket
 from hermes.mcp.elicitation import Elicitation
-from hermes.mcp.failures import HttpRefused, McpError, Unavailable
+from hermes.mcp.failures import HttpRefused, McpError, Misdirected, Unavailable
 from hermes.mcp.options import McpOptions
 from hermes.mcp.peer import Asked
 from hermes.mcp.sampling import Sampling
@@ -48,6 +48,9 @@ class Dialler:
         self._elicitation = Elicitation(name, options.question_seconds)
         self.kind = ""
         """The transport that worked, or nothing yet."""
+        self._opening: Session | None = None
+        self._refused: HttpRefused | None = None
+        """What the first of two transports came to."""
 
     async def connect(self) -> Session:
         """Raises `McpError`."""
@@ -63,30 +66,47 @@ class Dialler:
 
     async def _in_time(self) -> Session:
         seconds = self.settings.connect_timeout
+        self._opening = self._refused = None
         try:
             async with asyncio.timeout(seconds or None):
                 return await self._try_kinds()
         except TimeoutError:
-            raise Unavailable(
-                f"{self.name} did not start within {seconds:g} seconds",
-                hint="`connect_timeout` of the server in mcp_servers allows more",
-            ) from None
+            raise self._late(f"within {seconds:g} seconds") from None
+
+    def _late(self, limit: str) -> Unavailable:
+        """How far it got."""
+        session = self._opening
+        more = "`connect_timeout` of the server in mcp_servers allows more"
+        if session is not None and session.welcome.protocol:
+            asked = f"{self.name} answered `initialize`, but not `{session.asked}`, {limit}"
+            return Unavailable(asked, hint=more)
+        if self._refused is not None:
+            return self._refused
+        if session is not None and session.noise:
+            return Unavailable(
+                f"{self.name} did not start {limit}: it writes {session.noise!r} instead of MCP"
+                " messages",
+                hint="check that this is an MCP server, and that it logs to its standard error",
+            )
+        return Unavailable(f"{self.name} did not start {limit}", hint=more)
 
     async def _try_kinds(self) -> Session:
         kinds = self._transports.kinds(self.name, self.settings)
         *others, last = (self.kind,) if self.kind in kinds else kinds
-        refused: HttpRefused | None = None
         for kind in others:
             try:
                 return await self._open(kind)
             except HttpRefused as error:
                 if error.transient:
                     raise
-                refused = error  # an older server does not know this way
+                self._refused = error  # an older server does not know this way
         try:
             return await self._open(last)
         except McpError as error:
-            raise refused or error from error
+            is_its_kind = self._opening is not None and self._opening.asked
+            if self._refused is None or is_its_kind or isinstance(error, Misdirected):
+                raise
+            raise self._refused from error
 
     async def _open(self, kind: str) -> Session:
         session = Session(
@@ -101,7 +121,7 @@ class Dialler:
             limits=self._options.limits,
             changed=self._changed,
         )
-        opened = False
+        self._opening, opened = session, False
         try:
             await session.open()
             await self._greeted(session)
@@ -109,7 +129,7 @@ class Dialler:
         finally:
             if not opened:
                 await session.close()
-        self.kind = kind
+        self.kind, self._opening = kind, None
         return session
 
     def _asked(self) -> dict[str, Asked]:

@@ -3,6 +3,7 @@
 McpError
 ├── Unavailable       it cannot be started or reached (transient: trying again may help)
 │   ├── HttpRefused   it answered with an HTTP status of 300 or more
+│   ├── Misdirected   it names another host to go on with
 │   └── Unauthorised  401 or 403
 ├── Lost              the connection ended in the middle of a call
 │   └── SessionGone   there is no session any more; the request was not looked at
@@ -40,6 +41,10 @@ class HttpRefused(Unavailable):
 
 class HttpBroken(HttpRefused):
     transient = True
+
+
+class Misdirected(Unavailable):
+    pass
 
 
 class Unauthorised(Unavailable):

@@ -14,12 +14,18 @@ from hermes.core.tool import Tool
 from hermes.mcp.authorising import Authoriser
 from hermes.mcp.caller import NOBODY, Caller
 from hermes.mcp.catalogue import Catalogue
+from hermes.mcp.connection import State
 from hermes.mcp.names import tool_names
 from hermes.mcp.options import McpOptions
 from hermes.mcp.server import Server, ServerStatus
 from hermes.mcp.tools import origins, session_tools
 from hermes.mcp.transports import Transports
 from hermes.util.clock import SystemClock
+
+Restarted = Catalogue | BaseException | None
+"""What a server offers after a new start, or why there was none; None while calls are under way."""
+
+OPEN = (State.READY, State.CONNECTING)
 
 log = logging.getLogger(__name__)
 
@@ -43,24 +49,33 @@ class McpHub:
         clock: Clock | None = None,
     ) -> None:
         self._options = options or McpOptions()
-        self._tell = tell
+        self._authorisers, self._tell = authorisers, tell
+        self._clock = clock or SystemClock()
         self._transports = Transports(self._options.limits)
-        self._servers = {
-            name: Server(
+        self._servers = self._of(servers, {})
+        self._retired: list[Server] = []
+        """Those that may still have calls under way."""
+        self._finding: dict[Server, asyncio.Task[Catalogue]] = {}
+        self._slow: set[Server] = set()
+        """Those nobody waits for any more."""
+
+    def _of(
+        self, servers: Mapping[str, McpServer], kept: Mapping[str, Server]
+    ) -> dict[str, Server]:
+        return {
+            name: kept.get(name)
+            or Server(
                 name,
                 settings,
                 self._transports,
                 self._options,
-                clock=clock or SystemClock(),
-                tell=tell,
-                authoriser=authorisers(name, settings),
+                clock=self._clock,
+                tell=self._tell,
+                authoriser=self._authorisers(name, settings),
             )
             for name, settings in sorted(servers.items())
             if settings.enabled
         }
-        self._finding: dict[str, asyncio.Task[Catalogue]] = {}
-        self._slow: set[str] = set()
-        """Those nobody waits for any more."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -78,6 +93,10 @@ class McpHub:
         background and has tools in the next session.
         """
         await self._find_out()
+        return self.known_tools(caller)
+
+    def known_tools(self, caller: Caller = NOBODY) -> list[Tool]:
+        """Those that are known without starting anything."""
         known = [(each, each.catalogue) for each in self._servers.values() if each.catalogue]
         names = tool_names(
             origin
@@ -94,6 +113,21 @@ class McpHub:
         """What the server offers now; new sessions have it. Raises `ToolError`."""
         return await self._server(name).refresh()
 
+    async def reload(self, servers: Mapping[str, McpServer]) -> dict[str, Restarted]:
+        """Have the servers of these settings: those that are gone or changed are stopped, the
+        others started anew, and none before the calls under way have ended."""
+        before = self._servers
+        kept = {name: each for name, each in before.items() if servers.get(name) == each.settings}
+        gone = [each for name, each in before.items() if name not in kept]
+        for each in gone:
+            each.retire()
+        self._retired = [each for each in self._retired if each.connection.state in OPEN] + gone
+        self._servers = now = self._of(servers, kept)
+        found = await asyncio.gather(
+            *(server.restart() for server in now.values()), return_exceptions=True
+        )
+        return dict(zip(now, found, strict=True))
+
     def status(self) -> list[ServerStatus]:
         return [_status(server) for server in self._servers.values()]
 
@@ -102,36 +136,36 @@ class McpHub:
         for task in self._finding.values():
             task.cancel()
         await asyncio.gather(*self._finding.values(), return_exceptions=True)
-        servers = self._servers.values()
+        servers = (*self._servers.values(), *self._retired)
         await asyncio.gather(*(server.close() for server in servers), return_exceptions=True)
         await self._transports.close()
 
     async def _find_out(self) -> None:
-        for name, server in self._servers.items():
-            if server.catalogue is None and name not in self._finding:
-                self._finding[name] = asyncio.create_task(server.find_out())
-        awaited = {name: task for name, task in self._finding.items() if name not in self._slow}
+        for server in self._servers.values():
+            if server.catalogue is None and server not in self._finding:
+                self._finding[server] = asyncio.create_task(server.find_out())
+        awaited = {each: task for each, task in self._finding.items() if each not in self._slow}
         if awaited:
             await asyncio.wait(awaited.values(), timeout=self._options.start_seconds)
-        for name, task in awaited.items():
+        for server, task in awaited.items():
             if task.done():
-                self._found(name, task)
-            elif name not in self._slow:
-                self._slow.add(name)
-                task.add_done_callback(partial(self._found, name))
-                self._servers[name].tell(
-                    f"The MCP server {name} takes long to start; its tools are there in the next "
-                    "conversation"
+                self._found(server, task)
+            elif server not in self._slow:
+                self._slow.add(server)
+                task.add_done_callback(partial(self._found, server))
+                server.tell(
+                    f"The MCP server {server.name} takes long to start; its tools are there in the "
+                    "next conversation"
                 )
 
-    def _found(self, name: str, task: "asyncio.Task[Catalogue]") -> None:
-        self._slow.discard(name)
-        self._finding.pop(name, None)
+    def _found(self, server: Server, task: "asyncio.Task[Catalogue]") -> None:
+        self._slow.discard(server)
+        self._finding.pop(server, None)
         error = None if task.cancelled() else task.exception()
         if error is None or isinstance(error, ToolError):
             return  # of an error its connection has told
-        log.error("the MCP server %s could not be asked", name, exc_info=error)
-        self._servers[name].tell(f"The MCP server {name} cannot be used; the log says why")
+        log.error("the MCP server %s could not be asked", server.name, exc_info=error)
+        server.tell(f"The MCP server {server.name} cannot be used; the log says why")
 
     def _server(self, name: str) -> Server:
         server = self._servers.get(name)

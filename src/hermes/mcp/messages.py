@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from hermes.mcp.lines import one_line
 from hermes.util.text import clean
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -48,7 +49,7 @@ def _repaired(data: bytes | str) -> Message | list[Message]:
             value = {key: held for key, held in value.items() if held is not None}
         return msgspec.convert(value, Message | list[Message], strict=False)
     except (ValueError, msgspec.ValidationError, RecursionError):
-        return Message(result=repr(data[:200]))
+        return Message(result=one_line(text, 200))
 
 
 def _storable(value: Any) -> Any:

@@ -22,11 +22,13 @@ from hermes.mcp.failures import (
     Refused,
     SessionGone,
 )
+from hermes.mcp.lines import one_line
 from hermes.mcp.messages import Message
 from hermes.mcp.transport import Limits, Transport
 
 MOST_ASKED = 8
 """Requests of the server that are worked on at a time."""
+NOISE_CHARS = 100
 
 Heard = Callable[[str, Any], None]
 Asked = Callable[[dict[str, Any], Ticket | None], Awaitable[Any]]
@@ -61,6 +63,8 @@ class Peer:
         self._working: dict[int | str, asyncio.Task[None]] = {}
         self._passing: set[asyncio.Task[None]] = set()
         self._flood = _Flood(limits)
+        self.noise = ""
+        """The first that came and was no message."""
         self.gone: McpError | None = None
         """Why there is no connection any more."""
         self.on_lost: Callable[[McpError], None] = lambda _error: None
@@ -109,7 +113,11 @@ class Peer:
         elif self._flood.over():
             self.lost(Lost(f"{self._name} sends messages without an end and was stopped"))
         elif not message.method:
-            said = "an answer to nothing" if message.is_answer else message.result or message.error
+            said = message.result or message.error or "JSON of another kind"
+            if message.is_answer:
+                said = "an answer to nothing"
+            elif not self.noise:
+                self.noise = one_line(str(said), NOISE_CHARS)
             self._diary.note(f"this is no message: {said}")
         elif message.id is None:
             self._hear(message.method, message.params)

@@ -26,8 +26,9 @@ def fenced(text: str, server: str) -> str:
 
 def call_result(result: dict[str, Any], server: str, redactor: ErrorRedactor) -> str:
     """The text of the result of `tools/call`. Raises `ToolError` for what the server calls one."""
-    content = result.get("content")
-    parts = [block_text(block) for block in content] if isinstance(content, list) else []
+    content = result.get("content") or []
+    blocks = content if isinstance(content, list) else [content]
+    parts = [block_text(block) for block in blocks]
     structured = result.get("structuredContent")
     if structured is not None and not _says(parts, structured):
         parts.append(msgspec.json.encode(structured).decode())
@@ -46,7 +47,9 @@ def server_error(text: str, server: str, redactor: ErrorRedactor) -> ToolError:
 
 
 def block_text(block: Any) -> str:
-    """A text as it is; what is no text by what it is."""
+    """A text as it is, also one without its frame; what is no text by what it is."""
+    if isinstance(block, str):
+        return block
     if not isinstance(block, dict):
         return "[something that is no content]"
     kind = block.get("type")

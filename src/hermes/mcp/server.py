@@ -47,7 +47,7 @@ class Server:
         self._clock = clock
         self._cache = CatalogueCache(options.cache)
         self._told: set[str] = set()
-        self._tell_user = tell
+        self._tell_user, self._quiet = tell, False
         self._looking: asyncio.Task[None] | None = None
         self._changes = 0
         self.catalogue = self._cache.load(name, settings)
@@ -62,13 +62,14 @@ class Server:
             greeted=self._learn,
             changed=self._changed,
         )
-        self.connection = Connection(dialler, clock=clock, tell=self.tell)
+        self.connection = Connection(dialler, clock=clock, tell=self.tell, unmade=self._failed)
 
     def tell(self, text: str) -> None:
         line = one_line(text, NOTICE_CHARS)
         if line not in self._told:
             self._told.add(line)
-            self._tell_user(line)
+            if not self._quiet:
+                self._tell_user(line)
 
     async def find_out(self) -> Catalogue:
         """What it offers, asked now when it is not known. Raises `ToolError`."""
@@ -82,6 +83,21 @@ class Server:
         connected = self.connection.state is State.READY
         await self.connection.use(self._learn if connected else _nothing_more)
         return self.catalogue or Catalogue()
+
+    async def restart(self) -> Catalogue | None:
+        """What it offers after a new start; None while calls are under way, after which it is
+        started anew. Who asked hears of everything, so nobody else is told. Raises `ToolError`."""
+        self._quiet = True
+        try:
+            return await self.refresh() if await self.connection.renew() else None
+        finally:
+            self._quiet = False
+
+    def retire(self) -> None:
+        """It is not wanted any more: it ends when the calls under way have."""
+        if self._looking is not None:
+            self._looking.cancel()
+        self.connection.retire()
 
     async def close(self) -> None:
         if self._looking is not None:
@@ -114,6 +130,9 @@ class Server:
                 f"The MCP server {self.name} offers other tools than before; "
                 "new conversations have them"
             )
+
+    def _failed(self, reason: str) -> None:
+        self._cache.failed(self.name, self.settings, one_line(reason, NOTICE_CHARS))
 
     def _changed(self, what: str) -> None:
         self._changes += what == "tools"

@@ -68,6 +68,13 @@ class Session:
         self._diary = Diary(name, limits.log_lines)
         self._peer = Peer(name, transport, self._heard, asked, limits, self._diary)
         self.welcome = Welcome("")
+        self.asked = ""
+        """What was asked last."""
+
+    @property
+    def noise(self) -> str:
+        """The first it wrote that was no message, or nothing."""
+        return self._peer.noise
 
     @property
     def alive(self) -> bool:
@@ -79,6 +86,7 @@ class Session:
     async def open(self) -> None:
         """Connect and shake hands. Whoever calls sets the time limit. Raises `McpError`."""
         await self.transport.start(self._peer)
+        self.asked = "initialize"
         result = await self._peer.request(
             "initialize",
             {
@@ -89,7 +97,8 @@ class Session:
         )
         self.welcome = _welcome(self.name, result)
         self.transport.agreed(self.welcome.protocol)
-        await self._peer.notify("notifications/initialized")
+        self.asked = "notifications/initialized"
+        await self._peer.notify(self.asked)
         self.transport.listen()
 
     async def close(self) -> None:
@@ -144,6 +153,7 @@ class Session:
     async def _result(
         self, method: str, params: dict[str, Any], ticket: Ticket | None = None
     ) -> dict[str, Any]:
+        self.asked = method
         progress = _shown(ticket) if ticket is not None else None
         result = await self._peer.request(method, params, ticket=ticket, progress=progress)
         if not isinstance(result, dict):

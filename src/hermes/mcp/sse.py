@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import httpx2
 
-from hermes.mcp.failures import Lost, McpError, Unavailable
+from hermes.mcp.failures import Lost, McpError, Misdirected, Unavailable
 from hermes.mcp.http_door import EVENTS, JSON, Door, media_type
 from hermes.mcp.messages import decode
 from hermes.mcp.transport import Listener
@@ -83,5 +83,8 @@ class SseTransport:
         except (httpx2.InvalidURL, ValueError) as error:
             raise Unavailable(f"{self._door.name} named no address to post to") from error
         if url.origin != self._door.url.origin:
-            raise Unavailable(f"{self._door.name} wants its messages sent to another host")
+            raise Misdirected(
+                f"{self._door.name} wants its messages sent to another host, {url.host}",
+                hint="set `url` to an address there if you trust it",
+            )
         return url

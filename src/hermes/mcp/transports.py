@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from hermes.config.environment import variables
+from hermes.config.expand import unset_names
 from hermes.config.settings.abilities import McpServer
 from hermes.mcp.authorising import Authoriser
 from hermes.mcp.failures import Unavailable
@@ -26,6 +27,12 @@ class Transports:
         if bool(settings.command) == bool(settings.url):
             what = "both `command` and `url`" if settings.url else "neither `command` nor `url`"
             raise Unavailable(f"the MCP server {name} has {what}", hint="set one of them")
+        if unset := _unset(settings):
+            what = "variables that are" if len(unset) > 1 else "a variable that is"
+            raise Unavailable(
+                f"the settings of {name} name {what} not set: {', '.join(unset)}",
+                hint=f"write {unset[0]}=… into .env; `hermes config env-path` says where that is",
+            )
         if settings.command:
             return ("stdio",)
         return (settings.transport,) if settings.transport else ("http", "sse")
@@ -69,6 +76,13 @@ class Transports:
             name, command, program_environment(settings.env), self._lifeline, self.limits
         )
         return transport
+
+
+def _unset(settings: McpServer) -> list[str]:
+    """Variables that are referred to and have no value: sent as written, they would be taken for
+    one. Arguments may mean them for a shell, or for a program that replaces them itself."""
+    values = (settings.command, *settings.env.values(), settings.url, *settings.headers.values())
+    return list(dict.fromkeys(name for value in values for name in unset_names(value)))
 
 
 def program_environment(given: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,15 @@ from collections.abc import Iterable
 
 from hermes.config.settings import Settings
 from hermes.config.settings.abilities import CustomToolset
-from hermes.tools.toolsets import DEFAULT, PRESETS, Known, Toolset, expand, preset_of
+from hermes.tools.toolsets import (
+    DEFAULT,
+    PRESETS,
+    Known,
+    Toolset,
+    expand,
+    preset_of,
+    still_there,
+)
 
 
 def chosen(settings: Settings, platform: str) -> tuple[str, ...]:
@@ -25,10 +33,11 @@ def as_written(settings: Settings, platform: str) -> str:
     return next(same, plain)
 
 
-def with_brought(names: tuple[str, ...], brought: Iterable[str]) -> tuple[str, ...]:
+def with_brought(names: Iterable[str], brought: Iterable[str]) -> tuple[str, ...]:
     """What plugins and MCP servers brought belongs to every preset; who lists toolsets one by one
     gets no more than these. `-name` takes one away."""
-    return (*names, *brought) if any(name in PRESETS for name in names) else names
+    listed = tuple(names)
+    return (*listed, *brought) if any(name in PRESETS for name in listed) else listed
 
 
 def custom_toolsets(settings: Settings) -> dict[str, Toolset]:
@@ -41,15 +50,25 @@ def custom_toolsets(settings: Settings) -> dict[str, Toolset]:
     }
 
 
-def switched(current: Iterable[str], names: Iterable[str], known: Known, *, on: bool) -> list[str]:
-    """`current` with toolsets or tools switched on or off, in as few words as possible."""
-    result = list(current)
+def switched(
+    current: Iterable[str],
+    names: Iterable[str],
+    known: Known,
+    *,
+    on: bool,
+    brought: Iterable[str] = (),
+) -> list[str]:
+    """`current` with toolsets or tools switched on or off, in as few words as possible. `brought`
+    are the toolsets of plugins and MCP servers."""
+    result, more = list(current), tuple(brought)
     for name in names:
         tools = set(expand([name], known))  # an unknown name ends here
         result = [each for each in result if each not in (name, f"-{name}")]
-        there = tools & set(expand(result, known))
-        if on and there != tools:
+        usual = with_brought(result, more)
+        there = tools & set(expand(still_there(usual, known), known))
+        # The tools of a server may not be known yet: then its name has to do.
+        if on and (there != tools if tools else name not in usual):
             result.append(name)
-        elif not on and there:
+        elif not on and (there or (not tools and name in usual)):
             result.append(f"-{name}")
     return result

@@ -1,5 +1,6 @@
 """tool_search: tools that are too seldom needed to stand in every request."""
 
+import difflib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,8 @@ from hermes.core.tool import Tool, ToolContext, no_concern
 
 MOST = 8
 """Tools shown at once."""
+MOST_NAMES = 20
+"""Names shown when nothing fits; a server may have a thousand."""
 
 _WORD = re.compile(r"[a-z0-9]+")
 
@@ -35,7 +38,7 @@ def tool_search_tool(rare: Sequence[Tool]) -> Tool:
             raise ToolArgumentsInvalid("give a query, or the name of a tool to run")
         found = _matches(query, rare)
         if not found:
-            return f"no tool fits; there are: {', '.join(sorted(by_name))}"
+            return f"no tool fits; {_names(query, sorted(by_name))}"
         return "\n".join(_described(tool.spec) for tool in found)
 
     tool = Tool.from_function(tool_search, toolset="tool_search", examine=no_concern)
@@ -50,6 +53,13 @@ def _matches(query: str, tools: Sequence[Tool]) -> list[Tool]:
     scored = [(_score(wanted, tool), tool) for tool in tools]
     best = sorted((pair for pair in scored if pair[0]), key=lambda pair: (-pair[0], pair[1].name))
     return [tool for _, tool in best[:MOST]]
+
+
+def _names(query: str, names: Sequence[str]) -> str:
+    if len(names) <= MOST_NAMES:
+        return f"there are: {', '.join(names)}"
+    nearest = difflib.get_close_matches(query.lower(), names, n=MOST_NAMES, cutoff=0)
+    return f"of {len(names):,} the nearest by name are: {', '.join(nearest)}"
 
 
 def _score(wanted: set[str], tool: Tool) -> int:

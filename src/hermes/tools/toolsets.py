@@ -108,6 +108,8 @@ PRESETS: dict[str, Toolset] = {
 DEFAULT = "hermes-cli"
 EVERYTHING = ("all", "*")
 _LEGACY_ENDING = "_tools"
+OF_SERVER = "mcp-"
+"""How the toolsets of MCP servers begin; their tools begin with `mcp_`."""
 
 Known = Mapping[str, Toolset]
 
@@ -133,6 +135,29 @@ def expand(names: Iterable[str], known: Known) -> list[str]:
     return [tool for tool in wanted if tool not in unwanted]
 
 
+def still_there(names: Iterable[str], known: Known) -> list[str]:
+    """`names` of settings, without those of MCP servers that are gone and without `-name` of what
+    nobody knows, such as a plugin that is off: it brings nothing to take away. What looks like a
+    mistake stays, and `expand` says so."""
+    return [name for name in names if not _is_gone(name, known)]
+
+
+def _is_gone(name: str, known: Known) -> bool:
+    plain = name.removeprefix("-")
+    try:
+        _tools_of(plain, known, set())
+    except UsageError:
+        return plain.startswith((OF_SERVER, "mcp_")) or (
+            name != plain and plain != "" and not _close_to(plain, known)
+        )
+    return False
+
+
+def _close_to(name: str, known: Known) -> list[str]:
+    every = [*known, *(tool for each in known.values() for tool in each.tools)]
+    return difflib.get_close_matches(name, every, n=1)
+
+
 def _tools_of(name: str, known: Known, above: set[str]) -> list[str]:
     if name in EVERYTHING:
         return [tool for toolset in known.values() for tool in toolset.tools]
@@ -142,8 +167,7 @@ def _tools_of(name: str, known: Known, above: set[str]) -> list[str]:
     if toolset is None:
         if any(name in each.tools for each in known.values()):
             return [name]
-        every = [*known, *(tool for each in known.values() for tool in each.tools)]
-        close = difflib.get_close_matches(name, every, n=1)
+        close = _close_to(name, known)
         meant = f"; did you mean {close[0]}?" if close else ""
         raise UsageError(
             f"there is no toolset or tool {name!r}{meant}",

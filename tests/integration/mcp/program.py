@@ -159,6 +159,13 @@ def hang(_number, _params, _rest):
         hear()
 
 
+def until(_number, _params, rest):
+    """Waits for a file; the number of this process."""
+    while not Path(rest).exists():
+        time.sleep(0.02)
+    return text(str(os.getpid()))
+
+
 def children(_number, _params, _rest):
     """Two processes that outlive a careless parent; their numbers."""
     one = subprocess.Popen(["sleep", "300"])
@@ -329,6 +336,7 @@ def verbatim(number, _params, rest):
 ACTS = {
     "die": die,
     "hang": hang,
+    "until": until,
     "children": children,
     "flood_line": flood_line,
     "flood_notes": flood_notes,

@@ -339,6 +339,40 @@ async def test_the_old_kind_may_not_send_us_to_another_host(stage: Stage, site: 
     assert "srv wants its messages sent to another host" in stage.told[0]
 
 
+@pytest.mark.parametrize("greets", [True, False])
+async def test_what_is_wrong_with_a_server_of_the_old_kind_is_told_and_not_that_it_is_old(
+    stage: Stage, site: Site, greets: bool
+) -> None:
+    async def post(request: Request, reply: Reply) -> None:
+        await reply.status(202 if request.path == "/post?s=1" else 405)
+
+    async def get(_request: Request, reply: Reply) -> None:
+        await reply.begin_events()
+        await reply.event(event="endpoint", data="/post?s=1" if greets else "http://127.0.0.2/x")
+        await site.until(lambda: next_post(site) is not None)
+        await reply.event({"id": 1, "error": {"code": 1, "message": "no licence"}})
+
+    site.handlers |= {"POST": post, "GET": get}
+    assert await stage.hub(at(site)).tools() == []
+    why = "srv: no licence" if greets else "srv wants its messages sent to another host, 127.0.0.2"
+    assert f"The MCP server srv cannot be used: {why}" in stage.told[0]
+
+
+async def test_a_refused_request_is_told_although_a_stream_is_there_that_says_nothing(
+    stage: Stage, site: Site
+) -> None:
+    async def post(_request: Request, reply: Reply) -> None:
+        await reply.status(400, '{"error": {"message": "which tenant?"}}')
+
+    async def get(_request: Request, reply: Reply) -> None:
+        await reply.begin_events()
+        await asyncio.sleep(30)
+
+    site.handlers |= {"POST": post, "GET": get}
+    assert await stage.hub(at(site, connect_timeout=0.5)).tools() == []
+    assert "srv answered with HTTP 400: which tenant?" in stage.told[0]
+
+
 async def test_an_old_server_that_ends_in_a_call_is_an_error(stage: Stage, site: Site) -> None:
     ended = asyncio.Event()
 
@@ -391,6 +425,13 @@ async def test_a_header_that_cannot_be_sent_is_named(stage: Stage, site: Site) -
     assert await stage.hub(at(site, headers={"X-Key": "caf\xe9"})).tools() == []
     assert "the header 'X-Key' of srv cannot be sent" in stage.told[0]
     assert "caf" not in stage.told[0]
+
+
+async def test_a_variable_without_a_value_is_named_and_not_sent(stage: Stage, site: Site) -> None:
+    headers = {"Authorization": "Bearer ${NO_SUCH_TOKEN}"}
+    assert await stage.hub(at(site, headers=headers)).tools() == []
+    assert "a variable that is not set: NO_SUCH_TOKEN (write NO_SUCH_TOKEN=…" in stage.told[0]
+    assert site.requests == []
 
 
 async def test_a_complaint_without_a_bottom_is_a_complaint(stage: Stage, site: Site) -> None:

@@ -1,13 +1,14 @@
 """What a session gets from the servers, and what it costs to begin one."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from hermes.config.settings.abilities import McpServer, McpTools
 from hermes.core.errors import ToolError, UsageError
 from hermes.core.tool import Concern, Effect
-from tests.integration.mcp.stage import ManualClock, Stage, changed, methods, only, program
+from tests.integration.mcp.stage import ManualClock, Stage, changed, inside, methods, only, program
 
 
 async def test_tools_carry_the_name_of_their_server_in_letters_providers_take(stage: Stage) -> None:
@@ -189,6 +190,70 @@ async def test_a_hub_that_was_closed_starts_nothing(stage: Stage) -> None:
     await hub.close()
     with pytest.raises(ToolError, match="the MCP server srv was stopped"):
         await stage.run(tools["mcp_srv_echo"], text="x")
+
+
+async def test_a_reload_stops_what_is_gone_or_changed_and_starts_the_others_anew(
+    stage: Stage, gone: Any
+) -> None:
+    servers = {"a": program(), "b": program(), "c": program()}
+    hub = stage.hub(servers)
+    tools = await stage.tools(hub)
+    here = stage.folder
+    pids = [
+        int(inside(await stage.run(tools[f"mcp_{name}_act"], text=f"until {here}")))
+        for name in servers
+    ]
+    found = await hub.reload(
+        {"b": program("pages"), "c": program(), "d": program(), "e": program("dies")}
+    )
+    assert {name: len(each.tools) for name, each in found.items() if name != "e"} == {
+        "b": 3,
+        "c": 4,
+        "d": 4,
+    }
+    assert "cannot find my settings" in str(found["e"])
+    assert stage.told == [], "who asked has the answer"
+    await gone(*pids)
+    for name in ("a", "b"):
+        with pytest.raises(ToolError, match=f"the MCP server {name} was stopped") as error:
+            await stage.run(tools[f"mcp_{name}_echo"], text="x")
+        assert "a new conversation has what there is now" in error.value.hint
+    assert inside(await stage.run(tools["mcp_c_echo"], text="x")) == "echo x"
+    assert {tool.toolset for tool in await hub.tools()} == {"mcp-b", "mcp-c", "mcp-d"}
+
+
+@pytest.mark.parametrize("stays", [True, False])
+async def test_a_reload_lets_calls_under_way_end_first(
+    stage: Stage, gone: Any, stays: bool
+) -> None:
+    gate, heard_by = stage.folder / "gate", stage.folder / "heard"
+    servers = {"srv": program(env={"HEARD": str(heard_by)})}
+    hub = stage.hub(servers)
+    tools = await stage.tools(hub)
+    call = asyncio.create_task(stage.run(tools["mcp_srv_act"], text=f"until {gate}"))
+    async with asyncio.timeout(20):
+        while "tools/call" not in methods(heard_by):
+            await asyncio.sleep(0.02)
+    assert await hub.reload(servers if stays else {}) == ({"srv": None} if stays else {})
+    assert not call.done()
+    gate.touch()
+    pid = int(inside(await call))
+    await gone(pid)
+    again = stage.run(tools["mcp_srv_act"], text=f"until {gate}")
+    if stays:
+        assert int(inside(await again)) != pid
+    else:
+        with pytest.raises(ToolError, match="was stopped"):
+            await again
+
+
+async def test_what_is_known_is_had_without_starting_anything(stage: Stage) -> None:
+    settings = program()
+    assert stage.hub(settings).known_tools() == []
+    await stage.hub(settings).tools()
+    hub = stage.hub(settings)
+    assert "mcp_srv_echo" in [tool.name for tool in hub.known_tools()]
+    assert hub.status()[0].state == "not connected"
 
 
 async def test_settings_that_make_no_sense_are_told(stage: Stage) -> None:

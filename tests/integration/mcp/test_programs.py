@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from hermes.config.settings.abilities import McpServer
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolError, ToolTimedOut
 from hermes.mcp.transport import Limits
-from tests.integration.mcp.stage import Stage, heard, inside, methods, program
+from tests.integration.mcp.stage import Stage, changed, heard, inside, methods, program
 
 
 async def test_a_tool_answers_and_its_answer_is_fenced_as_data(stage: Stage) -> None:
@@ -175,6 +176,57 @@ async def test_a_call_that_takes_too_long_is_given_up(stage: Stage) -> None:
 async def test_a_program_that_never_greets_is_given_up(stage: Stage) -> None:
     assert await stage.tools(stage.hub(program("mute", connect_timeout=0.3))) == {}
     assert "srv did not start within 0.3 seconds" in stage.told[0]
+
+
+@pytest.mark.parametrize(
+    ("says", "shown"),
+    [
+        ("key=abc Welcome!\x1b[2J", "'key=…[redacted] Welcome!'"),
+        ("x" * 200, f"'{'x' * 100}'"),
+        ('{"level": "info"}', "'JSON of another kind'"),
+    ],
+)
+async def test_a_program_that_writes_something_else_is_not_called_slow(
+    stage: Stage, says: str, shown: str
+) -> None:
+    script = f"echo {shlex.quote(says)}; exec sleep 30"
+    settings = McpServer(command="sh", args=("-c", script), connect_timeout=2)
+    assert await stage.hub(settings).tools() == []
+    (told,) = stage.told
+    assert f"srv did not start within 2 seconds: it writes {shown} instead of MCP messages" in told
+    assert "connect_timeout" not in told
+
+
+async def test_a_program_that_greets_and_then_says_nothing_is_told_with_the_step(
+    stage: Stage,
+) -> None:
+    welcome = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
+    answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": welcome})
+    script = f"read -r line; echo {shlex.quote(answer)}; exec sleep 30"
+    settings = McpServer(command="sh", args=("-c", script), connect_timeout=2)
+    assert await stage.hub(settings).tools() == []
+    assert "srv answered `initialize`, but not `tools/list`, within 2 seconds" in stage.told[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "names"),
+    [
+        ({"env": {"TOKEN": "${NO_SUCH_ONE}"}}, "a variable that is not set: NO_SUCH_ONE"),
+        (
+            {"env": {"A": "${no_such}", "B": "x=${NO_SUCH_ONE} ${no_such}", "C": "${A:-b}"}},
+            "variables that are not set: no_such, NO_SUCH_ONE",
+        ),
+    ],
+)
+async def test_a_variable_without_a_value_is_named_and_nothing_is_started(
+    stage: Stage, fields: dict[str, Any], names: str
+) -> None:
+    path = stage.folder / "heard"
+    settings = changed(program(), **fields)
+    settings = changed(settings, env={**settings.env, "HEARD": str(path)})
+    assert await stage.hub(settings).tools() == []
+    assert f"the settings of srv name {names} (write " in stage.told[0]
+    assert not path.exists()
 
 
 async def test_an_idle_program_is_stopped_and_started_again_when_needed(

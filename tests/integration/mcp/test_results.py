@@ -40,6 +40,19 @@ def test_what_is_said_only_in_structure_is_read_too(
 
 
 @pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("not a list", "not a list"),
+        (["one", {"type": "text", "text": "two"}], "one\ntwo"),
+        ({"type": "text", "text": "alone"}, "alone"),
+        (7, "[something that is no content]"),
+    ],
+)
+def test_content_in_the_wrong_shape_is_read_all_the_same(content: Any, text: str) -> None:
+    assert inside(call_result({"content": content}, "srv", ErrorRedactor(McpServer()))) == text
+
+
+@pytest.mark.parametrize(
     ("text", "redacted"),
     [
         ("ghp_abc", "ghp_…[redacted]"),

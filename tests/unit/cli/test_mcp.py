@@ -160,6 +160,27 @@ def test_a_token_is_read_from_standard_input(
     assert (bad.code, "no token" in bad.err) == (2, True)
 
 
+def test_a_name_may_have_dots(hermes: Run, config: Path, servers: Callable[[], Any]) -> None:
+    assert "added my.srv: scripted" in add_program(hermes, "--env", "A_KEY=k3y", name="my.srv").out
+    assert servers()["my.srv"].env == {"A_KEY": "k3y"}
+    assert hermes("configure", "my.srv", "--timeout", "3").code == 0
+    assert servers()["my.srv"].timeout == 3
+    assert hermes("remove", "my.srv", "--yes").code == 0
+    assert servers() == {}
+
+
+def test_a_variable_without_a_value_is_a_fault_of_the_settings(hermes: Run, config: Path) -> None:
+    added = add_program(hermes, "--env", "TOKEN=${NO_SUCH_TOKEN}")
+    assert "was not added: the settings of srv name a variable that is not set" in added.err
+    add_program(hermes, "--env", "TOKEN=${NO_SUCH_TOKEN}", "--no-test")
+    (facts,) = json.loads(hermes("list", "--json").out)
+    assert facts["state"] == "wrong settings"
+    assert "a variable that is not set: NO_SUCH_TOKEN" in facts["problems"][0]
+    tested = hermes("test", "srv")
+    assert (tested.code, len(tested.out.splitlines())) == (1, 1)
+    assert "✗ settings: the settings of srv name a variable" in tested.out
+
+
 def test_a_command_in_one_word_is_taken_apart(
     hermes: Run, config: Path, servers: Callable[[], Any]
 ) -> None:
@@ -270,6 +291,35 @@ def test_the_list_says_how_servers_fare(hermes: Run, config: Path) -> None:
     assert re.search(r"✗ lost +wrong settings +stdio +tools not known +never connected", lines)
     assert "there is no program 'no-such-program'" in lines
     assert "neither `command` nor `url`" in lines
+
+
+def test_a_server_that_failed_is_said_to_have_until_it_works(
+    hermes: Run, config: Path, hermes_home: Path
+) -> None:
+    gate = hermes_home / "gate"
+    code = f"import pathlib as p, runpy, sys; p.Path({str(gate)!r}).exists() or sys.exit('key=a b')"
+    run = f"{code}; sys.argv = ['p', 'plain']; runpy.run_path({PROGRAM!r}, run_name='__main__')"
+    hermes("add", "srv", "--no-test", "--command", sys.executable, "--args", "-c", run)
+    assert hermes("test", "srv").code == 1
+    (facts,) = json.loads(hermes("list", "--json").out)
+    assert facts["state"] == "failed"
+    assert facts["problems"] == ["srv ended with exit code 1: key=…[redacted] b"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", facts["last_failed"])
+    line, reason = hermes("list").out.splitlines()
+    assert re.search(r"✗ srv +failed +stdio .* failed \d+s ago, never connected ", line)
+    assert reason.strip() == facts["problems"][0]
+    gate.touch()
+    hermes("test", "srv")
+    (facts,) = json.loads(hermes("list", "--json").out)
+    assert (facts["state"], facts["problems"], facts["last_failed"]) == ("ready", [], None)
+    gate.unlink()
+    hermes("test", "srv")
+    (facts,) = json.loads(hermes("list", "--json").out)
+    assert (facts["state"], facts["tools"]) == ("failed", 4)
+    hermes("configure", "srv", "--disable")
+    assert json.loads(hermes("list", "--json").out)[0]["state"] == "off"
+    hermes("remove", "srv", "--yes")
+    assert list((hermes_home / "cache" / "mcp").iterdir()) == []
 
 
 def test_connecting_again_is_seen_in_the_list(hermes: Run, config: Path, hermes_home: Path) -> None:

@@ -1,12 +1,16 @@
 """`hermes tools`: what there is, what is on, what it costs."""
 
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from hermes.cli.main import main
+from tests.integration.mcp.stage import PROGRAM
+from tests.unit.plugins.stage import write_plugin
 
 
 def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, dict]:
@@ -83,3 +87,86 @@ def test_a_tool_says_why_it_cannot_be_used(capsys, hermes_home: Path):
     main(["tools", "list"])
     shown = " ".join(capsys.readouterr().out.split())
     assert "web_search not available: " in shown
+
+
+def write(home: Path, **settings: Any) -> None:
+    home.mkdir(exist_ok=True)
+    (home / "config.yaml").write_text(yaml.safe_dump(settings))
+
+
+def listed(capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["tools", "list"]) == 0
+    return capsys.readouterr().out
+
+
+SERVER = {"command": sys.executable, "args": [PROGRAM, "bare"]}
+
+
+def test_what_servers_bring_is_listed_and_can_be_switched_off_and_on(capsys, hermes_home: Path):
+    write(hermes_home, mcp_servers={"my.srv": SERVER, "new": {"command": "no-such-program"}})
+    assert main(["mcp", "test", "my.srv"]) == 0
+    capsys.readouterr()
+    assert "\nmcp-new: its tools are not known yet (`hermes mcp test new` looks)\n" in listed(
+        capsys
+    )
+    assert rows(capsys)["mcp_my_srv_echo"]["on"]
+    assert main(["tools", "disable", "mcp-my.srv", "mcp-new"]) == 0
+    capsys.readouterr()
+    assert "\nmcp-new: off; its tools are not known yet (" in listed(capsys)
+    assert not rows(capsys)["mcp_my_srv_echo"]["on"]
+    assert rows(capsys)["read_file"]["on"]
+    saved = yaml.safe_load((hermes_home / "config.yaml").read_text())
+    assert saved["platform_toolsets"] == {"cli": ["hermes-cli", "-mcp-my.srv", "-mcp-new"]}
+    assert main(["tools", "enable", "mcp-my.srv", "mcp-new"]) == 0
+    saved = yaml.safe_load((hermes_home / "config.yaml").read_text())
+    assert saved["platform_toolsets"] == {"cli": ["hermes-cli"]}
+    assert main(["tools", "disable", "mcp-none"]) == 2
+
+
+def test_one_tool_of_a_server_can_be_switched_off(capsys, hermes_home: Path):
+    write(hermes_home, mcp_servers={"srv": SERVER})
+    main(["mcp", "test", "srv"])
+    main(["tools", "disable", "mcp_srv_act"])
+    capsys.readouterr()
+    found = rows(capsys)
+    assert (found["mcp_srv_act"]["on"], found["mcp_srv_echo"]["on"]) == (False, True)
+
+
+def test_who_lists_toolsets_one_by_one_can_have_those_of_a_server(capsys, hermes_home: Path):
+    servers = {"srv": SERVER, "new": {"command": "no-such-program"}}
+    write(hermes_home, mcp_servers=servers, platform_toolsets={"cli": ["file"]})
+    main(["mcp", "test", "srv"])
+    capsys.readouterr()
+    assert not rows(capsys)["mcp_srv_echo"]["on"]
+    assert main(["tools", "enable", "mcp-srv", "mcp-new"]) == 0
+    capsys.readouterr()
+    assert rows(capsys)["mcp_srv_echo"]["on"]
+    saved = yaml.safe_load((hermes_home / "config.yaml").read_text())
+    assert saved["platform_toolsets"] == {"cli": ["file", "mcp-srv", "mcp-new"]}
+
+
+ALPHA = """
+def register(ctx):
+    ctx.register_tool(name="alpha_add", toolset="alpha", schema={}, handler=lambda args, **_: "")
+"""
+
+
+def test_what_plugins_bring_is_listed_and_can_be_switched_off(capsys, hermes_home: Path):
+    write(hermes_home, plugins={"enabled": ["alpha"]})
+    write_plugin(hermes_home / "plugins", "alpha", ALPHA)
+    assert rows(capsys)["alpha_add"]["on"]
+    assert main(["tools", "disable", "alpha"]) == 0
+    capsys.readouterr()
+    assert not rows(capsys)["alpha_add"]["on"]
+    assert main(["tools", "disable", "alph"]) == 2
+    assert "did you mean alpha?" in capsys.readouterr().err
+
+
+def test_a_server_or_a_plugin_that_is_gone_stops_nobody(capsys, hermes_home: Path):
+    write(hermes_home, platform_toolsets={"cli": ["hermes-cli", "mcp-old", "-mcp_x_y", "-alpha"]})
+    assert rows(capsys)["read_file"]["on"]
+    assert main(["tools", "disable", "web"]) == 0
+    capsys.readouterr()
+    write(hermes_home, platform_toolsets={"cli": ["hermes-cli", "-terminl"]})
+    assert main(["tools", "list"]) == 2
+    assert "did you mean terminal?" in capsys.readouterr().err

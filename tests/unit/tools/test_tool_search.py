@@ -1,5 +1,6 @@
 """Tools that are found on demand."""
 
+import msgspec
 import pytest
 
 from hermes.core.cancel import CancelToken
@@ -24,7 +25,7 @@ RARE = [
 ]
 
 
-async def search(**arguments) -> str:
+async def search(rare=RARE, **arguments) -> str:
     invoked: list[tuple] = []
 
     async def invoke(name, given):
@@ -32,7 +33,7 @@ async def search(**arguments) -> str:
         return f"ran {name} with {given}"
 
     context = ToolContext("s", "c", CancelToken(), print, invoke=invoke)
-    return await tool_search_tool(RARE).handler(context, arguments)
+    return await tool_search_tool(rare).handler(context, arguments)
 
 
 def test_the_schema_says_what_can_be_found():
@@ -57,6 +58,21 @@ async def test_a_tool_is_run_by_its_name():
 
 async def test_when_nothing_fits_the_names_are_listed():
     assert await search(query="zzz") == "no tool fits; there are: browser_click, ha_call_service"
+
+
+async def test_of_very_many_only_the_nearest_are_named():
+    async def run() -> str:
+        """Do something."""
+        return ""
+
+    plain = Tool.from_function(run)
+    many = [
+        msgspec.structs.replace(plain, spec=msgspec.structs.replace(plain.spec, name=name))
+        for name in (*(f"mcp_many_tool_{number}" for number in range(1_000)), "mcp_post_sendmail")
+    ]
+    answer = await search(many, query="zendmail")
+    assert answer.startswith("no tool fits; of 1,001 the nearest by name are: mcp_post_sendmail, ")
+    assert len(answer.split(", ")) == 20
 
 
 async def test_an_empty_question_is_an_error():

@@ -95,10 +95,11 @@ async def yolo(call: Call) -> str:
 
 
 async def reload_mcp(call: Call) -> str:
-    lines = await call.app.mcp.reload()
+    lines = await call.app.mcp.reload(call.app.reread_variables)
     if not lines:
         return "There are no MCP servers: `hermes mcp add` adds one."
-    return "\n".join(f"- {line}" for line in lines) + "\n\nA new conversation has their tools."
+    kept = "This conversation keeps the tools it has; `/new` begins one that has the new ones."
+    return "\n".join(f"- {line}" for line in lines) + f"\n\n{kept}"
 
 
 async def reload(call: Call) -> str:

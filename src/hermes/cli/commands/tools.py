@@ -1,15 +1,17 @@
 """`hermes tools`: which tools the agent has, and what they cost."""
 
 import argparse
+import asyncio
 from typing import Any
 
-from hermes.app.tool_listing import ToolRow, request_size, tool_rows
+from hermes.app.extensions import Extensions
+from hermes.app.tool_listing import ToolRow, request_size, tool_rows, untold_toolsets
 from hermes.app.tool_switches import switch
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
+from hermes.cli.extending import extended
 from hermes.cli.render import one_line
-
-run = run_action
+from hermes.tools.toolsets import OF_SERVER
 
 DESCRIPTION = 60
 
@@ -18,6 +20,7 @@ examples:
   hermes tools list                              every tool, and whether it is on
   hermes tools disable execute_code              off in the terminal
   hermes tools enable web --platform telegram    a toolset, for one platform
+  hermes tools disable mcp-github                the tools of an MCP server
   hermes tools schema                            what every request pays for tools
 """
 
@@ -40,6 +43,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _platform(schema)
     schema.add_argument("--full", action="store_true", help="the schemas themselves")
     parser.set_defaults(act=_default, json=False, platform="cli")
+
+
+def run(args: argparse.Namespace, cli: Cli) -> int:
+    """With the tools of plugins; in a conversation they are loaded already."""
+    if Extensions.in_force() is not None or not cli.load().settings.plugins.enabled:
+        return run_action(args, cli)
+    extensions = extended(cli.load(), cli)
+    try:
+        return run_action(args, cli)
+    finally:
+        asyncio.run(extensions.close())
 
 
 def _platform(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +87,9 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
             toolset = row.toolset
             cli.say(f"{toolset}: {row.purpose}" if row.purpose else toolset)
         cli.say(f"  {_mark(row)} {row.name:<{width}}  {_state(row)}".rstrip())
+    for name, on in untold_toolsets(cli.load(), cli.home, args.platform).items():
+        server, off = name.removeprefix(OF_SERVER), "" if on else "off; "
+        cli.say(f"{name}: {off}its tools are not known yet (`hermes mcp test {server}` looks)")
     return 0
 
 

@@ -115,7 +115,6 @@ def _tried(cli: Cli, name: str, settings: McpServer) -> Probe | None:
     try:
         return awaited(cli, probed(cli, name, settings))
     except ToolError as error:
-        cache_of(cli).drop(name)
         words = words_of(error)
         if isinstance(error, Unauthorised) and not settings.auth and not settings.headers:
             words = f"{plain_line(str(error))} (it may want --auth oauth or --auth header)"
@@ -124,6 +123,7 @@ def _tried(cli: Cli, name: str, settings: McpServer) -> Probe | None:
             cli.say(f"✗ {words}")
             if cli.ask("Add it all the same? [y/N] ").strip().lower() in ("y", "yes"):
                 return None
+        cache_of(cli).drop(name)
         raise UsageError(
             f"{name} was not added: {words}", hint="--no-test adds it without connecting"
         ) from error

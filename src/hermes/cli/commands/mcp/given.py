@@ -17,7 +17,7 @@ from hermes.core.errors import UsageError
 from hermes.mcp.oauth.addresses import may_carry_tokens
 
 OAUTH, HEADER = "oauth", "header"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 _ENV = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+)\s*[=:]\s*(.*)")
 _REFERENCE = re.compile(r"\$\{\w+\}")
@@ -34,7 +34,7 @@ def checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot be the name of an MCP server",
-            hint="use letters, digits, - and _, at most 32, for example: tickets",
+            hint="use letters, digits, -, _ and ., at most 32, for example: tickets",
         )
     return name
 

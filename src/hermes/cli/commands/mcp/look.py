@@ -43,7 +43,7 @@ class Row(msgspec.Struct, frozen=True):
     name: str
     enabled: bool
     state: str
-    """`ready`, `off`, `not tried yet`, `needs a login` or `wrong settings`."""
+    """`ready`, `off`, `not tried yet`, `failed`, `needs a login` or `wrong settings`."""
     transport: str
     place: str
     tools: int | None
@@ -54,6 +54,9 @@ class Row(msgspec.Struct, frozen=True):
     problems: tuple[str, ...]
     last_connected: str | None
     """ISO 8601, or None when never."""
+    last_failed: str | None
+    """When it could not be connected, while that has not worked again; the reason is among the
+    problems."""
 
 
 def add_actions(actions: Actions) -> None:
@@ -100,20 +103,28 @@ def _row(cli: Cli, name: str, settings: McpServer) -> Row:
     cache = cache_of(cli)
     catalogue, seen = cache.load(name, settings), cache.last_seen(name)
     fault, login, usable = fault_of(name, settings), "", True
+    failure = None if fault else cache.failure(name, settings)
     if settings.auth == "oauth" and not fault:
         login, usable = _login(cli, name, settings)
+    works = "failed" if failure else "ready" if catalogue else "not tried yet"
+    reasons = (fault, failure.reason if failure else "")
     return Row(
         name,
         settings.enabled,
-        _state(settings, fault, usable, catalogue),
+        _state(settings, fault, usable, works),
         transport_of(settings),
         place_of(cli, settings),
         len(offered_tools(settings, catalogue)) if catalogue else None,
         len(catalogue.tools) if catalogue else None,
         login,
-        ((fault,) if fault else ()) + (catalogue.problems if catalogue else ()),
-        datetime.fromtimestamp(seen, UTC).isoformat(timespec="seconds") if seen else None,
+        tuple(filter(None, reasons)) + (catalogue.problems if catalogue else ()),
+        _iso(seen),
+        _iso(failure.at if failure else None),
     )
+
+
+def _iso(moment: float | None) -> str | None:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds") if moment else None
 
 
 def _login(cli: Cli, name: str, settings: McpServer) -> tuple[str, bool]:
@@ -126,14 +137,14 @@ def _login(cli: Cli, name: str, settings: McpServer) -> tuple[str, bool]:
     return login_words(login, settings.url), usable
 
 
-def _state(settings: McpServer, fault: str, usable: bool, catalogue: Catalogue | None) -> str:
+def _state(settings: McpServer, fault: str, usable: bool, works: str) -> str:
     if not settings.enabled:
         return "off"
     if fault:
         return "wrong settings"
     if not usable:
         return "needs a login"
-    return "ready" if catalogue else "not tried yet"
+    return works
 
 
 def _cells(cli: Cli, row: Row) -> tuple[str, ...]:
@@ -143,6 +154,8 @@ def _cells(cli: Cli, row: Row) -> tuple[str, ...]:
         count = f"{row.tools} of {many(row.tools_found or 0, 'tool')}"
     seen = cache_of(cli).last_seen(row.name)
     last = f"connected {ago(seen)}" if seen else "never connected"
+    if row.last_failed:
+        last = f"failed {ago(datetime.fromisoformat(row.last_failed).timestamp())}, {last}"
     return f"{mark} {plain_line(row.name)}", row.state, row.transport, count, last, row.place
 
 
