@@ -76,6 +76,7 @@ class Extensions:
         self._replaced: dict[str, ToolEntry | None] = {}
         """Tools of plugins, and what had their names before."""
         self._shell: Any = None
+        self._names: Any = None
         self._open.append(self)
         settings = loaded.settings
         if settings.plugins.enabled or settings.hooks:
@@ -94,7 +95,7 @@ class Extensions:
         self.hooks = runner
         if not settings.plugins.enabled:
             return
-        names = import_module("hermes.plugins.names").Names(
+        self._names = names = import_module("hermes.plugins.names").Names(
             reports, taken.commands, taken.cli_commands
         )
         discovery = import_module("hermes.plugins.discovery")
@@ -106,6 +107,16 @@ class Extensions:
             import_module("hermes.plugins.context").Desk(self, runner, names, reports),
             loading.Variables(self._loaded.variable, export_variable),
         )
+        held = {
+            each.name: names.of_plugin("subcommand", each.name)
+            for each in self.outcomes
+            if not each.problem
+        }
+        import_module("hermes.plugins.known_commands").remember(self._home.cache, held)
+
+    def plugin_with(self, thing: str, name: str) -> str:
+        """The plugin that brought a thing (a `plugins.names.Thing`) of this name; "" for none."""
+        return str(self._names.owner(thing, name)) if self._names else ""
 
     def _shell_hooks(self, reports: Any) -> Any:
         module = import_module("hermes.plugins.shell_hooks")

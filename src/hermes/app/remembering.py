@@ -95,6 +95,8 @@ async def start_remembering(
             home,
             loaded.variable,
             tuple(extensions.memory_providers.values()),
+            disabled=loaded.settings.plugins.disabled,
+            tell=tell,
         )
     except ConfigError as error:
         tell(f"memory: {error}" + (f" ({error.hint})" if error.hint else ""))

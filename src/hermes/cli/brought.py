@@ -1,14 +1,22 @@
 """Subcommands that plugins and the memory provider bring; looked for when no other fits."""
 
 import argparse
+import sys
 from collections.abc import Callable
 from importlib import import_module
+from typing import TypeVar
 
 import msgspec
 
 from hermes.cli.context import Cli
 from hermes.cli.extending import extended
 from hermes.config.loader import Loaded
+from hermes.core.errors import HermesError, UsageError
+from hermes.memory.isolation import said_by
+
+T = TypeVar("T")
+WITHOUT_ACTION = "_hermes_help"
+"""Where the parsed arguments carry what shows the help."""
 
 
 class Brought(msgspec.Struct, frozen=True):
@@ -45,13 +53,32 @@ def _of_provider(name: str, loaded: Loaded) -> Brought | None:
     if active is None:
         return None
     _name, register = active
-    return Brought(register, _chosen)
+
+    def set_up(parser: argparse.ArgumentParser) -> None:
+        _attempt(name, lambda: register(parser))
+        parser.set_defaults(**{WITHOUT_ACTION: parser.format_help})
+
+    return Brought(set_up, lambda args: _attempt(name, lambda: _chosen(args)))
 
 
 def _chosen(args: argparse.Namespace) -> int:
     """What `register_cli` put behind the subcommand: `func` by argparse's custom."""
     act = getattr(args, "func", None)
     if act is None:
-        return 0
+        sys.stderr.write(getattr(args, WITHOUT_ACTION)())
+        return UsageError.exit_code
     code = act(args)
     return code if isinstance(code, int) else 0
+
+
+def _attempt(provider: str, work: Callable[[], T]) -> T:
+    """In this thread: the command belongs to the user, who can end it with Ctrl-C."""
+    try:
+        return work()
+    except (HermesError, BrokenPipeError):
+        raise
+    except Exception as error:  # whatever it is, it is the provider's
+        raise HermesError(
+            f"`hermes {provider}` of the memory provider {provider} failed: {said_by(error)}",
+            hint="`hermes memory off` goes on without the provider",
+        ) from error

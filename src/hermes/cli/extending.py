@@ -1,6 +1,8 @@
 """Plugins and hooks at the command line."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import redirect_stdout
 
 from hermes.app.commands.registry import COMMAND_REGISTRY
 from hermes.app.extensions import Extensions, Taken
@@ -17,6 +19,14 @@ def extended(loaded: Loaded, cli: Cli, consent: Consent | None = None) -> Extens
     slash = [name for each in COMMAND_REGISTRY for name in each.names]
     taken = Taken(slash, [command.name for command in COMMANDS])
     return Extensions(cli.home, loaded, cli.note, ask=consent, taken=taken)
+
+
+def looked_at(loaded: Loaded, cli: Cli) -> Extensions:
+    """What plugins bring, only to see it. What they print is not mixed with what is shown."""
+    with redirect_stdout(cli.stderr):
+        extensions = extended(loaded, cli)
+    asyncio.run(extensions.close())
+    return extensions
 
 
 def asked_in_lines(cli: Cli) -> Consent:

@@ -12,6 +12,7 @@ MyCLI(toolsets="file,terminal").run()
 
 import argparse
 import asyncio
+import logging
 import sys
 from collections.abc import Coroutine
 from importlib import import_module
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from hermes.agent.agent import Agent
     from hermes.app.commands.running import Commands
     from hermes.app.commands.talk import Talk
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -196,7 +199,15 @@ class HermesCLI:
         app.extensions.inject = injecting(self._loop, lambda: self.agent)
 
     async def _take(self, text: str) -> bool:
-        return await in_thread(self.process_command, text)
+        """A command that fails, perhaps one of whoever extends this class, ends no conversation."""
+        try:
+            return await in_thread(self.process_command, text)
+        except Exception as error:  # anybody's code
+            log.exception("a command failed")
+            said = import_module("hermes.plugins.apart").described(error)
+            if self._talk is not None:
+                self._talk.show(f"{text.split()[0]} failed: {said}")
+            return True
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, for the thread a command runs in."""

@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from typing import NamedTuple, NoReturn
 
@@ -90,6 +89,7 @@ def _dispatch(argv: list[str]) -> int:
         width = max(len(command.name) for command in registry.COMMANDS)
         lines = [f"  {name:<{width}}  {summary}" for name, summary in registry.COMMANDS]
         sys.stdout.write(USAGE.format(commands="\n".join(lines)))
+        sys.stdout.write(import_module("hermes.cli.also").also(invocation.profile))
         return OK
     module = _module(invocation)
     parser = Parser(
@@ -157,7 +157,8 @@ def _of_chat(rest: list[str]) -> int:
 
 
 def _suggestion(word: str) -> str:
-    close = get_close_matches(word, [command.name for command in registry.COMMANDS], n=1)
+    names = [command.name for command in registry.COMMANDS]
+    close = import_module("difflib").get_close_matches(word, names, n=1)
     if close:
         return f"did you mean `hermes {close[0]}`? `hermes --help` lists the commands"
     return '`hermes --help` lists the commands; to ask something: hermes chat -q "…"'

@@ -33,7 +33,7 @@ def width_of(rows: Sequence[Row]) -> int:
 def menu(cli: Cli, toggle: Callable[[Row], None]) -> int:
     """Shows the list until the user leaves with an empty line."""
     while True:
-        rows = rows_of(cli.home)
+        rows = rows_of(cli)
         _show(cli, rows)
         said = cli.ask("number to switch on or off (empty to leave): ").strip()
         if not said:

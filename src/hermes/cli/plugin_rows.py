@@ -6,11 +6,14 @@ from pathlib import Path
 import msgspec
 
 from hermes.app.contexts import BUILTIN as ENGINES
+from hermes.cli.context import Cli
+from hermes.cli.extending import looked_at
 from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded, load
 from hermes.context.discovery import DESCRIPTIONS
 from hermes.core.errors import UsageError
 from hermes.memory.discovery import BUILTIN as PROVIDERS
+from hermes.memory.discovery import list_providers
 from hermes.plugins.discovery import (
     Choice,
     Kind,
@@ -47,9 +50,9 @@ def _plugins(home: Home, loaded: Loaded) -> tuple[Plugin, ...]:
     return find_plugins(usual_places(home.plugins, working_folder))
 
 
-def rows_of(home: Home) -> list[Row]:
+def rows_of(cli: Cli) -> list[Row]:
     """By kind and name, with the settings as they are now."""
-    loaded = load(home)
+    home, loaded = cli.home, load(cli.home)
     settings = loaded.settings
     single = {Kind.MEMORY: settings.memory.provider, Kind.ENGINE: settings.context.engine}
     choice = Choice(settings.plugins.enabled, settings.plugins.disabled, single)
@@ -59,6 +62,12 @@ def rows_of(home: Home) -> list[Row]:
         state = State.ENABLED if single[kind] == name else State.NOT_ENABLED
         if (kind, name) not in known:
             rows.append(Row(name, kind, state, BUILT_IN, description=description))
+    known = {(row.kind, row.name) for row in rows}
+    rows += [
+        _brought(kind, name, loaded, cli)
+        for kind, name in single.items()
+        if name and (kind, name) not in known
+    ]
     order = list(Kind)
     return sorted(rows, key=lambda row: (order.index(row.kind), row.name))
 
@@ -68,6 +77,26 @@ def _built_in() -> Iterator[tuple[Kind, str, str]]:
         yield Kind.MEMORY, name, shipped.description
     for name in ENGINES:
         yield Kind.ENGINE, name, DESCRIPTIONS.get(name, "")
+
+
+def _brought(kind: Kind, name: str, loaded: Loaded, cli: Cli) -> Row:
+    """What the settings name and no folder of its kind holds: a plugin has to bring it."""
+
+    def has_a_folder(disabled: tuple[str, ...] = ()) -> bool:
+        found = list_providers(cli.home, disabled=disabled) if kind is Kind.MEMORY else ()
+        return any(info.name == name for info in found)
+
+    off = loaded.settings.plugins.disabled
+    if plugin := name if has_a_folder(off) else _bringer(kind, name, loaded, cli):
+        return Row(name, kind, State.ENABLED, f"plugin {plugin}")
+    problem = "its plugin is disabled" if has_a_folder() else f"there is no such {kind}"
+    return Row(name, kind, State.ENABLED, "not found", problem=problem)
+
+
+def _bringer(kind: Kind, name: str, loaded: Loaded, cli: Cli) -> str:
+    """Enabled plugins say what they bring when they are loaded."""
+    enabled = loaded.settings.plugins.enabled
+    return looked_at(loaded, cli).plugin_with(kind, name) if enabled else ""
 
 
 def _row(plugin: Plugin, state: State, loaded: Loaded) -> Row:
@@ -88,9 +117,9 @@ def _row(plugin: Plugin, state: State, loaded: Loaded) -> Row:
     )
 
 
-def row_named(home: Home, name: str) -> Row:
+def row_named(cli: Cli, name: str) -> Row:
     """A plugin before a provider of the same name. Raises `UsageError`."""
-    rows = rows_of(home)
+    rows = rows_of(cli)
     found = next((row for row in rows if row.name == name), None)
     if found is None:
         known = ", ".join(row.name for row in rows if row.kind is Kind.PLUGIN) or "none"

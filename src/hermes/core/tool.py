@@ -65,7 +65,7 @@ class ToolContext(msgspec.Struct, frozen=True):
 
 
 Handler = Callable[[ToolContext, dict[str, Any]], Awaitable[str]]
-Examine = Callable[[dict[str, Any]], Awaitable[Concern | None]]
+Examine = Callable[[dict[str, Any]], Awaitable[Concern | Effect | None]]
 
 
 async def no_concern(_arguments: dict[str, Any]) -> Concern | None:
@@ -80,8 +80,8 @@ class Tool(msgspec.Struct, frozen=True):
     """Returns the text for the model; raises `ToolError` for a failure the model should see."""
     effect: Effect = Effect.READ
     examine: Examine | None = None
-    """Looks at the arguments before a call and says whether a person must consent. Without it, the
-    policy goes by the effect alone."""
+    """Looks at the arguments before a call and says whether a person must consent, or leaves that
+    to the policy for an effect. Without it, the policy goes by the effect of the tool alone."""
     changes: Callable[[dict[str, Any]], bool] | None = None
     """Whether a call with these arguments may change files. Without it, the effect says so."""
     serial: bool = False

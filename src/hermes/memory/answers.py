@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
 from hermes.memory.provider import Dict, Dicts
 from hermes.util.text import clean
 
@@ -56,7 +58,12 @@ def _text(found: Any) -> str:
 
 
 def _result(found: Any) -> str:
-    text = found if isinstance(found, str) else json.dumps(found, default=str)
+    if isinstance(found, str):
+        return clean(found[:MOST_RESULT])
+    try:
+        text = json.dumps(msgspec.to_builtins(found))
+    except (TypeError, ValueError) as error:
+        raise _WrongType(f"text or what JSON can hold ({error})") from None
     return clean(text[:MOST_RESULT])
 
 

@@ -6,7 +6,7 @@ unless it is named.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -15,9 +15,17 @@ from typing import Any, NamedTuple
 from hermes.compat.packages import import_folder
 from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded
-from hermes.config.plugin_folders import PluginInfo, info_of, is_plugin, manifest, plugin_folders
+from hermes.config.plugin_folders import (
+    CODE,
+    PluginInfo,
+    info_of,
+    is_plugin,
+    manifest,
+    plugin_folders,
+)
 from hermes.core.errors import ConfigError
 from hermes.memory.fields import export_saved, fields_of
+from hermes.memory.isolation import Tell
 from hermes.memory.plugin_code import Collected, attempt, import_part
 from hermes.memory.provider import MemoryProvider
 
@@ -58,26 +66,44 @@ BUILTIN: Mapping[str, Shipped] = MappingProxyType(
 
 
 def find_provider(
-    name: str, home: Home, registered: Sequence[MemoryProvider] = ()
+    name: str,
+    home: Home,
+    registered: Sequence[MemoryProvider] = (),
+    *,
+    disabled: Collection[str] = (),
+    tell: Tell = log.warning,
 ) -> MemoryProvider:
     """The provider of that name: from `<home>/plugins/memory/<name>`, else one that a plugin
     registered, else from `<home>/plugins/<name>`, else a shipped one. Raises `ConfigError` when
-    there is none, or when it is broken."""
+    there is none, or when it is broken. `disabled` is `plugins.disabled`: these are passed over;
+    `tell` hears of what a plugin does that is left out."""
     own, general = home.plugins / "memory", home.plugins
-    if (place := _place(own, name)) is not None:
-        return _load(place)
+    if (place := _place(own, name, disabled)) is not None:
+        return _load(place, tell)
     for provider in registered:
         if provider.name == name:
             return provider
-    if (place := _place(general, name)) is not None and _registers(place):
-        return _load(place)
+    if (place := _place(general, name, disabled)) is not None and _registers(place):
+        return _load(place, tell)
     if name in BUILTIN:
         return _make(name, BUILTIN[name])
-    known = sorted({info.name for info in list_providers(home, registered)})
-    raise ConfigError(
+    raise _none(name, home, registered, disabled)
+
+
+def _none(
+    name: str, home: Home, registered: Sequence[MemoryProvider], disabled: Collection[str]
+) -> ConfigError:
+    known = {info.name for info in list_providers(home, registered, disabled)}
+    if name not in known and any(info.name == name for info in list_providers(home)):
+        return ConfigError(
+            f"the memory provider {name} is of a plugin that is disabled",
+            where="plugins.disabled",
+            hint=f"`hermes plugins enable {name}` allows it again",
+        )
+    return ConfigError(
         f"there is no memory provider {name!r}",
         where=SETTING,
-        hint=f"set it to one of: {', '.join(known)}",
+        hint=f"set it to one of: {', '.join(sorted(known))}",
     )
 
 
@@ -86,18 +112,21 @@ def load_provider(
     home: Home,
     variable: Callable[[str], str | None],
     registered: Sequence[MemoryProvider] = (),
+    *,
+    disabled: Collection[str] = (),
+    tell: Tell = log.warning,
 ) -> MemoryProvider:
     """The same, ready to be asked whether it is available: the variables it needs are set, also
     those of .env. `variable` is `Loaded.variable`."""
-    provider = find_provider(name, home, registered)
+    provider = find_provider(name, home, registered, disabled=disabled, tell=tell)
     export_saved(fields_of(provider), variable)
     return provider
 
 
-def find_cli(name: str, home: Home) -> RegisterCli | None:
+def find_cli(name: str, home: Home, disabled: Collection[str] = ()) -> RegisterCli | None:
     """What adds the provider's own commands; None when it has none. Raises `ConfigError`."""
     for folder in (home.plugins / "memory", home.plugins):
-        place = _place(folder, name)
+        place = _place(folder, name, disabled)
         if place is not None and (folder != home.plugins or _registers(place)):
             return _plugin_cli(place)
     if name not in BUILTIN:
@@ -109,41 +138,61 @@ def find_cli(name: str, home: Home) -> RegisterCli | None:
 def active_cli(loaded: Loaded) -> tuple[str, RegisterCli] | None:
     """The name of the provider in use and what adds its commands to `hermes <name> …`; None when
     there is no provider, or it has no commands. Raises `ConfigError` when it is broken."""
-    name = loaded.settings.memory.provider
+    name, disabled = loaded.settings.memory.provider, loaded.settings.plugins.disabled
     if not name:
         return None
-    register = find_cli(name, loaded.home)
+    register = find_cli(name, loaded.home, disabled)
     if register is None:
         return None
-    load_provider(name, loaded.home, loaded.variable)  # the commands look for its variables too
+    # the commands look for its variables too
+    load_provider(name, loaded.home, loaded.variable, disabled=disabled)
     return name, register
 
 
-def list_providers(home: Home, registered: Sequence[MemoryProvider] = ()) -> tuple[PluginInfo, ...]:
-    """What can be named, in the order of precedence; no plugin is run."""
+def list_providers(
+    home: Home, registered: Sequence[MemoryProvider] = (), disabled: Collection[str] = ()
+) -> tuple[PluginInfo, ...]:
+    """What can be named, in the order of precedence; no plugin is run. The plugins of `disabled`
+    are left out."""
+    own, general = (
+        [place for place in plugin_folders(folder) if not _is_among(place, disabled)]
+        for folder in (home.plugins / "memory", home.plugins)
+    )
     return (
-        *(info_of(place) for place in plugin_folders(home.plugins / "memory")),
+        *(info_of(place) for place in own),
         *(PluginInfo(provider.name, where="plugin") for provider in registered),
-        *(info_of(place) for place in plugin_folders(home.plugins) if _registers(place)),
+        *(info_of(place) for place in general if _registers(place)),
         *(PluginInfo(name, shipped.description) for name, shipped in BUILTIN.items()),
     )
 
 
-def _place(folder: Path, name: str) -> Path | None:
+def _place(folder: Path, name: str, disabled: Collection[str]) -> Path | None:
     place = folder / name
-    return place if place.name == name and is_plugin(place) else None
+    found = place.name == name and is_plugin(place) and not _is_among(place, disabled)
+    return place if found else None
+
+
+def _is_among(place: Path, names: Collection[str]) -> bool:
+    """Whether a list of the settings means it: by its name or by that of its folder."""
+    if not names:
+        return False
+    try:
+        called = str(manifest(place).get("name") or place.name)
+    except ConfigError:
+        called = place.name
+    return place.name in names or called in names
 
 
 def _registers(place: Path) -> bool:
     """Whether a plugin of any kind is one with a memory provider, as far as its text says."""
     try:
-        return b"register_memory_provider" in (place / "__init__.py").read_bytes()
+        return b"register_memory_provider" in (place / CODE).read_bytes()
     except OSError:
         return False
 
 
-def _load(place: Path) -> MemoryProvider:
-    path = place / "__init__.py"
+def _load(place: Path, tell: Tell) -> MemoryProvider:
+    path = place / CODE
     if not path.is_file():
         raise ConfigError("is missing", where=tilde(path), hint="it must hold register(ctx)")
     manifest(place)
@@ -151,9 +200,9 @@ def _load(place: Path) -> MemoryProvider:
     register = getattr(module, "register", None)
     if not callable(register):
         raise ConfigError("has no register(ctx)", where=tilde(path), hint="define it")
-    collected = Collected(place.name)
+    collected = Collected(place.name, tell)
     attempt(tilde(path), "register(ctx) failed", lambda: register(collected))
-    provider = _only(collected.providers, path)
+    provider = _checked(collected.provider, path)
     called = attempt(tilde(path), "the provider has no name", lambda: provider.name)
     if called != place.name:
         raise ConfigError(
@@ -164,15 +213,14 @@ def _load(place: Path) -> MemoryProvider:
     return provider
 
 
-def _only(found: Sequence[Any], path: Path) -> MemoryProvider:
-    if len(found) != 1:
-        problem = f"registers {len(found)} memory providers"
-        hint = "call ctx.register_memory_provider once"
-    elif not isinstance(found[0], MemoryProvider):
-        problem = f"registers a {type(found[0]).__name__}, which is no MemoryProvider"
+def _checked(found: Any, path: Path) -> MemoryProvider:
+    if found is None:
+        problem, hint = "registers no memory provider", "call ctx.register_memory_provider"
+    elif not isinstance(found, MemoryProvider):
+        problem = f"registers a {type(found).__name__}, which is no MemoryProvider"
         hint = "derive its class from agent.memory_provider.MemoryProvider and make one of it"
     else:
-        return found[0]
+        return found
     raise ConfigError(problem, where=tilde(path), hint=hint)
 
 

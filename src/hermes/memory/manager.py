@@ -61,9 +61,7 @@ class MemoryManager:
         """False, and a warning, when there is one already."""
         new = Guarded(provider, self._limits, self._tell)
         if self._held is not None:
-            text = f"the memory provider {new.name} is left out: {self._held.name} is in use"
-            log.warning(text)
-            self._tell(text)
+            self._tell(f"the memory provider {new.name} is left out: {self._held.name} is in use")
             return False
         self._held = new
         return True

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from hermes.compat.packages import import_folder
 from hermes.core.errors import ConfigError, ToolError
-from hermes.memory.isolation import Apart, Limits, said_by
+from hermes.memory.isolation import Apart, Limits, Tell, said_by
 
 log = logging.getLogger(__name__)
 
@@ -23,12 +23,20 @@ class Collected:
     """The `ctx` of a plugin that is loaded for its memory provider. Whatever else it registers is
     for a plugin that is enabled as such (`hermes plugins enable`)."""
 
-    def __init__(self, plugin: str) -> None:
-        self.plugin = plugin
-        self.providers: list[Any] = []
+    def __init__(self, plugin: str, tell: Tell) -> None:
+        self.plugin, self._tell = plugin, tell
+        self.provider: Any = None
 
     def register_memory_provider(self, provider: Any) -> None:
-        self.providers.append(provider)
+        """The first counts."""
+        if self.provider is None:
+            self.provider = provider
+            return
+        named = getattr(provider, "name", "") or type(provider).__name__
+        self._tell(
+            f"plugin {self.plugin}: its memory provider {named} is left out:"
+            f" {self.plugin} has one already"
+        )
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         if not name.startswith(("register_", "inject_")):

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from hermes.core.tool import Effect
 from hermes.plugins.apart import PluginFailed, name_of
 from hermes.plugins.events import event_named
 from hermes.plugins.guards import check_guard, cli_guards, command_guard, tool_guard
@@ -55,7 +56,8 @@ class PluginContext:
         **more: Any,
     ) -> None:
         """A tool: `handler(args, **kwargs)` returns a JSON string. Without a toolset the plugin's
-        name is taken; the older order `(name, schema, handler)` is understood too."""
+        name is taken; the older order `(name, schema, handler)` is understood too. `effect` says
+        what calls can do, by the names of `Effect`; without it they need consent."""
         if isinstance(toolset, dict):
             toolset, schema, handler = "", toolset, schema if handler is None else handler
         self._check_name("register_tool", name, _TOOL)
@@ -69,6 +71,8 @@ class PluginContext:
             usable = check_guard(self._plugin, name, check_fn, self._desk.reports)
         known = {key: more[key] for key in _MORE if key in more}
         known["requires_env"] = tuple(known.get("requires_env") or ())
+        if "effect" in more:
+            known["effect"] = _effect(name, more["effect"])
 
         def add() -> None:
             if self._claims(Thing.TOOL, name):
@@ -198,6 +202,14 @@ def put_into_effect(context: PluginContext) -> None:
 def close(context: PluginContext, reason: str) -> None:
     """Nothing of it takes effect, also not what a thread left behind registers later."""
     context._closed, context._waiting = reason, []  # noqa: SLF001 - not for plugins
+
+
+def _effect(tool: str, given: Any) -> Effect:
+    try:
+        return Effect(given)
+    except ValueError:
+        known = ", ".join(Effect)
+        raise ValueError(f"register_tool({tool!r}): effect {given!r} is none of {known}") from None
 
 
 def _own_name(thing: Any) -> str:

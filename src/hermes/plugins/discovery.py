@@ -10,7 +10,15 @@ import msgspec
 
 from hermes.config.home import unusable
 from hermes.core.errors import ConfigError
-from hermes.plugins.manifest import CODE, NAME, Manifest, manifest_file, read_manifest
+from hermes.plugins.manifest import (
+    CODE,
+    NAME,
+    NAMING,
+    Manifest,
+    manifest_file,
+    one_line,
+    read_manifest,
+)
 
 ENTRY_POINTS = "hermes_agent.plugins"
 """The group of entry points that installed packages offer plugins in."""
@@ -153,7 +161,8 @@ def _in_folder(folder: Path, origin: Origin) -> Iterator[Plugin]:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Those that hold a plugin: one of its two files is enough, so that a lack is noticed."""
+    """Those that hold a plugin: one of its two files is enough, so that a lack is noticed; so is a
+    name that none can have. Hidden ones are nobody's plugins."""
     try:
         places = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -163,7 +172,7 @@ def _folders(folder: Path) -> list[Path]:
     return [
         place
         for place in places
-        if place.name in FOLDERS or (NAME.fullmatch(place.name) and _holds_plugin(place))
+        if place.name in FOLDERS or (not place.name.startswith(".") and _holds_plugin(place))
     ]
 
 
@@ -172,6 +181,9 @@ def _holds_plugin(place: Path) -> bool:
 
 
 def _plugin(place: Path, origin: Origin, kind: Kind) -> Plugin:
+    if not NAME.fullmatch(place.name):
+        problem = f"the folder cannot have this name; {NAMING}"
+        return Plugin(Manifest(one_line(place.name)), origin, kind, place, problem=problem)
     try:
         manifest = read_manifest(place)
     except ConfigError as error:

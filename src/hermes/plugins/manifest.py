@@ -17,6 +17,7 @@ CODE = "__init__.py"
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 """A plugin's name is a folder, a word of a command line and an entry of a list."""
+NAMING = "use letters, digits, -, _ and ."
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -72,7 +73,7 @@ class _Reader:
     def manifest(self, otherwise: str) -> Manifest:
         name = self._text("name") or otherwise
         if not NAME.fullmatch(name):
-            raise self._wrong(f"{name!r} cannot be a name", "use letters, digits, -, _ and .")
+            raise self._wrong(f"{name!r} cannot be a name", NAMING)
         hooks = (*self._names("provides_hooks"), *self._names("hooks"))
         return Manifest(
             name,
@@ -88,7 +89,7 @@ class _Reader:
         value = self._data.get(key)
         if isinstance(value, Mapping | list):
             raise self._wrong(f"{key} is not a text", f"write `{key}: …` on one line")
-        return "" if value is None else _one_line(value)
+        return "" if value is None else one_line(value)
 
     def _items(self, key: str) -> list[Any]:
         value = self._data.get(key)
@@ -99,7 +100,7 @@ class _Reader:
     def _names(self, key: str) -> tuple[str, ...]:
         """Names, or blocks with a name."""
         items = (i.get("name") if isinstance(i, Mapping) else i for i in self._items(key))
-        return tuple(_one_line(item) for item in items if item is not None)
+        return tuple(one_line(item) for item in items if item is not None)
 
     def _variable(self, item: Any) -> Variable:
         said = item if isinstance(item, Mapping) else {"name": item}
@@ -109,7 +110,7 @@ class _Reader:
                 f"requires_env: {name or item!r} is not the name of a variable",
                 "write a name such as WEATHER_API_KEY, or a block with `name: …`",
             )
-        description, url = (_one_line(said.get(key) or "") for key in ("description", "url"))
+        description, url = (one_line(said.get(key) or "") for key in ("description", "url"))
         secret = said.get("secret")
         hidden = is_secret_variable(name) if secret is None else bool(secret)
         return Variable(name, description, url, hidden)
@@ -118,6 +119,6 @@ class _Reader:
         return ConfigError(problem, where=self._where, hint=hint)
 
 
-def _one_line(value: Any) -> str:
+def one_line(value: Any) -> str:
     """As it is shown: what would move the cursor or hide something in a terminal is left out."""
     return "".join(sign for sign in " ".join(str(value).split()) if sign.isprintable())

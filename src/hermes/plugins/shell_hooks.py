@@ -156,6 +156,9 @@ class ShellHooks:
                 self._decided[key] = await self._options.ask(*key)
                 if self._decided[key]:
                     self._remember(*key)
+                elif hook.event in VETOES:
+                    text = f"the check {hook.command!r} is left out in this session: you declined"
+                    self._reports.once((*key, "declined"), text)
             return self._decided[key]
 
     def _remember(self, event: str, command: str) -> None:

@@ -29,6 +29,7 @@ def choose(home: Home, kind: Kind, name: str) -> None:
     """Makes a provider the one in use; empty goes back to the built-in one."""
     edit = import_module("hermes.config.edit")
     if name:
+        _take_out(home, name, _LISTS[False])
         edit.set_value(home, SETTINGS[kind], name)
     else:
         edit.unset_value(home, SETTINGS[kind])

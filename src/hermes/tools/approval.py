@@ -83,10 +83,10 @@ class Approvals:
         self, tool: Tool, arguments: dict[str, Any], call_id: str, announce: Announce
     ) -> None:
         """Returns when the call may run; raises `ToolDenied` when it may not."""
-        if tool.examine is None:
-            concern = self._by_effect(tool, arguments)
-        else:
-            concern = await tool.examine(arguments)
+        found = tool.effect if tool.examine is None else await tool.examine(arguments)
+        concern = (
+            self._by_effect(tool.name, found, arguments) if isinstance(found, Effect) else found
+        )
         if concern is not None:
             await self.consent(tool.name, concern, call_id, announce)
 
@@ -109,22 +109,22 @@ class Approvals:
         if await self._judged(tool_name, concern) == "allow":
             return
         if self._approver is None:
-            self._without_anybody(concern)
+            self._without_anybody(tool_name, concern)
             return
         async with self._one_question:
             # An answer to the question before may have covered this one.
             if not self._covers(concern):
                 await self._ask(self._approver, tool_name, concern, call_id, announce)
 
-    def _by_effect(self, tool: Tool, arguments: dict[str, Any]) -> Concern | None:
+    def _by_effect(self, name: str, effect: Effect, arguments: dict[str, Any]) -> Concern | None:
         effects = self._rules.effects
-        answer = effects.get(tool.name) or effects.get(tool.effect.value) or BY_EFFECT[tool.effect]
+        answer = effects.get(name) or effects.get(effect.value) or BY_EFFECT[effect]
         if answer == "allow":
             return None
         given = msgspec.json.encode(arguments, enc_hook=str).decode()
-        reason = f"{tool.name} {EFFECT_REASONS[tool.effect]}"
-        subject = f"{tool.name} {given if len(given) < 1_000 else given[:1_000] + ' …'}"
-        kind = f"{tool.effect.value}: {tool.name}"
+        reason = f"{name} {EFFECT_REASONS[effect]}"
+        subject = f"{name} {given if len(given) < 1_000 else given[:1_000] + ' …'}"
+        kind = _kind(effect, name)
         return Concern(kind, subject, reason, refused=answer == "deny")
 
     async def _judged(self, tool_name: str, concern: Concern) -> Answer:
@@ -138,14 +138,18 @@ class Approvals:
             )
         return answer
 
-    def _without_anybody(self, concern: Concern) -> None:
+    def _without_anybody(self, tool_name: str, concern: Concern) -> None:
         if self._rules.headless == "allow":
             return
+        if concern.kind in (_kind(effect, tool_name) for effect in Effect):
+            way = f"for good with `hermes config set approvals.effects.{tool_name} allow`"
+        else:
+            kinds = " and ".join(map(repr, _kinds(concern)))
+            way = f"with {kinds} in command_allowlist of config.yaml"
         raise ToolDenied(
             f"not allowed without a person's consent: {concern.reason}",
-            hint="nobody is here to ask. The user can allow it in an interactive chat, with "
-            f"{' and '.join(map(repr, _kinds(concern)))} in command_allowlist of config.yaml, "
-            "or with approvals.headless: allow",
+            hint=f"nobody is here to ask. The user can allow it {way}, by answering `always` in an "
+            "interactive chat, or with approvals.headless: allow",
         )
 
     async def _ask(
@@ -189,6 +193,11 @@ class Approvals:
 
     def _covers(self, concern: Concern) -> bool:
         return all(kind in self._allowed for kind in _kinds(concern))
+
+
+def _kind(effect: Effect, tool_name: str) -> str:
+    """The class of a call that is judged by the effect of its tool."""
+    return f"{effect.value}: {tool_name}"
 
 
 def _kinds(concern: Concern) -> tuple[str, ...]:

@@ -85,11 +85,12 @@ class ToolRegistry:
         is_async: bool = False,
         description: str = "",
         emoji: str = "",
+        effect: Effect = Effect.EXECUTE,
     ) -> None:
         """A tool as plugins know it: `handler(args, **kwargs)` returns a JSON string.
 
-        A handler that is not async runs in a thread of its own. What it may do is not known, so
-        its effect is `execute`, and the approval policy treats it so.
+        A handler that is not async runs in a thread of its own. What it may do is not known unless
+        `effect` says so, and then it may do anything.
         """
         parameters = schema.get("parameters", schema if "properties" in schema else {})
         spec = ToolSpec(
@@ -109,7 +110,7 @@ class ToolRegistry:
             return as_text(await in_thread(handler, arguments, **details))
 
         def make(_bench: Bench) -> Tool:
-            return Tool(spec, run, effect=Effect.EXECUTE, toolset=toolset)
+            return Tool(spec, run, effect=effect, toolset=toolset)
 
         def missing(_bench: Bench) -> str:
             return "" if check_fn is None or check_fn() else "its check says it cannot be used"

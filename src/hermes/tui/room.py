@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 WATCH_SECONDS = 0.5
+ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False}
+"""To whether a hook may run; Escape leaves it empty."""
 OFFERED = ("resume", "sessions", "model", "personality", "skin")
 """Commands behind which something is offered; see `offering`."""
 
@@ -167,11 +169,15 @@ class Room:
         return True
 
     async def consent(self, event: str, command: str) -> bool:
-        """Whether a hook may run."""
+        """Whether a hook may run; asked until it is clear."""
         asked = (
             f"A hook of your settings wants to run at {event}:\n{command}\nLet it, now and later?"
         )
-        return await self.questions.clarify(QuestionAsked("", asked, ("no", "yes"))) == "yes"
+        while True:
+            said = await self.questions.clarify(QuestionAsked("", asked, ("no", "yes")))
+            if (answer := ANSWERS.get(said.strip().lower())) is not None:
+                return answer
+            self.note("please answer yes or no")
 
     # What is shown
 

@@ -42,6 +42,8 @@ def register_cli(subparser):
     actions = subparser.add_subparsers()
     pages = actions.add_parser("pages")
     pages.set_defaults(func=lambda args: print("three pages"))
+    burn = actions.add_parser("burn")
+    burn.set_defaults(func=lambda args: 1 / 0)
 """
 
 
@@ -83,6 +85,23 @@ def test_its_commands_are_there_while_it_is_in_use(hermes, provider, hermes_home
     assert hermes("diary", "pages").stdout == "three pages\n"
     (hermes_home / "config.yaml").write_text(UNTITLED)
     assert hermes("diary", "pages").returncode == 2
+
+
+def test_its_commands_are_in_the_help_and_say_how_they_are_used(
+    hermes, provider, hermes_home: Path
+) -> None:
+    provider()
+    assert hermes("--help").stdout.endswith("\nalso: diary (memory provider)\n")
+    done = hermes("diary")
+    assert (done.stdout, done.returncode) == ("", 2)
+    assert done.stderr.startswith("usage: hermes diary ") and "pages" in done.stderr
+    failed = hermes("diary", "burn")
+    assert failed.returncode == 1
+    said, hint = failed.stderr.splitlines()
+    assert "of the memory provider diary failed: ZeroDivisionError: division by zero" in said
+    assert "`hermes memory off`" in hint
+    (hermes_home / "plugins" / "memory" / "diary" / "cli.py").unlink()
+    assert "also:" not in hermes("--help").stdout
 
 
 @pytest.mark.parametrize("trouble", ["time.sleep(60)", "raise RuntimeError('broken')"])

@@ -146,14 +146,43 @@ def test_a_tool_with_a_schema_that_no_endpoint_takes_does_not_end_the_conversati
     assert "register_tool('odd'): schema is no JSON" in done.stderr
 
 
+def test_a_tool_runs_without_a_person_when_it_only_reads_or_the_user_said_so(
+    hermes, plugin, hermes_home: Path
+) -> None:
+    plugin(
+        "def answer(args, **kw): return 'done'\n"
+        "def register(ctx):\n"
+        "    ctx.register_tool('reads', 'set', {}, answer, effect='read')\n"
+        "    ctx.register_tool('acts', 'set', {}, answer)\n"
+    )
+    settings = hermes_home / "config.yaml"
+    settings.write_text(settings.read_text().replace("mode: 'off'", "mode: manual"))
+
+    def result(tool: str) -> str:
+        with ModelServer([ToolCall("c1", tool, "{}"), "ok"]) as server:
+            hermes("chat", "-q", "go", *at(server))
+            return server.calls[1].body["messages"][-1]["content"]
+
+    assert result("reads") == "done"
+    told = result("acts")
+    command = told[told.index("`hermes ") + len("`hermes ") : told.index(" allow`")]
+    assert hermes(*command.split(), "allow").returncode == 0
+    assert result("acts") == "done"
+
+
 def test_commands_of_plugins(
     hermes, screen, plugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WATCHED", str(tmp_path / "heard"))
     plugin(WATCHER)
+    assert "\nmay add commands, listed here once loaded: watcher\n" in hermes("--help").stdout
     done = hermes("tides", "Cuxhaven")
     assert (done.stdout, done.returncode) == ("high water at Cuxhaven: noon\n", 0)
     assert "place" in hermes("tides", "--help").stdout
+    assert hermes("--help").stdout.endswith("\nalso: tides (plugin watcher)\n")
+    hermes("plugins", "disable", "watcher")
+    assert "watcher" not in hermes("--help").stdout
+    hermes("plugins", "enable", "watcher")
     with ModelServer(["Hello to you."]) as server:
         it = screen("chat", *at(server)).ready()
         it.ask("/moon tonight", "full, tonight")

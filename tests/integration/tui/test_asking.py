@@ -9,6 +9,7 @@ import pytest
 
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, StepLike
+from tests.integration.chat.conftest import at
 from tests.integration.tui.conftest import call, run, said
 from tests.screens.chat import Chat
 
@@ -231,3 +232,26 @@ def test_a_secret_is_never_shown(chat, hermes_home: Path) -> None:
     assert b"steam" not in it.raw
     assert "4711" not in (hermes_home / "history").read_text()
     assert "KETTLE_KEY=steam-4711" in (hermes_home / ".env").read_text()
+
+
+@pytest.mark.parametrize(
+    ("typed", "forbids"), [(["Y"], True), (["maybe", "YES "], True), (["n"], False), ([""], False)]
+)
+def test_the_consent_to_a_hook(
+    screen, settings, hermes_home: Path, typed: list[str], forbids: bool
+) -> None:
+    """Enter alone takes what is marked, which is no."""
+    guard = """echo '{"decision": "block", "reason": "by the guard"}'"""
+    (hermes_home / "guard").write_text(guard)
+    settings(f"hooks:\n  pre_tool_call:\n    - command: sh {hermes_home / 'guard'}\n")
+    with ModelServer([call("todo"), "Done."]) as server:
+        it = screen("chat", *at(server))
+        for number, words in enumerate(typed):
+            it.sees_last("Let it, now and later?")
+            it.wait(lambda it, asked=number: it.text.count("please answer") == asked, "a question")
+            it.type(f"{words}\r")
+        it.ready()
+        it.ask("go", "Done.")
+        assert ("by the guard" in said(server)) is forbids
+        shown = " ".join(it.text.split())
+        assert shown.count("is left out in this session") == (0 if forbids else 1)

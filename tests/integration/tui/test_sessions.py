@@ -8,6 +8,7 @@ import pytest
 
 from hermes.core.testing import ModelServer, Stall
 from tests.integration.tui.conftest import call, run, said
+from tests.screens.chat import GREETING
 
 SESSION = re.compile(r"\b\d{8}_\d{6}_[0-9a-f]{8}\b")
 
@@ -242,5 +243,35 @@ def test_mistakes_of_a_wrapper_are_told_and_the_conversation_goes_on(screen, wor
         it.type(F3 + F3)
         it.ask("are you there?", "Still here.")
         it.ready()
+        assert "Traceback" not in it.text
+        assert it.leave() == 0
+
+
+CRASHING_WRAPPER = """
+import sys
+from cli import HermesCLI
+
+class Mine(HermesCLI):
+    def process_command(self, cmd):
+        if cmd.startswith("/crash"):
+            raise LookupError("no such thing")
+        return super().process_command(cmd)
+
+sys.exit(Mine(base_url=sys.argv[1], model="lab-model").run())
+"""
+
+
+@pytest.mark.parametrize("kind", ["xterm-256color", "dumb"])
+def test_a_command_of_a_wrapper_that_fails_is_told_and_the_conversation_goes_on(
+    screen, work: Path, kind: str
+) -> None:
+    (work / "mine.py").write_text(CRASHING_WRAPPER)
+    with ModelServer(["Still here."]) as server:
+        it = screen("run", "mine.py", f"{server.url}/v1", TERM=kind)
+        it.sees("/help" if kind == "dumb" else GREETING)
+        it.say("/crash now")
+        it.sees("/crash failed: LookupError: no such thing")
+        it.say("are you there?")
+        it.sees("Still here.")
         assert "Traceback" not in it.text
         assert it.leave() == 0

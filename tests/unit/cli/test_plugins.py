@@ -244,6 +244,71 @@ def test_a_provider_can_be_enabled_by_name(hermes: Run, settings: Callable[[], A
     assert settings().context.engine == "compressor"
 
 
+BOTH = """
+print("what a plugin prints is not mixed with the list")
+class Thing:
+    def __init__(self, name): self.name = name
+
+def register(ctx):
+    ctx.register_memory_provider(Thing("bothmem"))
+    ctx.register_context_engine(Thing("botheng"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "shown"),
+    [
+        (
+            "plugins: {enabled: [both]}\nmemory: {provider: bothmem}\ncontext: {engine: botheng}\n",
+            ["memory provider: bothmem (plugin both)", "context engine: botheng (plugin both)"],
+        ),
+        (
+            "memory: {provider: bothmem}\ncontext: {engine: botheng}\n",
+            [
+                "memory provider: bothmem (there is no such memory provider)",
+                "context engine: botheng (there is no such context engine)",
+            ],
+        ),
+        (
+            "memory: {provider: both}\n",
+            ["memory provider: both (plugin both)", "context engine: compressor (built in)"],
+        ),
+        (
+            "plugins: {disabled: [both]}\nmemory: {provider: both}\n",
+            ["memory provider: both (its plugin is disabled)"],
+        ),
+    ],
+)
+def test_what_a_plugin_brings_is_shown_with_the_plugin(
+    hermes: Run, hermes_home: Path, settings: str, shown: list[str]
+) -> None:
+    write_plugin(hermes_home / "plugins", "both", BOTH)
+    (hermes_home / "config.yaml").write_text(settings)
+    lines = hermes("list").out.splitlines()
+    assert [line for line in lines if line in shown] == shown
+    assert json.loads(hermes("list", "--json").out)
+
+
+def test_choosing_a_provider_allows_it_again(
+    hermes: Run, hermes_home: Path, settings: Callable[[], Any]
+) -> None:
+    write_plugin(hermes_home / "plugins" / "memory", "elephant")
+    (hermes_home / "config.yaml").write_text("plugins:\n  disabled: [elephant, other]\n")
+    assert hermes("enable", "elephant").out == "memory provider: elephant\n"
+    assert settings().plugins.disabled == ("other",)
+
+
+def test_a_folder_whose_name_cannot_be_one_is_listed_with_that(
+    hermes: Run, hermes_home: Path
+) -> None:
+    write_plugin(hermes_home / "plugins", "my plugin", BOOBY_TRAP, manifest="name: mine\n")
+    write_plugin(hermes_home / "plugins", ".hidden", BOOBY_TRAP)
+    listed = hermes("list").out
+    assert "· my plugin           (not enabled, user, the folder cannot have this name" in listed
+    assert "hidden" not in listed
+    assert "cannot be loaded" in hermes("enable", "my plugin").err
+
+
 def test_a_variable_that_is_missing_is_said_without_a_terminal(hermes: Run, tmp_path: Path) -> None:
     source = write_plugin(tmp_path, "keyed", manifest="name: keyed\nrequires_env: [MY_API_KEY]\n")
     outcome = hermes("install", str(source), "--enable")

@@ -1,6 +1,7 @@
 """Whatever a provider returns becomes plain data, or one line that says what is wrong with it."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ class Unclear:
         ("system_prompt_block", ["a"], "system_prompt_block returned list, not text"),
         ("get_tool_schemas", "look", "get_tool_schemas returned str, not a list"),
         ("entries", {"id": 1}, "entries returned dict, not a list"),
+        ("handle_tool_call", object(), "handle_tool_call returned object, not text or what JSON"),
+        ("handle_tool_call", {"a": object()}, "returned dict, not text or what JSON can hold"),
     ],
 )
 def test_another_type_is_named(method: str, found: Any, problem: str) -> None:
@@ -33,6 +36,15 @@ def test_a_method_that_is_async_is_named_and_leaves_no_warning() -> None:
 
     with pytest.raises(TypeError, match="prefetch is async"):
         read_answer("prefetch", prefetch())
+
+
+def test_what_a_tool_returns_becomes_json_where_it_can() -> None:
+    found = {"when": datetime(2026, 1, 2, tzinfo=UTC), "tags": {"a"}, "no": None}
+    assert json.loads(read_answer("handle_tool_call", found)) == {
+        "when": "2026-01-02T00:00:00Z",
+        "tags": ["a"],
+        "no": None,
+    }
 
 
 def test_nothing_is_nothing() -> None:

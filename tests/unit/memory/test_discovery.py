@@ -119,7 +119,7 @@ def find_provider_from(code: str, home: Home):
         ("raise SystemExit(3)", "cannot be imported: SystemExit: 3"),
         ("x = 1", "has no register(ctx)"),
         ("def register(ctx): 1 / 0", "register(ctx) failed: ZeroDivisionError"),
-        ("def register(ctx): pass", "registers 0 memory providers"),
+        ("def register(ctx): pass", "registers no memory provider"),
         ("def register(ctx): ctx.register_memory_provider(4)", "registers a int"),
         ("def register(ctx): ctx.no_such_thing()", "register(ctx) failed: AttributeError"),
         (CODE.replace('"mine"', '"other"'), "calls itself 'other'"),
@@ -191,3 +191,30 @@ def test_broken_commands_of_a_provider_are_explained(home: Home, plugin: Write) 
     plugin(cli="x = 1")
     with pytest.raises(ConfigError, match=r"cli\.py: has no register_cli"):
         find_cli("mine", home)
+
+
+def test_of_two_providers_the_first_counts_and_the_other_is_told(home: Home, plugin: Write) -> None:
+    plugin(f"{CODE}\n    ctx.register_memory_provider(Mine())\n")
+    told: list[str] = []
+    assert find_provider("mine", home, tell=told.append).name == "mine"
+    assert told == ["plugin mine: its memory provider mine is left out: mine has one already"]
+
+
+TRAP = "raise RuntimeError('this code was run')  # register_memory_provider"
+
+
+@pytest.mark.parametrize("where", ["memory/mine", "mine", "memory/folder", "folder"])
+def test_one_of_a_disabled_plugin_is_not_run(home: Home, plugin: Write, where: str) -> None:
+    """The settings may call it by its name, which is `mine`, or by that of its folder."""
+    folder = plugin(TRAP, where, cli=TRAP)
+    for disabled in ({"mine"}, {folder.name}):
+        with pytest.raises(ConfigError, match="is of a plugin that is disabled") as refused:
+            find_provider(folder.name, home, disabled=disabled)
+        assert "hermes plugins enable" in refused.value.hint
+        assert [info.name for info in list_providers(home, (), disabled)] == [*BUILTIN]
+        assert find_cli(folder.name, home, disabled) is None
+
+
+def test_a_disabled_plugin_does_not_hide_a_shipped_provider(home: Home, plugin: Write) -> None:
+    plugin(TRAP, "memory/holographic")
+    assert find_provider("holographic", home, disabled={"holographic"}).name == "holographic"

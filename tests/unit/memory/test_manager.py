@@ -129,6 +129,15 @@ def test_a_second_provider_is_refused_with_a_warning(
     assert told == ["the memory provider plain is left out: plain is in use"]
 
 
+def test_without_anybody_to_tell_the_warning_is_one_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    manager = MemoryManager()
+    manager.add_provider(Plain())
+    manager.add_provider(Short())
+    assert caplog.messages == ["the memory provider plain is left out: plain is in use"]
+
+
 def test_short_forms_of_the_methods_work(manager: MemoryManager, told: list[str]) -> None:
     provider = Short()
     started(manager, provider)

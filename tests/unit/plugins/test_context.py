@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.core.tool import Effect
 from hermes.plugins.apart import PluginFailed
 from hermes.tools.registry import ToolRegistry
 from tests.unit.plugins.stage import Stage
@@ -53,6 +54,28 @@ def test_the_older_form_of_register_tool_is_understood(stage: Stage, call: str) 
     registration = stage.host.tools["t"]
     assert (registration["toolset"], registration["schema"]) == ("probe", {})
     assert registration["handler"]({}, task_id="s", other="x") == "ok"
+
+
+@pytest.mark.parametrize(("said", "effect"), [("", Effect.EXECUTE), ("effect='read'", Effect.READ)])
+def test_what_a_tool_can_do_is_anything_unless_it_says_otherwise(
+    stage: Stage, said: str, effect: Effect
+) -> None:
+    stage.load_with(f"def register(ctx): ctx.register_tool('t', 's', {{}}, print, {said})\n")
+    registration = stage.host.tools["t"]
+    registration.pop("plugin")
+    registry = ToolRegistry()
+    registry.register(**registration)
+    entry = registry.get("t")
+    assert entry is not None
+    assert entry.make(None).effect is effect  # type: ignore[arg-type]
+
+
+def test_an_effect_that_there_is_not_is_told_with_those_there_are(stage: Stage) -> None:
+    (outcome,) = stage.load_with(
+        "def register(ctx): ctx.register_tool('t', 's', {}, print, effect='harmless')\n"
+    )
+    assert "effect 'harmless' is none of read, write, execute" in outcome.problem
+    assert stage.host.tools == {}
 
 
 @pytest.mark.parametrize(
@@ -304,6 +327,24 @@ def test_only_one_engine_can_be_registered(stage: Stage) -> None:
     )
     assert [each.name for each in stage.host.engines] == ["one"]
     assert stage.told == ["plugin probe: its context engine two is left out: probe has one already"]
+
+
+def test_of_two_memory_providers_of_a_plugin_the_first_counts(stage: Stage) -> None:
+    stage.load_with(
+        """
+        class Provider:
+            def __init__(self, name): self.name = name
+
+        def register(ctx):
+            for name in ("one", "one", "two"):
+                ctx.register_memory_provider(Provider(name))
+        """
+    )
+    assert [each.name for each in stage.host.providers] == ["one"]
+    assert stage.told == [
+        f"plugin probe: its memory provider {name} is left out: probe has one already"
+        for name in ("one", "two")
+    ]
 
 
 async def test_what_is_registered_later_takes_effect_at_once(stage: Stage) -> None:

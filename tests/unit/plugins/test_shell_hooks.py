@@ -301,9 +301,13 @@ async def test_consent_is_asked_once_and_kept(scene: Scene) -> None:
 
 
 async def test_a_declined_hook_never_runs_and_does_not_block(scene: Scene) -> None:
-    hooks = scene.hooks(Hook(PRE, scene.script(TOUCH), 30), answer=False)
+    command = scene.script(TOUCH)
+    hooks = scene.hooks(Hook(PRE, command, 30), Hook(POST, command, 30), answer=False)
     assert await hooks.run(PRE, CALL) == await hooks.run(PRE, CALL) == []
-    assert (len(scene.asked), times_run(scene)) == (1, 0)
+    assert await hooks.run(POST, CALL) == []
+    assert (len(scene.asked), times_run(scene)) == (2, 0)
+    (told,) = scene.told  # of the one that could have forbidden something, once
+    assert told == f"the check {command!r} is left out in this session: you declined"
 
 
 async def test_without_anybody_to_ask_nothing_runs_and_calls_are_blocked(scene: Scene) -> None:

@@ -201,6 +201,12 @@ async def test_the_settings_say_what_an_effect_or_a_tool_may_do() -> None:
         await Bench(None, effects={"read": "ask"}).use(reading)
 
 
+async def test_without_a_person_the_command_that_allows_a_tool_is_told() -> None:
+    with pytest.raises(ToolDenied) as denied:
+        await Bench(None).use(Tool.from_function(send, effect=Effect.EXECUTE))
+    assert "`hermes config set approvals.effects.send allow`" in denied.value.hint
+
+
 async def test_with_nobody_there_the_settings_decide() -> None:
     with pytest.raises(ToolDenied, match="without a person"):
         await Bench(None).permit(DELETE)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from hermes.app.doctor.findings import Finding, Found, fine, problem, warning
 from hermes.app.doctor.scene import Scene
-from hermes.app.skill_shelf import skill_roots
+from hermes.app.skill_shelf import external_folders, external_warnings, skill_roots
 from hermes.config.environment import search_path
 from hermes.config.home import tilde
 from hermes.config.settings.abilities import McpServer
@@ -37,11 +37,14 @@ def skills(scene: Scene) -> Found:
         for each in shelf.broken()
     ]
     missing = [
-        warning(f"skills.external_dirs: there is no folder {name}", "correct the setting")
-        for name in scene.settings.skills.external_dirs
-        if not Path(name).expanduser().is_dir()
+        warning(f"skills.external_dirs: there is no folder {tilde(folder)}", "correct the setting")
+        for folder in external_folders(scene.loaded, scene.home)
+        if not folder.is_dir()
     ]
-    return [*broken, *missing] or [fine(f"{many(len(shelf.all()), 'skill')}, all of them load")]
+    wrong = [warning(text, "correct the setting") for text in external_warnings(scene.loaded)]
+    return [*broken, *missing, *wrong] or [
+        fine(f"{many(len(shelf.all()), 'skill')}, all of them load")
+    ]
 
 
 def plugins(scene: Scene) -> Found:
@@ -152,7 +155,8 @@ def memory(scene: Scene) -> Found:
     if not name:
         return [fine("no memory provider; the agent keeps its own notes")]
     setup = f"hermes memory setup {name}"
-    infos = {info.name for info in list_providers(scene.home)}
+    disabled = scene.settings.plugins.disabled
+    infos = {info.name for info in list_providers(scene.home, disabled=disabled)}
     if name not in infos:
         if scene.settings.plugins.enabled:
             text = f"the memory provider {name} must come from a plugin; that was not tried"

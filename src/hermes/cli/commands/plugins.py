@@ -65,7 +65,7 @@ def _menu(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _list(args: argparse.Namespace, cli: Cli) -> int:
-    rows = rows_of(cli.home)
+    rows = rows_of(cli)
     if args.json:
         cli.json(rows)
         return 0
@@ -76,7 +76,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
     for row in plugins:
         cli.say(line_of(row, width_of(plugins)))
     for row in chosen:
-        cli.say(f"{row.kind}: {row.name} ({row.origin})")
+        cli.say(f"{row.kind}: {row.name} ({row.problem or row.origin})")
     return 0
 
 
@@ -88,7 +88,7 @@ def _install(args: argparse.Namespace, cli: Cli) -> int:
     _describe(cli, manifest)
     wanted = args.enable or (not args.no_enable and _agrees(cli, f"Enable {manifest.name}?"))
     if wanted:
-        _set(cli, row_named(cli.home, manifest.name), on=True)
+        _set(cli, row_named(cli, manifest.name), on=True)
     else:
         cli.say(f"`hermes plugins enable {manifest.name}` enables it")
     return 0
@@ -140,7 +140,7 @@ def _update(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _remove(args: argparse.Namespace, cli: Cli) -> int:
-    row = row_named(cli.home, args.name)
+    row = row_named(cli, args.name)
     if row.origin != Origin.USER or row.kind is not Kind.PLUGIN:
         raise UsageError(
             f"{args.name} is not one that `hermes plugins` can remove ({row.origin})",
@@ -159,7 +159,7 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _enable(args: argparse.Namespace, cli: Cli) -> int:
-    _set(cli, row_named(cli.home, args.name), on=True)
+    _set(cli, row_named(cli, args.name), on=True)
     return 0
 
 
@@ -169,7 +169,7 @@ def _disable(args: argparse.Namespace, cli: Cli) -> int:
         switch(cli.home, args.name, on=False)
         cli.say(f"{args.name} is disabled")
         return 0
-    _set(cli, row_named(cli.home, args.name), on=False)
+    _set(cli, row_named(cli, args.name), on=False)
     return 0
 
 
@@ -192,7 +192,7 @@ def _choose(cli: Cli, row: Row, *, on: bool) -> None:
         return
     choose(cli.home, row.kind, row.name if on else "")
     now = next(
-        (r.name for r in rows_of(cli.home) if r.kind is row.kind and r.state is State.ENABLED),
+        (r.name for r in rows_of(cli) if r.kind is row.kind and r.state is State.ENABLED),
         "none",
     )
     cli.say(f"{row.kind}: {now}")

@@ -37,6 +37,15 @@ async def test_a_broken_skill_is_named(home):
     assert "broken/SKILL.md does not load" in texts(outcome)
 
 
+async def test_folders_of_skills_that_are_not_there_are_named(home, config):
+    (home.root / "team").mkdir(parents=True)
+    config("skills: {external_dirs: [team, gone, '']}\n")
+    found = texts(await only(home, "skills"))
+    assert "there is no folder ~/.hermes/gone" in found
+    assert "skills.external_dirs has an empty entry" in found
+    assert "team" not in found
+
+
 async def test_plugins_that_are_missing_or_cannot_load_are_problems_and_none_is_run(home, config):
     trace = home.root / "ran"
     plugin(home, "good", f"open({str(trace)!r}, 'w')\ndef register(ctx): pass\n")

@@ -173,16 +173,62 @@ def test_ctrl_d_at_the_question_for_a_key_stops_without_a_change(
     assert not mine.home.env_file.exists() and not mine.home.config_file.exists()
 
 
-def test_a_provider_that_an_enabled_plugin_brings_can_be_set_up(mine: Hermes) -> None:
-    """Its `__init__.py` does not say that it is one."""
-    folder = mine.home.plugins / "bundle"
-    folder.mkdir()
+def bundle(hermes: Hermes, memory: str = MINE.replace('name = "mine"', 'name = "brought"')) -> None:
+    """A plugin whose `__init__.py` does not say that it brings a provider."""
+    folder = hermes.home.plugins / "bundle"
+    folder.mkdir(parents=True)
     (folder / "plugin.yaml").write_text("name: bundle\nversion: 1\ndescription: Many things.\n")
     (folder / "__init__.py").write_text("from .memory import register\n")
-    (folder / "memory.py").write_text(MINE.replace('name = "mine"', 'name = "brought"'))
+    (folder / "memory.py").write_text(memory)
+
+
+def test_a_provider_that_an_enabled_plugin_brings_can_be_set_up(mine: Hermes) -> None:
+    bundle(mine)
     assert mine("setup", "brought", "--set", "api_key=k").code == 3
     mine.home.config_file.write_text("plugins:\n  enabled: [bundle]\n")
     mine = Hermes(mine.home)
     outcome = mine("setup", "brought", "--set", "api_key=k")
     assert outcome.code == 0, outcome.err
     assert "brought works" in mine("test").out
+    status = mine("status")
+    assert (status.code, status.err) == (0, "")
+    assert status.out.startswith("provider   brought (plugin bundle)\n")
+
+
+def test_status_says_when_there_is_no_such_provider(mine: Hermes) -> None:
+    bundle(mine, "def register(ctx): 1 / 0")
+    mine.home.config_file.write_text("plugins: {enabled: [bundle]}\nmemory: {provider: brought}\n")
+    status = mine("status")
+    assert status.code == 1
+    assert status.out.startswith("provider   brought (not found)\n")
+    assert "problem    memory.provider: there is no memory provider 'brought'" in status.out
+    assert status.err.count("plugin bundle is not loaded") == 1, "it is loaded once"
+
+
+def test_one_of_a_disabled_plugin_is_neither_offered_nor_run(hermes: Hermes) -> None:
+    for name in ("mine", "other"):
+        hermes.plugin(name, "raise RuntimeError('this code was run')")
+    hermes.home.config_file.write_text("plugins:\n  disabled: [mine]\n")
+    outcome = hermes("setup", "mine")
+    assert outcome.code == 3
+    assert "the memory provider mine is of a plugin that is disabled" in outcome.err
+    assert "hermes plugins enable mine" in outcome.err
+    menu = hermes("setup", typed="\n").out
+    assert "1  other" in menu and "mine" not in menu
+
+
+def test_what_cannot_be_set_up_is_not_in_the_menu(hermes: Hermes) -> None:
+    hermes.plugin("broken", "")
+    (hermes.home.plugins / "memory" / "broken" / "plugin.yaml").write_text("a: [")
+    bundle(hermes)
+    folder = hermes.home.plugins / "bundle"
+    (folder / "__init__.py").write_text("from .memory import register  # register_memory_provider")
+    hermes.plugin("mine", MINE)
+    hermes.home.config_file.write_text("plugins:\n  enabled: [bundle, mine]\n")
+    outcome = hermes("setup", typed="\n")
+    assert [line.split()[:2] for line in outcome.out.splitlines()[:2]] == [
+        ["1", "mine"],
+        ["2", "brought"],
+    ]
+    assert "bundle" not in outcome.out and "broken" not in outcome.out
+    assert "broken is left out: " in outcome.err

@@ -1,19 +1,20 @@
 """The provider in use, as the commands talk to it: with time limits, and only what it offers."""
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from hermes.app.extensions import Extensions
 from hermes.app.logs import start_logging
 from hermes.cli.context import Cli
-from hermes.cli.extending import extended
-from hermes.config.loader import Loaded
+from hermes.cli.extending import looked_at
+from hermes.config.home import tilde
+from hermes.config.plugin_folders import PluginInfo
 from hermes.core.errors import ConfigError, HermesError, ToolError
 from hermes.memory.discovery import list_providers, load_provider
 from hermes.memory.guarded import Guarded
 from hermes.memory.isolation import Limits
-from hermes.memory.provider import Dicts, Inspectable, MemoryProvider
+from hermes.memory.provider import Dicts, Inspectable
 from hermes.security.redaction import Redactor
 from hermes.util.plain import plain_line
 
@@ -57,23 +58,45 @@ class Desk:
             raise HermesError(str(error), hint="`hermes memory test` tries it out") from error
 
 
-def guarded_provider(cli: Cli, name: str) -> Guarded:
-    """The provider of that name. What goes wrong is logged; the caller tells the user. Raises
-    `ConfigError`."""
+def guarded_provider(cli: Cli, name: str, brought: Extensions | None = None) -> Guarded:
+    """The provider of that name. What goes wrong is logged; the caller tells the user. `brought` is
+    what `brought_for` gave, if that was asked already. Raises `ConfigError`."""
     loaded = cli.load()
     start_logging(cli.home, loaded.settings.logging, Redactor(loaded.secrets()))
-    provider = load_provider(name, cli.home, loaded.variable, _registered(name, loaded, cli))
+    brought = brought or brought_for(cli, name)
+    provider = load_provider(
+        name,
+        cli.home,
+        loaded.variable,
+        tuple(brought.memory_providers.values()) if brought else (),
+        disabled=loaded.settings.plugins.disabled,
+        tell=cli.note,
+    )
     return Guarded(provider, Limits(start=SECONDS), lambda _line: None)
 
 
-def _registered(name: str, loaded: Loaded, cli: Cli) -> tuple[MemoryProvider, ...]:
+def offered(cli: Cli) -> tuple[PluginInfo, ...]:
+    """What can be set up; for those that enabled plugins bring, these are loaded."""
+    plugins = cli.load().settings.plugins
+    brought = looked_at(cli.load(), cli) if plugins.enabled else None
+    registered = tuple(brought.memory_providers.values()) if brought else ()
+    said = {tilde(cli.home.plugins / name) for name in plugins.enabled}  # have said what they bring
+    found = list_providers(cli.home, registered, plugins.disabled)
+    return tuple(info for info in found if info.where not in said)
+
+
+def info_of_provider(cli: Cli, name: str) -> PluginInfo | None:
+    """What is known of it without running anything; None for what only a loaded plugin brings."""
+    disabled = cli.load().settings.plugins.disabled
+    found = list_providers(cli.home, disabled=disabled)
+    return next((info for info in found if info.name == name), None)
+
+
+def brought_for(cli: Cli, name: str) -> Extensions | None:
     """What enabled plugins bring; they are loaded only for a name that nothing else has."""
-    known = any(info.name == name for info in list_providers(cli.home))
-    if known or not loaded.settings.plugins.enabled:
-        return ()
-    extensions = extended(loaded, cli)
-    asyncio.run(extensions.close())  # nothing else of theirs is wanted here
-    return tuple(extensions.memory_providers.values())
+    loaded = cli.load()
+    needed = loaded.settings.plugins.enabled and info_of_provider(cli, name) is None
+    return looked_at(loaded, cli) if needed else None
 
 
 @contextmanager

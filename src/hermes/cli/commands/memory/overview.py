@@ -3,14 +3,21 @@
 import argparse
 from typing import Any
 
+from hermes.app.extensions import Extensions
 from hermes.cli.actions import Actions
-from hermes.cli.commands.memory.desk import guarded_provider, provider_desk
+from hermes.cli.commands.memory.desk import (
+    brought_for,
+    guarded_provider,
+    info_of_provider,
+    provider_desk,
+)
 from hermes.cli.commands.memory.notes import Notes, Shelf
 from hermes.cli.context import Cli
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, ToolError
-from hermes.memory.discovery import BUILTIN, list_providers
+from hermes.memory.discovery import BUILTIN
 from hermes.memory.fields import fields_of
+from hermes.plugins.names import Thing
 from hermes.util.plain import plain_line
 from hermes.util.text import many
 
@@ -85,11 +92,10 @@ def _facts(cli: Cli) -> dict[str, Any]:
     }
     if not settings.provider:
         return facts
-    known = {info.name: info for info in reversed(list_providers(cli.home))}
-    if settings.provider in known:
-        facts["where"] = known[settings.provider].where
+    brought = brought_for(cli, settings.provider)
+    facts["where"] = _where(cli, settings.provider, brought)
     try:
-        guarded = guarded_provider(cli, settings.provider)
+        guarded = guarded_provider(cli, settings.provider, brought)
         facts["variables"] = {
             field.env_var: bool(cli.load().variable(field.env_var))
             for field in fields_of(guarded.provider)
@@ -102,3 +108,10 @@ def _facts(cli: Cli) -> dict[str, Any]:
         if not facts["ready"]:
             facts["problem"] = f"it is not set up; `hermes memory setup {settings.provider}`"
     return facts
+
+
+def _where(cli: Cli, name: str, brought: Extensions | None) -> str:
+    if (info := info_of_provider(cli, name)) is not None:
+        return info.where
+    plugin = brought.plugin_with(Thing.MEMORY, name) if brought else ""
+    return f"plugin {plugin}" if plugin else "not found"

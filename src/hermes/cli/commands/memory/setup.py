@@ -8,13 +8,12 @@ from importlib import import_module
 import msgspec
 
 from hermes.cli.actions import Actions
-from hermes.cli.commands.memory.desk import SECONDS, guarded_provider
+from hermes.cli.commands.memory.desk import SECONDS, guarded_provider, offered
 from hermes.cli.context import Cli
 from hermes.config.environment import export_variable
 from hermes.config.home import ensure_hermes_home, tilde
 from hermes.config.plugin_folders import PluginInfo
 from hermes.core.errors import HermesError, ToolError, UsageError
-from hermes.memory.discovery import list_providers
 from hermes.memory.fields import Field, fields_of
 
 SETTING = ("memory", "provider")
@@ -85,14 +84,18 @@ def _given(pairs: list[str]) -> dict[str, str]:
 
 
 def _chosen(cli: Cli) -> str:
-    offers: dict[str, PluginInfo] = {}
-    for info in list_providers(cli.home):
-        offers.setdefault(info.name, info)
-    names = list(offers)
+    first: dict[str, PluginInfo] = {}
+    for info in offered(cli):
+        first.setdefault(info.name, info)
+    for info in first.values():
+        if info.problem:
+            cli.note(f"{info.name} is left out: {info.problem}")
+    offers = [info for info in first.values() if not info.problem]
+    names = [info.name for info in offers]
     if not cli.interactive:
         raise UsageError("which provider?", hint=f"hermes memory setup NAME: {', '.join(names)}")
-    for number, info in enumerate(offers.values(), start=1):
-        cli.say(f"{number:>3}  {info.name:<14} {info.problem or info.description}".rstrip())
+    for number, info in enumerate(offers, start=1):
+        cli.say(f"{number:>3}  {info.name:<14} {info.description}".rstrip())
     said = cli.ask("provider (number or name): ").strip()
     if not said:
         raise UsageError("no provider was chosen", hint="nothing was changed")
