@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from hermes.config.expand import expand_text
+from hermes.config.expand import expand_text, unset_names
 from hermes.config.home import unusable
+from hermes.config.masking import is_secret_variable
 
 _BINDING = re.compile(
     r"""
@@ -44,6 +45,16 @@ class Piece(NamedTuple):
     """Single quotes: `${NAME}` stays as written."""
 
 
+class Binding(NamedTuple):
+    """What a line gives a variable."""
+
+    name: str
+    value: str
+    """Empty for a credential with something unset in it."""
+    unset: tuple[str, ...] = ()
+    """Names it refers to and that are not set."""
+
+
 def read_dotenv(path: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """The variables of the file; none when it does not exist. Raises ConfigError."""
     return values(parse(read_text(path)), environ or {})
@@ -75,13 +86,20 @@ def parse(text: str) -> list[Piece]:
 
 
 def values(pieces: list[Piece], environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables, later lines winning; `${NAME}` sees earlier lines before the environment."""
-    found: dict[str, str] = {}
+    """The variables, later lines winning."""
+    return {each.name: each.value for each in bindings(pieces, environ)}
+
+
+def bindings(pieces: list[Piece], environ: Mapping[str, str]) -> list[Binding]:
+    """Line by line; `${NAME}` sees earlier lines before the environment."""
+    found: list[Binding] = []
+    known = dict(environ)
     for piece in pieces:
         if piece.value is not None:
-            value = piece.value
-            expanded = value if piece.literal else expand_text(value, {**environ, **found})
-            found[piece.name] = expanded
+            value = piece.value if piece.literal else expand_text(piece.value, known)
+            unset = () if piece.literal else unset_names(value)
+            known[piece.name] = "" if unset and is_secret_variable(piece.name) else value
+            found.append(Binding(piece.name, known[piece.name], unset))
     return found
 
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from hermes.config.dotenv import read_dotenv
+from hermes.config.expand import unset_names
 from hermes.config.home import current_home
 from hermes.config.masking import is_secret_variable
 
@@ -16,8 +17,10 @@ def variables() -> Mapping[str, str]:
 
 
 def variable(name: str) -> str | None:
-    """One variable of the process (not of .env); empty counts as not set."""
-    return os.environ.get(name) or None
+    """One variable of the process (not of .env); empty counts as not set, and so does a credential
+    in which nobody replaced a `${NAME}`."""
+    value = os.environ.get(name)
+    return None if not value or (is_secret_variable(name) and unset_names(value)) else value
 
 
 def flag(name: str) -> bool:

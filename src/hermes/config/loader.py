@@ -11,8 +11,8 @@ import msgspec
 from hermes.config import environment
 from hermes.config.convert import Converter, Problem
 from hermes.config.document import Document, read_document
-from hermes.config.dotenv import read_dotenv
-from hermes.config.expand import expand
+from hermes.config.dotenv import bindings, parse, read_text
+from hermes.config.expand import expand, is_reference, told, unset_in, unset_names
 from hermes.config.home import Home, check_home, tilde
 from hermes.config.keys import MISSING, Parts, find, merge, nest, split_key
 from hermes.config.legacy import Move, modernise
@@ -99,18 +99,21 @@ class Loaded:
         """A variable: the one saved in .env, else that of the process; empty is not set."""
         return self.saved.get(name) or environment.variable(name)
 
+    def unset(self, name: str) -> tuple[str, ...]:
+        """What a credential that counts as missing refers to, and is not set."""
+        if self.variable(name) or not is_secret_variable(name):
+            return ()
+        return self._sources.unset.get(name) or unset_names(environment.variables().get(name, ""))
+
     def remember(self, name: str, value: str) -> None:
         """A variable that was saved in .env just now."""
         self._sources.saved[name] = value
 
     def reread_variables(self) -> list[str]:
         """Read .env again; the names of what is new, changed or gone. Settings stay as they are."""
-        saved = self._sources.saved
-        fresh = read_dotenv(self.home.env_file, environment.variables())
-        names = sorted(name for name in {*saved, *fresh} if saved.get(name) != fresh.get(name))
-        saved.clear()
-        saved.update(fresh)
-        return names
+        saved = dict(self.saved)
+        fresh = self._sources.read_saved()
+        return sorted(name for name in {*saved, *fresh} if saved.get(name) != fresh.get(name))
 
     def secret(self, name: str) -> str | None:
         """An API key by the name of its variable."""
@@ -123,7 +126,11 @@ class Loaded:
         values = {value for name, value in named.items() if is_secret_variable(name)}
         values |= {value for name, value in self.saved.items() if not is_known_variable(name)}
         values |= _secret_settings(msgspec.to_builtins(self.settings), ())
-        return frozenset(value for value in values if len(value) >= SHORTEST_SECRET)
+        return frozenset(
+            value
+            for value in values
+            if len(value) >= SHORTEST_SECRET and not is_reference(value)  # which has to be told
+        )
 
 
 @cache
@@ -137,7 +144,10 @@ class Sources:
     def __init__(self, home: Home, overrides: Mapping[str, Any], *, user_config: bool) -> None:
         environ = environment.variables()
         self.home = home
-        self.saved = read_dotenv(home.env_file, environ)
+        self.saved: dict[str, str] = {}
+        self.unset: dict[str, tuple[str, ...]] = {}
+        """Names that a variable of .env refers to and that are not set."""
+        self.read_saved()
         self.document = (
             read_document(home.config_file) if user_config else Document(home.config_file, {})
         )
@@ -151,6 +161,14 @@ class Sources:
         self.variables: dict[Parts, Setting] = from_variables(
             self.saved, environ, str(provider or "")
         )
+
+    def read_saved(self) -> Mapping[str, str]:
+        """The variables of .env, now."""
+        found = bindings(parse(read_text(self.home.env_file)), environment.variables())
+        self.saved.clear()
+        self.saved.update({each.name: each.value for each in found})
+        self.unset = {each.name: each.unset for each in found}
+        return self.saved
 
     def merged(self) -> dict[str, Any]:
         low = nest({parts: setting.value for parts, setting in self.variables.items()})
@@ -218,6 +236,7 @@ def examine(
     for parts, mark in sources.document.duplicates:
         where = f"{tilde(sources.document.path)}:{mark.line}:{mark.column}"
         found.append(Problem(parts, "is set twice; the last one counts", "warning", where))
+    found += _left_unset(sources)
     return Loaded(home, settings, tuple(found), sources)
 
 
@@ -247,6 +266,35 @@ def describe(problem: Problem) -> str:
 
 def _placed(problem: Problem, where: str) -> Problem:
     return msgspec.structs.replace(problem, where=where)
+
+
+SHELLS = ("quick_commands", "hooks", "mcp_servers")
+"""Settings in which a `${NAME}` may be meant for a shell, or for a program that replaces it."""
+
+
+def _left_unset(sources: Sources) -> list[Problem]:
+    """Every `${NAME}` in the files that nobody replaces."""
+    found = [
+        (parts, names, _is_credential(parts), sources.place(parts))
+        for parts, names in unset_in(sources.config)
+        if parts[0] not in SHELLS
+    ]
+    env_file = tilde(sources.home.env_file)
+    found += [
+        ((name,), names, is_secret_variable(name), env_file)
+        for name, names in sources.unset.items()
+        if names
+    ]
+    then = {True: "so it counts as missing", False: "so it stays as it is written"}
+    return [
+        Problem(parts, f"{told(names)}, {then[secret]}", "warning", where)
+        for parts, names, secret, where in found
+    ]
+
+
+def _is_credential(parts: Parts) -> bool:
+    """What skills are given as it is written may be anything."""
+    return is_secret_setting(parts) and parts[0] != "skills"
 
 
 def _plugin_blocks(merged: Mapping[str, Any]) -> frozenset[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from hermes.config.expand import is_reference
 from hermes.config.keys import Parts
 
 MARKERS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "PASSWD", "AUTH")
@@ -54,7 +55,7 @@ def is_secret_variable_like(name: str) -> bool:
 
 def mask(value: str) -> str:
     """Enough to recognise a long key by, nothing of a short one."""
-    if not value or re.fullmatch(r"\$\{\w+\}", value):
+    if not value or is_reference(value):
         return value
     return f"{value[:4]}…{value[-4:]}" if len(value) >= 20 else "********"
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from hermes.config.expand import told, unset_names
 from hermes.config.settings import Settings
 from hermes.config.settings.model import CustomProvider
 from hermes.core.errors import ConfigError, CredentialMissing, HermesError
@@ -247,7 +248,13 @@ def _with_cache_price(profile: Profile, ttl: str) -> Profile:
 
 
 def _given(key: str, source: str, address: str) -> Credential:
-    """A key said together with the address it is for."""
+    """A key said together with the address it is for. Raises `CredentialMissing` when it is a
+    `${NAME}` that nobody set."""
+    if names := unset_names(key):
+        raise CredentialMissing(
+            f"the key {source} is missing: {told(names)}",
+            hint=f"hermes config set {names[0]} <key>",
+        )
     return Credential(id=GIVEN, secret=key, source=source, base_url=address)
 
 

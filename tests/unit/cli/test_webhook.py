@@ -1,15 +1,15 @@
 """`hermes webhook` as a user sees it."""
 
-import hashlib
-import hmac
 import json
 import stat
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from hermes.cli.commands import webhook
-from hermes.gateway.platforms.webhook import subscriptions
+from hermes.gateway.platforms.webhook import signatures, subscriptions
 from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
 from tests.unit.cli.terminal_of import Run, runner
 
@@ -26,6 +26,9 @@ def routes(home: Path) -> dict[str, subscriptions.Route]:
 def test_an_address_is_added_with_a_secret_that_is_shown_once(
     hermes: Run, hermes_home: Path
 ) -> None:
+    skill = hermes_home / "skills" / "triage" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: triage\ndescription: sort them\n---\nSort.\n")
     done = hermes(
         "subscribe", "github-issues", "--events", "issues, push", "--prompt", "New: {issue.title}",
         "--deliver", "telegram", "--deliver-chat-id", "-100", "--skills", "triage",
@@ -50,11 +53,26 @@ def test_a_secret_of_ones_own_is_kept_and_not_repeated(hermes: Run, hermes_home:
     assert routes(hermes_home)["x"].secret == "a-secret-of-my-own"
 
 
+def test_a_short_secret_is_taken_with_a_warning(hermes: Run, hermes_home: Path) -> None:
+    told = "warning: x has a secret of fewer than 16 characters"
+    assert told in hermes("add", "x", "--secret", "short").err
+    assert told in hermes("list").err
+    assert routes(hermes_home)["x"].secret == "short"
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (("a b",), "cannot be the name of a route"),
-        (("x", "--secret", "short"), "fewer than 16 characters"),
+        (("x", "--secret", ""), "no secret"),
+        (("x", "--secret", "prefix-${A_SECRET}"), "${A_SECRET} is not set"),
+        (("x", "--secret", "INSECURE_NO_AUTH"), "platforms.webhook.extra.host 127.0.0.1"),
+        (("x", "--deliver", "nosuch"), "there is no platform 'nosuch'"),
+        (("x", "--deliver", "origin"), "write log, github_comment, or a platform"),
+        (("x", "--deliver", "local"), "local has no chats"),
+        (("x", "--deliver-chat-id", "5"), "needs a platform"),
+        (("x", "--deliver", "github_comment", "--deliver-chat-id", "5"), "needs a platform"),
+        (("x", "--skills", "skill-instaler"), "there is no skill 'skill-instaler'"),
         (("taken",), "there is an address 'taken' already"),
         (("fixed",), "is a route of config.yaml"),
     ],
@@ -72,6 +90,51 @@ def test_what_cannot_be_is_told(
     assert routes(hermes_home) == before
 
 
+def test_what_does_not_work_yet_is_told(hermes: Run, hermes_home: Path) -> None:
+    done = hermes("add", "x", "--deliver", "telegram:5")
+    assert done.code == 0
+    assert "telegram is not set up; `hermes gateway setup telegram`" in done.err
+    assert "hermes config set WEBHOOK_ENABLED true" in done.err
+    env = "TELEGRAM_BOT_TOKEN=1:a\nWEBHOOK_ENABLED=true\n"
+    (hermes_home / ".env").write_text(env)
+    assert "warning" not in hermes("add", "y", "--deliver", "telegram:5").err
+    assert "telegram has no home channel" in hermes("add", "z", "--deliver", "telegram").err
+    comments = ("--deliver", "github_comment", "--force")
+    assert "GITHUB_TOKEN" in hermes("add", "x", *comments).err
+    (hermes_home / ".env").write_text(f"{env}GITHUB_TOKEN=g\n")
+    assert "warning" not in hermes("add", "x", *comments).err
+
+
+def test_unsigned_calls_are_for_this_machine(hermes: Run, hermes_home: Path) -> None:
+    hermes_home.mkdir()
+    config = "platforms: {webhook: {enabled: true, extra: {host: 127.0.0.1}}}"
+    (hermes_home / "config.yaml").write_text(config)
+    done = hermes("add", "x", "--secret", "INSECURE_NO_AUTH")
+    assert (done.code, done.err) == (0, "warning: x takes calls of anybody: INSECURE_NO_AUTH\n")
+
+
+def test_routes_of_config_are_listed_too(hermes: Run, hermes_home: Path) -> None:
+    hermes("add", "mine")
+    config = "platforms: {webhook: {extra: {routes: {fixed: {secret: '${NOBODY}'}, bare: {}}}}}"
+    (hermes_home / "config.yaml").write_text(config)
+    (hermes_home / ".env").write_text("WEBHOOK_SECRET=${NOWHERE}\n")
+    done = hermes("list")
+    assert [line.rpartition("/")[2] for line in done.out.splitlines()] == [
+        "mine  (all events → log)",
+        "fixed  (all events → log) (config.yaml)",
+        "bare  (all events → log) (config.yaml)",
+    ]
+    assert "fixed takes no calls: its secret is missing: ${NOBODY} is not set" in done.err
+    assert "bare takes no calls: its secret is missing: ${NOWHERE} is not set" in done.err
+    rows = json.loads(hermes("list", "--json").out)
+    assert [(row["name"], row["source"]) for row in rows] == [
+        ("mine", "subscriptions"),
+        ("fixed", "config.yaml"),
+        ("bare", "config.yaml"),
+    ]
+    assert hermes("test", "fixed").code == 2
+
+
 def test_an_address_is_replaced_by_force_and_removed(hermes: Run, hermes_home: Path) -> None:
     hermes("add", "x")
     first = routes(hermes_home)["x"].secret
@@ -82,30 +145,63 @@ def test_an_address_is_replaced_by_force_and_removed(hermes: Run, hermes_home: P
     assert hermes("remove", "x").code == 2
 
 
-def test_a_trial_call_is_signed(hermes: Run, hermes_home: Path) -> None:
-    calls: list[RecordedRequest] = []
+class Gateway:
+    """Stands where the gateway would, and knows one address."""
 
-    def respond(request: RecordedRequest) -> Outgoing:
-        calls.append(request)
-        status = 202 if request.path == "/webhooks/x" else 404
-        return Outgoing(status, {"content-type": "text/plain"}, [b"taken"])
+    def __init__(self, home: Path, status: int, answer: bytes) -> None:
+        self.calls: list[RecordedRequest] = []
+        self._status, self._answer = status, answer
+        self.server = LoopbackServer(self._respond)
+        home.mkdir(exist_ok=True)
+        port = f"platforms: {{webhook: {{extra: {{port: {self.server.port}}}}}}}"
+        (home / "config.yaml").write_text(port)
 
-    server = LoopbackServer(respond)
-    hermes_home.mkdir()
-    port = f"platforms: {{webhook: {{extra: {{port: {server.port}}}}}}}"
-    (hermes_home / "config.yaml").write_text(port)
+    def _respond(self, request: RecordedRequest) -> Outgoing:
+        self.calls.append(request)
+        status = self._status if request.path == "/webhooks/x" else 404
+        return Outgoing(status, {"content-type": "text/plain"}, [self._answer])
+
+
+def test_a_trial_call_is_signed_and_new_each_time(hermes: Run, hermes_home: Path) -> None:
+    gateway = Gateway(hermes_home, 202, b"taken")
     hermes("add", "x")
-    try:
-        done = hermes("test", "x", "--payload", "-", "--event", "push", stdin='{"a": 1}')
-    finally:
-        server.close()
-    assert (done.code, done.out) == (0, "202  taken\n")
-    [call] = calls
-    secret = routes(hermes_home)["x"].secret
-    digest = hmac.new(secret.encode(), call.raw, hashlib.sha256).hexdigest()
-    assert call.headers["x-hub-signature-256"] == f"sha256={digest}"
-    assert call.headers["x-github-event"] == "push"
-    assert call.body == {"a": 1}
+    words = ("test", "x", "--payload", "-", "--event", "push")
+    with closing(gateway.server):
+        for _ in range(2):
+            done = hermes(*words, stdin='{"a": 1}')
+            assert (done.code, done.out) == (0, "202  taken\n")
+    for call in gateway.calls:
+        proof = signatures.check(
+            [(name.encode(), value.encode()) for name, value in call.headers.items()],
+            call.raw,
+            routes(hermes_home)["x"].secret,
+            time.time(),
+        )
+        assert proof.signed and proof.timestamp
+        assert call.headers["x-github-event"] == "push"
+        assert call.body == {"a": 1}
+    assert len({call.raw for call in gateway.calls}) == 2
+    assert len({call.headers["x-webhook-id"] for call in gateway.calls}) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "events", "told"),
+    [
+        ("duplicate", "", "it was taken before"),
+        ("ignored", "issues,Push Hook", "it takes issues, Push Hook only: --event issues"),
+        ("ignored", "Push Hook", "--event 'Push Hook'"),
+        ("ignored", "", "a ping only tries the address"),
+    ],
+)
+def test_a_trial_call_that_leads_to_nothing_is_a_failure(
+    hermes: Run, hermes_home: Path, status: str, events: str, told: str
+) -> None:
+    gateway = Gateway(hermes_home, 200, json.dumps({"status": status, "route": "x"}).encode())
+    hermes("add", "x", "--events", events)
+    with closing(gateway.server):
+        done = hermes("test", "x")
+    assert done.code == 1
+    assert told in done.err
 
 
 def test_a_gateway_that_does_not_run_is_told(hermes: Run, hermes_home: Path) -> None:

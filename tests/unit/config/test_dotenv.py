@@ -9,7 +9,14 @@ from dotenv import dotenv_values
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.config.dotenv import parse, read_dotenv, values, with_variable, without_variable
+from hermes.config.dotenv import (
+    bindings,
+    parse,
+    read_dotenv,
+    values,
+    with_variable,
+    without_variable,
+)
 from hermes.core.errors import ConfigError
 
 LINES = r"""
@@ -58,6 +65,20 @@ def test_a_reference_sees_earlier_lines_and_then_the_environment() -> None:
     pieces = parse("A=1\nB=${A}-${HOME}-${NOPE}-$A\nC='${A}'\n")
     assert values(pieces, {"HOME": "/h", "A": "9"})["B"] == "1-/h-${NOPE}-$A"
     assert values(pieces, {})["C"] == "${A}"
+
+
+def test_a_credential_with_something_unset_in_it_is_empty() -> None:
+    text = "A_KEY=${NOPE}\nB_TOKEN=x-${NOPE}-${B}\nC_KEY='x-${NOPE}'\nD_KEY=${A}\n"
+    text += "E=${NOPE}\nF=${E}\nG_KEY=${E}\n"
+    found = bindings(parse(text), {"A": "a"})
+    assert {each.name: each.value for each in found} == {
+        "A_KEY": "", "B_TOKEN": "", "C_KEY": "x-${NOPE}", "D_KEY": "a", "E": "${NOPE}",
+        "F": "${NOPE}", "G_KEY": "",
+    }  # fmt: skip
+    assert {each.name: each.unset for each in found if each.unset} == {
+        "A_KEY": ("NOPE",), "B_TOKEN": ("NOPE", "B"), "E": ("NOPE",), "F": ("NOPE",),
+        "G_KEY": ("NOPE",),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,48 @@ def test_references_are_expanded_when_set_and_else_kept(
     assert settings.custom_providers[0].base_url == "h"
 
 
+def test_a_credential_with_something_unset_in_it_is_missing(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLACK_BOT_TOKEN", "${NOBODY}")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-shell")
+    home = write(
+        "platforms:\n  webhook:\n    extra:\n      routes: {a: {secret: '${NOBODY}'}}\n"
+        "timezone: UTC\nmodel: {base_url: 'http://${HOST_OF_MINE}'}\n"
+        "mcp_servers: {a: {headers: {Authorization: 'Bearer ${NOBODY}'}}}\n",
+        "API_SERVER_KEY=${NOBODY}\nOPENAI_API_KEY=${NOBODY}\nFOLDER=${NOBODY}\nA_KEY='${x}'\n",
+    )
+    loaded = load(home)
+    assert (loaded.variable("API_SERVER_KEY"), loaded.unset("API_SERVER_KEY")) == (
+        None,
+        ("NOBODY",),
+    )
+    assert (loaded.variable("SLACK_BOT_TOKEN"), loaded.unset("SLACK_BOT_TOKEN")) == (
+        None,
+        ("NOBODY",),
+    )
+    assert (loaded.secret("OPENAI_API_KEY"), loaded.unset("OPENAI_API_KEY")) == (
+        "sk-of-the-shell",
+        (),
+    )
+    assert (loaded.variable("FOLDER"), loaded.unset("FOLDER")) == ("${NOBODY}", ())
+    assert (loaded.variable("A_KEY"), loaded.unset("A_KEY")) == ("${x}", ())
+    told = {problem.key: problem.message for problem in loaded.problems}
+    missing, kept = "so it counts as missing", "so it stays as it is written"
+    assert told == {
+        "platforms.webhook.extra.routes.a.secret": f"${{NOBODY}} is not set, {missing}",
+        "model.base_url": f"${{HOST_OF_MINE}} is not set, {kept}",
+        "API_SERVER_KEY": f"${{NOBODY}} is not set, {missing}",
+        "OPENAI_API_KEY": f"${{NOBODY}} is not set, {missing}",
+        "FOLDER": f"${{NOBODY}} is not set, {kept}",
+    }
+    assert loaded.problems[0].where.endswith("config.yaml:4:20")
+    assert "${NOBODY}" not in loaded.secrets()  # it is told, and would be blotted out
+    home.env_file.write_text("NOBODY=somebody\nAPI_SERVER_KEY=${NOBODY}\n")
+    assert "API_SERVER_KEY" in loaded.reread_variables()
+    assert (loaded.variable("API_SERVER_KEY"), loaded.unset("API_SERVER_KEY")) == ("somebody", ())
+
+
 @pytest.mark.parametrize(
     ("provider", "expected"),
     [("", "http://own"), ("custom", "http://own"), ("auto", "http://own"), ("openrouter", "")],

@@ -164,6 +164,13 @@ def test_a_key_given_with_the_address_is_sent_there():
     assert (target.base_url, keys_of(target)) == ("http://127.0.0.1:9/v1", ["mine"])
 
 
+def test_a_key_that_nobody_set_is_missing_and_no_other_is_sent_instead():
+    choice = Choice(provider="custom", model="m", base_url="https://h.example", api_key="${MINE}")
+    with pytest.raises(CredentialMissing, match=r"\$\{MINE\} is not set") as caught:
+        resolver(ALL_KEYS).resolve(choice)
+    assert "hermes config set MINE" in caught.value.hint
+
+
 def test_a_missing_key_is_named_with_the_ways_to_set_it():
     with pytest.raises(CredentialMissing) as caught:
         resolver().resolve(Choice(provider="openai"))

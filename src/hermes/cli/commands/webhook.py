@@ -1,10 +1,14 @@
 """`hermes webhook`: addresses that other programs call, and what the agent does then."""
 
 import argparse
+import asyncio
 import hashlib
 import hmac
 import secrets
+import shlex
+import time
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +18,20 @@ import msgspec
 
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
+from hermes.cli.kept_mail import reachable
 from hermes.config.home import ensure_hermes_home, unusable
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.platforms.webhook import subscriptions
+from hermes.gateway.platforms.webhook.deliveries import Delivery
+from hermes.gateway.platforms.webhook.manifest import MANIFEST
 from hermes.gateway.platforms.webhook.subscriptions import Route
 from hermes.util.plain import plain_line
+from hermes.util.text import http_address
 
-SHORTEST_SECRET = 16
+PLACES = ("log", "github_comment")
+"""Where answers go that are no platforms."""
+NO_CHATS = frozenset({"local", "webhook", "api_server"})
+SOURCES = ("subscriptions", "config.yaml")
 TEST_SECONDS = 30.0
 ANYWHERE = frozenset({"0.0.0.0", "::", ""})
 SAMPLE = {"event_type": "test", "text": "a call of `hermes webhook test`"}
@@ -65,14 +76,11 @@ run = run_action
 
 
 def _subscribe(args: argparse.Namespace, cli: Cli) -> int:
-    name = args.name
+    name, extra = args.name, cli.load().settings.platforms.webhook.extra
     subscriptions.check_name(name)
-    if args.secret is not None and len(args.secret) < SHORTEST_SECRET:
-        raise UsageError(
-            f"the secret has fewer than {SHORTEST_SECRET} characters",
-            hint="leave --secret out, and a good one is made",
-        )
-    if name in cli.load().settings.platforms.webhook.extra.routes:
+    if args.secret is not None:
+        _check_secret(args.secret, extra.host)
+    if name in extra.routes:
         raise UsageError(
             f"{name!r} is a route of config.yaml",
             hint=f"change platforms.webhook.extra.routes.{name}",
@@ -89,6 +97,11 @@ def _subscribe(args: argparse.Namespace, cli: Cli) -> int:
         description=args.description,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+    short = subscriptions.doubt(route.secret)
+    doubts = (short and f"{name} {short}", _check_delivery(route, cli))
+    if route.skills:
+        abilities = import_module("hermes.cron.abilities")
+        abilities.check_skills(cli.home, cli.load(), route.skills)
     with _Kept(cli) as kept:
         if name in kept.routes and not args.force:
             raise UsageError(
@@ -96,7 +109,53 @@ def _subscribe(args: argparse.Namespace, cli: Cli) -> int:
             )
         kept.routes[name] = route
     _show_new(name, route, args, cli)
+    for note in filter(None, (*doubts, _switched_off(cli))):
+        cli.note(f"warning: {note}")
     return 0
+
+
+def _check_secret(secret: str, host: str) -> None:
+    on_loopback = subscriptions.is_loopback(host)
+    if why := subscriptions.weakness(secret, on_loopback=on_loopback):
+        raise UsageError(
+            f"nobody could call it: {why}", hint="leave --secret out, and a good one is made"
+        )
+
+
+def _check_delivery(route: Route, cli: Cli) -> str:
+    """What keeps answers from being delivered as things are now. Raises `UsageError` for what can
+    never be."""
+    chat = str(route.deliver_extra.get("chat_id", ""))
+    if route.deliver in PLACES:
+        if chat:
+            raise UsageError("--deliver-chat-id needs a platform", hint="--deliver telegram, say")
+        needs_token = route.deliver == "github_comment" and not cli.load().variable("GITHUB_TOKEN")
+        return "github_comment needs the variable GITHUB_TOKEN" if needs_token else ""
+    try:
+        if route.deliver in NO_CHATS:
+            raise UsageError(f"{route.deliver} has no chats to deliver to")
+        asyncio.run(import_module("hermes.cron.desk").named_platform(route.deliver))
+    except UsageError as error:
+        hint = f"write {', '.join(PLACES)}, or a platform such as telegram or telegram:CHAT:THREAD"
+        raise UsageError(str(error), hint=hint) from None
+    try:
+        asyncio.run(_reached(Delivery(route.deliver, {"chat_id": chat}).target(), cli))
+    except UsageError as error:
+        return f"answers cannot be delivered yet: {error}; {error.hint}"
+    return ""
+
+
+async def _reached(target: str, cli: Cli) -> None:
+    await reachable(cli.home, cli.load())(target)
+
+
+def _switched_off(cli: Cli) -> str:
+    if import_module("hermes.gateway.set_up").is_configured(MANIFEST, cli.load()):
+        return ""
+    return (
+        "webhooks are not switched on: hermes config set WEBHOOK_ENABLED true,"
+        " then hermes gateway start (or restart)"
+    )
 
 
 def _show_new(name: str, route: Route, args: argparse.Namespace, cli: Cli) -> None:
@@ -111,19 +170,47 @@ def _show_new(name: str, route: Route, args: argparse.Namespace, cli: Cli) -> No
 
 
 def _list(args: argparse.Namespace, cli: Cli) -> int:
-    routes = _Kept(cli).read()
+    fixed = _fixed(cli)
+    routes = {**_Kept(cli).read(), **fixed}
     if args.json:
-        cli.json([{"name": name, **_without_secret(each)} for name, each in routes.items()])
+        cli.json(
+            [
+                {"name": name, "source": SOURCES[name in fixed], **_without_secret(each)}
+                for name, each in routes.items()
+            ]
+        )
         return 0
     if not routes:
         cli.say("there are no addresses yet: hermes webhook subscribe NAME")
-        return 0
     address = _address(cli)
     for name, each in routes.items():
         events = ", ".join(each.events) or "all events"
         about = f": {plain_line(each.description)}" if each.description else ""
-        cli.say(f"{address}/webhooks/{name}  ({events} → {plain_line(each.deliver)}){about}")
+        where = f" ({SOURCES[True]})" if name in fixed else ""
+        cli.say(f"{address}/webhooks/{name}  ({events} → {plain_line(each.deliver)}){where}{about}")
+        if why := _weakness(each, cli):
+            cli.note(f"warning: {name} takes no calls: {why}")
+        elif known := subscriptions.doubt(_secret(each, cli)):
+            cli.note(f"warning: {name} {known}")
     return 0
+
+
+def _fixed(cli: Cli) -> dict[str, Route]:
+    """The routes of config.yaml."""
+    written = cli.load().settings.platforms.webhook.extra.routes
+    return {name: subscriptions.route(name, raw) for name, raw in written.items()}
+
+
+def _secret(route: Route, cli: Cli) -> str:
+    loaded = cli.load()
+    extra = loaded.settings.platforms.webhook.extra
+    return route.secret or subscriptions.common_secret(extra, loaded.unset)
+
+
+def _weakness(route: Route, cli: Cli) -> str:
+    host = cli.load().settings.platforms.webhook.extra.host
+    on_loopback = subscriptions.is_loopback(host)
+    return subscriptions.weakness(_secret(route, cli), on_loopback=on_loopback)
 
 
 def _remove(args: argparse.Namespace, cli: Cli) -> int:
@@ -137,20 +224,17 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _test(args: argparse.Namespace, cli: Cli) -> int:
-    extra = cli.load().settings.platforms.webhook.extra
-    fixed = {name: subscriptions.route(name, raw) for name, raw in extra.routes.items()}
-    routes = {**_Kept(cli).read(), **fixed}
+    routes = {**_Kept(cli).read(), **_fixed(cli)}
     if args.name not in routes:
         names = ", ".join(routes) or "none yet"
         raise UsageError(f"there is no address {args.name!r}", hint=f"there are: {names}")
-    body = _payload(args, cli)
-    secret = routes[args.name].secret or extra.secret
-    signature = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-    headers = {
-        "Content-Type": "application/json",
-        "X-Hub-Signature-256": f"sha256={signature}",
-        **({"X-GitHub-Event": args.event} if args.event else {}),
-    }
+    route = routes[args.name]
+    if why := _weakness(route, cli):
+        raise UsageError(f"{args.name} takes no calls: {why}")
+    body = _payload(args, cli) + _marks()
+    headers = _signed(body, _secret(route, cli))
+    if args.event:
+        headers["X-GitHub-Event"] = args.event
     address = f"{_address(cli)}/webhooks/{args.name}"
     try:
         answer = httpx2.post(
@@ -162,7 +246,47 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
             hint="is the gateway running, with the platform webhook? hermes gateway status",
         ) from None
     cli.say(f"{answer.status_code}  {plain_line(answer.text)[:500]}")
-    return 0 if answer.is_success else 1
+    nothing = _nothing_done(answer, route)
+    if nothing:
+        cli.note(nothing)
+    return 0 if answer.is_success and not nothing else 1
+
+
+def _marks() -> bytes:
+    """White space, which says nothing in JSON and makes each body another: two calls of one second
+    are no copies."""
+    return bytes(secrets.choice(b" \t\n") for _ in range(40))
+
+
+def _signed(body: bytes, secret: str) -> dict[str, str]:
+    """Headers of a call with a name of its own, and the time signed too."""
+    stamp = str(int(time.time()))
+    signed = stamp.encode() + b"." + body
+    return {
+        "Content-Type": "application/json",
+        "X-Webhook-Id": f"test-{secrets.token_hex(8)}",
+        "X-Webhook-Timestamp": stamp,
+        "X-Webhook-Signature": hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest(),
+    }
+
+
+def _nothing_done(answer: httpx2.Response, route: Route) -> str:
+    """Why a call that was understood led to nothing; "" when it did not."""
+    try:
+        status = msgspec.json.decode(answer.content, type=_Answer).status
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    if status == "duplicate":
+        return "it was taken before, so nothing is done"
+    if status != "ignored":
+        return ""
+    if not route.events:
+        return "a ping only tries the address, so nothing is done"
+    return f"it takes {', '.join(route.events)} only: --event {shlex.quote(route.events[0])}"
+
+
+class _Answer(msgspec.Struct):
+    status: str = ""
 
 
 def _payload(args: argparse.Namespace, cli: Cli) -> bytes:
@@ -216,7 +340,7 @@ def _address(cli: Cli) -> str:
     """Of the server, as this machine reaches it."""
     extra = cli.load().settings.platforms.webhook.extra
     host = "127.0.0.1" if extra.host in ANYWHERE else extra.host
-    return f"http://{f'[{host}]' if ':' in host else host}:{extra.port}"
+    return http_address(host, extra.port)
 
 
 def _without_secret(route: Route) -> dict[str, Any]:

@@ -97,6 +97,19 @@ class WebhookExtra(Section, frozen=True):
     """Routes, by name."""
 
 
+class ApiServerExtra(Section, frozen=True):
+    key: str = ""
+    """Key that clients have to give; empty is API_SERVER_KEY."""
+    host: str = ""
+    """Address it listens on; empty is API_SERVER_HOST, or 127.0.0.1."""
+    port: Port | None = None
+    """Port it listens on; unset is API_SERVER_PORT, or 8642."""
+    cors_origins: tuple[str, ...] = ()
+    """Web pages that may use it; empty is API_SERVER_CORS_ORIGINS, or none."""
+    model_name: str = ""
+    """What clients see as the model; empty is API_SERVER_MODEL_NAME, or hermes."""
+
+
 class DingtalkExtra(Section, frozen=True):
     card_template_id: str = ""
     """Card that answers are shown in."""

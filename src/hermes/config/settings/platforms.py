@@ -6,6 +6,7 @@ from msgspec import field
 
 from hermes.config.settings.base import Dollars, OffOr, Port, Positive, Seconds, Section
 from hermes.config.settings.platform_extras import (
+    ApiServerExtra,
     DingtalkExtra,
     FeishuExtra,
     HomeAssistantExtra,
@@ -153,6 +154,10 @@ class WebhookPlatform(Connection, frozen=True):
     extra: WebhookExtra = WebhookExtra()
 
 
+class ApiServerPlatform(Connection, frozen=True):
+    extra: ApiServerExtra = ApiServerExtra()
+
+
 class DingtalkPlatform(Connection, frozen=True):
     extra: DingtalkExtra = DingtalkExtra()
 
@@ -181,7 +186,7 @@ class PlatformsSettings(Section, frozen=True):
     qq: Platform = Platform()
     homeassistant: HomeAssistantPlatform = HomeAssistantPlatform()
     webhook: WebhookPlatform = WebhookPlatform()
-    api_server: Platform = Platform()
+    api_server: ApiServerPlatform = ApiServerPlatform()
     local: Platform = Platform()
 
 

@@ -82,6 +82,30 @@ async def test_hooks_hear_what_happens_and_a_broken_one_harms_nobody(
     assert told["command:status"]["user_id"] == "anna"
 
 
+async def test_hooks_hear_of_the_end_and_the_beginning_that_new_is(
+    town: Town, echoing: ModelServer
+) -> None:
+    folder = town.home / "hooks" / "notes"
+    folder.mkdir(parents=True)
+    (folder / "HOOK.yaml").write_text("events: [session:start, session:end, session:reset]\n")
+    (folder / "handler.py").write_text(HANDLER)
+    await town.open(echoing)
+    await town.asks("hello", "hello")
+    seen = folder / "seen"
+    await town.until(lambda: seen.is_file() and seen.read_text().count("\n") == 1, "the start")
+    old = json.loads(seen.read_text())[1]["session_id"]
+    shown = await town.asks("/new", "A new conversation")
+    await town.until(lambda: seen.read_text().count("\n") == 4, "the hooks")
+    told = dict(json.loads(line) for line in seen.read_text().splitlines()[1:])
+    assert {event: facts["session_id"] == old for event, facts in told.items()} == {
+        "session:end": True,
+        "session:reset": False,
+        "session:start": False,
+    }
+    assert told["session:start"]["session_id"] in shown.text
+    assert {facts["session_key"] for facts in told.values()} == {"agent:main:local:dm:anna"}
+
+
 async def test_a_conversation_that_is_over_is_left_and_a_new_one_begins(town: Town) -> None:
     with ModelServer(["noted", "new here"]) as server:
         runner = await town.open(server, session_reset__mode="idle", session_reset__idle_minutes=1)

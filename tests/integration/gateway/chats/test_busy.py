@@ -63,6 +63,31 @@ async def test_a_steering_message_is_heard_by_the_running_turn(town: Town) -> No
         assert "turn left" in str(server.calls[-1].body["messages"])
 
 
+@pytest.mark.parametrize("words", ["listen to me", "/steer listen to me"])
+@pytest.mark.parametrize("shown", ["all", "off"])
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_what_was_answered_before_the_chat_was_heard_is_shown(
+    town: Town, words: str, shown: str, streaming: bool
+) -> None:
+    slow = Step((Text("the first answer"),), faults=(Stall(0, seconds=0.5),))
+    with ModelServer([slow, "the second answer"]) as server:
+        await town.open(
+            server,
+            display__busy_input_mode="steer",
+            display__tool_progress=shown,
+            display__interim_assistant_messages=shown == "all",
+            streaming__enabled=streaming,
+        )
+        town.say("begin")
+        await town.until(lambda: server.calls, "the call")
+        town.say(words)
+        await town.sees("the second answer")
+        await town.settled()
+        assert "listen to me" in str(server.calls[-1].body["messages"])
+    seen = [text for text in town.texts() if not text.startswith("The agent hears it")]
+    assert seen == ["the first answer", "the second answer"]
+
+
 @pytest.mark.parametrize("command", ["/stop", "/STOP", "/stop@our_bot"])
 async def test_stop_ends_the_turn_at_once(town: Town, command: str) -> None:
     with ModelServer([STALLED, "again"]) as server:

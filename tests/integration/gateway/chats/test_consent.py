@@ -54,6 +54,9 @@ async def test_a_button_gives_consent(town: Town, cwd: Path) -> None:
         await town.open(server, **LOCAL, gateway__cwd=str(cwd))
         town.say("clean up")
         shown = await town.sees("rm -rf junk")
+        assert [each.label for each in shown.buttons][2] == "Always"
+        assert "`/approve always`" in shown.text
+        await town.asks("/status", "State: waiting for consent")
         allow = next(each for each in shown.buttons if each.label == "Allow")
         town.press(shown, allow.data)
         await town.sees("removed")
@@ -95,7 +98,9 @@ async def test_only_an_owner_may_allow_for_always(town: Town) -> None:
     with ModelServer([RISKY, "left alone"]) as server:
         await town.open(server, **LOCAL)
         town.say("clean up")
-        await town.sees("rm -rf junk")
+        shown = await town.sees("rm -rf junk")
+        assert shown.text.endswith("`/approve`, `/approve session` or `/deny`")
+        assert [each.label for each in shown.buttons] == ["Allow", "For this chat", "Deny"]
         await town.asks("/approve always", "Only an owner may use /approve always")
         town.say("/deny")
         await town.sees("left alone")

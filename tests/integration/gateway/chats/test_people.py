@@ -48,6 +48,22 @@ async def test_members_may_not_use_the_commands_of_owners(town: Town, echoing: M
         await town.asks(command, f"Only an owner may use /{command[1:].split()[0]}")
 
 
+async def test_help_lists_what_one_may_use(
+    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL_ALLOW_ALL_USERS", "true")
+    quick = {"deploy": {"command": "echo x"}}
+    await town.open(echoing, gateway__owners=["local:ben"], quick_commands=quick)
+    lists = {}
+    for user in ("ben", "anna", "stranger"):
+        shown = await town.asks("/help", "`/status`", user=user)
+        lists[user] = shown.text
+    words = ("`/restart`", "`/background ", "`/deploy`", "SKILL-NAME")
+    assert [word in lists["ben"] for word in words] == [True, True, True, True]
+    assert [word in lists["anna"] for word in words] == [False, True, True, True]
+    assert [word in lists["stranger"] for word in words] == [False, False, False, False]
+
+
 async def test_guests_have_few_tools(
     town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,6 +86,10 @@ async def test_nobody_goes_on_with_the_conversation_of_somebody_else(
     await town.asks(f"/resume {session}", "no conversation", user="ben")
     shown = await town.asks("/resume", "goes on with one", user="ben")
     assert session not in shown.text
+    for named in ("nosuch", session[:2]):  # the beginning of several ids
+        shown = await town.asks(f"/resume {named}", f"no conversation '{named}' of y", user="ben")
+        assert "`/resume` alone lists them" in shown.text
+        assert session not in shown.text and "hermes sessions" not in shown.text
     await town.asks("/resume", session)
 
 

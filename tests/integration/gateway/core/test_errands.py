@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Stall, Step, echo
 from hermes.gateway import floor
 from hermes.gateway.platforms.local.wire import Attached
-from hermes.gateway.session_keys import build_session_key, errand_key, errand_of
+from hermes.gateway.session_keys import build_session_key, errand_key, errand_name, errand_of
 from tests.integration.gateway.chats.conftest import Town
 
 STALLED = Step((Text("never"),), faults=(Stall(0),))
@@ -28,7 +29,9 @@ async def chat_rows(town: Town) -> list[str]:
 
 
 def test_the_key_of_a_task_is_that_of_no_chat() -> None:
-    key = errand_key("agent:main:local:dm:anna:5", 17)
+    key = errand_key("agent:main:local:dm:anna:5", 17, 1_893_553_445.5)
+    assert errand_name(key) == "bg_030405_000011"
+    assert errand_name("background:17:agent:main:local:dm:anna:5") == "bg_17", "an older one"
     assert errand_of(key) == "agent:main:local:dm:anna:5"
     assert errand_of("agent:main:local:dm:background:17") == ""
     assert build_session_key.__module__ == errand_key.__module__
@@ -36,8 +39,11 @@ def test_the_key_of_a_task_is_that_of_no_chat() -> None:
 
 async def test_its_result_comes_once_and_nothing_is_left(town: Town, echoing: ModelServer) -> None:
     await town.open(echoing)
-    await town.asks("/background count the stars", "Started `bg_")
-    await town.sees("(session ")
+    begun = await town.asks("/background count the stars", "Started `bg_")
+    name = re.search(r"`(bg_\d{6}_[0-9a-f]{6})`", begun.text)
+    assert name is not None
+    shown = await town.sees("(session ")
+    assert f"`{name[1]}`" in shown.text
     await town.settled()
     assert sum("(session " in text for text in town.texts()) == 1
     await town.until(lambda: not town.runner.floor.workers(), "the task is over")

@@ -116,7 +116,7 @@ def test_who_stops_it_hears_what_is_waited_for(home: Home) -> None:
     state = GatewayState(found.pid, "running", 1.0, 1.0, turns=2)
     write_state(home.root, state)
     done = runner("gateway", gateway, home.root)("stop")
-    assert "2 turns may still end, for at most 45 seconds" in done.err
+    assert "2 turns may still end, for at most 30 seconds" in done.err
 
 
 @pytest.fixture

@@ -1,7 +1,11 @@
 """The server does not start where it would let anybody in."""
 
+from typing import Any
+
 import pytest
 
+from hermes.config.settings.platform_extras import ApiServerExtra
+from hermes.config.settings.platforms import ApiServerPlatform
 from hermes.gateway.platforms.api_server.options import Options, is_loopback, read_options
 from hermes.gateway.platforms.base import CredentialsRefused
 
@@ -10,6 +14,45 @@ KEY = "0123456789abcdef"
 
 def read(**variables: str) -> Options:
     return read_options({f"API_SERVER_{name}": value for name, value in variables.items()}.get)
+
+
+def written(token: str = "", **extra: Any) -> ApiServerPlatform:
+    return ApiServerPlatform(token=token, extra=ApiServerExtra(**extra))
+
+
+def test_what_config_says_comes_before_variables() -> None:
+    variables = {f"API_SERVER_{name}": "0" * 16 for name in ("KEY", "MODEL_NAME", "HOST")}
+    variables |= {"API_SERVER_PORT": "1", "API_SERVER_CORS_ORIGINS": "https://other.example.com"}
+    pages = ("https://Chat.example.com/",)
+    said = {"host": "0.0.0.0", "port": 0, "cors_origins": pages, "model_name": "butler"}
+    wanted = Options("0.0.0.0", 0, KEY, ("https://chat.example.com",), "butler")
+    assert read_options(variables.get, written(key=KEY, **said)) == wanted
+    assert read_options(variables.get, written(KEY, **said)) == wanted
+    assert read_options(variables.get, written()).port == 1
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        written("${MY_KEY}"),
+        written(key="${MY_KEY}"),
+        written(key="a-good-beginning-${MY_KEY}"),
+        written("short"),
+        written(key="short"),
+        written(host="0.0.0.0"),
+        written(cors_origins=("*",)),
+    ],
+)
+def test_a_key_of_config_is_as_good_as_one_of_a_variable(connection: ApiServerPlatform) -> None:
+    with pytest.raises(CredentialsRefused) as refused:
+        read_options({}.get, connection)
+    if "MY_KEY" in f"{connection}":
+        assert "${MY_KEY} is not set" in str(refused.value)
+
+
+def test_who_wanted_a_key_does_not_run_without_one() -> None:
+    with pytest.raises(CredentialsRefused, match=r"\$\{MY_KEY\} is not set"):
+        read_options({}.get, unset={"API_SERVER_KEY": ("MY_KEY",)}.__getitem__)
 
 
 def test_without_anything_said_it_is_for_this_machine() -> None:

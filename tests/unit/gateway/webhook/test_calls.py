@@ -10,6 +10,7 @@ from hermes.gateway.platforms.webhook.subscriptions import Route
 from tests.unit.gateway.webhook.switchboard import NOW, SECRET, Switchboard, digest, encoded, github
 
 BODY = encoded({"event_type": "deploy", "ref": "main"})
+NEW = "the-secret-of-a-new-route"
 
 
 async def test_gitlab_shows_the_token(tmp_path: Path) -> None:
@@ -40,6 +41,15 @@ async def test_a_call_with_a_timestamp(tmp_path: Path) -> None:
     signed = digest(stamp.encode() + b"." + BODY)
     said = {"Content-Type": "application/json", "X-Signature": signed, "X-Timestamp": stamp}
     assert (await board.post("/webhooks/one", BODY, said)).status_code == 202
+
+
+async def test_the_same_words_signed_at_another_time_are_news(tmp_path: Path) -> None:
+    board = Switchboard(tmp_path)
+    for stamp in (str(int(NOW)), str(int(NOW + 1))):
+        signed = digest(stamp.encode() + b"." + BODY)
+        said = {"Content-Type": "application/json", "X-Signature": signed, "X-Timestamp": stamp}
+        assert (await board.post("/webhooks/one", BODY, said)).status_code == 202
+    assert len({call.delivery for call in board.kept}) == 2
 
 
 async def test_events_that_nobody_wants_are_ignored(tmp_path: Path) -> None:
@@ -79,9 +89,9 @@ async def test_calls_without_a_name_are_told_apart_later(tmp_path: Path) -> None
 async def test_a_route_added_to_the_file_works_at_once(tmp_path: Path) -> None:
     board = Switchboard(tmp_path)
     path = tmp_path / subscriptions.FILE
-    said = {"Content-Type": "application/json", "X-Hub-Signature-256": github(BODY, "new secret")}
+    said = {"Content-Type": "application/json", "X-Hub-Signature-256": github(BODY, NEW)}
     assert (await board.post("/webhooks/fresh", BODY, said)).status_code == 404
-    subscriptions.save(path, {"fresh": Route(secret="new secret")})
+    subscriptions.save(path, {"fresh": Route(secret=NEW)})
     assert (await board.post("/webhooks/fresh", BODY, said)).status_code == 202
     path.write_text("{ broken")
     assert (await board.post("/webhooks/fresh", BODY, said)).json()["status"] == "duplicate"

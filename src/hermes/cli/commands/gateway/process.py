@@ -118,12 +118,13 @@ def _end_somehow(found: Running, args: argparse.Namespace, cli: Cli) -> None:
 
 
 def _end(found: Running, cli: Cli, *, force: bool) -> None:
-    seconds = _drain_seconds(cli) + GRACE_SECONDS
+    drain = _drain_seconds(cli)
+    seconds = drain + GRACE_SECONDS
     where = tilde(Path(found.home))
     state = read_state(Path(found.home))
     if state and state.pid == found.pid and state.turns:
         turns = many(state.turns, "turn")
-        cli.note(f"{turns} may still end, for at most {seconds:g} seconds")
+        cli.note(f"{turns} may still end, for at most {drain:g} seconds")
     try:
         gone = stop(found, seconds=seconds, force=force)
     except PermissionError:

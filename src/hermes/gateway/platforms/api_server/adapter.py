@@ -2,10 +2,12 @@
 
 import asyncio
 import gc
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from hermes.app.app import App
+from hermes.config.loader import describe
 from hermes.core.ports import Scheduler
 from hermes.gateway.direct import DirectTurns
 from hermes.gateway.events import Outgoing, Target
@@ -23,6 +25,9 @@ from hermes.gateway.platforms.base import (
     SendRefused,
 )
 from hermes.util.open_files import allow_many_open_files
+from hermes.util.text import http_address
+
+log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
@@ -33,7 +38,7 @@ class ApiServer(BaseAdapter):
     for the answer."""
 
     def __init__(self, context: AdapterContext, options: Options | None = None) -> None:
-        """`options` instead of those of the variables."""
+        """`options` instead of those of settings and variables."""
         super().__init__(context)
         self._options = options
         self._app: App = context.extra["app"]
@@ -48,7 +53,7 @@ class ApiServer(BaseAdapter):
     async def connect(self, receive: Receive) -> None:
         """Returns when /health answers; `receive` is not used."""
         del receive
-        options = self._options = self._options or read_options(self.context.variable)
+        options = self._options = self._options or self._read_options()
         self._draining = False
         allow_many_open_files()
         extra = self.context.extra
@@ -61,10 +66,18 @@ class ApiServer(BaseAdapter):
         application = Application(options, endpoints.routes, self._idempotency)
         self._serving = await serve(application, options)
         self.port = self._serving.port
+        self.address = http_address(options.host, self.port)
         await self.probe()
         # What the process is made of stays: looking through it for garbage, again and again, is a
         # tenth of what a new conversation costs.
         gc.freeze()
+
+    def _read_options(self) -> Options:
+        context = self.context
+        for problem in self._app.loaded.problems:
+            if problem.parts[:2] == ("platforms", context.manifest.name):
+                log.warning("%s", describe(problem))
+        return read_options(context.variable, context.connection, context.unset)
 
     async def drain(self, seconds: float) -> None:
         self._draining = True

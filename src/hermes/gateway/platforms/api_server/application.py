@@ -10,7 +10,6 @@ from hermes.gateway.platforms.api_server.door import Door
 from hermes.gateway.platforms.api_server.exchange import (
     JSON,
     Exchange,
-    Receive,
     Reply,
     Request,
     Scope,
@@ -21,6 +20,7 @@ from hermes.gateway.platforms.api_server.idempotency import Idempotency
 from hermes.gateway.platforms.api_server.operations import Routes
 from hermes.gateway.platforms.api_server.options import Options
 from hermes.gateway.platforms.api_server.refusals import OUR_FAULT, Refused, refusal_of
+from hermes.gateway.platforms.bodies import Receive
 
 logger = logging.getLogger(__name__)
 

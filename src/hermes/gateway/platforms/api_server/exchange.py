@@ -17,6 +17,7 @@ from hermes.gateway.platforms.api_server.refusals import (
     invalid,
     refusal_of,
 )
+from hermes.gateway.platforms.bodies import ClientLeft, Receive, TooLarge, body_of, read_away
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,6 @@ CLOSE = (("Connection", "close"),)
 BEAT = b": still here\n\n"
 
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 T = TypeVar("T")
 
@@ -100,30 +100,26 @@ class Exchange:
         self._shared = shared
         self._beats = self._spoke = False
         self._watcher: asyncio.Task[None] | None = None
+        self._unread: TooLarge | None = None
 
     async def body(self, headers: Mapping[str, str]) -> bytes:
         """All of it. Raises `Refused` for too much, or for nothing in too long a time."""
         most = self._options.most_body_bytes
-        length = headers.get("content-length", "")
-        if length.isdigit() and int(length) > most:
-            raise _too_large(most)
-        pieces: list[bytes] = []
-        size = 0
-        while True:
-            try:
-                async with asyncio.timeout(self._options.body_seconds):
-                    event = await self._receive()
-            except TimeoutError:
-                message = "the request did not come to its end"
-                raise Refused(408, message, code="timeout", headers=CLOSE) from None
-            if event["type"] == "http.disconnect":
-                raise Refused(400, "the client left")
-            size += len(event["body"])
-            if size > most:
-                raise _too_large(most)
-            pieces.append(event["body"])
-            if not event["more_body"]:
-                return b"".join(pieces)
+        try:
+            return await body_of(self._soon, headers, most)
+        except TooLarge as error:
+            self._unread = error
+            message = f"the body is larger than {most} bytes"
+            raise Refused(413, message, code="request_too_large", headers=CLOSE) from None
+        except ClientLeft:
+            raise Refused(400, "the client left") from None
+        except TimeoutError:
+            message = "the request did not come to its end"
+            raise Refused(408, message, code="timeout", headers=CLOSE) from None
+
+    async def _soon(self) -> MutableMapping[str, Any]:
+        async with asyncio.timeout(self._options.body_seconds):
+            return await self._receive()
 
     def watch(self, request: Request) -> None:
         """Tell `request` when its client leaves, and let a silent stream show that it is alive."""
@@ -148,7 +144,7 @@ class Exchange:
         try:
             if reply.stream is None:
                 await self._head(reply, (("Content-Length", str(len(reply.body))),))
-                await self._end(reply.body)
+                await self._write_last(reply.body)
             else:
                 async with aclosing(to_the_end(reply.stream)) as pieces:
                     await self._streamed(reply, pieces)
@@ -156,6 +152,14 @@ class Exchange:
             await self._unwatch()
             if reply.close is not None:
                 await reply.close()
+
+    async def _write_last(self, piece: bytes) -> None:
+        if self._unread is None:
+            await self._end(piece)
+            return
+        await self._write(piece, more=True)
+        await read_away(self._soon, self._unread)
+        await self._end(b"")
 
     async def _streamed(self, reply: Reply, pieces: AsyncGenerator[bytes, None]) -> None:
         await self._head(reply, (("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no")))
@@ -197,11 +201,6 @@ async def to_the_end(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[byte
         except Exception:  # the client must not take half an answer for a whole one
             logger.exception("an answer broke off")
             yield event_bytes(msgspec.json.encode(OUR_FAULT.answer))
-
-
-def _too_large(most: int) -> Refused:
-    message = f"the body is larger than {most} bytes"
-    return Refused(413, message, code="request_too_large", headers=CLOSE)
 
 
 def event_bytes(data: bytes, name: str = "", number: int | None = None) -> bytes:

@@ -91,4 +91,5 @@ class Jobs:
         try:
             return await self._scheduler.get(request.places["job_id"])
         except UsageError as error:
-            raise missing(str(error), "job_not_found") from error
+            told = f"{error}; {error.hint}" if error.hint else str(error)
+            raise missing(told, "job_not_found") from error

@@ -1,4 +1,4 @@
-"""How the API server is set up: the variables API_SERVER_*."""
+"""How the API server is set up: `platforms.api_server` and the variables API_SERVER_*."""
 
 import ipaddress
 from collections.abc import Callable
@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from hermes.config.expand import told, unset_names
+from hermes.config.settings.platforms import ApiServerPlatform
 from hermes.gateway.platforms.base import CredentialsRefused
 
 SHORTEST_KEY = 16
@@ -36,20 +38,22 @@ class Options(msgspec.Struct, frozen=True):
     """Silence after which a stream shows that it is alive."""
 
 
-def read_options(variable: Callable[[str], str | None]) -> Options:
-    """Raises `CredentialsRefused` for what would let in anybody."""
+def read_options(
+    variable: Callable[[str], str | None],
+    connection: ApiServerPlatform = ApiServerPlatform(),  # noqa: B008 - frozen
+    unset: Callable[[str], tuple[str, ...]] = lambda _name: (),
+) -> Options:
+    """Raises `CredentialsRefused` for what would let in anybody. config.yaml (`connection`) comes
+    before variables. `unset` says what is missing in a variable that counts as missing."""
     said = {name: (variable(f"API_SERVER_{name}") or "").strip() for name in NAMES}
-    host = said["HOST"] or HOST
-    origins = tuple(filter(None, (_origin(each) for each in said["CORS_ORIGINS"].split(","))))
-    key = said["KEY"]
-    if key and len(key) < SHORTEST_KEY:
-        raise CredentialsRefused(
-            f"API_SERVER_KEY is shorter than {SHORTEST_KEY} characters, and it guards a terminal",
-            hint=NEW_KEY,
-        )
+    extra = connection.extra
+    host = extra.host.strip() or said["HOST"] or HOST
+    pages = extra.cors_origins or said["CORS_ORIGINS"].split(",")
+    origins = tuple(filter(None, map(_origin, pages)))
+    key = _key(connection.token.strip() or extra.key.strip() or said["KEY"], unset)
     if not key and not is_loopback(host):
         raise CredentialsRefused(
-            f"API_SERVER_HOST is {host}, which others can reach, but there is no API_SERVER_KEY",
+            f"others can reach {host}, where it is to listen, but there is no API_SERVER_KEY",
             hint=f"set API_SERVER_KEY ({NEW_KEY}), or leave API_SERVER_HOST out",
         )
     if not key and ANY in origins:
@@ -57,11 +61,27 @@ def read_options(variable: Callable[[str], str | None]) -> Options:
             "API_SERVER_CORS_ORIGINS is *, so every web page could use the terminal",
             hint="name the pages, or set API_SERVER_KEY",
         )
-    name = said["MODEL_NAME"] or MODEL_NAME
-    return Options(host, _port(said["PORT"]), key, origins, name)
+    port = _port(said["PORT"]) if extra.port is None else extra.port
+    name = extra.model_name.strip() or said["MODEL_NAME"] or MODEL_NAME
+    return Options(host, port, key, origins, name)
 
 
 NAMES = ("HOST", "PORT", "KEY", "CORS_ORIGINS", "MODEL_NAME")
+
+
+def _key(key: str, unset: Callable[[str], tuple[str, ...]]) -> str:
+    """Who wanted a key does not run without one, and not with one that everybody knows."""
+    if names := unset_names(key) if key else unset("API_SERVER_KEY"):
+        raise CredentialsRefused(
+            f"the key of the API server is missing: {told(names)}",
+            hint=f"hermes config set {names[0]} KEY; {NEW_KEY}",
+        )
+    if key and len(key) < SHORTEST_KEY:
+        raise CredentialsRefused(
+            f"API_SERVER_KEY is shorter than {SHORTEST_KEY} characters, and it guards a terminal",
+            hint=NEW_KEY,
+        )
+    return key
 
 
 def is_loopback(host: str) -> bool:

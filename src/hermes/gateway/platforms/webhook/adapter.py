@@ -17,7 +17,7 @@ from hermes.gateway.platforms.kit.offering import kept
 from hermes.gateway.platforms.webhook import templates
 from hermes.gateway.platforms.webhook.calls import Call, Copied
 from hermes.gateway.platforms.webhook.deliveries import Deliveries, Delivery, texts
-from hermes.gateway.platforms.webhook.github import API, GitHub, Place
+from hermes.gateway.platforms.webhook.github import API, GitHub, Place, place_in
 from hermes.gateway.platforms.webhook.server import Server
 from hermes.gateway.platforms.webhook.subscriptions import Route
 from hermes.store.mail import OutboxRow
@@ -49,6 +49,10 @@ class WebhookAdapter(ConnectedAdapter[Server]):
         """Where it listens, once it does."""
         return self.live.port
 
+    async def connect(self, receive: Receive) -> None:
+        await super().connect(receive)
+        self.address = self.live.address
+
     def connection(self, receive: Receive) -> Server:
         self._deliveries.clean()
         return Server(self.context, receive, self._clock, partial(self._keep, receive))
@@ -56,8 +60,14 @@ class WebhookAdapter(ConnectedAdapter[Server]):
     async def send(self, target: Target, message: Outgoing, key: str) -> str:
         """To the log, to GitHub, or into the outbox of the chat that the route names."""
         chat = _chat(target)
-        delivery = self._delivery(chat)
         text = message.text or message.plain
+        try:
+            return await self._send(self._delivery(chat), chat, text, key)
+        except SendRefused as error:
+            log.error("the answer to webhook call %s cannot be delivered: %s", chat, error)
+            raise
+
+    async def _send(self, delivery: Delivery, chat: str, text: str, key: str) -> str:
         if delivery.deliver == "log":
             log.info("answer to webhook call %s: %s", chat, text)
             return key
@@ -94,7 +104,8 @@ class WebhookAdapter(ConnectedAdapter[Server]):
             name: templates.render(value, call.data, templates.line)
             for name, value in texts(of.deliver_extra).items()
         }
-        delivery = Delivery(of.deliver, extra)
+        usual = place_in(call.data) if of.deliver == "github_comment" else {}
+        delivery = Delivery(of.deliver, usual | extra)
         if of.deliver_only:
             return await self._deliver_only(of, call, delivery)
         await asyncio.to_thread(self._deliveries.keep, chat, delivery)

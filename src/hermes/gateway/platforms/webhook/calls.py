@@ -7,14 +7,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Message, Receive, Scope, Send
 
 from hermes.core.errors import HermesError
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.base import Rate
+from hermes.gateway.platforms.bodies import ClientLeft, TooLarge, body_of, read_away
 from hermes.gateway.platforms.kit.buckets import Buckets
-from hermes.gateway.platforms.webhook import payloads, signatures
+from hermes.gateway.platforms.webhook import payloads, signatures, subscriptions
 from hermes.gateway.platforms.webhook.signatures import WINDOW, Forged, Proof
 from hermes.gateway.platforms.webhook.subscriptions import NO_AUTH, Route, Routes
 
@@ -62,6 +64,25 @@ class Refusal(Exception):
     def __init__(self, status: int, message: str, **headers: str) -> None:
         super().__init__(message)
         self.status, self.headers = status, headers
+        self.unread: TooLarge | None = None
+
+
+class _Refused(JSONResponse):
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__({"error": str(refusal)}, refusal.status, refusal.headers)
+        self._unread = refusal.unread
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._unread is None:
+            await super().__call__(scope, receive, send)
+            return
+
+        async def unended(message: Message) -> None:
+            await send({**message, "more_body": True})
+
+        await super().__call__(scope, receive, unended)
+        await read_away(receive, self._unread)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class Calls:
@@ -69,13 +90,15 @@ class Calls:
         self._routes, self._limits, self._clock, self._keep = routes, limits, clock, keep
         self._buckets = Buckets(Rate(limits.per_minute, 60.0), NO_LIMIT, clock)
         self._recent: dict[bytes, float] = {}
-        """Bodies that were kept a short while ago, by their hash."""
+        """What was kept a short while ago: bodies, with the time when that was signed too."""
+        self._told: set[tuple[str, str]] = set()
+        """Routes whose secret is of no use, and why."""
 
     async def answer(self, request: Request) -> Response:
         try:
             return await self._answer(request, request.path_params["route"])
         except Refusal as refusal:
-            return JSONResponse({"error": str(refusal)}, refusal.status, refusal.headers)
+            return _Refused(refusal)
 
     async def _answer(self, request: Request, name: str) -> Response:
         route = self._routes.get(name)
@@ -90,7 +113,8 @@ class Calls:
             raise Refusal(error.status, str(error)) from None
         now = self._clock.now().timestamp()
         delivery = payloads.delivery_of(request.headers, body, proof, int(now // WINDOW))
-        copied = hashlib.sha256(name.encode() + b"\0" + body).digest()
+        signed = f"{proof.timestamp}.".encode() + body if proof.timestamp else body
+        copied = hashlib.sha256(name.encode() + b"\0" + signed).digest()
         timeless = proof.signed and not proof.timestamp
         call = Call(
             name,
@@ -104,7 +128,7 @@ class Calls:
         if not _wanted(route, call.event):
             return JSONResponse({"status": "ignored", **told})
         named = any(request.headers.get(each) for each in payloads.NAMES)
-        if (timeless or not named) and self._seen(copied):
+        if (proof.signed or not named) and self._seen(copied):
             return JSONResponse({"status": "duplicate", **told})
         if self._limits.per_minute and not self._buckets.take(name):  # of those that make work
             raise Refusal(429, "too many calls", **{"Retry-After": "60"})
@@ -121,29 +145,26 @@ class Calls:
 
     def _secret(self, name: str, route: Route) -> str:
         secret = route.secret or self._limits.secret
-        if secret and (secret != NO_AUTH or self._limits.on_loopback):
+        why = subscriptions.weakness(secret, on_loopback=self._limits.on_loopback)
+        if not why:
             return secret
-        why = f"{NO_AUTH} is for loopback only" if secret else "it has no secret"
-        log.error("webhook route %s takes no calls: %s", name, why)
+        if (name, why) not in self._told:
+            self._told.add((name, why))
+            log.error("webhook route %s takes no calls: %s", name, why)
         raise Refusal(401, "the signature is missing or wrong")
 
     async def _body(self, request: Request) -> bytes:
-        limit = self._limits.max_body_bytes
-        said = request.headers.get("content-length", "")
-        if said.isdecimal() and int(said) > limit:
-            raise Refusal(413, "the body is too large", Connection="close")
-        body = bytearray()
         try:
             async with asyncio.timeout(self._limits.body_seconds):
-                async for piece in request.stream():
-                    body += piece
-                    if len(body) > limit:
-                        raise Refusal(413, "the body is too large", Connection="close")
+                return await body_of(request.receive, request.headers, self._limits.max_body_bytes)
+        except TooLarge as error:
+            refusal = Refusal(413, "the body is too large", Connection="close")
+            refusal.unread = error
+            raise refusal from None
         except TimeoutError:
             raise Refusal(408, "the body took too long", Connection="close") from None
-        except ClientDisconnect:
+        except ClientLeft:
             raise Refusal(400, "the body is not complete") from None
-        return bytes(body)
 
     def _proof(self, request: Request, name: str, secret: str, body: bytes) -> Proof:
         if secret == NO_AUTH:
@@ -159,8 +180,8 @@ class Calls:
             raise Refusal(401, "the signature is missing or wrong") from None
 
     def _seen(self, copied: bytes) -> bool:
-        """Whether this body was kept within the last minutes. A copied call may have another id,
-        which is not signed."""
+        """Whether this was kept within the last minutes. A copied call may have another id, which
+        is not signed."""
         oldest = self._clock.monotonic() - WINDOW
         if len(self._recent) > MOST_REMEMBERED or any(t < oldest for t in self._recent.values()):
             kept = [each for each in self._recent.items() if each[1] >= oldest]

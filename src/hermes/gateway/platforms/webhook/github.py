@@ -20,6 +20,7 @@ from hermes.gateway.platforms.base import (
     SendUnsure,
     Unknowable,
 )
+from hermes.gateway.platforms.webhook import templates
 from hermes.util.late_tls import LateTls
 
 API = "https://api.github.com"
@@ -29,6 +30,13 @@ MOST_PAGES = 10
 _REPO = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 _NUMBER = re.compile(r"[0-9]{1,12}")
 _DOTS = frozenset({".", ".."})
+_USUAL = (
+    ("repo", "{repository.full_name}"),
+    ("number", "{number}"),
+    ("number", "{issue.number}"),
+    ("number", "{pull_request.number}"),
+)
+"""Where calls of GitHub name what they are about; of two the later counts."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -45,6 +53,12 @@ class Place(msgspec.Struct, frozen=True):
         if not _NUMBER.fullmatch(number):
             raise SendRefused(f"deliver_extra.pr_number is no number: {number[:80]!r}")
         return cls(repo, number)
+
+
+def place_in(data: Any) -> dict[str, str]:
+    """As `deliver_extra` would name what the call is about; what it does not say is left out."""
+    said = ((name, path, templates.render(path, data, templates.line)) for name, path in _USUAL)
+    return {name: value for name, path, value in said if value != path}
 
 
 class GitHub:

@@ -1,7 +1,6 @@
 """The HTTP server that calls come to, while it listens."""
 
 import asyncio
-import ipaddress
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -17,7 +16,17 @@ from hermes.gateway.platforms.base import AdapterContext, CredentialsRefused, No
 from hermes.gateway.platforms.kit.connection import Connection
 from hermes.gateway.platforms.kit.listening import listen
 from hermes.gateway.platforms.webhook.calls import Call, Calls, Limits
-from hermes.gateway.platforms.webhook.subscriptions import FILE, NO_AUTH, Route, Routes, route
+from hermes.gateway.platforms.webhook.subscriptions import (
+    FILE,
+    Route,
+    Routes,
+    common_secret,
+    doubt,
+    is_loopback,
+    route,
+    weakness,
+)
+from hermes.util.text import http_address
 
 log = logging.getLogger(__name__)
 
@@ -54,18 +63,17 @@ class Server(Connection):
 
     def __init__(self, context: AdapterContext, receive: Receive, clock: Clock, keep: Keep) -> None:
         super().__init__(context, receive)
-        extra, variable = context.connection.extra, context.variable
+        extra = context.connection.extra
         try:
             fixed = {name: route(name, raw) for name, raw in extra.routes.items()}
-            self._wanted = int(variable("WEBHOOK_PORT") or extra.port)
-        except (ConfigError, ValueError) as error:
-            hint = getattr(error, "hint", "") or "WEBHOOK_PORT must be a number"
-            raise CredentialsRefused(f"Webhook cannot start: {error}", hint=hint) from None
+        except ConfigError as error:
+            raise CredentialsRefused(f"Webhook cannot start: {error}", hint=error.hint) from None
         self._host: str = extra.host
+        self._wanted: int = extra.port
         self.routes = Routes(fixed, get_hermes_home() / FILE)
         self._limits = Limits(
-            secret=extra.secret or variable("WEBHOOK_SECRET") or "",
-            on_loopback=_is_loopback(self._host),
+            secret=common_secret(extra, context.unset),
+            on_loopback=is_loopback(self._host),
             per_minute=extra.rate_limit,
             max_body_bytes=extra.max_body_bytes,
         )
@@ -75,6 +83,10 @@ class Server(Connection):
         self._warn()
         app = application(self._calls.answer)
         self.port = await listen(self, app, self._host, self._wanted, hint=TAKEN)
+
+    @property
+    def address(self) -> str:
+        return http_address(self._host, self.port)
 
     async def ask(self) -> None:
         """Ask ourselves."""
@@ -93,17 +105,12 @@ class Server(Connection):
             raise NotConnected(f"Webhook does not answer on port {self.port}")
 
     def _warn(self) -> None:
-        routes = self.routes.all()
+        routes, limits = self.routes.all(), self._limits
         for name, each in routes.items():
-            if (each.secret or self._limits.secret) == NO_AUTH:
-                verdict = "takes calls of anybody" if self._limits.on_loopback else "takes no calls"
-                log.warning("webhook route %s %s: its secret is %s", name, verdict, NO_AUTH)
+            secret = each.secret or limits.secret
+            if why := weakness(secret, on_loopback=limits.on_loopback):
+                log.warning("webhook route %s takes no calls: %s", name, why)
+            elif known := doubt(secret):
+                log.warning("webhook route %s %s", name, known)
         if not routes:
             log.warning("there is no webhook route yet: hermes webhook subscribe NAME")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

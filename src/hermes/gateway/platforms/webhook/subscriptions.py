@@ -4,14 +4,17 @@ The file is `<home>/webhook_subscriptions.json`, an object of routes by name. It
 only its owner may read it. It is read again when it changes.
 """
 
+import ipaddress
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from hermes.config.expand import told, unset_names
+from hermes.config.settings.platform_extras import WebhookExtra
 from hermes.core.errors import ConfigError, UsageError
 from hermes.util.atomic import write_bytes
 
@@ -20,6 +23,10 @@ log = logging.getLogger(__name__)
 FILE = "webhook_subscriptions.json"
 NO_AUTH = "INSECURE_NO_AUTH"
 """The secret of a route that takes unsigned calls; only where the server listens on loopback."""
+
+LOOPBACK_HINT = "hermes config set platforms.webhook.extra.host 127.0.0.1"
+SHORT_SECRET = 16
+"""Characters."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -43,6 +50,40 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """The text goes out as it is, without the agent."""
     description: str = ""
     created_at: str = ""
+
+
+def common_secret(extra: WebhookExtra, unset: Callable[[str], tuple[str, ...]]) -> str:
+    """Of routes that have none of their own; with the `${NAME}` that nobody set, so that `weakness`
+    can say so."""
+    return extra.secret or "".join(f"${{{name}}}" for name in unset("WEBHOOK_SECRET"))
+
+
+def weakness(secret: str, *, on_loopback: bool) -> str:
+    """Why it proves nothing that a call is signed with it; "" when it does."""
+    if not secret:
+        return "it has no secret: give it one, or set WEBHOOK_SECRET"
+    if names := unset_names(secret):
+        return f"its secret is missing: {told(names)}"
+    if secret == NO_AUTH:
+        return "" if on_loopback else f"{NO_AUTH} is for loopback only: {LOOPBACK_HINT}"
+    return ""
+
+
+def doubt(secret: str) -> str:
+    """What should be known of a secret that counts."""
+    if secret == NO_AUTH:
+        return f"takes calls of anybody: {NO_AUTH}"
+    if len(secret) < SHORT_SECRET:
+        return f"has a secret of fewer than {SHORT_SECRET} characters: who sees a call can guess it"
+    return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can call a server that listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def check_name(name: str) -> None:
