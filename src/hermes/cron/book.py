@@ -25,8 +25,8 @@ class JobBook(Protocol):
         tell that at once has always the same."""
         ...
 
-    async def left_out(self) -> int:
-        """How many records there are that are no jobs: broken, or without an id of their own."""
+    async def left_out(self) -> tuple[str, ...]:
+        """Records that are no jobs, and why: broken, or without an id of their own."""
         ...
 
     async def add(self, job: Job) -> None: ...
@@ -56,8 +56,8 @@ class SharedBook:
     def token(self) -> object:
         return None
 
-    async def left_out(self) -> int:
-        return 0
+    async def left_out(self) -> tuple[str, ...]:
+        return ()
 
     async def add(self, job: Job) -> None:
         await self._claims.save_job(job.id, _encoded(job), None)

@@ -12,14 +12,18 @@ from msgspec.structs import replace
 from hermes.config.settings.platforms import PlatformsSettings
 from hermes.core.errors import UsageError
 from hermes.cron.book import JobBook
-from hermes.cron.job import LOCAL, ORIGIN, By, Job, Record, new_id, target_of, texts, to_dict
+from hermes.cron.job import LOCAL, ORIGIN, Job, Record, new_id, target_of, texts, to_dict
+from hermes.cron.limits import By
 from hermes.cron.running import check_prompt
 from hermes.cron.schedule import Schedule, next_after, parse_schedule
 from hermes.cron.script import script_path
 from hermes.store.claims import OVER, Claims
+from hermes.util.threads import in_thread
 
 CheckTarget = Callable[[str], Awaitable[None]]
 """Raises `UsageError` for a target of messages that is not there."""
+CheckNames = Callable[[tuple[str, ...]], None]
+"""Blocks, and raises `UsageError` for a name that nothing has."""
 LONGEST_NAME = 60
 Names = str | list[str] | None
 Text = str | None
@@ -77,6 +81,8 @@ class JobDesk:
         that something may be due sooner."""
         self._book, self._claims, self._zone, self._scripts = book, claims, zone, scripts
         self._now, self.check_target, self.changed = now, check_target, changed
+        self.check_names: dict[str, CheckNames] = {}
+        """For `skills` and `enabled_toolsets`."""
 
     async def create(self, wanted: Record) -> Record:
         said = _read(wanted)
@@ -95,13 +101,14 @@ class JobDesk:
         return to_dict(job)
 
     async def list(self) -> list[Record]:
-        """Those that run have the state `running`."""
+        """Those that run have the state `running`; those without a schedule, which stand so in a
+        file, `broken`."""
         runs = await self._claims.runs("", 500) if self._claims else ()
         busy = {run.job_id for run in runs if run.state not in OVER}
         return [_shown(job, busy) for job in await self._book.all()]
 
-    async def left_out(self) -> int:
-        """How many records are no jobs."""
+    async def left_out(self) -> tuple[str, ...]:
+        """Records that are no jobs, and why."""
         return await self._book.left_out()
 
     async def get(self, job: str) -> Record:
@@ -118,9 +125,11 @@ class JobDesk:
         fields = {name: getattr(new, name) for name in SAID if name in said}
         if "name" in said:
             fields["name"] = new.name or _name_of(new)
-        # When it runs is worked out again: it may have begun, or come to its end, meanwhile.
+        # When it runs is worked out again: it may have begun, or come to its end, meanwhile. The
+        # same with its limits, which somebody else may have narrowed.
         return await self._changed(
-            found.id, lambda it: self._scheduled(replace(it, **fields), said)
+            found.id,
+            lambda it: self._scheduled(replace(it, **fields, by=_limited(it, said)), said),
         )
 
     async def pause(self, job: str) -> Record:
@@ -189,6 +198,7 @@ class JobDesk:
 
     async def _with(self, job: Job, said: dict[str, Any]) -> Job:
         """The job with what was said. Raises `UsageError`."""
+        before = job
         job = self._scheduled(job, said)
         job = replace(job, **{name: said[name] or "" for name in PLAIN if name in said})
         job = replace(job, **{name: texts(said[name]) for name in LISTS if name in said})
@@ -202,7 +212,7 @@ class JobDesk:
         if "context_from" in said:
             found = [(await self._find(name)).id for name in job.context_from]
             job = replace(job, context_from=tuple(found))
-        await self._check(job, said)
+        await self._check(job, said, before)
         return replace(job, deliver=job.deliver or (LOCAL,))
 
     def _scheduled(self, job: Job, said: dict[str, Any]) -> Job:
@@ -244,11 +254,15 @@ class JobDesk:
         following = next_after(job.schedule, self._now(), self._zone)
         return replace(job, state="scheduled", next_run_at=following)
 
-    async def _check(self, job: Job, said: dict[str, Any]) -> None:
+    async def _check(self, job: Job, said: dict[str, Any], before: Job) -> None:
         if job.script and "script" in said:
             script_path(self._scripts, job.script)
         if job.workdir and "workdir" in said and not Path(job.workdir).is_dir():
             raise UsageError(f"there is no folder {job.workdir}")
+        for name, check in self.check_names.items():
+            had = getattr(before, name)
+            if new := tuple(each for each in getattr(job, name) if each not in had):
+                await in_thread(check, new)
         if "deliver" in said:
             for target in job.deliver:
                 if target not in (LOCAL, ORIGIN):
@@ -259,7 +273,7 @@ PLAIN = ("name", "prompt", "model", "provider", "base_url", "script", "workdir")
 LISTS = ("deliver", "skills", "context_from", "enabled_toolsets")
 HIDDEN = ("skill", "origin", "by")
 """An older name, and what nobody says by hand."""
-SAID = (*PLAIN, *LISTS, "budget_usd", "by", "origin")
+SAID = (*PLAIN, *LISTS, "budget_usd", "origin")
 """What is as it was said, whatever became of the job meanwhile."""
 
 
@@ -288,6 +302,12 @@ def _read(wanted: Record) -> dict[str, Any]:
     return said
 
 
+def _limited(job: Job, said: dict[str, Any]) -> By | None:
+    """Whoever changes a job can take from its limits, but add nothing."""
+    by: By | None = said.get("by")
+    return by.within(job.by or By()) if by else job.by
+
+
 def _called_off(job: Job) -> Job:
     """What was decided and has not begun was no run."""
     return replace(job, pending=None, completed=job.completed - (job.pending is not None))
@@ -310,4 +330,5 @@ def _name_of(job: Job) -> str:
 
 
 def _shown(job: Job, busy: set[str]) -> Record:
-    return {**to_dict(job), **({"state": "running"} if job.id in busy else {})}
+    state = "running" if job.id in busy else job.state if job.schedule else "broken"
+    return {**to_dict(job), "state": state}

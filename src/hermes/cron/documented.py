@@ -221,7 +221,9 @@ def _with_desk(work: Callable[[JobDesk], Coroutine[Any, Any, T]]) -> T:
     async def run() -> T:
         url = shared.loaded.settings.store.url
         async with opened_store(shared.home, url, tell) as store:
-            return await work(desk_of(shared.home, shared.loaded, store, SystemClock()))
+            desk = desk_of(shared.home, shared.loaded, store, SystemClock())
+            desk.check_names.clear()  # a program may make a job before the skill that it names
+            return await work(desk)
 
     return shared.run(run())
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, cast, get_args
 
 import msgspec
 
+from hermes.cron.limits import By
 from hermes.cron.schedule import Schedule, from_record, instant_of, iso, to_record
 
 Record = dict[str, Any]
@@ -23,17 +24,6 @@ class Pending(msgspec.Struct, frozen=True):
     """How many instants before it are made up for by it."""
     since: float = 0.0
     """The first of those."""
-
-
-class By(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who made it in a chat, and within which limits: a job may do no more than they may."""
-
-    user: str = ""
-    """Whose memory and money; "" is the owner."""
-    folder: str = ""
-    backend: str = ""
-    toolsets: tuple[str, ...] = ()
-    day_usd: float | None = None
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +108,7 @@ def from_dict(record: Record, zone: tzinfo) -> Job:
     """A job from a record of ours, of an older version or of another writer. What is not understood
     is left out, and kept."""
     created = instant_of(record.get("created_at")) or 0.0
+    schedule = from_record(record.get("schedule"), created, zone)
     repeat = record.get("repeat")
     repeat = repeat if isinstance(repeat, dict) else {"times": repeat}
     pending = record.get("pending")
@@ -125,13 +116,13 @@ def from_dict(record: Record, zone: tzinfo) -> Job:
         id=str(record.get("id") or ""),
         name=_text(record, "name"),
         prompt=_text(record, "prompt"),
-        schedule=from_record(record.get("schedule"), created, zone),
+        schedule=schedule,
         skills=texts(record.get("skills")) or texts(record.get("skill")),
         deliver=texts(record.get("deliver")) or (LOCAL,),
         times=_count(repeat.get("times")) or None,
         completed=_count(repeat.get("completed")) or 0,
         state=_state(record),
-        next_run_at=instant_of(record.get("next_run_at")),
+        next_run_at=instant_of(record.get("next_run_at")) if schedule else None,
         last_run_at=instant_of(record.get("last_run_at")),
         last_status=_text(record, "last_status"),
         last_error=_text(record, "last_error"),
@@ -151,9 +142,17 @@ def from_dict(record: Record, zone: tzinfo) -> Job:
         rest={
             name: value
             for name, value in record.items()
-            if name not in KNOWN or (name in ("schedule", "origin") and isinstance(value, dict))
+            if name not in KNOWN
+            or (name in ("schedule", "origin") and isinstance(value, dict))
+            or (name == "schedule" and schedule is None)
         },
     )
+
+
+def unread(record: Record, zone: tzinfo) -> tuple[str, ...]:
+    """What stands in a record and would be gone when it is written."""
+    written = to_dict(from_dict(record, zone))
+    return tuple(name for name in TOLD if record.get(name) and not written[name])
 
 
 def texts(given: Any) -> tuple[str, ...]:
@@ -249,5 +248,10 @@ def _read_pending(record: Record) -> Pending | None:
     return Pending(instant, _count(record.get("missed")) or 0, since)
 
 
+TOLD = (
+    "name", "prompt", "skills", "model", "provider", "base_url", "script", "origin", "workdir",
+    "context_from", "enabled_toolsets", "budget_usd",
+)  # fmt: skip
+"""Fields that somebody says, and that have a meaning or none."""
 KNOWN = frozenset(to_dict(Job(id=""))) | {"skill"}
 """Fields that are not kept as they were written."""

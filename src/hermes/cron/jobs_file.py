@@ -16,7 +16,7 @@ import msgspec
 from hermes.config.home import tilde
 from hermes.core.errors import ConfigError, StoreError
 from hermes.cron.book import Change
-from hermes.cron.job import Job, Record, from_dict, to_dict
+from hermes.cron.job import Job, Record, from_dict, to_dict, unread
 from hermes.cron.salvage import salvaged
 from hermes.cron.schedule import iso
 from hermes.util import atomic
@@ -71,9 +71,9 @@ class JobsFile:
             return None
         return found.st_mtime_ns, found.st_ino, found.st_size
 
-    async def left_out(self) -> int:
+    async def left_out(self) -> tuple[str, ...]:
         _, records = await in_thread(self._read)
-        return len(records) - len(_jobs(records))
+        return tuple(told for told, _ in _no_jobs(records))
 
     async def put_away(self, jobs: Sequence[Job]) -> Path | None:
         """Give the file another name, if these are its jobs; None when they are not any more."""
@@ -102,6 +102,7 @@ class JobsFile:
                 before = from_dict(record, self._zone)
                 after = how(before)
                 if after != before:
+                    self._keep([record] if unread(record, self._zone) else [])
                     records[place] = to_dict(after)
                 return after
         return None
@@ -113,6 +114,7 @@ class JobsFile:
             before = list(records)
             result = work(records)
             if records != before:
+                self._keep([record for _, record in _no_jobs(before)])
                 self._write({**head, "jobs": records, "updated_at": iso(time.time())})
         return result
 
@@ -148,32 +150,29 @@ class JobsFile:
         found, broken = salvaged(data.decode("utf-8", "replace"))
         if not found:
             raise self._unreadable(data, why)
-        copy = self._copy(data)
+        records = [*found, *({"unreadable": part} for part in broken)]
+        copy = _copy(self.file, data, [record for _, record in _no_jobs(records)])
         if copy not in self._told:
             self._told.add(copy)
             log.error(
                 "%s is broken (%s): %d jobs can be read and go on, %d cannot; a copy is in %s",
                 *(tilde(self.file), why, len(found), len(broken), tilde(copy)),
             )
-        return [*found, *({"unreadable": part} for part in broken)]
+        return records
 
     def _unreadable(self, data: bytes, why: str) -> ConfigError:
-        copy = self._copy(data)
+        copy = _copy(self.file, data)
         return ConfigError(
             f"no job can run: {why}",
             where=tilde(self.file),
             hint=f"mend the file, or move it away to begin anew; a copy is in {tilde(copy)}",
         )
 
-    def _copy(self, data: bytes) -> Path:
-        """Kept, so that whoever mends the file cannot make it worse."""
-        copy = self.file.with_name(f"jobs.json.{hashlib.sha256(data).hexdigest()[:8]}.bak")
-        try:
-            if not copy.exists():
-                atomic.write_bytes(copy, data, mode=0o600)
-        except OSError as error:
-            raise StoreError(f"cannot write {tilde(copy)}: {error.strerror}") from error
-        return copy
+    def _keep(self, damaged: list[Any]) -> None:
+        """The file as it is, before it is written anew."""
+        if damaged:
+            with contextlib.suppress(FileNotFoundError):
+                _copy(self.file, self.file.read_bytes(), damaged)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -193,6 +192,18 @@ class JobsFile:
             return held_lock(self._folder / LOCK)
         except OSError as error:
             raise StoreError(f"cannot use {tilde(self._folder)}: {error.strerror}") from error
+
+
+def _copy(file: Path, data: bytes, damaged: Sequence[Any] = ()) -> Path:
+    """Kept, so that whoever mends the file cannot make it worse; once for the same damage."""
+    what = msgspec.json.encode(damaged) if damaged else data
+    copy = file.with_name(f"{file.name}.{hashlib.sha256(what).hexdigest()[:8]}.bak")
+    try:
+        if not copy.exists():
+            atomic.write_bytes(copy, data, mode=0o600)
+    except OSError as error:
+        raise StoreError(f"cannot write {tilde(copy)}: {error.strerror}") from error
+    return copy
 
 
 def held_lock(file: Path) -> contextlib.ExitStack | None:
@@ -222,6 +233,31 @@ def _jobs(records: list[Any]) -> list[Record]:
         if name := _id(record):
             found.setdefault(name, record)
     return list(found.values())
+
+
+def _no_jobs(records: list[Any]) -> Iterator[tuple[str, Any]]:
+    """The others, each with what is wrong."""
+    known: set[str] = set()
+    for place, record in enumerate(records, 1):
+        name = _id(record)
+        if not name or name in known:
+            yield f"{_called(place, record)} {_wrong(record, name)}", record
+        known.add(name)
+
+
+def _called(place: int, record: Any) -> str:
+    said = record if isinstance(record, dict) else {}
+    words = str(said.get("name") or said.get("prompt") or "")
+    return f"record {place}{words and f' ({words[:40]})'}"
+
+
+def _wrong(record: Any, name: str) -> str:
+    if name:
+        return f"has the id {name} of another"
+    if not isinstance(record, dict):
+        return "is no object"
+    part = record.get("unreadable")
+    return f"cannot be read: {part[:40]} …" if isinstance(part, str) else "has no id"
 
 
 def _id(record: Any) -> str:

@@ -26,7 +26,7 @@ class MovedBook:
     def token(self) -> object:
         return self._shared.token()
 
-    async def left_out(self) -> int:
+    async def left_out(self) -> tuple[str, ...]:
         return await (await self._book()).left_out()
 
     async def add(self, job: Job) -> None:

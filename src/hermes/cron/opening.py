@@ -4,6 +4,8 @@ import logging
 import sys
 from collections.abc import Callable
 from datetime import tzinfo
+from importlib import import_module
+from typing import Any
 
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
@@ -61,7 +63,16 @@ def desk_of(
     )
     desk.check_target = check_target or desk.check_target
     desk.changed = changed or desk.changed
+    desk.check_names = {
+        "skills": lambda names: _abilities().check_skills(home, loaded, names),
+        "enabled_toolsets": lambda names: _abilities().check_toolsets(loaded, names),
+    }
     return desk
+
+
+def _abilities() -> Any:
+    """What it loads is needed only by who names a skill or a toolset."""
+    return import_module("hermes.cron.abilities")
 
 
 def runner_of(workers: Workers, clock: Clock, outbox: Outbox | None = None) -> JobRunner:

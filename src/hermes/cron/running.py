@@ -27,7 +27,8 @@ from hermes.core.messages import Assistant, Message, User
 from hermes.core.ports import Clock
 from hermes.cron.book import JobBook
 from hermes.cron.delivery import Deliverer
-from hermes.cron.job import By, Job
+from hermes.cron.job import Job
+from hermes.cron.limits import By, common
 from hermes.cron.schedule import iso
 from hermes.cron.script import ScriptResult, run_script
 from hermes.cron.wording import HINT, context_of, is_silent, message_for
@@ -190,7 +191,7 @@ class JobRunner:
         folder = folder.expanduser()
         if not folder.is_dir():
             raise UsageError(f"the working folder {folder} is not there")
-        toolsets = job.enabled_toolsets or by.toolsets
+        toolsets = common(job.enabled_toolsets, by.toolsets)
         return SessionRequest(
             folder,
             session_id=session_id,

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -10,6 +10,7 @@ from hermes.config.settings.platforms import Role
 from hermes.core.errors import UsageError
 from hermes.core.events import ApprovalAsked, QuestionAsked
 from hermes.core.ports import Consent
+from hermes.gateway.door.roles import OWNERS
 from hermes.gateway.events import Button, SessionSource
 
 YES = frozenset({"yes", "y", "approve", "ok", "go"})
@@ -22,6 +23,12 @@ TOLD = {
     Consent.DENY: "Not allowed.",
 }
 LABELS = (("Allow", "once"), ("For this chat", "session"), ("Always", "always"), ("Deny", "deny"))
+OFFERED: Mapping[Role, str] = {
+    "owner": "`/approve`, `/approve session`, `/approve always` or `/deny`",
+    "member": "`/approve`, `/approve session` or `/deny`",
+    "guest": "`yes` or `no`",
+}
+"""What whoever is asked can answer in words."""
 MOST_SUBJECT = 1500
 
 Put = Callable[[str, tuple[Button, ...]], Awaitable[None]]
@@ -46,11 +53,21 @@ class ChatAsker:
         self._put = put
         self.person: SessionSource | None = None
         """Who wrote the message that is worked on."""
+        self.role: Role = "guest"
+        """What they are."""
         self._waiting: dict[str, Waiting] = {}
 
     @property
     def waits(self) -> bool:
         return bool(self._waiting)
+
+    @property
+    def state(self) -> str:
+        """What it waits for, in words; "" when for nothing."""
+        if not self._waiting:
+            return ""
+        consent = any(each.consent for each in self._waiting.values())
+        return "waiting for consent" if consent else "waiting for an answer to its question"
 
     def has(self, data: str) -> bool:
         """Whether a button belongs to a question that waits here."""
@@ -59,11 +76,15 @@ class ChatAsker:
 
     async def ask(self, question: ApprovalAsked) -> Consent:
         """Cancelled when the time is up: then nobody has consented."""
-        buttons = tuple(Button(label, data) for label, data in LABELS)
+        buttons = tuple(
+            Button(label, data)
+            for label, data in LABELS
+            if data != "always" or self.role == "owner"
+        )
         subject = question.subject[:MOST_SUBJECT]
         text = (
             f"⚠️ **{question.tool}** wants to do this:\n```\n{subject}\n```\n{question.reason}\n"
-            "`/approve`, `/approve session`, `/approve always` or `/deny`"
+            f"{OFFERED[self.role]}"
         )
         return Consent(await self._answer(text, buttons, consent=True))
 
@@ -144,7 +165,7 @@ class ChatAsker:
         if answer is None:
             raise UsageError(f"{word!r} is no answer", hint="/approve [session | always], /deny")
         if answer is Consent.ALWAYS and role != "owner":
-            raise UsageError("only an owner may allow something for always")
+            raise UsageError("only an owner may allow something for always", hint=OWNERS)
         _give(waiting, answer.value)
         return TOLD[answer]
 

@@ -135,7 +135,8 @@ def _hook(folder: Path) -> Hook:
     about = yaml.safe_load((folder / "HOOK.yaml").read_text(encoding="utf-8"))
     if not isinstance(about, dict):
         raise TypeError("HOOK.yaml holds no name and events")
-    events = tuple(str(each) for each in about.get("events") or ())
+    named = about.get("events") or ()
+    events = (named,) if isinstance(named, str) else tuple(str(each) for each in named)
     unknown = [each for each in events if each not in EVENTS and not each.startswith(COMMANDS)]
     if unknown or not events:
         known = ", ".join((*EVENTS, f"{COMMANDS}*"))

@@ -4,7 +4,7 @@
     agent:main:<platform>:group|channel:<chat>[:<user>]
     agent:main:<platform>:group|channel:<chat>:<thread>[:<user>]
 
-    background:<number>:<that of the chat>
+    background:<time>_<number>:<that of the chat>
 
 The last is that of a task beside a conversation. A platform of which we have several accounts is
 written `<platform>@<account>`. In ids `:`, `@` of an account, `%` and whatever cannot be seen are
@@ -13,6 +13,7 @@ written as `%3A`: no id makes two parts of one.
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from hermes.gateway.events import SessionSource
 from hermes.memory.places import Scope
@@ -45,9 +46,10 @@ def build_session_key(
     return ":".join(parts)
 
 
-def errand_key(key: str, number: int) -> str:
-    """Of a task that was given in a chat by message `number`."""
-    return f"{ERRAND}{number}:{key}"
+def errand_key(key: str, number: int, came: float) -> str:
+    """Of a task that was given in a chat by message `number`, which came then: the same in every
+    process and time zone, so that it is begun once."""
+    return f"{ERRAND}{datetime.fromtimestamp(came, UTC):%H%M%S}_{number:06x}:{key}"
 
 
 def errand_name(key: str) -> str:

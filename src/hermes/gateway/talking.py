@@ -63,7 +63,6 @@ class ChatTalk:
         self.app: App = house.app
         self.role = role
         self._agent = agent
-        self._command = ""
         self._shown: list[str] = []
         self._kept: list[str] = []
         self.question: User | None = None
@@ -96,10 +95,12 @@ class ChatTalk:
         if command is not None and command.name in WITH_THE_AGENT and self._of_another:
             self.show(f"The agent works for somebody else here; `/{name}` can be had after that.")
             return True
-        self._command, facts = name, about(self.event.source, self.worker.key)
-        arguments = line.partition(" ")[2]
-        await self.house.hooks.fire(f"command:{name}", **facts, command=name, args=arguments)
+        await self.tell(f"command:{name}", command=name, args=line.partition(" ")[2])
         return await OnceCommands(self, OWN).run(line)
+
+    async def tell(self, event: str, **facts: object) -> None:
+        """Hooks hear of it."""
+        await self.house.hooks.fire(event, **about(self.event.source, self.worker.key), **facts)
 
     @property
     def _of_another(self) -> bool:
@@ -112,9 +113,6 @@ class ChatTalk:
         except StoreError:  # another chat works on it: nobody talks to this one
             await self.app.leave(agent)
             raise
-        if self._command in ("new", "reset"):
-            facts = about(self.event.source, self.worker.key)
-            await self.house.hooks.fire("session:reset", **facts, session_id=agent.session_id)
 
     async def ask(self, message: User) -> None:
         self.question = message
@@ -166,7 +164,7 @@ class ChatTalk:
     async def send_off(self, goal: str) -> str:
         """Keep a task as a message of its own, and begin it; its name. Done again, it is the same
         task."""
-        key = errand_key(self.worker.key, self.row.id)
+        key = errand_key(self.worker.key, self.row.id, self.row.received_at)
         named = f"{OURS}background:{self.row.id}"
         await self._keep(msgspec.structs.replace(self.event, message_id=named, text=goal), key)
         self.house.take_up(key)
@@ -206,7 +204,7 @@ async def status(call: Call) -> str:
     """Answered at once, also while the agent is still being opened."""
     talk = _chat(call)
     if talk.ready is not None:
-        return await looking.status(call)
+        return await looking.status(call, talk.worker.asker.state)
     row = await talk.house.mail.chat(talk.worker.key)
     facts = {"Session": f"`{row.session_id}`" if row and row.session_id else "none yet"}
     if row and row.session_id:
@@ -215,6 +213,15 @@ async def status(call: Call) -> str:
         facts["Conversation"] = many(info.message_count, "message")
     facts["State"] = "working" if talk.worker.working else "waiting for you"
     return "\n".join(f"- {name}: {value}" for name, value in facts.items())
+
+
+async def new(call: Call) -> str:
+    talk, old = _chat(call), call.agent.session_id
+    told = await session.new(call)
+    await talk.tell("session:end", session_id=old)
+    for event in ("session:reset", "session:start"):
+        await talk.tell(event, session_id=call.agent.session_id)
+    return told
 
 
 async def stop(call: Call) -> str:
@@ -271,6 +278,11 @@ def _asker(talk: ChatTalk) -> ChatAsker:
     return talk.house.asker_in(talk.event.source) or own
 
 
+async def help_(call: Call) -> str:
+    role, settings = _chat(call).role, call.app.loaded.settings.gateway
+    return await looking.help_(call, lambda name: not may(role, name, settings))
+
+
 async def commands(call: Call) -> str:
     talk = _chat(call)
     settings = call.app.loaded.settings.gateway
@@ -309,13 +321,24 @@ async def resume(call: Call) -> str:
     request = call.app.session(call.agent).start.request
     if not call.arguments:
         return await _own_sessions(call, request.user_id)
-    found = await call.app.store.resolve(call.arguments)
+    try:
+        found = await call.app.store.resolve(call.arguments)
+    except (SessionNotFound, UsageError) as error:
+        if isinstance(error, UsageError) and not request.user_id:  # it names ids of everybody
+            raise
+        raise _not_yours(call) from error
     if found.user_id != request.user_id:
-        raise SessionNotFound(f"there is no conversation {call.arguments!r} of yours")
+        raise _not_yours(call)
     if found.id == call.agent.session_id:
         return "You are in this conversation."
     await call.app.move(call.agent, found.id, talk.go_on_with)
     return f"Back in {found.title or found.id}."
+
+
+def _not_yours(call: Call) -> SessionNotFound:
+    return SessionNotFound(
+        f"there is no conversation {call.arguments!r} of yours", hint="`/resume` alone lists them"
+    )
 
 
 async def _own_sessions(call: Call, user_id: str) -> str:
@@ -359,6 +382,8 @@ async def pair(call: Call) -> str:
 
 
 OWN: Mapping[str, Handler] = {
+    "new": new,
+    "help": help_,
     "status": status,
     "stop": stop,
     "background": background,

@@ -1,13 +1,14 @@
 """Where messages go, as people write it.
 
 origin                        where the work was asked for
-local                         files of this machine
 telegram                      the home channel of the platform
 telegram:-100123              a chat, by id
 telegram:-100123:17           a thread of it
 discord:#ops                  a chat, by its name
 telegram:@channelname         a public channel or group that nobody wrote from yet
 slack@work:C0123              a chat of one of several accounts
+
+For jobs and scripts there is also `local`: files of this machine. Nobody sends messages there.
 """
 
 import contextlib
@@ -41,11 +42,8 @@ class Targets:
         self._variable, self._directory = variable, directory
 
     def resolve(self, text: str, origin: Target | None = None) -> Target:
-        """Raises UsageError that says what there is. `local` gives a target of that platform with
-        no chat."""
+        """Raises UsageError that says what there is."""
         written = text.strip()
-        if written == LOCAL:
-            return Target(LOCAL, "")
         if written == ORIGIN:
             if origin is None:
                 raise UsageError("there is no chat this was asked in", hint=self._hint())
@@ -54,8 +52,7 @@ class Targets:
         platform, _, account = named.strip().partition("@")
         platform = platform.lower()
         if platform not in self._platforms:
-            what = f"there is no platform {platform!r}" if platform else "no target was named"
-            raise UsageError(what, hint=self._hint())
+            raise UsageError(_missing(platform), hint=self._hint())
         if not colon or not rest.strip():
             return self._home_or_say(platform, account)
         return self._chat(platform, rest.strip(), account)
@@ -77,7 +74,8 @@ class Targets:
 
     def lines(self) -> list[str]:
         """What can be written, a line each."""
-        lines, homes = [LOCAL], self.homes()
+        lines: list[str] = []
+        homes = self.homes()
         for name, manifest in self._platforms.items():
             home = homes.get(name)
             called = self._variable(f"{home_variable(manifest)}_NAME") or ""
@@ -116,8 +114,14 @@ class Targets:
         return home
 
     def _hint(self) -> str:
-        names = ", ".join(dict.fromkeys((LOCAL, *self._platforms)))
+        names = ", ".join(self._platforms) or "no platforms with chats"
         return f"there are {names}; `{ORIGIN}` where a chat asked"
+
+
+def _missing(platform: str) -> str:
+    if platform == LOCAL:
+        return f"{LOCAL!r} is a file, which jobs write: a message goes to a chat"
+    return f"there is no platform {platform!r}" if platform else "no target was named"
 
 
 def _is_name(platform: str, chat: str) -> bool:

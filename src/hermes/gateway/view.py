@@ -17,6 +17,7 @@ from hermes.core.events import (
     ToolStarted,
     TurnFinished,
 )
+from hermes.core.marks import STEERED
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
 from hermes.core.ports import Clock
 from hermes.gateway.courier import Courier
@@ -140,7 +141,7 @@ class TurnView:
             case Retrying() | FellBack():
                 self._text, self._gathered = "", 0  # it is said anew
             case Notice():
-                self._add_line(f"ℹ️ {event.text}")
+                await self._tell(event.text)
             case _:
                 pass
 
@@ -154,8 +155,16 @@ class TurnView:
             self._growing = self._grow("stream", self._look.cursor)
         self._growing.show(self._text)
 
-    async def _interim(self) -> None:
-        """What was said so far is not the answer: it stands by itself."""
+    async def _tell(self, text: str) -> None:
+        news, steered, _ = text.partition(STEERED)
+        if steered:  # the chat has seen what it said; the answer to what came before it has not
+            await self._interim(whole=True)
+        if news.strip():
+            self._add_line(f"ℹ️ {news.strip()}")
+
+    async def _interim(self, *, whole: bool = False) -> None:
+        """What was said so far is not the answer, or not that of the turn when it is `whole`: it
+        stands by itself."""
         text, growing, self._text, self._growing = self._text, self._growing, "", None
         self._gathered = 0
         row = await growing.stop() if growing else None
@@ -164,7 +173,7 @@ class TurnView:
                 self._growing = growing
             return
         self._said += 1
-        if row is None and not self._look.interim:
+        if row is None and not (whole or self._look.interim):
             return
         name = hashlib.sha256(text.encode()).hexdigest()[:10]
         made = self._drafts(text, f"interim:{self._inbox_id}:{name}", "interim")

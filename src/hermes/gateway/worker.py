@@ -205,7 +205,7 @@ class Worker:
         try:
             agent = await self._house.conversations.open(self.key, source, self.role, self.asker)
             view = self._house.view(rows[-1], event_of(rows[-1]))
-            self.asker.person = source
+            self.asker.person, self.asker.role = source, self.role
             finish, shown = await self.turning.take(agent, view, rows, events, right, question)
         finally:
             self.asker.person = None

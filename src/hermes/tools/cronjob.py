@@ -1,11 +1,11 @@
 """cronjob: schedule work, and look after what is scheduled."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from hermes.core.errors import ToolError, UsageError
+from hermes.core.errors import ConfigError, StoreError, ToolError, UsageError
 from hermes.core.model import ToolSpec
 from hermes.core.ports import Scheduler
 from hermes.core.tool import Concern, Tool, ToolContext
@@ -14,6 +14,8 @@ NAME = "cronjob"
 ACTIONS = ("create", "list", "update", "pause", "resume", "run", "remove")
 FOR_OWNERS = ("script", "workdir", "model", "enabled_toolsets", "context_from")
 """What somebody else than the owner cannot say: it would lead out of their limits."""
+BESIDE = ("name", "schedule", "repeat", "deliver")
+"""What changes nothing of what a run does."""
 SHOWN = (
     "id", "name", "schedule_display", "state", "next_run_at", "last_run_at", "last_status",
     "last_error", "deliver", "skills", "script", "workdir", "model", "provider", "context_from",
@@ -53,18 +55,19 @@ def cronjob_tool(
     that name in a job; with a `user` in it, only jobs of that user are seen.
 
     What a job's agent does is judged when it runs, by the policy for when nobody is there; so
-    scheduling it needs no consent. A script is run as it is, so that is asked about."""
+    scheduling it needs no consent. A script is run as it is, so that is asked about, and so is a
+    folder that a conversation with limits may not have itself."""
     window = Window(scheduler, origin, dict(by or {}))
 
-    async def handler(_call: ToolContext, arguments: dict[str, Any]) -> str:
+    async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
         said = {name: value for name, value in arguments.items() if name in _FIELDS}
         if skill := arguments.get("skill"):
             said.setdefault("skills", [skill])
         try:
             done = await window.act(
-                str(arguments["action"]), str(arguments.get("job_id") or ""), said
+                str(arguments["action"]), str(arguments.get("job_id") or ""), said, call.consent
             )
-        except UsageError as error:
+        except (UsageError, ConfigError, StoreError) as error:
             raise ToolError(str(error), hint=error.hint) from error
         return msgspec.json.encode(done).decode()
 
@@ -79,6 +82,10 @@ async def _examine(arguments: dict[str, Any]) -> Concern | None:
     return Concern("cron script", str(arguments["script"]), reason)
 
 
+async def _unasked(_concern: Concern) -> None:
+    """For code, which has no limits to be asked about."""
+
+
 class Window(msgspec.Struct, frozen=True):
     """What the user of a conversation may see and do of a schedule."""
 
@@ -91,7 +98,13 @@ class Window(msgspec.Struct, frozen=True):
         """ "" for the owner."""
         return str(self.by.get("user") or "")
 
-    async def act(self, action: str, job_id: str, said: dict[str, Any]) -> dict[str, Any]:
+    async def act(
+        self,
+        action: str,
+        job_id: str,
+        said: dict[str, Any],
+        consent: Callable[[Concern], Awaitable[None]] = _unasked,
+    ) -> dict[str, Any]:
         """Raises `UsageError`."""
         if action not in ACTIONS:
             raise UsageError(f"there is no action {action!r}", hint=", ".join(ACTIONS))
@@ -101,12 +114,28 @@ class Window(msgspec.Struct, frozen=True):
         _refuse(said, self.guest)
         self._refuse_toolsets(said)
         if action == "create":
-            made = {**said, "origin": self.origin or None, **({"by": self.by} if self.by else {})}
+            made = {"origin": self.origin or None, **await self._limited(said, {}, consent)}
             return {"job": _brief(await self.scheduler.create(made))}
         job = await self._own(job_id)
         if action == "update":
-            return {"job": _brief(await self.scheduler.update(job, said))}
-        return {"job": _brief(await getattr(self.scheduler, action)(job))}
+            changes = await self._limited(said, job, consent)
+            return {"job": _brief(await self.scheduler.update(job["id"], changes))}
+        return {"job": _brief(await getattr(self.scheduler, action)(job["id"]))}
+
+    async def _limited(
+        self,
+        said: dict[str, Any],
+        job: Mapping[str, Any],
+        consent: Callable[[Concern], Awaitable[None]],
+    ) -> dict[str, Any]:
+        """What was said, with the limits of who said it: a run must not do for a conversation what
+        that may not do itself."""
+        if not self.by or (job and all(name in BESIDE for name in said)):
+            return said
+        if self.by.get("backend") and (folder := said.get("workdir", job.get("workdir"))):
+            reason = "a run of the job may change what is there, beside the folder of this chat"
+            await consent(Concern("cron folder", str(folder), reason))
+        return {**said, "by": self.by}
 
     def _refuse_toolsets(self, said: Mapping[str, Any]) -> None:
         """A job may do no more than the conversation that makes it."""
@@ -119,11 +148,11 @@ class Window(msgspec.Struct, frozen=True):
                 hint=f"it has {', '.join(own)}",
             )
 
-    async def _own(self, job_id: str) -> str:
+    async def _own(self, job_id: str) -> dict[str, Any]:
         if not job_id:
             raise UsageError("job_id is needed", hint="action list shows the jobs")
         if not self.guest:
-            return str((await self.scheduler.get(job_id))["id"])
+            return await self.scheduler.get(job_id)
         # Jobs of others do not exist for a guest, not even as twins of a name.
         jobs = [each for each in await self.scheduler.list() if _belongs(each, self.guest)]
         wanted = job_id.strip()
@@ -133,7 +162,7 @@ class Window(msgspec.Struct, frozen=True):
             raise UsageError(f"several jobs are called {wanted!r}", hint=f"their ids: {ids}")
         if not fits:
             raise UsageError(f"there is no job {wanted!r}", hint="action list shows the jobs")
-        return str(fits[0]["id"])
+        return fits[0]
 
 
 def _belongs(record: Mapping[str, Any], guest: str) -> bool:

@@ -1,6 +1,6 @@
 """send_message: say something in another chat."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError, UsageError
 from hermes.core.ports import Outbox
@@ -33,4 +33,10 @@ def send_message_tool(outbox: Outbox, origin: str = "") -> Tool:
             raise ToolError(f"{error}. {error.hint}".strip()) from error
         return f"Kept for sending to {target} ({delivery})."
 
-    return Tool.from_function(send_message, toolset="messaging", effect=Effect.SEND)
+    return Tool.from_function(
+        send_message, toolset="messaging", effect=Effect.SEND, examine=_examine
+    )
+
+
+async def _examine(arguments: dict[str, Any]) -> Effect | None:
+    return None if arguments.get("action") == "list" else Effect.SEND

@@ -15,13 +15,16 @@ from hermes.app.request import SessionRequest
 from hermes.cli.kept_mail import kept_mail
 from hermes.cli.scheduling import LateScheduler
 from hermes.config.home import Home
+from hermes.core.cancel import CancelToken
 from hermes.core.errors import UsageError
 from hermes.core.messages import Text, ToolCall, User
 from hermes.core.testing import ModelServer, Refuse, Stall, Step
+from hermes.core.tool import ToolContext
 from hermes.cron.opening import desk_of, ticker_of
 from hermes.cron.running import session_of
 from hermes.cron.schedule import iso
 from hermes.store.claims import Run
+from hermes.tools.cronjob import cronjob_tool
 from hermes.util.clock import SystemClock
 from tests.integration.storms.scene import endpoint, started, write_home
 
@@ -270,6 +273,25 @@ async def test_a_job_has_its_own_model_tools_folder_and_budget(stage, tmp_path) 
         assert str(folder) in it.said()
 
 
+async def test_a_chat_that_changes_a_job_of_the_owner_gets_no_further_than_it_may(
+    stage, tmp_path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    write = ToolCall("c1", "terminal", json.dumps({"command": f"touch {outside}/mark"}))
+    context = ToolContext("s", "c", CancelToken(), lambda _text: None)
+    async with stage([write, "done"]) as it:
+        job_id = await it.job(enabled_toolsets=["terminal", "file"])
+        chat = cronjob_tool(it.desk, "local:1", {"backend": "sandbox", "toolsets": ["terminal"]})
+        said = {"action": "update", "job_id": "news", "prompt": "touch it"}
+        await chat.handler(context, said)
+        assert (await it.run(job_id)).state == "ok"
+        assert not list(outside.iterdir())
+        names = [each["function"]["name"] for each in it.server.calls[0].body["tools"]]
+        assert names == ["terminal", "process"]
+        assert "cannot touch" in it.said()
+
+
 async def test_neither_a_job_nor_who_works_for_it_makes_jobs(stage) -> None:
     helper = ToolCall("c1", "delegate_task", json.dumps({"goal": "look around"}))
     tools = {"cron": ["hermes-cli"]}  # as the command line has them
@@ -313,9 +335,14 @@ async def test_a_missing_folder_or_skill_is_a_failure_in_one_line(stage, tmp_pat
         job_id = await it.job(workdir=str(folder))
         folder.rmdir()
         assert "is not there" in (await it.run(job_id)).error
-        run = await it.run(await it.job(name="skilled", skills=["no-such-skill"]))
+        skill = it.app.home.skills / "short-lived"
+        skill.mkdir(parents=True)
+        (skill / "SKILL.md").write_text("---\nname: short-lived\ndescription: d\n---\nx\n")
+        job_id = await it.job(name="skilled", skills=["short-lived"])
+        (skill / "SKILL.md").unlink()
+        run = await it.run(job_id)
         assert run.state == "failed"
-        assert "no-such-skill" in run.error
+        assert "short-lived" in run.error
 
 
 async def left_running(it: Stage, job_id: str) -> Run:

@@ -5,6 +5,7 @@ import asyncio
 import io
 import json
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -52,6 +53,13 @@ class Scene:
     def sets_up_telegram(self) -> None:
         (self.home.root / ".env").write_text("TELEGRAM_BOT_TOKEN=123:abc-def-ghi\n")
 
+    def has_skills(self, *names: str) -> None:
+        for name in names:
+            folder = self.home.skills / name
+            folder.mkdir(parents=True)
+            head = f"---\nname: {name}\ndescription: what it does\n---\n"
+            (folder / "SKILL.md").write_text(f"{head}Do it.\n")
+
     def note(self, *runs: Run) -> None:
         async def work() -> None:
             store = open_store("", self.home.state_db)
@@ -76,6 +84,7 @@ def test_looking_at_an_empty_home_creates_nothing(scene: Scene) -> None:
 
 
 def test_a_job_is_made_shown_changed_and_removed(scene: Scene) -> None:
+    scene.has_skills("a", "b", "c")
     made = scene.run("create", "every 2h", "look at the mail", "--name", "mail", "--skill", "a,b")
     assert made.out.startswith("made mail (")
     assert "every 2h, in " in made.out
@@ -92,6 +101,34 @@ def test_a_job_is_made_shown_changed_and_removed(scene: Scene) -> None:
     assert "next look" in scene.run("run", "mail").out
     assert "removed mail" in scene.run("remove", "mail").out
     assert scene.document("list") == []
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "told"),
+    [
+        ("--skill", "postbox-lok", "there is no skill 'postbox-lok' (did you mean postbox-look?)"),
+        ("--toolsets", "webb", "did you mean web? (the toolsets are browser, "),
+    ],
+)
+def test_a_name_that_nothing_has_is_refused(
+    scene: Scene, option: str, name: str, told: str
+) -> None:
+    scene.has_skills("postbox-look")
+    made = scene.run("create", "every 2h", "look", option, name)
+    assert made.code == 2
+    assert told in made.err
+    scene.document("create", "every 2h", "look", "--name", "n", "--skill", "postbox-look")
+    shutil.rmtree(scene.home.skills)
+    kept = scene.document("edit", "n", "--skill", "postbox-look", "--model", "m")
+    assert (kept["skills"], kept["model"]) == (["postbox-look"], "m")  # it was there once
+    assert scene.run("edit", "n", option, name).code == 2
+
+
+def test_what_plugins_and_mcp_servers_may_bring_is_taken_on_trust(scene: Scene) -> None:
+    assert scene.run("create", "every 2h", "look", "--toolsets", "web,-mcp-x,mcp_y_z").code == 0
+    scene.home.config_file.write_text("plugins: {enabled: [clock]}\n")
+    words = ("--skill", "clock:tell", "--toolsets", "clock")
+    assert scene.run("create", "every 2h", "look", *words).code == 0
 
 
 def test_everything_can_be_said_with_options(scene: Scene, tmp_path: Path) -> None:
@@ -245,3 +282,44 @@ def test_a_record_that_is_broken_is_told_and_the_others_are_shown(scene: Scene) 
         assert "1 record of " in shown.err and "jobs.json" in shown.err
     assert "one" in scene.run("list").out
     assert len(scene.document("list")) == 1
+
+
+def test_what_is_no_job_is_named(scene: Scene) -> None:
+    scene.run("create", "every 1d", "look", "--name", "daily")
+    file = scene.home.cron / "jobs.json"
+    jobs = json.loads(file.read_text())["jobs"]
+    odd = {**jobs[0], "id": "odd", "name": "moony", "schedule": "every moon"}
+    file.write_text(json.dumps({"jobs": [*jobs, odd, {"prompt": "hello"}]}))
+    told = scene.run("list")
+    assert "1 record of" in told.err and "is no job; mend or remove it there" in told.err
+    assert "record 3 (hello) has no id" in told.err
+    (row,) = [line for line in told.out.splitlines() if "moony" in line]
+    assert "not understood" in row and "broken" in row and " in " not in row
+    status = scene.run("status")
+    assert "2 jobs: 1 broken, 1 scheduled" in status.out
+    file.write_text(json.dumps({"jobs": [*jobs, jobs[0], 5]}))
+    told = scene.run("status")
+    assert "2 records of" in told.err and "are no jobs; mend or remove them there" in told.err
+    assert f"record 2 (daily) has the id {jobs[0]['id']} of another; record 3 is no obj" in told.err
+
+
+def test_the_status_leaves_out_what_jobs_did_that_are_gone(scene: Scene) -> None:
+    job = scene.document("create", "every 2h", "x", "--name", "mail")
+    at = float(int(time.time()))
+    scene.note(Run(job["id"], at, "failed", "o", started_at=at, ended_at=at, error="no key"))
+    assert "no key" in scene.run("status").out
+    scene.run("remove", "mail")
+    assert "no key" not in scene.run("status").out
+    assert scene.document("status")["failures"] == []
+
+
+def test_a_run_whose_process_is_gone_does_not_run(scene: Scene) -> None:
+    owner, at = new_owner(), float(int(time.time()))
+    for name in ("one", "two"):
+        job = scene.document("create", "every 2h", "x", "--name", name)
+        scene.note(Run(job["id"], at, "running", owner, started_at=at))
+    assert "2 jobs: 2 running" in scene.run("status").out
+    retire(owner)
+    out = scene.run("status").out
+    assert "2 jobs: 2 cut off (taken up when the jobs run again)" in out
+    assert scene.document("status")["jobs"] == {"cut off": 2}

@@ -55,7 +55,13 @@ def test_a_code_never_shows_in_a_list(hermes: Run, store: PairingStore) -> None:
 
 def test_an_invitation_is_a_code_for_whoever_sends_it(hermes: Run, store: PairingStore) -> None:
     code = json.loads(hermes("invite", "discord", "--json").out)["code"]
+    shown = hermes("list").out
+    assert shown.startswith("discord  invited   the first who sends the code, for another 59m")
+    (row,) = json.loads(hermes("list", "--json").out)
+    assert (row["state"], row["user_id"], row["until"] - row["at"]) == ("invited", "", 3600)
+    assert code not in f"{shown} {row}"
     assert store.redeem("discord", code, "5")
+    assert "invited" not in hermes("list").out
 
 
 def test_codes_that_wait_are_thrown_away(hermes: Run, store: PairingStore) -> None:

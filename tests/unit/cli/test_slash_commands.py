@@ -1,6 +1,7 @@
 """Slash commands of the terminal: each does something."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from hermes.app.commands.registry import Where, resolve_command
 from hermes.app.commands.running import unhandled
 from hermes.app.commands.talk import Call
+from hermes.app.tools import find_toolsets
 from hermes.cli.mirrored import mirrored
 from hermes.config.home import Home
+from hermes.config.loader import load
 from hermes.core.errors import UsageError
 from hermes.tui.terminal_commands import TerminalCommands
 
@@ -44,6 +47,18 @@ async def test_what_a_subcommand_prints_is_shown(hermes_home: Path, line: str, s
     assert command is not None
     text = await mirrored(Home(hermes_home))[command.name](Call(command, arguments, NOWHERE))
     assert shown in text
+
+
+async def test_tools_are_switched_for_new_conversations(hermes_home: Path) -> None:
+    home, command = Home(hermes_home), resolve_command("/tools")
+    assert command is not None
+    loaded = load(home, {"model.default": "x"})
+    talk: Any = SimpleNamespace(app=SimpleNamespace(loaded=loaded))
+    await mirrored(home)["tools"](Call(command, "disable web", talk))
+    assert "web_search" not in find_toolsets(loaded).names("cli")
+    assert loaded.settings.model.default == "x"
+    await mirrored(home)["tools"](Call(command, "enable web", talk))
+    assert "web_search" in find_toolsets(loaded).names("cli")
 
 
 async def test_a_wrong_word_is_told(hermes_home: Path) -> None:

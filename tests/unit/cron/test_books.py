@@ -134,7 +134,7 @@ async def test_a_file_of_another_writer_is_opened_without_a_change(tmp_path: Pat
     first, second = await book.all()
     assert (first.state, first.skills, second.state) == ("paused", ("old",), "scheduled")
     await book.change("abc", lambda job: job)
-    assert await book.left_out() == 0
+    assert await book.left_out() == ()
     assert file.read_text() == text
     await book.change("def", lambda job: replace(job, name="new"))
     kept, changed = json.loads(file.read_text())["jobs"]
@@ -260,10 +260,10 @@ async def test_jobs_that_are_whole_go_on_in_a_file_that_is_broken(tmp_path: Path
     book.file.write_text(broken)
     whole = [name for name in ("aaa", "bbb", "ccc") if name not in lost]
     assert [job.id for job in await book.all()] == whole
-    assert await book.left_out() == len(lost)
+    assert len(await book.left_out()) == len(lost)
     await book.change("ccc", lambda job: replace(job, completed=9))
     assert [job.id for job in await book.all()] == whole
-    assert await book.left_out() == len(lost), "it stays, for who mends it"
+    assert len(await book.left_out()) == len(lost), "it stays, for who mends it"
     json.loads(book.file.read_text())
     for name in lost:
         assert name in book.file.read_text()
@@ -276,7 +276,31 @@ async def test_a_record_that_was_copied_by_hand_needs_an_id_of_its_own(tmp_path:
     twin = {**to_dict(FULL), "name": "copied"}
     book.file.write_text(json.dumps({"jobs": [to_dict(FULL), twin, {"prompt": "no id"}]}))
     assert [job.name for job in await book.all()] == ["mail"]
-    assert await book.left_out() == 2
+    assert await book.left_out() == (
+        f"record 2 (copied) has the id {FULL.id} of another",
+        "record 3 (no id) has no id",
+    )
+
+
+async def test_before_a_file_with_damage_is_written_a_copy_is_kept_once(tmp_path: Path) -> None:
+    book = JobsFile(tmp_path, UTC)
+    odd = {**to_dict(FULL), "prompt": 5, "schedule": "every moon"}
+    text = json.dumps({"jobs": [odd, "what", {**to_dict(FULL), "id": "b"}]})
+    book.file.write_text(text)
+
+    def copies() -> list[str]:
+        return [copy.read_text() for copy in tmp_path.glob("jobs.json.*.bak")]
+
+    await book.all()
+    assert copies() == []
+    for number in range(3):
+        await book.change("b", lambda job, number=number: replace(job, completed=number))
+    assert copies() == [text], "the same damage is kept once"
+    before = book.file.read_text()
+    changed = await book.change(FULL.id, lambda job: replace(job, name="new"))
+    assert changed is not None
+    assert sorted(copies()) == sorted([text, before])
+    assert json.loads(book.file.read_text())["jobs"][0]["schedule"] == "every moon"
 
 
 async def test_a_folder_that_cannot_be_used_is_told_in_one_line(tmp_path: Path) -> None:

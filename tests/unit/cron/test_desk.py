@@ -249,3 +249,16 @@ async def test_jobs_whose_results_are_wanted_are_known_by_id(desk: JobDesk) -> N
     for name in ("first", first["id"][:6], first["id"]):
         made = await desk.create(wanted(context_from=[name]))
         assert made["context_from"] == [first["id"]]
+
+
+async def test_limits_can_be_narrowed_and_never_widened(desk: JobDesk) -> None:
+    await desk.create(wanted(name="mail", by={"toolsets": ["web", "todo"], "day_usd": 1}))
+    narrowed = await desk.update("mail", {"prompt": "x", "by": {"backend": "sandbox"}})
+    limits = {"backend": "sandbox", "toolsets": ("web", "todo"), "day_usd": 1.0}
+    assert narrowed["by"] == limits
+    for wider in (None, {}, {"backend": "local", "toolsets": ["all"], "day_usd": 5}):
+        assert (await desk.update("mail", {"prompt": "y", "by": wider}))["by"] == limits
+    assert (await desk.update("mail", {"prompt": "z"}))["by"] == limits
+    made = await desk.create(wanted(name="mine"))
+    assert made["by"] is None
+    assert (await desk.update("mine", {"prompt": "z"}))["by"] is None

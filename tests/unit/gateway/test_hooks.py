@@ -39,3 +39,11 @@ def test_without_a_folder_in_the_home_there_are_ours(tmp_path: Path) -> None:
     there = {each.parent.name for each in BUILTIN.glob("*/HOOK.yaml")}
     assert {hook.name for hook in found.hooks} == there
     assert BUILTIN.is_dir() and not told
+
+
+def test_one_event_needs_no_list(tmp_path: Path) -> None:
+    written(tmp_path, "ant")
+    (tmp_path / "ant" / "HOOK.yaml").write_text("name: ant\nevents: agent:start\n")
+    told: list[str] = []
+    (hook,) = HookRegistry.load(tmp_path, told.append, builtin=tmp_path / "none").hooks
+    assert (hook.events, told) == (("agent:start",), [])

@@ -45,6 +45,10 @@ def told(loaded: Loaded) -> dict[str, str]:
         ),
         ("MATRIX_ACCESS_TOKEN=t", {"matrix": "MATRIX_HOMESERVER is missing"}),
         ("SLACK_BOT_TOKEN=xoxb-1 SLACK_APP_TOKEN=xapp-1 GITHUB_TOKEN=g", {}),
+        (
+            "TELEGRAM_BOT_TOKEN=${MY_BOT}",
+            {"telegram": "TELEGRAM_BOT_TOKEN is missing: ${MY_BOT} is not set"},
+        ),
         ("SLACK_BOT_TOKEN=xoxb-1 SLACK_ENABLED=false", {}),
         ("SLACK_BOT_TOKEN=xoxb-1 SLACK_ENABLED=true", {}),
         ("", {}),
@@ -64,6 +68,15 @@ def test_a_token_of_the_settings_is_enough_to_try(settings: Settings) -> None:
     loaded = settings("SLACK_APP_TOKEN=xapp-1", platforms__slack__token="xoxb-1")
     assert told(loaded) == {}
     assert "slack" in configured(loaded)
+
+
+def test_a_token_of_the_settings_that_nobody_set_is_missing(
+    settings: Settings, tmp_path: Path
+) -> None:
+    loaded = settings("", platforms__telegram__token="${MY_BOT}")
+    app: Any = SimpleNamespace(loaded=loaded, home=Home(tmp_path))
+    with pytest.raises(HermesError, match=r"platforms.telegram.token is missing: \$\{MY_BOT\}"):
+        make_adapter(configured(loaded)["telegram"], app, {})
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,6 @@ def targets(tmp_path: Path) -> Targets:
 @pytest.mark.parametrize(
     ("text", "target"),
     [
-        ("local", Target("local", "")),
         ("telegram", Target("telegram", "-100", "17")),
         ("Telegram:", Target("telegram", "-100", "17")),
         (" telegram:-200 ", Target("telegram", "-200")),
@@ -79,7 +78,8 @@ def test_origin_is_where_it_was_asked(targets: Targets) -> None:
     [
         ("signal:5", "there is no platform 'signal'", "telegram, discord"),
         ("api_server:x", "there is no platform 'api_server'", "telegram"),
-        ("", "no target was named", "local"),
+        ("", "no target was named", "telegram, discord"),
+        ("local", "'local' is a file, which jobs write: a message goes to a chat", "telegram"),
         ("slack", "slack has no home channel", "SLACK_HOME_CHANNEL"),
         ("telegram:@x y", "no chat of telegram is called @x y", "@family"),
         ("telegram:#news", "no chat of telegram is called #news", "@family"),
@@ -99,7 +99,6 @@ def test_what_is_not_there_is_told_with_what_is(
 def test_an_unknown_name_spoils_no_list(targets: Targets) -> None:
     assert sorted(targets.homes()) == ["email", "matrix", "telegram"]
     assert targets.lines() == [
-        "local",
         "telegram (home channel: Family)",
         "telegram:-300 (group: @family)",
         "discord (no home channel)",

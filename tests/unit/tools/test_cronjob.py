@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from hermes.core.cancel import CancelToken
-from hermes.core.errors import ToolError, UsageError
-from hermes.core.tool import ToolContext
+from hermes.core.errors import ConfigError, StoreError, ToolDenied, ToolError, UsageError
+from hermes.core.tool import Concern, ToolContext
 from hermes.tools.cronjob import FOR_OWNERS, cronjob_tool
 
 
@@ -141,6 +141,56 @@ async def test_a_conversation_gives_its_jobs_no_more_tools_than_it_has() -> None
     await call(tool, **wanted, enabled_toolsets=["web"])
     with pytest.raises(ToolError, match="does not have"):
         await call(tool, action="update", job_id="job0", enabled_toolsets=["terminal"])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"prompt": "y"}, {"skills": []}, {"script": ""}, {"workdir": ""}, {"model": "m"},
+        {"context_from": []}, {"enabled_toolsets": []}, {"name": "n", "prompt": "y"},
+    ],
+)  # fmt: skip
+async def test_who_changes_what_a_job_does_gives_it_their_limits(changes: dict) -> None:
+    jobs = Jobs()
+    await call(cronjob_tool(jobs), action="create", schedule="30m", prompt="x")
+    chat = cronjob_tool(jobs, "telegram:1", {"backend": "sandbox"})
+    for beside in ({"name": "n"}, {"schedule": "2h"}, {"repeat": 2}, {"deliver": "local"}):
+        await call(chat, action="update", job_id="job0", **beside)
+    assert "by" not in jobs.jobs["job0"]
+    await call(chat, action="update", job_id="job0", **changes)
+    assert jobs.jobs["job0"]["by"] == {"backend": "sandbox"}
+
+
+async def test_a_folder_that_is_not_that_of_the_chat_is_asked_about() -> None:
+    jobs, asked = Jobs(), []
+
+    async def consent(concern: Concern) -> None:
+        asked.append(concern.subject)
+
+    chat = cronjob_tool(jobs, "telegram:1", {"backend": "sandbox"})
+    wanted = {"action": "create", "schedule": "30m", "prompt": "x", "workdir": "/home/me"}
+    with pytest.raises(ToolDenied):
+        await call(chat, **wanted)
+    await call(cronjob_tool(jobs), **wanted)  # no limits, no question
+    change = {"action": "update", "job_id": "job0"}
+    with pytest.raises(ToolDenied):
+        await call(chat, **change, prompt="write there")
+    assert jobs.jobs["job0"]["prompt"] == "x"
+    context = ToolContext("s", "c", CancelToken(), lambda _text: None, consent=consent)
+    await chat.handler(context, {**change, "prompt": "y"})
+    await chat.handler(context, {**change, "prompt": "z", "workdir": ""})
+    assert (asked, jobs.jobs["job0"]["prompt"]) == (["/home/me"], "z")
+
+
+@pytest.mark.parametrize("error", [ConfigError, StoreError])
+async def test_a_file_of_jobs_that_is_broken_is_told_with_what_to_do(error: type) -> None:
+    class Broken(Jobs):
+        async def list(self) -> list[dict[str, Any]]:
+            raise error("no job can run", hint="mend the file")
+
+    with pytest.raises(ToolError, match="no job can run") as caught:
+        await call(cronjob_tool(Broken()), action="list")
+    assert caught.value.hint == "mend the file"
 
 
 async def test_scheduling_needs_no_consent_but_a_script_does() -> None:

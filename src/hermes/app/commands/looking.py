@@ -1,5 +1,6 @@
 """Commands that show what there is to know."""
 
+from collections.abc import Callable, Iterator
 from importlib import import_module
 
 from hermes.app.commands.registry import CommandDef, Group, commands_in, resolve_command
@@ -12,7 +13,12 @@ from hermes.core.usage import Usage
 from hermes.util.text import many
 
 
-async def help_(call: Call) -> str:
+def _everything(_command: str) -> bool:
+    return True
+
+
+async def help_(call: Call, may: Callable[[str], bool] = _everything) -> str:
+    """The list has what the user `may` use."""
     place, settings = call.talk.place, call.app.loaded.settings
     if call.arguments:
         found = resolve_command(call.words[0], place, settings)
@@ -20,14 +26,13 @@ async def help_(call: Call) -> str:
             raise UsageError(f"there is no command {call.words[0]!r}", hint="/help lists them")
         also = "".join(f", `/{alias}`" for alias in found.aliases)
         return f"`{_written(found)}`{also}\n\n{found.summary.capitalize()}."
-    known = list(commands_in(place, settings))
+    known = [each for each in commands_in(place, settings) if may(each.name)]
     parts: list[str] = []
     for group in Group:
         lines = [_line(each) for each in known if each.group is group]
         if lines:
             parts.append(f"**{group}**\n\n" + "\n".join(lines))
-    parts += [_more(call)] if _more(call) else []
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *_more(call, may)])
 
 
 def _line(command: CommandDef) -> str:
@@ -39,19 +44,21 @@ def _written(command: CommandDef) -> str:
     return f"/{command.name} {command.usage}".strip()
 
 
-def _more(call: Call) -> str:
+def _more(call: Call, may: Callable[[str], bool]) -> Iterator[str]:
     """Commands of plugins and of the settings; skills have a list of their own."""
-    plugins = call.app.extensions.commands
-    lines = [f"- `/{name}` {each.description}".rstrip() for name, each in sorted(plugins.items())]
-    quick = call.app.loaded.settings.quick_commands
-    lines += [f"- `/{name}` (your own)" for name in sorted(quick)]
-    own = "**Your own**\n\n" + "\n".join(lines) + "\n\n" if lines else ""
-    listed = resolve_command("skills", call.talk.place, call.app.loaded.settings)
-    skills = "; `/skills` lists them." if listed else "."
-    return f"{own}Each skill is a command too: `/SKILL-NAME …`{skills}"
+    named = {name: each.description for name, each in sorted(call.app.extensions.commands.items())}
+    named |= dict.fromkeys(sorted(call.app.loaded.settings.quick_commands), "(your own)")
+    lines = [f"- `/{name}` {about}".rstrip() for name, about in named.items() if may(name)]
+    if lines:
+        yield "**Your own**\n\n" + "\n".join(lines)
+    if may("SKILL-NAME"):
+        listed = resolve_command("skills", call.talk.place, call.app.loaded.settings)
+        skills = "; `/skills` lists them." if listed else "."
+        yield f"Each skill is a command too: `/SKILL-NAME …`{skills}"
 
 
-async def status(call: Call) -> str:
+async def status(call: Call, waits: str = "") -> str:
+    """`waits` says what the agent waits for in the middle of its work."""
     app, agent = call.app, call.agent
     info = await app.store.info(agent.session_id)
     session = app.session(agent)
@@ -63,7 +70,7 @@ async def status(call: Call) -> str:
         "Reasoning": agent.asking.reasoning_effort or "up to the provider",
         "Conversation": f"{many(asked, 'question')}, {many(len(agent.history), 'message')}",
         "Context": context_text(gauge),
-        "State": "working" if agent.running else "waiting for you",
+        "State": waits or ("working" if agent.running else "waiting for you"),
         "Folder": session.place.folder,
         "Consent": "**everything is allowed**" if session.approvals.unasked else "asked for",
     }

@@ -8,7 +8,7 @@ import msgspec
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.gateway.door.pairing import FOLDER, PairingStore
+from hermes.gateway.door.pairing import FOLDER, LIFE_SECONDS, PairingStore
 from hermes.gateway.platforms.catalogue import manifests
 from hermes.util.clock import SystemClock
 from hermes.util.plain import plain_line
@@ -33,8 +33,10 @@ class Row(msgspec.Struct, frozen=True):
     user_id: str
     user_name: str
     state: str
-    """`approved` or `pending`."""
+    """`approved`, `pending`, or `invited`: whoever sends the code of an invitation."""
     at: float
+    until: float | None = None
+    """When a code runs out."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -70,18 +72,27 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
         return 0
     now, width = time.time(), max(len(row.platform) for row in rows)
     for row in rows:
-        name = f" ({plain_line(row.user_name)})" if row.user_name else ""
-        since = human_duration(now - row.at)
-        cli.say(
-            f"{row.platform:<{width}}  {row.state:<8}  {plain_line(row.user_id)}{name}, {since}"
-        )
+        cli.say(f"{row.platform:<{width}}  {row.state:<8}  {_who(row, now)}")
     return 0
+
+
+def _who(row: Row, now: float) -> str:
+    if row.state == "invited" and row.until is not None:
+        return f"the first who sends the code, for another {human_duration(row.until - now)}"
+    name = f" ({plain_line(row.user_name)})" if row.user_name else ""
+    return f"{plain_line(row.user_id)}{name}, {human_duration(now - row.at)}"
 
 
 def _rows(store: PairingStore, platform: str) -> list[Row]:
     waiting = [
-        Row(platform, each.user_id, each.user_name, "pending", each.made_at)
-        for each in store.pending(platform)
+        Row(
+            platform, each.user_id, each.user_name, state, each.made_at, each.made_at + LIFE_SECONDS
+        )
+        for state, found in (
+            ("invited", store.invitations(platform)),
+            ("pending", store.pending(platform)),
+        )
+        for each in found
     ]
     return waiting + [
         Row(platform, user, each.user_name, "approved", each.approved_at)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
@@ -49,7 +49,7 @@ class Pairing(Protocol):
 
     def request(self, platform: str, user_id: str, user_name: str = "") -> Request: ...
 
-    def has_invitations(self, platform: str) -> bool: ...
+    def invitations(self, platform: str) -> Sequence[object]: ...
 
     def redeem(self, platform: str, code: str, user_id: str, user_name: str = "") -> bool: ...
 
@@ -158,7 +158,7 @@ class Doorman:
 
     def _invited(self, source: SessionSource, user: str, text: str) -> bool:
         pairing = self._pairing
-        if not pairing.has_invitations(source.platform):
+        if not pairing.invitations(source.platform):
             return False
         return pairing.redeem(source.platform, text, user, source.user_name)
 

@@ -86,8 +86,9 @@ class PairingStore:
         """Requests that can be approved now, the oldest first."""
         return [each for each in self._live(platform) if each.user_id]
 
-    def has_invitations(self, platform: str) -> bool:
-        return any(not each.user_id for each in self._live(platform))
+    def invitations(self, platform: str) -> list[Pending]:
+        """Those whose codes still let somebody in."""
+        return [each for each in self._live(platform) if not each.user_id]
 
     def platforms(self) -> list[str]:
         """Those of which somebody asked or was let in."""

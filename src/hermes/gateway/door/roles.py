@@ -21,6 +21,8 @@ OWNERS_ONLY = frozenset({
 })  # fmt: skip
 """With a word behind it, a command is the owner's only when the word stands in it."""
 
+OWNERS = "Owners are named in the setting `gateway.owners`, as PLATFORM:USER-ID."
+
 GUESTS = frozenset({
     "help", "commands", "status", "stop", "new", "usage", "retry", "undo", "title", "queue",
     "steer", "deny",
@@ -49,7 +51,7 @@ def may(role: Role, command: str, settings: GatewaySettings) -> str:
         return ""
     owners = _restricted(name, words) or (name if name in OWNERS_ONLY else "")
     if owners:
-        return f"Only an owner may use /{owners}."
+        return f"Only an owner may use /{owners}. {OWNERS}"
     return _refusal(role, name) if role == "guest" and name not in GUESTS else ""
 
 

@@ -51,6 +51,7 @@ async def http(
 
 async def test_status_and_metrics_know_its_turns(http: httpx2.AsyncClient) -> None:
     before = (await http.get("/health/detailed")).json()["gateway"]
+    assert before["adapters"][0]["detail"] == str(http.base_url).rstrip("/")
     assert before["adapters"][0]["last_in"] is None
     assert (await http.post("/v1/chat/completions", json=chat("hi"))).status_code == 200
     await http.post("/v1/responses", json={"input": "hi", "stream": True})

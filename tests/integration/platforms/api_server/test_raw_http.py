@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import socket
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -94,6 +95,21 @@ async def test_bodies_are_limited_and_clients_without_patience_for_them_too(serv
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
                 await wire.answer()
             wire.close()
+
+
+async def test_who_sends_far_too_much_is_told_so(serve: Serve) -> None:
+    """Not by a connection that is reset while it sends."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(40):
+            yield bytes(1_000_000)
+
+    options = Options(port=0, key=KEY, most_body_bytes=2000)
+    async with serve(options=options) as server:
+        for body in (bytes(40_000_000), pieces(), bytes(40_000_000), pieces()):
+            async with server.client() as http:
+                told = await http.post(CHAT, content=body)
+            assert (told.status_code, told.json()["error"]["code"]) == (413, "request_too_large")
 
 
 async def test_only_json_is_read(served: Served) -> None:

@@ -2,12 +2,17 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
+from hermes.config.home import Home
+from hermes.config.loader import load
 from hermes.core.errors import UsageError
 from hermes.core.messages import Text
 from hermes.core.testing import RecordedRequest, Stall, Step, StepLike
+from hermes.cron.opening import desk_of
 from hermes.gateway.platforms.api_server.options import Options
+from hermes.util.clock import SystemClock
 from tests.integration.platforms.api_server.conftest import KEY, Serve, Served, chat
 
 
@@ -117,6 +122,41 @@ async def test_jobs(serve: Serve) -> None:
             assert (gone.status_code, gone.json()["error"]["code"]) == (404, "job_not_found")
         assert (await http.post("/api/jobs", json={"prompt": "x"})).status_code == 400
         assert (await http.post("/api/jobs", json={"schedule": 7})).status_code == 400
+
+
+async def test_what_a_job_names_must_be_there(serve: Serve, tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    desk = desk_of(home, load(home), None, SystemClock())
+    async with serve(scheduler=desk) as server, server.client() as http:
+        wanted = {"schedule": "every 2h", "prompt": "look", "name": "twin"}
+        for field, name, told in (
+            ("skills", "no-such-skill", "there is no skill 'no-such-skill'"),
+            ("enabled_toolsets", "no-such-toolset", "the toolsets are browser, "),
+        ):
+            refused = await http.post("/api/jobs", json={**wanted, field: [name]})
+            assert refused.status_code == 400
+            assert told in refused.json()["error"]["message"]
+        ids = [(await http.post("/api/jobs", json=wanted)).json()["job"]["id"] for _ in range(2)]
+        both = await http.get("/api/jobs/twin")
+        assert both.status_code == 404
+        assert f"say which by its id: {', '.join(ids)}" in both.json()["error"]["message"]
+
+
+async def test_a_job_runs_its_commands_where_those_of_clients_run(
+    serve: Serve, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / "home")
+    desk = desk_of(home, load(home), None, SystemClock())
+    of_the_terminal = (await desk.create({"schedule": "every 2h", "prompt": "look"}))["id"]
+    async with serve(scheduler=desk, backend="sandbox") as server, server.client() as http:
+        wanted = {"schedule": "every 2h", "prompt": "look", "by": {"backend": "local"}}
+        made = (await http.post("/api/jobs", json=wanted)).json()["job"]
+        assert made["by"] == {"backend": "sandbox"}
+        path = f"/api/jobs/{of_the_terminal}"
+        renamed = await http.patch(path, json={"name": "another"})
+        assert renamed.json()["job"].get("by") is None
+        changed = await http.patch(path, json={"prompt": "rm -r everything"})
+        assert changed.json()["job"]["by"] == {"backend": "sandbox"}
 
 
 async def test_what_is_not_there_says_so(served: Served) -> None:

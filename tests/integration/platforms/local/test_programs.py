@@ -148,9 +148,14 @@ async def test_a_person_can_watch_and_a_stranger_cannot_send(tmp_path: Path) -> 
     await reader.readline()
     adapter = adapter_of(tmp_path, str(tmp_path / "s"))
     await adapter.connect(Inbox().receive)
-    await adapter.send(Target("local", "c"), Outgoing("hello"), "k")
-    news = msgspec.json.decode(await reader.readline())
-    assert (news["op"], news["text"]) == ("shown", "hello")
+    sent = await adapter.send(Target("local", "c"), Outgoing("hello"), "k")
+    for text in ("hello", "hello", "hello, world"):
+        await adapter.edit(Target("local", "c"), sent, Outgoing(text))
+    seen = [msgspec.json.decode(await reader.readline()) for _ in range(2)]
+    assert [(news["op"], news["text"]) for news in seen] == [
+        ("shown", "hello"),
+        ("shown", "hello, world"),
+    ], "what changes nothing is no news"
     writer.write(b"this is no JSON\n")
     assert await reader.read() == b""
     writer.close()

@@ -96,12 +96,15 @@ class Stage(BaseHarness):
         self.extra = {"outbox": self.outbox}
         self.listening: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "secret": SECRET}
         self.routes: dict[str, Any] = {"one": {"prompt": "{action} {number}"}}
+        self.unset: dict[str, tuple[str, ...]] = {}
 
     def adapter(self) -> WebhookAdapter:
         extra = WebhookPlatform().extra
         extra = msgspec.structs.replace(extra, **self.listening, routes=self.routes)
         self.connection = WebhookPlatform(extra=extra)
-        return WebhookAdapter(self.context())
+        unset = self.unset
+        context = msgspec.structs.replace(self.context(), unset=lambda name: unset.get(name, ()))
+        return WebhookAdapter(context)
 
     async def started(self) -> WebhookAdapter:
         adapter = self.adapter()
@@ -198,10 +201,26 @@ async def test_the_probe_tells_whether_calls_would_come(stage: Stage) -> None:
 
 async def test_a_port_that_is_taken_is_said_so(stage: Stage) -> None:
     adapter = await stage.started()
-    stage.variables["WEBHOOK_PORT"] = str(adapter.port)
+    stage.listening["port"] = adapter.port
     error = await failure(stage.adapter().connect(stage.inbox.receive))
     assert isinstance(error, NotConnected)
     assert str(adapter.port) in str(error)
+    await adapter.disconnect()
+
+
+async def test_a_route_with_a_secret_that_everybody_knows_is_said_at_the_start(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.listening["secret"] = ""
+    stage.routes |= {"two": {"secret": "${REVIEW_SECRET}"}, "three": {"secret": SECRET}}
+    stage.unset = {"WEBHOOK_SECRET": ("MY_SECRET",)}
+    adapter = await stage.started()
+    assert [line for line in caplog.messages if "takes no calls" in line] == [
+        "webhook route one takes no calls: its secret is missing: ${MY_SECRET} is not set",
+        "webhook route two takes no calls: its secret is missing: ${REVIEW_SECRET} is not set",
+    ]
+    assert (await stage.call(adapter)).status_code == 401
+    assert (await stage.call(adapter, route="three")).status_code == 202
     await adapter.disconnect()
 
 
@@ -236,12 +255,24 @@ async def test_an_answer_goes_to_the_chat_of_the_route_once(stage: Stage) -> Non
     await adapter.disconnect()
 
 
-async def test_an_answer_to_a_chat_that_is_not_there_is_refused(stage: Stage) -> None:
+async def test_who_sends_far_too_much_is_told_so(stage: Stage) -> None:
+    """Not by a connection that is reset while it sends."""
+    adapter = await stage.started()
+    for _ in range(3):
+        answer = await stage.post(adapter, bytes(50_000_000), {"Content-Type": "application/json"})
+        assert (answer.status_code, answer.json()) == (413, {"error": "the body is too large"})
+    await adapter.disconnect()
+
+
+async def test_an_answer_to_a_chat_that_is_not_there_is_refused(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
     stage.routes["one"] |= {"deliver": "nowhere:1"}
     adapter = await stage.started()
     await stage.call(adapter)
     sending = adapter.send(Target("webhook", "one:d-1"), Outgoing("x"), "k-1")
     assert isinstance(await failure(sending), SendRefused)
+    assert "the answer to webhook call one:d-1 cannot be delivered: nowhere:1" in caplog.text
     unknown = adapter.send(Target("webhook", "nobody:d-1"), Outgoing("x"), "k-2")
     assert isinstance(await failure(unknown), SendRefused)
     await adapter.disconnect()
@@ -264,6 +295,31 @@ async def test_an_answer_becomes_a_comment_once(stage: Stage) -> None:
     assert stage.github.comments[0]["body"].startswith("looks good\n\n<!-- hermes:")
     other = row_of("k-2", target, message)
     assert await adapter.find_sent(other, target, message) is None
+    await adapter.disconnect()
+
+
+@pytest.mark.parametrize(
+    ("said", "extra", "place"),
+    [
+        ({"number": 7}, {}, "ann/garden/issues/7"),
+        ({"number": 8, "issue": {"number": 7}}, {}, "ann/garden/issues/7"),
+        ({"issue": {"number": 8}, "pull_request": {"number": 7}}, {}, "ann/garden/issues/7"),
+        ({"number": 8}, {"issue_number": 7}, "ann/garden/issues/7"),
+        ({"number": 7}, {"repo": "ann/meadow"}, "ann/meadow/issues/7"),
+    ],
+)
+async def test_a_comment_goes_where_the_call_came_from(
+    stage: Stage, said: dict[str, Any], extra: dict[str, Any], place: str
+) -> None:
+    stage.routes["one"] |= {"deliver": "github_comment", "deliver_extra": extra}
+    adapter = await stage.started()
+    body = msgspec.json.encode({"repository": {"full_name": "ann/garden"}, **said})
+    headers = {"X-GitHub-Delivery": "d-1", "X-Hub-Signature-256": _signed(body)}
+    assert (await stage.post(adapter, body, headers)).status_code == 202
+    with contextlib.suppress(SendRefused):  # there is one issue only
+        await adapter.send(Target("webhook", "one:d-1"), Outgoing("hi"), "k-1")
+    (asked,) = stage.github.requests
+    assert asked.path == f"/repos/{place}/comments"
     await adapter.disconnect()
 
 

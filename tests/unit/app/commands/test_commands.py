@@ -9,6 +9,7 @@ import pytest
 from hermes.core.events import TurnFinished
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer, Stall
+from tests.unit.skills.making import put
 
 
 def asked(server: ModelServer, call: int = -1) -> list[str]:
@@ -185,6 +186,22 @@ async def test_an_unknown_command_is_told_and_a_path_is_a_message(talking) -> No
             assert not server.calls
             await talk.say("/etc/hosts is what?")
             assert asked(server) == ["/etc/hosts is what?"]
+
+
+async def test_the_command_of_a_skill_that_cannot_be_used_says_why(talking, hermes_home) -> None:
+    skills = hermes_home / "skills"
+    put(skills, "games/mac-notes", platforms="[windows]")
+    put(skills, "web-tool", "---\nname: web-tool\ndescription: d\nrequires_tools: [none]\n---\nx")
+    put(skills, "away")
+    put(skills, "torn", "---\n[\n---\n")
+    with ModelServer([]) as server:
+        async with talking(server, "skills: {disabled: [away]}\n") as talk:
+            said = {name: await talk.say(f"/{name} now") for name in ("Mac_Notes", "away", "torn")}
+            assert "needs none" in await talk.say("/web-tool")
+            assert "There is no command `/tear`" in await talk.say("/tear")
+    assert said["Mac_Notes"] == "The skill `mac-notes` is hidden here: only for windows."
+    assert said["away"] == "The skill `away` is hidden here: switched off in the settings."
+    assert said["torn"].startswith("The skill `torn` does not load: its head is not valid YAML")
 
 
 async def test_usage_and_profile(talking) -> None:

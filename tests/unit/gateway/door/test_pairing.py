@@ -177,4 +177,4 @@ def test_pair_in_a_chat_invites_lists_and_approves(scene: Scene) -> None:
 def test_pair_is_not_done_where_others_read(scene: Scene) -> None:
     group = SessionSource("telegram", "-1", "group", user_id="1")
     assert "private chat" in pair_command(scene.store, group, "")
-    assert not scene.store.has_invitations("telegram")
+    assert not scene.store.invitations("telegram")

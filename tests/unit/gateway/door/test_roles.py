@@ -1,9 +1,13 @@
 """What owners, members and guests may do."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+from hermes.app.commands.registry import Where, commands_in
 from hermes.config.settings.platforms import GatewaySettings, Role
-from hermes.gateway.door.roles import may, toolsets_for
+from hermes.gateway.door.roles import OWNERS_ONLY, may, toolsets_for
 
 OURS = GatewaySettings()
 
@@ -35,7 +39,16 @@ def test_a_member_may_what_concerns_only_the_own_conversation(command: str) -> N
     ],
 )
 def test_a_member_may_not_change_things_for_others(command: str, name: str) -> None:
-    assert may("member", command, OURS) == f"Only an owner may use /{name}."
+    refused = may("member", command, OURS)
+    assert refused.startswith(f"Only an owner may use /{name}. ") and "gateway.owners" in refused
+
+
+def test_the_guide_names_what_only_owners_may() -> None:
+    guide = Path(__file__).parents[4] / "docs" / "guide" / "gateway.md"
+    row = next(line for line in guide.read_text().splitlines() if line.startswith("| member |"))
+    here = {command.name for command in commands_in(Where.CHATS)}
+    owners = {name for name in OWNERS_ONLY if name.partition(" ")[0] in here}
+    assert {name.replace("… ", "") for name in re.findall(r"`/([^`]+)`", row)} == owners
 
 
 @pytest.mark.parametrize("command", ["/help", "/status", "/stop", "/new", "/reset", "/usage"])

@@ -11,6 +11,7 @@ from hermes.cli.context import Cli
 from hermes.config.home import tilde
 from hermes.core.errors import UsageError
 from hermes.cron.job import Record
+from hermes.cron.owner import is_dead
 from hermes.cron.schedule import local
 from hermes.store.claims import OVER, Run
 from hermes.util.plain import plain_line
@@ -21,6 +22,8 @@ MARKS = {
     "claimed": "…", "running": "…",
 }  # fmt: skip
 TROUBLE = ("failed", "lost")
+CUT_OFF = "cut off"
+"""The state of a job whose run was left by a process that is gone."""
 HEAD: tuple[str, ...] = ("ID", "NAME", "SCHEDULE", "STATE", "NEXT", "LAST", "DELIVERS TO")
 
 
@@ -49,10 +52,11 @@ async def _list(args: argparse.Namespace, cli: Cli, office: Office) -> int:
 
 
 async def _tell_left_out(cli: Cli, office: Office) -> None:
-    if number := await office.desk.left_out():
+    if wrong := await office.desk.left_out():
+        no_job, it = ("is no job", "it") if len(wrong) == 1 else ("are no jobs", "them")
         cli.note(
-            f"{many(number, 'record')} of {tilde(cli.home.cron / 'jobs.json')} cannot be read as a"
-            " job, or has the id of another: mend or remove it there"
+            f"{many(len(wrong), 'record')} of {tilde(cli.home.cron / 'jobs.json')} {no_job}; mend"
+            f" or remove {it} there: {plain_line('; '.join(wrong))}"
         )
 
 
@@ -121,8 +125,11 @@ async def _status(args: argparse.Namespace, cli: Cli, office: Office) -> int:
     await _tell_left_out(cli, office)
     waiting = [job for job in jobs if job["state"] == "scheduled" and job["next_run_at"]]
     following = min(waiting, key=lambda job: str(job["next_run_at"]), default=None)
-    failures = [run for run in await office.runs("", 200) if run.state in TROUBLE][:5]
-    states = Counter(str(job["state"]) for job in jobs)
+    runs = await office.runs("", 500)
+    names = {str(job["id"]): str(job["name"]) for job in jobs}
+    failures = [run for run in runs if run.state in TROUBLE and run.job_id in names][:5]
+    left = {run.job_id for run in runs if run.state not in OVER and is_dead(run.owner)}
+    states = Counter(CUT_OFF if job["id"] in left else str(job["state"]) for job in jobs)
     if args.json:
         document(
             cli,
@@ -139,11 +146,11 @@ async def _status(args: argparse.Namespace, cli: Cli, office: Office) -> int:
         cli.say(f"the {seen.role} runs the jobs; it last looked {when(seen.at, now)}")
     else:
         cli.say(nobody(office))
-    each = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    told = {CUT_OFF: f"{CUT_OFF} (taken up when the jobs run again)"}
+    each = ", ".join(f"{count} {told.get(state, state)}" for state, count in sorted(states.items()))
     cli.say(f"{many(len(jobs), 'job')}{each and f': {each}'}")
     if following is not None:
         cli.say(f"next: {label(following)} {when(following['next_run_at'], now)}")
-    names = {str(job["id"]): str(job["name"]) for job in jobs}
     for run in failures:
         cli.say(f"{_line(run, names, office)}: {plain_line(run.error)}")
     return 0

@@ -66,7 +66,7 @@ class Endpoints:
                 *_about(about),
                 *_talking(chat, responses),
                 *_running(Runs(turns)),
-                *_jobs(Jobs(scheduler)),
+                *_jobs(Jobs(scheduler, turns.backend)),
                 Operation(
                     "GET",
                     "/openapi.json",

@@ -10,6 +10,7 @@ from hermes.core.errors import UsageError
 from hermes.core.ports import Scheduler
 from hermes.gateway.platforms.api_server.exchange import Reply, Request, answered
 from hermes.gateway.platforms.api_server.refusals import Refused, missing
+from hermes.tools.cronjob import BESIDE
 
 Text = str | UnsetType | None
 Names = str | list[str] | UnsetType | None
@@ -45,8 +46,10 @@ class JobList(msgspec.Struct, frozen=True):
 
 
 class Jobs:
-    def __init__(self, scheduler: Scheduler | None) -> None:
+    def __init__(self, scheduler: Scheduler | None, backend: str = "") -> None:
+        """`backend` is where commands of clients run: those of their jobs run nowhere else."""
         self._held = scheduler
+        self._limits = {"by": {"backend": backend}} if backend else {}
 
     @property
     def _scheduler(self) -> Scheduler:
@@ -59,7 +62,7 @@ class Jobs:
 
     async def create(self, request: Request) -> Reply:
         wanted = msgspec.to_builtins(request.decoded(JobWanted))
-        return answered(JobRecord(await self._scheduler.create(wanted)), 201)
+        return answered(JobRecord(await self._scheduler.create(wanted | self._limits)), 201)
 
     async def get(self, request: Request) -> Reply:
         return answered(JobRecord(await self._found(request)))
@@ -67,7 +70,8 @@ class Jobs:
     async def update(self, request: Request) -> Reply:
         changes = msgspec.to_builtins(request.decoded(JobWanted))
         job = await self._found(request)
-        return answered(JobRecord(await self._scheduler.update(job["id"], changes)))
+        limits = self._limits if changes.keys() - set(BESIDE) else {}
+        return answered(JobRecord(await self._scheduler.update(job["id"], changes | limits)))
 
     async def remove(self, request: Request) -> Reply:
         return await self._done(request, lambda scheduler: scheduler.remove)

@@ -133,7 +133,7 @@ class Turns:
     ) -> None:
         """`backend` is where commands run, instead of that of the settings; `counted` hears of
         every turn."""
-        self._app, self._options, self._backend = app, options, backend
+        self._app, self._options, self.backend = app, options, backend
         self._counted = counted
         gateway = app.loaded.settings.gateway
         self.live = LiveAgents(app.leave, gateway.live_agents)
@@ -198,7 +198,7 @@ class Turns:
                 resume=resume,
                 history=tuple(history),
                 goes_on=False,  # a client that wants a title asks for one
-                backend=self._backend,
+                backend=self.backend,
             )
         )
 

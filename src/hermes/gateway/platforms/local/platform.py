@@ -93,7 +93,9 @@ class LocalPlatform:
         self._tasks: set[asyncio.Task[None]] = set()
         self._answers: dict[type, Callable[[Any], Any]] = {
             Send: self._send,
-            Edit: lambda request: self._news(self.room.edit(request.id, request.text)).id,
+            Edit: lambda request: (
+                self._news(self.room.shown[request.id], self.room.edit(request.id, request.text)).id
+            ),
             Find: lambda request: self.room.find(request.key),
             Typing: lambda request: self.room.typing(request.chat),
             React: lambda request: self.room.react(request.id, request.emoji, on=request.on),
@@ -252,9 +254,11 @@ class LocalPlatform:
     def _send(self, request: Send) -> str:
         if not request.text.strip() and not request.media:
             raise ValueError("empty")
-        return self._news(self.room.show(request)).id
+        return self._news(None, self.room.show(request)).id
 
-    def _news(self, shown: Shown) -> Shown:
+    def _news(self, before: Shown | None, shown: Shown) -> Shown:
+        if shown == before:
+            return shown
         self._on_shown(shown)
         for connection in self._connections:
             if connection.watching:

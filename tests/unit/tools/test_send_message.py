@@ -1,0 +1,62 @@
+"""send_message: looking at where messages can go is not sending one."""
+
+from typing import Any
+
+import pytest
+
+from hermes.core.cancel import CancelToken
+from hermes.core.errors import ToolDenied, ToolError, UsageError
+from hermes.core.events import ApprovalAsked
+from hermes.core.ports import Consent
+from hermes.core.tool import ToolContext
+from hermes.tools.approval import Approvals, Rules
+from hermes.tools.send_message import send_message_tool
+
+MESSAGE = {"target": "telegram", "message": "hi"}
+
+
+class Letters:
+    async def send(self, target: str, text: str, *, key: str = "", kind: str = "send") -> str:
+        if target == "local":
+            raise UsageError("'local' is a file", hint="there are telegram")
+        return "send:1"
+
+    async def delivered(self, delivery: str) -> str:
+        return "sent"
+
+    async def targets(self) -> list[str]:
+        return ["telegram (home channel: 7)"]
+
+
+class Nobody:
+    async def ask(self, question: ApprovalAsked) -> Consent:
+        return Consent.DENY
+
+
+async def no_memory(_kind: str) -> None:
+    """Nothing is allowed for good."""
+
+
+async def permitted(effects: dict[str, Any], arguments: dict[str, Any]) -> bool:
+    policy = Approvals(Rules(effects=effects), Nobody(), (), no_memory)
+    try:
+        await policy.permit(send_message_tool(Letters()), arguments, "c", lambda _event: None)
+    except ToolDenied:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("effects", [{}, {"send": "allow"}, {"send_message": "deny"}])
+async def test_a_message_is_asked_about_and_a_look_is_not(effects: dict[str, Any]) -> None:
+    assert await permitted(effects, {"action": "list"})
+    for sends in (MESSAGE, {**MESSAGE, "action": "send"}):
+        assert await permitted(effects, sends) == (effects == {"send": "allow"})
+
+
+async def test_what_cannot_be_sent_is_told_with_what_can() -> None:
+    tool = send_message_tool(Letters(), "telegram:7")
+    context = ToolContext("s", "c", CancelToken(), lambda _text: None)
+    assert await tool.handler(context, {"action": "list"}) == "telegram (home channel: 7)"
+    assert "Kept" in await tool.handler(context, MESSAGE)
+    with pytest.raises(ToolError, match=r"'local' is a file\. there are telegram"):
+        await tool.handler(context, {"target": "local", "message": "hi"})
