@@ -24,7 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from hermes.skills.collection import Skills
-from hermes.skills.index import skills_index
+from hermes.skills.listed import ListedSkills
 from hermes.skills.skill import Circle, Root, Source
 from hermes.skills.usage import Use, Uses
 
@@ -118,17 +118,14 @@ def make(home: Path, count: int) -> None:
     )
 
 
-def prompt_part(skills: Skills, uses: Uses) -> str:
-    return skills_index(skills.shelf(), CIRCLE, uses.all(), BUDGET, NOW, HINTS)
-
-
 def worker(home: Path) -> None:
     """One process: its first list, and the same again."""
     skills = Skills([Root(home / "skills", Source.USER)], home / "cache" / "skills.json")
     uses = Uses(home / "skills" / ".usage.json")
+    listed = ListedSkills(skills, uses, home / "cache" / "skills-listed.json")
     marks, text = [time.process_time_ns()], ""
     for _ in range(3):
-        text = prompt_part(skills, uses)
+        text = listed.text(CIRCLE, BUDGET, NOW, HINTS)
         marks.append(time.process_time_ns())
     first, *again = [(after - before) / 1e6 for before, after in pairwise(marks)]
     found = len(skills.all())

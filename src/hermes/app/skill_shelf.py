@@ -19,10 +19,9 @@ from hermes.skills.collection import Skills
 from hermes.skills.folders import HUB, bundled_folder, roots
 from hermes.skills.history.changes import Who
 from hermes.skills.history.skill_history import SkillHistory
-from hermes.skills.index import skills_index
+from hermes.skills.listed import ListedSkills
 from hermes.skills.loading import LoadOptions, SkillLoader
 from hermes.skills.names import listed_name
-from hermes.skills.shelf import Shelf
 from hermes.skills.skill import Circle, Root, Skill, Source
 from hermes.skills.tools import skill_view_tool, skills_list_tool
 from hermes.skills.usage import Uses
@@ -77,8 +76,7 @@ class SkillShelf:
         for warning in external_warnings(loaded):
             tell(warning)
         self.uses = Uses(home.skills / ".usage.json")
-        self._listed: tuple[Shelf, object, str] | None = None
-        """The last list, and what it was made of: sessions that begin together share it."""
+        self._listed = ListedSkills(self.skills, self.uses, home.cache / "skills-listed.json")
         if (home.skills / HUB).parent.is_dir():
             # An update that was killed half-way is finished before anybody looks.
             shelf = import_module("hermes.skills.hub.shelf").Shelf(home.skills / HUB.parent)
@@ -91,12 +89,7 @@ class SkillShelf:
         """The list for the prompt; what is in `folder` says which skills matter most."""
         budget = self._loaded.settings.skills.index_chars
         hints = tuple(_names_in(folder)) if folder is not None else ()
-        shelf, minute = self.skills.shelf(), time.time() // 60
-        asked = (circle, self.uses.all(), budget, minute, hints)
-        if self._listed is None or self._listed[0] is not shelf or self._listed[1] != asked:
-            text = skills_index(shelf, circle, asked[1], budget, minute * 60, hints)
-            self._listed = shelf, asked, text
-        return self._listed[2]
+        return self._listed.text(circle, budget, time.time(), hints)
 
     def session(
         self,

@@ -32,7 +32,7 @@ def ranked(
     for name, use in uses.items():
         number = shelf.numbers.get(name)
         if number is not None and use.count:
-            points[number] = points.get(number, 0) + _used(use, now)
+            points[number] = points.get(number, 0) + used(use, now)
     origins: list[int] = []
     for run in shelf.runs:
         origins += [ORIGIN[shelf.sources[run.root]]] * len(run.numbers)
@@ -53,7 +53,7 @@ def fitting(shelf: Shelf, hints: Iterable[str]) -> dict[int, int]:
     return {number: min(MOST_SHARED, shared) for number, shared in points.items()}
 
 
-def _used(use: Use, now: float) -> int:
+def used(use: Use, now: float) -> int:
     """Days are counted whole, so that a prompt built twice in a row is the same."""
     recent = RECENT[bisect_right(DAYS, (now - use.last) // DAY)]
     return recent + min(MOST_USE, 2 * use.count.bit_length())
