@@ -162,7 +162,7 @@ def hang(_number, _params, _rest):
 def until(_number, _params, rest):
     """Waits for a file; the number of this process."""
     while not Path(rest).exists():
-        time.sleep(0.02)
+        time.sleep(0.02)  # a process that has nothing else to do
     return text(str(os.getpid()))
 
 

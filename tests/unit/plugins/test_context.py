@@ -67,7 +67,7 @@ def test_what_a_tool_can_do_is_anything_unless_it_says_otherwise(
     registry.register(**registration)
     entry = registry.get("t")
     assert entry is not None
-    assert entry.make(None).effect is effect  # type: ignore[arg-type]
+    assert entry.make(None).effect is effect
 
 
 def test_an_effect_that_there_is_not_is_told_with_those_there_are(stage: Stage) -> None:
