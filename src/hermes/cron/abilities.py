@@ -10,10 +10,7 @@ from hermes.config.loader import Loaded
 from hermes.core.errors import UsageError
 from hermes.skills.collection import Skills
 from hermes.skills.skill import SkillNotFound
-from hermes.tools.toolsets import PRESETS, expand
-
-OF_MCP = ("mcp-", "mcp_")
-"""Toolsets and tools of MCP servers begin so; what there is, only these know."""
+from hermes.tools.toolsets import OF_SERVERS, PRESETS, expand
 
 
 def check_skills(home: Home, loaded: Loaded, names: Sequence[str]) -> None:
@@ -32,7 +29,8 @@ def check_skills(home: Home, loaded: Loaded, names: Sequence[str]) -> None:
 def check_toolsets(loaded: Loaded, names: Sequence[str]) -> None:
     """Raises `UsageError` that says which there are."""
     found = find_toolsets(loaded)
-    own = [each for each in names if not each.lstrip("-").startswith(OF_MCP)]
+    # What MCP servers have, only these know.
+    own = [each for each in names if not each.lstrip("-").startswith(OF_SERVERS)]
     try:
         expand(own, found.known)
     except UsageError as error:

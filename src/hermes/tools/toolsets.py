@@ -109,7 +109,9 @@ DEFAULT = "hermes-cli"
 EVERYTHING = ("all", "*")
 _LEGACY_ENDING = "_tools"
 OF_SERVER = "mcp-"
-"""How the toolsets of MCP servers begin; their tools begin with `mcp_`."""
+"""How the toolsets of MCP servers begin."""
+OF_SERVERS = (OF_SERVER, "mcp_")
+"""The same, and how their tools begin."""
 
 Known = Mapping[str, Toolset]
 
@@ -147,7 +149,7 @@ def _is_gone(name: str, known: Known) -> bool:
     try:
         _tools_of(plain, known, set())
     except UsageError:
-        return plain.startswith((OF_SERVER, "mcp_")) or (
+        return plain.startswith(OF_SERVERS) or (
             name != plain and plain != "" and not _close_to(plain, known)
         )
     return False

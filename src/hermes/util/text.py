@@ -56,9 +56,3 @@ def parse_duration(text: str) -> int | None:
     """Seconds of `30s`, `5m`, `2h` or `1d`; None when it is none of these."""
     match = _DURATION.fullmatch(text.strip().lower())
     return int(match[1]) * _SECONDS[match[2]] if match else None
-
-
-def http_address(host: str, port: int) -> str:
-    """Of a server without TLS; an address of IPv6 has brackets there."""
-    bare = host.strip("[]")
-    return f"http://{f'[{bare}]' if ':' in bare else bare}:{port}"

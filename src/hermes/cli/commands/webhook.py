@@ -25,15 +25,14 @@ from hermes.gateway.platforms.webhook import subscriptions
 from hermes.gateway.platforms.webhook.deliveries import Delivery
 from hermes.gateway.platforms.webhook.manifest import MANIFEST
 from hermes.gateway.platforms.webhook.subscriptions import Route
+from hermes.util.hosts import from_here, http_address, is_loopback
 from hermes.util.plain import plain_line
-from hermes.util.text import http_address
 
 PLACES = ("log", "github_comment")
 """Where answers go that are no platforms."""
 NO_CHATS = frozenset({"local", "webhook", "api_server"})
 SOURCES = ("subscriptions", "config.yaml")
 TEST_SECONDS = 30.0
-ANYWHERE = frozenset({"0.0.0.0", "::", ""})
 SAMPLE = {"event_type": "test", "text": "a call of `hermes webhook test`"}
 EPILOG = """\
 examples:
@@ -115,7 +114,7 @@ def _subscribe(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _check_secret(secret: str, host: str) -> None:
-    on_loopback = subscriptions.is_loopback(host)
+    on_loopback = is_loopback(host)
     if why := subscriptions.weakness(secret, on_loopback=on_loopback):
         raise UsageError(
             f"nobody could call it: {why}", hint="leave --secret out, and a good one is made"
@@ -209,7 +208,7 @@ def _secret(route: Route, cli: Cli) -> str:
 
 def _weakness(route: Route, cli: Cli) -> str:
     host = cli.load().settings.platforms.webhook.extra.host
-    on_loopback = subscriptions.is_loopback(host)
+    on_loopback = is_loopback(host)
     return subscriptions.weakness(_secret(route, cli), on_loopback=on_loopback)
 
 
@@ -339,8 +338,7 @@ class _Kept:
 def _address(cli: Cli) -> str:
     """Of the server, as this machine reaches it."""
     extra = cli.load().settings.platforms.webhook.extra
-    host = "127.0.0.1" if extra.host in ANYWHERE else extra.host
-    return http_address(host, extra.port)
+    return http_address(from_here(extra.host), extra.port)
 
 
 def _without_secret(route: Route) -> dict[str, Any]:

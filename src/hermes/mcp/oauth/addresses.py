@@ -5,11 +5,11 @@ server, and that one names its pages. Tokens travel over TLS, or do not leave th
 server elsewhere cannot send us to an address on this machine.
 """
 
-import ipaddress
 import re
 from urllib.parse import SplitResult, urlsplit
 
 from hermes.mcp.oauth.failures import LoginFailed
+from hermes.util.hosts import is_loopback
 
 LONGEST = 2_000
 PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
@@ -17,15 +17,6 @@ OAUTH_SERVER = "/.well-known/oauth-authorization-server"
 OPENID = "/.well-known/openid-configuration"
 _PORTS = {"http": 80, "https": 443}
 _ODD = re.compile(r"[\s\x00-\x1f\x7f\"<>\\^`{|}]")
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def may_carry_tokens(url: str) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from hermes.config.settings.platform_extras import ApiServerExtra
 from hermes.config.settings.platforms import ApiServerPlatform
-from hermes.gateway.platforms.api_server.options import Options, is_loopback, read_options
+from hermes.gateway.platforms.api_server.options import Options, read_options
 from hermes.gateway.platforms.base import CredentialsRefused
 
 KEY = "0123456789abcdef"
@@ -104,8 +104,3 @@ def test_what_would_be_dangerous_or_cannot_be_is_refused(variables: dict[str, st
 
 def test_with_a_key_everybody_may_reach_it_and_every_page_may_use_it() -> None:
     assert read(HOST="::", KEY=KEY, CORS_ORIGINS="*").origins == ("*",)
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost"])
-def test_loopback(host: str) -> None:
-    assert is_loopback(host)

@@ -24,13 +24,12 @@ from hermes.gateway.platforms.base import (
     Receive,
     SendRefused,
 )
+from hermes.util.hosts import from_here, http_address
 from hermes.util.open_files import allow_many_open_files
-from hermes.util.text import http_address
 
 log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
-ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
 class ApiServer(BaseAdapter):
@@ -104,7 +103,7 @@ class ApiServer(BaseAdapter):
             return
         if self._serving is None or not self._serving.alive or self._options is None:
             raise NotConnected("the API server does not run")
-        host = ANYWHERE.get(self._options.host, self._options.host.strip("[]"))
+        host = from_here(self._options.host)
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 head = await _asked(host, self.port)

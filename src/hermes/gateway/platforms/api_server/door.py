@@ -6,12 +6,12 @@ a page must be one of those that were named.
 """
 
 import hmac
-import ipaddress
 import re
 from collections.abc import Mapping
 
 from hermes.gateway.platforms.api_server.options import ANY, Options
 from hermes.gateway.platforms.api_server.refusals import Headers, Refused
+from hermes.util.hosts import is_loopback
 
 MAX_AGE = "600"
 METHODS = "GET, POST, PATCH, DELETE, OPTIONS"
@@ -97,12 +97,4 @@ class Door:
 def is_local(host: str) -> bool:
     """Whether a Host header names this machine by itself."""
     found = _HOST.fullmatch(host.lower())
-    if found is None:
-        return False
-    name = found[1]
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    return found is not None and is_loopback(found[1])

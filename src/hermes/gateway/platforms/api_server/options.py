@@ -1,6 +1,5 @@
 """How the API server is set up: `platforms.api_server` and the variables API_SERVER_*."""
 
-import ipaddress
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -9,6 +8,7 @@ import msgspec
 from hermes.config.expand import told, unset_names
 from hermes.config.settings.platforms import ApiServerPlatform
 from hermes.gateway.platforms.base import CredentialsRefused
+from hermes.util.hosts import is_loopback
 
 SHORTEST_KEY = 16
 HOST, PORT, MODEL_NAME = "127.0.0.1", 8642, "hermes"
@@ -82,16 +82,6 @@ def _key(key: str, unset: Callable[[str], tuple[str, ...]]) -> str:
             hint=NEW_KEY,
         )
     return key
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _port(text: str) -> int:

@@ -1,12 +1,12 @@
 """How the mailbox is reached: variables EMAIL_* and `platforms.email.extra`."""
 
-import ipaddress
 import ssl
 from typing import Any, Literal
 
 import msgspec
 
 from hermes.gateway.platforms.base import AdapterContext, CredentialsRefused
+from hermes.util.hosts import is_loopback
 
 Security = Literal["auto", "tls", "starttls", "plain"]
 _TLS_PORTS = frozenset({993, 465})
@@ -110,7 +110,7 @@ def _number(context: AdapterContext, name: str, usual: float) -> float:
 def _host(context: AdapterContext, protocol: str, usual: int, said: Security) -> Host:
     name = _needed(context, f"EMAIL_{protocol}_HOST")
     port = int(_number(context, f"EMAIL_{protocol}_PORT", usual))
-    if said == "plain" and not _is_this_machine(name):
+    if said == "plain" and not is_loopback(name):
         raise CredentialsRefused(
             f"Email: {protocol} without TLS would show the password to others",
             hint=f"leave out platforms.email.extra.{protocol.lower()}_security",
@@ -118,10 +118,3 @@ def _host(context: AdapterContext, protocol: str, usual: int, said: Security) ->
     if said == "auto":
         return Host(name, port, "tls" if port in _TLS_PORTS else "starttls")
     return Host(name, port, said)
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -22,11 +22,10 @@ from hermes.gateway.platforms.webhook.subscriptions import (
     Routes,
     common_secret,
     doubt,
-    is_loopback,
     route,
     weakness,
 )
-from hermes.util.text import http_address
+from hermes.util.hosts import from_here, http_address, is_loopback
 
 log = logging.getLogger(__name__)
 
@@ -90,10 +89,9 @@ class Server(Connection):
 
     async def ask(self) -> None:
         """Ask ourselves."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)
         try:
             async with asyncio.timeout(5):
-                reader, writer = await asyncio.open_connection(host, self.port)
+                reader, writer = await asyncio.open_connection(from_here(self._host), self.port)
                 try:
                     writer.write(b"GET /health HTTP/1.0\r\n\r\n")
                     line = await reader.readline()

@@ -4,7 +4,6 @@ The file is `<home>/webhook_subscriptions.json`, an object of routes by name. It
 only its owner may read it. It is read again when it changes.
 """
 
-import ipaddress
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -76,14 +75,6 @@ def doubt(secret: str) -> str:
     if len(secret) < SHORT_SECRET:
         return f"has a secret of fewer than {SHORT_SECRET} characters: who sees a call can guess it"
     return ""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can call a server that listens there."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def check_name(name: str) -> None:
