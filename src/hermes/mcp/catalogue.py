@@ -69,7 +69,7 @@ class CatalogueCache:
         try:
             data = self._path(self._folder, name).read_bytes()
             kept = msgspec.json.decode(data, type=_Kept)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
         return kept.catalogue if kept.key == key_of(settings) else None
 
@@ -98,7 +98,7 @@ class CatalogueCache:
         try:
             data = self._path(self._folder, name, FAILED).read_bytes()
             kept = msgspec.json.decode(data, type=Failure)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
         return kept if kept.key == key_of(settings) else None
 

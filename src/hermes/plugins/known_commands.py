@@ -29,5 +29,5 @@ def known_commands(folder: Path) -> Mapping[str, list[str]]:
     """What was remembered last."""
     try:
         return msgspec.json.decode((folder / FILE).read_bytes(), type=dict[str, list[str]])
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return {}

@@ -101,9 +101,10 @@ async def test_other_settings_are_another_server(stage: Stage) -> None:
     assert "mcp_srv_tool0" in await stage.tools(stage.hub(program("pages")))
 
 
-async def test_a_damaged_cache_is_no_cache(stage: Stage) -> None:
+@pytest.mark.parametrize("data", [b'{"key": 1', b'{"key": "\xff"}'])
+async def test_a_damaged_cache_is_no_cache(stage: Stage, data: bytes) -> None:
     await stage.hub(program()).tools()
-    (stage.folder / "cache" / "srv.json").write_text('{"key": 1')
+    (stage.folder / "cache" / "srv.json").write_bytes(data)
     assert "mcp_srv_echo" in await stage.tools(stage.hub(program()))
 
 

@@ -49,8 +49,9 @@ def test_commands_are_named_with_who_brings_them(hermes_home: Path) -> None:
     )
 
 
-def test_a_damaged_cache_is_as_none(hermes_home: Path) -> None:
+@pytest.mark.parametrize("data", [b"[1", b'{"alpha": ["\xff"]}'])
+def test_a_damaged_cache_is_as_none(hermes_home: Path, data: bytes) -> None:
     (hermes_home / "cache").mkdir(parents=True)
-    (hermes_home / "cache" / "plugin-commands.json").write_text("[1")
+    (hermes_home / "cache" / "plugin-commands.json").write_bytes(data)
     (hermes_home / "config.yaml").write_text("plugins: {enabled: [alpha]}\n")
     assert also(None).endswith("once loaded: alpha\n")
