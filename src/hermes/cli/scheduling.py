@@ -1,77 +1,84 @@
-"""Scheduled jobs, put together with whatever runs them: a gateway, or a chat that is open."""
+"""Scheduled jobs in a chat and in the gateway: which service and ticker they use.
+
+Most conversations never use scheduled jobs, so `hermes.cron` is imported inside the functions that
+need it.
+"""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, tzinfo
 from functools import cached_property
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hermes.app.app import App
 from hermes.cli.kept_mail import kept_mail, reachable
 from hermes.core.errors import UsageError
 from hermes.core.ports import Outbox, Scheduler
 
+if TYPE_CHECKING:
+    from hermes.cron import Ticker
+
 log = logging.getLogger(__name__)
 
 Record = dict[str, Any]
 GLANCE = 5.0
-"""Seconds between two looks for a first job."""
+"""Seconds between two checks for a first job."""
 
 
 class LateScheduler:
-    """`core.ports.Scheduler` that is loaded when it is first used: most conversations never do."""
+    """A `core.ports.Scheduler` that creates its `JobService` on first use."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         self.wake: Callable[[], None] = lambda: None
-        """Hears that something may be due sooner."""
+        """Called when a job may be due earlier than before."""
 
     @cached_property
-    def _desk(self) -> Scheduler:
+    def _service(self) -> Scheduler:
+        from hermes.cron import JobService
+
         app = self._app
-        opening = import_module("hermes.cron.opening")
-        desk: Scheduler = opening.desk_of(
+        return JobService.for_home(
             app.home,
             app.loaded,
             app.store,
             app.clock,
             check_target=reachable(app.home, app.loaded),
-            changed=lambda: self.wake(),
+            on_change=lambda: self.wake(),
         )
-        return desk
 
     async def create(self, wanted: Record) -> Record:
-        return await self._desk.create(wanted)
+        return await self._service.create(wanted)
 
     async def list(self) -> list[Record]:
-        return await self._desk.list()
+        return await self._service.list()
 
     async def get(self, job: str) -> Record:
-        return await self._desk.get(job)
+        return await self._service.get(job)
 
     async def update(self, job: str, changes: Record) -> Record:
-        return await self._desk.update(job, changes)
+        return await self._service.update(job, changes)
 
     async def pause(self, job: str) -> Record:
-        return await self._desk.pause(job)
+        return await self._service.pause(job)
 
     async def resume(self, job: str) -> Record:
-        return await self._desk.resume(job)
+        return await self._service.resume(job)
 
     async def remove(self, job: str) -> Record:
-        return await self._desk.remove(job)
+        return await self._service.remove(job)
 
     async def run(self, job: str) -> Record:
-        return await self._desk.run(job)
+        return await self._service.run(job)
 
 
 @asynccontextmanager
 async def jobs_beside(app: App) -> AsyncIterator[None]:
-    """Within it scheduled jobs run beside a conversation, unless a gateway looks after them."""
+    """Run scheduled jobs while the context is open, unless a gateway runs them."""
     stop = asyncio.Event()
-    task = asyncio.create_task(_look_after(app, stop))
+    task = asyncio.create_task(_run_ticker(app, stop))
     try:
         yield
     finally:
@@ -81,18 +88,21 @@ async def jobs_beside(app: App) -> AsyncIterator[None]:
             log.error("scheduled jobs: %s", error, exc_info=error)
 
 
-async def _look_after(app: App, stop: asyncio.Event) -> None:
-    if not await _are_jobs(app, stop):
+async def _run_ticker(app: App, stop: asyncio.Event) -> None:
+    if not await _wait_for_first_job(app, stop):
         return
-    opening, presence = import_module("hermes.cron.opening"), import_module("hermes.cron.presence")
-    ticker = opening.ticker_of(app, app.clock, outbox=kept_mail(app))
+    from hermes.cron import HeartbeatFile, Ticker
+
+    ticker = Ticker.for_app(app, app.clock, outbox=kept_mail(app))
     _on_change(app, ticker.wake)
-    await ticker.run_forever(stop, presence.Presence(app.home.cron, "chat"))
+    await ticker.run_forever(stop, HeartbeatFile(app.home.cron, "chat"))
 
 
-async def _are_jobs(app: App, stop: asyncio.Event) -> bool:
-    """Until somebody makes the first, here or elsewhere, a conversation pays next to nothing; False
-    when it ends before."""
+async def _wait_for_first_job(app: App, stop: asyncio.Event) -> bool:
+    """Wait until a job exists; return False if `stop` is set first.
+
+    A conversation without jobs never loads `hermes.cron`.
+    """
     file, made = app.home.cron / "jobs.json", asyncio.Event()
     _on_change(app, made.set)
     while not app.loaded.settings.store.url and not file.is_file():
@@ -114,51 +124,51 @@ class GatewayJobs:
     """`gateway.runner.Scheduling`."""
 
     def __init__(self) -> None:
-        self._ticker: Any = None
-        self._zone: Any = None
+        self._ticker: Ticker | None = None
+        self._zone: tzinfo = UTC
 
     async def is_needed(self, app: App) -> bool:
-        opening = import_module("hermes.cron.opening")
-        jobs = await opening.desk_of(app.home, app.loaded, app.store, app.clock).list()
+        from hermes.cron import JobService
+
+        jobs = await JobService.for_home(app.home, app.loaded, app.store, app.clock).list()
         return any(job["state"] != "completed" for job in jobs)
 
     def told(self) -> str:
         if self._ticker is None:
             return ""
-        running, following = self._ticker.running, self._ticker.wakes_at
+        from hermes.cron import format_local
+
+        running, following = self._ticker.running, self._ticker.next_wakeup
         parts = [f"{running} running"] if running else []
         if following is not None:
-            local = import_module("hermes.cron.schedule").local
-            parts.append(f"next {local(following, self._zone)}")
+            parts.append(f"next {format_local(following, self._zone)}")
         return ", ".join(parts)
 
     def scheduler(self, app: App, outbox: Outbox) -> Scheduler:
-        opening = import_module("hermes.cron.opening")
+        from hermes.cron import JobService
 
-        async def known(target: str) -> None:
-            """Raises `UsageError` for a target nobody can send to."""
+        async def check_target(target: str) -> None:
+            """Raise `UsageError` if messages cannot be sent to the target."""
             find = getattr(outbox, "find", None)
             try:
                 if find is not None:
                     await find(target)
             except UsageError:
-                await reachable(app.home, app.loaded)(target)  # says how to set it up
+                await reachable(app.home, app.loaded)(target)  # its error says how to set it up
                 raise
 
-        desk: Scheduler = opening.desk_of(
+        return JobService.for_home(
             app.home,
             app.loaded,
             app.store,
             app.clock,
-            check_target=known,
-            changed=lambda: self._ticker.wake() if self._ticker else None,
+            check_target=check_target,
+            on_change=lambda: self._ticker.wake() if self._ticker else None,
         )
-        return desk
 
     async def run(self, app: App, outbox: Outbox, stop: asyncio.Event) -> None:
-        opening = import_module("hermes.cron.opening")
-        presence = import_module("hermes.cron.presence")
-        ticker = opening.ticker_of(app, app.clock, outbox=outbox)
-        zone_of = import_module("hermes.cron.zone").zone_of
-        self._ticker, self._zone = ticker, zone_of(app.loaded.settings.timezone)
-        await ticker.run_forever(stop, presence.Presence(app.home.cron, "gateway"))
+        from hermes.cron import HeartbeatFile, Ticker, resolve_timezone
+
+        self._ticker = ticker = Ticker.for_app(app, app.clock, outbox=outbox)
+        self._zone = resolve_timezone(app.loaded.settings.timezone)
+        await ticker.run_forever(stop, HeartbeatFile(app.home.cron, "gateway"))

@@ -24,7 +24,7 @@ def _all_of(module: str, names: str, *more: tuple[str, str]) -> Mapping[str, str
 
 
 _SHIMS = "hermes.app.documented"
-_CRON = "hermes.cron.documented"
+_CRON = "hermes.cron.compat"
 _GATEWAY = "hermes.gateway.documented"
 
 NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""Where the answer of a job goes: always to a file, and to chats through the outbox."""
+"""Delivery of results: an output file for every run, and messages to chats through the outbox."""
 
 import re
 from datetime import tzinfo
@@ -8,66 +8,92 @@ import msgspec
 
 from hermes.core.errors import HermesError
 from hermes.core.ports import Outbox
-from hermes.cron.job import LOCAL, Job, targets
-from hermes.cron.jobs_file import stamp
-from hermes.cron.schedule import iso
-from hermes.cron.wording import notice, page, wrapped
+from hermes.cron.job import LOCAL, Job
+from hermes.cron.schedule import format_local, format_timestamp
 from hermes.store.claims import Run
 from hermes.util import atomic
 
-KEPT_FILES = 500
-"""Of each job, the newest. A job of every minute writes as many in a working day."""
-_OURS = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?Z\.md")
+MAX_OUTPUT_FILES = 500
+"""Files kept per job. A job that runs each minute writes that many in a working day."""
+_OUTPUT_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?Z\.md")
 
 
 class Deliverer(msgspec.Struct, frozen=True):
-    """What is sent again after a crash has the same key, so that a chat sees it once."""
+    """Delivers results. A message sent again after a crash has the same key and arrives once."""
 
     folder: Path
     """`<home>/cron/output`."""
     zone: tzinfo
     outbox: Outbox | None = None
-    """None: there are no chats."""
+    """None if no chat platform is connected."""
     wrap: bool = True
+    """Put the job's name above an answer and a note below it."""
     notify: bool = True
+    """Send a message when a run fails."""
 
-    def file(self, run: Run) -> Path:
-        # Ids that were written by hand may hold anything.
-        name = re.sub(r"[^\w-]", "_", run.job_id)
-        return self.folder / name / f"{stamp(run.instant)}.md"
+    def output_path(self, run: Run) -> Path:
+        # Hand-written ids may contain anything, and some file systems do not allow colons.
+        folder = re.sub(r"[^\w-]", "_", run.job_id)
+        return self.folder / folder / f"{format_timestamp(run.instant).replace(':', '-')}.md"
 
-    def write(self, job: Job, run: Run, message: str, answer: str) -> Path:
-        """Old files of the job go. Raises `OSError`."""
-        file = self.file(run)
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        atomic.write_text(file, page(job, run, message, answer, self.zone), mode=0o600)
-        written = sorted(each for each in file.parent.iterdir() if _OURS.fullmatch(each.name))
-        for old in written[:-KEPT_FILES]:
+    def write_output(self, job: Job, run: Run, prompt: str, answer: str) -> Path:
+        """Write the output file and delete the oldest ones of the job. Raises `OSError`."""
+        path = self.output_path(run)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fields = {
+            "job": job.id,
+            "due": f"{format_local(run.instant, self.zone)} ({format_timestamp(run.instant)})",
+            "schedule": job.schedule.display if job.schedule else "",
+            "state": run.state,
+            "session": run.session_id,
+            "error": run.error,
+        }
+        head = "\n".join(f"- {name}: {value}" for name, value in fields.items() if value)
+        asked = f"## Prompt\n\n{prompt.strip()}\n\n" if prompt else ""
+        text = f"# {job.name}\n\n{head}\n\n{asked}## Response\n\n{answer.strip()}\n"
+        atomic.write_text(path, text, mode=0o600)
+        # The user's own files in the folder are left alone.
+        written = sorted(
+            each for each in path.parent.iterdir() if _OUTPUT_NAME.fullmatch(each.name)
+        )
+        for old in written[:-MAX_OUTPUT_FILES]:
             old.unlink(missing_ok=True)
-        return file
+        return path
 
-    async def answer(self, job: Job, run: Run, answer: str) -> str:
-        """What became of it, in words."""
-        return await self._send(job, run, wrapped(job, answer) if self.wrap else answer, "")
+    async def send_answer(self, job: Job, run: Run, answer: str) -> str:
+        """Send the answer to the job's chats; return a summary for the history."""
+        if self.wrap:
+            answer = (
+                f"⏰ {job.name} (job {job.id})\n\n{answer.strip()}\n\n"
+                "— Sent by a scheduled job. The agent of this chat cannot see this message."
+            )
+        return await self._send(job, run, answer)
 
-    async def failure(self, job: Job, run: Run) -> str:
+    async def send_failure(self, job: Job, run: Run) -> str:
+        """Notify the job's chats of a failed run; return a summary for the history."""
         if not self.notify:
             return ""
-        return await self._send(job, run, notice(job, run, self.zone), ":failed")
+        verb = "was lost" if run.state == "lost" else "failed"
+        due = format_local(run.instant, self.zone)
+        text = (
+            f"⚠️ The scheduled job {job.name!r} ({job.id}), due {due}, {verb}: {run.error}\n"
+            f"For details: `hermes cron runs {job.id}`"
+        )
+        return await self._send(job, run, text, ":failed")
 
-    async def _send(self, job: Job, run: Run, text: str, ending: str) -> str:
-        told: list[str] = []
-        for target in targets(job):
+    async def _send(self, job: Job, run: Run, text: str, key_suffix: str = "") -> str:
+        results: list[str] = []
+        for target in job.targets:
             if target == LOCAL:
                 continue
             if self.outbox is None:
-                told.append(f"not sent to {target}: no chat is connected")
+                results.append(f"not sent to {target}: no chat platform is connected")
                 continue
-            key = f"cron:{job.id}:{iso(run.instant)}:{target}{ending}"
+            key = f"cron:{job.id}:{format_timestamp(run.instant)}:{target}{key_suffix}"
             try:
                 await self.outbox.send(target, text, key=key, kind="cron")
             except HermesError as error:
-                told.append(f"not sent to {target}: {error}")
+                results.append(f"not sent to {target}: {error}")
             else:
-                told.append(f"given to {target}")
-        return "; ".join(told)
+                results.append(f"queued for {target}")
+        return "; ".join(results)

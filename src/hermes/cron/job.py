@@ -1,27 +1,75 @@
-"""A job, as it stands in jobs.json. What others wrote into a record is kept."""
+"""A scheduled job, and its record in jobs.json.
+
+Records may come from older versions, from other programs or from a text editor. Fields that cannot
+be read get their default; fields that are not ours are kept in `Job.extra` and written back.
+"""
 
 import secrets
 from datetime import tzinfo
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal
 
 import msgspec
 
-from hermes.cron.limits import By
-from hermes.cron.schedule import Schedule, from_record, instant_of, iso, to_record
+from hermes.core.errors import UsageError
+from hermes.cron.schedule import Schedule, format_timestamp, parse_timestamp
+from hermes.security.injection import scan
+from hermes.tools.toolsets import EVERYTHING
 
 Record = dict[str, Any]
-State = Literal["scheduled", "paused", "completed"]
-"""In a record it may also be `running`: whether it runs is known from its runs."""
+JobState = Literal["scheduled", "paused", "completed"]
+"""`running` is not a state of the job: it follows from its runs."""
 
 LOCAL, ORIGIN = "local", "origin"
+"""Delivery targets: the output file only, and the chat in which the job was created."""
 
 
-class Pending(msgspec.Struct, frozen=True):
-    """It was decided that this instant is run; nobody may have claimed it yet."""
+class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the chat user who created or changed a job may do; the job may do no more."""
+
+    user: str = ""
+    """Whose memory and budget are used; "" is the owner."""
+    folder: str = ""
+    backend: str = ""
+    toolsets: tuple[str, ...] = ()
+    day_usd: float | None = None
+
+    def intersect(self, other: "JobLimits") -> "JobLimits":
+        """Return what both allow. If both name a user or a folder, those of `self` are used."""
+        caps = [cap for cap in (self.day_usd, other.day_usd) if cap is not None]
+        backend = self.backend
+        if backend != other.backend:
+            # "" is the configured backend, which is never less confined than "local".
+            confined = (each for each in (backend, other.backend) if each not in ("", "local"))
+            backend = next(confined, "")
+        return JobLimits(
+            self.user or other.user,
+            self.folder or other.folder,
+            backend,
+            intersect_toolsets(self.toolsets, other.toolsets),
+            min(caps, default=None),
+        )
+
+
+def intersect_toolsets(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the toolsets in both lists; an empty list means all of them."""
+    if not first or not second:
+        return first or second
+    excluded = [name for name in (*first, *second) if name.startswith("-")]
+    kept = [
+        name
+        for names, limits in ((first, second), (second, first))
+        for name in names
+        if name not in excluded and {name, *EVERYTHING}.intersection(limits)
+    ]
+    return tuple(dict.fromkeys((*kept, *excluded))) or ("-all",)
+
+
+class PendingRun(msgspec.Struct, frozen=True):
+    """An instant that was decided to run but may not have been claimed yet."""
 
     instant: float
     missed: int = 0
-    """How many instants before it are made up for by it."""
+    """Number of earlier instants that this run makes up for."""
     since: float = 0.0
     """The first of those."""
 
@@ -31,14 +79,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     prompt: str = ""
     schedule: Schedule | None = None
-    """None: the record has none that is understood, so it never runs."""
+    """None if the record has no valid schedule; the job then never runs."""
     skills: tuple[str, ...] = ()
     deliver: tuple[str, ...] = (LOCAL,)
     times: int | None = None
-    """How often it runs in all; None: without an end."""
+    """Total number of runs; None for no limit."""
     completed: int = 0
-    """How often it was begun."""
-    state: State = "scheduled"
+    """Number of runs that were started."""
+    state: JobState = "scheduled"
     next_run_at: float | None = None
     last_run_at: float | None = None
     last_status: str = ""
@@ -49,135 +97,156 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str = ""
     script: str = ""
     origin: str = ""
-    """The chat it was made in, as a target of messages."""
+    """Target of the chat in which the job was created."""
     workdir: str = ""
     context_from: tuple[str, ...] = ()
     enabled_toolsets: tuple[str, ...] = ()
     budget_usd: float | None = None
-    by: By | None = None
-    pending: Pending | None = None
-    asked_at: float | None = None
-    """When somebody wanted it to run once, beside its schedule."""
-    rest: Record = {}
-    """What else stands in the record, and fields that could not be read."""
+    limits: JobLimits | None = None
+    """Stored as `by`."""
+    pending: PendingRun | None = None
+    triggered_at: float | None = None
+    """When a user requested an extra run that has not started yet. Stored as `asked_at`."""
+    extra: Record = {}
+    """Fields of the record that are not ours or could not be read."""
 
     @property
-    def ended(self) -> bool:
+    def is_exhausted(self) -> bool:
+        """True once all of a limited number of runs were started."""
         return self.times is not None and self.completed >= self.times
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Delivery targets, with `origin` replaced by the chat it stands for."""
+        resolved = (self.origin or LOCAL if each == ORIGIN else each for each in self.deliver)
+        return tuple(dict.fromkeys(resolved))
 
-def new_id() -> str:
+    def to_record(self) -> Record:
+        """Return the record of the job, including the fields of `extra`."""
+        schedule, origin, pending = self.extra.get("schedule"), self.extra.get("origin"), None
+        if self.schedule is not None:
+            schedule = {**(schedule or {}), **self.schedule.to_record()}
+        if parse_origin(origin) != self.origin:  # changed since it was read
+            origin = self.origin
+        if self.pending is not None:
+            pending = {
+                "instant": format_timestamp(self.pending.instant),
+                "missed": self.pending.missed,
+                "since": format_timestamp(self.pending.since),
+            }
+        return {
+            "id": self.id,
+            **self.extra,
+            "name": self.name,
+            "prompt": self.prompt,
+            "schedule": schedule,
+            "schedule_display": self.schedule.display if self.schedule else "",
+            "skills": list(self.skills),
+            "deliver": ",".join(self.deliver),
+            "repeat": {"times": self.times, "completed": self.completed},
+            "state": self.state,
+            "enabled": self.state != "paused",
+            "next_run_at": _timestamp(self.next_run_at),
+            "last_run_at": _timestamp(self.last_run_at),
+            "last_status": self.last_status or None,
+            "last_error": self.last_error or None,
+            "created_at": format_timestamp(self.created_at),
+            "model": self.model or None,
+            "provider": self.provider or None,
+            "base_url": self.base_url or None,
+            "script": self.script or None,
+            "origin": origin or None,
+            "workdir": self.workdir or None,
+            "context_from": list(self.context_from),
+            "enabled_toolsets": list(self.enabled_toolsets) or None,
+            "budget_usd": self.budget_usd,
+            "by": msgspec.to_builtins(self.limits),
+            "pending": pending,
+            "asked_at": _timestamp(self.triggered_at),
+        }
+
+    @classmethod
+    def from_record(cls, record: Record, zone: tzinfo) -> "Job":
+        """Read a record. This never fails: what cannot be read is kept in `extra`."""
+        created = parse_timestamp(record.get("created_at")) or 0.0
+        schedule = Schedule.from_record(record.get("schedule"), created, zone)
+        repeat = record.get("repeat")
+        repeat = repeat if isinstance(repeat, dict) else {"times": repeat}
+        state: JobState = "scheduled"  # also for `running`, left behind by a process that died
+        if record.get("state") == "completed":
+            state = "completed"
+        elif record.get("state") == "paused" or record.get("enabled") is False:
+            state = "paused"
+        return cls(
+            id=str(record.get("id") or ""),
+            name=_text(record, "name"),
+            prompt=_text(record, "prompt"),
+            schedule=schedule,
+            skills=split_names(record.get("skills")) or split_names(record.get("skill")),
+            deliver=split_names(record.get("deliver")) or (LOCAL,),
+            times=_count(repeat.get("times")) or None,
+            completed=_count(repeat.get("completed")),
+            state=state,
+            next_run_at=parse_timestamp(record.get("next_run_at")) if schedule else None,
+            last_run_at=parse_timestamp(record.get("last_run_at")),
+            last_status=_text(record, "last_status"),
+            last_error=_text(record, "last_error"),
+            created_at=created,
+            model=_text(record, "model"),
+            provider=_text(record, "provider"),
+            base_url=_text(record, "base_url"),
+            script=_text(record, "script"),
+            origin=parse_origin(record.get("origin")),
+            workdir=_text(record, "workdir"),
+            context_from=split_names(record.get("context_from")),
+            enabled_toolsets=split_names(record.get("enabled_toolsets")),
+            budget_usd=_amount(record.get("budget_usd")),
+            limits=_parse_limits(record.get("by")),
+            pending=_parse_pending(record.get("pending")),
+            triggered_at=parse_timestamp(record.get("asked_at")),
+            extra={
+                name: value
+                for name, value in record.items()
+                if name not in _OWN_FIELDS
+                or (name in ("schedule", "origin") and isinstance(value, dict))
+                or (name == "schedule" and schedule is None)
+            },
+        )
+
+
+def new_job_id() -> str:
     return secrets.token_hex(6)
 
 
-def to_dict(job: Job) -> Record:
-    """The record of a job."""
-    return {
-        "id": job.id,
-        **job.rest,
-        "name": job.name,
-        "prompt": job.prompt,
-        "schedule": _schedule(job),
-        "schedule_display": job.schedule.display if job.schedule else "",
-        "skills": list(job.skills),
-        "deliver": ",".join(job.deliver),
-        "repeat": {"times": job.times, "completed": job.completed},
-        "state": job.state,
-        "enabled": job.state != "paused",
-        "next_run_at": _iso(job.next_run_at),
-        "last_run_at": _iso(job.last_run_at),
-        "last_status": job.last_status or None,
-        "last_error": job.last_error or None,
-        "created_at": iso(job.created_at),
-        "model": job.model or None,
-        "provider": job.provider or None,
-        "base_url": job.base_url or None,
-        "script": job.script or None,
-        "origin": _origin(job),
-        "workdir": job.workdir or None,
-        "context_from": list(job.context_from),
-        "enabled_toolsets": list(job.enabled_toolsets) or None,
-        "budget_usd": job.budget_usd,
-        "by": msgspec.to_builtins(job.by),
-        "pending": _pending(job.pending),
-        "asked_at": _iso(job.asked_at),
-    }
+def check_prompt(prompt: str) -> None:
+    """Raise `UsageError` if the prompt looks like prompt injection."""
+    if found := scan(prompt):
+        raise UsageError(
+            f"the prompt looks like prompt injection ({', '.join(found)})", hint="rephrase it"
+        )
 
 
-def from_dict(record: Record, zone: tzinfo) -> Job:
-    """A job from a record of ours, of an older version or of another writer. What is not understood
-    is left out, and kept."""
-    created = instant_of(record.get("created_at")) or 0.0
-    schedule = from_record(record.get("schedule"), created, zone)
-    repeat = record.get("repeat")
-    repeat = repeat if isinstance(repeat, dict) else {"times": repeat}
-    pending = record.get("pending")
-    return Job(
-        id=str(record.get("id") or ""),
-        name=_text(record, "name"),
-        prompt=_text(record, "prompt"),
-        schedule=schedule,
-        skills=texts(record.get("skills")) or texts(record.get("skill")),
-        deliver=texts(record.get("deliver")) or (LOCAL,),
-        times=_count(repeat.get("times")) or None,
-        completed=_count(repeat.get("completed")) or 0,
-        state=_state(record),
-        next_run_at=instant_of(record.get("next_run_at")) if schedule else None,
-        last_run_at=instant_of(record.get("last_run_at")),
-        last_status=_text(record, "last_status"),
-        last_error=_text(record, "last_error"),
-        created_at=created,
-        model=_text(record, "model"),
-        provider=_text(record, "provider"),
-        base_url=_text(record, "base_url"),
-        script=_text(record, "script"),
-        origin=target_of(record.get("origin")),
-        workdir=_text(record, "workdir"),
-        context_from=texts(record.get("context_from")),
-        enabled_toolsets=texts(record.get("enabled_toolsets")),
-        budget_usd=_number(record.get("budget_usd")),
-        by=_by(record.get("by")),
-        pending=_read_pending(pending) if isinstance(pending, dict) else None,
-        asked_at=instant_of(record.get("asked_at")),
-        rest={
-            name: value
-            for name, value in record.items()
-            if name not in KNOWN
-            or (name in ("schedule", "origin") and isinstance(value, dict))
-            or (name == "schedule" and schedule is None)
-        },
-    )
-
-
-def unread(record: Record, zone: tzinfo) -> tuple[str, ...]:
-    """What stands in a record and would be gone when it is written."""
-    written = to_dict(from_dict(record, zone))
-    return tuple(name for name in TOLD if record.get(name) and not written[name])
-
-
-def texts(given: Any) -> tuple[str, ...]:
-    """Names that are a list, or a text with commas between."""
-    if isinstance(given, str):
-        given = given.split(",")
-    if not isinstance(given, list | tuple):
+def split_names(value: Any) -> tuple[str, ...]:
+    """Read names from a list, or from a string with commas, without duplicates."""
+    if isinstance(value, str):
+        value = value.split(",")
+    if not isinstance(value, list | tuple):
         return ()
-    return tuple(dict.fromkeys(name for each in given if (name := str(each).strip())))
+    return tuple(dict.fromkeys(name for each in value if (name := str(each).strip())))
 
 
-def target_of(origin: Any) -> str:
-    """`telegram:-100:17` of a chat; "" when there is none."""
+def parse_origin(origin: Any) -> str:
+    """Return the target of a chat, such as `telegram:-100:17`; "" if it does not name one."""
     if isinstance(origin, str):
         return origin
     if not isinstance(origin, dict) or not origin.get("platform") or not origin.get("chat_id"):
         return ""
-    place = (origin["platform"], origin["chat_id"], origin.get("thread_id"))
-    return ":".join(str(each) for each in place if each)
+    parts = (origin["platform"], origin["chat_id"], origin.get("thread_id"))
+    return ":".join(str(part) for part in parts if part)
 
 
-def targets(job: Job) -> tuple[str, ...]:
-    """Where its answer goes: `local`, and the chats."""
-    found = (job.origin or LOCAL if each == ORIGIN else each for each in job.deliver)
-    return tuple(dict.fromkeys(found))
+def _timestamp(instant: float | None) -> str | None:
+    return None if instant is None else format_timestamp(instant)
 
 
 def _text(record: Record, name: str) -> str:
@@ -185,73 +254,29 @@ def _text(record: Record, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-def _state(record: Record) -> State:
-    """`running` is what a process left that is gone; `enabled: false` is an older `paused`."""
-    state = record.get("state")
-    if state == "completed":
-        return "completed"
-    if state == "paused" or record.get("enabled") is False:
-        return "paused"
-    return cast("State", state) if state in get_args(State) else "scheduled"
+def _amount(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and value >= 0 else None
 
 
-def _by(record: Any) -> By | None:
-    """Limits that cannot be read must not become none at all."""
+def _parse_limits(record: Any) -> JobLimits | None:
     try:
-        return msgspec.convert(record, By | None)
+        return msgspec.convert(record, JobLimits | None)
     except msgspec.ValidationError:
-        return By(user="unknown", toolsets=("safe",), backend="sandbox")
+        # Unreadable limits must not turn into no limits.
+        return JobLimits(user="unknown", toolsets=("safe",), backend="sandbox")
 
 
-def _number(value: Any) -> float | None:
-    is_one = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_one and value >= 0 else None
-
-
-def _schedule(job: Job) -> Any:
-    """With what else was written there."""
-    written = job.rest.get("schedule")
-    if job.schedule is None:
-        return written
-    return {**(written or {}), **to_record(job.schedule)}
-
-
-def _iso(instant: float | None) -> str | None:
-    return None if instant is None else iso(instant)
-
-
-def _origin(job: Job) -> Any:
-    """As it was written, unless it was changed."""
-    written = job.rest.get("origin")
-    return written if target_of(written) == job.origin and written else job.origin or None
-
-
-def _pending(pending: Pending | None) -> Record | None:
-    if pending is None:
+def _parse_pending(record: Any) -> PendingRun | None:
+    if not isinstance(record, dict) or (at := parse_timestamp(record.get("instant"))) is None:
         return None
-    return {
-        "instant": iso(pending.instant),
-        "missed": pending.missed,
-        "since": iso(pending.since),
-    }
+    since = parse_timestamp(record.get("since")) or at
+    return PendingRun(at, _count(record.get("missed")), since)
 
 
-def _read_pending(record: Record) -> Pending | None:
-    instant = instant_of(record.get("instant"))
-    if instant is None:
-        return None
-    since = instant_of(record.get("since")) or instant
-    return Pending(instant, _count(record.get("missed")) or 0, since)
-
-
-TOLD = (
-    "name", "prompt", "skills", "model", "provider", "base_url", "script", "origin", "workdir",
-    "context_from", "enabled_toolsets", "budget_usd",
-)  # fmt: skip
-"""Fields that somebody says, and that have a meaning or none."""
-KNOWN = frozenset(to_dict(Job(id=""))) | {"skill"}
-"""Fields that are not kept as they were written."""
+# At the end of the module, because `to_record` uses the functions above.
+_OWN_FIELDS = frozenset(Job(id="").to_record()) | {"skill"}

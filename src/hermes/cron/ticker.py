@@ -1,8 +1,8 @@
-"""Looks at what is due and has it run: each instant once, whoever else looks too.
+"""The ticker: find due jobs, claim each instant once, and start the claimed runs.
 
-In this order: what dead processes left is taken over; for each job that is due it is decided what
-becomes of it (`due.py`); what was decided, or asked for by somebody, is claimed and begun. Runs are
-tasks of their own: a look never waits for them.
+A tick takes over the runs of dead processes, decides which instants are due (see `due.py`), and
+claims and starts them in a `RunPool`, without waiting for them. Any number of processes may tick
+the same jobs, because an instant can be claimed only once.
 """
 
 import asyncio
@@ -10,241 +10,315 @@ import logging
 from contextlib import ExitStack
 from datetime import tzinfo
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
+import msgspec
 from msgspec.structs import replace
 
 from hermes.core.errors import HermesError
-from hermes.core.ports import Clock
-from hermes.cron.book import Change, JobBook
-from hermes.cron.crew import REMEMBERED, Crew, OnRun, Runner, TickerOptions, unseen
-from hermes.cron.due import History, decide, missed_runs, needs_look, wakes_at
+from hermes.core.ports import Clock, Outbox
+from hermes.cron.due import RunHistory, decide, missed_entries, needs_decision, next_wakeup
 from hermes.cron.job import Job
-from hermes.cron.owner import is_dead
-from hermes.cron.presence import Presence
+from hermes.cron.job_store import JobStore, open_job_store
+from hermes.cron.run_pool import (
+    HISTORY_LIMIT,
+    RunCallback,
+    Runner,
+    RunPool,
+    TickerOptions,
+    is_owner_dead,
+)
+from hermes.cron.runner import JobRunner
+from hermes.cron.schedule import resolve_timezone
 from hermes.store.claims import OVER, Claims, Run
+from hermes.util import atomic
+
+if TYPE_CHECKING:
+    from hermes.app.app import App
 
 log = logging.getLogger(__name__)
 
-GLANCE = 2.0
-"""Seconds after which a change of the jobs by another process is seen, at most."""
-NEVER = -1.0
-"""A moment at which no lease has run out."""
+POLL_SECONDS = 2.0
+"""How often a sleeping ticker checks whether another process changed the jobs."""
+CLEAN_SECONDS = 6 * 3600.0
+TickerRole = Literal["gateway", "chat"]
 
 
 class Ticker:
-    """One of a process. `folder` is that of locks (`<home>/cron`); `on_run` hears of each run that
-    begins and of each that is over."""
+    """Runs the due jobs of a store; create one per process.
+
+    `folder` is `<home>/cron`, for lock files. `on_run` is called when a run starts and ends.
+    """
 
     def __init__(
         self,
-        book: JobBook,
+        jobs: JobStore,
         claims: Claims,
         runner: Runner,
         clock: Clock,
         zone: tzinfo,
         folder: Path,
         options: TickerOptions | None = None,
-        on_run: OnRun = unseen,
+        on_run: RunCallback = lambda _job, _run: None,
     ) -> None:
-        self._book, self._claims, self._clock, self._zone = book, claims, clock, zone
+        self._jobs, self._claims, self._clock, self._zone = jobs, claims, clock, zone
         self._options = options or TickerOptions()
-        self._news = asyncio.Event()
-        self.crew = Crew(book, claims, runner, clock, folder, self._options, on_run, self._news.set)
-        self._times: tuple[float, float] | None = None
-        self._trusted_from = 0.0
+        self._wake = asyncio.Event()
+        self.pool = RunPool(
+            jobs, claims, runner, clock, folder, self._options, on_run, on_free=self._wake.set
+        )
+        self.next_wakeup: float | None = None
+        """When the next job is due, as of the last tick."""
+        self._has_blocked_runs = False
+        """The last tick left a run unstarted that has to wait for a run of this process."""
+        self._change_token: object = None
+        self._last_times: tuple[float, float] | None = None
+        """Wall clock and monotonic time of the last tick."""
+        self._leases_trusted_from = 0.0
         self._cleaned_at: float | None = None
-        self._seen: object = None
-        """`JobBook.token` of the last look."""
-        self._left = False
-        """Whether the last look left something to do once a run of this process is over."""
-        self.wakes_at: float | None = None
-        """When the next job is due, as far as the last look knows."""
+
+    @classmethod
+    def for_app(
+        cls,
+        app: "App",
+        clock: Clock,
+        *,
+        outbox: Outbox | None = None,
+        on_run: RunCallback = lambda _job, _run: None,
+    ) -> "Ticker":
+        """Create the ticker for the jobs of the app's home."""
+        zone = resolve_timezone(app.loaded.settings.timezone)
+        return cls(
+            open_job_store(app.home, app.loaded, app.store, zone),
+            app.store,
+            JobRunner(app, clock, outbox),
+            clock,
+            zone,
+            app.home.cron,
+            TickerOptions.from_settings(app.loaded.settings.cron),
+            on_run,
+        )
 
     @property
     def owner(self) -> str:
-        return self.crew.owner
+        return self.pool.owner
 
     @property
     def running(self) -> int:
-        """How many runs are under way."""
-        return len(self.crew.active)
+        """Number of runs in progress."""
+        return len(self.pool.active)
 
     def wake(self) -> None:
-        """Something may be due that the last look did not know."""
-        self._news.set()
+        """End the sleep of `run_forever`, because a job may be due earlier than expected."""
+        self._wake.set()
 
     async def tick(self) -> None:
-        """One look. What is due has begun when this returns, as far as there is room."""
-        now, options = self._now(), self._options
-        self._left = False
+        """Start everything that is due now, as far as the pool has room."""
+        now, policy = self._now(), self._options.policy
+        self._has_blocked_runs = False
         await self._take_over(now)
-        for job in await self._book.all():
-            if needs_look(job, now, self._zone, options.policy):
+        for job in await self._jobs.all():
+            if needs_decision(job, now, self._zone, policy):
                 await self._decide(job.id, now)
-        jobs = await self._book.all()
+        jobs = await self._jobs.all()
         for job in jobs:
-            if job.pending is not None or job.asked_at is not None:
-                await self._begin(job.id)
-        known = (wakes_at(job, self._zone, options.policy) for job in jobs)
-        # What is due and waits for a run to end is looked at when that ends.
-        self.wakes_at = min(
-            (each for each in known if each is not None and each > now), default=None
-        )
-        await self._clean(now)
+            if job.pending is not None or job.triggered_at is not None:
+                await self._start(job.id)
+        # Times in the past belong to jobs that wait for a run to end, which wakes the ticker.
+        wakeups = (next_wakeup(job, self._zone, policy) for job in jobs)
+        self.next_wakeup = min((at for at in wakeups if at is not None and at > now), default=None)
+        passed = self._clock.monotonic()
+        if self._cleaned_at is None or passed - self._cleaned_at > CLEAN_SECONDS:
+            self._cleaned_at = passed
+            await self._claims.clean_runs(now - self._options.keep_seconds)
 
     async def drain(self) -> None:
-        """Look, and look again, until nothing is due and every run is over."""
+        """Tick until nothing is due and no run is in progress."""
         while True:
             await self.tick()
-            if not self.running and not self._left:
+            if not self.running and not self._has_blocked_runs:
                 return
-            await self.crew.wait()
+            await self.pool.wait()
 
-    async def run_forever(self, stop: asyncio.Event, presence: Presence | None = None) -> None:
-        """Look every now and then, and when a job is due. Runs that are not over when `stop` is set
-        are left to whoever looks next."""
+    async def run_forever(
+        self, stop: asyncio.Event, heartbeat: "HeartbeatFile | None" = None
+    ) -> None:
+        """Tick at least every `interval` seconds and whenever a job is due, until `stop` is set.
+
+        Runs that are still in progress then are left to the next process that ticks.
+        """
         try:
             while not stop.is_set():
-                self._seen = self._book.token()
+                self._change_token = self._jobs.change_token()
                 try:
-                    await self._look(presence)
+                    if heartbeat is not None and heartbeat.defers(self.owner, self._now()):
+                        self.next_wakeup = None
+                    else:
+                        if heartbeat is not None:
+                            heartbeat.write(self.owner, self._now(), self._options.interval)
+                        await self.tick()
                 except (HermesError, OSError) as error:
-                    log.error("scheduled jobs: %s", error)
-                    self.wakes_at = None
-                await self._pause(stop)
+                    log.error("the tick for scheduled jobs failed: %s", error)
+                    self.next_wakeup = None
+                await self._sleep(stop)
         finally:
             await self.close()
 
-    async def _look(self, presence: Presence | None) -> None:
-        if presence is not None and presence.stands_back(self.owner, self._now()):
-            self.wakes_at = None
-            return
-        if presence is not None:
-            presence.announce(self.owner, self._now(), self._options.every)
-        await self.tick()
-
     async def close(self) -> None:
-        """End the runs of this process. They are not over: they go on elsewhere, or later."""
-        await self.crew.close()
+        """Cancel the runs of this process; the next process that ticks continues them."""
+        await self.pool.close()
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
 
-    async def _pause(self, stop: asyncio.Event) -> None:
-        """Until something is due, or somebody changed the jobs."""
-        seconds = self._options.every
-        if self.wakes_at is not None:
-            seconds = min(seconds, max(0.5, self.wakes_at - self._now()))
-        ends = [asyncio.ensure_future(each.wait()) for each in (stop, self._news)]
+    async def _sleep(self, stop: asyncio.Event) -> None:
+        """Sleep until a job is due, the jobs change, `wake` is called or `stop` is set."""
+        seconds = self._options.interval
+        if self.next_wakeup is not None:
+            seconds = min(seconds, max(0.5, self.next_wakeup - self._now()))
+        events = [asyncio.ensure_future(event.wait()) for event in (stop, self._wake)]
         try:
-            while seconds > 0 and not any(each.done() for each in ends):
-                slept = asyncio.ensure_future(self._clock.sleep(min(GLANCE, seconds)))
-                await asyncio.wait((*ends, slept), return_when=asyncio.FIRST_COMPLETED)
-                slept.cancel()
-                seconds -= GLANCE
-                due = self.wakes_at is not None and self._now() >= self.wakes_at  # it slept
-                if due or self._book.token() != self._seen:
+            while seconds > 0 and not any(event.done() for event in events):
+                timer = asyncio.ensure_future(self._clock.sleep(min(POLL_SECONDS, seconds)))
+                await asyncio.wait((*events, timer), return_when=asyncio.FIRST_COMPLETED)
+                timer.cancel()
+                seconds -= POLL_SECONDS
+                # The machine may have been suspended, so the time is checked as well.
+                is_due = self.next_wakeup is not None and self._now() >= self.next_wakeup
+                if is_due or self._jobs.change_token() != self._change_token:
                     break
         finally:
-            for each in ends:
-                each.cancel()
-        self._news.clear()
+            for event in events:
+                event.cancel()
+        self._wake.clear()
 
     async def _take_over(self, now: float) -> None:
-        until = now + self._options.lease
+        """Continue the runs of dead processes, and of other machines whose lease has expired."""
+        lease_until = now + self._options.lease_seconds
         dead: list[str] = []
         for owner in await self._claims.run_owners():
-            gone = False if owner == self.owner else is_dead(owner)
-            if gone:
+            is_dead = False if owner == self.owner else is_owner_dead(owner)
+            if is_dead:
                 dead.append(owner)
-            elif gone is False:  # it lives, whatever the clock says of its lease
-                await self._claims.renew_runs(owner, until)
-        known = now if self._trusts_leases(now) else NEVER
-        for run in await self._claims.take_over(self.owner, known, until, dead=tuple(dead)):
-            await self._recover(run)
+            elif is_dead is False:  # alive, even if its lease has expired by this clock
+                await self._claims.renew_runs(owner, lease_until)
+        expiry = now if self._trusts_leases(now) else -1.0  # before any lease
+        runs = await self._claims.take_over(self.owner, expiry, lease_until, dead=tuple(dead))
+        for run in runs:
+            job = next((each for each in await self._jobs.all() if each.id == run.job_id), None)
+            if job is None:
+                lost = replace(run, state="lost", error="the job was removed", ended_at=self._now())
+                await self._claims.report_run(lost)
+            else:
+                log.warning("taking over the run of %s at %s", job.name, run.instant)
+                self.pool.start(job, run, ExitStack())
 
     def _trusts_leases(self, now: float) -> bool:
-        """Not right after the clock jumped, or the machine slept: others had no time to renew."""
-        passed = self._clock.monotonic()
-        if self._times is not None:
-            wall, monotonic = self._times
-            if (now - wall) - (passed - monotonic) > self._options.lease / 2:
-                self._trusted_from = passed + self._options.lease
-        self._times = now, passed
-        return passed >= self._trusted_from
+        """False right after a clock jump or suspend: other machines had no time to renew."""
+        monotonic = self._clock.monotonic()
+        if self._last_times is not None:
+            last_now, last_monotonic = self._last_times
+            jump = (now - last_now) - (monotonic - last_monotonic)
+            if jump > self._options.lease_seconds / 2:
+                self._leases_trusted_from = monotonic + self._options.lease_seconds
+        self._last_times = now, monotonic
+        return monotonic >= self._leases_trusted_from
 
-    async def _recover(self, run: Run) -> None:
-        job = next((each for each in await self._book.all() if each.id == run.job_id), None)
-        if job is None:
-            ended = replace(run, state="lost", error="the job is gone", ended_at=self._now())
-            await self._claims.report_run(ended)
-            return
-        log.warning("the run of %s at %s is taken over", job.name, run.instant)
-        self.crew.start(job, run, ExitStack())
-
-    async def _history(self, job_id: str) -> History:
-        runs = await self._claims.runs(job_id, REMEMBERED)
-        busy = self.crew.busy(job_id) or any(run.state not in OVER for run in runs)
-        return History(busy, frozenset(run.instant for run in runs))
+    async def _history(self, job_id: str) -> RunHistory:
+        runs = await self._claims.runs(job_id, HISTORY_LIMIT)
+        is_running = self.pool.is_running(job_id) or any(run.state not in OVER for run in runs)
+        return RunHistory(is_running, frozenset(run.instant for run in runs))
 
     async def _decide(self, job_id: str, now: float) -> None:
         history = await self._history(job_id)
-        notes: tuple[Run, ...] = ()
+        not_run: tuple[Run, ...] = ()
 
-        def how(job: Job) -> Job:
-            nonlocal notes
+        def change(job: Job) -> Job:
+            nonlocal not_run
             decision = decide(job, now, self._zone, history, self._options.policy)
-            notes = decision.notes
+            not_run = decision.not_run
             return decision.job
 
-        await self._book.change(job_id, how)
-        await self._note(notes)
+        await self._jobs.update(job_id, change)
+        await self._record(not_run)
 
-    async def _note(self, runs: tuple[Run, ...]) -> None:
+    async def _record(self, runs: tuple[Run, ...]) -> None:
         now = self._now()
         for run in runs:
             await self._claims.note_run(replace(run, claimed_at=now, ended_at=now))
 
-    async def _begin(self, job_id: str) -> None:
-        """Claim what was decided, or asked for. A job that runs waits."""
-        running = bool(self.running)
-        if self.crew.full or (await self._history(job_id)).busy:
-            self._left |= running
+    async def _start(self, job_id: str) -> None:
+        """Claim and start the pending or requested run, unless the job is already running."""
+        had_runs = bool(self.running)
+        if self.pool.is_full or (await self._history(job_id)).is_running:
+            self._has_blocked_runs |= had_runs
             return
-        job = await self._book.change(job_id, lambda it: it)  # paused, changed or gone meanwhile?
+        # Read the job again: it may have been paused, changed or removed since.
+        job = await self._jobs.update(job_id, lambda current: current)
         if job is None:
             return
-        if (pending := job.pending) is not None:
-            await self._note(missed_runs(job.id, pending.since, pending.missed))
-            await self._claim(job, pending.instant, lambda it: _claimed(it, pending.instant))
-        elif (asked := job.asked_at) is not None:
-            await self._claim(job, asked, lambda it: _answered(it, asked))
+        if job.pending is not None:
+            await self._record(missed_entries(job.id, job.pending.since, job.pending.missed))
+            await self._claim(job, job.pending.instant)
+        elif job.triggered_at is not None:
+            await self._claim(job, job.triggered_at)
 
-    async def _claim(self, job: Job, instant: float, clear: Change) -> None:
-        running = bool(self.running)
+    async def _claim(self, job: Job, instant: float) -> None:
+        had_runs = bool(self.running)
         with ExitStack() as stack:
-            if job.workdir and not self.crew.enter(stack):
-                self._left |= running
+            if job.workdir and not self.pool.lock_workdir(stack):
+                self._has_blocked_runs |= had_runs
                 return
             now = self._now()
-            until = now + self._options.lease
-            run = await self._claims.claim_run(job.id, instant, self.owner, now, until)
+            lease_until = now + self._options.lease_seconds
+            run = await self._claims.claim_run(job.id, instant, self.owner, now, lease_until)
             if run is not None:
-                self.crew.start(job, run, stack.pop_all())
-        await self._book.change(job.id, clear)
-
-    async def _clean(self, now: float) -> None:
-        """Once in a while."""
-        passed = self._clock.monotonic()
-        if self._cleaned_at is None or passed - self._cleaned_at > 6 * 3600:
-            self._cleaned_at = passed
-            await self._claims.clean_runs(now - self._options.keep)
+                self.pool.start(job, run, stack.pop_all())
+        await self._jobs.update(job.id, lambda current: _clear_request(current, instant))
 
 
-def _claimed(job: Job, instant: float) -> Job:
-    waits = job.pending is not None and job.pending.instant == instant
-    return replace(job, pending=None) if waits else job
+def _clear_request(job: Job, instant: float) -> Job:
+    """Remove the pending or requested run for `instant`, if it is still there."""
+    if job.pending is not None and job.pending.instant == instant:
+        return replace(job, pending=None)
+    return replace(job, triggered_at=None) if job.triggered_at == instant else job
 
 
-def _answered(job: Job, asked: float) -> Job:
-    return replace(job, asked_at=None) if job.asked_at == asked else job
+class Heartbeat(msgspec.Struct, frozen=True):
+    """The last tick of the process that runs the jobs of a home."""
+
+    owner: str
+    role: TickerRole
+    at: float
+    every: float
+    """Maximum seconds between its ticks."""
+
+    def is_alive(self, now: float) -> bool:
+        """True if the process still ticks; on other machines, if it did in the last 3 intervals."""
+        dead = is_owner_dead(self.owner)
+        return not dead if dead is not None else abs(now - self.at) < 3 * self.every
+
+
+class HeartbeatFile:
+    """`ticker.json`, where the ticking process announces itself."""
+
+    def __init__(self, folder: Path, role: TickerRole) -> None:
+        self._path, self._role = folder / "ticker.json", role
+
+    def read(self) -> Heartbeat | None:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=Heartbeat)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def defers(self, owner: str, now: float) -> bool:
+        """True for a chat while a gateway ticks: a chat may be closed at any moment."""
+        other = self.read()
+        if self._role == "gateway" or other is None or other.owner == owner:
+            return False
+        return other.role == "gateway" and other.is_alive(now)
+
+    def write(self, owner: str, now: float, interval: float) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        heartbeat = Heartbeat(owner, self._role, now, interval)
+        atomic.write_bytes(self._path, msgspec.json.encode(heartbeat), mode=0o600)

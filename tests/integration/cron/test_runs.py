@@ -20,16 +20,14 @@ from hermes.core.errors import UsageError
 from hermes.core.messages import Text, ToolCall, User
 from hermes.core.testing import ModelServer, Refuse, Stall, Step
 from hermes.core.tool import ToolContext
-from hermes.cron.opening import desk_of, ticker_of
-from hermes.cron.running import session_of
-from hermes.cron.schedule import iso
+from hermes.cron import JobService, Ticker, format_timestamp, session_id_for
 from hermes.store.claims import Run
 from hermes.tools.cronjob import cronjob_tool
 from hermes.util.clock import SystemClock
 from tests.integration.storms.scene import endpoint, started, write_home
 
 
-class Letters:
+class FakeOutbox:
     """An `Outbox` that keeps what is sent, each key once."""
 
     def __init__(self) -> None:
@@ -56,17 +54,17 @@ class Letters:
 
 
 class Stage:
-    def __init__(self, app: App, server: ModelServer, letters: Letters) -> None:
-        self.app, self.server, self.letters = app, server, letters
-        self.desk = desk_of(app.home, app.loaded, app.store, SystemClock())
+    def __init__(self, app: App, server: ModelServer, outbox: FakeOutbox) -> None:
+        self.app, self.server, self.outbox = app, server, outbox
+        self.service = JobService.for_home(app.home, app.loaded, app.store, SystemClock())
 
     async def job(self, prompt: str = "what is new?", **fields: Any) -> str:
         wanted = {"schedule": "every 1d", "prompt": prompt, "name": "news", **fields}
-        return str((await self.desk.create(wanted))["id"])
+        return str((await self.service.create(wanted))["id"])
 
     async def run(self, job_id: str) -> Run:
-        await self.desk.run(job_id)
-        ticker = ticker_of(self.app, SystemClock(), outbox=self.letters)
+        await self.service.run(job_id)
+        ticker = Ticker.for_app(self.app, SystemClock(), outbox=self.outbox)
         try:
             await ticker.drain()
         finally:
@@ -103,18 +101,18 @@ def stage(hermes_home: Path):
     async def begin(script: Any, **settings: Any) -> AsyncIterator[Stage]:
         with ModelServer(script, models=("lab-model", "other-model")) as server:
             async with started(home_of(hermes_home, server, **settings)) as app:
-                yield Stage(app, server, Letters())
+                yield Stage(app, server, FakeOutbox())
 
     return begin
 
 
-async def test_an_answer_goes_to_its_file_and_to_chats(stage) -> None:
+async def test_answer_is_written_and_sent(stage) -> None:
     async with stage(["Nothing much, but something."]) as it:
         job_id = await it.job(deliver="telegram:7,local,slack", origin="telegram:1")
         run = await it.run(job_id)
         assert (run.state, run.error) == ("ok", "")
-        assert run.delivered == "given to telegram:7; not sent to slack: slack is not set up"
-        ((key, (target, text)),) = it.letters.sent.items()
+        assert run.delivered == "queued for telegram:7; not sent to slack: slack is not set up"
+        ((key, (target, text)),) = it.outbox.sent.items()
         assert target == "telegram:7"
         assert key.startswith(f"cron:{job_id}:2") and key.endswith(":telegram:7")
         assert text.startswith(f"⏰ news (job {job_id})")
@@ -124,12 +122,12 @@ async def test_an_answer_goes_to_its_file_and_to_chats(stage) -> None:
         assert Path(run.output).parent == it.app.home.cron / "output" / job_id
         assert "what is new?" in page and "Nothing much" in page
         info = await it.app.store.info(run.session_id)
-        assert (info.source, info.id) == ("cron", session_of(run))
+        assert (info.source, info.id) == ("cron", session_id_for(run))
         tools = {each["function"]["name"] for each in it.server.calls[0].body["tools"]}
         assert not tools & {"cronjob", "clarify"}
         assert "terminal" in tools
         assert it.said() == "what is new?"
-        job = await it.desk.get(job_id)
+        job = await it.service.get(job_id)
         assert (job["last_status"], job["last_error"]) == ("ok", None)
 
 
@@ -138,50 +136,50 @@ async def test_secrets_stay_out_of_files_and_chats(stage, hermes_home) -> None:
     (hermes_home / ".env").write_text("SOME_API_KEY=abcdef-very-secret\n")
     async with stage(["the key is abcdef-very-secret"]) as it:
         run = await it.run(await it.job(deliver="telegram"))
-        assert "very-secret" not in it.letters.texts[0]
+        assert "very-secret" not in it.outbox.texts[0]
         assert "very-secret" not in Path(run.output).read_text()
 
 
 async def test_without_wrapping_the_answer_is_sent_as_it_is(stage) -> None:
     async with stage(["as it is"], cron={"wrap_response": False}) as it:
         await it.run(await it.job(deliver="origin", origin="telegram:1:2"))
-        assert list(it.letters.sent.values()) == [("telegram:1:2", "as it is")]
+        assert list(it.outbox.sent.values()) == [("telegram:1:2", "as it is")]
 
 
-async def test_an_answer_that_wants_silence_is_kept_and_not_sent(stage) -> None:
+async def test_silent_answer_is_written_and_not_sent(stage) -> None:
     async with stage(["[SILENT] all quiet"]) as it:
         run = await it.run(await it.job(deliver="telegram"))
         assert run.state == "silent"
-        assert it.letters.sent == {}
+        assert it.outbox.sent == {}
         assert "all quiet" in Path(run.output).read_text()
 
 
-async def test_a_failure_is_told_where_the_answer_would_have_gone(stage) -> None:
+async def test_failure_is_sent_to_the_delivery_targets(stage) -> None:
     refused = Step(faults=(Refuse("bad_request"),))
     async with stage([refused]) as it:
         run = await it.run(await it.job(deliver="telegram"))
         assert run.state == "failed"
         assert run.error
-        ((key, (_, text)),) = it.letters.sent.items()
+        ((key, (_, text)),) = it.outbox.sent.items()
         assert key.endswith(":telegram:failed")
         assert "failed" in text and "news" in text
-        assert (await it.desk.list())[0]["last_status"] == "error"
+        assert (await it.service.list())[0]["last_status"] == "error"
 
 
-async def test_who_wants_no_notices_gets_none(stage) -> None:
+async def test_failure_notices_can_be_disabled(stage) -> None:
     async with stage(
         [Step(faults=(Refuse("bad_request"),))], cron={"notify_failures": False}
     ) as it:
         assert (await it.run(await it.job(deliver="telegram"))).state == "failed"
-        assert it.letters.asked == 0
+        assert it.outbox.asked == 0
 
 
-async def test_a_run_in_which_nothing_happens_is_stopped(stage) -> None:
+async def test_idle_run_is_stopped(stage) -> None:
     stalled = Step((Text("and then"),), faults=(Stall(after=1),))
     async with stage([stalled], cron={"timeout_seconds": 0.3}) as it:
         run = await it.run(await it.job())
         assert run.state == "failed"
-        assert "nothing happened for 0.3 seconds" in run.error
+        assert "no activity for 0.3 seconds" in run.error
 
 
 async def test_scripts_results_and_skills_come_before_the_prompt(stage) -> None:
@@ -207,7 +205,7 @@ async def test_scripts_results_and_skills_come_before_the_prompt(stage) -> None:
         assert places == sorted(places)
 
 
-async def test_a_script_that_fails_is_told_to_the_agent_and_in_the_history(stage) -> None:
+async def test_failed_script_is_reported_to_agent_and_history(stage) -> None:
     async with stage(["I saw it fail."]) as it:
         it.app.home.scripts.mkdir()
         (it.app.home.scripts / "bad.py").write_text("import sys; print('half'); sys.exit('broken')")
@@ -217,7 +215,7 @@ async def test_a_script_that_fails_is_told_to_the_agent_and_in_the_history(stage
         assert "FAILED" in it.said() and "half" in it.said()
 
 
-async def test_a_script_that_takes_too_long_is_ended(stage, monkeypatch) -> None:
+async def test_slow_script_is_killed(stage, monkeypatch) -> None:
     monkeypatch.setenv("HERMES_CRON_SCRIPT_TIMEOUT", "0.3")
     async with stage(["It hangs."]) as it:
         it.app.home.scripts.mkdir()
@@ -226,7 +224,7 @@ async def test_a_script_that_takes_too_long_is_ended(stage, monkeypatch) -> None
         assert "more than 0.3 seconds" in run.error
 
 
-async def test_a_script_that_leads_out_of_its_folder_later_is_not_run(stage, tmp_path) -> None:
+async def test_script_replaced_by_an_outside_link_is_not_run(stage, tmp_path) -> None:
     async with stage(["no output"]) as it:
         scripts = it.app.home.scripts
         scripts.mkdir()
@@ -240,7 +238,7 @@ async def test_a_script_that_leads_out_of_its_folder_later_is_not_run(stage, tmp
         assert not (tmp_path / "done").exists()
 
 
-async def test_a_prompt_that_was_tampered_with_is_not_run(stage) -> None:
+async def test_injected_prompt_is_not_run(stage) -> None:
     async with stage([]) as it:
         job_id = await it.job()
         file = it.app.home.cron / "jobs.json"
@@ -248,7 +246,7 @@ async def test_a_prompt_that_was_tampered_with_is_not_run(stage) -> None:
         file.write_text(file.read_text().replace("what is new?", bad))
         run = await it.run(job_id)
         assert run.state == "failed"
-        assert "looks like an attack" in run.error
+        assert "looks like prompt injection" in run.error
 
 
 async def test_a_job_has_its_own_model_tools_folder_and_budget(stage, tmp_path) -> None:
@@ -273,16 +271,14 @@ async def test_a_job_has_its_own_model_tools_folder_and_budget(stage, tmp_path) 
         assert str(folder) in it.said()
 
 
-async def test_a_chat_that_changes_a_job_of_the_owner_gets_no_further_than_it_may(
-    stage, tmp_path
-) -> None:
+async def test_job_changed_by_a_chat_gets_the_limits_of_the_chat(stage, tmp_path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     write = ToolCall("c1", "terminal", json.dumps({"command": f"touch {outside}/mark"}))
     context = ToolContext("s", "c", CancelToken(), lambda _text: None)
     async with stage([write, "done"]) as it:
         job_id = await it.job(enabled_toolsets=["terminal", "file"])
-        chat = cronjob_tool(it.desk, "local:1", {"backend": "sandbox", "toolsets": ["terminal"]})
+        chat = cronjob_tool(it.service, "local:1", {"backend": "sandbox", "toolsets": ["terminal"]})
         said = {"action": "update", "job_id": "news", "prompt": "touch it"}
         await chat.handler(context, said)
         assert (await it.run(job_id)).state == "ok"
@@ -292,7 +288,7 @@ async def test_a_chat_that_changes_a_job_of_the_owner_gets_no_further_than_it_ma
         assert "cannot touch" in it.said()
 
 
-async def test_neither_a_job_nor_who_works_for_it_makes_jobs(stage) -> None:
+async def test_jobs_and_their_subagents_cannot_create_jobs(stage) -> None:
     helper = ToolCall("c1", "delegate_task", json.dumps({"goal": "look around"}))
     tools = {"cron": ["hermes-cli"]}  # as the command line has them
     async with stage([helper, "seen", "done"], platform_toolsets=tools) as it:
@@ -310,31 +306,31 @@ async def test_files_that_an_answer_names_are_sent_as_files(stage, hermes_home, 
     chart = tmp_path / "chart.png"
     chart.write_bytes(b"picture")
     async with stage([f"Here it is.\nMEDIA:{chart}"]) as it:
-        it.letters = kept_mail(it.app)
+        it.outbox = kept_mail(it.app)
         run = await it.run(await it.job(deliver="telegram:-1007,telegram:5"))
-        assert run.delivered == "given to telegram:-1007; given to telegram:5"
+        assert run.delivered == "queued for telegram:-1007; queued for telegram:5"
         for target in ("telegram:-1007", "telegram:5"):
-            key = f"cron:{run.job_id}:{iso(run.instant)}:{target}"
+            key = f"cron:{run.job_id}:{format_timestamp(run.instant)}:{target}"
             rows = [await it.app.store.outbox_row(f"{key}:{number}") for number in range(3)]
             bodies = [row.body.decode() for row in rows if row is not None]
             assert str(chart) in "".join(bodies)
             assert not any("MEDIA:" in body for body in bodies)
 
 
-async def test_a_run_costs_no_more_than_its_job_may(stage) -> None:
+async def test_run_stops_at_the_budget_of_its_job(stage) -> None:
     async with stage([]) as it:
         run = await it.run(await it.job(model="custom:other:other-model", budget_usd=0.000_001))
         assert run.state == "failed"
         assert "$" in run.error
 
 
-async def test_a_missing_folder_or_skill_is_a_failure_in_one_line(stage, tmp_path) -> None:
+async def test_missing_folder_or_skill_fails_the_run(stage, tmp_path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     async with stage([]) as it:
         job_id = await it.job(workdir=str(folder))
         folder.rmdir()
-        assert "is not there" in (await it.run(job_id)).error
+        assert "does not exist" in (await it.run(job_id)).error
         skill = it.app.home.skills / "short-lived"
         skill.mkdir(parents=True)
         (skill / "SKILL.md").write_text("---\nname: short-lived\ndescription: d\n---\nx\n")
@@ -350,20 +346,22 @@ async def left_running(it: Stage, job_id: str) -> Run:
     instant = 1_700_000_000.0
     run = await it.app.store.claim_run(job_id, instant, "gone:1:2", instant, instant + 60)
     assert run is not None
-    begun = Run(job_id, instant, "running", run.owner, fence=run.fence, session_id=session_of(run))
+    begun = Run(
+        job_id, instant, "running", run.owner, fence=run.fence, session_id=session_id_for(run)
+    )
     await it.app.store.report_run(begun)
     return begun
 
 
 async def recovered(it: Stage, job_id: str) -> Run:
-    ticker = ticker_of(it.app, SystemClock(), outbox=it.letters)
+    ticker = Ticker.for_app(it.app, SystemClock(), outbox=it.outbox)
     await ticker.drain()
     await ticker.close()
     (run,) = await it.app.store.runs(job_id)
     return run
 
 
-async def test_a_turn_that_was_broken_off_goes_on_where_it_was(stage, tmp_path) -> None:
+async def test_interrupted_turn_is_resumed(stage, tmp_path) -> None:
     trace = tmp_path / "trace"
     call = ToolCall("c1", "terminal", json.dumps({"command": f"echo x >> {trace}"}))
     stalled = Step((Text("I was"),), faults=(Stall(after=1),))
@@ -382,10 +380,10 @@ async def test_a_turn_that_was_broken_off_goes_on_where_it_was(stage, tmp_path) 
         ended = await recovered(it, job_id)
         assert (ended.state, ended.attempt, ended.session_id) == ("ok", 2, run.session_id)
         assert trace.read_text() == "x\n", "what was done is not done again"
-        assert "Done after all." in it.letters.texts[0]
+        assert "Done after all." in it.outbox.texts[0]
 
 
-async def test_an_answer_that_is_there_is_delivered_and_not_made_again(stage, tmp_path) -> None:
+async def test_existing_answer_is_delivered_without_a_new_turn(stage, tmp_path) -> None:
     async with stage(["The only answer."]) as it:
         job_id = await it.job(deliver="telegram")
         run = await left_running(it, job_id)
@@ -396,11 +394,11 @@ async def test_an_answer_that_is_there_is_delivered_and_not_made_again(stage, tm
         await it.app.leave(agent)
         ended = await recovered(it, job_id)
         assert ended.state == "ok"
-        assert "The only answer." in it.letters.texts[0]
+        assert "The only answer." in it.outbox.texts[0]
         assert len(it.server.calls) == 1
 
 
-async def test_a_run_that_had_not_begun_to_talk_begins_anew(stage) -> None:
+async def test_run_without_messages_starts_over(stage) -> None:
     async with stage(["from the start"]) as it:
         job_id = await it.job()
         run = await left_running(it, job_id)
@@ -408,26 +406,24 @@ async def test_a_run_that_had_not_begun_to_talk_begins_anew(stage) -> None:
         assert (ended.state, ended.session_id) == ("ok", run.session_id)
 
 
-async def test_what_a_tick_of_the_command_line_sends_is_kept_for_the_gateway(
-    stage, hermes_home
-) -> None:
+async def test_answer_of_a_command_line_tick_is_queued_for_the_gateway(stage, hermes_home) -> None:
     hermes_home.mkdir(parents=True)
     (hermes_home / ".env").write_text("TELEGRAM_BOT_TOKEN=123:abc-def-ghi\n")
     async with stage(["for later"]) as it:
         job_id = await it.job(deliver="telegram:-1007")
-        await it.desk.run(job_id)
-        ticker = ticker_of(it.app, SystemClock(), outbox=kept_mail(it.app))
+        await it.service.run(job_id)
+        ticker = Ticker.for_app(it.app, SystemClock(), outbox=kept_mail(it.app))
         await ticker.drain()
         await ticker.close()
         (run,) = await it.app.store.runs(job_id)
-        assert run.delivered == "given to telegram:-1007"
-        key = f"cron:{job_id}:{iso(run.instant)}:telegram:-1007"
+        assert run.delivered == "queued for telegram:-1007"
+        key = f"cron:{job_id}:{format_timestamp(run.instant)}:telegram:-1007"
         row = await it.app.store.outbox_row(f"{key}:0")
         assert row is not None
         assert (row.platform, row.state, row.kind) == ("telegram", "pending", "cron")
         assert b"for later" in row.body
 
 
-async def test_without_a_platform_there_is_nothing_to_keep_it_in(stage) -> None:
+async def test_without_platforms_there_is_no_outbox(stage) -> None:
     async with stage([]) as it:
         assert kept_mail(it.app) is None

@@ -19,13 +19,13 @@ SEED = int(os.environ.get("HERMES_TEST_STORM_SEED", "7"))
 STEPS, SHARED_STEPS = 40, 20
 
 
-async def test_on_one_machine(tmp_path: Path) -> None:
+async def test_each_instant_runs_once_on_one_machine(tmp_path: Path) -> None:
     figures = await storm(tmp_path, "", STEPS, SEED)
     assert figures["kills"] > STEPS / 3
     assert figures["runs"] > STEPS / 2
 
 
-async def test_with_a_shared_store(tmp_path: Path) -> None:
+async def test_each_instant_runs_once_with_a_shared_store(tmp_path: Path) -> None:
     with shared_server().database() as url:
         figures = await storm(tmp_path, url, SHARED_STEPS, SEED + 1)
     assert figures["kills"] > SHARED_STEPS / 3
@@ -47,9 +47,7 @@ class Worker:
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + 2))
-def test_real_agents_that_are_killed_finish_what_they_began(
-    hermes_home: Path, tmp_path: Path, seed: int
-) -> None:
+def test_killed_agents_finish_their_runs(hermes_home: Path, tmp_path: Path, seed: int) -> None:
     chance, trace = random.Random(seed), tmp_path / "trace"
     with ModelServer(Worker(trace)) as server, nursery() as forked:
         home = home_of(hermes_home, server)

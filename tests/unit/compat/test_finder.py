@@ -83,7 +83,7 @@ print("hermes.app.ai_agent" in sys.modules)
 
 
 def test_a_name_that_is_not_documented_is_an_ordinary_error() -> None:
-    import run_agent  # noqa: PLC0415 - it is there only during the test
+    import run_agent
 
     assert not hasattr(run_agent, "nothing")
     with pytest.raises(ImportError, match="cannot import name 'nothing'"):

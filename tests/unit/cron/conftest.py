@@ -1,4 +1,4 @@
-"""A clock that is set by hand, a store of runs, and jobs that only note that they ran."""
+"""A manual clock, a store, and a runner that only records its calls."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -10,11 +10,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec.structs import replace
 
-from hermes.cron.book import SharedBook
-from hermes.cron.crew import TickerOptions
 from hermes.cron.job import Job
-from hermes.cron.jobs_file import JobsFile
-from hermes.cron.owner import retire
+from hermes.cron.job_store import FileJobStore, SharedJobStore
+from hermes.cron.run_pool import TickerOptions, retire_owner
 from hermes.cron.schedule import next_after, parse_schedule
 from hermes.cron.ticker import Ticker
 from hermes.store.claims import Run
@@ -27,7 +25,7 @@ HOUR = 3600.0
 ZONE = ZoneInfo("UTC")
 
 
-class HandClock:
+class ManualClock:
     def __init__(self, at: float = T0) -> None:
         self.at = at
         self.passed = 0.0
@@ -49,8 +47,8 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 @pytest.fixture
-def clock() -> HandClock:
-    return HandClock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
@@ -60,7 +58,7 @@ def store(tmp_path: Path) -> Iterator[SessionStore]:
     opened.close()
 
 
-class Stub:
+class StubRunner:
     """A `Runner` that notes what it is asked for; `gate` holds runs until it is set."""
 
     def __init__(self, store: SessionStore) -> None:
@@ -69,7 +67,7 @@ class Stub:
         self.gate = asyncio.Event()
         self.gate.set()
         self.ends = "ok"
-        self.lost_ones: list[float] = []
+        self.abandoned: list[float] = []
         self.at_once = self.most = 0
 
     async def run(self, job: Job, run: Run) -> Run:
@@ -84,8 +82,8 @@ class Stub:
             self.at_once -= 1
         return replace(run, state=self.ends, ended_at=T0, error="no" * (self.ends == "failed"))
 
-    async def lost(self, job: Job, run: Run) -> Run:
-        self.lost_ones.append(run.instant)
+    async def abandon(self, job: Job, run: Run) -> Run:
+        self.abandoned.append(run.instant)
         return replace(run, state="lost", ended_at=T0)
 
     @property
@@ -93,18 +91,18 @@ class Stub:
         return [(instant - T0) / HOUR for _, instant, _ in self.ran]
 
 
-class Scene:
-    def __init__(self, folder: Path, store: SessionStore, clock: HandClock, *, shared: bool):
+class Harness:
+    def __init__(self, folder: Path, store: SessionStore, clock: ManualClock, *, shared: bool):
         self.folder, self.store, self.clock = folder, store, clock
-        self.book = SharedBook(store, ZONE) if shared else JobsFile(folder / "cron", ZONE)
-        self.stub = Stub(store)
+        self.jobs = SharedJobStore(store, ZONE) if shared else FileJobStore(folder / "cron", ZONE)
+        self.runner = StubRunner(store)
         self.tickers: list[Ticker] = []
 
     def ticker(self, **options: Any) -> Ticker:
         made = Ticker(
-            self.book,
+            self.jobs,
             self.store,
-            self.stub,
+            self.runner,
             self.clock,
             ZONE,
             self.folder / "cron",
@@ -125,11 +123,11 @@ class Scene:
             created_at=self.clock.at,
             **fields,
         )
-        await self.book.add(job)
+        await self.jobs.add(job)
         return job
 
     async def job(self) -> Job:
-        return (await self.book.all())[0]
+        return (await self.jobs.all())[0]
 
     async def states(self) -> dict[float, str]:
         runs = await self.store.runs()
@@ -137,10 +135,10 @@ class Scene:
 
 
 @pytest.fixture(params=["file", "store"])
-def scene(
-    request: pytest.FixtureRequest, tmp_path: Path, store: SessionStore, clock: HandClock
-) -> Iterator[Scene]:
-    made = Scene(tmp_path, store, clock, shared=request.param == "store")
+def harness(
+    request: pytest.FixtureRequest, tmp_path: Path, store: SessionStore, clock: ManualClock
+) -> Iterator[Harness]:
+    made = Harness(tmp_path, store, clock, shared=request.param == "store")
     yield made
     for ticker in made.tickers:
-        retire(ticker.owner)
+        retire_owner(ticker.owner)

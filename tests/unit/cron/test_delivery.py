@@ -1,9 +1,9 @@
-"""Files of runs: where they are, and how many of them stay."""
+"""Output files: their paths and how many are kept."""
 
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from hermes.cron.delivery import KEPT_FILES, Deliverer
+from hermes.cron.delivery import MAX_OUTPUT_FILES, Deliverer
 from hermes.cron.job import Job
 from hermes.store.claims import Run
 from tests.unit.cron.conftest import T0
@@ -11,22 +11,28 @@ from tests.unit.cron.conftest import T0
 UTC = ZoneInfo("UTC")
 
 
-def test_the_newest_files_of_a_job_stay(tmp_path: Path) -> None:
+def test_newest_output_files_are_kept(tmp_path: Path) -> None:
     deliverer, job = Deliverer(tmp_path, UTC), Job(id="j", name="n")
     (tmp_path / "j").mkdir()
     (tmp_path / "j" / "notes.md").write_text("of the user")
-    for number in range(KEPT_FILES + 3):
-        deliverer.file(Run("j", T0 + number, "ok")).write_text("")
-    written = deliverer.write(job, Run("j", T0 + 9999, "ok"), "asked", "answered")
+    for number in range(MAX_OUTPUT_FILES + 3):
+        deliverer.output_path(Run("j", T0 + number, "ok")).write_text("")
+    written = deliverer.write_output(job, Run("j", T0 + 9999, "ok"), "asked", "answered")
     left = sorted(tmp_path.glob("j/*Z.md"))
-    assert len(left) == KEPT_FILES
+    assert len(left) == MAX_OUTPUT_FILES
     assert left[-1] == written
-    assert left[0] == deliverer.file(Run("j", T0 + 4, "ok"))
+    assert left[0] == deliverer.output_path(Run("j", T0 + 4, "ok"))
     assert (tmp_path / "j" / "notes.md").exists()
 
 
-def test_an_id_that_was_written_by_hand_leads_nowhere_else(tmp_path: Path) -> None:
+def test_file_names_differ_for_different_instants(tmp_path: Path) -> None:
+    deliverer = Deliverer(tmp_path, UTC)
+    assert deliverer.output_path(Run("j", T0, "ok")).name == "2027-01-15T08-00-00Z.md"
+    assert deliverer.output_path(Run("j", T0 + 0.25, "ok")).name == "2027-01-15T08-00-00.250Z.md"
+
+
+def test_unusual_job_id_stays_inside_the_output_folder(tmp_path: Path) -> None:
     deliverer = Deliverer(tmp_path / "output", UTC)
     for name in ("../../etc", "/etc", "..", "a/b"):
-        written = deliverer.write(Job(id=name), Run(name, T0, "ok"), "", "")
+        written = deliverer.write_output(Job(id=name), Run(name, T0, "ok"), "", "")
         assert written.parent.parent == tmp_path / "output"

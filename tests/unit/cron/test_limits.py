@@ -1,8 +1,8 @@
-"""Limits of a job that several people made: what all of them may."""
+"""Limits of a job that several users changed."""
 
 import pytest
 
-from hermes.cron.limits import By, common
+from hermes.cron.job import JobLimits, intersect_toolsets
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,10 @@ from hermes.cron.limits import By, common
         (("-all",), ("all",), ("-all",)),
     ],
 )
-def test_toolsets_are_those_that_both_have(some: tuple, others: tuple, both: tuple) -> None:
-    assert set(common(some, others)) == set(both) == set(common(others, some))
+def test_toolsets_are_intersected(some: tuple, others: tuple, both: tuple) -> None:
+    assert (
+        set(intersect_toolsets(some, others)) == set(both) == set(intersect_toolsets(others, some))
+    )
 
 
 @pytest.mark.parametrize(
@@ -36,12 +38,14 @@ def test_toolsets_are_those_that_both_have(some: tuple, others: tuple, both: tup
         ("docker", "sandbox", "docker"),
     ],
 )
-def test_nobody_leads_out_of_where_commands_run(chat: str, job: str, both: str) -> None:
-    assert By(backend=chat).within(By(backend=job)).backend == both
+def test_more_confined_backend_is_used(chat: str, job: str, both: str) -> None:
+    assert JobLimits(backend=chat).intersect(JobLimits(backend=job)).backend == both
 
 
-def test_who_is_limited_stays_so_and_pays_no_more() -> None:
-    guest = By(user="telegram:7", folder="/w/7", day_usd=2.0)
-    assert By(day_usd=1.0).within(guest) == By(user="telegram:7", folder="/w/7", day_usd=1.0)
-    assert By().within(guest) == guest
-    assert guest.within(By(day_usd=0.0)).day_usd == 0.0
+def test_user_folder_and_lower_budget_are_kept() -> None:
+    guest = JobLimits(user="telegram:7", folder="/w/7", day_usd=2.0)
+    assert JobLimits(day_usd=1.0).intersect(guest) == JobLimits(
+        user="telegram:7", folder="/w/7", day_usd=1.0
+    )
+    assert JobLimits().intersect(guest) == guest
+    assert guest.intersect(JobLimits(day_usd=0.0)).day_usd == 0.0

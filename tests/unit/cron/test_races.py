@@ -1,4 +1,4 @@
-"""What happens between two steps of a look: runs end and begin, people pause and remove."""
+"""Changes between two steps of a tick: runs end and start, users pause and remove jobs."""
 
 import asyncio
 from functools import partial
@@ -9,15 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from hermes.core.errors import StoreError
-from hermes.cron.due import Policy
+from hermes.cron.due import DuePolicy
 from hermes.cron.job import Job
 from hermes.store.claims import Run
 from hermes.store.port import SessionStore
-from tests.unit.cron.conftest import HOUR, T0, HandClock, Scene, until
+from tests.unit.cron.conftest import HOUR, T0, Harness, ManualClock, until
 
 
 class Wrapped:
-    """A `Claims` or `JobBook` in which something happens around a call."""
+    """A `Claims` or `JobStore` with extra steps around some calls."""
 
     def __init__(self, inner: Any, **happens: Any) -> None:
         self._inner, self._happens = inner, happens
@@ -27,151 +27,153 @@ class Wrapped:
         return real if happens is None else partial(happens, real)
 
 
-async def test_a_run_that_begins_while_leases_are_renewed_goes_on(scene: Scene) -> None:
+async def test_run_started_during_lease_renewal_continues(harness: Harness) -> None:
     """Nothing was left to renew when the store looked; a run had begun before the answer came."""
-    await scene.add("first")
-    await scene.add("second", "every 2h")
-    ticker = scene.ticker()
+    await harness.add("first")
+    await harness.add("second", "every 2h")
+    ticker = harness.ticker()
     renewed = asyncio.Event()
 
     async def renew(real: Any, owner: str, lease: float) -> int:
-        for task in tuple(ticker.crew.active):
-            scene.stub.gate.set()
+        for task in tuple(ticker.pool.active):
+            harness.runner.gate.set()
             await task
         kept = await real(owner, lease)
-        scene.stub.gate.clear()
-        scene.clock.at = T0 + 2 * HOUR
+        harness.runner.gate.clear()
+        harness.clock.at = T0 + 2 * HOUR
         await ticker.tick()
-        await until(lambda: scene.stub.at_once)
+        await until(lambda: harness.runner.at_once)
         renewed.set()
         return kept
 
-    ticker.crew._claims = Wrapped(scene.store, renew_runs=renew)
-    scene.stub.gate.clear()
-    scene.clock.at = T0 + HOUR
+    ticker.pool._claims = Wrapped(harness.store, renew_runs=renew)
+    harness.runner.gate.clear()
+    harness.clock.at = T0 + HOUR
     await ticker.tick()
     await asyncio.wait_for(renewed.wait(), 10)
-    ticker.crew._claims = scene.store
+    ticker.pool._claims = harness.store
     await asyncio.sleep(0)
-    scene.stub.gate.set()
+    harness.runner.gate.set()
     await ticker.drain()
-    assert set((await scene.states()).values()) == {"ok"}
+    assert set((await harness.states()).values()) == {"ok"}
     await ticker.close()
 
 
-async def test_a_run_that_another_machine_has_is_ended_here_and_no_other(scene: Scene) -> None:
-    await scene.add("mine")
-    await scene.add("theirs")
-    scene.stub.gate.clear()
-    scene.clock.at = T0 + HOUR
-    ticker = scene.ticker()
+async def test_only_the_run_owned_by_another_machine_is_cancelled(harness: Harness) -> None:
+    await harness.add("mine")
+    await harness.add("theirs")
+    harness.runner.gate.clear()
+    harness.clock.at = T0 + HOUR
+    ticker = harness.ticker()
     await ticker.tick()
-    await until(lambda: scene.stub.at_once == 2)
-    await scene.store._engine.write_from_loop(
+    await until(lambda: harness.runner.at_once == 2)
+    await harness.store._engine.write_from_loop(
         lambda base: base.change(
             "UPDATE cron_runs SET owner = 'elsewhere:1:2', fence = fence + 1 WHERE job_id = ?",
             ("theirs",),
         ),
         is_small=True,
     )
-    await until(lambda: scene.stub.at_once == 1)
-    assert ticker.crew.busy("mine")
-    scene.stub.gate.set()
-    await ticker.crew.wait()
-    assert [(each.state, each.owner) for each in await scene.store.runs("theirs")] == [
+    await until(lambda: harness.runner.at_once == 1)
+    assert ticker.pool.is_running("mine")
+    harness.runner.gate.set()
+    await ticker.pool.wait()
+    assert [(each.state, each.owner) for each in await harness.store.runs("theirs")] == [
         ("running", "elsewhere:1:2")
     ]
-    assert [each.state for each in await scene.store.runs("mine")] == ["ok"]
+    assert [each.state for each in await harness.store.runs("mine")] == ["ok"]
     await ticker.close()
 
 
-async def test_draining_leaves_nothing_that_waited_for_room(scene: Scene) -> None:
+async def test_drain_also_runs_jobs_that_waited_for_a_slot(harness: Harness) -> None:
     """The runs that took the room may be over before the look is."""
     for number in range(5):
-        await scene.add(f"j{number}", workdir="/tmp" if number < 2 else "")
-    scene.clock.at = T0 + HOUR
-    ticker = scene.ticker(parallel=2)
+        await harness.add(f"j{number}", workdir="/tmp" if number < 2 else "")
+    harness.clock.at = T0 + HOUR
+    ticker = harness.ticker(max_parallel=2)
 
     async def clean(real: Any, before: float) -> int:
-        scene.stub.gate.set()
-        await ticker.crew.wait()
+        harness.runner.gate.set()
+        await ticker.pool.wait()
         return await real(before)
 
-    scene.stub.gate.clear()
+    harness.runner.gate.clear()
 
-    ticker._claims = Wrapped(scene.store, clean_runs=clean)
+    ticker._claims = Wrapped(harness.store, clean_runs=clean)
     await ticker.drain()
-    assert len(scene.stub.ran) == 5
+    assert len(harness.runner.ran) == 5
 
 
 @pytest.mark.parametrize("what", ["paused", "removed"])
-async def test_who_stops_a_job_at_the_last_moment_is_heard(scene: Scene, what: str) -> None:
-    await scene.add()
-    scene.clock.at = T0 + HOUR
-    ticker = scene.ticker()
+async def test_job_stopped_right_before_its_start_does_not_run(harness: Harness, what: str) -> None:
+    await harness.add()
+    harness.clock.at = T0 + HOUR
+    ticker = harness.ticker()
 
     async def everything(real: Any) -> tuple[Job, ...]:
         jobs = await real()
         if not jobs or jobs[0].pending is None:
             return jobs
         if what == "paused":  # it would begin next
-            await scene.book.change("j", lambda it: replace(it, state="paused", pending=None))
+            await harness.jobs.update("j", lambda it: replace(it, state="paused", pending=None))
         else:
-            await scene.book.drop("j")
+            await harness.jobs.remove("j")
         return jobs
 
-    ticker._book = Wrapped(scene.book, all=everything)
+    ticker._jobs = Wrapped(harness.jobs, all=everything)
     await ticker.drain()
-    assert scene.stub.ran == []
-    assert await scene.store.runs() == ()
+    assert harness.runner.ran == []
+    assert await harness.store.runs() == ()
 
 
-async def test_a_job_that_is_changed_before_it_begins_runs_as_it_is_now(scene: Scene) -> None:
-    await scene.add()
-    scene.clock.at = T0 + HOUR
-    ticker = scene.ticker()
+async def test_job_changed_right_before_its_start_runs_with_the_change(harness: Harness) -> None:
+    await harness.add()
+    harness.clock.at = T0 + HOUR
+    ticker = harness.ticker()
     seen: list[str] = []
-    run = scene.stub.run
+    run = harness.runner.run
 
     async def noted(job: Job, run_: Run) -> Run:
         seen.append(job.prompt)
         return await run(job, run_)
 
-    scene.stub.run = noted  # type: ignore[method-assign]  # it is a stub
+    harness.runner.run = noted  # type: ignore[method-assign]  # it is a runner
 
     async def everything(real: Any) -> tuple[Job, ...]:
         jobs = await real()
         if jobs[0].pending is not None:  # it begins next
-            await scene.book.change("j", lambda it: replace(it, prompt="new"))
+            await harness.jobs.update("j", lambda it: replace(it, prompt="new"))
         return jobs
 
-    ticker._book = Wrapped(scene.book, all=everything)
+    ticker._jobs = Wrapped(harness.jobs, all=everything)
     await ticker.drain()
     assert seen == ["new"]
 
 
-async def test_what_runs_once_waits_for_a_run_that_was_asked_for(scene: Scene) -> None:
-    await scene.add(text="1h", times=1)
-    await scene.book.change("j", lambda it: replace(it, asked_at=T0 + 0.5))
-    scene.stub.gate.clear()
-    ticker = scene.ticker()
-    scene.clock.at = T0 + 1
+async def test_once_schedule_waits_for_a_requested_run(harness: Harness) -> None:
+    await harness.add(text="1h", times=1)
+    await harness.jobs.update("j", lambda it: replace(it, triggered_at=T0 + 0.5))
+    harness.runner.gate.clear()
+    ticker = harness.ticker()
+    harness.clock.at = T0 + 1
     await ticker.tick()
-    await until(lambda: scene.stub.at_once)
-    scene.clock.at = T0 + HOUR + 5
+    await until(lambda: harness.runner.at_once)
+    harness.clock.at = T0 + HOUR + 5
     await ticker.tick()
-    assert (await scene.job()).state == "scheduled"
-    assert ticker.wakes_at is None, "nobody looks again and again until that run is over"
-    scene.stub.gate.set()
+    assert (await harness.job()).state == "scheduled"
+    assert ticker.next_wakeup is None, "nobody looks again and again until that run is over"
+    harness.runner.gate.set()
     await ticker.drain()
-    assert [instant for _, instant, _ in scene.stub.ran] == [T0 + 0.5, T0 + HOUR]
-    assert (await scene.job()).state == "completed"
+    assert [instant for _, instant, _ in harness.runner.ran] == [T0 + 0.5, T0 + HOUR]
+    assert (await harness.job()).state == "completed"
 
 
-async def test_a_store_that_is_away_for_long_hears_of_the_end_all_the_same(scene: Scene) -> None:
-    await scene.add()
-    scene.clock.at = T0 + HOUR
-    ticker = scene.ticker()
+async def test_end_of_run_is_reported_after_a_long_store_outage(
+    harness: Harness,
+) -> None:
+    await harness.add()
+    harness.clock.at = T0 + HOUR
+    ticker = harness.ticker()
     tries = 0
 
     async def report(real: Any, run: Run) -> None:
@@ -181,49 +183,51 @@ async def test_a_store_that_is_away_for_long_hears_of_the_end_all_the_same(scene
             raise StoreError("the server is away")
         await real(run)
 
-    ticker.crew._claims = Wrapped(scene.store, report_run=report)
+    ticker.pool._claims = Wrapped(harness.store, report_run=report)
     await ticker.drain()
-    assert await scene.states() == {1: "ok"}
+    assert await harness.states() == {1: "ok"}
 
 
-async def test_the_end_of_a_run_is_heard_of_when_the_jobs_cannot_be_written(scene: Scene) -> None:
-    await scene.add()
-    scene.clock.at = T0 + HOUR
+async def test_on_run_is_called_when_the_job_cannot_be_written(
+    harness: Harness,
+) -> None:
+    await harness.add()
+    harness.clock.at = T0 + HOUR
     heard: list[str] = []
-    ticker = scene.ticker()
-    ticker.crew._on_run = lambda _job, run: heard.append(run.state)
+    ticker = harness.ticker()
+    ticker.pool._on_run = lambda _job, run: heard.append(run.state)
 
     async def change(_real: Any, _job_id: str, _how: Any) -> None:
         raise StoreError("the disk is full")
 
-    ticker.crew._book = Wrapped(scene.book, change=change)
+    ticker.pool._jobs = Wrapped(harness.jobs, change=change)
     await ticker.drain()
     assert heard == ["claimed", "ok"]
 
 
-async def test_a_look_that_fails_is_not_repeated_at_once(scene: Scene) -> None:
-    await scene.add()
-    ticker = scene.ticker(policy=Policy())
+async def test_failed_tick_is_not_repeated_at_once(harness: Harness) -> None:
+    await harness.add()
+    ticker = harness.ticker(policy=DuePolicy())
     await ticker.tick()
-    assert ticker.wakes_at == T0 + HOUR
+    assert ticker.next_wakeup == T0 + HOUR
     stop = asyncio.Event()
 
     async def everything(_real: Any) -> tuple[Job, ...]:
         stop.set()
         raise StoreError("no")
 
-    ticker._book = Wrapped(scene.book, all=everything)
+    ticker._jobs = Wrapped(harness.jobs, all=everything)
     await ticker.run_forever(stop)
-    assert ticker.wakes_at is None
+    assert ticker.next_wakeup is None
 
 
-async def test_a_job_that_another_process_makes_is_seen_soon(
-    tmp_path: Path, store: SessionStore, clock: HandClock
+async def test_job_created_by_another_process_is_noticed(
+    tmp_path: Path, store: SessionStore, clock: ManualClock
 ) -> None:
-    scene = Scene(tmp_path, store, clock, shared=False)
-    ticker, stop, slept = scene.ticker(every=1e9), asyncio.Event(), 0
+    harness = Harness(tmp_path, store, clock, shared=False)
+    ticker, stop, slept = harness.ticker(interval=1e9), asyncio.Event(), 0
 
-    class Counting(HandClock):
+    class Counting(ManualClock):
         async def sleep(self, seconds: float) -> None:
             nonlocal slept
             slept += 1
@@ -233,7 +237,7 @@ async def test_a_job_that_another_process_makes_is_seen_soon(
     ticker._clock = Counting()
     forever = asyncio.ensure_future(ticker.run_forever(stop))
     await until(lambda: slept > 3)
-    await scene.add(state="paused", asked_at=T0 + 0.5)  # as `hermes cron run` does
-    await until(lambda: scene.stub.ran)
+    await harness.add(state="paused", triggered_at=T0 + 0.5)  # as `hermes cron run` does
+    await until(lambda: harness.runner.ran)
     stop.set()
     await forever

@@ -1,4 +1,4 @@
-"""Whatever somebody writes into a record of jobs.json, it stops no look."""
+"""Property test: no content of a record breaks a tick."""
 
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -7,8 +7,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.cron.due import History, Policy, decide, needs_look, wakes_at
-from hermes.cron.job import Job, from_dict, targets, to_dict
+from hermes.cron.due import DuePolicy, RunHistory, decide, needs_decision, next_wakeup
+from hermes.cron.job import Job
 
 MOMENTS = st.one_of(
     st.none(),
@@ -32,7 +32,7 @@ SCHEDULES = st.fixed_dictionaries(
 THINGS = st.sampled_from(
     [None, True, 0, 7, -1, "a, b", [], ["a", 5], {}, {"times": "x", "user": 1}]
 )
-FIELDS = set(to_dict(Job(id="x"))) - {"id", "schedule"}
+FIELDS = set(Job(id="x").to_record()) - {"id", "schedule"}
 TIMES = ("next_run_at", "last_run_at", "created_at", "asked_at")
 PENDING = st.fixed_dictionaries({"instant": MOMENTS, "missed": THINGS, "since": MOMENTS})
 RECORDS = st.fixed_dictionaries(
@@ -52,16 +52,16 @@ RECORDS = st.fixed_dictionaries(
     now=st.floats(1, 4e9),
     jitter=st.sampled_from([0.0, 300.0]),
 )
-def test_it_is_looked_at_and_kept(
+def test_any_record_can_be_decided_and_stored(
     record: dict[str, Any], zone: str, now: float, jitter: float
 ) -> None:
-    place, policy = ZoneInfo(zone), Policy(jitter=jitter)
-    job = from_dict(record, place)
-    looked_at = decide(job, now, place, History(), policy).job
-    targets(looked_at)
-    wakes_at(looked_at, place, policy)
-    needs_look(looked_at, now, place, policy)
-    written = msgspec.json.encode(to_dict(looked_at))
-    again = from_dict(msgspec.json.decode(written), place)
+    place, policy = ZoneInfo(zone), DuePolicy(jitter=jitter)
+    job = Job.from_record(record, place)
+    looked_at = decide(job, now, place, RunHistory(), policy).job
+    assert isinstance(looked_at.targets, tuple)
+    next_wakeup(looked_at, place, policy)
+    needs_decision(looked_at, now, place, policy)
+    written = msgspec.json.encode(looked_at.to_record())
+    again = Job.from_record(msgspec.json.decode(written), place)
     assert again.next_run_at == looked_at.next_run_at
     assert (again.pending is None) == (looked_at.pending is None)

@@ -1,4 +1,4 @@
-"""When jobs run: the four ways to write it, time zones and daylight saving."""
+"""Schedules: parsing, time zones and daylight saving."""
 
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -10,16 +10,14 @@ from hypothesis import strategies as st
 from hermes.core.errors import UsageError
 from hermes.cron.schedule import (
     Schedule,
-    between,
-    from_record,
-    instant_of,
-    iso,
+    count_between,
+    format_timestamp,
     last_until,
     next_after,
     parse_schedule,
-    to_record,
+    parse_timestamp,
+    resolve_timezone,
 )
-from hermes.cron.zone import zone_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 1, 15, 12, 0, 30, tzinfo=UTC).timestamp()
@@ -68,7 +66,7 @@ def walk(text: str, start: str, end: str, zone: ZoneInfo = BERLIN) -> list[str]:
         ("2026-02-01T09:30Z", "once", at("2026-02-01T09:30+00:00")),
     ],
 )
-def test_what_people_write(text: str, kind: str, first: float) -> None:
+def test_valid_schedules(text: str, kind: str, first: float) -> None:
     schedule = parse_schedule(text, NOW, BERLIN)
     assert schedule.kind == kind
     assert next_after(schedule, NOW, BERLIN) == first
@@ -83,7 +81,7 @@ def test_what_people_write(text: str, kind: str, first: float) -> None:
         "1h3", "0001-01-01T00:00", "9999-12-31T23:59", "30", "every monday", "0 0 1 13 *",
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused_in_one_line(text: str) -> None:
+def test_invalid_schedules_are_refused_in_one_line(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_schedule(text, NOW, BERLIN)
     assert "\n" not in str(caught.value)
@@ -97,19 +95,19 @@ def test_what_makes_no_sense_is_refused_in_one_line(text: str) -> None:
         ("0 0 30 feb *", "never happens"),
         ("0 0 1 13 *", "bad month"),
         ("0 0 32 * *", "bad day-of-month"),
-        ("2020-01-01T00:00", "has passed: it is 2026-01-15 13:00 CET"),
-        ("every day at 9am", "is no interval"),
+        ("2020-01-01T00:00", "is in the past: it is now 2026-01-15 13:00 CET"),
+        ("every day at 9am", "is not an interval"),
     ],
 )
-def test_why_it_makes_no_sense_is_said(text: str, told: str) -> None:
+def test_error_names_the_reason(text: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         parse_schedule(text, NOW, BERLIN)
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo", "UTC"])
 @pytest.mark.parametrize("text", ["0001-01-01T00:00", "9999-12-31T23:59", "9999-12-31T23:59-12:00"])
-def test_the_ends_of_the_calendar_are_refused_everywhere(text: str, zone: str) -> None:
-    with pytest.raises(UsageError, match=r"has passed|too far"):
+def test_ends_of_the_calendar_are_refused(text: str, zone: str) -> None:
+    with pytest.raises(UsageError, match=r"in the past|too far"):
         parse_schedule(text, NOW, ZoneInfo(zone))
 
 
@@ -127,7 +125,7 @@ def test_intervals_are_counted_from_when_the_job_was_made() -> None:
     assert next_after(schedule, NOW - 10 * 86_400, BERLIN) == NOW + 7200
 
 
-def test_a_local_time_that_is_skipped_happens_once_right_after_the_gap() -> None:
+def test_skipped_local_time_fires_once_after_the_gap() -> None:
     start, end = "2026-03-28T12:00+01:00", "2026-03-30T12:00+02:00"
     assert walk("30 2 * * *", start, end) == ["29 03:00+0200", "30 02:30+0200"]
     assert walk("0,15,45 2 * * *", start, end)[0] == "29 03:00+0200"
@@ -138,7 +136,7 @@ def test_a_local_time_that_is_skipped_happens_once_right_after_the_gap() -> None
     ]  # fmt: skip
 
 
-def test_a_local_time_that_comes_twice_happens_once() -> None:
+def test_repeated_local_time_fires_once() -> None:
     start, end = "2026-10-24T12:00+02:00", "2026-10-26T12:00+01:00"
     assert walk("30 2 * * *", start, end) == ["25 02:30+0200", "26 02:30+0100"]
     assert walk("*/30 2 * * *", start, end)[:3] == [
@@ -148,13 +146,13 @@ def test_a_local_time_that_comes_twice_happens_once() -> None:
     assert walk("45 2 * * *", "2026-10-25T02:10+01:00", end) == ["26 02:45+0100"]
 
 
-def test_what_happens_every_hour_goes_by_what_really_passes() -> None:
+def test_hourly_expression_follows_elapsed_time() -> None:
     found = walk("30 * * * *", "2026-10-25T01:00+02:00", "2026-10-25T03:45+01:00")
     assert found == ["25 01:30+0200", "25 02:30+0200", "25 02:30+0100", "25 03:30+0100"]
     assert len(walk("0 * * * *", "2026-03-29T00:00+01:00", "2026-03-30T00:00+02:00")) == 23
 
 
-def test_a_gap_at_midnight_and_a_day_that_was_left_out() -> None:
+def test_gap_at_midnight_and_skipped_day() -> None:
     beirut, apia = ZoneInfo("Asia/Beirut"), ZoneInfo("Pacific/Apia")
     assert walk("0 0 * * *", "2026-03-28T12:00+02:00", "2026-03-30T12:00+03:00", beirut) == [
         "29 01:00+0300", "30 00:00+0300",
@@ -172,7 +170,7 @@ def test_a_gap_at_midnight_and_a_day_that_was_left_out() -> None:
     autumn=st.booleans(),
     zone=st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "America/New_York", "UTC"]),
 )
-def test_instants_only_go_forward_and_what_is_last_is_found(
+def test_instants_increase_and_last_until_finds_them(
     minute: str, hour: str, start: int, autumn: bool, zone: str
 ) -> None:
     place = ZoneInfo(zone)
@@ -186,15 +184,15 @@ def test_instants_only_go_forward_and_what_is_last_is_found(
     assert all(each > start for each in instants)
     for number, each in enumerate(instants[:6]):
         assert last_until(schedule, each + 30, instants[0], place) == each
-        assert between(schedule, instants[0], each, place) == number
+        assert count_between(schedule, instants[0], each, place) == number
         assert next_after(schedule, each - 1, place) == each
 
 
-def test_what_was_missed_for_years_is_found_quickly() -> None:
+def test_years_of_missed_instants_are_counted_quickly() -> None:
     every_minute = parse_schedule("* * * * *", NOW, BERLIN)
     later = NOW + 3 * 365 * 86_400
     assert later - last_until(every_minute, later, NOW + 30, BERLIN) < 60
-    assert between(every_minute, NOW + 30, later, BERLIN) == 1000
+    assert count_between(every_minute, NOW + 30, later, BERLIN) == 1000
     leap = parse_schedule("0 0 29 2 *", NOW, BERLIN)
     first = next_after(leap, NOW, BERLIN)
     assert first == at("2028-02-29T00:00+01:00")
@@ -204,40 +202,44 @@ def test_what_was_missed_for_years_is_found_quickly() -> None:
 @pytest.mark.parametrize(
     "text", ["30m", "every 2h", "0 9 * * 1-5", "2026-02-01T09:30", "@daily", "every 1h30m"]
 )
-def test_a_schedule_is_the_same_after_it_was_stored(text: str) -> None:
+def test_schedule_survives_storing(text: str) -> None:
     schedule = parse_schedule(text, NOW, BERLIN)
-    assert from_record(to_record(schedule), 0.0, BERLIN) == schedule
+    assert Schedule.from_record(schedule.to_record(), 0.0, BERLIN) == schedule
 
 
-def test_schedules_of_other_writers_are_understood() -> None:
+def test_schedules_of_other_programs_are_read() -> None:
     made = float(int(NOW))
-    every = from_record({"kind": "interval", "minutes": 30}, made, BERLIN)
+    every = Schedule.from_record({"kind": "interval", "minutes": 30}, made, BERLIN)
     assert next_after(every, made, BERLIN) == made + 1800
-    once = from_record({"kind": "once", "run_at": "2026-02-01T10:00:00+01:00"}, made, BERLIN)
+    once = Schedule.from_record(
+        {"kind": "once", "run_at": "2026-02-01T10:00:00+01:00"}, made, BERLIN
+    )
     assert once.at == at("2026-02-01T10:00+01:00")
-    assert from_record({"kind": "cron", "expr": "0 9 * * *"}, made, BERLIN).kind == "cron"
-    assert from_record("every 2h", made, BERLIN).seconds == 7200
-    edited = from_record({"kind": "cron", "expr": "0 9 * * *", "display": "@daily"}, made, BERLIN)
+    assert Schedule.from_record({"kind": "cron", "expr": "0 9 * * *"}, made, BERLIN).kind == "cron"
+    assert Schedule.from_record("every 2h", made, BERLIN).seconds == 7200
+    edited = Schedule.from_record(
+        {"kind": "cron", "expr": "0 9 * * *", "display": "@daily"}, made, BERLIN
+    )
     assert (edited.expr, edited.display) == ("0 9 * * *", "0 9 * * *")
     far = {"kind": "once", "run_at": 1e300}
     for unknown in (None, 5, {}, {"kind": "moon"}, {"expr": "60 * * * *"}, {"minutes": 1e300}, far):
-        assert from_record(unknown, made, BERLIN) is None
+        assert Schedule.from_record(unknown, made, BERLIN) is None
 
 
 def test_timestamps_are_utc_with_z() -> None:
-    assert iso(0.0) == "1970-01-01T00:00:00Z"
-    assert iso(1.5) == "1970-01-01T00:00:01.500Z"
-    assert instant_of("1970-01-01T00:00:01.500Z") == 1.5
-    assert instant_of("nonsense") is None
+    assert format_timestamp(0.0) == "1970-01-01T00:00:00Z"
+    assert format_timestamp(1.5) == "1970-01-01T00:00:01.500Z"
+    assert parse_timestamp("1970-01-01T00:00:01.500Z") == 1.5
+    assert parse_timestamp("nonsense") is None
     for wrong in (None, 1e300, -1, float("nan"), True, "0001-01-01T00:00", []):
-        assert instant_of(wrong) is None
+        assert parse_timestamp(wrong) is None
 
 
-def test_the_machine_has_a_zone_with_daylight_saving(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert str(zone_of("Asia/Tokyo")) == "Asia/Tokyo"
+def test_machine_time_zone_is_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert str(resolve_timezone("Asia/Tokyo")) == "Asia/Tokyo"
     monkeypatch.setenv("TZ", "America/New_York")
-    assert str(zone_of("")) == "America/New_York"
+    assert str(resolve_timezone("")) == "America/New_York"
     monkeypatch.setenv("TZ", "No/Where")
-    assert zone_of("").utcoffset(datetime.now(UTC)) is not None
+    assert resolve_timezone("").utcoffset(datetime.now(UTC)) is not None
     monkeypatch.delenv("TZ")
-    assert zone_of("").utcoffset(datetime.now(UTC)) is not None
+    assert resolve_timezone("").utcoffset(datetime.now(UTC)) is not None

@@ -15,7 +15,6 @@ BRANCHY = "".join(BRANCHES)
 SNIPPETS = {
     "BLE001": "try:\n    x = 1\nexcept Exception:\n    x = 2\n",
     "S110": "try:\n    x = 1\nexcept Exception:\n    pass\n",
-    "PLC0415": "def f() -> None:\n    import json\n\n    json.dumps(1)\n",
     "PLW0603": "X = 1\n\n\ndef f() -> None:\n    global X\n    X = 2\n",
     "C901": f"def f(x: int) -> int:\n{BRANCHY}    return 0\n",
     "PLR0915": f"def f() -> None:\n{LONG}",

@@ -40,16 +40,14 @@ def test_small_clean_code_passes(package: Path, tests: Path) -> None:
 
 
 PLANTED = {
-    "lines of the largest file": ("big.py", "x = 1\n" * 501),
-    "lines of the median file": ("big.py", "x = 1\n" * 400),
+    "lines of the largest file": ("big.py", "x = 1\n" * 801),
     "lines of the longest function": ("f.py", "def f() -> None:\n" + "    x = 1\n" * 80),
     "lines of the loop function": ("agent/loop.py", "def f() -> None:\n" + "    x = 1\n" * 80),
-    "lines of the largest class": ("c.py", "class C:\n" + "    x = 1\n" * 300),
+    "lines of the largest class": ("c.py", "class C:\n" + "    x = 1\n" * 500),
     "methods of the largest class": (
         "m.py",
-        "class C:\n" + "".join(f"    def m{n}(self) -> None: ...\n" for n in range(21)),
+        "class C:\n" + "".join(f"    def m{n}(self) -> None: ...\n" for n in range(36)),
     ),
-    "imports inside functions": ("i.py", "def f() -> None:\n    import os\n"),
     "global statements": ("g.py", "x = 1\ndef f() -> None:\n    global x\n    x = 2\n"),
     "environment reads outside config": ("e.py", "import os\nx = os.environ['A']\n"),
     "broad excepts per 1,000 lines": (
@@ -58,7 +56,7 @@ PLANTED = {
     ),
     "excepts that only pass": ("p.py", "try:\n    x = 1\nexcept ValueError:\n    pass\n"),
     "functions without return annotation": ("r.py", "def f():\n    return 1\n"),
-    "lines of core and agent": ("core/k.py", "x = 1\n" * 3001),
+    "lines of core and agent": ("core/k.py", "x = 1\n" * 3601),
 }
 
 
@@ -115,7 +113,7 @@ def test_setting_variables_is_no_patch(package: Path, tests: Path) -> None:
 
 
 def test_exemption_with_a_reason_is_shown_and_accepted(package: Path, tests: Path) -> None:
-    plant(package, "big.py", "x = 1\n" * 501)
+    plant(package, "big.py", "x = 1\n" * 801)
     plant(package, "tiny.py", "x = 1\n")
     exemptions = {("lines of the largest file", "hermes/big.py"): "a table of data"}
     assert failing(package, tests, exemptions=exemptions) == {}

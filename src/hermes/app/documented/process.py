@@ -52,7 +52,7 @@ class Process:
     @property
     def providers(self) -> Providers:
         if self._providers is None:
-            self._providers = Providers(self.home, self.loaded, SystemClock(), _Quiet())
+            self._providers = Providers(self.home, self.loaded, SystemClock(), TextProgress())
         return self._providers
 
     def close(self) -> None:
@@ -89,11 +89,11 @@ def tell(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-class _Quiet:
-    """What is told of a model that has to be fetched first."""
+class TextProgress:
+    """A `Progress` that prints messages, but no percentages."""
 
     def report(self, label: str, done: int, total: int) -> None:
-        """Too often for lines of text."""
+        """Do nothing: progress is reported too often for lines of text."""
 
     def say(self, text: str) -> None:
         tell(text)

@@ -99,8 +99,9 @@ def _subscribe(args: argparse.Namespace, cli: Cli) -> int:
     short = subscriptions.doubt(route.secret)
     doubts = (short and f"{name} {short}", _check_delivery(route, cli))
     if route.skills:
-        abilities = import_module("hermes.cron.abilities")
-        abilities.check_skills(cli.home, cli.load(), route.skills)
+        from hermes.cron import check_skills  # only this option needs it
+
+        check_skills(cli.home, cli.load(), route.skills)
     with _Kept(cli) as kept:
         if name in kept.routes and not args.force:
             raise UsageError(
@@ -133,7 +134,9 @@ def _check_delivery(route: Route, cli: Cli) -> str:
     try:
         if route.deliver in NO_CHATS:
             raise UsageError(f"{route.deliver} has no chats to deliver to")
-        asyncio.run(import_module("hermes.cron.desk").named_platform(route.deliver))
+        from hermes.cron import check_platform  # only this option needs it
+
+        asyncio.run(check_platform(route.deliver))
     except UsageError as error:
         hint = f"write {', '.join(PLACES)}, or a platform such as telegram or telegram:CHAT:THREAD"
         raise UsageError(str(error), hint=hint) from None

@@ -10,7 +10,7 @@ from hermes.config.loader import load
 from hermes.core.errors import UsageError
 from hermes.core.messages import Text
 from hermes.core.testing import RecordedRequest, Stall, Step, StepLike
-from hermes.cron.opening import desk_of
+from hermes.cron import JobService
 from hermes.gateway.platforms.api_server.options import Options
 from hermes.util.clock import SystemClock
 from tests.integration.platforms.api_server.conftest import KEY, Serve, Served, chat
@@ -126,7 +126,7 @@ async def test_jobs(serve: Serve) -> None:
 
 async def test_what_a_job_names_must_be_there(serve: Serve, tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    desk = desk_of(home, load(home), None, SystemClock())
+    desk = JobService.for_home(home, load(home), None, SystemClock())
     async with serve(scheduler=desk) as server, server.client() as http:
         wanted = {"schedule": "every 2h", "prompt": "look", "name": "twin"}
         for field, name, told in (
@@ -139,14 +139,14 @@ async def test_what_a_job_names_must_be_there(serve: Serve, tmp_path: Path) -> N
         ids = [(await http.post("/api/jobs", json=wanted)).json()["job"]["id"] for _ in range(2)]
         both = await http.get("/api/jobs/twin")
         assert both.status_code == 404
-        assert f"say which by its id: {', '.join(ids)}" in both.json()["error"]["message"]
+        assert f"use one of these ids: {', '.join(ids)}" in both.json()["error"]["message"]
 
 
 async def test_a_job_runs_its_commands_where_those_of_clients_run(
     serve: Serve, tmp_path: Path
 ) -> None:
     home = Home(tmp_path / "home")
-    desk = desk_of(home, load(home), None, SystemClock())
+    desk = JobService.for_home(home, load(home), None, SystemClock())
     of_the_terminal = (await desk.create({"schedule": "every 2h", "prompt": "look"}))["id"]
     async with serve(scheduler=desk, backend="sandbox") as server, server.client() as http:
         wanted = {"schedule": "every 2h", "prompt": "look", "by": {"backend": "local"}}

@@ -1,4 +1,4 @@
-"""The jobs of a home for an action, and how they are shown."""
+"""What the `hermes cron` actions share: access to the jobs, and how they are shown."""
 
 import argparse
 import asyncio
@@ -15,24 +15,26 @@ from hermes.cli.context import Cli
 from hermes.cli.kept_mail import reachable
 from hermes.config.loader import Loaded
 from hermes.core.ports import Clock
-from hermes.cron.desk import JobDesk
-from hermes.cron.job import Record
-from hermes.cron.opening import desk_of
-from hermes.cron.presence import Presence, Seen
-from hermes.cron.schedule import instant_of
-from hermes.cron.zone import zone_of
+from hermes.cron import (
+    Heartbeat,
+    HeartbeatFile,
+    JobService,
+    Record,
+    parse_timestamp,
+    resolve_timezone,
+)
 from hermes.store.claims import Claims, Run
 from hermes.util.clock import SystemClock
 from hermes.util.plain import plain_line
 from hermes.util.text import human_duration
 
 
-class Office(msgspec.Struct, frozen=True):
+class CronCommandContext(msgspec.Struct, frozen=True):
     """What an action works with."""
 
-    desk: JobDesk
+    service: JobService
     claims: Claims | None
-    """None: nothing was stored yet."""
+    """None if nothing was stored yet."""
     loaded: Loaded
     clock: Clock
     zone: tzinfo
@@ -45,17 +47,17 @@ class Office(msgspec.Struct, frozen=True):
         return await self.claims.runs(job_id, limit) if self.claims else ()
 
 
-def looked_after(cli: Cli, now: float) -> Seen | None:
-    """Who runs the jobs at present."""
-    seen = Presence(cli.home.cron, "chat").seen()
-    return seen if seen is not None and seen.present(now) else None
+def current_heartbeat(cli: Cli, now: float) -> Heartbeat | None:
+    """Return the heartbeat of the process that runs the jobs; None if there is none."""
+    heartbeat = HeartbeatFile(cli.home.cron, "chat").read()
+    return heartbeat if heartbeat is not None and heartbeat.is_alive(now) else None
 
 
-Work = Callable[[argparse.Namespace, Cli, Office], Awaitable[int]]
+Work = Callable[[argparse.Namespace, Cli, CronCommandContext], Awaitable[int]]
 
 
 def acting(work: Work) -> Act:
-    """An action on jobs. Looking creates nothing."""
+    """Return the action that calls `work` with the jobs. It does not create a store."""
 
     async def run(args: argparse.Namespace, cli: Cli) -> int:
         loaded, clock = cli.load(), SystemClock()
@@ -64,10 +66,16 @@ def acting(work: Work) -> Act:
             claims: Claims | None = None
             if store_exists(cli.home, url):
                 claims = await stack.enter_async_context(opened_store(cli.home, url, cli.note))
-            target = reachable(cli.home, loaded)
-            desk = desk_of(cli.home, loaded, claims, clock, check_target=target, tell=cli.note)
-            zone = zone_of(loaded.settings.timezone)
-            return await work(args, cli, Office(desk, claims, loaded, clock, zone))
+            service = JobService.for_home(
+                cli.home,
+                loaded,
+                claims,
+                clock,
+                check_target=reachable(cli.home, loaded),
+                notify=cli.note,
+            )
+            zone = resolve_timezone(loaded.settings.timezone)
+            return await work(args, cli, CronCommandContext(service, claims, loaded, clock, zone))
 
     def act(args: argparse.Namespace, cli: Cli) -> int:
         return asyncio.run(run(args, cli))
@@ -75,10 +83,11 @@ def acting(work: Work) -> Act:
     return act
 
 
-def nobody(office: Office) -> str:
-    where = " on this machine" if office.loaded.settings.store.url else ""
+def not_running_message(context: CronCommandContext) -> str:
+    where = " on this machine" if context.loaded.settings.store.url else ""
     return (
-        f"nobody{where} runs the jobs now: start the gateway or a chat, or call `hermes cron tick`"
+        f"no process{where} runs the jobs: start the gateway or a chat, or run due jobs now with"
+        " `hermes cron tick`"
     )
 
 
@@ -87,12 +96,10 @@ def label(job: Record) -> str:
 
 
 def when(timestamp: object, now: float) -> str:
-    """`in 5m 3s`, `2h ago`; "" when never."""
-    instant = instant_of(timestamp)
+    """Return `in 5m 3s`, `now` or `2h ago`; "" without a timestamp."""
+    instant = parse_timestamp(timestamp)
     if instant is None:
         return ""
-    return f"in {human_duration(ceil(instant - now))}" if instant > now else _ago(instant, now)
-
-
-def _ago(instant: float, now: float) -> str:
+    if instant > now:
+        return f"in {human_duration(ceil(instant - now))}"
     return "now" if now - instant < 1 else f"{human_duration(now - instant)} ago"

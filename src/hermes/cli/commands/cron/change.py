@@ -5,12 +5,12 @@ from typing import Any
 
 from hermes.cli.actions import Act, Actions
 from hermes.cli.commands.cron.access import (
-    Office,
+    CronCommandContext,
     Work,
     acting,
+    current_heartbeat,
     label,
-    looked_after,
-    nobody,
+    not_running_message,
     when,
 )
 from hermes.cli.commands.sessions.wording import document
@@ -20,17 +20,17 @@ from hermes.core.errors import UsageError
 from hermes.util.text import human_duration
 
 SIMPLE = {
-    "pause": "do not run it until it is resumed",
-    "resume": "run it again as scheduled",
-    "run": "have it run once, beside its schedule",
-    "remove": "forget it; what it wrote stays",
+    "pause": "stop running a job until it is resumed",
+    "resume": "run a paused job as scheduled again",
+    "run": "run a job once, in addition to its schedule",
+    "remove": "delete a job; its output files are kept",
 }
 DONE = {"pause": "paused", "resume": "resumed", "remove": "removed"}
 
 
 def add_actions(actions: Actions) -> None:
     for name in ("create", "add"):
-        summary = "make a job" if name == "create" else "the same as create"
+        summary = "create a job" if name == "create" else "the same as create"
         create = actions.add(name, acting(_create), summary, json=True)
         schedule = create.add_argument(
             "schedule", metavar="SCHEDULE", help='30m, "every 2h", "0 9 * * *", a time; in quotes'
@@ -97,60 +97,61 @@ def _said(args: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value is not None}
 
 
-async def _create(args: argparse.Namespace, cli: Cli, office: Office) -> int:
+async def _create(args: argparse.Namespace, cli: Cli, context: CronCommandContext) -> int:
     said = _said(args)
     schedule, prompt = args.schedule, args.prompt
     if args.schedule_option is not None and schedule is not None and prompt is None:
         schedule, prompt = None, schedule  # the one text beside --schedule is the prompt
     for name, given in (("schedule", schedule), ("prompt", prompt)):
         if given is not None and said.setdefault(name, given) != given:
-            raise UsageError(f"the {name} is given twice")
-    job = await office.desk.create(said)
+            raise UsageError(f"the {name} was given twice")
+    job = await context.service.create(said)
     if args.json:
         document(cli, job)
         return 0
-    cli.say(f"made {label(job)}: {job['schedule_display']}, {when(job['next_run_at'], office.now)}")
-    if looked_after(cli, office.now) is None:
-        cli.note(nobody(office))
+    following = when(job["next_run_at"], context.now)
+    cli.say(f"created {label(job)}: {job['schedule_display']}, {following}")
+    if current_heartbeat(cli, context.now) is None:
+        cli.note(not_running_message(context))
     return 0
 
 
-async def _edit(args: argparse.Namespace, cli: Cli, office: Office) -> int:
+async def _edit(args: argparse.Namespace, cli: Cli, context: CronCommandContext) -> int:
     said = _said(args)
-    before = await office.desk.get(args.job)
+    before = await context.service.get(args.job)
     if args.clear_skills or args.add_skill or args.remove_skill:
         skills = [] if args.clear_skills else said.get("skills") or before["skills"]
         kept = [name for name in skills if name not in words(args.remove_skill)]
         said["skills"] = [*kept, *words(args.add_skill)]
-    job = await office.desk.update(args.job, said)
+    job = await context.service.update(args.job, said)
     if args.json:
         document(cli, job)
         return 0
-    following = when(job["next_run_at"], office.now)
-    cli.say(f"changed {label(job)}: {', '.join(sorted(said))}{following and f'; next {following}'}")
+    following = when(job["next_run_at"], context.now)
+    cli.say(f"updated {label(job)}: {', '.join(sorted(said))}{following and f'; next {following}'}")
     return 0
 
 
-def _soon(cli: Cli, office: Office) -> str:
-    seen = looked_after(cli, office.now)
-    if seen is None:
-        return "at the next look; `hermes cron tick` looks now"
-    if office.loaded.settings.store.url:
-        return f"within {human_duration(seen.every)}: the {seen.role} runs the jobs"
-    return f"now: the {seen.role} runs the jobs"
+def _start_message(cli: Cli, context: CronCommandContext) -> str:
+    heartbeat = current_heartbeat(cli, context.now)
+    if heartbeat is None:
+        return "will run on the next tick; to run it now: hermes cron tick"
+    if context.loaded.settings.store.url:
+        return f"will run within {human_duration(heartbeat.every)}, in the {heartbeat.role}"
+    return f"is starting now, in the {heartbeat.role}"
 
 
 def _simple(name: str) -> Act:
-    async def work(args: argparse.Namespace, cli: Cli, office: Office) -> int:
-        before = (await office.desk.get(args.job))["state"]
-        job = await getattr(office.desk, name)(args.job)
+    async def work(args: argparse.Namespace, cli: Cli, context: CronCommandContext) -> int:
+        before = (await context.service.get(args.job))["state"]
+        job = await getattr(context.service, name)(args.job)
         if args.json:
             document(cli, job)
         elif name == "run":
-            cli.say(f"{label(job)} runs {_soon(cli, office)}")
+            cli.say(f"{label(job)} {_start_message(cli, context)}")
         else:
-            more = f"; next {when(job['next_run_at'], office.now)}" if name == "resume" else ""
-            more += "; the run that is under way goes on" if before == "running" else ""
+            more = f"; next {when(job['next_run_at'], context.now)}" if name == "resume" else ""
+            more += "; the run in progress continues" if before == "running" else ""
             cli.say(f"{DONE[name]} {label(job)}{more}")
         return 0
 

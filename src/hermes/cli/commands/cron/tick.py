@@ -1,4 +1,4 @@
-"""`hermes cron tick`: run what is due, now."""
+"""`hermes cron tick`: run all due jobs now."""
 
 import argparse
 import asyncio
@@ -9,9 +9,7 @@ from hermes.cli.context import Cli
 from hermes.cli.extending import extended
 from hermes.cli.kept_mail import kept_mail
 from hermes.cli.progress import ProgressLine
-from hermes.cron.crew import OnRun
-from hermes.cron.job import Job
-from hermes.cron.opening import ticker_of
+from hermes.cron import Job, RunCallback, Ticker
 from hermes.store.claims import OVER, Run
 from hermes.util.plain import plain_line
 from hermes.util.text import human_duration
@@ -21,7 +19,7 @@ def add_actions(actions: Actions) -> None:
     actions.add(
         "tick",
         _tick,
-        "run what is due, and wait for it; exit code 1 when a run failed",
+        "run all due jobs and wait for them; exit code 1 if a run fails",
         json=True,
     )
 
@@ -43,13 +41,13 @@ def _tick(args: argparse.Namespace, cli: Cli) -> int:
     return 1 if any(run.state in ("failed", "lost") for run in ended) else 0
 
 
-async def _run(cli: Cli, seen: OnRun) -> None:
+async def _run(cli: Cli, seen: RunCallback) -> None:
     loaded = cli.load()
     extensions = extended(loaded, cli, None)
     progress = ProgressLine(cli.stderr)
     async with App(cli.home, loaded, progress, cli.note, extensions=extensions) as app:
         await extensions.settle()
-        ticker = ticker_of(app, app.clock, outbox=kept_mail(app), on_run=seen)
+        ticker = Ticker.for_app(app, app.clock, outbox=kept_mail(app), on_run=seen)
         try:
             await ticker.drain()
         finally:
