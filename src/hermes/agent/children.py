@@ -22,8 +22,7 @@ from hermes.core.hooks import HookName, Hooks
 from hermes.core.messages import User
 from hermes.core.ports import ChildResult, ChildTask, Clock
 from hermes.core.tool import ToolContext
-from hermes.tools.child_report import ChildReport, Stopped
-from hermes.tools.delegate_task import message_for
+from hermes.tools.builtin.delegate_task import ChildReport, Stopped, message_for
 
 logger = logging.getLogger(__name__)
 

@@ -19,11 +19,10 @@ from hermes.core.tool import Tool
 from hermes.memory.builtin import BuiltinMemory, MemoryOptions, open_memory
 from hermes.memory.tool import OnWrite, memory_tool
 from hermes.security.injection import scan
-from hermes.tools.cronjob import cronjob_tool
-from hermes.tools.delegate_task import DelegationOptions, delegate_task_tool
-from hermes.tools.recall.conversations import PastSessions
-from hermes.tools.send_message import send_message_tool
-from hermes.tools.session_search import SearchOptions, session_search_tool
+from hermes.tools.builtin.cronjob import cronjob_tool
+from hermes.tools.builtin.delegate_task import DelegationOptions, delegate_task_tool
+from hermes.tools.builtin.send_message import send_message_tool
+from hermes.tools.builtin.session_search import PastSessions, SearchOptions, session_search_tool
 from hermes.util.paths import inside, upwards
 
 

@@ -25,7 +25,7 @@ from hermes.prompt.environment import this_machine
 from hermes.prompt.nudges import NudgeOptions, nudge
 from hermes.prompt.tree import LocalTree
 from hermes.security.redaction import Redactor
-from hermes.tools.assembly import size
+from hermes.tools.registry import size
 from hermes.util.clock import SystemClock
 
 NO_SESSION = "20260101_000000_abcdef01"

@@ -15,7 +15,7 @@ from hermes.core.messages import User
 from hermes.core.ports import ChildTask
 from hermes.providers.choice import CUSTOM, Choice
 from hermes.providers.target import Target
-from hermes.tools.delegate_task import allowed_tools
+from hermes.tools.builtin.delegate_task import allowed_tools
 from hermes.util.session_ids import new_session_id
 
 SOURCE = "subagent"

@@ -14,9 +14,7 @@ from hermes.app.workplaces import make_place
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.model import ToolSpec
-from hermes.tools.assembly import size
-from hermes.tools.bench import Bench
-from hermes.tools.registry import ToolEntry
+from hermes.tools.registry import Bench, ToolEntry, size
 
 CHARS_PER_TOKEN = 4
 

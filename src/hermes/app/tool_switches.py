@@ -7,7 +7,7 @@ from hermes.app.mcp_servers import known_tools
 from hermes.app.tools import find_toolsets
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.tools.selection import as_written, chosen, switched
+from hermes.tools.toolsets import as_written, chosen, switched
 
 
 def switch(

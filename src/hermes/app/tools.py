@@ -14,21 +14,26 @@ from hermes.config.settings.agent import ApprovalSettings
 from hermes.core.hooks import Hooks
 from hermes.core.ports import Approver, Auxiliary
 from hermes.core.tool import Tool
-from hermes.tools.approval import Approvals, Rules
-from hermes.tools.assembly import Assembled, assemble
-from hermes.tools.bench import Bench
-from hermes.tools.judge import ModelJudge
-from hermes.tools.registry import ToolRegistry, discover_builtin, registry
-from hermes.tools.selection import chosen, custom_toolsets, with_brought
-from hermes.tools.spill import LocalSpill, RemoteSpill
-from hermes.tools.toolbox import Toolbox
+from hermes.tools.approval import Approvals, ModelJudge, Rules
+from hermes.tools.registry import (
+    Assembled,
+    Bench,
+    ToolRegistry,
+    assemble,
+    discover_builtin,
+    registry,
+)
+from hermes.tools.toolbox import LocalSpill, RemoteSpill, Toolbox
 from hermes.tools.toolsets import (
     OF_SERVER,
     Known,
     Toolset,
     all_toolsets,
+    chosen,
+    custom_toolsets,
     expand,
     still_there,
+    with_brought,
 )
 
 

@@ -14,12 +14,15 @@ from hermes.core.messages import Message
 from hermes.core.ports import Auxiliary, Clarifier
 from hermes.core.tool import Tool
 from hermes.terminal.background.processes import Processes, ProcessEvent
-from hermes.tools.bench import Bench
-from hermes.tools.checkpoints.shelf import workspace_of
-from hermes.tools.checkpoints.store import CheckpointOptions, Checkpoints
-from hermes.tools.checkpoints.turns import TurnCheckpoints
-from hermes.tools.editing.reads import Reads
-from hermes.tools.todo import Todos
+from hermes.tools.builtin.todo import Todos
+from hermes.tools.checkpoints.checkpoints import (
+    CheckpointOptions,
+    Checkpoints,
+    TurnCheckpoints,
+    workspace_of,
+)
+from hermes.tools.editing.files import Reads
+from hermes.tools.registry import Bench
 
 log = logging.getLogger(__name__)
 

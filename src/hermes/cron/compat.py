@@ -25,7 +25,7 @@ from hermes.cron.runner import JobRunner
 from hermes.cron.service import JobService
 from hermes.cron.ticker import Ticker
 from hermes.store.claims import Run
-from hermes.tools.cronjob import Window
+from hermes.tools.builtin.cronjob import Window
 from hermes.util.clock import SystemClock
 
 T = TypeVar("T")

@@ -3,19 +3,81 @@
 import inspect
 import logging
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hermes.config.settings import Settings
 from hermes.core.errors import ToolError
 from hermes.core.model import ToolSpec
+from hermes.core.ports import Auxiliary, Clarifier
 from hermes.core.tool import Effect, Tool, ToolContext
-from hermes.tools.bench import Bench
-from hermes.tools.toolsets import TOOLSETS, Toolset
+from hermes.security.paths import Guard
+from hermes.terminal.background.processes import Processes
+from hermes.terminal.base import Workplace
+from hermes.terminal.output import OutputLimits
+from hermes.tools.tool_search import tool_search_tool
+from hermes.tools.toolsets import TOOLSETS, Known, Toolset, expand, is_rare
 from hermes.util.threads import in_thread
+
+if TYPE_CHECKING:
+    from hermes.tools.builtin.todo import Todos
+    from hermes.tools.editing.files import Reads
+
+
+# What the tools of one session are made over.
+
+
+class Bench(msgspec.Struct, frozen=True):
+    settings: Settings
+    place: Workplace
+    guard: Guard
+    processes: Processes
+    reads: "Reads"
+    todos: "Todos"
+    variables: Callable[[str], str | None] = lambda _name: None
+    """A variable of .env or of the process, by name: keys of services."""
+    clarifier: Clarifier | None = None
+    patience: float = 0.0
+    """Seconds a question to them waits at least."""
+    auxiliary: Auxiliary | None = None
+    transform_output: Callable[[str], Awaitable[str]] | None = None
+    """What plugins make of a command's output."""
+    given: Mapping[str, Tool] = {}
+    """Tools that were made for the session, by name."""
+    others: tuple[ToolSpec, ...] = ()
+    """The other tools of the session, for those whose schema names them."""
+
+    @property
+    def limits(self) -> OutputLimits:
+        output = self.settings.tool_output
+        return OutputLimits(output.max_bytes, output.max_lines, output.max_line_length)
+
+    def keys(self, names: Mapping[str, str]) -> Mapping[str, str]:
+        """Values of the variables in `names` (name by purpose) that are set when they are asked
+        for."""
+        return _Keys(self.variables, names)
+
+
+class _Keys(Mapping[str, str]):
+    def __init__(self, variables: Callable[[str], str | None], names: Mapping[str, str]) -> None:
+        self._variables, self._names = variables, names
+
+    def __getitem__(self, purpose: str) -> str:
+        value = self._variables(self._names[purpose]) if purpose in self._names else None
+        if not value:
+            raise KeyError(purpose)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return (purpose for purpose, name in self._names.items() if self._variables(name))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
 
 log = logging.getLogger(__name__)
 
@@ -190,3 +252,77 @@ def as_text(result: Any) -> str:
 
 registry = ToolRegistry()
 """The one that plugins register with."""
+
+
+# From the names of tools to the tools of a session.
+
+
+class Assembled(msgspec.Struct, frozen=True):
+    tools: tuple[Tool, ...]
+    """Those whose schemas stand in every request, `tool_search` included when it is needed."""
+    rare: tuple[Tool, ...]
+    """Those that `tool_search` finds."""
+    missing: dict[str, str]
+    """Those that cannot be used here, and why."""
+
+
+def assemble(names: Iterable[str], bench: Bench, registry: ToolRegistry, known: Known) -> Assembled:
+    """The tools behind `names`, in that order, as far as they can be used."""
+    reason_of = _once(bench)
+    entries: list[ToolEntry] = []
+    missing: dict[str, str] = {}
+    for entry in registry.found(names):
+        if reason := reason_of(entry):
+            missing[entry.name] = reason
+        else:
+            entries.append(entry)
+    made = {entry.name: entry.make(bench) for entry in entries if not entry.names_others}
+    others = msgspec.structs.replace(bench, others=tuple(tool.spec for tool in made.values()))
+    made |= {entry.name: entry.make(others) for entry in entries if entry.names_others}
+    tools = [made[entry.name] for entry in entries]
+    rare = _rare(tools, bench, known) if bench.settings.tools.search else []
+    shown = tuple(tool for tool in tools if tool not in rare)
+    if rare:
+        shown += (tool_search_tool(rare),)
+    return Assembled(shown, tuple(rare), missing)
+
+
+def size(spec: ToolSpec) -> int:
+    """Characters a tool adds to every request, in the form most endpoints take."""
+    return len(msgspec.json.encode({"type": "function", "function": spec}).decode())
+
+
+def _once(bench: Bench) -> Callable[[ToolEntry], str]:
+    """Asks each check once, however many tools share it. A check that fails means no."""
+    known: dict[int, str] = {}
+
+    def reason(entry: ToolEntry) -> str:
+        check = id(entry.missing)  # a plugin's need not be hashable
+        if check not in known:
+            try:
+                known[check] = entry.missing(bench)
+            except Exception as error:  # noqa: BLE001 - a plugin's check may do anything
+                known[check] = f"its check failed: {type(error).__name__}: {error}"
+        return known[check]
+
+    return reason
+
+
+def _rare(tools: Sequence[Tool], bench: Bench, known: Known) -> list[Tool]:
+    """The seldom used ones, and what others brought beyond the size the settings allow."""
+    settings = bench.settings.tools
+    kept = set(expand(settings.always, known))
+    rare = [
+        tool for tool in tools if is_rare(tool.name, tool.toolset, known) and tool.name not in kept
+    ]
+    brought = [tool for tool in tools if tool.toolset not in TOOLSETS and tool.name not in kept]
+    if not brought:
+        return rare
+    room = settings.max_chars - sum(
+        size(tool.spec) for tool in tools if tool not in rare and tool.toolset in TOOLSETS
+    )
+    for tool in brought:
+        room -= size(tool.spec)
+        if room < 0:
+            rare.append(tool)
+    return rare

@@ -2,8 +2,10 @@
 
 import difflib
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,11 +13,123 @@ import msgspec
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool
-from hermes.tools.coercion import coerced
+from hermes.terminal.base import Files
 from hermes.util.text import clean
 
 if TYPE_CHECKING:
     import jsonschema_rs
+
+
+# Values as a schema wants them, where a model wrote the right thing in the wrong type.
+
+
+def coerced(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """`arguments` with "42" as 42, "true" as true and JSON text as the array or object in it.
+
+    What does not convert cleanly stays, for the validator to complain about. A null for a
+    parameter that is not required is left out.
+    """
+    properties = schema.get("properties", {})
+    required = schema.get("required", ())
+    return {
+        name: _value(value, properties.get(name, {}))
+        for name, value in arguments.items()
+        if value is not None or name in required or _allows_null(properties.get(name, {}))
+    }
+
+
+def _allows_null(schema: dict[str, Any]) -> bool:
+    options = [schema, *schema.get("anyOf", ())]
+    return any("null" in _types(option) for option in options)
+
+
+def _value(value: Any, schema: dict[str, Any]) -> Any:
+    types = _types(schema)
+    if _is_one_of(value, types):
+        return _inner(value, schema)
+    for kind in types:
+        convert = _CONVERSIONS.get(kind)
+        converted = convert(value) if convert else value
+        if _is_one_of(converted, (kind,)):
+            return _inner(converted, schema)
+    return value
+
+
+def _inner(value: Any, schema: dict[str, Any]) -> Any:
+    if isinstance(value, dict) and "properties" in schema:
+        return coerced(value, schema)
+    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+        return [_value(item, schema["items"]) for item in value]
+    return value
+
+
+def _types(schema: dict[str, Any]) -> tuple[str, ...]:
+    kind = schema.get("type", ())
+    return (kind,) if isinstance(kind, str) else tuple(kind)
+
+
+_PYTHON: dict[str, type | tuple[type, ...]] = {
+    "integer": int, "number": (int, float), "boolean": bool, "string": str, "array": list,
+    "object": dict, "null": type(None),
+}  # fmt: skip
+
+
+def _is_one_of(value: Any, types: tuple[str, ...]) -> bool:
+    if isinstance(value, bool):
+        return "boolean" in types or not types
+    return not types or any(isinstance(value, _PYTHON.get(kind, object)) for kind in types)
+
+
+def _to_integer(value: Any) -> Any:
+    number = _to_number(value)
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
+def _to_number(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return (
+        _json(value.strip()) if value.strip().lstrip("+-").replace(".", "", 1).isdigit() else value
+    )
+
+
+def _to_boolean(value: Any) -> Any:
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    return words.get(str(value).strip().lower(), value)
+
+
+def _to_string(value: Any) -> Any:
+    """Numbers as written; an object or array as JSON (file contents arrive like that)."""
+    if isinstance(value, dict | list):
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return value if value is None or isinstance(value, bool) else str(value)
+
+
+def _to_array(value: Any) -> Any:
+    if isinstance(value, str):
+        decoded = _json(value)
+        return decoded if isinstance(decoded, list) else [value]
+    return [value]
+
+
+def _json(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return value
+
+
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "integer": _to_integer,
+    "number": _to_number,
+    "boolean": _to_boolean,
+    "string": _to_string,
+    "array": _to_array,
+    "object": _json,
+}
+
 
 PREVIEW_SHARE = 10
 """A result that is too long is shown with this fraction of the allowed size."""
@@ -146,3 +260,37 @@ def _drop_unknown(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
 def _problem(error: "jsonschema_rs.ValidationError") -> str:
     place = ".".join(str(part) for part in error.instance_path)
     return f"{place}: {error.message}" if place else error.message
+
+
+# Where results go that are too long for the model.
+
+KEPT_DAYS = 7
+
+
+class LocalSpill:
+    """Keeps texts in a folder of ours; what is older than a week goes when a new one comes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def keep(self, name: str, text: str) -> str:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        old = time.time() - KEPT_DAYS * 86_400
+        for file in self._folder.iterdir():
+            if file.stat().st_mtime < old:
+                file.unlink(missing_ok=True)
+        path = self._folder / name
+        path.write_text(text, "utf-8")
+        return str(path)
+
+
+class RemoteSpill:
+    """Keeps texts where the session works, so that its `read_file` can read them."""
+
+    def __init__(self, files: Files, folder: str = "/tmp/hermes-results") -> None:
+        self._files, self._folder = files, folder
+
+    async def keep(self, name: str, text: str) -> str:
+        path = await self._files.locate(f"{self._folder}/{name}")
+        await self._files.write(path, text.encode())
+        return path

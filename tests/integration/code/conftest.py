@@ -16,11 +16,11 @@ from hermes.terminal.background.processes import Processes
 from hermes.terminal.base import Shell
 from hermes.terminal.here.files import LocalFiles
 from hermes.terminal.here.shell import LocalShell
-from hermes.tools.code.execute_code import CodeOptions, execute_code_tool
-from hermes.tools.editing.reads import Reads
-from hermes.tools.read_file import read_file_tool
-from hermes.tools.terminal import terminal_tool
-from hermes.tools.write_file import write_file_tool
+from hermes.tools.builtin.execute_code import CodeOptions, execute_code_tool
+from hermes.tools.builtin.read_file import read_file_tool
+from hermes.tools.builtin.terminal import terminal_tool
+from hermes.tools.builtin.write_file import write_file_tool
+from hermes.tools.editing.files import Reads
 
 
 class Person:

@@ -395,7 +395,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.tool import ToolContext
 from hermes.security.paths import Guard
 from hermes.terminal.here.shell import LocalShell
-from hermes.tools.code.execute_code import CodeOptions, execute_code_tool
+from hermes.tools.builtin.execute_code import CodeOptions, execute_code_tool
 
 async def main(home):
     shell = LocalShell({"PATH": os.environ["PATH"], "HOME": str(home)}, home)

@@ -7,7 +7,7 @@ import pytest
 
 from hermes.core.model import ToolSpec
 from hermes.tools.code import remote
-from hermes.tools.code.stub import callable_specs, stub_source
+from hermes.tools.code.script import callable_specs, stub_source
 
 PATCH = ToolSpec(
     "patch",

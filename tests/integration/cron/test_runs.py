@@ -22,7 +22,7 @@ from hermes.core.testing import ModelServer, Refuse, Stall, Step
 from hermes.core.tool import ToolContext
 from hermes.cron import JobService, Ticker, format_timestamp, session_id_for
 from hermes.store.claims import Run
-from hermes.tools.cronjob import cronjob_tool
+from hermes.tools.builtin.cronjob import cronjob_tool
 from hermes.util.clock import SystemClock
 from tests.integration.storms.scene import endpoint, started, write_home
 

@@ -21,8 +21,7 @@ from hermes.core.testing import ScriptedModel, scripts
 from hermes.core.tool import Tool
 from hermes.store.opening import open_store
 from hermes.store.session_store import SqlSessionStore
-from hermes.tools.spill import LocalSpill
-from hermes.tools.toolbox import Toolbox
+from hermes.tools.toolbox import LocalSpill, Toolbox
 from hermes.util.clock import SystemClock
 
 

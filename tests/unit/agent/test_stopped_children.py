@@ -18,7 +18,7 @@ from hermes.core.hooks import NoHooks
 from hermes.core.messages import Text, ToolCall
 from hermes.core.ports import ChildTask
 from hermes.core.testing import Stall, Step
-from hermes.tools.delegate_task import DelegationOptions, delegate_task_tool
+from hermes.tools.builtin.delegate_task import DelegationOptions, delegate_task_tool
 from tests.unit.agent.conftest import events_of
 from tests.unit.agent.workers import (
     Closing,

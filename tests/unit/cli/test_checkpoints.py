@@ -13,7 +13,7 @@ from hermes.cli.context import Cli
 from hermes.cli.registry import find
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
-from hermes.tools.checkpoints.store import Checkpoints
+from hermes.tools.checkpoints.checkpoints import Checkpoints
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def test_text_and_json_forms_can_be_mixed_and_each_shown_as_the_other(home):
     entry = {
         "time": "2026-11-15 03:17:22.123+00:00",
         "level": "ERROR",
-        "logger": "hermes.tools.terminal",
+        "logger": "hermes.tools.builtin.terminal",
         "message": "two\nlines",
         "component": "tools",
         "session": "s1",
@@ -72,7 +72,7 @@ def test_text_and_json_forms_can_be_mixed_and_each_shown_as_the_other(home):
     _, out, _ = hermes_logs(home)
     assert out.endswith(
         "plain\n    more\n"
-        "2026-11-15 03:17:22.123+00:00 ERROR [s1] hermes.tools.terminal: two\n    lines\n"
+        "2026-11-15 03:17:22.123+00:00 ERROR [s1] hermes.tools.builtin.terminal: two\n    lines\n"
     )
     _, out, _ = hermes_logs(home, "--json")
     first, second = (json.loads(text) for text in out.splitlines())

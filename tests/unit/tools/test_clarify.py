@@ -9,7 +9,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid
 from hermes.core.events import Event, QuestionAnswered, QuestionAsked
 from hermes.core.tool import Tool, ToolContext
-from hermes.tools.clarify import clarify_tool
+from hermes.tools.builtin.clarify import clarify_tool
 from hermes.tools.toolbox import Toolbox
 
 

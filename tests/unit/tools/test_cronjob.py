@@ -8,7 +8,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ConfigError, StoreError, ToolDenied, ToolError, UsageError
 from hermes.core.tool import Concern, ToolContext
-from hermes.tools.cronjob import FOR_OWNERS, cronjob_tool
+from hermes.tools.builtin.cronjob import FOR_OWNERS, cronjob_tool
 
 
 class Jobs:

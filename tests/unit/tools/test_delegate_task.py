@@ -11,15 +11,14 @@ from hermes.core.errors import ToolError
 from hermes.core.ports import ChildResult, ChildTask
 from hermes.core.tool import Tool, ToolContext
 from hermes.tools.approval import Approvals, Rules
-from hermes.tools.delegate_task import (
+from hermes.tools.builtin.delegate_task import (
     MOST_CHARS,
     DelegationOptions,
     allowed_tools,
     delegate_task_tool,
     role_of,
 )
-from hermes.tools.spill import LocalSpill
-from hermes.tools.toolbox import Toolbox
+from hermes.tools.toolbox import LocalSpill, Toolbox
 
 
 class Workers:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.tools.exit_codes import exit_note
+from hermes.tools.builtin.terminal import exit_note
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hermes.core.messages import Assistant, Text
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.tool import Concern
 from hermes.core.usage import Usage
-from hermes.tools.judge import ModelJudge
+from hermes.tools.approval import ModelJudge
 
 DELETE = Concern("recursive delete", "rm -rf node_modules", "deletes folders")
 

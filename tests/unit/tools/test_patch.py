@@ -13,9 +13,9 @@ from hermes.core.tool import Tool, ToolContext
 from hermes.security.paths import Guard
 from hermes.terminal.base import FileInfo
 from hermes.terminal.here.files import LocalFiles
-from hermes.tools.editing.reads import Reads
-from hermes.tools.patch import patch_tool
-from hermes.tools.read_file import read_file_tool
+from hermes.tools.builtin.patch import patch_tool
+from hermes.tools.builtin.read_file import read_file_tool
+from hermes.tools.editing.files import Reads
 
 Use = Callable[..., Awaitable[str]]
 

@@ -14,7 +14,7 @@ from hermes.security.paths import Guard
 from hermes.terminal.background.processes import Processes
 from hermes.terminal.here.shell import LocalShell
 from hermes.terminal.output import OutputLimits
-from hermes.tools.process import process_tool
+from hermes.tools.builtin.process import process_tool
 
 Use = Callable[..., Awaitable[str]]
 

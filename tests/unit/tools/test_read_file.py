@@ -11,8 +11,8 @@ from hermes.core.tool import Tool
 from hermes.security.paths import Guard
 from hermes.terminal.here.files import LocalFiles
 from hermes.terminal.output import OutputLimits
-from hermes.tools.editing.reads import Reads
-from hermes.tools.read_file import read_file_tool
+from hermes.tools.builtin.read_file import read_file_tool
+from hermes.tools.editing.files import Reads
 
 Use = Callable[..., Awaitable[str]]
 

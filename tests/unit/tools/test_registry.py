@@ -12,9 +12,7 @@ from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.cancel import CancelToken
 from hermes.core.tool import Effect, ToolContext
-from hermes.tools.assembly import assemble, size
-from hermes.tools.bench import Bench
-from hermes.tools.registry import ToolRegistry, discover_builtin
+from hermes.tools.registry import Bench, ToolRegistry, assemble, discover_builtin, size
 from hermes.tools.toolsets import TOOLSETS, all_toolsets
 
 SCHEMA = {

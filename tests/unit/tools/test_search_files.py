@@ -9,7 +9,7 @@ from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Tool
 from hermes.security.paths import Guard
 from hermes.terminal.here.files import LocalFiles
-from hermes.tools.search_files import search_files_tool
+from hermes.tools.builtin.search_files import search_files_tool
 
 Use = Callable[..., Awaitable[str]]
 

@@ -5,8 +5,14 @@ import pytest
 from hermes.config.settings import Settings
 from hermes.config.settings.abilities import CustomToolset
 from hermes.core.errors import UsageError
-from hermes.tools.selection import as_written, chosen, custom_toolsets, switched
-from hermes.tools.toolsets import all_toolsets, expand
+from hermes.tools.toolsets import (
+    all_toolsets,
+    as_written,
+    chosen,
+    custom_toolsets,
+    expand,
+    switched,
+)
 
 KNOWN = all_toolsets()
 

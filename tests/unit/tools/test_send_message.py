@@ -10,7 +10,7 @@ from hermes.core.events import ApprovalAsked
 from hermes.core.ports import Consent
 from hermes.core.tool import ToolContext
 from hermes.tools.approval import Approvals, Rules
-from hermes.tools.send_message import send_message_tool
+from hermes.tools.builtin.send_message import send_message_tool
 
 MESSAGE = {"target": "telegram", "message": "hi"}
 

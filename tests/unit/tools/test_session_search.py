@@ -22,7 +22,7 @@ from hermes.core.tool import ToolContext
 from hermes.core.usage import Usage
 from hermes.store.opening import open_engine
 from hermes.store.session_store import SqlSessionStore
-from hermes.tools.session_search import (
+from hermes.tools.builtin.session_search import (
     MOST_CHARS,
     NOTHING,
     SearchOptions,

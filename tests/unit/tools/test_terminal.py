@@ -14,7 +14,7 @@ from hermes.security.paths import Guard
 from hermes.terminal.background.processes import Processes
 from hermes.terminal.here.shell import LocalShell
 from hermes.terminal.output import OutputLimits
-from hermes.tools.terminal import terminal_tool
+from hermes.tools.builtin.terminal import terminal_tool
 
 Use = Callable[..., Awaitable[str]]
 

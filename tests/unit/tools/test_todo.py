@@ -10,7 +10,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid
 from hermes.core.messages import Assistant, Text, ToolResult, User
 from hermes.core.tool import ToolContext
-from hermes.tools.todo import MARKS, MOST_CHARS, MOST_ITEMS, Todo, Todos, todo_tool
+from hermes.tools.builtin.todo import MARKS, MOST_CHARS, MOST_ITEMS, Todo, Todos, todo_tool
 
 
 async def call(todos: Todos, /, **arguments: Any) -> str:

@@ -10,8 +10,7 @@ import pytest
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool
-from hermes.tools.spill import LocalSpill
-from hermes.tools.toolbox import Toolbox
+from hermes.tools.toolbox import LocalSpill, Toolbox
 
 
 async def sample(
@@ -138,8 +137,8 @@ async def test_lone_surrogates_never_leave(box: Toolbox, tool: Tool) -> None:
 
 def test_the_syntax_parser_is_loaded_only_with_the_terminal_tool() -> None:
     code = (
-        "import sys, hermes.tools.toolbox, hermes.tools.approval, hermes.tools.read_file, "
-        "hermes.tools.write_file, hermes.tools.search_files; "
+        "import sys, hermes.tools.toolbox, hermes.tools.approval, hermes.tools.builtin.read_file, "
+        "hermes.tools.builtin.write_file, hermes.tools.builtin.search_files; "
         "sys.exit('tree_sitter' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

@@ -10,9 +10,9 @@ from hermes.core.errors import ToolArgumentsInvalid, ToolDenied, ToolError
 from hermes.core.tool import Tool
 from hermes.security.paths import Guard
 from hermes.terminal.here.files import LocalFiles
-from hermes.tools.editing.reads import Reads
-from hermes.tools.read_file import read_file_tool
-from hermes.tools.write_file import write_file_tool
+from hermes.tools.builtin.read_file import read_file_tool
+from hermes.tools.builtin.write_file import write_file_tool
+from hermes.tools.editing.files import Reads
 
 Use = Callable[..., Awaitable[str]]
 

@@ -7,7 +7,7 @@ from hermes.core.events import Compacted
 from hermes.core.messages import Message, User
 from hermes.store.repair import repair
 from hermes.terminal.background.record import ProcessState
-from hermes.tools.checkpoints import texts
+from hermes.tools.checkpoints import checkpoints
 from hermes.util.session_ids import new_session_id
 from hermes.util.text import many
 
@@ -58,7 +58,7 @@ async def rollback(call: Call) -> str:
             "there are no checkpoints here",
             hint="they need checkpoints.enabled and files on this machine",
         )
-    return await texts.rollback(workbench.checkpoints, call.arguments)
+    return await checkpoints.rollback(workbench.checkpoints, call.arguments)
 
 
 async def stop(call: Call, beside: int = 0) -> str:

@@ -7,7 +7,7 @@ import msgspec
 
 from hermes.app.documented.process import tell
 from hermes.app.documented.workshop import workshop
-from hermes.tools.coercion import coerced
+from hermes.tools.toolbox import coerced
 from hermes.tools.toolsets import expand
 
 Dict = dict[str, Any]

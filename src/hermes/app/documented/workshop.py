@@ -21,8 +21,7 @@ from hermes.core.errors import HermesError, ToolError, ToolUnknown
 from hermes.core.hooks import HookName, Hooks, NoHooks
 from hermes.core.tool import Concern, Tool, ToolContext
 from hermes.security.redaction import Redactor
-from hermes.tools.assembly import Assembled, assemble
-from hermes.tools.registry import ToolRegistry
+from hermes.tools.registry import Assembled, ToolRegistry, assemble
 
 log = logging.getLogger(__name__)
 

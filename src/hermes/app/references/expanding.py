@@ -22,7 +22,7 @@ from hermes.app.references.written import (
 )
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.tokens import BYTES_PER_TOKEN, IMAGE_TOKENS, text_tokens
-from hermes.tools.web.fence import fenced
+from hermes.tools.web_pages import fenced
 from hermes.util.text import clean
 from hermes.util.threads import in_thread
 

@@ -1,10 +1,9 @@
 """Web pages as text. Loaded with the first page: an HTTP client is slow to import."""
 
 from hermes.core.errors import ToolError
-from hermes.tools.bench import Bench
 from hermes.tools.builtin.web_extract import url_guard
-from hermes.tools.web.fetch import Fetcher
-from hermes.tools.web.reading import read
+from hermes.tools.registry import Bench
+from hermes.tools.web_pages import Fetcher, read
 
 
 async def page(url: str, bench: Bench) -> str:

@@ -9,9 +9,13 @@ import msgspec
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.tools.checkpoints.shelf import workspace_of
-from hermes.tools.checkpoints.store import CheckpointOptions, Checkpoints
-from hermes.tools.checkpoints.texts import listing, report
+from hermes.tools.checkpoints.checkpoints import (
+    CheckpointOptions,
+    Checkpoints,
+    listing,
+    report,
+    workspace_of,
+)
 from hermes.util.text import many
 
 EPILOG = """\

@@ -1,9 +1,64 @@
-"""clarify, put to whoever is there."""
+"""clarify: ask the user before going on."""
 
-from hermes.core.tool import Tool
-from hermes.tools.bench import Bench
-from hermes.tools.clarify import clarify_tool
-from hermes.tools.registry import ToolEntry
+import asyncio
+from typing import Annotated
+
+import msgspec
+
+from hermes.core.errors import ToolArgumentsInvalid
+from hermes.core.events import QuestionAnswered, QuestionAsked
+from hermes.core.ports import Clarifier
+from hermes.core.tool import Tool, ToolContext
+from hermes.tools.registry import Bench, ToolEntry
+
+MOST_CHOICES = 4
+DECIDE = "Decide by yourself what is most sensible, and say in your answer what you assumed."
+
+
+def clarify_tool(clarifier: Clarifier | None, timeout: float = 120) -> Tool:
+    """`clarifier` is None when nobody can be asked; `timeout` is `clarify.timeout`, in seconds."""
+    one_question = asyncio.Lock()
+
+    async def clarify(
+        call: ToolContext,
+        question: str,
+        choices: Annotated[list[str], msgspec.Meta(max_length=MOST_CHOICES)] | None = None,
+    ) -> str:
+        """Ask the user a question you cannot go on without.
+
+        choices: likely answers; the user may always say something else
+        """
+        if not question.strip():
+            raise ToolArgumentsInvalid("the question is empty")
+        if clarifier is None:
+            return f"Nobody is here to answer. {DECIDE}"
+        offered = tuple(dict.fromkeys(text for each in choices or () if (text := each.strip())))
+        asked = QuestionAsked(call.call_id, question.strip(), offered)
+        with call.cancel.scope():
+            async with one_question:
+                answer = await _answer(call, clarifier, asked, timeout)
+        return f"The user answers: {answer}" if answer else f"Nobody answered in time. {DECIDE}"
+
+    return Tool.from_function(clarify, toolset="clarify", serial=True)
+
+
+async def _answer(
+    call: ToolContext, clarifier: Clarifier, asked: QuestionAsked, timeout: float
+) -> str:
+    """What the person said, or "" when the time was up. The question is closed in every case."""
+    answer = ""
+    call.announce(asked)
+    try:
+        async with asyncio.timeout(timeout):
+            answer = (await clarifier.clarify(asked)).strip()
+    except TimeoutError:
+        return ""
+    finally:
+        call.announce(QuestionAnswered(asked.call_id, answer))
+    return answer
+
+
+# clarify, put to whoever is there.
 
 
 def make(bench: Bench) -> Tool:

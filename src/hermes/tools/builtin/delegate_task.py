@@ -1,5 +1,311 @@
-"""delegate_task, made for each session by whoever starts it."""
+"""delegate_task: hand work to subagents, and which tools those may have."""
 
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from hermes.core.errors import ToolArgumentsInvalid, ToolError
+from hermes.core.events import (
+    Event,
+    ModelCalled,
+    SubagentProgress,
+    TextFinished,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+)
+from hermes.core.messages import ToolCall
+from hermes.core.model import FellBack, Retrying, TextDelta, ToolSpec
+from hermes.core.ports import ChildResult, ChildTask, Spawner
+from hermes.core.tool import Effect, Tool, ToolContext, no_concern
 from hermes.tools.registry import given_tool
+from hermes.util.text import cut_middle
+
+Role = Literal["leaf", "orchestrator"]
+
+NAME = "delegate_task"
+NOT_FOR_CHILDREN = frozenset({NAME, "clarify", "memory", "send_message", "execute_code"})
+"""Tools a subagent never has; an orchestrator has `delegate_task` again."""
+MOST_DEPTH = 3
+MOST_CHARS = 20_000
+"""Characters of all summaries together."""
+ALONE = (
+    "You work alone: nobody can be asked, and only your last message is read. End with a summary: "
+    "what you did and found, which files changed (paths), what is still open."
+)
+
+_TASK: dict[str, Any] = {
+    "goal": {"type": "string"},
+    "context": {"type": "string"},
+    "toolsets": {"type": "array", "items": {"type": "string"}},
+    "role": {"type": "string", "enum": ["leaf", "orchestrator"]},
+}
+
+
+def _with(name: str, description: str) -> dict[str, Any]:
+    return {**_TASK[name], "description": description}
+
+
+SPEC = ToolSpec(
+    name=NAME,
+    description="Give work to subagents, which run side by side in conversations of their own; "
+    "you get their summaries. For research, or for separable work with much output. They know "
+    "nothing of this conversation: say all they need.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "goal": _with("goal", "one task"),
+            "context": _with("context", "facts, paths, limits"),
+            "toolsets": _with("toolsets", "default: yours"),
+            "role": _with("role", "an orchestrator may delegate too"),
+            "tasks": {
+                "type": "array",
+                "items": {"type": "object", "properties": _TASK, "required": ["goal"]},
+                "description": "several tasks, instead of goal",
+            },
+            "max_iterations": {"type": "integer", "minimum": 1},
+        },
+    },
+)
+
+
+class DelegationOptions(msgspec.Struct, frozen=True):
+    max_concurrent: int = 3
+    """Most tasks in one call: `delegation.max_concurrent_children`."""
+    orchestrator_enabled: bool = True
+    """`delegation.orchestrator_enabled`."""
+
+
+class _Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    goal: str
+    context: str = ""
+    toolsets: tuple[str, ...] = ()
+    role: Role | None = None
+
+
+class _Arguments(msgspec.Struct, frozen=True):
+    goal: str | None = None
+    context: str = ""
+    toolsets: tuple[str, ...] = ()
+    role: Role = "leaf"
+    tasks: tuple[_Task, ...] = ()
+    max_iterations: int | None = None
+
+
+def delegate_task_tool(spawner: Spawner, options: DelegationOptions) -> Tool:
+    """What the subagents do is judged call by call, so the delegation itself needs no consent."""
+
+    async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
+        tasks = _tasks(arguments, options)
+        return _text(await spawner.run(tasks, call))
+
+    return Tool(
+        spec=SPEC,
+        handler=handler,
+        effect=Effect.EXECUTE,
+        examine=no_concern,
+        toolset="delegation",
+    )
+
+
+def role_of(role: Role, depth: int, max_depth: int, *, orchestrator_enabled: bool) -> Role:
+    """The role a subagent really has. `depth` is its own, 1 for one the main agent starts; at the
+    greatest depth (`delegation.max_spawn_depth`, taken as 1 to 3) there are only leaves."""
+    deepest = min(max(max_depth, 1), MOST_DEPTH)
+    return role if orchestrator_enabled and depth < deepest else "leaf"
+
+
+def allowed_tools(
+    names: Sequence[str], role: Role, depth: int, max_depth: int, orchestrator_enabled: bool
+) -> list[str]:
+    """Those of `names` a subagent may have, in their order. An orchestrator can always delegate,
+    whatever toolsets it was given. The other parameters are those of `role_of`."""
+    allowed = [name for name in names if name not in NOT_FOR_CHILDREN]
+    real = role_of(role, depth, max_depth, orchestrator_enabled=orchestrator_enabled)
+    return [*allowed, NAME] if real == "orchestrator" else allowed
+
+
+def message_for(task: ChildTask) -> str:
+    """What a subagent is told."""
+    parts = (task.goal, task.context and f"Context:\n{task.context}", ALONE)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _tasks(arguments: dict[str, Any], options: DelegationOptions) -> list[ChildTask]:
+    try:
+        asked = msgspec.convert(arguments, _Arguments)
+    except msgspec.ValidationError as error:
+        raise ToolArgumentsInvalid(
+            f"the tasks are wrong: {error}",
+            hint="a task has goal, context, toolsets and role, which is leaf or orchestrator",
+        ) from error
+    tasks = [_child(task, asked) for task in _asked_for(asked)]
+    if len(tasks) > options.max_concurrent:
+        raise ToolArgumentsInvalid(
+            f"{len(tasks)} tasks are too many, the limit is {options.max_concurrent}",
+            hint="put small tasks together, or delegate the rest in a later call",
+        )
+    for number, task in enumerate(tasks, 1):
+        if not task.goal:
+            raise ToolArgumentsInvalid(
+                f"the goal of task {number} is empty",
+                hint="say what is to be done and what should come back",
+            )
+        if task.role == "orchestrator" and not options.orchestrator_enabled:
+            raise ToolError(
+                "orchestrators are turned off (delegation.orchestrator_enabled)",
+                hint="use the role leaf, and split the work yourself",
+            )
+    return tasks
+
+
+def _asked_for(asked: _Arguments) -> tuple[_Task, ...]:
+    """The tasks, of which `goal` may be the only one."""
+    if asked.tasks and asked.goal and asked.goal.strip():
+        raise ToolArgumentsInvalid(
+            "both goal and tasks are given", hint="put the goal into tasks, or leave tasks out"
+        )
+    if asked.tasks:
+        return asked.tasks
+    if asked.goal is None:
+        raise ToolArgumentsInvalid("there is no task", hint="give goal, or tasks for several")
+    return (_Task(asked.goal),)
+
+
+def _child(task: _Task, asked: _Arguments) -> ChildTask:
+    """`task`, with what is said beside the tasks holding for each of them."""
+    contexts = (asked.context.strip(), task.context.strip())
+    return ChildTask(
+        goal=task.goal.strip(),
+        context="\n\n".join(text for text in contexts if text),
+        toolsets=task.toolsets or asked.toolsets,
+        role=task.role or asked.role,
+        max_iterations=asked.max_iterations,
+    )
+
+
+def _text(results: Sequence[ChildResult]) -> str:
+    """What the model sees: every result, in the order of the tasks."""
+    room = MOST_CHARS // max(len(results), 1)
+    shown = [
+        {
+            "task": number,
+            "status": result.status,
+            "summary": cut_middle(result.summary, room),
+            "api_calls": result.api_calls,
+            "seconds": round(result.seconds, 1),
+            "session_id": result.session_id,
+            **({"error": result.error} if result.error else {}),
+        }
+        for number, result in enumerate(results)
+    ]
+    return msgspec.json.encode({"results": shown}).decode()
+
+
+# What a subagent did, as seen in its events: a line for each step, and a result at the end.
+
+LINE_WIDTH = 100
+MOST_CALLS = 40
+"""Finished calls told about a subagent that did not come to its end."""
+
+Stopped = Literal["interrupted", "timeout"]
+Status = Literal["completed", "failed", "interrupted", "timeout"]
+
+
+class ChildReport:
+    """Takes note of one turn of a subagent."""
+
+    def __init__(self) -> None:
+        self.error = ""
+        """What went wrong outside of the turn: it could not start, or broke off."""
+        self._end: TurnFinished | None = None
+        self._api_calls = self._done = 0
+        self._text = ""
+        self._unfinished: list[str] = []
+        self._running: dict[str, str] = {}
+        self._calls: deque[str] = deque(maxlen=MOST_CALLS)
+
+    def see(self, event: Event) -> str:
+        """One line about a step worth showing, else ""."""
+        match event:
+            case ModelCalled() | Retrying() | FellBack():
+                self._api_calls += isinstance(event, ModelCalled)
+                self._unfinished.clear()
+            case TextDelta():
+                self._unfinished.append(event.text)
+            case TextFinished():
+                self._text = event.text
+                self._unfinished.clear()
+                return _short(event.text)
+            case ToolStarted(call=call):
+                self._running[call.id] = line = _line(call)
+                return line
+            case ToolFinished():
+                self._done += 1
+                line = self._running.pop(event.call_id, event.name)
+                self._calls.append(f"{line} (failed)" if event.failed else line)
+            case SubagentProgress():
+                return event.text
+            case TurnFinished():
+                self._end = event
+        return ""
+
+    def result(self, session_id: str, seconds: float, stopped: Stopped | None) -> ChildResult:
+        """`stopped` says why the subagent was told to stop, if it was; it may have ended before."""
+        status, end = self._status(stopped), self._end
+        if end is None:
+            return ChildResult(
+                status, self._so_far(), session_id, self._api_calls, seconds, self.error
+            )
+        early = f"it ended early: {end.exit_reason}"
+        error = self.error or _with_hint(end.error, end.hint) or early
+        return ChildResult(
+            status,
+            self._so_far() if end.error or end.exit_reason == "empty" else end.text,
+            session_id,
+            end.api_calls,
+            seconds,
+            "" if status == "completed" else error,
+        )
+
+    def _status(self, stopped: Stopped | None) -> Status:
+        if self._end is not None and self._end.completed:
+            return "completed"
+        if stopped is None and self._end is not None and self._end.interrupted:
+            return "interrupted"
+        return stopped or "failed"
+
+    def _so_far(self) -> str:
+        """The last words and the finished calls of a subagent that did not sum up."""
+        texts = (self._text.strip(), "".join(self._unfinished).strip())
+        said = [text for text in texts if text]
+        if self._calls:
+            last = f", the last {len(self._calls)}" if self._done > len(self._calls) else ""
+            said.append("\n- ".join([f"Finished calls ({self._done}{last}):", *self._calls]))
+        return "\n\n".join(said)
+
+
+def _line(call: ToolCall) -> str:
+    """The tool and the first text among its arguments: a path, a command, a question."""
+    try:
+        given = msgspec.json.decode(call.arguments)
+    except msgspec.DecodeError:
+        given = None
+    values = given.values() if isinstance(given, dict) else ()
+    return _short(f"{call.name} {next((each for each in values if isinstance(each, str)), '')}")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text[: 10 * LINE_WIDTH].split())
+    return line if len(line) <= LINE_WIDTH else line[: LINE_WIDTH - 1] + "…"
+
+
+def _with_hint(error: str, hint: str) -> str:
+    return f"{error} ({hint})" if error and hint else error
+
+
+# delegate_task, made for each session by whoever starts it.
 
 ENTRY = given_tool("delegate_task", "delegation", emoji="👥")

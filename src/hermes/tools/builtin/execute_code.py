@@ -1,11 +1,206 @@
-"""execute_code, which names the tools that scripts may call."""
+"""execute_code: run a Python script that can call the other tools."""
 
+import asyncio
+import json
+import signal
 import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
-from hermes.core.tool import Tool
-from hermes.tools.bench import Bench
-from hermes.tools.code.execute_code import CodeOptions, execute_code_tool
-from hermes.tools.registry import ToolEntry
+import msgspec
+
+from hermes.core.errors import Interrupted, ToolDenied, ToolError
+from hermes.core.model import ToolSpec
+from hermes.core.tool import Concern, Effect, Tool, ToolContext, no_concern
+from hermes.security.paths import Guard
+from hermes.terminal.base import Shell
+from hermes.tools.code.script import (
+    CHANGING,
+    LEFT_OUT,
+    STDOUT_LIMIT,
+    Mode,
+    Outcome,
+    ScriptRun,
+    callable_specs,
+    concern_of,
+    launch,
+)
+from hermes.tools.registry import Bench, ToolEntry
+
+
+class CodeOptions(msgspec.Struct, frozen=True):
+    mode: Mode = "project"
+    """`code_execution.mode`: in the working folder with the project's Python, or in an empty folder
+    with a plain one."""
+    timeout: float = 300
+    """`code_execution.timeout`: seconds of one script, with its tool calls."""
+    max_tool_calls: int = 50
+    """`code_execution.max_tool_calls`"""
+    passthrough: Callable[[], tuple[str, ...]] = tuple
+    """Variables given although their names look secret: those of `terminal.env_passthrough`, and
+    those of skills that were loaded."""
+    python: str = ""
+    """The Python used when there is no other; `sys.executable` on the local backend."""
+    isolated: bool = False
+    """`Workplace.isolated`: only what is refused always is refused."""
+
+
+def execute_code_tool(
+    shell: Shell, tools: Sequence[ToolSpec], options: CodeOptions, guard: Guard
+) -> Tool:
+    """`tools` are those of the session; scripts may call some of them (see `stub.CALLABLE`)."""
+    specs = callable_specs(tools)
+
+    async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
+        prepared = launch(
+            str(arguments["code"]),
+            specs,
+            guard,
+            options.mode,
+            options.python,
+            options.passthrough(),
+        )
+        run = ScriptRun(call.output)
+        answers = Answers(call, specs, guard, options, run.paused)
+        with call.cancel.scope():
+            outcome = await run.run(shell, prepared, options.timeout, answers.answer)
+        return report(outcome, answers.calls, options.timeout)
+
+    return Tool(
+        spec=_spec(specs, options),
+        handler=handler,
+        effect=Effect.EXECUTE,
+        examine=no_concern,  # what the script does is judged when it does it
+        serial=True,
+        toolset="code_execution",
+    )
+
+
+class Answers:
+    """Answers what one script asks for: tools to call, and verdicts on what it is about to do."""
+
+    def __init__(
+        self,
+        call: ToolContext,
+        specs: Sequence[ToolSpec],
+        guard: Guard,
+        options: CodeOptions,
+        paused: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._call, self._guard, self._options = call, guard, options
+        self._names = [spec.name for spec in specs]
+        self._paused = paused
+        self._denied: set[str] = set()
+        self._changing = asyncio.Lock()
+        self.calls = 0
+
+    async def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            if request.get("kind") == "tool":
+                arguments = dict(request["arguments"])
+                return {"result": await self._tool(str(request["name"]), arguments)}
+            await self._permit(concern_of(request, self._guard))
+        except ToolDenied as error:
+            return {"denied": str(error), "error": _told(error)}
+        except ToolError as error:
+            return {"error": _told(error)}
+        except Interrupted:
+            return {"error": "interrupted"}  # the whole script ends now
+        return {}
+
+    async def _tool(self, name: str, arguments: dict[str, Any]) -> str:
+        if name not in self._names:
+            raise ToolError(f"a script cannot call {name!r}; it can call: {', '.join(self._names)}")
+        if unfit := LEFT_OUT.get(name, frozenset()) & {key for key, on in arguments.items() if on}:
+            raise ToolError(f"{name} in a script has no {', '.join(sorted(unfit))}")
+        if self.calls >= self._options.max_tool_calls:
+            raise ToolError(
+                f"the script has made all of its {self._options.max_tool_calls} tool calls",
+                hint="print what you have and go on with another script",
+            )
+        if not _is_text(arguments):
+            raise ToolError(f"an argument of {name} is not valid text: it holds lone surrogates")
+        self.calls += 1
+        if name not in CHANGING:
+            return await self._call.invoke(name, arguments)
+        async with self._changing:
+            return await self._call.invoke(name, arguments)
+
+    async def _permit(self, concern: Concern | None) -> None:
+        """Asks a person where one must consent; a no holds for the rest of the script."""
+        if concern is None or (self._options.isolated and not concern.refused):
+            return
+        if concern.refused:
+            raise ToolDenied(f"refused: {concern.reason}")
+        if concern.kind in self._denied:
+            raise ToolDenied(f"not allowed, as before: {concern.reason}")
+        try:
+            with self._paused():
+                await self._call.consent(concern)
+        except ToolDenied:
+            self._denied.add(concern.kind)
+            raise
+
+
+def report(outcome: Outcome, calls: int, timeout: float) -> str:
+    """The result as JSON."""
+    status = "timeout" if outcome.timed_out else "error" if outcome.code else "success"
+    output, errors = outcome.stdout.rstrip(), outcome.stderr.rstrip()
+    result: dict[str, Any] = {"status": status, "output": output}
+    if status == "success":
+        result["output"] = f"{output}\n[stderr]\n{errors}".lstrip() if errors else output
+    else:
+        reason = f"stopped after {timeout:g} s" if outcome.timed_out else _ending(outcome.code)
+        result["error"] = "\n".join(filter(None, (errors, reason)))
+    result["tool_calls_made"] = calls
+    result["duration_seconds"] = round(outcome.seconds, 2)
+    return msgspec.json.encode(result).decode()
+
+
+def _ending(code: int | None) -> str:
+    """What the exit code adds to a traceback."""
+    if code is None or code == 1:
+        return ""
+    if code > 0:
+        return f"[exit code {code}]"
+    known = {number.value: number.name for number in signal.Signals}
+    return f"[ended by {known.get(-code, f'signal {-code}')}]"
+
+
+def _is_text(arguments: dict[str, Any]) -> bool:
+    try:
+        json.dumps(arguments, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _told(error: ToolError) -> str:
+    return f"{error} ({error.hint})" if error.hint else str(error)
+
+
+def _spec(specs: Sequence[ToolSpec], options: CodeOptions) -> ToolSpec:
+    names = ", ".join(spec.name for spec in specs)
+    tools = (
+        f" `from hermes_tools import {names}`: tools with the same parameters that return text and "
+        "raise ToolError. Use it for loops over tool calls and to filter their results."
+        if specs
+        else ""
+    )
+    description = (
+        f"Run a Python script; what it prints comes back.{tools} Limits: {options.timeout:g} s, "
+        f"{options.max_tool_calls} tool calls, {STDOUT_LIMIT // 1000} KB of output."
+    )
+    parameters = {
+        "type": "object",
+        "properties": {"code": {"type": "string"}},
+        "required": ["code"],
+    }
+    return ToolSpec("execute_code", description, parameters)
+
+
+# execute_code, which names the tools that scripts may call.
 
 
 def make(bench: Bench) -> Tool:

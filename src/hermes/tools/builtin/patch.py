@@ -1,9 +1,226 @@
-"""patch over the session's files."""
+"""patch: change parts of files, by text or by a patch over several files."""
 
-from hermes.core.tool import Tool
-from hermes.tools.bench import Bench
-from hermes.tools.patch import patch_tool
-from hermes.tools.registry import ToolEntry
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from hermes.core.errors import ToolArgumentsInvalid, ToolError
+from hermes.core.tool import Concern, Effect, Tool, ToolContext
+from hermes.security.paths import Guard
+from hermes.terminal.base import Files
+from hermes.tools.editing.document import Document, from_model, is_binary, new_problem, unified
+from hermes.tools.editing.files import MOST_BYTES, Change, Reads, Target, Writing, aside, shown
+from hermes.tools.editing.matching import Located, locate
+from hermes.tools.editing.patch_format import Section, locate_hunks, parse_patch
+from hermes.tools.registry import Bench, ToolEntry
+
+
+def patch_tool(
+    files: Files,
+    guard: Guard,
+    reads: Reads,
+    *,
+    isolated: bool = False,
+) -> Tool:
+    writing = Writing(files, guard, reads, isolated=isolated)
+
+    async def patch(
+        call: ToolContext,
+        mode: Literal["replace", "patch"] = "replace",
+        path: str = "",
+        old_string: str = "",
+        new_string: str = "",
+        replace_all: bool = False,
+        patch: str = "",
+    ) -> str:
+        """Edit files. Returns the diff.
+
+        mode: replace: old_string by new_string in path; patch: apply `patch` to several files
+        old_string: text of the file, with enough lines around it to be unique
+        replace_all: every place instead of the only one
+        patch: *** Begin Patch … *** Update File: P / Add File / Delete File … *** End Patch, or a unified diff
+        """  # noqa: E501 - a note is one line
+        plan = Plan(writing, call)
+        if mode == "patch" or (patch and not old_string):
+            for section in parse_patch(from_model(patch, "patch")):
+                await plan.section(section)
+        else:
+            old, new = from_model(old_string, "old_string"), from_model(new_string, "new_string")
+            await plan.replace(path, old, new, replace_all=replace_all)
+        changes = plan.changes()
+        await writing.save(call, changes)
+        return await aside(plan.size, lambda: plan.report(changes))
+
+    async def examine(arguments: dict[str, Any]) -> Concern | None:
+        return await writing.examine(paths_of(arguments))
+
+    return Tool.from_function(
+        patch, effect=Effect.WRITE, toolset="file", serial=True, examine=examine
+    )
+
+
+def paths_of(arguments: dict[str, Any]) -> list[str]:
+    """Every file the call would touch; what cannot be read fails in the call itself."""
+    patch = str(arguments.get("patch") or "")
+    if arguments.get("mode") == "patch" or (patch and not arguments.get("old_string")):
+        try:
+            sections = parse_patch(from_model(patch, "patch"))
+            return [path for section in sections for path in section.paths]
+        except ToolArgumentsInvalid:
+            return []
+    return [str(arguments.get("path") or "")]
+
+
+class Planned(msgspec.Struct):
+    """A file as it was and as it is going to be."""
+
+    target: Target
+    before: bytes | None
+    after: bytes | None
+    past: str = ""
+    """What was looked past to find a place."""
+    moved_from: "Planned | None" = None
+
+    @property
+    def base(self) -> bytes | None:
+        """What the new content is compared with."""
+        return self.moved_from.before if self.moved_from else self.before
+
+    @property
+    def warning(self) -> str:
+        if not self.target.stale:
+            return ""
+        return f"warning: {shown(self.target.path)} had been changed since you last saw it"
+
+
+class Plan:
+    """Everything is found and judged in memory before anything is written."""
+
+    def __init__(self, writing: Writing, call: ToolContext) -> None:
+        self._writing, self._call = writing, call
+        self._files: dict[str, Planned] = {}
+
+    @property
+    def size(self) -> int:
+        return sum(len(file.after or b"") for file in self._files.values())
+
+    async def replace(self, path: str, old: str, new: str, *, replace_all: bool) -> None:
+        file = await self._existing(path)
+        document = Document(file.after or b"")
+
+        def work() -> bytes:
+            located: Located = locate(document.text, old, new, replace_all=replace_all)
+            file.past = located.past
+            return document.edited(located.edits)
+
+        file.after = await _in_thread(file, work)
+
+    async def section(self, section: Section) -> None:
+        match section.kind:
+            case "add":
+                file = await self._file(section.path)
+                self._require_free(file)
+                file.after = section.content.encode()
+            case "delete":
+                (await self._existing(section.path)).after = None
+            case "update":
+                await self._update(section)
+
+    async def _update(self, section: Section) -> None:
+        file = await self._existing(section.path)
+        if section.hunks:
+            document = Document(file.after or b"")
+
+            def work() -> bytes:
+                edits, past = locate_hunks(document.text, section.hunks)
+                file.past = ", ".join(past)
+                return document.edited(edits)
+
+            file.after = await _in_thread(file, work)
+        if section.move_to:
+            goal = await self._file(section.move_to)
+            self._require_free(goal)
+            goal.after, goal.moved_from, goal.past = file.after, file, file.past
+            file.after = None
+
+    async def _file(self, path: str) -> Planned:
+        target = await self._writing.target(self._call, path)
+        if target.real not in self._files:
+            content = await self._writing.content(target)
+            self._files[target.real] = Planned(target, content, content)
+        return self._files[target.real]
+
+    async def _existing(self, path: str) -> Planned:
+        file = await self._file(path)
+        info = file.target.info
+        if file.after is not None:
+            if is_binary(file.after):
+                raise ToolError(
+                    f"{shown(path)} is a binary file", hint="change it with the terminal tool"
+                )
+            return file
+        if info is None or file.before is not None:
+            raise ToolError(f"there is no file {shown(path)}", hint="write_file makes a new one")
+        if info.kind != "file":
+            what = "a folder" if info.kind == "folder" else "a device, pipe or socket"
+            raise ToolError(f"{shown(path)} is {what}")
+        raise ToolError(
+            f"{shown(path)} cannot be read, or is larger than {MOST_BYTES // 1_000_000} MB",
+            hint="change it with the terminal tool, for example with sed",
+        )
+
+    def _require_free(self, file: Planned) -> None:
+        if file.after is not None or (file.before is None and file.target.exists):
+            raise ToolError(
+                f"{shown(file.target.path)} exists already", hint="use `*** Update File:`"
+            )
+
+    def changes(self) -> list[Change]:
+        made = [file for file in self._files.values() if file.before != file.after]
+        if not made:
+            raise ToolError("nothing would change")
+        # New content first: should that fail, nothing was deleted yet.
+        made.sort(key=lambda file: file.after is None)
+        return [Change(file.target, file.before, file.after) for file in made]
+
+    def report(self, changes: Sequence[Change]) -> str:
+        """What happened to each file, with its diff."""
+        parts: list[str] = []
+        moved = [file.moved_from for file in self._files.values() if file.moved_from]
+        for change in changes:
+            file = self._files[change.target.real]
+            if file in moved and change.after is None:
+                continue  # told with the file it became
+            parts += [file.moved_from.warning if file.moved_from else file.warning, *_told(file)]
+        return "\n".join(filter(None, parts))
+
+
+async def _in_thread(file: Planned, work: Callable[[], bytes]) -> bytes:
+    try:
+        return await aside(len(file.after or b""), work)
+    except ToolArgumentsInvalid:
+        raise
+    except ToolError as error:
+        stale = f"; {file.warning}" if file.warning else ""
+        raise ToolError(f"{shown(file.target.path)}: {error}{stale}", hint=error.hint) from error
+
+
+def _told(file: Planned) -> list[str]:
+    name, base, after = shown(file.target.path), file.base, file.after
+    if after is None:
+        return [f"deleted {name}"]
+    if file.moved_from:
+        head = f"moved {shown(file.moved_from.target.path)} to {name}"
+    else:
+        head = f"changed {name}" if base is not None else f"created {name}"
+    past = f" (found by looking past {file.past})" if file.past else ""
+    diff = unified(base, after) if base is not None else ""
+    problem = new_problem(file.target.real, base, after)
+    return [head + past, diff, f"[syntax error: {problem}]" if problem else ""]
+
+
+# patch over the session's files.
 
 
 def make(bench: Bench) -> Tool:

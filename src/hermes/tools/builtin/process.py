@@ -1,9 +1,183 @@
-"""process over the session's background processes."""
+"""process: look after background commands."""
 
-from hermes.core.tool import Tool
-from hermes.tools.bench import Bench
-from hermes.tools.process import process_tool
-from hermes.tools.registry import ToolEntry
+import re
+from typing import Any, Literal, assert_never
+
+from hermes.core.errors import ToolArgumentsInvalid, ToolError
+from hermes.core.tool import Concern, Effect, Tool, ToolContext
+from hermes.security.paths import Guard
+from hermes.terminal.background.processes import MOST_RUNNING, Output, Page, Processes
+from hermes.terminal.background.record import ProcessState
+from hermes.terminal.output import HeadAndTail, OutputLimits, cut_line, plain
+from hermes.tools.builtin.terminal import concern_of
+from hermes.tools.registry import Bench, ToolEntry
+
+Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"]
+
+LONGEST_WAIT = 3_600
+SHOWN_COMMAND = 120
+"""Characters of a command in a list."""
+
+_LINE_END = re.compile(r"[\r\n\x03]")
+_KEYS = re.compile(r"[\r\n\x03\x04\x1a\x1c]*")
+"""Enter, Ctrl-C, Ctrl-D, Ctrl-Z and Ctrl-\\: no text, and what came before was examined."""
+
+
+def process_tool(
+    processes: Processes,
+    guard: Guard,
+    *,
+    isolated: bool = False,
+    limits: OutputLimits | None = None,
+) -> Tool:
+    """`isolated` as for `terminal`; `limits` is the setting `tool_output`."""
+    kept = limits or OutputLimits()
+    keyboard = _Keyboard(processes, guard, isolated=isolated)
+
+    async def process(
+        call: ToolContext,
+        action: Action,
+        session_id: str = "",
+        data: str = "",
+        timeout: int = 60,
+        offset: int = 0,
+        limit: int = 200,
+    ) -> str:
+        """Look after background commands.
+
+        poll: new output. log: lines of all output. wait: until it ends. write: data to its input.
+        submit: data and Enter. close: end of input.
+
+        session_id: proc_…
+        timeout: seconds, for wait
+        offset: first line, for log; 0 = the last ones
+        """
+        if action == "list":
+            return _listed(processes.list())
+        if not session_id:
+            raise ToolArgumentsInvalid(
+                f"{action} needs a session_id", hint="action='list' shows those there are"
+            )
+        with call.cancel.scope():
+            match action:
+                case "poll":
+                    return _news(processes.poll(session_id), kept)
+                case "log":
+                    page = processes.log(session_id, offset=offset, limit=max(limit, 1))
+                    return _page(page, kept)
+                case "wait":
+                    seconds = min(max(timeout, 1), LONGEST_WAIT)
+                    return _news(await processes.wait(session_id, seconds, call.output), kept)
+                case "kill":
+                    return _standing(await processes.kill(session_id))
+                case "write" | "submit" | "close":
+                    await keyboard.use(action, session_id, data)
+                    return "[done; poll shows the answer]"
+                case _:
+                    assert_never(action)
+
+    return Tool.from_function(
+        process,
+        effect=Effect.EXECUTE,
+        toolset="terminal",
+        serial=True,
+        repeatable=True,
+        examine=keyboard.examine,
+        changes=lambda arguments: arguments.get("action") in ("write", "submit"),
+    )
+
+
+class _Keyboard:
+    """What is typed may be a command for a shell, so it is examined like one, line by line."""
+
+    def __init__(self, processes: Processes, guard: Guard, *, isolated: bool) -> None:
+        self._processes, self._guard, self._isolated = processes, guard, isolated
+        self._begun: dict[str, str] = {}
+        """By process: the beginning of a line that was written without its end."""
+
+    async def examine(self, arguments: dict[str, Any]) -> Concern | None:
+        session_id, data = str(arguments.get("session_id", "")), str(arguments.get("data", ""))
+        if arguments.get("action") not in ("write", "submit") or _KEYS.fullmatch(data):
+            return None
+        try:
+            folder = self._processes.state(session_id).cwd
+        except ToolError:
+            return None  # there is no such process, which the call itself will tell
+        line = self._begun.get(session_id, "") + data
+        real = self._guard.real(folder, folder)
+        return concern_of(line, self._guard, real, isolated=self._isolated)
+
+    async def use(
+        self, action: Literal["write", "submit", "close"], session_id: str, data: str
+    ) -> None:
+        match action:
+            case "close":
+                await self._processes.close_input(session_id)
+            case "submit":
+                await self._processes.submit(session_id, data)
+                self._begun.pop(session_id, None)
+            case "write":
+                await self._processes.write(session_id, data)
+                so_far = self._begun.get(session_id, "") + data
+                self._begun[session_id] = _LINE_END.split(so_far)[-1]
+            case _:
+                assert_never(action)
+
+
+def _listed(states: list[ProcessState]) -> str:
+    if not states:
+        return "[no background processes]"
+    running = sum(state.state == "running" for state in states)
+    lines = [f"{running} running, at most {MOST_RUNNING}; the latest ended ones are kept"]
+    for state in states:
+        marks = [f"pid {state.pid}"] if state.pid and state.state == "running" else []
+        marks += ["pty"] if state.pty else []
+        marks += ["notifies"] if state.notify else []
+        marks += [f"watches {', '.join(state.watch_patterns)}"] if state.watch_patterns else []
+        command = cut_line(" ".join(state.command.split()), SHOWN_COMMAND)
+        place = ", ".join([f"in {state.cwd}", f"{state.output_bytes} bytes of output", *marks])
+        lines.append(f"{state.id} {_standing(state)} {command}\n  {place}")
+    return "\n".join(lines)
+
+
+def _standing(state: ProcessState) -> str:
+    spent = f"{state.seconds:.0f} s"
+    match state.state:
+        case "running":
+            return f"[running for {spent}]"
+        case "exited":
+            return f"[ended after {spent} with exit code {state.exit_code}]"
+        case "killed":
+            return f"[killed after {spent}]"
+        case "lost":
+            return f"[lost after {spent}: the place it ran in went away]"
+        case _:
+            assert_never(state.state)
+
+
+def _news(output: Output, limits: OutputLimits) -> str:
+    window = HeadAndTail(limits)
+    window.add(output.text.encode("utf-8", "replace"))
+    text, _ = window.text()
+    return f"{plain(text) or '[no new output]'}\n{_standing(output.process)}"
+
+
+def _page(page: Page, limits: OutputLimits) -> str:
+    if not page.lines:
+        nothing = f"[there are {page.total} lines]" if page.total else "[no output]"
+        return f"{nothing}\n{_standing(page.process)}"
+    lines: list[str] = []
+    expected = page.lines[0][0]
+    for number, text in page.lines:
+        if number > expected:
+            lines.append(f"[… lines {expected} to {number - 1} were not kept …]")
+        lines.append(cut_line(plain(text), limits.max_line_length))
+        expected = number + 1
+    shown = f"[lines {page.lines[0][0]} to {page.lines[-1][0]} of {page.total}]"
+    return "\n".join([*lines, shown, _standing(page.process)])
+
+
+# process over the session's background processes.
 
 
 def make(bench: Bench) -> Tool:

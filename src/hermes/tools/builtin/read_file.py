@@ -1,9 +1,143 @@
-"""read_file over the session's files."""
+"""read_file: a page of a text file with line numbers."""
 
-from hermes.core.tool import Tool
-from hermes.tools.bench import Bench
-from hermes.tools.read_file import read_file_tool
-from hermes.tools.registry import ToolEntry
+import difflib
+import errno
+import os
+from pathlib import PurePath
+from typing import Any
+
+from hermes.core.errors import ToolError
+from hermes.core.tool import Concern, Effect, Tool
+from hermes.security.paths import Guard
+from hermes.terminal.base import FileInfo, Files, Lines
+from hermes.terminal.output import OutputLimits
+from hermes.tools.editing.files import Page, Reads, failure, shown
+from hermes.tools.registry import Bench, ToolEntry
+
+MOST_NAMES = 2_000
+"""Names of a folder looked at for a suggestion."""
+
+
+def read_file_tool(
+    files: Files,
+    guard: Guard,
+    reads: Reads,
+    limits: OutputLimits | None = None,
+    max_chars: int = 100_000,
+    *,
+    isolated: bool = False,
+) -> Tool:
+    """`limits` is the setting `tool_output`, `max_chars` is `file_read_max_chars`."""
+    limits = limits or OutputLimits()
+
+    async def read_file(path: str, offset: int = 1, limit: int = 500) -> str:
+        """Read a text file. Lines come as LINE|CONTENT.
+
+        offset: first line, from 1
+        limit: how many lines
+        """
+        offset, limit = max(offset, 1), min(max(limit, 1), limits.max_lines)
+        try:
+            real = await files.locate(path)
+            info = await _require_file(files, path, real)
+            page = await files.lines(
+                real, offset=offset, limit=limit, longest=limits.max_line_length
+            )
+        except OSError as error:
+            raise failure("read", path, error) from error
+        if page.binary:
+            raise ToolError(
+                f"{shown(path)} is a binary file",
+                hint="use the terminal tool to look at it, for example with `file` or `xxd`",
+            )
+        text = _numbered(page, offset)
+        if len(text) > max_chars:
+            lines = max(1, limit * max_chars // len(text) * 4 // 5)
+            raise ToolError(
+                f"{len(page.lines)} lines of {shown(path)} are {len(text)} characters, "
+                f"the limit is {max_chars}",
+                hint=f"read fewer lines at once, for example offset={offset}, limit={lines}",
+            )
+        reads.saw(real, info)
+        result = "\n".join([text, *_notes(page, offset)]) if text else _nothing(page, offset)
+        if reads.repeats(Page(real, offset, limit), result):
+            last = offset + len(page.lines) - 1
+            return f"[unchanged since you read it (lines {offset}-{last}); read again to see it]"
+        return result
+
+    async def examine(arguments: dict[str, Any]) -> Concern | None:
+        return await concern_of_reading(files, guard, str(arguments.get("path", "")), isolated)
+
+    return Tool.from_function(read_file, effect=Effect.READ, toolset="file", examine=examine)
+
+
+async def concern_of_reading(
+    files: Files, guard: Guard, path: str, isolated: bool
+) -> Concern | None:
+    """In a place of its own there is nothing to read that was not put there on purpose."""
+    if isolated:
+        return None
+    try:
+        return guard.reading(path, await files.locate(path))
+    except OSError:
+        return None  # the call itself fails there, and says why
+
+
+async def _require_file(files: Files, path: str, real: str) -> FileInfo:
+    info = await files.stat(real)
+    if info is None:
+        similar = await _similar(files, real)
+        hint = f"did you mean {', '.join(similar)}?" if similar else "search_files finds files"
+        raise ToolError(f"there is no file {shown(path)}", hint=hint)
+    if info.kind == "folder":
+        raise ToolError(
+            f"{shown(path)} is a folder",
+            hint=f"list its files with search_files(pattern='*', target='files', path={path!r})",
+        )
+    if info.kind == "other":
+        raise OSError(errno.EINVAL, "it is a device, pipe or socket, not a file")
+    return info
+
+
+async def _similar(files: Files, real: str) -> list[str]:
+    """Names in the same folder that are close to the missing one."""
+    wanted = PurePath(real)
+    folder = str(wanted.parent)
+    info = await files.stat(folder)
+    if info is None or info.kind != "folder":
+        return []
+    names = (await files.names(folder))[:MOST_NAMES]
+    by_lower = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(wanted.name.lower(), by_lower, n=3, cutoff=0.6)
+    same_stem = [name for name in names if PurePath(name).stem == wanted.stem]
+    found = dict.fromkeys([*(by_lower[name] for name in close), *same_stem])
+    return [shown(os.path.join(folder, name)) for name in list(found)[:3]]  # noqa: PTH118 - text
+
+
+def _numbered(page: Lines, offset: int) -> str:
+    return "\n".join(f"{number}|{line}" for number, line in enumerate(page.lines, offset))
+
+
+def _notes(page: Lines, offset: int) -> list[str]:
+    notes = []
+    last = offset + len(page.lines) - 1
+    if last < page.total or not page.complete:
+        total = str(page.total) if page.complete else f"more than {page.total}"
+        notes.append(f"[lines {offset}-{last} of {total}; go on with offset={last + 1}]")
+    if page.crlf:
+        notes.append("[lines end with CRLF]")
+    if page.undecodable:
+        notes.append("[some bytes are not UTF-8 and are shown as �]")
+    return notes
+
+
+def _nothing(page: Lines, offset: int) -> str:
+    if page.total == 0:
+        return "[the file is empty]"
+    return f"[the file has {page.total} lines; line {offset} is past its end]"
+
+
+# read_file over the session's files.
 
 
 def make(bench: Bench) -> Tool:

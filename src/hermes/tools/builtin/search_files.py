@@ -1,9 +1,135 @@
-"""search_files over the session's files."""
+"""search_files: lines that match, or files by name."""
 
-from hermes.core.tool import Tool
-from hermes.tools.bench import Bench
-from hermes.tools.registry import ToolEntry
-from hermes.tools.search_files import search_files_tool
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from hermes.core.errors import ToolArgumentsInvalid, ToolError
+from hermes.core.tool import Concern, Effect, Tool, ToolContext
+from hermes.security.paths import Guard
+from hermes.terminal.base import Files, Grep, Grepped, Hit
+from hermes.terminal.here.globs import relative_to
+from hermes.terminal.output import OutputLimits
+from hermes.tools.builtin.read_file import concern_of_reading
+from hermes.tools.editing.files import failure, plural, shown
+from hermes.tools.registry import Bench, ToolEntry
+
+
+class Page(msgspec.Struct, frozen=True):
+    """The part of a long list that is asked for, and how its paths are shown."""
+
+    offset: int
+    limit: int
+    folder: str
+
+    def cut(self, items: Sequence[str]) -> list[str]:
+        return list(items[self.offset : self.offset + self.limit])
+
+    def note(self, total: int) -> list[str]:
+        """Where to go on, when there is more."""
+        end = self.offset + self.limit
+        if total <= end and not self.offset:
+            return []
+        following = f"; go on with offset={end}" if total > end else ""
+        return [f"[shown: {min(self.offset + 1, total)}-{min(end, total)} of {total}{following}]"]
+
+    def name(self, path: str) -> str:
+        return shown(relative_to(path, self.folder))
+
+
+def search_files_tool(
+    files: Files,
+    guard: Guard,
+    folder: Callable[[], str],
+    limits: OutputLimits | None = None,
+    *,
+    isolated: bool = False,
+) -> Tool:
+    """`folder` gives where relative paths start and what paths are shown relative to."""
+    longest = (limits or OutputLimits()).max_line_length
+
+    async def search_files(
+        call: ToolContext,
+        pattern: str,
+        target: Literal["content", "files"] = "content",
+        path: str = ".",
+        file_glob: str = "",
+        limit: int = 50,
+        offset: int = 0,
+        output_mode: Literal["content", "files_only", "count"] = "content",
+        context: int = 0,
+    ) -> str:
+        """Search below a folder: lines by regex, or files by name. The first line says how many.
+
+        pattern: regex for content; glob such as *.py for files
+        file_glob: search only files with such names
+        context: lines shown around a match
+        """
+        page = Page(max(offset, 0), max(limit, 1), folder())
+        try:
+            root = await files.locate(path or ".")
+            if await files.stat(root) is None:
+                raise ToolError(f"there is no folder or file {shown(path)}")
+            if target == "files":
+                found = await files.find(pattern, root, call.cancel)
+                return _files_found(found, pattern, path, page)
+            if not pattern:
+                raise ToolArgumentsInvalid("pattern is empty")
+            query = Grep(
+                pattern, root, file_glob, min(max(context, 0), 20), page.offset, page.limit, longest
+            )
+            grepped = await files.grep(query, call.cancel)
+        except OSError as error:
+            raise failure("search", path, error) from error
+        return _lines_found(grepped, query, output_mode, page)
+
+    async def examine(arguments: dict[str, Any]) -> Concern | None:
+        return await concern_of_reading(files, guard, str(arguments.get("path") or "."), isolated)
+
+    return Tool.from_function(search_files, effect=Effect.READ, toolset="file", examine=examine)
+
+
+def _files_found(found: list[str], pattern: str, path: str, page: Page) -> str:
+    if not found:
+        return f"0 files match {pattern} in {shown(path)}"
+    names = [page.name(name) for name in page.cut(found)]
+    verb = "matches" if len(found) == 1 else "match"
+    head = f"{plural(len(found), 'file')} {verb} {pattern} in {shown(path)}:"
+    return "\n".join([head, *names, *page.note(len(found))])
+
+
+def _lines_found(grepped: Grepped, query: Grep, mode: str, page: Page) -> str:
+    counts = grepped.counts
+    total = sum(counts.values())
+    head = f"{plural(total, 'match')} in {plural(len(counts), 'file')}"
+    if not total:
+        where = f" ({query.file_glob})" if query.file_glob else ""
+        return f"{head} for {query.pattern!r}{where}"
+    if mode == "content":
+        return "\n".join([f"{head}:", *_hits(grepped.hits, query, page), *page.note(total)])
+    names = [
+        page.name(path) + (f": {count}" if mode == "count" else "")
+        for path, count in counts.items()
+    ]
+    return "\n".join([f"{head}:", *page.cut(names), *page.note(len(names))])
+
+
+def _hits(hits: Sequence[Hit], query: Grep, page: Page) -> list[str]:
+    """`path:line:text` for a match, `path-line-text` for context, `--` between distant parts."""
+    lines: list[str] = []
+    last: Hit | None = None
+    for hit in hits:
+        distant = last is not None and (last.path != hit.path or hit.line > last.line + 1)
+        if query.context and distant:
+            lines.append("--")
+        sign = ":" if hit.match else "-"
+        lines.append(f"{page.name(hit.path)}{sign}{hit.line}{sign}{hit.text}")
+        last = hit
+    return lines
+
+
+# search_files over the session's files.
 
 
 def make(bench: Bench) -> Tool:

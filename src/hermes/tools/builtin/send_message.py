@@ -1,5 +1,48 @@
-"""send_message, made for each session by whoever starts it."""
+"""send_message: say something in another chat."""
 
+from typing import Any, Literal
+
+from hermes.core.errors import ToolArgumentsInvalid, ToolError, UsageError
+from hermes.core.ports import Outbox
+from hermes.core.tool import Effect, Tool
 from hermes.tools.registry import given_tool
+
+MOST_CHARS = 20_000
+
+
+def send_message_tool(outbox: Outbox, origin: str = "") -> Tool:
+    """`origin` is the chat of the conversation, whose answers go there by themselves."""
+
+    async def send_message(
+        action: Literal["send", "list"] = "send", target: str = "", message: str = ""
+    ) -> str:
+        """Send a message to a chat other than this one; answers need no tool. list shows targets.
+
+        target: telegram (its home channel), telegram:CHAT[:THREAD] or discord:#name
+        """
+        if action == "list":
+            return "\n".join(await outbox.targets()) or "No platform is connected."
+        if not target or not message.strip():
+            raise ToolArgumentsInvalid("target and message are needed")
+        if len(message) > MOST_CHARS:
+            raise ToolArgumentsInvalid(f"the message is longer than {MOST_CHARS:,} characters")
+        if origin and target in (origin, "origin"):
+            raise ToolError("that is this chat: simply answer")
+        try:
+            delivery = await outbox.send(target, message)
+        except UsageError as error:
+            raise ToolError(f"{error}. {error.hint}".strip()) from error
+        return f"Kept for sending to {target} ({delivery})."
+
+    return Tool.from_function(
+        send_message, toolset="messaging", effect=Effect.SEND, examine=_examine
+    )
+
+
+async def _examine(arguments: dict[str, Any]) -> Effect | None:
+    return None if arguments.get("action") == "list" else Effect.SEND
+
+
+# send_message, made for each session by whoever starts it.
 
 ENTRY = given_tool("send_message", "messaging", emoji="📨")

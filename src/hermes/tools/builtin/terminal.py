@@ -1,9 +1,170 @@
-"""terminal over the session's shell."""
+"""terminal: run a shell command."""
 
-from hermes.core.tool import Tool
-from hermes.tools.bench import Bench
-from hermes.tools.registry import ToolEntry
-from hermes.tools.terminal import terminal_tool
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hermes.core.errors import ToolTimedOut
+from hermes.core.tool import Concern, Effect, Tool, ToolContext
+from hermes.security.paths import Guard
+from hermes.security.reading import examine_command, one_concern, only_looks
+from hermes.terminal.background.processes import Processes
+from hermes.terminal.base import CommandResult, Shell
+from hermes.terminal.here.pty_run import run_in_terminal
+from hermes.terminal.output import OutputLimits, plain
+from hermes.tools.registry import Bench, ToolEntry
+
+# What an exit code means where it is easily taken for a failure, or hides one.
+
+_OF_PROGRAMS = (
+    (r"(e|f|z)?grep|rg|ag|ack", 1, "nothing matched; this is not an error"),
+    (r"diff|cmp|colordiff", 1, "the files differ; this is not an error"),
+    (r"test|\[|\[\[", 1, "the condition is false"),
+    (r"which|type|pgrep|pidof", 1, "nothing found"),
+    (r"timeout", 124, "`timeout` ended it"),
+    (r"curl", 6, "the host name is not known"),
+    (r"curl", 7, "the connection was refused"),
+    (r"curl", 22, "the server answered with an error"),
+    (r"curl", 28, "it took too long"),
+    (r"pytest", 5, "no test was found"),
+)
+_OF_ALL = {
+    126: "found, but it cannot be executed",
+    127: "command not found",
+    137: "killed, often for lack of memory",
+    139: "it crashed: segmentation fault",
+    141: "the reader of its output ended first",
+}
+_SEPARATORS = re.compile(r"[;|&\n]+")
+_PREFIXES = re.compile(r"^(\s|!\s|\w+=\S*\s|(sudo|command|time|env|nice)\s|git (?=diff|grep)|\()*")
+
+
+def exit_note(command: str, code: int) -> str:
+    """A few words, or "" when the number says enough. The last program decides the code."""
+    pieces = [piece for piece in _SEPARATORS.split(command) if piece.strip()]
+    last = _PREFIXES.sub("", pieces[-1]) if pieces else ""
+    program = re.split(r"[\s;)]", last, maxsplit=1)[0].rpartition("/")[2]
+    for names, known, meaning in _OF_PROGRAMS:
+        if code == known and re.fullmatch(names, program):
+            return meaning
+    return _OF_ALL.get(code, "")
+
+
+LONGEST_TIMEOUT = 3_600
+
+Transform = Callable[[str], Awaitable[str]]
+
+
+def terminal_tool(
+    shell: Shell,
+    processes: Processes,
+    guard: Guard,
+    *,
+    timeout: int = 180,
+    isolated: bool = False,
+    transform: Transform | None = None,
+    limits: OutputLimits | None = None,
+) -> Tool:
+    """`timeout` is the setting `terminal.timeout`, `limits` is `tool_output`.
+
+    `isolated`: the backend itself is the boundary (a container), so only what is always refused is
+    kept from running. `transform` is what plugins make of the output of a command.
+    """
+
+    async def terminal(
+        call: ToolContext,
+        command: str,
+        background: bool = False,
+        timeout: int = timeout,
+        workdir: str = "",
+        pty: bool = False,
+        notify_on_complete: bool = False,
+        watch_patterns: tuple[str, ...] = (),
+    ) -> str:
+        """Run a shell command. Folder and exported variables persist between calls.
+
+        background: for servers and long work; returns an id for the process tool
+        timeout: seconds until the command is stopped
+        workdir: folder for this command only
+        pty: in a pseudo-terminal; what it changes does not persist
+        notify_on_complete: background only: say when it ends
+        watch_patterns: background only: say when an output line contains one of these
+        """
+        cwd = workdir or None
+        if background:
+            started = await processes.start(
+                command,
+                cwd=cwd,
+                pty=pty,
+                notify=notify_on_complete,
+                watch_patterns=watch_patterns,
+            )
+            return _started(started, told=notify_on_complete)
+        before, seconds = shell.cwd, min(max(timeout, 1), LONGEST_TIMEOUT)
+        if pty:
+            result = await run_in_terminal(
+                shell,
+                command,
+                timeout=seconds,
+                cwd=cwd,
+                on_output=call.output,
+                cancel=call.cancel,
+                limits=limits or OutputLimits(),
+            )
+        else:
+            result = await shell.run(
+                command, timeout=seconds, cwd=cwd, on_output=call.output, cancel=call.cancel
+            )
+        output = plain(result.output)
+        if transform is not None:
+            output = await transform(output)
+        if result.timed_out:
+            raise ToolTimedOut(
+                f"the command was stopped after {seconds} s. Its output:\n{output}",
+                hint="give a longer timeout, or run it with background=true",
+            )
+        return _report(command, result, output, shell.cwd if shell.cwd != before else "")
+
+    async def examine(arguments: dict[str, Any]) -> Concern | None:
+        folder = str(arguments.get("workdir") or shell.cwd)
+        command = str(arguments.get("command", ""))
+        return concern_of(command, guard, guard.real(folder, shell.cwd), isolated=isolated)
+
+    kind: dict[str, Any] = {"effect": Effect.EXECUTE, "toolset": "terminal", "serial": True}
+    return Tool.from_function(terminal, examine=examine, changes=_may_change, **kind)
+
+
+def _may_change(arguments: dict[str, Any]) -> bool:
+    return not only_looks(str(arguments.get("command", "")))
+
+
+def concern_of(command: str, guard: Guard, folder: str, *, isolated: bool) -> Concern | None:
+    """All that stands against `command`; where the place is the boundary, only refusals."""
+    found = examine_command(command, guard, folder)
+    return one_concern([concern for concern in found if concern.refused or not isolated])
+
+
+def _started(process_id: str, *, told: bool) -> str:
+    end = "you will be told when it ends" if told else "action='wait' waits for its end"
+    return (
+        f"[started in the background: {process_id}]\n"
+        f"process(action='poll', session_id='{process_id}') shows its output; {end}"
+    )
+
+
+def _report(command: str, result: CommandResult, output: str, moved_to: str) -> str:
+    parts = [output or "[no output]"]
+    if result.exit_code:
+        note = exit_note(command, result.exit_code)
+        parts.append(f"[exit code {result.exit_code}{': ' + note if note else ''}]")
+    if result.truncated:
+        parts.append("[the middle of the output was cut; send it to a file to read all of it]")
+    if moved_to:
+        parts.append(f"[now in {moved_to}]")
+    return "\n".join(parts)
+
+
+# terminal over the session's shell.
 
 
 def make(bench: Bench) -> Tool:

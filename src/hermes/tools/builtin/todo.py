@@ -1,9 +1,171 @@
-"""todo over the session's list."""
+"""todo: the agent's own list of what is to be done."""
 
-from hermes.core.tool import Tool
-from hermes.tools.bench import Bench
-from hermes.tools.registry import ToolEntry
-from hermes.tools.todo import todo_tool
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from hermes.core.errors import ToolArgumentsInvalid
+from hermes.core.marks import COMPACTED, TODO_LIST
+from hermes.core.messages import Assistant, Message, ToolResult, User
+from hermes.core.model import ToolSpec
+from hermes.core.tool import Tool, ToolContext
+from hermes.tools.editing.files import plural
+from hermes.tools.registry import Bench, ToolEntry
+
+MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]", "cancelled": "[-]"}
+"""How each status is shown; the order is that of the counts."""
+MOST_ITEMS = 100
+MOST_CHARS = 500
+"""Characters of one task."""
+MOST_ID = 40
+
+_STATUS = {mark: status for status, mark in MARKS.items()}
+_LINE = re.compile(r"(\[[x> -]\]) (\S+): (.*)")
+
+SPEC = ToolSpec(
+    name="todo",
+    description="Your task list for work of several steps. Without arguments it is shown. Keep one "
+    "task in_progress, and mark tasks completed as soon as they are.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "todos": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "id": {"type": "string"},
+                        "content": {"type": "string"},
+                        "status": {
+                            "type": "string",
+                            "enum": ["pending", "in_progress", "completed", "cancelled"],
+                        },
+                    },
+                    "required": ["id"],
+                },
+            },
+            "merge": {
+                "type": "boolean",
+                "default": False,
+                "description": "change or add these by id; false replaces the list",
+            },
+        },
+    },
+)
+
+
+class Todo(msgspec.Struct, frozen=True):
+    id: str
+    """One word."""
+    content: str
+    """One line."""
+    status: str = "pending"
+
+
+class Todos:
+    """The list of one session."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, Todo] = {}
+
+    @property
+    def items(self) -> tuple[Todo, ...]:
+        return tuple(self._items.values())
+
+    def write(self, todos: Iterable[Mapping[str, Any]], *, merge: bool = False) -> None:
+        """Replace the list, or change and add by id. Nothing changes when one item is wrong."""
+        items = dict(self._items) if merge else {}
+        for given in todos:
+            todo = _todo(given, items)
+            items[todo.id] = todo
+        if len(items) > MOST_ITEMS:
+            raise ToolArgumentsInvalid(
+                f"{len(items)} tasks are too many, the limit is {MOST_ITEMS}",
+                hint="put small steps together",
+            )
+        self._items = items
+
+    def text(self) -> str:
+        """The whole list, as the tool shows it; "" when there is none.
+
+        `restore` reads it back, so it can stand in a message after a compaction.
+        """
+        if not self._items:
+            return ""
+        counts = dict.fromkeys(MARKS, 0)
+        for todo in self.items:
+            counts[todo.status] += 1
+        told = ", ".join(
+            f"{count} {status.replace('_', ' ')}" for status, count in counts.items() if count
+        )
+        lines = [f"{MARKS[todo.status]} {todo.id}: {todo.content}" for todo in self.items]
+        return "\n".join([f"{TODO_LIST}{plural(len(lines), 'task')}, {told}", *lines])
+
+    def restore(self, messages: Sequence[Message]) -> None:
+        """Take over the list a conversation ended with; what it never had stays empty."""
+        self._items = {}
+        for message in reversed(messages):
+            shown = _list_in(message)
+            if shown is not None:
+                self._items = {todo.id: todo for todo in shown[:MOST_ITEMS]}
+                return
+
+
+def todo_tool(todos: Todos) -> Tool:
+    async def handler(_call: ToolContext, arguments: dict[str, Any]) -> str:
+        if arguments.get("todos") is not None:
+            todos.write(arguments["todos"], merge=bool(arguments.get("merge")))
+        return "\n".join([todos.text() or f"{TODO_LIST}empty", *_warnings(todos)])
+
+    return Tool(spec=SPEC, handler=handler, serial=True, toolset="todo")
+
+
+def _todo(given: Mapping[str, Any], known: Mapping[str, Todo]) -> Todo:
+    """One item, with what it does not say taken from the one of the same id."""
+    name = "-".join(str(given["id"]).split())[:MOST_ID]
+    before = known.get(name)
+    content = " ".join(str(given.get("content") or "").split())
+    if not content and before is not None:
+        content = before.content
+    if not name or not content:
+        raise ToolArgumentsInvalid(f"task {name!r} needs an id and a content")
+    if len(content) > MOST_CHARS:
+        content = content[:MOST_CHARS] + "…"
+    status = str(given.get("status") or (before.status if before else "pending"))
+    return Todo(name, content, status)
+
+
+def _warnings(todos: Todos) -> list[str]:
+    active = [todo.id for todo in todos.items if todo.status == "in_progress"]
+    if len(active) < 2:
+        return []
+    return [f"[{len(active)} tasks are in progress ({', '.join(active)}): keep only one]"]
+
+
+def _list_in(message: Message) -> list[Todo] | None:
+    """The list a message shows; None when it shows none."""
+    if isinstance(message, ToolResult):
+        text = message.text if message.name == "todo" and not message.failed else ""
+    else:
+        # Notes on what was compacted may stand on either side of the conversation.
+        notes = isinstance(message, Assistant) and message.text.startswith(COMPACTED)
+        text = message.text if isinstance(message, User) or notes else ""
+    start = text.find(TODO_LIST)
+    if start < 0 or text[:start].rpartition("\n")[2]:
+        return None
+    _, *lines = text[start:].split("\n")
+    found = []
+    for line in lines:
+        match = _LINE.fullmatch(line)
+        if match is None:
+            break
+        found.append(Todo(match[2], match[3], _STATUS[match[1]]))
+    return found
+
+
+# todo over the session's list.
 
 
 def make(bench: Bench) -> Tool:

@@ -1,10 +1,428 @@
-"""web_search over the service the settings choose."""
+"""web_search: pages about something."""
 
-from hermes.core.tool import Tool
-from hermes.tools.bench import Bench
-from hermes.tools.registry import ToolEntry
-from hermes.tools.web.search import web_search_available, web_search_tool
-from hermes.tools.web.services import SearchOptions
+import asyncio
+import re
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any, Literal
+
+import httpx2
+import msgspec
+
+from hermes import __version__
+from hermes.core.errors import ToolArgumentsInvalid, ToolError, ToolTimedOut
+from hermes.core.tool import Effect, Tool, ToolContext
+from hermes.tools.registry import Bench, ToolEntry
+from hermes.tools.web_pages import fenced
+from hermes.util.late_tls import LateTls
+from hermes.util.packages import is_installed
+from hermes.util.text import clean
+from hermes.util.threads import in_thread
+
+# Search services of the web, as data: how each is asked and how it answers.
+
+SHOWN = 5
+"""Results of one search."""
+
+
+class SearchOptions(msgspec.Struct, frozen=True):
+    """What the user has configured."""
+
+    backend: str = "auto"
+    """`web.backend`: a service, `ddgs`, or `auto` for the first one that is configured."""
+    keys: Mapping[str, str] = {}
+    """Keys by service: FIRECRAWL_API_KEY, PARALLEL_API_KEY, TAVILY_API_KEY, EXA_API_KEY,
+    BRAVE_API_KEY."""
+    urls: Mapping[str, str] = {}
+    """Addresses of the user's own servers: `firecrawl` (FIRECRAWL_API_URL), `searxng`
+    (SEARXNG_URL). They may be in a private network."""
+    parallel_mode: str = "agentic"
+    """PARALLEL_SEARCH_MODE."""
+    seconds: float = 30.0
+    """For one search."""
+
+    def __repr__(self) -> str:
+        return f"SearchOptions({self.backend!r}, keys of {sorted(self.keys)}, {dict(self.urls)!r})"
+
+
+class Service(msgspec.Struct, frozen=True):
+    name: str
+    url: str
+    """Empty: the user must say where it is."""
+    path: str
+    ask: Callable[[str, SearchOptions], dict[str, Any]]
+    """The JSON of a POST, or the parameters of a GET."""
+    rows: tuple[str, ...]
+    """Where in the answer the results are."""
+    snippet: str
+    """The field with the text of a result: one or several strings."""
+    method: Literal["POST", "GET"] = "POST"
+    key_header: str = "Authorization"
+    key_form: str = "Bearer {}"
+    variable: str = ""
+    """Where its key comes from; empty when it has none."""
+    url_variable: str = ""
+    """Where the address of the user's own server comes from."""
+
+    def configured(self, options: SearchOptions) -> bool:
+        return bool(options.keys.get(self.name) or options.urls.get(self.name))
+
+    def address(self, options: SearchOptions) -> str:
+        return (options.urls.get(self.name) or self.url).rstrip("/")
+
+    def headers(self, options: SearchOptions) -> dict[str, str]:
+        key = options.keys.get(self.name, "")
+        return {self.key_header: self.key_form.format(key)} if key else {}
+
+
+_PARALLEL_MODES = {"agentic": "advanced", "one-shot": "advanced", "fast": "basic"}
+"""Modes of its beta API, and what took their place."""
+_PARALLEL_QUERY = 200
+_BRAVE_QUERY, _BRAVE_WORDS = 400, 50
+
+
+def _parallel(query: str, options: SearchOptions) -> dict[str, Any]:
+    mode = _PARALLEL_MODES.get(options.parallel_mode, options.parallel_mode)
+    return {
+        "objective": query,
+        "search_queries": [query[:_PARALLEL_QUERY]],
+        "mode": mode or "advanced",
+        "advanced_settings": {"max_results": SHOWN},
+    }
+
+
+def _brave(query: str, _options: SearchOptions) -> dict[str, Any]:
+    short = " ".join(query.split()[:_BRAVE_WORDS])[:_BRAVE_QUERY]
+    return {"q": short, "count": SHOWN, "text_decorations": "false"}
+
+
+SERVICES: tuple[Service, ...] = (
+    Service(
+        "firecrawl",
+        "https://api.firecrawl.dev",
+        "/v2/search",
+        lambda query, _: {"query": query, "limit": SHOWN},
+        rows=("data", "web"),
+        snippet="description",
+        variable="FIRECRAWL_API_KEY",
+        url_variable="FIRECRAWL_API_URL",
+    ),
+    Service(
+        "parallel",
+        "https://api.parallel.ai",
+        "/v1/search",
+        _parallel,
+        rows=("results",),
+        snippet="excerpts",
+        key_header="x-api-key",
+        key_form="{}",
+        variable="PARALLEL_API_KEY",
+    ),
+    Service(
+        "tavily",
+        "https://api.tavily.com",
+        "/search",
+        lambda query, _: {"query": query, "max_results": SHOWN, "search_depth": "basic"},
+        rows=("results",),
+        snippet="content",
+        variable="TAVILY_API_KEY",
+    ),
+    Service(
+        "exa",
+        "https://api.exa.ai",
+        "/search",
+        lambda query, _: {
+            "query": query,
+            "type": "auto",
+            "numResults": SHOWN,
+            "contents": {"highlights": True},
+        },
+        rows=("results",),
+        snippet="highlights",
+        key_header="x-api-key",
+        key_form="{}",
+        variable="EXA_API_KEY",
+    ),
+    Service(
+        "brave",
+        "https://api.search.brave.com",
+        "/res/v1/web/search",
+        _brave,
+        rows=("web", "results"),
+        snippet="description",
+        method="GET",
+        key_header="X-Subscription-Token",
+        key_form="{}",
+        variable="BRAVE_API_KEY",
+    ),
+    Service(
+        "searxng",
+        "",
+        "/search",
+        lambda query, _: {"q": query, "format": "json"},
+        rows=("results",),
+        snippet="content",
+        method="GET",
+        url_variable="SEARXNG_URL",
+    ),
+)
+"""In the order `auto` takes them."""
+
+BY_NAME = {service.name: service for service in SERVICES}
+
+
+# One request to a search service, and its refusals in words.
+
+LARGEST = 5_000_000
+"""Bytes of an answer."""
+QUOTED = 200
+"""Characters of a refusal that are shown."""
+
+Connect = Callable[[], httpx2.AsyncClient]
+
+_ANOTHER = "the user can choose another service with the setting web.backend"
+
+
+def service_client() -> httpx2.AsyncClient:
+    """For services the user configured: their proxy is all right, a redirect is not."""
+    return httpx2.AsyncClient(follow_redirects=False, trust_env=True, verify=LateTls())
+
+
+async def ask(
+    service: Service, options: SearchOptions, connect: Connect, path: str, body: dict[str, Any]
+) -> Any:
+    """The decoded answer. Raises `ToolError`; no message has a key in it."""
+    key = options.keys.get(service.name, "")
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise ToolError(f"the key of {service.name} has odd characters in it", hint=_key(service))
+    url = f"{service.address(options)}{path}"
+    sent: dict[str, Any] = {"params": body} if service.method == "GET" else {"json": body}
+    headers = {
+        "Accept": "application/json",
+        "User-Agent": f"Hermes/{__version__}",
+        **service.headers(options),
+    }
+    try:
+        async with asyncio.timeout(options.seconds), connect() as client:
+            asked = client.stream(
+                service.method, url, headers=headers, timeout=options.seconds, **sent
+            )
+            async with asked as response:
+                data = await _body(response, service.name)
+    except (TimeoutError, httpx2.TimeoutException) as error:
+        raise ToolTimedOut(f"{service.name} did not answer in time", hint=_ANOTHER) from error
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        words = _without_key(f"{service.name} cannot be reached: {error}", service, options)
+        raise ToolError(words, hint=_where(service)) from error
+    if response.status_code >= 300:
+        raise refusal(service, options, response.status_code, data)
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise ToolError(f"{service.name} did not answer with JSON", hint=_where(service)) from error
+
+
+async def _body(response: httpx2.Response, name: str) -> bytes:
+    data = bytearray()
+    async for chunk in response.aiter_bytes():
+        data += chunk
+        if len(data) > LARGEST:
+            raise ToolError(f"the answer of {name} is too large")
+    return bytes(data)
+
+
+def refusal(service: Service, options: SearchOptions, status: int, body: bytes) -> ToolError:
+    """What a status of a service means, and what to do."""
+    name = service.name
+    if name == "searxng" and status == 403:
+        hint = "the server must list json under search.formats in its settings.yml"
+        return ToolError("searxng does not answer in JSON (HTTP 403)", hint=hint)
+    if status in (401, 403):
+        return ToolError(f"{name} refused the key (HTTP {status})", hint=_key(service))
+    if status in (402, 432, 433):
+        return ToolError(f"the plan of {name} is used up (HTTP {status})", hint=_ANOTHER)
+    if status == 429:
+        hint = f"wait a little; {_ANOTHER}"
+        return ToolError(f"{name} gets too many searches (HTTP 429)", hint=hint)
+    if status >= 500:
+        return ToolError(f"{name} has a problem (HTTP {status}); try again later", hint=_ANOTHER)
+    if status < 400:
+        return ToolError(f"{name} redirects (HTTP {status})", hint=_where(service))
+    said = " ".join(body.decode("utf-8", "replace").split())
+    words = _without_key(f"{name} refused the search (HTTP {status}): {said}", service, options)
+    return ToolError(words[:QUOTED], hint=_ANOTHER)
+
+
+def _key(service: Service) -> str:
+    return f"the user should check {service.variable}" if service.variable else _where(service)
+
+
+def _where(service: Service) -> str:
+    if service.url_variable:
+        return f"the user should check {service.url_variable}"
+    return _ANOTHER
+
+
+def _without_key(text: str, service: Service, options: SearchOptions) -> str:
+    key = options.keys.get(service.name, "")
+    return text.replace(key, "…") if key else text
+
+
+# The search without a key: the library ddgs, which asks several engines by itself.
+
+NAME = "ddgs"
+ENGINE_SECONDS = 10
+"""For one engine."""
+_NOTHING = "no results found"
+
+Search = Callable[[str, int], list[dict[str, Any]]]
+"""Query and count → rows with `title`, `href` and `body`."""
+
+MISSING = "ddgs is not installed: pip install 'hermes[web]'"
+
+
+def installed() -> bool:
+    return is_installed(NAME)
+
+
+def library_search(query: str, count: int) -> list[dict[str, Any]]:
+    """Asks the library. It does its own networking: a name, a proxy and TLS are its business."""
+    try:
+        library, errors = import_module(NAME), import_module(f"{NAME}.exceptions")
+    except ImportError as error:
+        raise ToolError(MISSING) from error
+    try:
+        rows = library.DDGS(timeout=ENGINE_SECONDS).text(query, max_results=count)
+    except errors.TimeoutException as error:
+        raise ToolTimedOut("the search engines did not answer in time", hint=_LATER) from error
+    except errors.RatelimitException as error:
+        raise ToolError("the search engines get too many searches", hint=_LATER) from error
+    except errors.DDGSException as error:
+        if _NOTHING in str(error).lower():
+            return []
+        raise ToolError(f"the search failed: {str(error)[:200]}", hint=_LATER) from error
+    return list(rows)
+
+
+async def ddgs_rows(query: str, seconds: float, search: Search) -> list[dict[str, Any]]:
+    """Rows as the other services have them."""
+    try:
+        async with asyncio.timeout(seconds):
+            rows = await in_thread(search, query, SHOWN)
+    except TimeoutError as error:
+        raise ToolTimedOut("the search engines did not answer in time", hint=_LATER) from error
+    return [
+        {"title": row.get("title"), "url": row.get("href"), "snippet": row.get("body")}
+        for row in rows
+    ]
+
+
+_LATER = "wait a little; with the key of a search service it works better"
+
+
+AUTO = "auto"
+LONGEST_QUERY = 1_000
+LONGEST_TITLE = 200
+LONGEST_SNIPPET = 400
+
+_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,100}>")
+
+
+class Result(msgspec.Struct, frozen=True):
+    title: str
+    url: str
+    snippet: str
+
+
+def chosen(options: SearchOptions) -> Service | None:
+    """The service to ask; None is ddgs. Raises `ToolError` when `web.backend` names none that can
+    be used."""
+    name = _wished(options)
+    if name == AUTO:
+        return next((service for service in SERVICES if service.configured(options)), None)
+    if name == NAME:
+        return None
+    service = BY_NAME.get(name)
+    if service is None:
+        known = ", ".join((AUTO, *BY_NAME, NAME))
+        raise ToolError(f"web.backend is {name!r}; it can be {known}")
+    if not service.configured(options):
+        needed = " or ".join(filter(None, (service.variable, service.url_variable)))
+        raise ToolError(f"{name} is not configured: set {needed}")
+    return service
+
+
+def web_search_available(options: SearchOptions) -> str:
+    """Why there can be no search; empty when there can."""
+    if _wished(options) in (AUTO, NAME) and installed():
+        return ""  # whichever keys there are
+    try:
+        service = chosen(options)
+    except ToolError as error:
+        return str(error)
+    return "" if service else f"no search service has a key, and {MISSING}"
+
+
+def _wished(options: SearchOptions) -> str:
+    return options.backend.strip().lower() or AUTO
+
+
+def web_search_tool(
+    options: SearchOptions, connect: Connect = service_client, search: Search = library_search
+) -> Tool:
+    """`connect` makes the HTTP client for a service; `search` is the library without a key."""
+
+    async def web_search(call: ToolContext, query: str) -> str:
+        """Search the web: up to 5 results with title, URL, snippet. web_extract reads them."""
+        query = " ".join(clean(query).split())
+        if not 0 < len(query) <= LONGEST_QUERY:
+            raise ToolArgumentsInvalid(f"query must have 1 to {LONGEST_QUERY} characters")
+        service = chosen(options)
+        if service is None:
+            rows = await call.cancel.guard(ddgs_rows(query, options.seconds, search))
+        else:
+            body = service.ask(query, options)
+            answer = await call.cancel.guard(ask(service, options, connect, service.path, body))
+            rows = _rows(answer, service)
+        found = list(_results(rows))[:SHOWN]
+        if not found:
+            return f"nothing was found for {query!r}; try other words"
+        text = "\n\n".join(_shown(number, result) for number, result in enumerate(found, 1))
+        return fenced(text, f"results of {service.name if service else NAME}")
+
+    return Tool.from_function(web_search, effect=Effect.NETWORK, toolset="web")
+
+
+def _rows(answer: Any, service: Service) -> list[dict[str, Any]]:
+    """The results of an answer, with their text under `snippet`."""
+    for step in service.rows:
+        answer = answer.get(step) if isinstance(answer, dict) else None
+    rows = answer if isinstance(answer, list) else []
+    return [{**row, "snippet": row.get(service.snippet)} for row in rows if isinstance(row, dict)]
+
+
+def _results(rows: list[dict[str, Any]]) -> Iterator[Result]:
+    for row in rows:
+        url = _line(row.get("url"), 2_000)
+        if url.startswith(("http://", "https://")):
+            title = _line(row.get("title"), LONGEST_TITLE)
+            yield Result(title or url, url, _line(row.get("snippet"), LONGEST_SNIPPET))
+
+
+def _line(value: Any, longest: int) -> str:
+    """Text of a result on one line, without tags; several pieces are joined."""
+    pieces = value if isinstance(value, list) else [value]
+    text = " … ".join(piece for piece in pieces if isinstance(piece, str))
+    text = " ".join(_TAG.sub("", clean(text)).split())
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def _shown(number: int, result: Result) -> str:
+    lines = (f"{number}. {result.title}", f"   {result.url}", f"   {result.snippet}")
+    return "\n".join(line for line in lines if line.strip())
+
+
+# web_search over the service the settings choose.
 
 KEYS = {
     "firecrawl": "FIRECRAWL_API_KEY",

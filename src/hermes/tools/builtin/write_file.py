@@ -1,9 +1,76 @@
-"""write_file over the session's files."""
+"""write_file: put text into a file, whole."""
 
-from hermes.core.tool import Tool
-from hermes.tools.bench import Bench
-from hermes.tools.registry import ToolEntry
-from hermes.tools.write_file import write_file_tool
+from typing import Any
+
+from hermes.core.tool import Concern, Effect, Tool, ToolContext
+from hermes.security.paths import Guard
+from hermes.terminal.base import Files
+from hermes.tools.editing.document import Document, encoded, from_model, is_binary, new_problem
+from hermes.tools.editing.files import Change, Reads, Target, Writing, aside, plural, shown
+from hermes.tools.registry import Bench, ToolEntry
+
+
+def write_file_tool(
+    files: Files,
+    guard: Guard,
+    reads: Reads,
+    *,
+    isolated: bool = False,
+) -> Tool:
+    writing = Writing(files, guard, reads, isolated=isolated)
+
+    async def write_file(call: ToolContext, path: str, content: str) -> str:
+        """Write a whole file; missing folders are made, an existing file is replaced."""
+        from_model(content, "content")
+        target = await writing.target(call, path)
+        old = await writing.content(target)
+        data, kept = _like(old, content)
+        warning = _warning(writing, target)
+        await writing.save(call, [Change(target, old, data)])
+        problem = await aside(len(data), lambda: new_problem(target.real, old, data))
+        done = "replaced" if target.exists else "created"
+        lines = data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
+        said = f"{done} {shown(path)}: {plural(len(data), 'byte')}, {plural(lines, 'line')}"
+        checked = f"[syntax error: {problem}]" if problem else ""
+        return "\n".join(filter(None, [warning, said + kept, checked]))
+
+    async def examine(arguments: dict[str, Any]) -> Concern | None:
+        return await writing.examine([str(arguments.get("path", ""))])
+
+    return Tool.from_function(
+        write_file, effect=Effect.WRITE, toolset="file", serial=True, examine=examine
+    )
+
+
+def _like(old: bytes | None, content: str) -> tuple[bytes, str]:
+    """The content with the line ends and the mark the file has, and a word on what was kept.
+
+    A model sees neither. Content that has carriage returns or a mark of its own is left alone.
+    """
+    if not old or is_binary(old):
+        return content.encode(), ""
+    document, kept = Document(old), []
+    if document.crlf and "\n" in content and "\r" not in content:
+        content = content.replace("\n", "\r\n")
+        kept.append("CRLF line ends")
+    marked = document.marked and not content.startswith("\ufeff")
+    if marked:
+        kept.append("byte order mark")
+    return encoded(content, marked=marked), f" ({' and '.join(kept)} kept)" if kept else ""
+
+
+def _warning(writing: Writing, target: Target) -> str:
+    if target.stale:
+        return (
+            f"warning: {shown(target.path)} had been changed since you last saw it; "
+            "those changes are overwritten"
+        )
+    if writing.unseen(target):
+        return f"note: {shown(target.path)} existed and you had not read it"
+    return ""
+
+
+# write_file over the session's files.
 
 
 def make(bench: Bench) -> Tool:

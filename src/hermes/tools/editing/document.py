@@ -1,9 +1,19 @@
 """A text file as it is edited: with plain line feeds, while its own line ends and mark are kept."""
 
 import codecs
+import difflib
+import json
 import re
+import symtable
+import sys
+import threading
+import tomllib
+import warnings
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import PurePath
+from typing import Any
 
 import msgspec
 
@@ -117,3 +127,211 @@ class TextLines:
         elif not new and 0 < first < last and not ended:
             start -= 1  # the line before becomes the last one, without an end
         return Edit(start, len(self.text), body)
+
+
+# What an edit changed, as a unified diff of bounded size.
+
+MOST_LINES = 80
+MOST_CHARS = 6_000
+LONGEST = 300
+"""Characters of a line that are shown."""
+CONTEXT = 3
+MOST_COMPARED = 20_000
+"""Changed lines that are worth comparing."""
+
+
+def unified(before: bytes, after: bytes) -> str:
+    """The diff without its two header lines; "" when only line ends differ."""
+    if is_binary(before) or is_binary(after):
+        return ""
+    old, new = (Document(data).text.splitlines() for data in (before, after))
+    head = _same(old, new)
+    tail = _same(old[head:][::-1], new[head:][::-1])
+    changed = max(len(old), len(new)) - head - tail
+    if not changed:
+        return ""
+    if changed > MOST_COMPARED:
+        return f"[{len(old)} lines became {len(new)}]"
+    first = max(head - CONTEXT, 0)
+    cut = max(tail - CONTEXT, 0)
+    return _bounded(_hunks(old[first : len(old) - cut], new[first : len(new) - cut], first))
+
+
+def _same(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many lines at the start are the same."""
+    for count, (one, other) in enumerate(zip(old, new, strict=False)):
+        if one != other:
+            return count
+    return min(len(old), len(new))
+
+
+def _hunks(old: Sequence[str], new: Sequence[str], above: int) -> list[str]:
+    lines: list[str] = []
+    for group in difflib.SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT):
+        (_, start, _, begin, _), (_, _, end, _, finish) = group[0], group[-1]
+        lines.append(
+            f"@@ -{above + start + 1},{end - start} +{above + begin + 1},{finish - begin} @@"
+        )
+        for kind, i, j, k, m in group:
+            if kind == "equal":
+                lines += [f" {line}" for line in old[i:j]]
+                continue
+            lines += [f"-{line}" for line in old[i:j]]
+            lines += [f"+{line}" for line in new[k:m]]
+    return lines
+
+
+def _bounded(lines: list[str]) -> str:
+    shown: list[str] = []
+    room = MOST_CHARS
+    for line in lines[:MOST_LINES]:
+        text = for_model(line)
+        text = text if len(text) <= LONGEST else f"{text[:LONGEST]} […]"
+        room -= len(text)
+        if room < 0:
+            break
+        shown.append(text)
+    if len(shown) < len(lines):
+        shown.append(f"[… {len(lines) - len(shown)} more lines of the diff]")
+    return "\n".join(shown)
+
+
+# Whether a file still parses after an edit. In-process only: no linter is started.
+
+MOST_BYTES = 500_000
+"""Larger files are not checked."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    line: int
+    """0 when it is not known."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.text}" if self.line else self.text
+
+
+Check = Callable[[bytes], Problem | None]
+
+
+def new_problem(path: str, before: bytes | None, after: bytes) -> Problem | None:
+    """What is wrong with the file now and was not before the edit; None when nothing is."""
+    check = _check_of(path, after)
+    if check is None or len(after) > MOST_BYTES:
+        return None
+    problem = check(after)
+    if problem is None or before is None or len(before) > MOST_BYTES:
+        return problem
+    old = check(before)
+    return None if old is not None and old.text == problem.text else problem
+
+
+def _check_of(path: str, data: bytes) -> Check | None:
+    name = PurePath(path)
+    if name.suffix:
+        return CHECKS.get(name.suffix.lower())
+    first = data[:100].split(b"\n")[0]
+    if first.startswith(b"#!"):
+        return next((check for word, check in SHEBANGS.items() if word in first), None)
+    return None
+
+
+_FILTERS = threading.Lock()
+"""The filters of warnings belong to the whole process."""
+
+
+def _python(data: bytes) -> Problem | None:
+    version = ".".join(map(str, _VERSION))
+    try:
+        with _FILTERS, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            symtable.symtable(data, "", "exec")  # type: ignore[arg-type] # bytes: for `coding:`
+    except SyntaxError as error:
+        return Problem(error.lineno or 0, f"{error.msg} (Python {version})")
+    except (ValueError, RecursionError, MemoryError) as error:
+        return Problem(0, f"{str(error) or 'too deeply nested'} (Python {version})")
+    return None
+
+
+_VERSION = sys.version_info[:2]
+
+
+def _json(data: bytes) -> Problem | None:
+    try:
+        json.loads(data)
+    except json.JSONDecodeError as error:
+        if _COMMENTS.search(data):
+            return None  # JSON with comments: settings of editors and compilers
+        return Problem(error.lineno, error.msg)
+    except (UnicodeDecodeError, RecursionError) as error:
+        return Problem(0, str(error))
+    return None
+
+
+_COMMENTS = re.compile(rb"^\s*(//|/\*)|[,{\[]\s*(//|/\*)", re.MULTILINE)
+
+
+def _yaml(data: bytes) -> Problem | None:
+    if b"{{" in data or b"{%" in data:
+        return None  # a template, not YAML yet
+    yaml = import_module("yaml")
+    try:
+        for _ in yaml.compose_all(data, Loader=yaml.CSafeLoader):
+            pass
+    except yaml.YAMLError as error:
+        mark: Any = getattr(error, "problem_mark", None)
+        text = getattr(error, "problem", None) or str(error)
+        return Problem(mark.line + 1 if mark else 0, text)
+    except RecursionError as error:
+        return Problem(0, str(error))
+    return None
+
+
+_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)")
+
+
+def _toml(data: bytes) -> Problem | None:
+    try:
+        tomllib.loads(data.decode())
+    except tomllib.TOMLDecodeError as error:
+        found = _AT_LINE.search(str(error))
+        return Problem(int(found[1]) if found else 0, _AT_LINE.sub("", str(error)))
+    except (UnicodeDecodeError, RecursionError) as error:
+        return Problem(0, str(error))
+    return None
+
+
+def _xml(data: bytes) -> Problem | None:
+    expat = import_module("xml.parsers.expat")
+    try:
+        expat.ParserCreate().Parse(data, True)
+    except expat.ExpatError as error:
+        return Problem(error.lineno, expat.ErrorString(error.code))
+    return None
+
+
+def _shell(data: bytes) -> Problem | None:
+    tree_sitter, bash = import_module("tree_sitter"), import_module("tree_sitter_bash")
+    tree = tree_sitter.Parser(tree_sitter.Language(bash.language())).parse(data)
+    if not tree.root_node.has_error:
+        return None
+    wrong = _first_error(tree.root_node)
+    last = len(data.splitlines())  # what is missing at the end is told of the last line
+    return Problem(min(wrong.start_point[0] + 1, last), "the shell syntax looks wrong")
+
+
+def _first_error(node: Any) -> Any:
+    """The first node of the tree that could not be read."""
+    while not (node.is_error or node.is_missing):
+        below = next((child for child in node.children if child.has_error), None)
+        if below is None:
+            return node
+        node = below
+    return node
+
+
+CHECKS: dict[str, Check] = {
+    ".py": _python, ".pyi": _python, ".json": _json, ".yaml": _yaml, ".yml": _yaml,
+    ".toml": _toml, ".xml": _xml, ".svg": _xml, ".sh": _shell, ".bash": _shell,
+}  # fmt: skip
+SHEBANGS: dict[bytes, Check] = {b"python3": _python, b"bash": _shell, b"/sh": _shell}

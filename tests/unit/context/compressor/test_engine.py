@@ -16,7 +16,7 @@ from hermes.context.compressor.summary_message import (
 from hermes.context.rough import dict_tokens, estimate_messages_tokens_rough
 from hermes.core.errors import CredentialMissing, Overloaded
 from hermes.core.openai_format import from_dict
-from hermes.tools.todo import Todos
+from hermes.tools.builtin.todo import Todos
 from tests.unit.context.compressor.talking import (
     GOOD,
     SYSTEM,

@@ -14,8 +14,8 @@ from hermes.context.compressor.summary_message import (
 )
 from hermes.context.compressor.todo_list import MARKS, list_in, newest_list
 from hermes.core.openai_format import from_dict, to_dict
-from hermes.tools.todo import MARKS as TOOL_MARKS
-from hermes.tools.todo import Todos
+from hermes.tools.builtin.todo import MARKS as TOOL_MARKS
+from hermes.tools.builtin.todo import Todos
 from tests.unit.context.compressor.talking import GOOD, SYSTEM, asks, call, result, says, user
 
 TODO = "Todo list: 3 tasks\n[x] 1: read\n[>] 2: write\n[ ] 3: test"

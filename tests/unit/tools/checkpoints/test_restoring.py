@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.tools.checkpoints.snapshots import Limits
-from hermes.tools.checkpoints.store import CheckpointOptions, Checkpoints
-from hermes.tools.checkpoints.texts import report, rollback
+from hermes.tools.checkpoints.checkpoints import (
+    CheckpointOptions,
+    Checkpoints,
+    Limits,
+    report,
+    rollback,
+)
 
 LINES = [f"line {number}\n" for number in range(1, 21)]
 

@@ -10,11 +10,16 @@ import pytest
 
 from hermes.core.errors import UsageError
 from hermes.core.tool import ToolContext
-from hermes.tools.checkpoints.shelf import store_folder, workspace_of
-from hermes.tools.checkpoints.snapshots import Limits
-from hermes.tools.checkpoints.store import CheckpointOptions, Checkpoints
-from hermes.tools.checkpoints.texts import listing, rollback
-from hermes.tools.checkpoints.turns import TurnCheckpoints
+from hermes.tools.checkpoints.checkpoints import (
+    CheckpointOptions,
+    Checkpoints,
+    Limits,
+    TurnCheckpoints,
+    listing,
+    rollback,
+    store_folder,
+    workspace_of,
+)
 
 
 def fingerprint(folder: Path) -> str:

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from hermes.tools.editing.syntax import new_problem
+from hermes.tools.editing.document import new_problem
 
 GOOD = {
     "a.py": b"x: int = 1\n",

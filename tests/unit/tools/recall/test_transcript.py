@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.tools.recall.transcript import GAP, around
+from hermes.tools.builtin.session_search import GAP, around
 
 PIECES = [f"message {number}" for number in range(10)]
 

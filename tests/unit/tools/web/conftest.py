@@ -7,7 +7,7 @@ import pytest
 
 from hermes.security.url_blocklist import Blocklist
 from hermes.security.urls import UrlGuard
-from hermes.tools.web.fetch import Fetcher
+from hermes.tools.web_pages import Fetcher
 from hermes.util.loopback_http import Action, LoopbackServer, Outgoing, RecordedRequest
 
 

@@ -14,7 +14,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolDenied, ToolError, ToolTimedOut
 from hermes.security.url_blocklist import Blocklist
 from hermes.security.urls import ANY_PORT, UrlGuard
-from hermes.tools.web.fetch import Fetcher, FetchLimits
+from hermes.tools.web_pages import Fetcher, FetchLimits
 from hermes.util.loopback_http import Stop
 from tests.unit.security.certificates import server_and_trust
 from tests.unit.tools.web.conftest import Site, eventually, pdf

@@ -8,11 +8,18 @@ import pypdf
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.tools.web.content import Kind, decoded
-from hermes.tools.web.fetch import Fetched
-from hermes.tools.web.html_text import LARGEST, html_text, plain_text
-from hermes.tools.web.pdf_text import MOST_PAGES, pdf_text
-from hermes.tools.web.reading import Reading, read
+from hermes.tools.web_pages import (
+    LARGEST,
+    MOST_PAGES,
+    Fetched,
+    Kind,
+    Reading,
+    decoded,
+    html_text,
+    pdf_text,
+    plain_text,
+    read,
+)
 from tests.unit.tools.web.conftest import pdf
 
 ARTICLE = """<!doctype html><html><head><title> A  &amp; B </title><style>p { x }</style></head>

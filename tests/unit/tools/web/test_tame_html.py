@@ -2,8 +2,7 @@
 
 import pytest
 
-from hermes.tools.web.html_text import plain_text
-from hermes.tools.web.tame_html import tamed
+from hermes.tools.web_pages import plain_text, tamed
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,9 @@ from hermes.core.messages import Assistant, Text
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.core.usage import Usage
-from hermes.tools.web.extract import web_extract_tool
-from hermes.tools.web.fence import fenced
-from hermes.tools.web.fetch import Fetcher
-from hermes.tools.web.firecrawl import firecrawl_scrape
-from hermes.tools.web.services import SearchOptions
+from hermes.tools.builtin.web_extract import firecrawl_scrape, web_extract_tool
+from hermes.tools.builtin.web_search import SearchOptions
+from hermes.tools.web_pages import Fetcher, fenced
 from tests.unit.tools.web.conftest import Site, eventually, pdf
 
 Use = Callable[..., Awaitable[str]]

@@ -21,9 +21,12 @@ from hermes import __version__
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError, ToolTimedOut
 from hermes.core.tool import Effect, ToolContext
-from hermes.tools.web.ddgs_search import library_search
-from hermes.tools.web.search import web_search_available, web_search_tool
-from hermes.tools.web.services import SearchOptions
+from hermes.tools.builtin.web_search import (
+    SearchOptions,
+    library_search,
+    web_search_available,
+    web_search_tool,
+)
 from tests.unit.tools.web.conftest import Site, eventually
 from tests.unit.tools.web.test_web_extract import unfenced
 
@@ -446,8 +449,8 @@ def test_without_ddgs_and_without_a_key_there_is_no_search(
 
 def test_the_libraries_are_not_imported_before_they_are_used() -> None:
     code = (
-        "import sys, hermes.tools.web.firecrawl as web\n"
-        "from hermes.tools.web.search import web_search_available\n"
+        "import sys, hermes.tools.builtin.web_extract as web\n"
+        "from hermes.tools.builtin.web_search import web_search_available\n"
         "assert web_search_available(web.SearchOptions()) == ''\n"
         "print(sorted({'ddgs', 'trafilatura', 'pypdf', 'lxml', 'primp'} & set(sys.modules)))"
     )

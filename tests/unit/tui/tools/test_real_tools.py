@@ -15,16 +15,16 @@ from hermes.security.paths import Guard
 from hermes.terminal.background.processes import Processes
 from hermes.terminal.here.files import LocalFiles
 from hermes.terminal.here.shell import LocalShell
-from hermes.tools.code.execute_code import report
-from hermes.tools.code.script_run import Outcome
-from hermes.tools.editing.reads import Reads
-from hermes.tools.patch import patch_tool
-from hermes.tools.read_file import read_file_tool
-from hermes.tools.search_files import search_files_tool
-from hermes.tools.terminal import terminal_tool
-from hermes.tools.todo import Todos, todo_tool
-from hermes.tools.web.fence import fenced
-from hermes.tools.write_file import write_file_tool
+from hermes.tools.builtin.execute_code import report
+from hermes.tools.builtin.patch import patch_tool
+from hermes.tools.builtin.read_file import read_file_tool
+from hermes.tools.builtin.search_files import search_files_tool
+from hermes.tools.builtin.terminal import terminal_tool
+from hermes.tools.builtin.todo import Todos, todo_tool
+from hermes.tools.builtin.write_file import write_file_tool
+from hermes.tools.code.script import Outcome
+from hermes.tools.editing.files import Reads
+from hermes.tools.web_pages import fenced
 from hermes.tui.looks import Looks
 
 Show = Callable[..., list[str]]

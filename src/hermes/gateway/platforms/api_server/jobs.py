@@ -10,7 +10,7 @@ from hermes.core.errors import UsageError
 from hermes.core.ports import Scheduler
 from hermes.gateway.platforms.api_server.exchange import Reply, Request, answered
 from hermes.gateway.platforms.api_server.refusals import Refused, missing
-from hermes.tools.cronjob import BESIDE
+from hermes.tools.builtin.cronjob import BESIDE
 
 Text = str | UnsetType | None
 Names = str | list[str] | UnsetType | None

@@ -3,8 +3,7 @@
 import re
 from html.parser import HTMLParser
 
-from hermes.tools.web.html_text import plain_text
-from hermes.tools.web.tame_html import tamed
+from hermes.tools.web_pages import plain_text, tamed
 
 _HIDING = re.compile(
     r"display:none|visibility:hidden|mso-hide:all"

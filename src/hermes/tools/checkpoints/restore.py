@@ -3,18 +3,201 @@
 import asyncio
 import contextlib
 import os
+import secrets
 import stat
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from hermes.store.git import Git
+from hermes.store.git import Git, GitFailed
 from hermes.terminal.here.replacing import make_link, remove, replace
-from hermes.tools.checkpoints.records import Record
-from hermes.tools.checkpoints.trees import Trees
-from hermes.tools.checkpoints.undoing import Conflict, Entry, undone
-from hermes.tools.texts import shown
+from hermes.tools.editing.files import shown
+from hermes.util.atomic import write_bytes
+
+# What is known of each checkpoint, one small file each.
+
+MOST_SKIPPED = 1_000
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A stretch of time in which the agent (or a rollback) changed files.
+
+    What changed between `before` and `after` is the agent's. What changed between the `after` of
+    one record and the `before` of the next is the user's.
+    """
+
+    id: str
+    """Sorts by time."""
+    time: float
+    reason: str
+    session: str
+    before: str
+    """Tree of the workspace when it began."""
+    after: str = ""
+    """Tree when it ended; "" while it goes on, or when it never came to its end."""
+    changed: int = 0
+    """Files that differ between the two."""
+    kind: Literal["turn", "rollback"] = "turn"
+    skipped: tuple[str, ...] = ()
+    """Files that were there but are too big to keep."""
+
+
+def new_id(now: float) -> str:
+    return f"{int(now * 1_000_000):017d}-{secrets.token_hex(3)}"
+
+
+class Records:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def all(self) -> list[Record]:
+        """The newest first. A file that cannot be read is none of ours."""
+        found: list[Record] = []
+        names = sorted(self._folder.glob("*.json"), reverse=True)
+        for path in names:
+            with contextlib.suppress(OSError, msgspec.DecodeError):
+                found.append(msgspec.json.decode(path.read_bytes(), type=Record))
+        return found
+
+    def save(self, record: Record) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_bytes(self._path(record.id), msgspec.json.encode(record), mode=0o600)
+
+    def get(self, record_id: str) -> Record | None:
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            return msgspec.json.decode(self._path(record_id).read_bytes(), type=Record)
+        return None
+
+    def drop(self, record: Record) -> None:
+        self._path(record.id).unlink(missing_ok=True)
+
+    def _path(self, record_id: str) -> Path:
+        return self._folder / f"{os.path.basename(record_id)}.json"  # noqa: PTH119 - a name only
+
+
+# Undoing what the agent changed while keeping what the user changed. Only decides; writes nothing.
+#
+# For one file and one stretch of the agent's work there are three versions: before it, after it,
+# and
+# now. Undoing is a three-way merge: what leads from after to before is done to what is there now.
+
+REGULAR = ("100644", "100755")
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A file in a tree."""
+
+    mode: str
+    id: str
+
+
+class Delta(msgspec.Struct, frozen=True):
+    """What a stretch of work did to one file; None is no file."""
+
+    path: str
+    before: Entry | None
+    after: Entry | None
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    reason: str
+
+
+Merge = Callable[[str, str, str], Awaitable[str | None]]
+"""The id of `now` with the way from `after` to `before` done to it; None when they collide."""
+
+
+async def undone(delta: Delta, now: Entry | None, merge: Merge) -> Entry | Conflict | None:
+    before, after = delta.before, delta.after
+    if now == after:
+        return before
+    if now == before:
+        return now
+    if now is None:
+        return Conflict("you deleted it since")
+    if after is None:
+        return Conflict("the agent deleted it and you made it anew")
+    if before is None:
+        return Conflict("the agent made it and you changed it since")
+    if not all(entry.mode in REGULAR for entry in (before, after, now)):
+        return Conflict("you changed it since")
+    mode = before.mode if now.mode == after.mode else now.mode
+    content = await _content(before, after, now, merge)
+    if content is None:
+        return Conflict("you changed the same lines since")
+    return Entry(mode, content)
+
+
+async def _content(before: Entry, after: Entry, now: Entry, merge: Merge) -> str | None:
+    if now.id == after.id:
+        return before.id
+    if before.id in (now.id, after.id):
+        return now.id
+    return await merge(now.id, after.id, before.id)
+
+
+# Trees of the store: what is in them, how they differ, and merging files of them.
+
+NOTHING = "000000"
+MOST_DIFF = 60_000
+"""Bytes of a diff that are shown."""
+
+
+class Trees:
+    def __init__(self, git: Git) -> None:
+        self._git = git
+
+    async def entries(self, tree: str) -> dict[str, Entry]:
+        output = await self._git.run("ls-tree", "-r", "-z", tree)
+        found: dict[str, Entry] = {}
+        for line in output.split(b"\0"):
+            if line:
+                meta, _, name = line.partition(b"\t")
+                mode, _, object_id = meta.decode().split()
+                found[os.fsdecode(name)] = Entry(mode, object_id)
+        return found
+
+    async def deltas(self, before: str, after: str) -> list[Delta]:
+        output = await self._git.run(
+            "diff-tree", "-r", "-z", "--raw", "--no-renames", before, after
+        )
+        fields = output.split(b"\0")
+        found: list[Delta] = []
+        for meta, name in zip(fields[0::2], fields[1::2], strict=False):
+            old_mode, new_mode, old, new, _ = meta.decode().lstrip(":").split()
+            found.append(Delta(os.fsdecode(name), _entry(old_mode, old), _entry(new_mode, new)))
+        return found
+
+    async def diff(self, before: str, after: str, path: str = "") -> str:
+        only = ["--", f":(literal){path}"] if path else []
+        output = await self._git.run(
+            "diff", "--no-color", "--no-ext-diff", "--no-textconv", before, after, *only
+        )
+        text = output[:MOST_DIFF].decode("utf-8", "replace")
+        rest = output[MOST_DIFF:].count(b"\n")
+        return f"{text}\n[… {rest} more lines]" if rest else text
+
+    async def merge(self, now: str, after: str, before: str) -> str | None:
+        """For `undoing.Merge`. Binary files collide always."""
+        contents = await self._git.blobs([now, after, before])
+        with tempfile.TemporaryDirectory(dir=self._git.folder, prefix="merge-") as folder:
+            paths = [Path(folder, name) for name in ("now", "after", "before")]
+            for path, content in zip(paths, contents, strict=True):
+                await asyncio.to_thread(path.write_bytes, content)
+            try:
+                merged = await self._git.run("merge-file", "--quiet", "-p", *map(str, paths))
+            except GitFailed:
+                return None
+        output = await self._git.run("hash-object", "-w", "--no-filters", "--stdin", data=merged)
+        return output.decode().strip()
+
+
+def _entry(mode: str, object_id: str) -> Entry | None:
+    return None if mode == NOTHING else Entry(mode, object_id)
+
 
 LINK, EXECUTABLE = "120000", "100755"
 AT_ONCE = 16

@@ -1,0 +1,647 @@
+"""The checkpoints of one workspace: taking them, listing them, going back."""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import stat
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+
+from hermes.core.errors import StoreError, UsageError
+from hermes.core.events import Notice
+from hermes.core.tool import ToolContext
+from hermes.security.paths import below
+from hermes.store.git import SETTINGS, Git, GitFailed, TooMuch
+from hermes.terminal.here.walk import Walk
+from hermes.tools.checkpoints.restore import (
+    MOST_SKIPPED,
+    Record,
+    Records,
+    Restored,
+    Restorer,
+    Trees,
+    new_id,
+    plan,
+)
+from hermes.tools.editing.files import shown
+from hermes.util.atomic import write_text
+from hermes.util.text import human_duration, many
+
+# The state of a workspace as a tree in the store. What has not changed costs nothing.
+
+LONGEST_NAME = 256
+"""Bytes of a path on average, generously; bounds what is read of a huge workspace."""
+
+OWN_SETTINGS = """\
+[core]
+	looseCompression = 1
+[gc]
+	pruneExpire = now
+"""
+ATTRIBUTES = "* -text !eol -ident !filter !working-tree-encoding\n"
+"""Above every .gitattributes of the workspace: files are kept byte for byte."""
+EXCLUDED = (
+    "node_modules/", ".venv/", "venv/", "__pycache__/", "*.pyc", ".mypy_cache/", ".pytest_cache/",
+    ".ruff_cache/", ".tox/", ".nox/", ".gradle/", ".terraform/", ".DS_Store", ".hermes-*.tmp",
+)  # fmt: skip
+"""Never kept, besides what the workspace's own .gitignore files say."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    file_bytes: int = 10_000_000
+    """Larger files are not kept."""
+    files: int = 50_000
+    """A workspace with more files is not kept at all."""
+
+
+class TooManyFiles(StoreError):
+    pass
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    tree: str
+    skipped: tuple[str, ...] = ()
+    """Files that were there but are not in the tree, as text."""
+
+
+class Snapshots:
+    """Used by one process at a time; the caller holds the lock."""
+
+    def __init__(self, git: Git, workspace: Path, limits: Limits, excluded: Sequence[str]) -> None:
+        self._git, self._workspace, self._limits = git, workspace, limits
+        self._excluded = "".join(f"{line}\n" for line in (*EXCLUDED, *excluded))
+
+    def prepare(self) -> None:
+        """Make the store, or make sure that its settings are ours and nobody else's."""
+        folder = self._git.folder
+        for name in ("objects", "refs", "info"):
+            (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name, text in {
+            "HEAD": "ref: refs/heads/none\n",
+            "config": SETTINGS + OWN_SETTINGS,
+            "info/exclude": self._excluded,
+            "info/attributes": ATTRIBUTES,
+        }.items():
+            path = folder / name
+            if not path.exists() or path.read_text("utf-8", "replace") != text:
+                write_text(path, text, mode=0o600)
+        (folder / "index.lock").unlink(missing_ok=True)  # left by a git that was killed
+
+    async def take(self) -> Snapshot:
+        try:
+            return await self._take()
+        except GitFailed:
+            # Either a file went away under git's hands, or its list of files is damaged. The
+            # list can be made anew from the workspace.
+            (self._git.folder / "index").unlink(missing_ok=True)
+            return await self._take()
+
+    async def _take(self) -> Snapshot:
+        names = await self._changed_names()
+        keep, drop, skipped = await asyncio.to_thread(self._sort, names)
+        if keep:
+            await self._update("--add", "--remove", "--replace", names=keep)
+        if drop:
+            await self._update("--force-remove", names=drop)
+        tree = (await self._git.run("write-tree")).decode().strip()
+        return Snapshot(tree, tuple(map(shown, skipped[:MOST_SKIPPED])))
+
+    async def _update(self, *options: str, names: Sequence[str]) -> None:
+        data = b"".join(os.fsencode(name) + b"\0" for name in names)
+        await self._git.run("update-index", "-z", *options, "--stdin", data=data)
+
+    async def _changed_names(self) -> list[str]:
+        """Files that are new, changed or gone since the last snapshot."""
+        try:
+            output = await self._git.run(
+                "ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard",
+                most=self._limits.files * LONGEST_NAME,
+            )  # fmt: skip
+        except TooMuch as error:
+            raise self._too_many() from error
+        names = dict.fromkeys(os.fsdecode(name) for name in output.split(b"\0") if name)
+        nested = [name for name in names if name.endswith("/")]
+        if nested:
+            within = await asyncio.to_thread(self._within, nested)
+            names = dict.fromkeys([*(name for name in names if not name.endswith("/")), *within])
+        if self._known_files() + len(names) > self._limits.files:
+            raise self._too_many()
+        return list(names)
+
+    def _within(self, folders: Sequence[str]) -> list[str]:
+        """Files of repositories inside the workspace, which git takes for one thing each."""
+        found: list[str] = []
+        for folder in folders:
+            walk = Walk(str(self._workspace / folder), threading.Event(), hidden=True)
+            for _, relative in walk.files():
+                found.append(folder + relative)
+                if len(found) > self._limits.files:
+                    raise self._too_many()
+        return found
+
+    def _known_files(self) -> int:
+        """How many files the index holds: it says so in its first bytes."""
+        try:
+            with (self._git.folder / "index").open("rb") as index:
+                return int.from_bytes(index.read(12)[8:], "big")
+        except FileNotFoundError:
+            return 0
+
+    def _too_many(self) -> TooManyFiles:
+        return TooManyFiles(f"{self._workspace} has more than {self._limits.files} files")
+
+    def _sort(self, names: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+        """What goes into the tree, what does not, and which of that are files all the same."""
+        keep: list[str] = []
+        drop: list[str] = []
+        skipped: list[str] = []
+        for name in names:
+            path = os.path.join(self._workspace, name)  # noqa: PTH118 - fifty thousand of them
+            try:
+                found = os.lstat(path)
+            except OSError:
+                keep.append(name)  # gone: git takes it out
+                continue
+            regular = stat.S_ISREG(found.st_mode)
+            small = found.st_size <= self._limits.file_bytes and os.access(path, os.R_OK)
+            if stat.S_ISLNK(found.st_mode) or (regular and small):
+                keep.append(name)
+                continue
+            drop.append(name)
+            skipped += [name] if regular else []
+        return keep, drop, skipped
+
+
+# Where the checkpoints of one workspace lie: a git store, records beside it, and a lock.
+
+LOCK_SECONDS = 10.0
+STARTS_OVER = "if it stays so, `hermes checkpoints clear` starts over"
+REFS = "refs/checkpoints"
+
+
+class Shelf:
+    """`notify` is told what the user should know."""
+
+    def __init__(
+        self,
+        folder: Path,
+        workspace: Path,
+        program: str,
+        limits: Limits,
+        notify: Callable[[str], None],
+    ) -> None:
+        self._folder = store_folder(folder, workspace)
+        self._workspace, self._notify = workspace, notify
+        self._lock = self._folder.with_suffix(".lock")
+        self.git = Git(program, self._folder / "git", workspace, STARTS_OVER)
+        self.records = Records(self._folder / "records")
+        excluded = _excluded(folder.parent, workspace)
+        self._snapshots = Snapshots(self.git, workspace, limits, excluded)
+
+    @property
+    def exists(self) -> bool:
+        return self._folder.exists()
+
+    @contextlib.asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """The store, made if need be, for this task alone."""
+        async with self._locked():
+            self._prepare()
+            yield
+
+    async def snapshot(self) -> Snapshot:
+        """The workspace as it is."""
+        return await self._snapshots.take()
+
+    async def mended(self) -> bool:
+        """Whether the store was damaged; then it is put aside now, and an empty one takes over."""
+        try:
+            await self.git.run("fsck", "--connectivity-only", "--no-dangling", "--no-progress")
+        except GitFailed:
+            aside = self._folder.with_name(f"{self._folder.name}.broken-{time.time_ns()}")
+            await asyncio.to_thread(self._folder.rename, aside)
+            self._notify(
+                f"the checkpoints of {self._workspace} were damaged; they are now in {aside}"
+            )
+            self._prepare()
+            return True
+        return False
+
+    async def keep(self, record: Record) -> None:
+        lines = [f"update {REFS}/{record.id}/before {record.before}\n"]
+        if record.after:
+            lines.append(f"update {REFS}/{record.id}/after {record.after}\n")
+        await self.git.run("update-ref", "--stdin", data="".join(lines).encode())
+        await asyncio.to_thread(self.records.save, record)
+
+    async def drop(self, records: Sequence[Record]) -> None:
+        for record in records:
+            self.records.drop(record)
+        await self._drop_loose()
+
+    async def _drop_loose(self) -> None:
+        """References without a record, also those of a checkpoint that was stopped half-way."""
+        known = {record.id for record in self.records.all()}
+        names = (await self.git.run("for-each-ref", "--format=%(refname)", REFS)).decode().split()
+        loose = [name for name in names if name.split("/")[2] not in known]
+        data = "".join(f"delete {name}\n" for name in loose).encode()
+        if data:
+            await self.git.run("update-ref", "--stdin", data=data)
+
+    async def tidy(self, *, thoroughly: bool) -> None:
+        """Free the room of what was dropped: when it is worth it, or now."""
+        await self._drop_loose()
+        await self.git.run("gc", "--quiet", *(["--prune=now"] if thoroughly else ["--auto"]))
+
+    async def clear(self) -> None:
+        async with self._locked():
+            await asyncio.to_thread(shutil.rmtree, self._folder)
+
+    def _prepare(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._snapshots.prepare()
+        name = self._folder / "workspace"
+        if not name.exists():
+            name.write_bytes(os.fsencode(self._workspace))
+
+    @contextlib.asynccontextmanager
+    async def _locked(self) -> AsyncIterator[None]:
+        """One process and one task at a time; the lock goes with the process that holds it."""
+        self._lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        filelock = import_module("filelock")  # slow to load, and a turn may change nothing
+        lock = filelock.FileLock(self._lock, mode=0o600, fallback_to_soft=False)
+        end = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                lock.acquire(blocking=False)
+                break
+            except filelock.Timeout as error:
+                if time.monotonic() > end:
+                    raise StoreError("another Hermes is busy with the checkpoints") from error
+                await asyncio.sleep(0.02)
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def store_folder(folder: Path, workspace: Path) -> Path:
+    """Where the store of a workspace (a real path) is."""
+    return folder / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
+
+
+def workspace_of(folder: Path, place: Path) -> Path:
+    """The nearest folder at or above `place` that has checkpoints, else `place` itself."""
+    real = Path(os.path.realpath(place))
+    above = (real, *real.parents)
+    return next((each for each in above if store_folder(folder, each).exists()), real)
+
+
+def _excluded(own_home: Path, workspace: Path) -> list[str]:
+    """Our own home when it is inside the workspace."""
+    home = os.path.realpath(own_home)
+    if not below(home, str(workspace)) or home == str(workspace):
+        return []
+    name = os.path.relpath(home, workspace)
+    return ["/" + "".join(f"\\{c}" if c in "*?[\\" else c for c in name) + "/"]
+
+
+class CheckpointOptions(msgspec.Struct, frozen=True):
+    max_snapshots: int = 50
+    """The setting `checkpoints.max_snapshots`."""
+    max_age_days: float = 30
+    limits: Limits = Limits()
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """One line of the list."""
+
+    number: int
+    """1 is the newest."""
+    id: str
+    time: float
+    reason: str
+    session: str
+    changed: int
+    """Files changed from here to the next one; 0 while it is not over."""
+    ended: bool
+    kind: str
+
+
+class Checkpoints:
+    """`folder` holds the stores of all workspaces; `user_home` is never a workspace itself.
+
+    Every operation may be cancelled; several processes may work on the same workspace. `git` is
+    the program, looked up when not given; "" means that there is none.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        workspace: Path,
+        user_home: Path,
+        options: CheckpointOptions | None = None,
+        *,
+        git: str | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.workspace = Path(os.path.realpath(workspace))
+        self._options = options or CheckpointOptions()
+        self._now = now
+        self._notices: list[str] = []
+        program = shutil.which("git") if git is None else git
+        self._shelf = Shelf(
+            folder, self.workspace, program or "git", self._options.limits, self._notices.append
+        )
+        self._trees = Trees(self._shelf.git)
+        self.problem = "" if program else "git is not installed, so there are no checkpoints"
+        """Why there are no checkpoints here; "" when there are."""
+        self.problem = self.problem or _unfit(str(self.workspace), folder.parent, user_home)
+
+    def notices(self) -> list[str]:
+        """What the user should know; each is told once."""
+        told = list(self._notices)
+        self._notices.clear()
+        return told
+
+    async def take(self, reason: str, session: str = "") -> Record | None:
+        """A checkpoint before changes; None when there is none, and a notice says why."""
+        if self.problem:
+            return None
+        try:
+            async with self._shelf.opened():
+                try:
+                    return await self._taken(reason, session)
+                except GitFailed:
+                    if not await self._shelf.mended():
+                        raise
+                return await self._taken(reason, session)
+        except TooManyFiles as error:
+            self.problem = f"no checkpoints: {error}"
+        except (StoreError, OSError) as error:
+            self._notices.append(f"no checkpoint was made: {error}")
+        return None
+
+    async def _taken(self, reason: str, session: str) -> Record:
+        record = self._new(reason, session, await self._shelf.snapshot())
+        await self._shelf.keep(record)
+        return record
+
+    async def finish(self, record: Record) -> None:
+        """The changes that `record` stands before are over; without any it is dropped."""
+        try:
+            async with self._shelf.opened():
+                try:
+                    await self._finish(record, await self._shelf.snapshot())
+                    await self._prune()
+                except GitFailed:
+                    if not await self._shelf.mended():
+                        raise
+        except (StoreError, OSError) as error:
+            self._notices.append(f"the checkpoint is not complete: {error}")
+
+    async def _finish(self, record: Record, snapshot: Snapshot) -> None:
+        if snapshot.tree == record.before:
+            await self._shelf.drop([record])
+            return
+        changed = len(await self._trees.deltas(record.before, snapshot.tree))
+        done = msgspec.structs.replace(record, after=snapshot.tree, changed=changed)
+        await self._shelf.keep(done)
+
+    async def diff(self, number: int, file: str = "") -> str:
+        """What is different now from what was there at checkpoint `number`."""
+        self._require_fit()
+        only = self.relative(file)
+        async with self._shelf.opened():
+            record = self._numbered(number)[-1]
+            now = await self._shelf.snapshot()
+            return await self._trees.diff(record.before, now.tree, only)
+
+    async def restore(self, number: int, file: str = "", *, force: bool = False) -> Restored:
+        """Undo what the agent changed since checkpoint `number`, in one file or everywhere.
+
+        What the user changed since stays. Where both changed the same lines the file is left as it
+        is and named in the result; `force` takes the version of the checkpoint there. The state
+        before is a checkpoint itself, so that this can be undone.
+        """
+        self._require_fit()
+        only = self.relative(file)
+        async with self._shelf.opened():
+            chain = self._numbered(number)
+            now = await self._shelf.snapshot()
+            made = await plan(self._trees, chain, now.tree, only, force=force)
+            if only and not made.goal and not made.kept:
+                raise UsageError(
+                    f"{file} was not changed since checkpoint {number}",
+                    hint="the diff of a checkpoint shows what was",
+                )
+            record = self._new(f"rollback to {number}", "", now, kind="rollback")
+            await self._shelf.keep(record)
+            restored = await Restorer(self._shelf.git, self.workspace).carry_out(number, made)
+            await self._finish(record, await self._shelf.snapshot())
+            await self._prune()
+            return restored
+
+    async def prune(self) -> int:
+        """Drop what is too old or too much, and free the room; says how many went."""
+        if not self._shelf.exists or self.problem:
+            return 0
+        async with self._shelf.opened():
+            dropped = await self._prune()
+            await self._shelf.tidy(thoroughly=True)
+            return dropped
+
+    async def clear(self) -> None:
+        """Forget every checkpoint of the workspace."""
+        if self._shelf.exists:
+            await self._shelf.clear()
+
+    def relative(self, file: str) -> str:
+        """A file or folder of the workspace as the store names it; "" is everything."""
+        if not file:
+            return ""
+        path = os.path.normpath(self.workspace / file)
+        if not below(path, str(self.workspace)):
+            raise UsageError(f"{file} is not in {self.workspace}")
+        return "" if path == str(self.workspace) else os.path.relpath(path, self.workspace)
+
+    def _require_fit(self) -> None:
+        if self.problem:
+            raise UsageError(self.problem)
+
+    def _numbered(self, number: int) -> Sequence[Record]:
+        """The records from the newest to the one with this number."""
+        records = self._shelf.records.all()
+        if 1 <= number <= len(records):
+            return records[:number]
+        there = f"the oldest is {len(records)}" if records else "there are none yet"
+        raise UsageError(f"there is no checkpoint {number}", hint=there)
+
+    def _new(self, reason: str, session: str, snapshot: Snapshot, **fields: str) -> Record:
+        now = self._now()
+        record = Record(new_id(now), now, reason, session, snapshot.tree, skipped=snapshot.skipped)
+        return msgspec.structs.replace(record, **fields)
+
+    async def _prune(self) -> int:
+        records = self._shelf.records.all()
+        oldest = self._now() - self._options.max_age_days * 86_400
+        most = self._options.max_snapshots
+        going = [each for n, each in enumerate(records) if n >= most or each.time < oldest]
+        if going:
+            await self._shelf.drop(going)
+            await self._shelf.tidy(thoroughly=False)
+        return len(going)
+
+    async def list(self) -> list[Checkpoint]:
+        records = await asyncio.to_thread(self._shelf.records.all)
+        return [
+            Checkpoint(
+                number, each.id, each.time, each.reason, each.session, each.changed,
+                bool(each.after), each.kind,
+            )
+            for number, each in enumerate(records, 1)
+        ]  # fmt: skip
+
+
+def _unfit(workspace: str, own_home: Path, user_home: Path) -> str:
+    if below(os.path.realpath(user_home), workspace):
+        return f"no checkpoints: {workspace} holds your whole home folder"
+    if os.path.realpath(own_home) == workspace:
+        return f"no checkpoints: {workspace} is the home of Hermes itself"
+    if not Path(workspace).is_dir():
+        return f"no checkpoints: there is no folder {workspace}"
+    return ""
+
+
+# Checkpoints as a conversation needs them: one before the first change of each turn.
+
+UNSAID = "changes by the agent"
+LONGEST_REASON = 80
+
+
+class TurnCheckpoints:
+    """`before_change` goes to every tool that may change files; `turn_ended` to the agent.
+
+    What changes between the two is the agent's, whatever changed it: a file tool, a command, a
+    script, a subagent. What changes outside of turns is the user's. One object serves one
+    conversation, so what belongs to a turn is known without its session, whose id may change.
+    `find` is asked at the first change: most conversations make none.
+    """
+
+    def __init__(self, find: Callable[[], Checkpoints]) -> None:
+        self._find = find
+        self._checkpoints: Checkpoints | None = None
+        self._session_id, self._reason = "", UNSAID
+        self._taken = False
+        self._record: Record | None = None
+        self._told = False
+        self._one_at_a_time = asyncio.Lock()
+
+    def turn_started(self, session_id: str, reason: str) -> None:
+        """`reason` is what the user asked; the list of checkpoints shows its beginning."""
+        first = next(iter(reason.strip().splitlines()), "")
+        cut = first if len(first) <= LONGEST_REASON else f"{first[:LONGEST_REASON]}…"
+        self._session_id, self._reason = session_id, cut or UNSAID
+
+    async def before_change(self, call: ToolContext) -> None:
+        """Returns when the state before the change is safe, or cannot be made so."""
+        async with self._one_at_a_time:
+            if self._taken:
+                return
+            self._checkpoints = checkpoints = self._checkpoints or self._find()
+            session_id = self._session_id or call.session_id
+            self._record = await checkpoints.take(self._reason, session_id)
+            self._taken = True
+        for text in checkpoints.notices():
+            call.announce(Notice(text))
+        if checkpoints.problem and not self._told:
+            self._told = True
+            call.announce(Notice(checkpoints.problem))
+
+    async def turn_ended(self) -> list[str]:
+        """Call it at the end of each turn, however it ended; what the user should know."""
+        record, self._record, self._taken = self._record, None, False
+        self._session_id, self._reason = "", UNSAID
+        if self._checkpoints is None:
+            return []
+        if record is not None:
+            await self._checkpoints.finish(record)
+        return self._checkpoints.notices()
+
+
+# `/rollback` as text, the same for the terminal and for chats.
+
+COMMAND = "/rollback"
+USAGE = "/rollback, /rollback N, /rollback diff N or /rollback N FILE"
+MOST_NAMED = 20
+"""Files named one by one in a report."""
+_ARGUMENTS = re.compile(r"(?P<diff>diff\s+)?(?P<number>\d+)(?:\s+(?P<file>.+))?")
+
+
+async def rollback(checkpoints: Checkpoints, arguments: str) -> str:
+    """What `/rollback ARGUMENTS` answers. Raises `UsageError` and `StoreError`."""
+    if not arguments.strip():
+        return listing(await checkpoints.list(), checkpoints.problem)
+    match = _ARGUMENTS.fullmatch(arguments.strip())
+    if match is None:
+        raise UsageError(f"{arguments.strip()!r} is not understood", hint=USAGE)
+    number, file = int(match["number"]), match["file"] or ""
+    if match["diff"]:
+        return await checkpoints.diff(number, file) or f"nothing differs from checkpoint {number}"
+    return report(await checkpoints.restore(number, file))
+
+
+def listing(
+    found: Sequence[Checkpoint],
+    problem: str = "",
+    *,
+    command: str = COMMAND,
+    now: float | None = None,
+) -> str:
+    """`command` is what goes back, as the reader types it."""
+    if not found:
+        return problem or "there are no checkpoints here yet"
+    moment = time.time() if now is None else now
+    lines = [
+        f"{each.number:>3}  {human_duration(moment - each.time):>7} ago  {_changed(each):>9}  "
+        f"{each.reason}"
+        for each in found
+    ]
+    return "\n".join([*lines, "", f"Files as they were before each. `{command} N` goes back."])
+
+
+def _changed(each: Checkpoint) -> str:
+    return many(each.changed, "file") if each.ended else "…"
+
+
+def report(done: Restored, *, command: str = COMMAND) -> str:
+    lines = [
+        *_named("restored", done.restored),
+        *_named("restored, with your own changes kept", done.merged),
+        *_named("removed", done.removed),
+    ]
+    if not lines:
+        lines = ["nothing to restore"]
+    if done.kept:
+        lines.append("left as they are:")
+        kept = list(done.kept.items())
+        lines += [f"  {path}: {reason}" for path, reason in kept[:MOST_NAMED]]
+        lines += [f"  and {len(kept) - MOST_NAMED} more"] if len(kept) > MOST_NAMED else []
+    if done.restored or done.merged or done.removed:
+        lines.append(f"`{command} 1` undoes this.")
+    return "\n".join(lines)
+
+
+def _named(what: str, paths: Sequence[str]) -> list[str]:
+    if not paths:
+        return []
+    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+    return [f"{what}: {', '.join(paths[:MOST_NAMED])}{more}"]

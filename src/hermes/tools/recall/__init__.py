@@ -1,1 +1,0 @@
-"""Looking into past conversations."""

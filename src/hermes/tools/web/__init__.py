@@ -1,1 +1,0 @@
-"""web_search and web_extract, and what they need of the web."""
