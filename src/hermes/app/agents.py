@@ -33,8 +33,7 @@ from hermes.core.messages import Message, System
 from hermes.core.model import ModelRequest
 from hermes.core.ports import ChildTask, Observer
 from hermes.core.tool import Tool
-from hermes.prompt.subfolders import SubfolderHints, paths_in
-from hermes.prompt.tree import LocalTree
+from hermes.prompt.context_files import LocalTree, SubfolderHints, paths_in
 from hermes.providers.choice import Choice
 from hermes.providers.policy.purse import Purse
 from hermes.providers.target import Target

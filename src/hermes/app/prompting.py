@@ -20,10 +20,9 @@ from hermes.core.errors import ConfigError, UsageError
 from hermes.core.messages import Message, User
 from hermes.core.openai_format import from_dict
 from hermes.memory.builtin import BuiltinMemory
-from hermes.prompt.assembly import SKILL_TOOLS, Inputs, Prompt, assemble
-from hermes.prompt.environment import this_machine
+from hermes.prompt.assembly import SKILL_TOOLS, Inputs, Prompt, assemble, this_machine
+from hermes.prompt.context_files import LocalTree
 from hermes.prompt.nudges import NudgeOptions, nudge
-from hermes.prompt.tree import LocalTree
 from hermes.security.redaction import Redactor
 from hermes.tools.registry import size
 from hermes.util.clock import SystemClock

@@ -66,7 +66,7 @@ NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "hermes.providers.wire.cache_control", "apply_anthropic_cache_control"
         ),
         "agent.prompt_builder": _all_of(
-            "hermes.prompt.builder",
+            "hermes.prompt.compat",
             "load_soul_md build_context_files_prompt build_environment_hints PLATFORM_HINTS"
             " DEFAULT_AGENT_IDENTITY MEMORY_GUIDANCE SESSION_SEARCH_GUIDANCE SKILLS_GUIDANCE"
             " TOOL_USE_ENFORCEMENT_MODELS TOOL_USE_ENFORCEMENT_GUIDANCE"

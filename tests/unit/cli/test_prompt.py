@@ -9,8 +9,7 @@ import pytest
 
 from hermes.cli.main import main
 from hermes.core.tokens import text_tokens
-from hermes.prompt.platforms import PLATFORM_HINTS
-from hermes.prompt.texts import DEFAULT_AGENT_IDENTITY
+from hermes.prompt.assembly import DEFAULT_AGENT_IDENTITY, PLATFORM_HINTS
 
 
 class Outcome(NamedTuple):

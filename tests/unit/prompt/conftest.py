@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.prompt.assembly import Inputs
-from hermes.prompt.tree import LocalTree
+from hermes.prompt.context_files import LocalTree
 
 Make = Callable[..., Inputs]
 Write = Callable[[str, str], Path]

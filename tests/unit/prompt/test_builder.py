@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.prompt import builder
+from hermes.prompt import compat
 from tests.unit.prompt.conftest import Write
 
 DOCUMENTED = [
@@ -27,17 +27,17 @@ DOCUMENTED = [
 
 
 def test_every_documented_name_is_there():
-    assert sorted(builder.__all__) == sorted(DOCUMENTED)
-    assert all(getattr(builder, name) for name in DOCUMENTED)
-    assert builder.CONTEXT_FILE_MAX_CHARS == 20_000
-    assert set(builder.TOOL_USE_ENFORCEMENT_MODELS) == {"gpt", "codex", "gemini", "gemma", "grok"}
+    assert sorted(compat.__all__) == sorted(DOCUMENTED)
+    assert all(getattr(compat, name) for name in DOCUMENTED)
+    assert compat.CONTEXT_FILE_MAX_CHARS == 20_000
+    assert set(compat.TOOL_USE_ENFORCEMENT_MODELS) == {"gpt", "codex", "gemini", "gemma", "grok"}
 
 
 def test_the_soul_is_that_of_the_home_which_is_made(hermes_home: Path):
-    assert builder.load_soul_md() is None
+    assert compat.load_soul_md() is None
     assert hermes_home.is_dir()
     (hermes_home / "SOUL.md").write_text(" You are Pan.\n")
-    assert builder.load_soul_md() == "You are Pan."
+    assert compat.load_soul_md() == "You are Pan."
 
 
 def test_soul_follows_the_project_files_unless_left_out(
@@ -46,11 +46,11 @@ def test_soul_follows_the_project_files_unless_left_out(
     hermes_home.mkdir()
     (hermes_home / "SOUL.md").write_text("You are Pan.")
     write("AGENTS.md", "Use tabs.")
-    text = builder.build_context_files_prompt(project)
+    text = compat.build_context_files_prompt(project)
     assert text.endswith("## AGENTS.md\n\nUse tabs.\n\n## SOUL.md\n\nYou are Pan.")
-    text = builder.build_context_files_prompt(cwd=str(project), skip_soul=True)
+    text = compat.build_context_files_prompt(cwd=str(project), skip_soul=True)
     assert text.endswith("## AGENTS.md\n\nUse tabs.")
-    assert builder.build_context_files_prompt(project / "none", skip_soul=True) == ""
+    assert compat.build_context_files_prompt(project / "none", skip_soul=True) == ""
 
 
 def test_without_a_folder_it_is_the_current_one(
@@ -58,14 +58,14 @@ def test_without_a_folder_it_is_the_current_one(
 ):
     write("AGENTS.md", "Use tabs.")
     monkeypatch.chdir(project)
-    assert "Use tabs." in builder.build_context_files_prompt()
+    assert "Use tabs." in compat.build_context_files_prompt()
 
 
 def test_keys_in_project_files_are_taken_out(project: Path, write: Write):
     key = "sk-ant-" + "api03-" + "a1B2" * 20
     write("AGENTS.md", f"Use the key {key}.")
-    assert key not in builder.build_context_files_prompt(project)
+    assert key not in compat.build_context_files_prompt(project)
 
 
 def test_hints_about_this_machine_are_text():
-    assert isinstance(builder.build_environment_hints(), str)
+    assert isinstance(compat.build_environment_hints(), str)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.prompt.environment import (
+from hermes.prompt.assembly import (
     CONTAINER_HINT,
     Environment,
     detect,

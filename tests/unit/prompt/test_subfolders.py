@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.prompt.subfolders import SubfolderHints, paths_in
+from hermes.prompt.context_files import SubfolderHints, paths_in
 from tests.unit.prompt.conftest import CountingTree, Write
 
 

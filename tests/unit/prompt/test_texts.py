@@ -2,9 +2,8 @@
 
 import pytest
 
-from hermes.prompt import builder, texts
-from hermes.prompt.environment import CONTAINER_HINT, TERMUX_HINT
-from hermes.prompt.platforms import PLATFORM_HINTS
+from hermes.prompt import assembly, compat
+from hermes.prompt.assembly import CONTAINER_HINT, PLATFORM_HINTS, TERMUX_HINT
 
 PLATFORMS = [
     "cli",
@@ -44,7 +43,7 @@ LIMITS = {
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_texts_are_short(name: str):
-    assert 50 < len(getattr(builder, name)) <= LIMITS[name]
+    assert 50 < len(getattr(compat, name)) <= LIMITS[name]
 
 
 def test_every_platform_has_a_short_hint():
@@ -70,6 +69,6 @@ def test_where_files_can_be_sent_the_model_is_told_how(platform: str):
 
 
 def test_what_must_come_from_a_tool_is_listed():
-    said = texts.OPENAI_MODEL_EXECUTION_GUIDANCE
+    said = assembly.OPENAI_MODEL_EXECUTION_GUIDANCE
     for topic in ("arithmetic", "hashes", "time", "system state", "file contents", "git", "facts"):
         assert topic in said

@@ -3,23 +3,23 @@
 from pathlib import Path
 
 from hermes.config.home import ensure_hermes_home
-from hermes.prompt.context_files import project_context
-from hermes.prompt.environment import WSL_ENVIRONMENT_HINT, environment_hints, this_machine
-from hermes.prompt.platforms import PLATFORM_HINTS
-from hermes.prompt.soul import load_soul
-from hermes.prompt.texts import (
+from hermes.prompt.assembly import (
     DEFAULT_AGENT_IDENTITY,
     DEVELOPER_ROLE_MODELS,
     GOOGLE_MODEL_OPERATIONAL_GUIDANCE,
     MEMORY_GUIDANCE,
     OPENAI_MODEL_EXECUTION_GUIDANCE,
+    PLATFORM_HINTS,
     SESSION_SEARCH_GUIDANCE,
     SKILLS_GUIDANCE,
     TOOL_USE_ENFORCEMENT_GUIDANCE,
     TOOL_USE_ENFORCEMENT_MODELS,
+    WSL_ENVIRONMENT_HINT,
+    environment_hints,
+    load_soul,
+    this_machine,
 )
-from hermes.prompt.tree import LocalTree
-from hermes.prompt.vetting import CONTEXT_FILE_MAX_CHARS
+from hermes.prompt.context_files import CONTEXT_FILE_MAX_CHARS, LocalTree, project_context
 from hermes.security.redaction import Redactor
 
 __all__ = [
