@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from bench.tools_worker import Call
-from hermes.agent.budget import IterationBudget
 from hermes.agent.dispatch import Dispatcher
-from hermes.agent.turn import Turn
+from hermes.agent.turn import IterationBudget, Turn
 from hermes.app.tools import build_approvals, build_toolbox, find_toolsets
 from hermes.app.workbench import Workbench
 from hermes.app.workplaces import make_place

@@ -8,12 +8,10 @@ from contextlib import aclosing
 
 import msgspec
 
-from hermes.agent.budget import IterationBudget
 from hermes.agent.compaction import Compaction
 from hermes.agent.dispatch import Dispatcher
 from hermes.agent.loop import Aside, Parts, nothing_beside, run_turn
-from hermes.agent.notices import Notices
-from hermes.agent.turn import Turn
+from hermes.agent.turn import IterationBudget, Notices, Turn
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Event, Notice, TurnFinished
 from hermes.core.messages import Assistant, Message, System, Text, User

@@ -10,8 +10,7 @@ import msgspec
 
 from hermes.agent.compaction import MOST_ROUNDS, Compaction
 from hermes.agent.dispatch import Dispatcher
-from hermes.agent.notices import Notices
-from hermes.agent.turn import Turn
+from hermes.agent.turn import Notices, Turn
 from hermes.core.errors import ContextOverflow, HermesError, StoreError
 from hermes.core.events import (
     Event,

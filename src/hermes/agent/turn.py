@@ -1,18 +1,144 @@
 """The state of one turn. Made anew for each; nothing of it outlives the turn."""
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from hermes.agent.budget import IterationBudget
-from hermes.agent.remedies import REMEDIES
-from hermes.agent.repeats import Repeats
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import HermesError
 from hermes.core.events import TurnFinished
+from hermes.core.marks import REMEDY, STEERED
 from hermes.core.messages import Assistant, Message, ToolCall, ToolResult, User
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.usage import Usage
+
+# How many model calls a turn may make, its subagents included.
+
+
+class IterationBudget:
+    """Shared by a turn and the subagents it starts."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+    @property
+    def left(self) -> int:
+        return max(self.limit - self.used, 0)
+
+    def take(self) -> bool:
+        """Use one; False when none is left."""
+        if self.used >= self.limit:
+            return False
+        self.used += 1
+        return True
+
+
+# What is said to a model whose reply cannot be the end of a turn.
+
+
+class Remedy(msgspec.Struct, frozen=True):
+    applies: Callable[[Assistant], bool]
+    most: int
+    """Times in a turn."""
+    says: User
+    """Stored like any other message, so that the prefix stays what it was."""
+
+
+def _cut_off(reply: Assistant) -> bool:
+    return reply.finish_reason == "length" and bool(reply.text.strip())
+
+
+def _says_nothing(reply: Assistant) -> bool:
+    return not reply.text.strip()
+
+
+REMEDIES = (
+    Remedy(
+        _cut_off,
+        3,
+        User.say(
+            f"{REMEDY}was cut off at the length limit. Go on exactly where it stopped, without "
+            "repeating anything.]"
+        ),
+    ),
+    Remedy(
+        _says_nothing,
+        2,
+        User.say(
+            f"{REMEDY}had no text and no tool call. Answer the user, or call the tool you need.]"
+        ),
+    ),
+)
+"""For replies without tool calls, the first that applies."""
+
+
+# Stops a model that makes the same failing call again and again.
+
+MOST_FAILURES = 2
+"""Times the same call may fail in the same way before it is not run any more."""
+MOST_SAME = 4
+"""Times in a row the same call may bring the same result."""
+MOST_BLOCKED = 3
+"""Blocked calls after which the turn goes on without tools."""
+MOST_UNUSABLE = 6
+"""Calls in a row that could not be run at all, for a name or arguments that are wrong."""
+
+Key = tuple[str, str]
+
+
+class Repeats:
+    """The calls of one turn and what they brought."""
+
+    def __init__(self) -> None:
+        self._failures: dict[Key, int] = {}
+        self._outcomes: dict[Key, str] = {}
+        self._last: Key | None = None
+        self._same = 0
+        self._blocked = 0
+        self._unusable = 0
+
+    @property
+    def hopeless(self) -> bool:
+        """The model does not take the hint."""
+        return self._blocked >= MOST_BLOCKED or self._unusable >= MOST_UNUSABLE
+
+    def refuses(self, call: ToolCall) -> str:
+        """Why `call` is not run once more; "" when it may."""
+        key = _key(call)
+        if self._failures.get(key, 0) >= MOST_FAILURES:
+            times = f"failed {self._failures[key]} times in the same way"
+        elif key == self._last and self._same >= MOST_SAME:
+            times = f"brought the same result {self._same} times in a row"
+        else:
+            return ""
+        self._blocked += 1
+        return f"not run again: this very call {times}"
+
+    def note_unusable(self) -> None:
+        """A call named no tool, or its arguments made no sense."""
+        self._unusable += 1
+
+    def note(self, call: ToolCall, result: ToolResult, *, changes: bool) -> None:
+        """`changes`: the tool can change something, after which a failed call may succeed."""
+        if not result.failed:
+            self._unusable = 0
+        key = _key(call)
+        same = self._outcomes.get(key) == result.text
+        if changes and not result.failed and not same:
+            self._failures.clear()
+        if result.failed:
+            self._failures[key] = self._failures.get(key, 0) + 1 if same else 1
+        else:
+            self._failures.pop(key, None)
+        self._same = self._same + 1 if same and key == self._last else 1
+        self._outcomes[key], self._last = result.text, key
+
+
+def _key(call: ToolCall) -> Key:
+    return call.name, "".join(call.arguments.split())
+
 
 WRAP_UP = User.say(
     "This turn cannot use tools any more. Without any tool, say in a few sentences what is "
@@ -144,3 +270,46 @@ class Turn:
             hint,
             exit_code,
         )
+
+
+# What the agent should hear of while it works: news of background processes, and what the user
+# says into the running turn.
+
+
+class Notices:
+    """Collects texts until the agent can hear them: after its tool calls, before it is done with
+    its answer (what the user said), or in a turn of its own (news).
+
+    Used in the event loop's thread.
+    """
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._there = asyncio.Event()
+        self.steered = False
+        """Whether the user said something that is not heard yet."""
+
+    def add(self, text: str) -> None:
+        self._texts.append(text)
+        self._there.set()
+
+    def steer(self, text: str) -> None:
+        """Something the user says into the running turn."""
+        self.add(f"{STEERED}\n{text}")
+        self.steered = True
+
+    def take(self) -> User | None:
+        """All of them as one message; None when there is none."""
+        texts, self._texts = self._texts, []
+        self._there.clear()
+        self.steered = False
+        return User.say("\n\n".join(texts)) if texts else None
+
+    def unsay(self) -> None:
+        """Forget what the user said and nobody heard: it is told in another way."""
+        self._texts = [text for text in self._texts if not text.startswith(STEERED)]
+        self.steered = False
+
+    async def wait(self) -> None:
+        """Returns as soon as there is something to take."""
+        await self._there.wait()

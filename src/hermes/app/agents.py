@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 
 from hermes.agent.agent import Agent, Circumstances
-from hermes.agent.budget import IterationBudget
-from hermes.agent.children import Child, Children
 from hermes.agent.compaction import Compaction
 from hermes.agent.dispatch import Dispatcher
-from hermes.agent.notices import Notices
+from hermes.agent.subagents import Child, Children
+from hermes.agent.turn import IterationBudget, Notices
 from hermes.app.around_turns import AroundTurns
 from hermes.app.contexts import EngineRoom, engine_tools, make_engine
 from hermes.app.given_tools import given_tools, memory_of

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 from hermes.agent.agent import Agent
-from hermes.agent.notices import Notices
+from hermes.agent.turn import Notices
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Notice
 from hermes.core.messages import User

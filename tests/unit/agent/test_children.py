@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 import msgspec
 import pytest
 
-from hermes.agent.children import Child
+from hermes.agent.subagents import Child
 from hermes.core.errors import ConfigError
 from hermes.core.events import (
     ApprovalAnswered,

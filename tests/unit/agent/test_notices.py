@@ -1,6 +1,6 @@
 """News from beside the conversation."""
 
-from hermes.agent.notices import Notices
+from hermes.agent.turn import Notices
 from hermes.core.events import Notice
 from hermes.core.messages import User
 from tests.unit.agent.conftest import events_of

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hermes.agent.budget import IterationBudget
+from hermes.agent.turn import IterationBudget
 from hermes.core.errors import UsageError
 from hermes.core.events import Notice, ToolFinished, TurnFinished
 from hermes.core.marks import STEERED

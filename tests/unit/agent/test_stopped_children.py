@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 import msgspec
 import pytest
 
-from hermes.agent import children
-from hermes.agent.children import Child
+from hermes.agent import subagents
+from hermes.agent.subagents import Child
 from hermes.core.events import (
     Event,
     SubagentFinished,
@@ -83,8 +83,8 @@ async def test_a_stop_may_come_at_any_moment(scene, steps):
 
 
 async def test_a_subagent_that_will_not_stop_is_left_behind_then_cut_off(scene, monkeypatch):
-    monkeypatch.setattr(children, "PATIENCE", 0.02)
-    monkeypatch.setattr(children, "LINGER", 0.02)
+    monkeypatch.setattr(subagents, "PATIENCE", 0.02)
+    monkeypatch.setattr(subagents, "LINGER", 0.02)
     worker = Worker(deaf)
     group = scene.children(worker)
     [result] = await stopped(scene, group, worker.running.wait(), 1)
@@ -97,7 +97,7 @@ async def test_a_subagent_that_will_not_stop_is_left_behind_then_cut_off(scene, 
 
 
 async def test_a_late_event_of_one_left_behind_is_not_told(scene, monkeypatch):
-    monkeypatch.setattr(children, "PATIENCE", 0.02)
+    monkeypatch.setattr(subagents, "PATIENCE", 0.02)
     go_on = asyncio.Event()
 
     async def slow_to_end(_worker: Worker) -> AsyncGenerator[Event, None]:
@@ -116,7 +116,7 @@ async def test_a_late_event_of_one_left_behind_is_not_told(scene, monkeypatch):
 
 
 async def test_closing_goes_on_after_a_stop(scene, monkeypatch):
-    monkeypatch.setattr(children, "PATIENCE", 0.02)
+    monkeypatch.setattr(subagents, "PATIENCE", 0.02)
     may_close, closing = asyncio.Event(), asyncio.Event()
 
     class Slow(Worker):
@@ -149,7 +149,7 @@ async def test_a_slow_hook_does_not_hold_up_a_stop(scene):
 
 
 async def test_a_second_stop_ends_the_call_and_still_closes_the_subagent(scene, monkeypatch):
-    monkeypatch.setattr(children, "LINGER", 0.02)
+    monkeypatch.setattr(subagents, "LINGER", 0.02)
     worker = Worker(deaf)
     group = scene.children(worker)
     work = asyncio.ensure_future(group.run([ChildTask("x")], scene.call))

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import Any
 
 from hermes.agent.agent import Agent
-from hermes.agent.children import Child, Children
+from hermes.agent.subagents import Child, Children
 from hermes.core.cancel import CancelToken
 from hermes.core.events import (
     Event,

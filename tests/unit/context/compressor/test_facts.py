@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hermes.agent.remedies import REMEDIES
+from hermes.agent.turn import REMEDIES
 from hermes.app.workbench import process_news
 from hermes.context.compressor.facts import facts_of, with_facts
 from hermes.context.compressor.files import files_of, marked_in, paths_in, with_marks
