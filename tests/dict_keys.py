@@ -1,6 +1,6 @@
 """Keys from a dict, for tests of what is done with them."""
 
-from hermes.providers.endpoint import Endpoint
+from hermes.providers.endpoints import Endpoint
 from hermes.providers.target import Credential
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.providers.local.catalogue import find
-from hermes.providers.local.fetch import fetch
+from hermes.providers.local.weights import fetch, find
 
 CACHE = Path(os.environ.get("HERMES_TEST_CACHE") or Path.home() / ".cache" / "hermes-tests")
 """Read at import: tests run with a home of their own."""

@@ -1,6 +1,6 @@
 """What the embedded model is asked to do, and how the outcome is judged.
 
-None of these prompts is an example of `hermes.providers.small.profile`: the model has to carry the
+None of these prompts is an example of `hermes.providers.small_model`: the model has to carry the
 examples over to new names and new verbs.
 """
 

@@ -13,8 +13,8 @@ from hermes.context.engine import Answer, Dict, Dicts, Summariser
 from hermes.context.rough import estimate_messages_tokens_rough
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.openai_format import from_dict
+from hermes.providers.endpoints import Profile
 from hermes.providers.local.runtime import ModelProcess
-from hermes.providers.profile import Profile
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel
 from tests.compaction.checks import faults, lost

@@ -16,9 +16,8 @@ from hermes.core.errors import LocalModelError
 from hermes.core.messages import System, User
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.usage import Usage
-from hermes.providers.local.prefix import RememberedPrefix
-from hermes.providers.local.runtime import ModelProcess
-from hermes.providers.profile import Profile
+from hermes.providers.endpoints import Profile
+from hermes.providers.local.runtime import ModelProcess, RememberedPrefix
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel
 
@@ -102,7 +101,7 @@ async def test_a_file_that_is_no_model_is_said_in_one_line(tmp_path: Path, conte
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from hermes.providers.local.prefix import RememberedPrefix
+from hermes.providers.local.runtime import RememberedPrefix
 from hermes.providers.local.runtime import ModelProcess
 async def main():
     process = await ModelProcess.start(

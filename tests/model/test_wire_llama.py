@@ -17,7 +17,7 @@ import pytest
 from hermes.config.settings.model import ApiMode
 from hermes.core.messages import Assistant, Message, System, ToolResult, User
 from hermes.core.model import ModelRequest, Reply, TextDelta, ToolSpec
-from hermes.providers.profile import Profile
+from hermes.providers.endpoints import Profile
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel
 
@@ -46,7 +46,7 @@ TEMPLATE = """
 CHILD = """
 import json, sys
 import xllamacpp
-from hermes.providers.local.order import ServeOrder
+from hermes.providers.local.serve import ServeOrder
 from hermes.providers.local.serve import params_of
 given = json.loads(sys.stdin.readline())
 template = given.pop("template")

@@ -33,8 +33,8 @@ from hermes.core.model import ModelRequest
 from hermes.core.ports import ChildTask, Observer
 from hermes.core.tool import Tool
 from hermes.prompt.context_files import LocalTree, SubfolderHints, paths_in
-from hermes.providers.choice import Choice
-from hermes.providers.policy.purse import Purse
+from hermes.providers.policy.budget import Purse
+from hermes.providers.resolver import Choice
 from hermes.providers.target import Target
 from hermes.security.injection import BLOCKED
 from hermes.tools.approval import Approvals

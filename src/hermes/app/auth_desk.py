@@ -17,11 +17,8 @@ from hermes.config.settings.model import PoolStrategy
 from hermes.core.errors import UsageError
 from hermes.core.ports import Clock
 from hermes.providers import endpoints
-from hermes.providers.choice import CUSTOM
-from hermes.providers.credentials.auth_store import AuthStore
-from hermes.providers.credentials.codex_login import codex_cli_tokens, codex_login
-from hermes.providers.credentials.device_login import Show, device_login
-from hermes.providers.credentials.entries import (
+from hermes.providers.credentials.auth_file import (
+    AuthStore,
     Entry,
     drop,
     entries_of,
@@ -29,15 +26,21 @@ from hermes.providers.credentials.entries import (
     providers_of,
     put,
 )
-from hermes.providers.credentials.google_client import needed_client
-from hermes.providers.credentials.google_login import Paste, google_login
-from hermes.providers.credentials.oauth import Tokens
-from hermes.providers.credentials.pool_state import PoolState
+from hermes.providers.credentials.pool import PoolState, Standing
 from hermes.providers.credentials.sources import ANTHROPIC, Sources
-from hermes.providers.credentials.strategies import Standing
-from hermes.providers.credentials.token_places import StoredLogin
-from hermes.providers.endpoint import Endpoint, Login
-from hermes.providers.resolver import custom_endpoint, custom_named
+from hermes.providers.endpoints import Endpoint, Login
+from hermes.providers.login.flows import (
+    Paste,
+    Show,
+    codex_cli_tokens,
+    codex_login,
+    device_login,
+    google_login,
+    needed_client,
+)
+from hermes.providers.login.oauth import Tokens
+from hermes.providers.login.tokens import StoredLogin
+from hermes.providers.resolver import CUSTOM, custom_endpoint, custom_named
 from hermes.providers.target import MANUAL, OAUTH, variable_in
 
 State = Literal["ready", "resting", "expired", "gone"]

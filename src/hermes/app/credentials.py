@@ -7,9 +7,8 @@ import httpx2
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.ports import Clock
-from hermes.providers.credentials.auth_store import AuthStore
-from hermes.providers.credentials.entries import entries_of, providers_of
-from hermes.providers.credentials.keyring import Keyring
+from hermes.providers.credentials.auth_file import AuthStore, entries_of, providers_of
+from hermes.providers.credentials.pool import Keyring
 
 
 def build_keyring(home: Home, loaded: Loaded, client: httpx2.AsyncClient, clock: Clock) -> Keyring:

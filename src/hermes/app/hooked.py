@@ -14,7 +14,7 @@ from hermes.core.hooks import HookName, Hooks
 from hermes.core.messages import Message, User
 from hermes.core.model import Model, ModelEvent, ModelRequest, ModelSource, Reply
 from hermes.core.openai_format import to_dict
-from hermes.providers.wrapper import ModelWrapper
+from hermes.providers.policy import ModelWrapper
 
 
 class HookedSession:

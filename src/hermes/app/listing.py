@@ -8,13 +8,10 @@ import msgspec
 from hermes.core.errors import ProviderError
 from hermes.core.usage import Price
 from hermes.providers import endpoints
-from hermes.providers.choice import Choice
-from hermes.providers.credentials.keyring import Keyring
-from hermes.providers.endpoint import Endpoint
-from hermes.providers.facts.bundled import bundled_models
-from hermes.providers.facts.known import KnownModels
-from hermes.providers.facts.model import ModelFacts
-from hermes.providers.resolver import Resolver
+from hermes.providers.catalog.catalog import KnownModels, ModelFacts, bundled_models
+from hermes.providers.credentials.pool import Keyring
+from hermes.providers.endpoints import Endpoint
+from hermes.providers.resolver import Choice, Resolver
 from hermes.providers.target import Credential, Target
 
 

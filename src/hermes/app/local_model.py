@@ -12,11 +12,8 @@ import msgspec
 from hermes.config.home import Home
 from hermes.config.settings.model import LocalModelSettings
 from hermes.core.model import Model, ModelEvent, ModelRequest
-from hermes.providers.local.catalogue import Weights
-from hermes.providers.local.prefix import RememberedPrefix
-from hermes.providers.local.progress import Progress
-from hermes.providers.local.runtime import ModelProcess
-from hermes.providers.local.shelf import weights_for
+from hermes.providers.local.runtime import ModelProcess, RememberedPrefix
+from hermes.providers.local.weights import Progress, Weights, weights_for
 from hermes.providers.resolver import NO_KEY
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel

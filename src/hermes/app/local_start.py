@@ -5,11 +5,13 @@ from pathlib import Path
 from hermes.app.local_model import cache_of
 from hermes.config.home import Home
 from hermes.config.settings.model import LocalModelSettings
-from hermes.providers.local.catalogue import Weights
-from hermes.providers.local.fetch import fetch
-from hermes.providers.local.progress import Progress
-from hermes.providers.local.runtime import ModelProcess, install_runtime, runtime_is_installed
-from hermes.providers.local.threads import threads_for
+from hermes.providers.local.runtime import (
+    ModelProcess,
+    install_runtime,
+    runtime_is_installed,
+    threads_for,
+)
+from hermes.providers.local.weights import Progress, Weights, fetch
 
 
 async def start(

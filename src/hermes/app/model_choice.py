@@ -10,7 +10,7 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.errors import UsageError
 from hermes.providers import endpoints
-from hermes.providers.choice import CUSTOM, Choice, with_alias
+from hermes.providers.resolver import CUSTOM, Choice, with_alias
 from hermes.providers.target import Target
 
 

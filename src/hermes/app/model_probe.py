@@ -31,7 +31,7 @@ from hermes.core.model import (
     TextDelta,
     ToolSpec,
 )
-from hermes.providers.profile import Profile
+from hermes.providers.endpoints import Profile
 
 Verdict = Literal["works", "does not", "not tried", "failed"]
 

@@ -11,24 +11,19 @@ from hermes.app.local_model import EmbeddedModel, LocalModel
 from hermes.core.errors import Unreachable
 from hermes.core.model import Model
 from hermes.core.ports import Clock
-from hermes.providers.choice import Choice
-from hermes.providers.credentials.keyring import Keyring
-from hermes.providers.policy.breaker import BreakingModel
-from hermes.providers.policy.falling_back import Entry, FallbackModel
-from hermes.providers.policy.health import Circuit, Health
-from hermes.providers.policy.purse import Purse
-from hermes.providers.policy.repairing import RepairingModel
-from hermes.providers.policy.retrying import WORTH_ANOTHER_TRY, RetryingModel
-from hermes.providers.policy.rotating import RotatingModel
-from hermes.providers.policy.spending import MeteredModel
-from hermes.providers.resolver import LOCAL, Resolver
-from hermes.providers.small.model import SmallModel
-from hermes.providers.small.profile import SMALL
+from hermes.providers.credentials.pool import Keyring
+from hermes.providers.policy.budget import MeteredModel, Purse
+from hermes.providers.policy.circuit_breaker import BreakingModel, Circuit, Health
+from hermes.providers.policy.key_rotation import RotatingModel
+from hermes.providers.policy.repair import RepairingModel
+from hermes.providers.policy.retry import WORTH_ANOTHER_TRY, Entry, FallbackModel, RetryingModel
+from hermes.providers.resolver import LOCAL, Choice, Resolver
+from hermes.providers.small_model import SMALL, SmallModel
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel
 
 if TYPE_CHECKING:
-    from hermes.providers.acp.agents import AcpAgents
+    from hermes.providers.acp.process import AcpAgents
 
 
 class ModelMaker:
@@ -107,8 +102,8 @@ class ModelMaker:
         """An agent on this machine. What drives it is loaded by those who use one."""
         acp = import_module("hermes.providers.acp.model")
         if self._agents is None:
-            command = import_module("hermes.providers.acp.command")
-            agents = import_module("hermes.providers.acp.agents")
+            command = import_module("hermes.providers.acp.process")
+            agents = import_module("hermes.providers.acp.process")
             self._agents = agents.AcpAgents(command.agent_command(self._keyring.variable))
         model: Model = acp.AcpModel(target, self._agents)
         return model

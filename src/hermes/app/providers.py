@@ -18,11 +18,9 @@ from hermes.app.models import ModelMaker
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.ports import Clock
-from hermes.providers.choice import Choice
-from hermes.providers.facts.known import KnownModels
-from hermes.providers.facts.overrides import overrides_of
-from hermes.providers.local.progress import Progress
-from hermes.providers.resolver import LOCAL, Resolver
+from hermes.providers.catalog.catalog import KnownModels, overrides_of
+from hermes.providers.local.weights import Progress
+from hermes.providers.resolver import LOCAL, Choice, Resolver
 from hermes.providers.target import Target
 from hermes.util.late_tls import LateTls
 
@@ -44,7 +42,7 @@ class Providers:
         self._learning: asyncio.Task[None] | None = None
         tls = LateTls()
         # What reads HTTP is loaded here, and not by those who only want to know our names.
-        network = import_module("hermes.providers.network")
+        network = import_module("hermes.providers.transport")
         # Redirects are never followed: a key would travel along.
         self.client = httpx2.AsyncClient(
             follow_redirects=False,

@@ -9,8 +9,7 @@ from hermes.config.masking import mask
 from hermes.config.settings.model import AuxiliaryTask
 from hermes.core.errors import HermesError
 from hermes.core.usage import Price
-from hermes.providers.auxiliary import auxiliary_targets
-from hermes.providers.choice import Choice
+from hermes.providers.resolver import Choice, auxiliary_targets
 from hermes.providers.target import Target
 
 

@@ -12,9 +12,8 @@ from hermes.core.errors import ReplyInvalid, UsageError
 from hermes.core.model import Model, ModelRequest, Reply
 from hermes.core.ports import SessionLog
 from hermes.core.usage import ModelCall
-from hermes.providers.auxiliary import auxiliary_targets
-from hermes.providers.choice import Choice
-from hermes.providers.policy.purse import Purse
+from hermes.providers.policy.budget import Purse
+from hermes.providers.resolver import Choice, auxiliary_targets
 from hermes.providers.target import Target
 
 logger = logging.getLogger(__name__)

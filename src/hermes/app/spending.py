@@ -15,8 +15,7 @@ from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.config.settings.agent import BudgetSettings
 from hermes.core.ports import Clock, Ledger, SessionInfo
-from hermes.providers.policy.purse import Limits, Purse
-from hermes.providers.policy.tally import DayTally, midnight
+from hermes.providers.policy.budget import DayTally, Limits, Purse, midnight
 from hermes.store.port import SessionStore
 
 logger = logging.getLogger(__name__)

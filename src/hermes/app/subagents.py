@@ -13,7 +13,7 @@ from hermes.config.settings.agent import DelegationSettings
 from hermes.core.events import Event
 from hermes.core.messages import User
 from hermes.core.ports import ChildTask
-from hermes.providers.choice import CUSTOM, Choice
+from hermes.providers.resolver import CUSTOM, Choice
 from hermes.providers.target import Target
 from hermes.tools.builtin.delegate_task import allowed_tools
 from hermes.util.session_ids import new_session_id

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from hermes.app.listing import Wanted
 from hermes.app.providers import Providers
 from hermes.cli.context import Cli
-from hermes.providers.choice import CUSTOM, Choice
 from hermes.providers.endpoints import ENDPOINTS
+from hermes.providers.resolver import CUSTOM, Choice
 from hermes.providers.target import Target
 from hermes.util.text import many
 

@@ -16,10 +16,9 @@ from hermes.app.request import SessionRequest
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.core.usage import Price
-from hermes.providers.failures.later import http_errors, refused, unreachable
-from hermes.providers.failures.provider_rules import OTHER_HERMES
-from hermes.providers.hosts import checked_address, is_loopback
-from hermes.providers.profile import Profile
+from hermes.providers.endpoints import Profile, checked_address, is_loopback
+from hermes.providers.failures import http_errors, refused, unreachable
+from hermes.providers.failures.rules import OTHER_HERMES
 from hermes.providers.target import ENV, Credential, Target, Timeouts
 
 KEY = "GATEWAY_PROXY_KEY"

@@ -27,7 +27,7 @@ from hermes.gateway.growing import Growing
 from hermes.gateway.lines import Line
 from hermes.gateway.platforms.base import Capabilities
 from hermes.gateway.showing import Showing, tool_line
-from hermes.providers.remote_tool import RemoteTool
+from hermes.providers.target import RemoteTool
 from hermes.store.mail import Draft, Mail
 
 log = logging.getLogger(__name__)

@@ -1,13 +1,154 @@
-"""The model endpoints Hermes knows, as data. A new provider is one record here.
+"""The record of a model endpoint."""
 
-The order is that of `auto`: the first one with a key of its own is used. What is said of a model
-in general stands in `facts`; a profile here holds for every model of its endpoint.
-"""
+import re
+from functools import lru_cache
+from typing import Literal
 
-from hermes.core.usage import FREE
-from hermes.providers.endpoint import Endpoint
-from hermes.providers.logins import CODEX, COPILOT, GOOGLE, QWEN
-from hermes.providers.profile import Profile
+import httpx2
+import msgspec
+
+from hermes.core.errors import ConfigError
+from hermes.core.model import WireMode
+from hermes.core.usage import FREE, Price
+
+# What is known of a model: facts and quirks, as data.
+
+ReasoningForm = Literal["", "effort", "object", "budget", "adaptive", "switch", "enable_thinking"]
+"""How effort is asked for: not at all; `reasoning_effort: "low"`; `reasoning: {"effort": "low"}`;
+Anthropic's `thinking` with a budget of tokens; the same left to the model, with
+`output_config.effort`; `thinking: {"type": "enabled"}`; `enable_thinking: true`."""
+
+
+class Profile(msgspec.Struct, frozen=True):
+    context_length: int = 128_000
+    max_output: int | None = None
+    """Longest reply in tokens; None when it is not known."""
+    price: Price | None = None
+    """None when the price is not known."""
+    images: bool | None = None
+    """Whether it sees images; None when it is not known."""
+    tools: bool = True
+    reasoning: ReasoningForm = ""
+    developer_role: bool = False
+    """The system message is sent with the role `developer`."""
+    thinking_field: str = ""
+    """Name under which earlier reasoning is sent back, or empty."""
+    cache_marks: bool = False
+    """Only prefixes marked with `cache_control` are cached."""
+    max_tokens_field: str = "max_tokens"
+    temperature: bool = True
+    """False where a temperature is refused."""
+    streaming: Literal["both", "always", "never"] = "both"
+    """Which of streamed and whole replies the endpoint can give."""
+    stream_usage: bool = True
+    """False where `stream_options` is refused."""
+    strict: bool = False
+    """Refuses fields of messages that it does not know, such as those of another provider."""
+    nine_letter_ids: bool = False
+    """Ids of tool calls must be nine letters or digits."""
+    small: bool = False
+    """Too small for native tool calls; `providers.small_model` speaks for it."""
+    acts: bool = False
+    """It is an agent: it does things before it answers, which must not be done twice."""
+    extra_body: dict[str, object] = {}
+    """Fields added to every request."""
+    keep_alive: bool = True
+    """False where the server may drop a connection between two requests."""
+
+
+Auth = Literal["bearer", "x-api-key", "aws"]
+"""`aws` signs each request with AWS Signature 4, or sends a Bedrock API key as a bearer."""
+
+
+class Login(msgspec.Struct, frozen=True):
+    """How a person logs in instead of pasting a key: the device flow of RFC 8628."""
+
+    client_id: str
+    device_url: str
+    token_url: str
+    scope: str = ""
+    flow: Literal["device", "codex", "google"] = "device"
+    """`codex` is OpenAI's own form of the device flow; `google` needs a client of the user's own
+    and a browser that comes back to this machine."""
+    pkce: bool = False
+    exchange_url: str = ""
+    """Where the token is exchanged for a short-lived one that is sent to the endpoint."""
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    label: str
+    base_url: str = ""
+    """Empty when the user must name one. `{region}` is filled in from `bedrock.region`."""
+    api_mode: WireMode = "chat_completions"
+    mode_elsewhere: WireMode | None = None
+    """How an address in the place of its own is spoken to; None: in the same way."""
+    auth: Auth = "bearer"
+    key_vars: tuple[str, ...] = ()
+    """Variables that may hold the key, best first."""
+    other_uses: tuple[str, ...] = ()
+    """Those of `key_vars` that are often set for other programs: `auto` does not go by them."""
+    base_url_vars: tuple[str, ...] = ()
+    key_hosts: tuple[str, ...] = ()
+    """Hosts beside that of `base_url` its key may be sent to; `*` is one label of a name."""
+    aliases: tuple[str, ...] = ()
+    needs_key: bool = True
+    default_model: str = ""
+    small_model: str = ""
+    """For auxiliary tasks: cheap and quick. Empty: the default model."""
+    models_path: str = "/models"
+    """Where the list of models is, after `base_url`; empty when there is none."""
+    headers: dict[str, str] = {}
+    """Sent with every request."""
+    login: Login | None = None
+    request_seconds: float | None = None
+    """Longest time for one request; None: `timeouts.request_seconds`."""
+    profile: Profile = Profile()
+    """What holds for all its models unless a model's own facts say otherwise."""
+
+
+# Where a person can log in instead of pasting a key, as data.
+#
+# Only logins whose protocol is public are here. Nous Portal has one too, but it is not documented:
+# its users make an API key on the portal.
+
+CODEX = Login(
+    client_id="app_EMoamEEZ73f0CkXaXp7hrann",
+    device_url="https://auth.openai.com/api/accounts/deviceauth/usercode",
+    token_url="https://auth.openai.com/oauth/token",
+    scope="openid profile email offline_access",
+    flow="codex",
+)
+"""A ChatGPT subscription, the way the Codex CLI logs in on a machine without a browser."""
+
+COPILOT = Login(
+    client_id="Iv1.b507a08c87ecfe98",
+    device_url="https://github.com/login/device/code",
+    token_url="https://github.com/login/oauth/access_token",
+    scope="read:user",
+    exchange_url="https://api.github.com/copilot_internal/v2/token",
+)
+"""A GitHub account with Copilot, by the client id editors use."""
+
+GOOGLE = Login(
+    client_id="", device_url="", token_url="https://oauth2.googleapis.com/token", flow="google"
+)
+"""A Google account, by the OAuth client in HERMES_GEMINI_CLIENT_ID and _SECRET."""
+
+QWEN = Login(
+    client_id="f0304373b74a44d2b584a3fb70ca9e56",
+    device_url="https://chat.qwen.ai/api/v1/oauth2/device/code",
+    token_url="https://chat.qwen.ai/api/v1/oauth2/token",
+    scope="openid profile email model.completion",
+    pkce=True,
+)
+"""A Qwen account, the way Qwen Code logs in."""
+
+
+# The model endpoints Hermes knows, as data. A new provider is one record here.
+#
+# The order is that of `auto`: the first one with a key of its own is used. What is said of a model
+# in general stands in `facts`; a profile here holds for every model of its endpoint.
 
 _CODEX = Profile(reasoning="object", streaming="always", max_tokens_field="", temperature=False)
 _THINKS_ALOUD = "reasoning_content"
@@ -414,4 +555,83 @@ def own_keys() -> frozenset[str]:
     """The variables with keys for models, but those that are often set for other programs."""
     return frozenset(
         name for each in ENDPOINTS for name in each.key_vars if name not in each.other_uses
+    )
+
+
+# Whose host an address is, and so which keys may be sent to it.
+#
+# A key goes to its own provider over TLS and to nobody else: not to an address put in the
+# provider's
+# place, not to a look-alike, not along a redirect (the HTTP client follows none). Addresses are
+# read
+# by the parser that will send the request, so both mean the same host.
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+_ODD = re.compile(r"[\s\\\x00-\x1f\x7f]")
+_HTTPS = 443
+
+
+def may_receive(endpoint: Endpoint, url: str) -> bool:
+    """Whether the keys of `endpoint` may be sent to `url`."""
+    parsed = _parsed(url)
+    if parsed is None:
+        return False
+    own = _parsed(endpoint.base_url)
+    if own is not None and _place(parsed) == _place(own):
+        return True
+    if parsed.scheme != "https" or parsed.port not in (None, _HTTPS):
+        return False
+    return any(_matches(pattern, parsed.raw_host.decode()) for pattern in endpoint.key_hosts)
+
+
+@lru_cache(maxsize=256)
+def owner_of(url: str) -> Endpoint | None:
+    """The provider whose host this is, or None."""
+    return next((e for e in ENDPOINTS if (e.base_url or e.key_hosts) and may_receive(e, url)), None)
+
+
+def is_loopback(url: str) -> bool:
+    parsed = _parsed(url)
+    return parsed is not None and parsed.host in LOOPBACK
+
+
+def checked_address(url: str, said_by: str) -> str:
+    """`url` as it is used, without a slash at the end. Raises `ConfigError` for no address.
+
+    `said_by` names the setting or variable it came from.
+    """
+    parsed = _parsed(url)
+    if (
+        parsed is not None
+        and parsed.host
+        and not (parsed.userinfo or parsed.query or parsed.fragment)
+    ):
+        return url.rstrip("/")
+    hint = "an address looks like http://127.0.0.1:8080/v1"
+    if parsed is not None and parsed.userinfo:
+        hint = "leave out the part before @; a key goes into model.api_key"
+        url = f"{parsed.scheme}://…@{parsed.host}"
+    raise ConfigError(f"{said_by}: {url!r} is not an address that can be used", hint=hint)
+
+
+def _place(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.raw_host.decode(), url.port
+
+
+@lru_cache(maxsize=256)
+def _parsed(url: str) -> httpx2.URL | None:
+    if _ODD.search(url) or not url.startswith(("http://", "https://")):
+        return None
+    try:
+        return httpx2.URL(url)
+    except (httpx2.InvalidURL, ValueError):
+        return None
+
+
+def _matches(pattern: str, host: str) -> bool:
+    """`*` stands for one label, so `api.*.example.com` is never a host of somebody else."""
+    wanted, labels = pattern.split("."), host.split(".")
+    return len(wanted) == len(labels) and all(
+        want in ("*", label) for want, label in zip(wanted, labels, strict=True)
     )

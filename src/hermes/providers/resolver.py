@@ -1,22 +1,147 @@
 """Which endpoint, model and key a request uses, and why. One resolver for every caller."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Protocol
 
 import msgspec
 
 from hermes.config.expand import told, unset_names
 from hermes.config.settings import Settings
-from hermes.config.settings.model import CustomProvider
+from hermes.config.settings.model import AuxiliaryTask, CustomProvider, ModelAlias, RoutingSettings
 from hermes.core.errors import ConfigError, CredentialMissing, HermesError
 from hermes.providers import endpoints
-from hermes.providers.choice import CUSTOM, Choice
-from hermes.providers.endpoint import Endpoint
-from hermes.providers.hosts import checked_address, is_loopback, may_receive, owner_of
-from hermes.providers.ports import Keys, Models
-from hermes.providers.profile import Profile
-from hermes.providers.routing import routing_body
-from hermes.providers.target import ENV, GIVEN, Credential, Target
-from hermes.providers.timing import timeouts_for
+from hermes.providers.endpoints import (
+    Endpoint,
+    Profile,
+    checked_address,
+    is_loopback,
+    may_receive,
+    owner_of,
+)
+from hermes.providers.target import ENV, GIVEN, Credential, Target, Timeouts, timeouts_for
+
+# What was asked for, before anything is looked up.
+
+CUSTOM = "custom"
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """From the command line, config.yaml or the environment; empty means not said."""
+
+    provider: str = "auto"
+    """Provider id or alias, `custom`, `custom:NAME`, the NAME of a custom provider, or `auto`."""
+    model: str = ""
+    base_url: str = ""
+    api_key: str = ""
+    key_env: str = ""
+    """Name of the variable that holds the key."""
+    context_length: int = 0
+    why: str = ""
+    """Where the choice was made, in words."""
+    base_url_said: str = "model.base_url"
+    """The setting or variable the address came from."""
+    base_url_saved: bool = True
+    """False: only a variable of the shell says it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no provider was named."""
+        return self.provider.strip().lower() in ("", "auto")
+
+
+def parse_model(text: str, custom_names: Collection[str] = ()) -> Choice:
+    """A model as people write it: `name`, `provider:model`, `custom:model`, `custom:name:model`.
+
+    Model names hold colons too (`qwen3:4b`, `…:free`), so what stands before the first colon is a
+    provider only when one has that name.
+    """
+    head, colon, rest = text.strip().partition(":")
+    name = head.lower()
+    if name == CUSTOM:
+        inner, more, model = rest.partition(":")
+        if more and inner in custom_names:
+            return Choice(provider=f"{CUSTOM}:{inner}", model=model)
+        if rest in custom_names:
+            return Choice(provider=f"{CUSTOM}:{rest}")
+        return Choice(provider=CUSTOM, model=rest)
+    if colon and head in custom_names:
+        return Choice(provider=f"{CUSTOM}:{head}", model=rest)
+    if colon and (endpoint := endpoints.find(name)):
+        return Choice(provider=endpoint.id, model=rest)
+    return Choice(model=text.strip())
+
+
+def with_alias(
+    text: str, aliases: Mapping[str, str | ModelAlias], custom_names: Collection[str] = ()
+) -> Choice:
+    """`parse_model`, after the user's own short names (`model_aliases`)."""
+    alias = aliases.get(text.strip())
+    if isinstance(alias, ModelAlias):
+        return Choice(provider=alias.provider or "auto", model=alias.model, base_url=alias.base_url)
+    return parse_model(alias or text, custom_names)
+
+
+# Which hosts OpenRouter may pass a request on to.
+
+
+def routing_body(endpoint: Endpoint, routing: RoutingSettings) -> dict[str, Any]:
+    """The field OpenRouter reads, with what differs from the defaults; nothing for the others."""
+    if endpoint.id != "openrouter":
+        return {}
+    usual = msgspec.to_builtins(RoutingSettings())
+    said = msgspec.to_builtins(routing)
+    wanted = {name: value for name, value in said.items() if value != usual[name]}
+    return {"provider": wanted} if wanted else {}
+
+
+# What the resolver and the policies need of the credentials.
+
+
+class Keys(Protocol):
+    """Where keys are found."""
+
+    def variable(self, name: str) -> str | None:
+        """A variable of .env or of the process; empty is not set."""
+        ...
+
+    def is_saved(self, name: str) -> bool:
+        """Whether the variable stands in .env, and so was put there on purpose."""
+        ...
+
+    def credentials(self, endpoint: Endpoint) -> tuple[Credential, ...]:
+        """Everything that could be sent to the endpoint, best first; resting ones too."""
+        ...
+
+
+class Models(Protocol):
+    """What is known of models."""
+
+    def profile(self, endpoint: Endpoint, base_url: str, model: str) -> Profile: ...
+
+
+class Pool(Protocol):
+    """The credentials of one target while requests are made."""
+
+    @property
+    def size(self) -> int: ...
+
+    async def take(self, avoid: Collection[str] = ()) -> Credential:
+        """The next one by the pool's strategy, with a token that is not about to expire.
+
+        One whose id is in `avoid` is taken only when there is no other.
+
+        Raises `CredentialsExhausted` when all rest, and says until when.
+        """
+        ...
+
+    async def renew(self, credential: Credential) -> Credential | None:
+        """After a 401: the credential with a new token, or None when it has none to get."""
+        ...
+
+    async def rest(self, credential: Credential, seconds: float, reason: str) -> None:
+        """Do not hand it out for so long. Kept over restarts."""
+        ...
+
 
 NO_KEY = "no key is configured"
 """The `Target.source` of a request nobody configured anything for."""
@@ -285,3 +410,103 @@ def _check_owner(variable: str, base_url: str) -> None:
             f"{variable} is the key of {owners[0].label} and is not sent to {base_url}",
             hint="put the key for this address into a variable of another name",
         )
+
+
+# Which models may do a piece of work beside the conversation, in the order they are tried.
+
+MAIN = "main"
+TEXT_CHAIN = ("openrouter", "nous", CUSTOM, "openai-codex")
+"""Then every other provider with a key, and the main model last."""
+VISION_CHAIN = (MAIN, "openrouter", "nous", "openai-codex", "anthropic", CUSTOM)
+
+VISION = "vision"
+
+
+def auxiliary_targets(
+    task: str, asked: AuxiliaryTask, main: Target, resolver: Resolver
+) -> tuple[Target, ...]:
+    """At least one target. Raises `ConfigError` or `CredentialMissing`.
+
+    `auto` walks the chain of what is configured, `main` is the model of the conversation, and
+    anything else names a provider. An address without a provider is an endpoint of its own.
+    """
+    if asked.provider == MAIN:
+        found = [resolver.another_model(main, asked.model) if asked.model else main]
+    elif asked.provider not in ("", "auto") or asked.base_url:
+        found = [_explicit(task, asked, main, resolver)]
+    else:
+        found = list(_chain(task, asked, main, resolver))
+    if not found:
+        raise ConfigError(
+            "no model that can see images is configured",
+            hint="name one: hermes config set auxiliary.vision.provider <provider>",
+        )
+    return tuple(_as_asked(target, asked) for target in found)
+
+
+def _explicit(task: str, asked: AuxiliaryTask, main: Target, resolver: Resolver) -> Target:
+    choice = Choice(
+        provider=asked.provider if asked.provider not in ("", "auto") else CUSTOM,
+        model=asked.model,
+        base_url=asked.base_url,
+        api_key=asked.api_key,
+        why=f"auxiliary.{task}.provider is set",
+        base_url_said=f"auxiliary.{task}.base_url",
+    )
+    return resolver.resolve(_with_default_model(choice, main, resolver))
+
+
+def _with_default_model(choice: Choice, main: Target, resolver: Resolver) -> Choice:
+    """Without a model: the provider's small one, or that of the conversation on the same one."""
+    if choice.model:
+        return choice
+    endpoint = resolver.endpoint(choice.provider)
+    same = endpoint.id == main.provider and not choice.base_url
+    model = endpoint.small_model or (main.model if same else endpoint.default_model)
+    return msgspec.structs.replace(choice, model=model)
+
+
+def _chain(task: str, asked: AuxiliaryTask, main: Target, resolver: Resolver) -> Iterator[Target]:
+    ready = [candidate.endpoint.id for candidate in resolver.candidates(Choice())]
+    if task == VISION:
+        order = list(VISION_CHAIN)
+    else:
+        order = [*TEXT_CHAIN, *(name for name in ready if name not in TEXT_CHAIN), MAIN]
+    # A model named without a provider is asked of the first one; the others have their own.
+    model = asked.model
+    seen: set[str] = set()
+    for name in order:
+        target = _member(name, model, main, resolver, ready)
+        if target is None or target.provider in seen:
+            continue
+        if task == VISION and not target.profile.images:
+            continue
+        seen.add(target.provider)
+        yield target
+        model = ""
+
+
+def _member(
+    name: str, model: str, main: Target, resolver: Resolver, ready: list[str]
+) -> Target | None:
+    """The target of a link of the chain; None when it is not configured, or not fully."""
+    if name == MAIN or (name == CUSTOM and main.provider.startswith(CUSTOM)):
+        return resolver.another_model(main, model) if model else main
+    if name not in ready:
+        return None
+    choice = Choice(provider=name, model=model, why="auxiliary tasks are set to auto")
+    try:
+        return resolver.resolve(_with_default_model(choice, main, resolver))
+    except (ConfigError, CredentialMissing):
+        return None
+
+
+def _as_asked(target: Target, asked: AuxiliaryTask) -> Target:
+    """With the time and the further fields of the task. What is asked once is not worth a place in
+    a cache that has to be paid for."""
+    seconds = float(asked.timeout)
+    limits = msgspec.structs.asdict(target.timeouts)
+    timeouts = Timeouts(**{name: min(limit, seconds) for name, limit in limits.items()})
+    body = {**target.profile.extra_body, **asked.extra_body}
+    profile = msgspec.structs.replace(target.profile, extra_body=body, cache_marks=False)
+    return msgspec.structs.replace(target, profile=profile, timeouts=timeouts)

@@ -4,9 +4,11 @@ from typing import Literal
 
 import msgspec
 
-from hermes.core.model import WireMode
-from hermes.providers.endpoint import Auth
-from hermes.providers.profile import Profile
+from hermes.config.settings import Settings
+from hermes.config.settings.model import ProviderModel, ProviderSettings
+from hermes.core.messages import ToolCall
+from hermes.core.model import TextDelta, WireMode
+from hermes.providers.endpoints import Auth, Endpoint, Profile
 
 ENV, MANUAL, OAUTH, GIVEN = "env", "manual", "oauth", "given"
 """How the id of a credential begins: a variable, a key added by hand, a login made here, a key said
@@ -89,3 +91,44 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The provider whose keys these are, when it is another one."""
     region: str = ""
     """For AWS signatures."""
+
+
+# What an agent that answers for a model does meanwhile.
+
+
+class RemoteTool(TextDelta, frozen=True, tag="remote_tool"):
+    """It began to use a tool of its own. A delta without text: who does not know it shows nothing,
+    and takes it for the sign of life it is."""
+
+    text: str = ""
+    call: ToolCall = ToolCall("", "", "{}")
+
+
+# How long a request may take, by provider and model.
+
+
+def timeouts_for(settings: Settings, endpoint: Endpoint, model: str, *, here: bool) -> Timeouts:
+    """What the settings say of the model, else of the provider, else of all.
+
+    A server on this machine (`here`) may read a long prompt for minutes before its first word, so
+    it is only held to the limit of the whole request.
+    """
+    general = settings.timeouts
+    provider = settings.providers.get(endpoint.id, ProviderSettings())
+    own = provider.models.get(model, ProviderModel())
+    request = (
+        own.timeout_seconds
+        or provider.request_timeout_seconds
+        or endpoint.request_seconds
+        or general.request_seconds
+    )
+    stale = own.stale_timeout_seconds or provider.stale_timeout_seconds
+    if stale or here:
+        patience = float(stale or request)
+        return Timeouts(request=request, silence=patience, read=patience, stale=patience)
+    return Timeouts(
+        request=request,
+        silence=general.stale_seconds,
+        read=general.stream_read_seconds,
+        stale=general.stream_stale_seconds,
+    )

@@ -9,10 +9,9 @@ import httpx2
 
 from hermes.cli.main import main
 from hermes.providers import endpoints
-from hermes.providers.credentials.auth_store import AuthStore
-from hermes.providers.credentials.entries import Entry, put
-from hermes.providers.credentials.keyring import Keyring
-from hermes.providers.endpoint import Endpoint, Login
+from hermes.providers.credentials.auth_file import AuthStore, Entry, put
+from hermes.providers.credentials.pool import Keyring
+from hermes.providers.endpoints import Endpoint, Login
 from hermes.util.clock import SystemClock
 from tests.unit.providers.credentials.parts import Values
 

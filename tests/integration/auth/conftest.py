@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.providers.credentials.auth_store import AuthStore
+from hermes.providers.credentials.auth_file import AuthStore
 from tests.unit.providers.credentials.oauth_server import OAuthServer
 
 ROOT = Path(__file__).parents[3]

@@ -4,10 +4,9 @@ import signal
 import time
 from collections import Counter
 
-from hermes.providers.credentials.auth_store import AuthStore
-from hermes.providers.credentials.entries import Entry, put
-from hermes.providers.credentials.oauth import Tokens
-from hermes.providers.credentials.token_places import StoredLogin
+from hermes.providers.credentials.auth_file import AuthStore, Entry, put
+from hermes.providers.login.oauth import Tokens
+from hermes.providers.login.tokens import StoredLogin
 from tests.integration.auth.conftest import Start
 from tests.unit.providers.credentials.oauth_server import CLIENT, OAuthServer
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pexpect
 import pytest
 
-from hermes.providers.credentials.auth_store import AuthStore
+from hermes.providers.credentials.auth_file import AuthStore
 from tests.integration.auth.conftest import ACTOR, ROOT, environment
 from tests.unit.providers.credentials.oauth_server import OAuthServer
 

@@ -19,9 +19,9 @@ from hermes.core.messages import User
 from hermes.core.model import ModelRequest
 from hermes.core.testing import ModelServer, Redirect
 from hermes.core.testing.server import echo
-from hermes.providers.auxiliary import auxiliary_targets
 from hermes.providers.endpoints import ENDPOINTS
-from hermes.providers.policy.purse import Limits, Purse
+from hermes.providers.policy.budget import Limits, Purse
+from hermes.providers.resolver import auxiliary_targets
 from hermes.util.clock import SystemClock
 
 KEYS = {

@@ -7,7 +7,7 @@ import pytest
 from hermes.app.choices import fallback_choices, main_choice
 from hermes.config.home import Home
 from hermes.config.loader import load
-from hermes.providers.choice import Choice
+from hermes.providers.resolver import Choice
 
 
 @pytest.fixture

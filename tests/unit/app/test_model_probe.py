@@ -11,7 +11,7 @@ from hermes.core.messages import Image, Thinking, ToolCall
 from hermes.core.testing import ScriptedModel, Step
 from hermes.core.testing.steps import as_step
 from hermes.core.usage import Price, Usage
-from hermes.providers.profile import Profile
+from hermes.providers.endpoints import Profile
 
 BLUE = ToolCall("c1", "report_colour", '{"colour": "blue"}')
 THOUGHT = [Thinking("hm"), "0.05"]

@@ -14,8 +14,8 @@ from hermes.cli.context import Cli
 from hermes.cli.main import Parser, main
 from hermes.config.home import Home
 from hermes.providers import endpoints
-from hermes.providers.credentials.auth_store import AuthStore
-from hermes.providers.endpoint import Endpoint
+from hermes.providers.credentials.auth_file import AuthStore
+from hermes.providers.endpoints import Endpoint
 from tests.unit.providers.credentials.oauth_server import OAuthServer, jwt
 
 KEY = "sk-or-v1-0123456789abcdef"

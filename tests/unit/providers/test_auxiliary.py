@@ -6,11 +6,8 @@ import pytest
 from hermes.config.settings import Settings
 from hermes.config.settings.model import AuxiliaryTask, CustomProvider
 from hermes.core.errors import ConfigError, CredentialMissing
-from hermes.providers.auxiliary import auxiliary_targets
-from hermes.providers.choice import Choice
-from hermes.providers.endpoint import Endpoint
-from hermes.providers.profile import Profile
-from hermes.providers.resolver import Resolver
+from hermes.providers.endpoints import Endpoint, Profile
+from hermes.providers.resolver import Choice, Resolver, auxiliary_targets
 from tests.dict_keys import DictKeys
 
 SEES = ("openrouter", "anthropic")

@@ -5,8 +5,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from hermes.providers import endpoints
-from hermes.providers.endpoints import ENDPOINTS
-from hermes.providers.hosts import LOOPBACK, may_receive
+from hermes.providers.endpoints import ENDPOINTS, LOOPBACK, may_receive
 
 CHAT, MESSAGES, RESPONSES = "chat_completions", "anthropic_messages", "codex_responses"
 

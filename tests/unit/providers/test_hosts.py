@@ -2,9 +2,7 @@
 
 import pytest
 
-from hermes.providers.endpoint import Endpoint
-from hermes.providers.endpoints import ENDPOINTS, find
-from hermes.providers.hosts import may_receive, owner_of
+from hermes.providers.endpoints import ENDPOINTS, Endpoint, find, may_receive, owner_of
 
 KEYED = [e for e in ENDPOINTS if e.key_vars and e.base_url.startswith("https://")]
 

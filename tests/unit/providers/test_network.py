@@ -11,7 +11,7 @@ from urllib.request import getproxies
 import httpx2
 import pytest
 
-from hermes.providers.network import MOST_UNREAD, Connection, Transport, transport
+from hermes.providers.transport import MOST_UNREAD, Connection, Transport, transport
 from hermes.util.late_tls import LateTls
 from tests.unit.security.certificates import server_and_trust
 

@@ -15,11 +15,8 @@ from hermes.config.settings.model import (
 )
 from hermes.core.errors import ConfigError, CredentialMissing
 from hermes.core.usage import Price
-from hermes.providers.choice import Choice, parse_model
-from hermes.providers.endpoint import Endpoint
-from hermes.providers.endpoints import ENDPOINTS
-from hermes.providers.profile import Profile
-from hermes.providers.resolver import NO_KEY, Resolver
+from hermes.providers.endpoints import ENDPOINTS, Endpoint, Profile
+from hermes.providers.resolver import NO_KEY, Choice, Resolver, parse_model
 from hermes.providers.target import Credential
 from tests.dict_keys import DictKeys
 

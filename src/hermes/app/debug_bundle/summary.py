@@ -19,8 +19,7 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.masking import is_secret_variable, mask
 from hermes.core.errors import HermesError
-from hermes.providers.credentials.auth_store import AuthStore
-from hermes.providers.credentials.entries import providers_of
+from hermes.providers.credentials.auth_file import AuthStore, providers_of
 from hermes.providers.endpoints import own_keys
 from hermes.util.clock import SystemClock
 from hermes.util.text import human_size

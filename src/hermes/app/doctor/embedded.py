@@ -9,10 +9,8 @@ from hermes.app.doctor.findings import Found, fine, problem, warning
 from hermes.app.doctor.scene import Scene
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, UsageError
-from hermes.providers.local.catalogue import Weights
-from hermes.providers.local.fetch import sha256_of
 from hermes.providers.local.runtime import runtime_is_installed
-from hermes.providers.local.shelf import weights_for
+from hermes.providers.local.weights import Weights, sha256_of, weights_for
 from hermes.providers.resolver import LOCAL
 from hermes.util.text import human_size
 

@@ -16,8 +16,7 @@ from hermes.core.errors import (
     RateLimited,
     Unreachable,
 )
-from hermes.providers.choice import Choice
-from hermes.providers.resolver import LOCAL, NO_KEY
+from hermes.providers.resolver import LOCAL, NO_KEY, Choice
 from hermes.providers.target import Target
 from hermes.util.text import many
 

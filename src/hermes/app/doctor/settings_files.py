@@ -11,8 +11,7 @@ from hermes.config.home import Home, tilde
 from hermes.config.loader import describe, examine
 from hermes.config.masking import is_secret_variable
 from hermes.core.errors import ConfigError
-from hermes.providers.credentials.auth_store import AuthStore
-from hermes.providers.credentials.entries import providers_of
+from hermes.providers.credentials.auth_file import AuthStore, providers_of
 from hermes.util.text import many
 
 PREFIXED = {

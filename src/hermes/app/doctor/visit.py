@@ -9,7 +9,7 @@ from hermes.app.doctor.table import CHECKS
 from hermes.app.providers import Providers
 from hermes.config.home import Home
 from hermes.core.ports import Clock
-from hermes.providers.local.progress import Progress
+from hermes.providers.local.weights import Progress
 
 
 class Unseen:

@@ -14,8 +14,7 @@ from hermes.core.errors import HermesError, ReplyInvalid, UsageError
 from hermes.core.messages import ToolCall
 from hermes.core.model import ModelRequest, Reply, ToolSpec
 from hermes.core.openai_format import from_dict
-from hermes.providers.auxiliary import MAIN, auxiliary_targets
-from hermes.providers.choice import CUSTOM
+from hermes.providers.resolver import CUSTOM, MAIN, auxiliary_targets
 from hermes.providers.target import Target
 
 Dicts = Sequence[Mapping[str, Any]]

@@ -10,7 +10,7 @@ from hermes.app.documented.process import Process, process
 from hermes.app.model_choice import asked_for, save_choice
 from hermes.config.loader import load
 from hermes.core.errors import HermesError
-from hermes.providers.choice import CUSTOM, Choice, parse_model
+from hermes.providers.resolver import CUSTOM, Choice, parse_model
 from hermes.providers.target import Target
 
 Dict = dict[str, Any]

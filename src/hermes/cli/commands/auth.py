@@ -14,9 +14,8 @@ from hermes.app.auth_desk import Desk, Row
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.core.errors import Interrupted, UsageError
-from hermes.providers.credentials.device_login import Invitation
-from hermes.providers.credentials.google_login import Paste
-from hermes.providers.endpoint import Endpoint
+from hermes.providers.endpoints import Endpoint
+from hermes.providers.login.flows import Invitation, Paste
 from hermes.providers.resolver import LOCAL
 from hermes.util.clock import SystemClock
 from hermes.util.text import human_duration, many

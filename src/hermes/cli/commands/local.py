@@ -11,8 +11,7 @@ from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.cli.progress import ProgressLine
 from hermes.core.errors import UsageError
-from hermes.providers.local.fetch import fetch, sha256_of
-from hermes.providers.local.shelf import ShelfModel, on_shelf, weights_for
+from hermes.providers.local.weights import ShelfModel, fetch, on_shelf, sha256_of, weights_for
 from hermes.util.text import human_size
 
 EPILOG = """\

@@ -16,7 +16,7 @@ from hermes.cli.style import Style
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.usage import Price
 from hermes.providers import endpoints
-from hermes.providers.facts.model import ModelFacts
+from hermes.providers.catalog.catalog import ModelFacts
 from hermes.providers.resolver import LOCAL
 from hermes.providers.target import Target
 from hermes.util.clock import SystemClock

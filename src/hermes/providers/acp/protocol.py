@@ -3,9 +3,15 @@
 Agents leave fields out or send null for them; what is not known is ignored.
 """
 
-from typing import Any
+import json
+import re
+from typing import Any, assert_never
+from xml.sax.saxutils import quoteattr
 
 import msgspec
+
+from hermes.core.messages import Assistant, Image, Message, System, Text, ToolCall, ToolResult, User
+from hermes.core.model import ModelRequest, ToolSpec
 
 VERSION = 1
 AUTH_REQUIRED = -32000
@@ -149,3 +155,214 @@ class PermissionOption(Wire, frozen=True):
 
 class Permission(Wire, frozen=True):
     options: list[PermissionOption] = []
+
+
+# Tool calls inside a text: how the model is told to write them, and how they are found.
+#
+# A call is a fenced block. What is around it is the text of the reply. The JSON of a call is read
+# to where the object ends, not to the next fence: the arguments may well hold fences.
+
+MARK = "tool_call"
+INSTRUCTION = f"""\
+To use tools, write one fenced block for each call, on lines of its own:
+
+```{MARK}
+{{"name": "NAME OF THE TOOL", "arguments": {{"PARAMETER": "VALUE"}}}}
+```
+
+The block holds one JSON object; inside its strings a line break is \\n. Write nothing after the
+last block: the program runs the calls in their order and sends the results. When no tool is needed
+(any more), answer in plain text without such a block."""
+
+_OPENING = re.compile(rf"```+[ \t]*{MARK}[ \t]*\r?\n")
+_CLOSING = re.compile(r"\s*```+[ \t]*(?=\r?\n|\Z)")
+_UNDECIDED = re.compile(r"\s*(?:`{1,2}|```+[ \t]*\w*[ \t]*\r?)?\Z")
+"""The end of a piece that may turn out to be in front of a call, or the beginning of one."""
+_NAME = re.compile(r'"name"\s*:\s*"([^"\\]+)"')
+_LENIENT = json.JSONDecoder(strict=False)
+"""Takes line breaks inside of strings."""
+
+
+class FoundCall(msgspec.Struct, frozen=True):
+    name: str
+    """Empty when the block names no tool."""
+    arguments: str
+    """JSON, or what stands there instead."""
+
+
+class CallSplitter:
+    """Takes a text in pieces; gives what is said as soon as it is certain to be no call."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._spoke = self._in_calls = False
+
+    def feed(self, piece: str) -> str:
+        self._held += piece
+        if self._in_calls:
+            return ""
+        if opening := _OPENING.search(self._held):
+            self._in_calls = True
+            said, self._held = self._held[: opening.start()], self._held[opening.start() :]
+            return self._certain(said.rstrip())
+        undecided = _UNDECIDED.search(self._held)
+        at = undecided.start() if undecided else len(self._held)
+        said, self._held = self._held[:at], self._held[at:]
+        return self._certain(said)
+
+    def end(self) -> tuple[str, list[FoundCall]]:
+        """What is still to be said, and the calls."""
+        rest, calls, said = self._held, [], []
+        while opening := _OPENING.search(rest):
+            said.append(rest[: opening.start()].strip())
+            call, rest = _read_call(rest[opening.end() :])
+            calls.append(call)
+        if not calls:
+            return rest, []
+        said.append(rest.strip())
+        text = "\n\n".join(filter(None, said))
+        return f"\n\n{text}" if text and self._spoke else text, calls
+
+    def _certain(self, said: str) -> str:
+        self._spoke = self._spoke or bool(said)
+        return said
+
+
+def written(name: str, arguments: str) -> str:
+    """A call as the model should write it."""
+    try:
+        given = msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        given = arguments
+    body = msgspec.json.encode({"name": name, "arguments": given}).decode()
+    return f"```{MARK}\n{body}\n```"
+
+
+def described(tools: tuple[ToolSpec, ...]) -> str:
+    """One line of JSON for each tool."""
+    return "\n".join(msgspec.json.encode(tool).decode() for tool in tools)
+
+
+def _read_call(text: str) -> tuple[FoundCall, str]:
+    """The call at the beginning of `text`, and what comes after it."""
+    start = len(text) - len(text.lstrip())
+    try:
+        value, end = _LENIENT.raw_decode(text, start)
+    except ValueError:
+        # Not JSON: up to the line that closes the block.
+        body, _, rest = text.partition("\n```")
+        name = _NAME.search(body)
+        return FoundCall(name[1] if name else "", body.strip()), rest.lstrip("`")
+    closing = _CLOSING.match(text, end)
+    return _call_of(value), text[closing.end() if closing else end :]
+
+
+def _call_of(value: Any) -> FoundCall:
+    name = value.get("name") if isinstance(value, dict) else None
+    if not isinstance(name, str):
+        return FoundCall("", json.dumps(value))
+    arguments = value.get("arguments", {})
+    if isinstance(arguments, str):  # JSON in a string, as some APIs have it
+        return FoundCall(name, arguments)
+    return FoundCall(name, msgspec.json.encode(arguments).decode())
+
+
+# A whole request as one prompt: an agent takes a prompt, not a conversation with tools.
+
+OPENING = """\
+You are the language model inside of a program called Hermes, and this is one request of it. \
+Write the next message of the assistant in the conversation below, and nothing else. Your own \
+tools are switched off here and your working folder is empty: never call them. Only the tools \
+listed here exist, and Hermes runs them on the user's machine."""
+CLOSING = "Now write the next message of the assistant."
+
+_TAG = re.compile(r"<(?=/?message\b)", re.IGNORECASE)
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.+)", re.DOTALL)
+
+
+def prompt_blocks(request: ModelRequest, *, images: bool) -> list[dict[str, Any]]:
+    """Content blocks in order. The front only depends on the system text and the tools.
+
+    Without `images` the place of each is marked by a word.
+    """
+    page = _Page(images)
+    page.text(OPENING)
+    messages = request.messages
+    if messages and isinstance(messages[0], System):
+        page.text(f"# Instructions\n\n{messages[0].text}")
+        messages = messages[1:]
+    if request.tools:
+        page.text(f"# Tools\n\n{INSTRUCTION}\n\n{described(request.tools)}")
+    page.text("# Conversation")
+    for message in messages:
+        page.message(message)
+    if request.reply_schema is not None:
+        schema = msgspec.json.encode(request.reply_schema).decode()
+        page.text(f"The message must be JSON that follows this schema, without a fence: {schema}")
+    page.text(CLOSING)
+    return page.blocks()
+
+
+class _Page:
+    def __init__(self, images: bool) -> None:
+        self._images = images
+        self._blocks: list[dict[str, Any]] = []
+        self._texts: list[str] = []
+
+    def text(self, text: str) -> None:
+        self._texts.append(text)
+
+    def message(self, message: Message) -> None:
+        match message:
+            case System():
+                self._turn("system", message.text)
+            case User():
+                self._user(message)
+            case Assistant():
+                self._turn("assistant", _assistant(message))
+            case ToolResult():
+                about = f" name={quoteattr(message.name)}" + ' failed="yes"' * message.failed
+                self._turn("tool", message.text, about)
+            case _:
+                assert_never(message)
+
+    def blocks(self) -> list[dict[str, Any]]:
+        if self._texts:
+            self._blocks.append({"type": "text", "text": "\n\n".join(self._texts)})
+            self._texts = []
+        return self._blocks
+
+    def _turn(self, role: str, text: str, about: str = "") -> None:
+        self.text(f'<message role="{role}"{about}>\n{_quoted(text)}\n</message>')
+
+    def _user(self, message: User) -> None:
+        if all(isinstance(part, Text) for part in message.parts):
+            self._turn("user", message.text)
+            return
+        self.text('<message role="user">')
+        for part in message.parts:
+            if isinstance(part, Text):
+                self.text(_quoted(part.text))
+            else:
+                self._image(part)
+        self.text("</message>")
+
+    def _image(self, image: Image) -> None:
+        data = _DATA_URL.fullmatch(image.url)
+        if data is None:
+            self.text(f"[image: {_quoted(image.url[:500])}]")
+        elif not self._images:
+            self.text("[an image that cannot be shown here]")
+        else:
+            self.blocks().append({"type": "image", "mimeType": data[1], "data": data[2]})
+
+
+def _assistant(message: Assistant) -> str:
+    pieces = [message.text] if message.text else []
+    calls = [part for part in message.parts if isinstance(part, ToolCall)]
+    return "\n\n".join([*pieces, *(written(call.name, call.arguments) for call in calls)])
+
+
+def _quoted(text: str) -> str:
+    """`text` in which nothing looks like the border of a message."""
+    return _TAG.sub("&lt;", text)

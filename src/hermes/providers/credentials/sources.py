@@ -18,21 +18,18 @@ from pathlib import Path
 from typing import Protocol
 
 from hermes.config.home import tilde
-from hermes.providers.credentials.auth_store import AuthStore
-from hermes.providers.credentials.entries import entries_of
-from hermes.providers.credentials.google_client import google_client
-from hermes.providers.credentials.google_gemini_file import GeminiFile
-from hermes.providers.credentials.oauth import Tokens
-from hermes.providers.credentials.token_places import (
+from hermes.providers.credentials.auth_file import AuthStore, entries_of
+from hermes.providers.endpoints import QWEN, Endpoint, Login, may_receive
+from hermes.providers.login.flows import google_client
+from hermes.providers.login.oauth import Tokens
+from hermes.providers.login.tokens import (
     CLAUDE_CODE,
+    GeminiFile,
     StoredLogin,
     TokenPlace,
     claude_code_file,
     qwen_code_file,
 )
-from hermes.providers.endpoint import Endpoint, Login
-from hermes.providers.hosts import may_receive
-from hermes.providers.logins import QWEN
 from hermes.providers.target import ENV, Credential
 
 ANTHROPIC = "anthropic"

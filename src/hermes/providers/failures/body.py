@@ -5,14 +5,41 @@ Endpoints agree on little: the message, the type and the code stand at the top o
 walked through the names that are known to lead somewhere, and what they hold is collected.
 """
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from hermes.providers.failures.complaint import SEARCHED, Complaint
+from hermes.core.errors import ProviderError, QuotaSpent, RateLimited, ServerFault
 
-LONGEST = 1_000_000
+# What an endpoint said about a failure, whatever the shape it came in.
+
+SEARCHED = 4000
+"""So many characters of the text are looked at by the rules."""
+
+
+class Complaint(msgspec.Struct, frozen=True, kw_only=True):
+    message: str = ""
+    """Its own words: those of the model's host rather than those of a relay. Not yet cleaned."""
+    marks: frozenset[str] = frozenset()
+    """Every type, code, status and reason it gave, in lower case."""
+    text: str = ""
+    """All messages, parameters and marks together, for rules that go by wording."""
+    status: int | None = None
+    """The HTTP status that is written inside the body."""
+    waits: dict[str, str] = {}
+    """Values that say when to come back, under their lower-case names."""
+    headers: dict[str, str] = {}
+    """Headers that a relay passed on inside the body, with lower-case names."""
+    page: bool = False
+    """It is a web page: no model endpoint answered, but something in front of it."""
+
+
+LONGEST_BODY = 1_000_000
 """Bodies longer than this are not decoded as JSON."""
 _DEEPEST = 8
 _PAGE_SEARCHED = 4000
@@ -38,10 +65,10 @@ _TITLE = re.compile(r"<(title|h1)\b[^>]*>(.*?)</\1", re.IGNORECASE | re.DOTALL)
 _EVENT = re.compile(r"^data: *([{\[].*)$", re.MULTILINE)
 
 
-def read(body: bytes, headers: Mapping[str, str]) -> Complaint:
+def read_body(body: bytes, headers: Mapping[str, str]) -> Complaint:
     """What the body of an HTTP answer says; `headers` have lower-case names."""
     amazon = headers.get("x-amzn-errortype", "").partition(":")[0]
-    text = body[:LONGEST].decode("utf-8", "replace").strip()
+    text = body[:LONGEST_BODY].decode("utf-8", "replace").strip()
     if text.startswith("<"):
         title = _TITLE.search(text[:_PAGE_SEARCHED])
         return _complaint(_Finds(messages=[title[2] if title else ""]), page=True)
@@ -108,7 +135,7 @@ def _read_text(text: str, finds: _Finds, depth: int) -> None:
 
 
 def _decoded(text: str) -> object:
-    if text.lstrip()[:1] not in ("{", "[") or len(text) > LONGEST:
+    if text.lstrip()[:1] not in ("{", "[") or len(text) > LONGEST_BODY:
         return None
     try:
         return msgspec.json.decode(text.encode("utf-8", "replace"))
@@ -151,3 +178,180 @@ def _read_mark(name: str, value: object, finds: _Finds) -> None:
         finds.marks.append(words.rpartition("#")[2])
         if words.isascii() and words.isdigit() and len(words) == 3 and 300 <= int(words) < 600:
             finds.statuses.append(int(words))
+
+
+# An endpoint's words, made fit to be shown: one line, no control characters, no keys.
+
+HIDDEN = "***"
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])|\x9b[0-?]*[@-~]"
+)
+_KEYS = re.compile(
+    r"""
+    (?<![A-Za-z0-9])(?:
+        (?:sk|pk|rk|ak|gsk|csk|xai|hf|nvapi|vck|ghp|gho|ghu|ghs|ghr|github_pat|tgp|fw|r8|bce)
+            [-_][A-Za-z0-9_\-*.…]{5,}[A-Za-z0-9*…]      # with a known beginning, cut or not
+      | AIza[A-Za-z0-9_\-*.…]{6,}
+      | (?:AKIA|ASIA)[A-Z0-9]{8,}
+      | eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,2}   # a JSON Web Token
+      | [A-Za-z0-9_\-]{0,12}\*{3,}[A-Za-z0-9_\-]{0,12}  # shown in part: na***ys
+      | (?=[A-Za-z_]*[0-9])(?=[0-9_]*[A-Za-z])[A-Za-z0-9_]{32,}(?:\.[A-Za-z0-9]{8,})?
+    )
+  | (?<=\bBearer\ )\S+
+  | (?<=key\ provided:\ )\S+
+    """,
+    re.VERBOSE,
+)
+_UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def presentable(text: str, limit: int) -> str:
+    """At most `limit` characters of `text`, cleaned and free of what looks like a key."""
+    plain = _ESCAPES.sub("", text[: limit * 10])
+    shown = "".join(char if _is_shown(char) else " " for char in plain)
+    hidden = _KEYS.sub(HIDDEN, " ".join(shown.split()))
+    return hidden if len(hidden) <= limit else f"{hidden[: limit - 1].rstrip()}…"
+
+
+def _is_shown(char: str) -> bool:
+    return (char.isascii() and char.isprintable()) or unicodedata.category(char) not in _UNSHOWN
+
+
+# How long an endpoint asked to wait, wherever it wrote that.
+
+LONGEST_WAIT = 31 * 86400.0
+"""Seconds. A longer wait is taken for a mistake."""
+_EPOCH = 1_000_000_000
+_EPOCH_MS = 100_000_000_000
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PIECE = re.compile(
+    r"(\d+(?:\.\d+)?)\s*"
+    r"(?:(ms|milliseconds?)|(s|secs?|seconds?)|(m|mins?|minutes?)|(h|hrs?|hours?)|(d|days?))"
+    r"(?![a-z])[\s,]*(?:and\s+)?",
+    re.IGNORECASE,
+)
+_SPAN = re.compile(rf"(?:{_PIECE.pattern})+", re.IGNORECASE)
+_IN_WORDS = re.compile(
+    rf"(?:try again|retry|wait)\s+(?:in|after|for)?\s*(?P<span>{_SPAN.pattern})", re.IGNORECASE
+)
+_BUCKET = re.compile(r"((?:x|anthropic)-ratelimit-(?:.+-)?)reset(-.+)?")
+
+
+class Said:
+    """Everything the answer says about time, and the time it was said."""
+
+    def __init__(self, headers: Mapping[str, str], complaint: Complaint, now: float) -> None:
+        self.headers = {**complaint.headers, **headers}
+        self.waits = complaint.waits
+        self.text = complaint.text
+        self.now = now
+
+    def header(self, name: str) -> float | None:
+        return read_retry_after(self.headers.get(name, ""), self.now)
+
+    def wait(self, name: str) -> float | None:
+        return read_retry_after(self.waits.get(name, ""), self.now)
+
+
+def wanted(kind: type[ProviderError], said: Said) -> float | None:
+    """Seconds to wait before an error of this kind may have passed, or None."""
+    for classes, sources in _SOURCES:
+        if issubclass(kind, classes):
+            found = (source(said) for source in sources)
+            return next((seconds for seconds in found if seconds is not None), None)
+    return None
+
+
+def read_retry_after(value: str, now: float) -> float | None:
+    """Seconds from now, of a number, a span such as `6m0s`, an epoch time or a date."""
+    text = value[:100].strip()
+    for reader in (_number, _span, _date):
+        seconds = reader(text, now)
+        if seconds is not None:
+            return max(0.0, seconds) if seconds <= LONGEST_WAIT else None
+    return None
+
+
+def _number(text: str, now: float) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    if not math.isfinite(number):
+        return None
+    if number >= _EPOCH_MS:
+        return number / 1000 - now
+    return number - now if number >= _EPOCH else number
+
+
+def _span(text: str, now: float) -> float | None:
+    del now
+    if not _SPAN.fullmatch(text):
+        return None
+    pieces = _PIECE.findall(text)
+    return sum(
+        float(amount) * factor
+        for amount, *units in pieces
+        for factor, unit in zip(_UNITS.values(), units, strict=True)
+        if unit
+    )
+
+
+def _date(text: str, now: float) -> float | None:
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            moment = parse(text)
+        except (ValueError, TypeError, OverflowError):
+            continue
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now
+    return None
+
+
+def _milliseconds(said: Said) -> float | None:
+    seconds = _number(said.headers.get("retry-after-ms", ""), said.now)
+    return None if seconds is None or seconds < 0 else min(seconds / 1000, LONGEST_WAIT)
+
+
+def _in_words(said: Said) -> float | None:
+    match = _IN_WORDS.search(said.text)
+    return read_retry_after(match["span"], said.now) if match else None
+
+
+def _first(
+    take: Callable[[Said, str], float | None], *names: str
+) -> Callable[[Said], float | None]:
+    def source(said: Said) -> float | None:
+        found = (take(said, name) for name in names)
+        return next((seconds for seconds in found if seconds is not None), None)
+
+    return source
+
+
+def _buckets(said: Said) -> float | None:
+    """The limits of OpenAI, Groq and Anthropic: of the empty ones the last to be filled again,
+    of others the first, because nothing tells which one was hit."""
+    matches = (match for match in map(_BUCKET.fullmatch, said.headers) if match)
+    resets = [(said.header(match[0]), _is_empty(match, said.headers)) for match in matches]
+    empty = [seconds for seconds, nothing_left in resets if nothing_left and seconds is not None]
+    return max(empty) if empty else _least(seconds for seconds, _ in resets)
+
+
+def _is_empty(match: re.Match[str], headers: Mapping[str, str]) -> bool:
+    return headers.get(f"{match[1]}remaining{match[2] or ''}") == "0"
+
+
+def _least(values: Iterable[float | None]) -> float | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+_ASKED = (_milliseconds, _first(Said.header, "retry-after"))
+_RESET = _first(Said.wait, "resets_in_seconds", "resets_at")
+_BODY = _first(Said.wait, "retrydelay", "retry_after", "retry_after_seconds", "estimated_time")
+_WINDOW = _first(Said.header, "x-ratelimit-reset")
+_SOURCES: tuple[
+    tuple[tuple[type[ProviderError], ...], tuple[Callable[[Said], float | None], ...]], ...
+] = (
+    # The short pauses of a limit per minute say nothing about a quota that is spent.
+    ((QuotaSpent,), (_RESET, *_ASKED, _WINDOW)),
+    ((RateLimited, ServerFault), (*_ASKED, _RESET, _BODY, _in_words, _buckets)),
+)

@@ -1,16 +1,23 @@
 """The model process: started when needed, warm between turns, gone when we are."""
 
 import asyncio
+import hashlib
+import os
 import re
 import secrets
 import sys
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing, suppress
 from pathlib import Path
 
+import httpx2
 import msgspec
+import psutil
 
 from hermes.core.errors import LocalModelError
-from hermes.providers.local.order import ServeAnswer, ServeOrder
+from hermes.core.model import Model, ModelEvent, ModelRequest, Reply
+from hermes.providers.local.serve import ServeAnswer, ServeOrder
+from hermes.providers.policy import ModelWrapper
 from hermes.util.packages import is_installed
 
 RUNTIME = "xllamacpp"
@@ -121,3 +128,86 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     except TimeoutError:
         process.kill()
         await process.wait()
+
+
+# How many threads the model gets.
+
+SAMPLE_SECONDS = 0.1
+BUSY = 50.0
+"""A core above this many percent is taken."""
+
+
+def threads_for(wanted: int) -> int:
+    """`wanted` when it is positive; else the cores that are free right now, at least one.
+
+    More threads than free cores collapse: each step waits for the slowest of them.
+    """
+    if wanted > 0:
+        return wanted
+    usable = _usable_cores()
+    busy = sum(share > BUSY for share in psutil.cpu_percent(SAMPLE_SECONDS, percpu=True))
+    return max(1, min(usable, (psutil.cpu_count() or 1) - busy))
+
+
+def _usable_cores() -> int:
+    """Physical cores this process may run on."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    physical = psutil.cpu_count(logical=False) or 1
+    return max(1, min(allowed or 1, physical))
+
+
+# The start of the prompt, kept on disk between runs: reading it again costs seconds.
+
+SECONDS = 10.0
+
+
+class RememberedPrefix(ModelWrapper):
+    """A `Model` in front of the model process.
+
+    Before the first call it loads what an earlier run saved for the same system prompt; when
+    nothing was saved, it saves after the first reply. Only speed is at stake: a failure is passed
+    over, and the prompt is read again.
+    """
+
+    def __init__(
+        self, inner: Model, process: ModelProcess, client: httpx2.AsyncClient, folder: Path
+    ) -> None:
+        super().__init__(inner)
+        self._process, self._client, self._folder = process, client, folder
+        self._asked = False
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        first, self._asked = not self._asked, True
+        file = file_for(request)
+        unsaved = first and not await self._do("restore", file)
+        async with aclosing(self._inner.stream(request)) as events:
+            async for event in events:
+                if unsaved and isinstance(event, Reply):
+                    self._forget_others()
+                    await self._do("save", file)
+                yield event
+
+    async def _do(self, action: str, file: str) -> bool:
+        if action == "restore" and not (self._folder / file).is_file():
+            return False
+        address = self._process.base_url.removesuffix("/v1")
+        with suppress(httpx2.HTTPError):
+            answer = await self._client.post(
+                f"{address}/slots/0?action={action}",
+                json={"filename": file},
+                headers={"authorization": f"Bearer {self._process.api_key}"},
+                timeout=SECONDS,
+            )
+            return answer.status_code == 200
+        return False
+
+    def _forget_others(self) -> None:
+        """Prompts change with the version of Hermes and its tools; old ones are only ballast."""
+        for old in self._folder.glob("prefix-*.bin"):
+            old.unlink(missing_ok=True)
+
+
+def file_for(request: ModelRequest) -> str:
+    """A name for the start of the prompt."""
+    front = getattr(request.messages[0], "text", "") if request.messages else ""
+    return f"prefix-{hashlib.sha256(front.encode()).hexdigest()[:16]}.bin"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hermes.core.errors import ConfigError
-from hermes.providers.wire.marks import MOST_MARKS, cache_control
+from hermes.providers.wire.codec import MOST_MARKS, cache_control
 
 Dict = dict[str, Any]
 TTLS = ("5m", "1h")

@@ -1,23 +1,280 @@
 """One call of a model over HTTP, whatever API it speaks."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self, assert_never
 
-from hermes.core.errors import UnicodeRefused
-from hermes.core.model import ModelEvent, ModelRequest
-from hermes.providers.failures.later import http_errors, refused, unreachable
+from hermes.core.errors import CredentialRefused, StreamStalled, UnicodeRefused
+from hermes.core.model import ModelEvent, ModelRequest, Reply
+from hermes.providers.failures import http_errors, refused, unreachable
 from hermes.providers.target import Credential, Target
-from hermes.providers.wire.dialect import ReplyReader, dialect_for
-from hermes.providers.wire.headers import request_headers, signed
-from hermes.providers.wire.sse import EventSplitter, all_events, looks_like_events
-from hermes.providers.wire.watch import Watch
 
 if TYPE_CHECKING:
     import httpx2
+
+
+# What a wire must know of an API: where it is, how a request is written, how a reply is read.
+
+
+class ReplyReader(Protocol):
+    """Reads one reply. Every method raises a `ProviderError` for what is not in order."""
+
+    @property
+    def ended(self) -> bool:
+        """The endpoint has said that nothing more comes."""
+        ...
+
+    def take(self, data: bytes) -> Sequence[ModelEvent] | None:
+        """One event of a stream: the deltas in it, or None when it brings nothing new."""
+        ...
+
+    def take_whole(self, data: bytes) -> None:
+        """A reply that was not streamed."""
+        ...
+
+    def reply(self) -> Reply:
+        """The whole reply, after the last event or the body."""
+        ...
+
+
+class Dialect(Protocol):
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    def url(self, base_url: str) -> str: ...
+
+    def body(self, request: ModelRequest, stream: bool) -> bytes: ...
+
+    def reader(self) -> ReplyReader: ...
+
+
+def dialect_for(target: Target) -> Dialect:
+    """Return the dialect for the API of `target`."""
+    # Imported here so that a process loads only the dialect it uses.
+    match target.api_mode:
+        case "chat_completions":
+            from hermes.providers.wire.chat_completions import ChatDialect
+
+            return ChatDialect(target)
+        case "anthropic_messages":
+            from hermes.providers.wire.anthropic import AnthropicDialect
+
+            return AnthropicDialect(target)
+        case "codex_responses":
+            from hermes.providers.wire.responses import ResponsesDialect
+
+            return ResponsesDialect(target)
+        case "code_assist":
+            from hermes.providers.wire.code_assist import CodeAssistDialect
+
+            return CodeAssistDialect(target)
+        case "acp":
+            raise ValueError("an ACP agent is not called over HTTP; see hermes.providers.acp")
+        case _:
+            assert_never(target.api_mode)
+
+
+# Where a request goes and what it carries besides its body.
+
+ANTHROPIC_OAUTH_BETA = "oauth-2025-04-20"
+_JOINED = "anthropic-beta"
+"""The header of which every part counts; any other is replaced by a later one."""
+
+
+def address(base_url: str, path: str) -> str:
+    """`path` under `base_url`, whose query stays at the end."""
+    base, mark, query = base_url.partition("?")
+    return f"{base.rstrip('/')}{path}{mark}{query}"
+
+
+def request_headers(
+    target: Target, credential: Credential | None, own: Mapping[str, str], stream: bool
+) -> dict[str, str]:
+    """All headers but an AWS signature. `own` are those of the wire."""
+    headers = {
+        "content-type": "application/json",
+        "accept": "text/event-stream" if stream else "application/json",
+        **own,
+    }
+    if not target.profile.keep_alive:
+        headers["connection"] = "close"
+    if credential is not None and target.auth != "aws":
+        _merge(headers, _authorization(target, credential))
+    _merge(headers, target.headers)
+    if credential is not None:
+        _merge(headers, credential.headers)
+    return headers
+
+
+def signed(
+    target: Target, credential: Credential | None, url: str, headers: dict[str, str], body: bytes
+) -> dict[str, str]:
+    """`headers` with the AWS signature of this very request."""
+    aws = import_module("hermes.providers.aws")
+    result: dict[str, str] = aws.signed_headers(
+        "POST", url, headers, body, region=target.region, credential=credential
+    )
+    return result
+
+
+def _authorization(target: Target, credential: Credential) -> dict[str, str]:
+    secret = credential.secret.strip()
+    if not secret:
+        return {}
+    if not (secret.isascii() and secret.isprintable()):
+        # The HTTP library would refuse it too, but show it in its complaint.
+        raise CredentialRefused(
+            f"the key for {target.provider} contains characters that no key has",
+            provider=target.provider,
+            hint=f"copy it again ({credential.source or credential.id})",
+        )
+    if target.auth == "x-api-key" and credential.kind != "oauth":
+        return {"x-api-key": secret}
+    headers = {"authorization": f"Bearer {secret}"}
+    if credential.kind == "oauth" and target.api_mode == "anthropic_messages":
+        headers[_JOINED] = ANTHROPIC_OAUTH_BETA
+    return headers
+
+
+def _merge(headers: dict[str, str], more: Mapping[str, str]) -> None:
+    for name, value in more.items():
+        name = name.lower()
+        if name == _JOINED and headers.get(name):
+            value = f"{headers[name]},{value}"
+        headers[name] = value
+
+
+# How long a call may take, and how long it may bring nothing new.
+
+
+class Watch:
+    """Raises `StreamStalled` in the task that waits for a reply which takes too long.
+
+    There is one timer for the whole call, not one for each chunk: when it fires, it looks whether
+    time is really up. While the consumer of the reply is busy with its own work (between `pause`
+    and `resume`) the clock stands still, and nothing is ever raised there.
+    """
+
+    def __init__(self, provider: str, whole: float, stale: float) -> None:
+        """`whole` seconds for everything, `stale` seconds without anything new."""
+        self._provider, self._whole, self._stale = provider, whole, stale
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[object] | None = None
+        """Whoever waits for us; None while we wait for him."""
+        self._cancelling = 0
+        self._complaint = ""
+
+    def __enter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._stopped_at = self._loop.time()
+        self._end = self._stopped_at + self._whole
+        self.resume()
+        return self
+
+    def news(self) -> None:
+        """Something new has come."""
+        self._news_at = self._loop.time()
+
+    def pause(self) -> None:
+        self._task = None
+        self._stopped_at = self._loop.time()
+
+    def resume(self) -> None:
+        now = self._news_at = self._loop.time()
+        self._end += now - self._stopped_at
+        self._task = asyncio.current_task()
+        self._cancelling = self._task.cancelling() if self._task else 0
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._due(), self._fire)
+
+    def _due(self) -> float:
+        return min(self._end, self._news_at + self._stale)
+
+    def _fire(self) -> None:
+        self._timer = None
+        if self._task is None:
+            return
+        if self._loop.time() < (due := self._due()):
+            self._timer = self._loop.call_at(due, self._fire)
+            return
+        late = self._loop.time() >= self._end
+        self._complaint = (
+            f"{self._provider} did not finish its reply within {self._whole:g} s"
+            if late
+            else f"{self._provider} sent nothing new for {self._stale:g} s"
+        )
+        self._task.cancel()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._complaint or self._task is None:
+            return
+        ours = self._task.uncancel() <= self._cancelling
+        if ours and kind is not None and issubclass(kind, asyncio.CancelledError):
+            hint = "try again; `timeouts` in config.yaml holds the limits"
+            raise StreamStalled(self._complaint, provider=self._provider, hint=hint) from error
+
+
+# Server-sent events out of a byte stream.
+#
+# Only the data of an event is kept: on all three wires the JSON itself says what it is.
+
+
+class EventSplitter:
+    """Takes chunks, whose borders mean nothing, and gives the data of each whole event.
+
+    Comments and events without data are dropped.
+    """
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of every event that `chunk` completes."""
+        if self._rest:
+            self._rest.append(chunk)
+            if b"\n" not in chunk:
+                return []
+            chunk = b"".join(self._rest)
+        if b"\r" in chunk:
+            chunk = chunk.replace(b"\r\n", b"\n")
+        *blocks, rest = chunk.split(b"\n\n")
+        self._rest = [rest] if rest else []
+        return [data for block in blocks if (data := _data_of(block))]
+
+    def end(self) -> bytes:
+        """What is left at the end of the stream, as it came."""
+        return b"".join(self._rest)
+
+
+def looks_like_events(body: bytes) -> bool:
+    return body.lstrip()[:6].startswith((b"data:", b"event:", b"id:", b":", b"retry:"))
+
+
+def all_events(body: bytes) -> list[bytes]:
+    """The data of the events in a whole body; the last one may lack its blank line."""
+    return EventSplitter().feed(body + b"\n\n")
+
+
+def _data_of(block: bytes) -> bytes:
+    if block.startswith(b"data:") and b"\n" not in block:
+        return block[5:].lstrip()
+    name, mark, data = block.partition(b"\ndata:")
+    if mark and b"\n" not in data and name.startswith(b"event:"):
+        return data.lstrip()
+    lines = [line[5:].lstrip() for line in block.split(b"\n") if line.startswith(b"data:")]
+    return b"\n".join(lines)
+
 
 DRAIN_SECONDS = 0.2
 

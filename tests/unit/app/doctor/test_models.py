@@ -11,7 +11,7 @@ import pytest
 from hermes.app.doctor import asking
 from hermes.config import edit
 from hermes.config.assignment import assign
-from hermes.providers.local.catalogue import CATALOGUE
+from hermes.providers.local.weights import CATALOGUE
 from hermes.util.loopback_http import LoopbackServer, Outgoing
 from tests.unit.app.doctor.visiting import only, texts, visited
 

@@ -10,9 +10,9 @@ from typing import Any
 from hermes.core.messages import System, User
 from hermes.core.model import ModelEvent, ModelRequest, Reply, ToolSpec
 from hermes.core.usage import FREE
-from hermes.providers.acp.agents import AcpAgents
 from hermes.providers.acp.model import AcpModel
-from hermes.providers.profile import Profile
+from hermes.providers.acp.process import AcpAgents
+from hermes.providers.endpoints import Profile
 from hermes.providers.target import Target, Timeouts
 
 PROGRAM = Path(__file__).with_name("agent_program.py")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.providers.acp.calls import CallSplitter, FoundCall, written
+from hermes.providers.acp.protocol import CallSplitter, FoundCall, written
 
 
 def read(*pieces: str) -> tuple[str, list[FoundCall]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.providers.acp.command import agent_command
+from hermes.providers.acp.process import agent_command
 
 OURS = ("--acp", "--stdio", "--available-tools=none")
 

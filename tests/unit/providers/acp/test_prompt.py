@@ -11,7 +11,7 @@ from hermes.core.messages import (
     User,
 )
 from hermes.core.model import ModelRequest
-from hermes.providers.acp.prompt import CLOSING, prompt_blocks
+from hermes.providers.acp.protocol import CLOSING, prompt_blocks
 from tests.unit.providers.acp.stage import TERMINAL
 
 CALL = ToolCall("c1", "terminal", '{"command": "ls"}')

@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import parse_qsl
 
-from hermes.providers.credentials.google_client import SCOPES, GoogleClient
+from hermes.providers.login.flows import SCOPES, GoogleClient
 from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
 from tests.unit.providers.credentials.oauth_server import challenge, said
 

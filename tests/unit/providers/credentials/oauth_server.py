@@ -10,7 +10,7 @@ import json
 from typing import Any
 from urllib.parse import parse_qsl
 
-from hermes.providers.endpoint import Login
+from hermes.providers.endpoints import Login
 from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest, Stop
 
 CLIENT = "test-client"

@@ -10,9 +10,9 @@ import httpx2
 import msgspec
 
 from hermes.core.ports import Clock
-from hermes.providers.credentials.auth_store import AuthStore
-from hermes.providers.credentials.keyring import Keyring
-from hermes.providers.endpoint import Endpoint, Login
+from hermes.providers.credentials.auth_file import AuthStore
+from hermes.providers.credentials.pool import Keyring
+from hermes.providers.endpoints import Endpoint, Login
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 

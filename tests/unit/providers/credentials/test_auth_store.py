@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.providers.credentials.auth_store import AuthStore
+from hermes.providers.credentials.auth_file import AuthStore
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_link_stays_a_link_and_shares_the_lock(store: AuthStore, tmp_path: Pat
 def test_a_lock_that_is_held_for_long_is_said_so(
     store: AuthStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermes.providers.credentials.auth_store.LOCK_SECONDS", 0.05)
+    monkeypatch.setattr("hermes.providers.credentials.auth_file.LOCK_SECONDS", 0.05)
     with (
         store.change(),
         pytest.raises(ConfigError, match="another process is changing"),

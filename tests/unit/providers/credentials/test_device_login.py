@@ -5,10 +5,8 @@ import asyncio
 import pytest
 
 from hermes.core.errors import CredentialRefused, ProviderError, ReplyInvalid, Transient
-from hermes.providers.credentials.codex_login import codex_cli_tokens, codex_login
-from hermes.providers.credentials.device_login import Invitation, device_login
-from hermes.providers.endpoint import Login
-from hermes.providers.logins import CODEX, COPILOT, QWEN
+from hermes.providers.endpoints import CODEX, COPILOT, QWEN, Login
+from hermes.providers.login.flows import Invitation, codex_cli_tokens, codex_login, device_login
 from hermes.util.loopback_http import Stop
 from tests.unit.providers.credentials.oauth_server import CLIENT, OAuthServer, jwt, said
 from tests.unit.providers.credentials.parts import Bench, HandClock

@@ -4,7 +4,7 @@ import pytest
 
 from hermes.core.errors import CredentialRefused, ServerFault
 from hermes.providers.credentials.pool import CredentialPool
-from hermes.providers.endpoint import Endpoint
+from hermes.providers.endpoints import Endpoint
 from tests.unit.providers.credentials.oauth_server import OAuthServer
 from tests.unit.providers.credentials.parts import Bench, HandClock, Values
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import CredentialRefused
-from hermes.providers.credentials.google_client import GoogleClient
-from hermes.providers.credentials.google_gemini_file import GeminiFile
-from hermes.providers.credentials.renewal import Renewal
+from hermes.providers.login.flows import GoogleClient
+from hermes.providers.login.tokens import GeminiFile, Renewal
 from tests.unit.providers.credentials.google_server import GoogleServer
 from tests.unit.providers.credentials.parts import Bench
 

@@ -8,16 +8,17 @@ import httpx2
 import pytest
 
 from hermes.core.errors import CredentialMissing, CredentialRefused, ProviderError
-from hermes.providers.credentials.device_login import Invitation
-from hermes.providers.credentials.google_client import (
+from hermes.providers.login.flows import (
     CLIENT_ID,
     CLIENT_SECRET,
     SCOPES,
+    Invitation,
+    Paste,
     google_client,
+    google_login,
     needed_client,
 )
-from hermes.providers.credentials.google_login import Paste, google_login
-from hermes.providers.credentials.oauth import Tokens
+from hermes.providers.login.oauth import Tokens
 from tests.unit.providers.credentials.google_server import CODE, GoogleServer
 from tests.unit.providers.credentials.parts import Bench, HandClock
 

@@ -7,10 +7,10 @@ import pytest
 
 from hermes.core.errors import CredentialRefused
 from hermes.providers import endpoints
-from hermes.providers.credentials.google_client import CLIENT_ID, PROJECT_ID
-from hermes.providers.credentials.oauth import Tokens
 from hermes.providers.credentials.pool import CredentialPool
-from hermes.providers.credentials.token_places import StoredLogin
+from hermes.providers.login.flows import CLIENT_ID, PROJECT_ID
+from hermes.providers.login.oauth import Tokens
+from hermes.providers.login.tokens import StoredLogin
 from tests.unit.providers.credentials.google_server import GoogleServer
 from tests.unit.providers.credentials.parts import Bench
 

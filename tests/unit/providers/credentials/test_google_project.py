@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from hermes.core.errors import CredentialRefused, Overloaded, Unreachable
-from hermes.providers.credentials.google_project import ProjectExchange
-from hermes.providers.endpoint import Endpoint
+from hermes.providers.credentials.exchange import ProjectExchange
+from hermes.providers.endpoints import Endpoint
 from hermes.providers.target import Credential
 from tests.unit.providers.credentials.google_server import GoogleServer
 from tests.unit.providers.credentials.parts import Bench, shop

@@ -7,9 +7,7 @@ import logging
 import pytest
 
 from hermes.core.errors import CredentialMissing, CredentialsExhausted
-from hermes.providers.credentials.keyring import Keyring
-from hermes.providers.credentials.pool import CredentialPool
-from hermes.providers.credentials.pool_state import FLUSH_SECONDS, LONGEST_REST
+from hermes.providers.credentials.pool import FLUSH_SECONDS, LONGEST_REST, CredentialPool, Keyring
 from hermes.providers.target import Credential
 from tests.unit.providers.credentials.parts import Bench, HandClock, Values, shop
 from tests.unit.providers.credentials.test_sources import by_hand

@@ -9,10 +9,10 @@ import httpx2
 import pytest
 
 from hermes.core.errors import CredentialRefused, Transient
-from hermes.providers.credentials.oauth import Tokens
 from hermes.providers.credentials.pool import CredentialPool
-from hermes.providers.credentials.token_places import StoredLogin
-from hermes.providers.endpoint import Endpoint
+from hermes.providers.endpoints import Endpoint
+from hermes.providers.login.oauth import Tokens
+from hermes.providers.login.tokens import StoredLogin
 from hermes.util.loopback_http import Stop
 from tests.unit.providers.credentials.oauth_server import CLIENT, OAuthServer, jwt
 from tests.unit.providers.credentials.parts import Bench, HandClock, Values, shop

@@ -2,10 +2,10 @@
 
 import pytest
 
-from hermes.providers.credentials.entries import Entry, put
-from hermes.providers.credentials.oauth import Tokens
-from hermes.providers.credentials.token_places import StoredLogin
-from hermes.providers.endpoint import Endpoint
+from hermes.providers.credentials.auth_file import Entry, put
+from hermes.providers.endpoints import Endpoint
+from hermes.providers.login.oauth import Tokens
+from hermes.providers.login.tokens import StoredLogin
 from tests.unit.providers.credentials.parts import Bench, Values, shop
 
 ANTHROPIC = Endpoint(

@@ -10,7 +10,7 @@ import httpx2
 import msgspec
 import pytest
 
-from hermes.providers.facts.known import KnownModels
+from hermes.providers.catalog.catalog import KnownModels
 from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
 
 Respond = Callable[[RecordedRequest], Outgoing]

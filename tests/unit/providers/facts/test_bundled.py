@@ -4,9 +4,7 @@ from datetime import date
 
 import pytest
 
-from hermes.providers.endpoint import Endpoint
-from hermes.providers.endpoints import ENDPOINTS, find
-from hermes.providers.facts.bundled import (
+from hermes.providers.catalog.catalog import (
     UNKNOWN,
     bundled_facts,
     bundled_models,
@@ -14,7 +12,8 @@ from hermes.providers.facts.bundled import (
     normal_name,
     whole_price,
 )
-from hermes.providers.facts.catalogue import CATALOGUE
+from hermes.providers.catalog.tables import CATALOGUE
+from hermes.providers.endpoints import ENDPOINTS, Endpoint, find
 
 
 def endpoint(name: str) -> Endpoint:

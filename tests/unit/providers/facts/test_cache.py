@@ -3,8 +3,7 @@
 import pytest
 
 from hermes.core.usage import Price
-from hermes.providers.facts.cache import FRESH_SECONDS, ListCache, ModelList
-from hermes.providers.facts.model import ModelFacts
+from hermes.providers.catalog.catalog import FRESH_SECONDS, ListCache, ModelFacts, ModelList
 
 URL = "https://api.example.com/v1"
 FACTS = ModelFacts(

@@ -5,10 +5,9 @@ import pytest
 
 from hermes.core.errors import CredentialRefused, ProviderError, ReplyInvalid, Unreachable
 from hermes.core.testing import ModelServer
-from hermes.providers.endpoint import Endpoint
-from hermes.providers.endpoints import find
-from hermes.providers.facts import fetch
-from hermes.providers.facts.fetch import fetch_models
+from hermes.providers.catalog import listing
+from hermes.providers.catalog.listing import fetch_models
+from hermes.providers.endpoints import Endpoint, find
 from hermes.providers.target import Credential
 from tests.unit.providers.facts import answers
 from tests.unit.providers.facts.conftest import answer
@@ -73,7 +72,7 @@ async def test_an_endpoint_that_always_has_more_comes_to_an_end(client, server):
         return answer({"data": [{"id": last}], "has_more": True, "last_id": last})
 
     server.respond = respond
-    assert len(await names(at("anthropic", f"{server.url}/v1"), client)) == fetch.MOST_PAGES
+    assert len(await names(at("anthropic", f"{server.url}/v1"), client)) == listing.MOST_PAGES
     server.respond = lambda _request: answer({"data": [], "has_more": True, "last_id": "same"})
     server.requests.clear()
     await names(at("anthropic", f"{server.url}/v1"), client)
@@ -123,7 +122,7 @@ async def test_a_page_that_is_no_list_is_said(client, server):
 
 
 async def test_an_answer_without_end_is_given_up(client, server, monkeypatch):
-    monkeypatch.setattr(fetch, "LARGEST", 1000)
+    monkeypatch.setattr(listing, "LARGEST", 1000)
     server.respond = lambda _request: answer(b"x" * 5000)
     with pytest.raises(ReplyInvalid, match="has no end"):
         await names(at("groq", f"{server.url}/v1"), client)

@@ -12,11 +12,8 @@ from hermes.config.settings.model import (
 )
 from hermes.config.settings.model import ModelOverrides as Said
 from hermes.core.usage import FREE, Price
-from hermes.providers.endpoint import Endpoint
-from hermes.providers.endpoints import find
-from hermes.providers.facts.cache import ListCache
-from hermes.providers.facts.known import KnownModels
-from hermes.providers.facts.overrides import overrides_of
+from hermes.providers.catalog.catalog import KnownModels, ListCache, overrides_of
+from hermes.providers.endpoints import Endpoint, find
 from tests.unit.providers.facts.conftest import answer
 
 SONNET = "claude-sonnet-5-5"

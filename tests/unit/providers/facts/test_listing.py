@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from hermes.core.usage import Price
-from hermes.providers.facts.listing import next_page, parse_models
-from hermes.providers.facts.model import ModelFacts
+from hermes.providers.catalog.catalog import ModelFacts
+from hermes.providers.catalog.listing import next_page, parse_models
 from tests.unit.providers.facts import answers
 
 TODAY = "2026-11-15"

@@ -8,7 +8,7 @@ from hermes.providers.failures import body as bodies
 
 
 def read(body, headers=None):
-    return bodies.read(
+    return bodies.read_body(
         body if isinstance(body, bytes) else json.dumps(body).encode(), headers or {}
     )
 
@@ -72,4 +72,4 @@ def test_endless_nesting_is_not_followed():
     for _ in range(50):
         deep = {"error": deep}
     assert "bottom" in bodies.look(deep).message  # shown whole, but not walked through
-    assert bodies.read(b"[" * 100_000, {}).message.startswith("[[")
+    assert bodies.read_body(b"[" * 100_000, {}).message.startswith("[[")

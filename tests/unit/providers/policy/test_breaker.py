@@ -8,8 +8,14 @@ import pytest
 from hermes.core.errors import BudgetSpent, CredentialRefused, ReplyInvalid, ServerFault
 from hermes.core.messages import Text
 from hermes.core.testing import ScriptedModel, Stall, Step
-from hermes.providers.policy.breaker import BreakingModel
-from hermes.providers.policy.health import FAILURES, LONGEST_OPEN, WINDOW, Circuit, Health
+from hermes.providers.policy.circuit_breaker import (
+    FAILURES,
+    LONGEST_OPEN,
+    WINDOW,
+    BreakingModel,
+    Circuit,
+    Health,
+)
 from tests.unit.providers.policy.parts import ASK, HandClock, ask, ask_until_delta
 
 

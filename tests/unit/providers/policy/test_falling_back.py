@@ -22,9 +22,8 @@ from hermes.core.errors import (
 )
 from hermes.core.model import FellBack, Model, Reply
 from hermes.core.testing import ScriptedModel, scripts
-from hermes.providers.policy.breaker import BreakingModel
-from hermes.providers.policy.falling_back import FallbackModel
-from hermes.providers.policy.health import FAILURES, Circuit
+from hermes.providers.policy.circuit_breaker import FAILURES, BreakingModel, Circuit
+from hermes.providers.policy.retry import FallbackModel
 from tests.unit.providers.policy.parts import HandClock, ask, kinds
 
 HELPED = [

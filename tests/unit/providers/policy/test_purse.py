@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.core.errors import BudgetSpent
-from hermes.providers.policy.purse import Limits, Purse, dollars
-from hermes.providers.policy.tally import DayTally
+from hermes.providers.policy.budget import DayTally, Limits, Purse, dollars
 from tests.unit.providers.policy.parts import NOON, HandClock, MemoryLedger
 
 

@@ -15,7 +15,7 @@ from hermes.core.messages import (
 )
 from hermes.core.model import ModelRequest, Retrying, ToolSpec
 from hermes.core.testing import ScriptedModel
-from hermes.providers.policy.repairing import RepairingModel
+from hermes.providers.policy.repair import RepairingModel
 from tests.unit.providers.policy.parts import ask, kinds
 
 SIGNED = Assistant(

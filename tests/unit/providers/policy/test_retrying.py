@@ -5,9 +5,8 @@ import pytest
 from hermes.core.errors import CredentialRefused, Overloaded, RateLimited, ServerFault, StreamCut
 from hermes.core.model import Reply, Retrying, TextDelta
 from hermes.core.testing import ScriptedModel
-from hermes.providers.policy.breaker import BreakingModel
-from hermes.providers.policy.health import FAILURES, Health
-from hermes.providers.policy.retrying import LONGEST_DELAY, RetryingModel, pause_before
+from hermes.providers.policy.circuit_breaker import FAILURES, BreakingModel, Health
+from hermes.providers.policy.retry import LONGEST_DELAY, RetryingModel, pause_before
 from tests.unit.providers.policy.parts import HandClock, ask
 
 

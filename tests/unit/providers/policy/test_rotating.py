@@ -13,8 +13,8 @@ from hermes.core.errors import (
 )
 from hermes.core.model import Reply, Retrying
 from hermes.core.testing import ScriptedModel
-from hermes.providers.policy.health import FAILURES, Health
-from hermes.providers.policy.rotating import RotatingModel
+from hermes.providers.policy.circuit_breaker import FAILURES, Health
+from hermes.providers.policy.key_rotation import RotatingModel
 from tests.unit.providers.policy.parts import HandClock, MemoryPool, ask, key, kinds
 
 HOUR = 3600.0

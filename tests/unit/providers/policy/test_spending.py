@@ -11,9 +11,8 @@ from hermes.core.model import ModelRequest, Reply, TextDelta, ToolSpec
 from hermes.core.testing import ScriptedModel, Step
 from hermes.core.tokens import IMAGE_TOKENS, message_tokens, tools_tokens
 from hermes.core.usage import FREE, Price, Usage
-from hermes.providers.policy.purse import Limits, Purse
-from hermes.providers.policy.spending import UNKNOWN_OUTPUT, MeteredModel
-from hermes.providers.profile import Profile
+from hermes.providers.endpoints import Profile
+from hermes.providers.policy.budget import UNKNOWN_OUTPUT, Limits, MeteredModel, Purse
 from tests.unit.providers.policy.parts import ASK, HandClock, MemoryLedger, ask, ask_until_delta
 
 # A dollar for a thousand tokens of output; what is read costs next to nothing.

@@ -16,15 +16,12 @@ from hermes.core.messages import Assistant, Text, Thinking, User
 from hermes.core.model import FellBack, Model, ModelRequest, Retrying
 from hermes.core.testing import ScriptedModel, Step
 from hermes.core.usage import Price, Usage
-from hermes.providers.policy.breaker import BreakingModel
-from hermes.providers.policy.falling_back import FallbackModel
-from hermes.providers.policy.health import Health
-from hermes.providers.policy.purse import Limits, Purse
-from hermes.providers.policy.repairing import RepairingModel
-from hermes.providers.policy.retrying import RetryingModel
-from hermes.providers.policy.rotating import RotatingModel
-from hermes.providers.policy.spending import MeteredModel
-from hermes.providers.profile import Profile
+from hermes.providers.endpoints import Profile
+from hermes.providers.policy.budget import Limits, MeteredModel, Purse
+from hermes.providers.policy.circuit_breaker import BreakingModel, Health
+from hermes.providers.policy.key_rotation import RotatingModel
+from hermes.providers.policy.repair import RepairingModel
+from hermes.providers.policy.retry import FallbackModel, RetryingModel
 from tests.unit.providers.policy.parts import HandClock, MemoryLedger, MemoryPool, ask, key
 
 PROFILE = Profile(price=Price(1, 1000, 1, 1), max_output=1000)

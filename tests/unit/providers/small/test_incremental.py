@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.providers.small.incremental import ReplyText
+from hermes.providers.small_model import ReplyText
 
 
 def fed(pieces: list[str]) -> list[str]:

@@ -6,8 +6,7 @@ import jsonschema_rs
 import pytest
 
 from hermes.core.model import ToolSpec
-from hermes.providers.small.profile import SMALL
-from hermes.providers.small.schema import describe, offered, reply_schema
+from hermes.providers.small_model import SMALL, describe, offered, reply_schema
 
 TEXT = {"type": "string", "description": "words that only cost tokens", "default": "x"}
 

@@ -9,8 +9,7 @@ from hermes.core.messages import Assistant, Message, Text, ToolCall, ToolResult,
 from hermes.core.model import ModelEvent, ModelRequest, Reply, TextDelta
 from hermes.core.testing import ScriptedModel, Step
 from hermes.core.usage import Usage
-from hermes.providers.small.model import SmallModel
-from hermes.providers.small.profile import SMALL
+from hermes.providers.small_model import SMALL, SmallModel
 from tests.unit.providers.small.test_schema import READ, SEARCH, TERMINAL, WRITE
 
 TOOLS = (READ, SEARCH, TERMINAL, WRITE)

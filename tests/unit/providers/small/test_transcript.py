@@ -3,8 +3,7 @@
 import msgspec
 
 from hermes.core.messages import Assistant, Image, Message, System, Text, ToolCall, ToolResult, User
-from hermes.providers.small.profile import SMALL
-from hermes.providers.small.transcript import front, shortened, tokens_of
+from hermes.providers.small_model import SMALL, front, shortened, tokens_of
 from tests.unit.providers.small.test_schema import READ, SEARCH, TERMINAL, WRITE
 
 TOOLS = (TERMINAL, READ, WRITE, SEARCH)

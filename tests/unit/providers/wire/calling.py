@@ -10,10 +10,9 @@ import httpx2
 from hermes.core.messages import System, User
 from hermes.core.model import ModelEvent, ModelRequest, Reply
 from hermes.core.testing import ModelServer
-from hermes.providers.profile import Profile
+from hermes.providers.endpoints import Profile
 from hermes.providers.target import Credential, Target
-from hermes.providers.wire.dialect import dialect_for
-from hermes.providers.wire.model import WireModel
+from hermes.providers.wire.model import WireModel, dialect_for
 
 MODES = ("chat_completions", "anthropic_messages", "codex_responses")
 ASK = ModelRequest((System("be brief"), User.say("hello")))

@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from hermes.providers.network import Transport
+from hermes.providers.transport import Transport
 from hermes.util.late_tls import LateTls
 
 

@@ -20,11 +20,9 @@ from hermes.core.messages import (
 )
 from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta, ToolSpec
 from hermes.core.usage import Usage
-from hermes.providers.policy.repairing import RepairingModel
+from hermes.providers.policy.repair import RepairingModel
 from hermes.providers.target import Credential
-from hermes.providers.wire.code_assist.form import UNSIGNED
-from hermes.providers.wire.code_assist.request import CodeAssistDialect
-from hermes.providers.wire.code_assist.schema import gemini_schema
+from hermes.providers.wire.code_assist import UNSIGNED, CodeAssistDialect, gemini_schema
 from hermes.providers.wire.model import WireModel
 from hermes.util.loopback_http import Action, LoopbackServer, Outgoing, RecordedRequest, Stop
 from tests.unit.providers.wire.calling import ASK, ask, body_of, read, read_whole, target

@@ -9,9 +9,8 @@ from hermes.core import errors
 from hermes.core.testing import ModelServer, Redirect, Refuse
 from hermes.providers.aws import signed_headers
 from hermes.providers.target import Credential
-from hermes.providers.wire.dialect import dialect_for
-from hermes.providers.wire.effort import effort_fields
-from hermes.providers.wire.model import WireModel
+from hermes.providers.wire.codec import effort_fields
+from hermes.providers.wire.model import WireModel, dialect_for
 from tests.unit.providers.wire.calling import MODES, ask, target, wire
 
 

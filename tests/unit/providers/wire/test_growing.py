@@ -3,7 +3,7 @@
 from typing import Any
 
 from hermes.core.messages import User
-from hermes.providers.wire.encoding import Growing
+from hermes.providers.wire.codec import Growing
 
 
 class Form:

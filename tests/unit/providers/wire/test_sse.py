@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.providers.wire.sse import EventSplitter, all_events, looks_like_events
+from hermes.providers.wire.model import EventSplitter, all_events, looks_like_events
 
 
 def split(data: bytes, sizes: list[int]) -> list[bytes]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.providers.wire.think_tags import ThinkTags
+from hermes.providers.wire.codec import ThinkTags
 
 CASES = [
     ("<think>hm</think>yes", "yes", ["hm"]),

@@ -16,9 +16,8 @@ from hermes.cli.style import Style
 from hermes.config import edit
 from hermes.core.errors import HermesError, UsageError
 from hermes.providers import endpoints
-from hermes.providers.choice import CUSTOM
-from hermes.providers.endpoint import Endpoint
-from hermes.providers.resolver import LOCAL
+from hermes.providers.endpoints import Endpoint
+from hermes.providers.resolver import CUSTOM, LOCAL
 from hermes.util.clock import SystemClock
 
 KNOWN = ("openrouter", "anthropic", "openai", "gemini", "nous", "ollama")

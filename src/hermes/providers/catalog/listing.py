@@ -1,0 +1,456 @@
+"""Reading the list of models of any endpoint.
+
+No two endpoints write it alike, but most differ in names only. So each fact has a table of places
+where it may stand, and what stands nowhere is not known. A place is a dotted path; a list on the
+way means each of its members.
+"""
+
+import posixpath
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
+
+import httpx2
+import msgspec
+
+from hermes.core.errors import ProviderError, ReplyInvalid
+from hermes.core.usage import Price
+from hermes.providers.aws import signed_headers
+from hermes.providers.catalog.catalog import ModelFacts, family_of, whole_price
+from hermes.providers.endpoints import Endpoint, may_receive
+from hermes.providers.failures import refused, unreachable
+from hermes.providers.target import Credential, Target
+from hermes.providers.wire.anthropic import AnthropicDialect
+from hermes.providers.wire.model import address, request_headers
+
+MODELS = ("data", "models")
+IDS = ("id", "model", "slug", "name")
+LABELS = ("display_name", "displayName", "name")
+CONTEXT = (
+    "loaded_context_length",
+    "context_length",
+    "context_window",
+    "max_context_length",
+    "max_model_len",
+    "max_input_tokens",
+    "inputTokenLimit",
+    "capabilities.limits.max_context_window_tokens",
+    "capabilities.limits.max_prompt_tokens",
+    "top_provider.context_length",
+    "providers.context_length",
+    "meta.n_ctx",
+    "meta.n_ctx_train",
+)
+OUTPUT = (
+    "top_provider.max_completion_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "max_output_length",
+    "outputTokenLimit",
+    "capabilities.limits.max_output_tokens",
+    "max_tokens",
+)
+
+Signs = tuple[tuple[str, str], ...]
+"""Path and word: the word is among what stands there. Without a word: what stands there is true."""
+
+IMAGES: Signs = (
+    ("architecture.input_modalities", "image"),
+    ("input_modalities", "image"),
+    ("modalities.input", "image"),
+    ("tags", "vision"),
+    ("capabilities", "vision"),
+    ("capabilities.vision", ""),
+    ("capabilities.image_input", ""),
+    ("capabilities.supports.vision", ""),
+    ("supports_image_in", ""),
+    ("supports_vision", ""),
+    ("type", "vlm"),
+)
+TOOLS: Signs = (
+    ("supported_parameters", "tools"),
+    ("tags", "tool-use"),
+    ("capabilities", "tools"),
+    ("capabilities", "tool_use"),
+    ("capabilities.function_calling", ""),
+    ("capabilities.supports.tool_calls", ""),
+    ("providers.supports_tools", ""),
+    ("supports_tools", ""),
+)
+REASONING: Signs = (
+    ("supported_parameters", "reasoning"),
+    ("tags", "reasoning"),
+    ("capabilities", "thinking"),
+    ("capabilities.thinking", ""),
+    ("capabilities.reasoning", ""),
+    ("capabilities.supports.reasoning_effort", ""),
+    ("supports_reasoning", ""),
+)
+KINDS = ("type", "capabilities.type", "model_type")
+OTHER_KINDS = frozenset(
+    {
+        "embedding",
+        "embeddings",
+        "image",
+        "video",
+        "audio",
+        "speech",
+        "transcription",
+        "transcribe",
+        "rerank",
+        "reranking",
+        "moderation",
+        "completion",
+    }
+)
+TALKS: Signs = (
+    ("architecture.output_modalities", "text"),
+    ("output_modalities", "text"),
+    ("supportedGenerationMethods", "generateContent"),
+    ("capabilities.completion_chat", ""),
+)
+WITHDRAWN = ("model_picker_enabled", "active")
+"""False here: the endpoint does not offer the model."""
+ENDS = ("deprecation", "deprecation_date", "expiration_date", "retirement_date")
+
+TOOL_USERS_ONLY = frozenset({"ai-gateway"})
+"""Endpoints that list much a conversation cannot use: only language models with tools are kept."""
+
+_READ, _WRITTEN = ("prompt", "input"), ("completion", "output")
+_CACHED = ("input_cache_read", "input_cache_reads", "cache_read", "cached_input")
+_CACHING = ("input_cache_write", "input_cache_writes", "cache_write")
+_CENTS = 10_000
+"""xAI gives whole cents for a hundred million tokens."""
+
+
+def parse_models(document: Any, *, provider: str, date: str) -> tuple[ModelFacts, ...]:
+    """Every model an answer lists, each once. What cannot be understood is left out."""
+    found: dict[str, ModelFacts] = {}
+    for row in _rows(document):
+        facts = parse_model(row, date=date)
+        if facts is not None and _kept(facts, provider):
+            found.setdefault(facts.id, facts)
+    return tuple(found.values())
+
+
+def parse_model(row: Mapping[str, Any], *, date: str) -> ModelFacts | None:
+    """One model; None when it has no name or is not offered."""
+    model = _text(row, IDS)
+    if not model or any(row.get(name) is False for name in WITHDRAWN):
+        return None
+    model = model.removeprefix("models/")
+    aliases = row.get("aliases")
+    label = _text(row, LABELS).removeprefix("models/")
+    return ModelFacts(
+        id=model,
+        aliases=tuple(a for a in aliases if isinstance(a, str)) if _is_list(aliases) else (),
+        label=label if label not in ("", model) else None,
+        context_length=_count(row, CONTEXT),
+        max_output=_count(row, OUTPUT),
+        price=_price(model, row, date),
+        images=_says(row, IMAGES),
+        tools=_says(row, TOOLS),
+        reasoning=_says(row, REASONING),
+        language=_language(model, row),
+        deprecated=True if any(row.get(name) for name in ENDS) else None,
+    )
+
+
+def next_page(document: Any) -> str:
+    """The cursor of the next page, or empty."""
+    if isinstance(document, Mapping) and document.get("has_more") is True:
+        last = document.get("last_id")
+        return last if isinstance(last, str) else ""
+    return ""
+
+
+def _rows(document: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(document, Mapping):
+        document = next((rows for name in MODELS if _is_list(rows := document.get(name))), ())
+    if _is_list(document):
+        yield from (row for row in document if isinstance(row, Mapping))
+
+
+def _text(row: Mapping[str, Any], names: Sequence[str]) -> str:
+    texts = (row.get(name) for name in names)
+    return next((text for text in texts if isinstance(text, str) and text), "")
+
+
+def _kept(facts: ModelFacts, provider: str) -> bool:
+    return provider not in TOOL_USERS_ONLY or (facts.language is True and facts.tools is True)
+
+
+def _values(row: Any, path: str) -> list[Any]:
+    """Whatever stands at `path`."""
+    found = [row]
+    for name in path.split("."):
+        held = [one.get(name) for one in found if isinstance(one, Mapping)]
+        found = [one for value in held for one in (value if _is_list(value) else [value])]
+    return [value for value in found if value is not None]
+
+
+def _count(row: Mapping[str, Any], paths: Sequence[str]) -> int | None:
+    """The first number of tokens; the largest where several hosts have one each."""
+    for path in paths:
+        counts = [v for v in _values(row, path) if isinstance(v, int | float) and v > 0]
+        if counts and not isinstance(counts[0], bool):
+            return int(max(counts))
+    return None
+
+
+def _says(row: Mapping[str, Any], signs: Signs) -> bool | None:
+    """Whether any sign is there; None when no place for one is."""
+    answers = [answer for path, word in signs for answer in _answers(row, path, word)]
+    return any(answers) if answers else None
+
+
+def _answers(row: Mapping[str, Any], path: str, word: str) -> Iterator[bool]:
+    parent, _, last = path.rpartition(".")
+    for holder in _values(row, parent) if parent else [row]:
+        value = holder.get(last) if isinstance(holder, Mapping) else None
+        if word and _is_list(value):
+            yield word in value
+        elif word and value == word:
+            yield True
+        elif not word and isinstance(value, bool | list):
+            yield bool(value)
+        elif not word and isinstance(value, Mapping) and isinstance(value.get("supported"), bool):
+            yield value["supported"]
+
+
+def _language(model: str, row: Mapping[str, Any]) -> bool | None:
+    kinds = [kind for path in KINDS for kind in _values(row, path) if isinstance(kind, str)]
+    if any(kind.lower() in OTHER_KINDS for kind in kinds) or not family_of(model).language:
+        return False
+    return True if "language" in kinds or "chat" in kinds else _says(row, TALKS)
+
+
+def _price(model: str, row: Mapping[str, Any], date: str) -> Price | None:
+    """Texts are dollars for a token, numbers for a million; of several hosts the dearest counts."""
+    prices = [
+        price
+        for holder in (*_values(row, "pricing"), *_values(row, "providers.pricing"))
+        if isinstance(holder, Mapping) and (price := _priced(model, holder, date)) is not None
+    ]
+    if not prices and "prompt_text_token_price" in row:
+        prices = _in_cents(model, row, date)
+    return max(prices, key=lambda price: price.input + price.output) if prices else None
+
+
+def _priced(model: str, pricing: Mapping[str, Any], date: str) -> Price | None:
+    reading, writing = _dollars(pricing, _READ), _dollars(pricing, _WRITTEN)
+    if reading is None or writing is None:
+        return None
+    cached, caching = _dollars(pricing, _CACHED), _dollars(pricing, _CACHING)
+    return whole_price(model, reading, writing, cached, caching, date)
+
+
+def _in_cents(model: str, row: Mapping[str, Any], date: str) -> list[Price]:
+    names = ("prompt_text_token_price", "completion_text_token_price")
+    cents = [row.get(name) for name in (*names, "cached_prompt_text_token_price")]
+    reading, writing, cached = (v / _CENTS if isinstance(v, int) else None for v in cents)
+    if reading is None or writing is None:
+        return []
+    return [whole_price(model, reading, writing, cached, None, date)]
+
+
+def _dollars(pricing: Mapping[str, Any], names: Sequence[str]) -> float | None:
+    """For a million tokens. A negative price means that it depends."""
+    for name in names:
+        value = pricing.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            continue
+        try:
+            dollars = float(value) * 1_000_000 if isinstance(value, str) else float(value)
+        except ValueError:
+            continue
+        return round(dollars, 6) if dollars >= 0 else None
+    return None
+
+
+def _is_list(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+# Asking an endpoint for its list of models.
+
+LARGEST = 32 * 1024 * 1024
+"""Bytes of one answer."""
+MOST_PAGES = 20
+PAGE = 1000
+TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
+SHOWN = 100
+"""Models of Ollama that are asked for one by one."""
+
+_NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
+
+
+async def fetch_models(
+    endpoint: Endpoint,
+    base_url: str,
+    credential: Credential | None,
+    client: httpx2.AsyncClient,
+    *,
+    date: str,
+    region: str = "",
+) -> tuple[ModelFacts, ...]:
+    """The models the endpoint lists. Raises a `ProviderError`."""
+    asked = _Asked(endpoint, base_url, credential, client, region)
+    models: dict[str, ModelFacts] = {}
+    async for page in _pages(asked):
+        for facts in parse_models(page, provider=endpoint.id, date=date):
+            models.setdefault(facts.id, facts)
+    found = tuple(models.values())
+    if endpoint.id != "ollama":
+        return found
+    loaded = await _loaded(asked)
+    shown = [await _shown(asked, facts, loaded, date) for facts in found[:SHOWN]]
+    return (*shown, *found[SHOWN:])
+
+
+class _Asked:
+    """One endpoint being asked."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        base_url: str,
+        credential: Credential | None,
+        client: httpx2.AsyncClient,
+        region: str,
+    ) -> None:
+        self.endpoint, self._client = endpoint, client
+        if credential is not None and not _may_have(endpoint, credential, base_url):
+            credential = None
+        self._credential = credential
+        base = (credential.base_url if credential else "") or base_url
+        self._base = base.rstrip("/")
+        self._target = Target(
+            provider=endpoint.id,
+            model="",
+            base_url=self._base,
+            api_mode=endpoint.api_mode,
+            auth=endpoint.auth,
+            headers=endpoint.headers,
+            region=region,
+        )
+
+    @property
+    def is_anthropic(self) -> bool:
+        return self.endpoint.api_mode == "anthropic_messages"
+
+    def url(self, path: str) -> str:
+        """`path` under the address of the endpoint; `..` goes up, as in any path."""
+        if self.is_anthropic and not self._base.endswith("/v1"):
+            path = f"/v1{path}"
+        url = httpx2.URL(address(self._base, path.partition("?")[0]))
+        query = path.partition("?")[2]
+        plain = str(url.copy_with(path=posixpath.normpath(url.path)))
+        return f"{plain}{'&' if '?' in plain else '?'}{query}" if query else plain
+
+    async def get(self, url: str, body: Any = None) -> Any:
+        """The decoded answer; with a body it is a POST."""
+        content = b"" if body is None else msgspec.json.encode(body)
+        method = "GET" if body is None else "POST"
+        own = AnthropicDialect.headers if self.is_anthropic else {}
+        headers = request_headers(self._target, self._credential, own, stream=False)
+        if self._target.auth == "aws":
+            region = self._target.region
+            headers = signed_headers(
+                method, url, headers, content, region=region, credential=self._credential
+            )
+        try:
+            answer = self._client.stream(
+                method,
+                url,
+                content=content or None,
+                headers=headers,
+                timeout=TIMEOUT,
+                follow_redirects=False,
+            )
+            async with answer as response:
+                data = await _read(response, self.endpoint.id)
+        except httpx2.HTTPError as error:
+            raise unreachable(self.endpoint.id, url, error) from error
+        if response.status_code >= 300:
+            secret = self._credential.secret if self._credential else ""
+            raise refused(self.endpoint.id, response, data, secret=secret)
+        try:
+            return msgspec.json.decode(data)
+        except msgspec.DecodeError as error:
+            raise ReplyInvalid(
+                f"{self.endpoint.id} answered with something that is no list of models",
+                provider=self.endpoint.id,
+                hint=f"is {self._base} the right address?",
+            ) from error
+
+
+def _may_have(endpoint: Endpoint, credential: Credential, base_url: str) -> bool:
+    """A provider's key goes to its own hosts; the user's own endpoint gets what it was given."""
+    if endpoint.id.partition(":")[0] == "custom" or credential.id == "given":
+        return True
+    return may_receive(endpoint, credential.base_url or base_url)
+
+
+async def _pages(asked: _Asked) -> AsyncIterator[Any]:
+    path = asked.endpoint.models_path
+    first = asked.url(f"{path}?limit={PAGE}" if asked.is_anthropic else path)
+    url, cursor = first, ""
+    for _ in range(MOST_PAGES):
+        page = await asked.get(url)
+        yield page
+        after = next_page(page)
+        if not after or after == cursor:
+            return
+        cursor = after
+        url = f"{first}&after_id={cursor}"
+
+
+async def _read(response: httpx2.Response, provider: str) -> bytes:
+    data = bytearray()
+    async for chunk in response.aiter_bytes():
+        data += chunk
+        if len(data) > LARGEST:
+            raise ReplyInvalid(f"the list of models of {provider} has no end", provider=provider)
+    return bytes(data)
+
+
+async def _loaded(asked: _Asked) -> dict[str, int]:
+    """The context windows Ollama gave the models that run now."""
+    try:
+        running = await asked.get(asked.url("/../api/ps"))
+    except ProviderError:
+        return {}  # an older server, or one that only resembles Ollama
+    rows = running.get("models") if isinstance(running, dict) else None
+    return {
+        row["model"]: row["context_length"]
+        for row in (rows if isinstance(rows, list) else ())
+        if isinstance(row, dict)
+        and isinstance(row.get("model"), str)
+        and isinstance(row.get("context_length"), int)
+    }
+
+
+async def _shown(asked: _Asked, facts: ModelFacts, loaded: dict[str, int], date: str) -> ModelFacts:
+    """Ollama lists names only; the rest is told for each model.
+
+    What it gives a model is often less than the model could take: the window of the running model
+    counts most, then the one set for it, then what it was made for.
+    """
+    try:
+        shown = await asked.get(asked.url("/../api/show"), {"model": facts.id})
+    except ProviderError:
+        return facts
+    if not isinstance(shown, dict):
+        return facts
+    known = shown.get("model_info")
+    made_for = [
+        size
+        for name, size in (known.items() if isinstance(known, dict) else ())
+        if name.endswith(".context_length") and isinstance(size, int)
+    ]
+    given = _NUM_CTX.search(str(shown.get("parameters") or ""))
+    sizes = [loaded.get(facts.id), int(given[1]) if given else None, *made_for]
+    context = next((size for size in sizes if size), None)
+    told = {"id": facts.id, "capabilities": shown.get("capabilities"), "context_length": context}
+    return parse_model(told, date=date) or facts

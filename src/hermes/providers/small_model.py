@@ -1,0 +1,538 @@
+import re
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from typing import Any, assert_never
+
+import msgspec
+
+from hermes.core.errors import ReplyInvalid
+from hermes.core.messages import Assistant, Message, System, Text, ToolCall, ToolResult, User
+from hermes.core.model import Model, ModelEvent, ModelRequest, Reply, TextDelta, ToolSpec
+from hermes.core.openai_format import canonical_arguments, made_call_id
+from hermes.providers.policy import ModelWrapper
+from hermes.util.text import cut_middle
+
+# What a small model is told: data only.
+#
+# A model of half a billion parameters fails with native `tools=` and with long prompts. It does
+# well
+# with a handful of tools, a page of examples and a grammar that admits nothing but a call or a
+# reply.
+
+REPLY = "reply"
+"""The key of an answer to the user, beside the names of the tools."""
+
+
+class ToolHint(msgspec.Struct, frozen=True):
+    """How one known tool is shown: fewer parameters and fewer words than its full schema."""
+
+    name: str
+    about: str
+    parameters: tuple[str, ...]
+
+
+class Step(msgspec.Struct, frozen=True):
+    tool: str
+    arguments: dict[str, Any]
+    result: str
+
+
+class Example(msgspec.Struct, frozen=True):
+    """One exchange shown before the conversation; left out when its tool is not offered."""
+
+    user: str
+    reply: str
+    steps: tuple[Step, ...] = ()
+
+
+class SmallProfile(msgspec.Struct, frozen=True):
+    system: str
+    hints: tuple[ToolHint, ...]
+    """Known tools, the most useful first; the order decides which are offered."""
+    examples: tuple[Example, ...]
+    max_tools: int = 5
+    max_calls: int = 6
+    """Calls after one message of the user; then the model has to reply."""
+    same_call: int = 2
+    """How often the very same call may be made after one message of the user."""
+    context: int = 4096
+    """Tokens for prompt and reply together."""
+    max_tokens: int = 768
+    """Tokens of one reply."""
+    result_tokens: int = 300
+    """How much of a tool's result is shown."""
+    bytes_per_token: float = 2.8
+    """For estimates; low on purpose, since code and numbers take more tokens than prose."""
+
+
+_READ = Example(
+    "What is set in settings.json?",
+    "settings.json sets the name to demo and the timeout to 30.",
+    (Step("read_file", {"path": "settings.json"}, '1|{"name": "demo",\n2| "timeout": 30}'),),
+)
+_SEARCH = Example(
+    "Where is login used?",
+    "login is used in src/auth.py, line 12.",
+    (
+        Step(
+            "search_files",
+            {"pattern": "login", "target": "content"},
+            "1 match in 1 file:\nsrc/auth.py:12:def login(user):",
+        ),
+    ),
+)
+_WRITE = Example(
+    "Write hello.py, it should greet Bob",
+    "I wrote hello.py, which greets Bob.",
+    (
+        Step(
+            "write_file",
+            {"path": "hello.py", "content": "name = 'Bob'\nprint('Hello', name)\n"},
+            "created hello.py: 35 bytes, 2 lines",
+        ),
+    ),
+)
+_KNOWLEDGE = Example("What's the capital of Spain?", "The capital of Spain is Madrid.")
+_COUNT = Example(
+    "How many text files are here?",
+    "There are 4 text files here.",
+    (Step("terminal", {"command": "find . -name '*.txt' | wc -l"}, "4"),),
+)
+_LENGTH = Example(
+    "How long is poem.txt?",
+    "poem.txt has 25 lines.",
+    (Step("terminal", {"command": "wc -l < poem.txt"}, "25"),),
+)
+_LIST = Example(
+    "Show me what is here",
+    "This folder contains docs, settings.json, src and tasks.md.",
+    (Step("terminal", {"command": "ls"}, "docs\nsettings.json\nsrc\ntasks.md"),),
+)
+_CALCULATE = Example(
+    "What is 12 * 9?",
+    "12 * 9 is 108.",
+    (Step("terminal", {"command": "echo $((12 * 9))"}, "108"),),
+)
+_RENAME = Example(
+    "Rename todo.md to tasks.md",
+    "I renamed todo.md to tasks.md.",
+    (Step("terminal", {"command": "mv todo.md tasks.md"}, "[no output]"),),
+)
+
+SMALL = SmallProfile(
+    system=(
+        "You are Hermes, an assistant that works on the user's computer."
+        " Answer with one JSON object: a tool call or a reply.\n"
+        "{tools}\n"
+        "- reply: the answer to the user in plain words, with the facts\n"
+        "Never guess about files or this computer: call a tool first."
+    ),
+    hints=(
+        ToolHint(
+            "terminal",
+            "shell command to list, count, rename, copy, delete, make folders, calculate,"
+            " show the date or the system",
+            ("command",),
+        ),
+        ToolHint("read_file", "read a text file", ("path",)),
+        ToolHint("write_file", "write a new text file", ("path", "content")),
+        ToolHint(
+            "search_files",
+            'find text in files (target "content") or files by name (target "files")',
+            ("pattern", "target"),
+        ),
+    ),
+    # The order was measured: with the terminal last, a small model stops writing files where a
+    # command is meant. Change it only together with a run of `make test-model`.
+    examples=(
+        _READ,
+        _SEARCH,
+        _WRITE,
+        _KNOWLEDGE,
+        _COUNT,
+        _LIST,
+        _LENGTH,
+        _CALCULATE,
+        _RENAME,
+    ),
+)
+
+
+# The text of `{"reply":"…"}` while it is still being written.
+
+_START = re.compile(rf'\s*\{{\s*"{REPLY}"\s*:\s*"')
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_PIECE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair of surrogates
+    r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4}"
+    r'|\\[^u]|[^"\\]+'
+)
+
+
+class ReplyText:
+    """Feed it the JSON as it arrives; it gives back the new text of the reply, decoded.
+
+    For anything that is not a reply (a tool call) it stays silent. It never guesses: an escape
+    that is still incomplete waits for the rest.
+    """
+
+    def __init__(self) -> None:
+        self._waiting = ""
+        self._inside = False
+        self.taken = 0
+        """How many characters of JSON were fed."""
+        self.text = ""
+        """All of the reply so far."""
+
+    def feed(self, json: str) -> str:
+        self._waiting += json
+        self.taken += len(json)
+        if not self._inside:
+            start = _START.match(self._waiting)
+            if start is None:
+                return ""
+            self._inside = True
+            self._waiting = self._waiting[start.end() :]
+        pieces: list[str] = []
+        position = 0
+        while piece := _PIECE.match(self._waiting, position):
+            pieces.append(_decoded(piece[0]))
+            position = piece.end()
+        self._waiting = self._waiting[position:]
+        new = "".join(pieces)
+        self.text += new
+        return new
+
+
+def _decoded(piece: str) -> str:
+    if piece.startswith("\\u"):
+        units = bytes.fromhex(piece.replace("\\u", ""))
+        return units.decode("utf-16-be", "replace")
+    if piece.startswith("\\"):
+        return _ESCAPES.get(piece[1], piece[1])
+    return piece
+
+
+# The tools a small model is offered, and the grammar its answer must follow.
+
+ABOUT_LENGTH = 80
+
+
+def offered(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[ToolSpec, ...]:
+    """At most `max_tools`: those of the profile in its order, then the others in theirs.
+
+    Each is cut to the parameters of its hint, or to the required ones where there is no hint.
+    """
+    rank = {hint.name: position for position, hint in enumerate(profile.hints)}
+    hints = {hint.name: hint for hint in profile.hints}
+    known = [spec for spec in specs if spec.name != REPLY]
+    known.sort(key=lambda spec: rank.get(spec.name, len(rank)))
+    return tuple(_short(spec, hints.get(spec.name)) for spec in known[: profile.max_tools])
+
+
+def reply_schema(specs: tuple[ToolSpec, ...]) -> dict[str, Any]:
+    """One object with one key: the name of a tool with its arguments, or `reply` with a text."""
+    options = [_option(spec.name, spec.parameters) for spec in specs]
+    return {"oneOf": [*options, _option(REPLY, {"type": "string"})]}
+
+
+def describe(spec: ToolSpec) -> str:
+    """The tool's line in the system prompt."""
+    names = ", ".join(spec.parameters["properties"])
+    return f"{spec.name}({names}): {spec.description}"
+
+
+def _short(spec: ToolSpec, hint: ToolHint | None) -> ToolSpec:
+    properties: dict[str, Any] = spec.parameters.get("properties", {})
+    required = tuple(spec.parameters.get("required", ()))
+    names = hint.parameters if hint else required
+    shown = {name: _bare(properties[name]) for name in names if name in properties}
+    parameters = {
+        "type": "object",
+        "properties": shown,
+        "required": list(shown),
+        "additionalProperties": False,
+    }
+    sentence = spec.description.split("\n", 1)[0].split(". ", 1)[0]
+    return ToolSpec(spec.name, hint.about if hint else sentence[:ABOUT_LENGTH], parameters)
+
+
+def _bare(schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter's schema without the texts, which a grammar has no use for.
+
+    A reference would point into the tool's own schema, which is not sent: any value is admitted.
+    """
+    if b"$ref" in msgspec.json.encode(schema):
+        return {}
+    return {key: value for key, value in schema.items() if key not in ("description", "default")}
+
+
+def _option(name: str, value: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {name: value},
+        "required": [name],
+        "additionalProperties": False,
+    }
+
+
+# The agent's conversation as a small model sees it: short, flat, and within its context.
+#
+# The front (system text and examples) depends only on the profile and the tools, so it stays the
+# same byte for byte and a runtime can keep its state for it.
+
+MARGIN = 64
+"""Tokens left over for the chat template's own marks."""
+
+
+def front(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[Message, ...]:
+    """System text and the examples whose tools are offered."""
+    lines = "\n".join(f"- {describe(spec)}" for spec in specs)
+    names = {spec.name for spec in specs}
+    messages: list[Message] = [System(profile.system.replace("{tools}", lines))]
+    for example in profile.examples:
+        if all(step.tool in names for step in example.steps):
+            messages.extend(_example(example))
+    return tuple(messages)
+
+
+def shortened(
+    messages: tuple[Message, ...], profile: SmallProfile, budget: int
+) -> tuple[Message, ...]:
+    """The conversation in `budget` tokens: the newest turns that fit, the latest one always.
+
+    A turn is a message of the user with all that followed. When even the latest does not fit, its
+    oldest results go first, then the middle of the user's message.
+    """
+    turns = _turns(messages)
+    if not turns:
+        return ()
+    newest = _fitted([_small(m, profile) for m in turns[-1]], profile, budget)
+    room = budget - _cost(newest, profile)
+    kept: list[Message] = newest
+    for turn in reversed(turns[:-1]):
+        older = [_small(message, profile) for message in turn]
+        room -= _cost(older, profile)
+        if room < 0:
+            break
+        kept = older + kept
+    return tuple(kept)
+
+
+def latest_turn(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The latest message of the user and everything after it."""
+    turns = _turns(messages)
+    return tuple(turns[-1]) if turns else ()
+
+
+def tokens_of(messages: Iterable[Message], profile: SmallProfile) -> int:
+    return _cost([_small(message, profile) for message in messages], profile)
+
+
+def shown_result(message: ToolResult, profile: SmallProfile) -> str:
+    """What the model gets to see of a result."""
+    limit = int(profile.result_tokens * profile.bytes_per_token)
+    return cut_middle(_flat(message.text).strip() or "[no output]", limit)
+
+
+def _turns(messages: tuple[Message, ...]) -> list[list[Message]]:
+    turns: list[list[Message]] = []
+    for message in messages:
+        if isinstance(message, System):
+            continue
+        if isinstance(message, User) or not turns:
+            turns.append([])
+        turns[-1].append(message)
+    return turns
+
+
+def _example(example: Example) -> Iterable[Message]:
+    yield User.say(example.user)
+    for step in example.steps:
+        yield _say({step.tool: step.arguments})
+        yield _result(step.result)
+    yield _say({REPLY: example.reply})
+
+
+def _small(message: Message, profile: SmallProfile) -> Message:
+    """The message in the form of the examples."""
+    match message:
+        case System():
+            return message
+        case User():
+            return User.say(message.text)
+        case Assistant():
+            return _small_assistant(message)
+        case ToolResult():
+            text = shown_result(message, profile)
+            return _result(f"Error: {text}" if message.failed else text)
+        case _:
+            assert_never(message)
+
+
+def _small_assistant(message: Assistant) -> Assistant:
+    """Several calls at once become one line each; a small model itself makes one at a time."""
+    if not message.calls:
+        return _say({REPLY: message.text})
+    lines = [_encode({call.name: _arguments(call.arguments)}) for call in message.calls]
+    return Assistant((Text("\n".join(lines)),))
+
+
+def _fitted(turn: list[Message], profile: SmallProfile, budget: int) -> list[Message]:
+    first, rest = turn[:1], turn[1:]
+    while len(rest) > 2 and _cost(first + rest, profile) > budget:
+        rest = rest[2:]
+    over = _cost(first + rest, profile) - budget
+    if over <= 0 or not isinstance(first[0], User):
+        return first + rest
+    limit = max(len(first[0].text) - int((over + MARGIN) * profile.bytes_per_token), 200)
+    return [User.say(cut_middle(first[0].text, limit)), *rest]
+
+
+def _cost(messages: list[Message], profile: SmallProfile) -> int:
+    sizes = (len(_text(message).encode()) for message in messages)
+    return sum(int(size / profile.bytes_per_token) + 6 for size in sizes)
+
+
+def _text(message: Message) -> str:
+    return message.text
+
+
+def _say(value: dict[str, Any]) -> Assistant:
+    return Assistant((Text(_encode(value)),))
+
+
+def _result(text: str) -> User:
+    return User.say(f"Result:\n{text}")
+
+
+def _encode(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _arguments(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def _flat(text: str) -> str:
+    """A JSON object as `name: value` lines, which a small model reads better."""
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    if not isinstance(value, dict):
+        return text
+    shown = {key: item for key, item in value.items() if item not in (None, "", [], {})}
+    texts = {k: item if isinstance(item, str) else _encode(item) for k, item in shown.items()}
+    return "\n".join(f"{key}: {item}" for key, item in texts.items())
+
+
+# Makes any small model usable as an agent: our own tool calls over a JSON grammar.
+
+
+class SmallModel(ModelWrapper):
+    """Wraps a model that cannot use tools natively, or not with a long prompt.
+
+    The agent's system prompt and tool schemas are replaced by a short prompt, a few tools and
+    examples; the answer must follow a JSON Schema and is mapped back to a tool call or a text.
+    """
+
+    def __init__(self, inner: Model, profile: SmallProfile = SMALL) -> None:
+        super().__init__(inner)
+        self._profile = profile
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """As `Model.stream`. Raises `ReplyInvalid` when the answer is no call and no text."""
+        reply_text = ReplyText()
+        async with aclosing(self._inner.stream(self.small_request(request))) as events:
+            async for event in events:
+                match event:
+                    case TextDelta():
+                        if text := reply_text.feed(event.text):
+                            yield TextDelta(text)
+                    case Reply():
+                        if text := reply_text.feed(event.message.text[reply_text.taken :]):
+                            yield TextDelta(text)
+                        if added := self._promised(reply_text.text, request.messages):
+                            yield TextDelta(added)
+                        yield self._mapped(event, reply_text.text + added, request)
+                    case _:
+                        yield event
+
+    def small_request(self, request: ModelRequest) -> ModelRequest:
+        """What is really sent."""
+        profile = self._profile
+        specs = offered(request.tools, profile)
+        head = front(specs, profile)
+        max_tokens = min(request.max_tokens or profile.max_tokens, profile.max_tokens)
+        budget = profile.context - tokens_of(head, profile) - max_tokens - MARGIN
+        allowed = () if self._must_reply(request.messages) else specs
+        return ModelRequest(
+            messages=head + shortened(request.messages, profile, budget),
+            max_tokens=max_tokens,
+            temperature=0 if request.temperature is None else request.temperature,
+            reply_schema=reply_schema(allowed),
+        )
+
+    def _must_reply(self, messages: tuple[Message, ...]) -> bool:
+        """True when the model goes round in circles after the latest message of the user."""
+        calls = [
+            (call.name, canonical_arguments(call.arguments))
+            for message in latest_turn(messages)
+            if isinstance(message, Assistant)
+            for call in message.calls
+        ]
+        most = max(Counter(calls).values(), default=0)
+        return most >= self._profile.same_call or len(calls) >= self._profile.max_calls
+
+    def _promised(self, text: str, messages: tuple[Message, ...]) -> str:
+        """What is missing of "The files are:": a small model announces a list and stops."""
+        last = messages[-1] if messages else None
+        if text.rstrip().endswith(":") and isinstance(last, ToolResult):
+            return f"\n{shown_result(last, self._profile)}"
+        return ""
+
+    def _mapped(self, reply: Reply, text: str, request: ModelRequest) -> Reply:
+        """The reply in the agent's own terms; `text` is what was streamed of it."""
+        answer, finish_reason = reply.message, reply.message.finish_reason
+        if finish_reason == "length" and text:
+            cut = Assistant((Text(text),), finish_reason)
+            return msgspec.structs.replace(reply, message=cut)
+        name, value = self._decoded(answer)
+        if name == REPLY:
+            message = Assistant((Text(text),), finish_reason)
+        else:
+            arguments = msgspec.json.encode(value).decode()
+            call = ToolCall(made_call_id(name, arguments, len(request.messages)), name, arguments)
+            message = Assistant((call,), finish_reason="tool_calls")
+        return msgspec.structs.replace(reply, message=message)
+
+    def _decoded(self, message: Assistant) -> tuple[str, Any]:
+        """The one key and its value."""
+        try:
+            answer = msgspec.json.decode(message.text, type=dict[str, Any])
+        except msgspec.DecodeError:
+            raise self._invalid(message, "is not the JSON it was asked for") from None
+        if len(answer) != 1:
+            raise self._invalid(message, "is not one call or one reply")
+        [(name, value)] = answer.items()
+        if name != REPLY and isinstance(value, dict):
+            return name, value
+        if name != REPLY or not isinstance(value, str):
+            raise self._invalid(message, "is not one call or one reply")
+        if not value.strip():
+            raise self._invalid(message, "is empty")
+        return name, value
+
+    def _invalid(self, message: Assistant, what: str) -> ReplyInvalid:
+        cut = " (it was cut off)" if message.finish_reason == "length" else ""
+        return ReplyInvalid(
+            f"the answer of {self.name} {what}{cut}",
+            provider=self.provider,
+            body=message.text[:200],
+            hint="ask in other words, or use a larger model",
+        )

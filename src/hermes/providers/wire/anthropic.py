@@ -1,0 +1,442 @@
+import re
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import Any, ClassVar, assert_never
+
+import msgspec
+
+from hermes.core.messages import (
+    Assistant,
+    AssistantPart,
+    Image,
+    System,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    User,
+)
+from hermes.core.messages import Message as MessagesMessage
+from hermes.core.model import ModelEvent, ModelRequest, ReasoningDelta, Reply, TextDelta, ToolSpec
+from hermes.core.usage import Usage
+from hermes.providers.failures import failed_inside
+from hermes.providers.target import Target
+from hermes.providers.wire.codec import (
+    EMPTY,
+    LEAST_BUDGET,
+    MOST_MARKS,
+    ReplyDraft,
+    cache_control,
+    count,
+    declined,
+    decoded,
+    effort_fields,
+    encoded_tools,
+    has_content,
+    joined,
+    last_marked,
+    mark_of,
+    safe_call_id,
+)
+from hermes.providers.wire.model import address
+
+# Messages and tools as the Anthropic wire writes them.
+#
+# A message becomes a list of content blocks: neighbours of one role are put together later, since
+# all results of one reply must stand in one message.
+
+Block = dict[str, Any]
+
+THOUGHTS = ("thinking", "redacted_thinking")
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class AnthropicForm(msgspec.Struct, frozen=True):
+    """A wire form (see `core.messages.WireForm`); an empty list stands for nothing to send."""
+
+    mark: str = ""
+    """How long the prefix up to this message is to be kept; empty without a mark."""
+
+    def __call__(self, message: MessagesMessage) -> list[Block]:
+        blocks = _blocks(message)
+        if self.mark:
+            last = max(at for at, block in enumerate(blocks) if block["type"] not in THOUGHTS)
+            blocks[last] = {**blocks[last], "cache_control": cache_control(self.mark)}
+        return blocks
+
+
+def tool_form(spec: ToolSpec) -> Block:
+    return {"name": spec.name, "description": spec.description, "input_schema": spec.parameters}
+
+
+def signed(message: Assistant) -> bool:
+    """Whether the thinking of this wire is still with the message."""
+    thoughts = [part for part in message.parts if isinstance(part, Thinking)]
+    return any(detail.get("type") in THOUGHTS for part in thoughts for detail in part.details)
+
+
+def _blocks(message: MessagesMessage) -> list[Block]:
+    match message:
+        case System():
+            return _text(message.text.strip())
+        case User():
+            return [block for part in message.parts for block in _user_part(part)]
+        case Assistant():
+            blocks = [block for part in message.parts for block in _assistant_part(part)]
+            # Thinking alone is no message.
+            return blocks if any(block["type"] not in THOUGHTS for block in blocks) else []
+        case ToolResult():
+            return [_result(message)]
+        case _:
+            assert_never(message)
+
+
+def _text(text: str) -> list[Block]:
+    return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def _user_part(part: Text | Image) -> list[Block]:
+    if isinstance(part, Text):
+        return _text(part.text)
+    return [{"type": "image", "source": _source(part.url)}]
+
+
+def _source(url: str) -> dict[str, str]:
+    kind, comma, data = url.partition(",")
+    if not (comma and kind.startswith("data:")):
+        return {"type": "url", "url": url}
+    media_type = kind.removeprefix("data:").partition(";")[0]
+    return {"type": "base64", "media_type": media_type or "image/png", "data": data}
+
+
+def _assistant_part(part: AssistantPart) -> list[Block]:
+    match part:
+        case Text():
+            return _text(part.text.strip())
+        case Thinking():
+            return [detail for detail in part.details if detail.get("type") in THOUGHTS]
+        case ToolCall():
+            name = _NOT_IN_A_NAME.sub("_", part.name)[:128] or "_"
+            use = {"type": "tool_use", "id": safe_call_id(part.id), "name": name}
+            return [{**use, "input": _input(part.arguments)}]
+        case _:
+            assert_never(part)
+
+
+def _input(arguments: str) -> msgspec.Raw:
+    """The arguments as an object with sorted keys, which is what the API insists on."""
+    try:
+        value = msgspec.json.decode(arguments or "{}")
+    except msgspec.DecodeError:
+        value = arguments
+    if not isinstance(value, dict):
+        value = {"arguments": value}
+    return msgspec.Raw(msgspec.json.encode(value, order="sorted"))
+
+
+def _result(message: ToolResult) -> Block:
+    block: Block = {"type": "tool_result", "tool_use_id": safe_call_id(message.call_id)}
+    if message.text.strip():
+        block["content"] = message.text
+    if message.failed:
+        block["is_error"] = True
+    return block
+
+
+# An Anthropic reply, read from its events or from one body.
+
+Number = float | None
+
+
+class OutputDetails(msgspec.Struct):
+    thinking_tokens: Number = None
+
+
+class UsageWire(msgspec.Struct):
+    """Each count is a total so far; one that is missing or 0 keeps its earlier value."""
+
+    input_tokens: Number = None
+    output_tokens: Number = None
+    cache_creation_input_tokens: Number = None
+    cache_read_input_tokens: Number = None
+    output_tokens_details: OutputDetails | None = None
+
+
+class StopDetails(msgspec.Struct):
+    category: str | None = None
+    explanation: str | None = None
+
+
+class Message(msgspec.Struct):
+    """The message at its beginning, or the whole reply."""
+
+    content: list[dict[str, Any]] | None = None
+    stop_reason: str | None = None
+    stop_details: StopDetails | None = None
+    usage: UsageWire | None = None
+    error: Any = None
+
+
+class Delta(msgspec.Struct):
+    text: str | None = None
+    thinking: str | None = None
+    partial_json: str | None = None
+    signature: str | None = None
+    stop_reason: str | None = None
+    stop_details: StopDetails | None = None
+
+
+class Event(msgspec.Struct):
+    type: str = ""
+    index: int | None = None
+    message: Message | str | None = None
+    """Text only in an error that is not quite in order."""
+    content_block: dict[str, Any] | None = None
+    delta: Delta | None = None
+    usage: UsageWire | None = None
+    error: Any = None
+
+
+class _Block:
+    """A content block whose deltas are still coming."""
+
+    def __init__(self, start: dict[str, Any]) -> None:
+        self.kind = start.get("type", "")
+        self.start = start
+        self.pieces: list[str] = []
+        self.signature = ""
+
+    def add(self, delta: Delta) -> ModelEvent | None:
+        if text := delta.text:
+            self.pieces.append(text)
+            return TextDelta(text)
+        if thought := delta.thinking:
+            self.pieces.append(thought)
+            return ReasoningDelta(thought)
+        if delta.partial_json:
+            self.pieces.append(delta.partial_json)
+        elif delta.signature:
+            self.signature += delta.signature
+        return None
+
+    @property
+    def text(self) -> str:
+        return (self.start.get("text") or "") + "".join(self.pieces) if self.kind == "text" else ""
+
+    def finish(self, draft: ReplyDraft) -> None:
+        grown = "".join(self.pieces)
+        if text := self.text:
+            draft.add(Text(text))
+        elif self.kind in THOUGHTS:
+            draft.add(self._thought(grown))
+        elif self.kind == "tool_use":
+            given = self.start.get("input")
+            arguments = grown or (_json(given) if given else "")
+            draft.add_call(self.start.get("id") or "", self.start.get("name") or "", arguments)
+
+    def _thought(self, grown: str) -> Thinking:
+        """The block exactly as it would have come in one piece."""
+        block = dict(self.start)
+        if grown:
+            block["thinking"] = (block.get("thinking") or "") + grown
+        if self.signature:
+            block["signature"] = (block.get("signature") or "") + self.signature
+        return Thinking(block.get("thinking") or "", (block,))
+
+
+class AnthropicReader:
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._blocks: list[_Block] = []
+        self._open: dict[int, _Block] = {}
+        """The latest block of each index, for servers that use one twice."""
+        self._finish: str | None = None
+        self._stop = StopDetails()
+        self._usage: UsageWire | None = None
+        self.ended = False
+
+    def take(self, data: bytes) -> Sequence[ModelEvent] | None:
+        event: Event = decoded(_event_decoder, data, self._target.provider)
+        if event.type == "content_block_delta":
+            return self._take_delta(event)
+        if event.type == "ping":
+            return None
+        if event.type == "content_block_start" and event.content_block is not None:
+            return self._begin(event.content_block, event.index)
+        if event.error or event.type == "error":
+            raise failed_inside(self._target.provider, event.error or event.message)
+        self.ended = event.type == "message_stop"
+        self._count(event.usage)
+        if isinstance(event.message, Message):
+            self._count(event.message.usage)
+        if event.delta is not None:
+            self._finish = event.delta.stop_reason or self._finish
+            self._stop = event.delta.stop_details or self._stop
+        return ()
+
+    def take_whole(self, data: bytes) -> None:
+        reply: Message = decoded(_message_decoder, data, self._target.provider)
+        if reply.error:
+            raise failed_inside(self._target.provider, reply.error)
+        self.ended = True
+        self._blocks = [_Block(block) for block in reply.content or ()]
+        self._usage = reply.usage
+        if reply.content is not None:
+            self._finish = reply.stop_reason or "end_turn"
+            self._stop = reply.stop_details or self._stop
+
+    def reply(self) -> Reply:
+        draft = ReplyDraft(self._target)
+        for block in self._blocks:
+            block.finish(draft)
+        if self._finish == "refusal":
+            raise declined(self._target.provider, self._excuse())
+        return draft.finished(self._finish, _counted(self._usage))
+
+    def _begin(self, start: dict[str, Any], index: int | None) -> Sequence[ModelEvent]:
+        block = _Block(start)
+        self._open[len(self._blocks) if index is None else index] = block
+        self._blocks.append(block)
+        text, thought = start.get("text"), start.get("thinking")
+        if text:
+            return (TextDelta(text),)
+        return (ReasoningDelta(thought),) if thought else ()
+
+    def _take_delta(self, event: Event) -> Sequence[ModelEvent] | None:
+        block = self._open.get(event.index) if event.index is not None else None
+        if block is None and self._blocks:
+            block = self._blocks[-1]
+        if block is None or event.delta is None:
+            return None
+        shown = block.add(event.delta)
+        return () if shown is None else (shown,)
+
+    def _count(self, usage: UsageWire | None) -> None:
+        if usage is not None:
+            told = {name: n for name, n in msgspec.structs.asdict(usage).items() if n}
+            self._usage = msgspec.structs.replace(self._usage or UsageWire(), **told)
+
+    def _excuse(self) -> str:
+        said = "".join([block.text for block in self._blocks])
+        return self._stop.explanation or said or self._stop.category or ""
+
+
+def _counted(wire: UsageWire | None) -> Usage | None:
+    if wire is None:
+        return None
+    details = wire.output_tokens_details
+    return Usage(
+        input=count(wire.input_tokens),
+        output=count(wire.output_tokens),
+        cache_read=count(wire.cache_read_input_tokens),
+        cache_write=count(wire.cache_creation_input_tokens),
+        reasoning=count(details.thinking_tokens if details else None),
+    )
+
+
+def _json(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+_event_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Event)
+_message_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Message)
+
+
+# Requests of the Anthropic messages API.
+
+DEFAULT_MAX_TOKENS = 8192
+"""The API insists on a limit; this one holds when neither the request nor the model has one."""
+
+
+class AnthropicDialect:
+    headers: ClassVar[Mapping[str, str]] = {"anthropic-version": "2023-06-01"}
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._form, self._marked = AnthropicForm(), AnthropicForm(mark_of(target))
+
+    def url(self, base_url: str) -> str:
+        base = base_url.partition("?")[0].rstrip("/")
+        return address(base_url, "/messages" if base.endswith("/v1") else "/v1/messages")
+
+    def reader(self) -> AnthropicReader:
+        return AnthropicReader(self._target)
+
+    def body(self, request: ModelRequest, stream: bool) -> bytes:
+        profile = self._target.profile
+        leading = list(takewhile(lambda message: isinstance(message, System), request.messages))
+        system = self._system(leading)
+        body: dict[str, Any] = {
+            "model": self._target.model,
+            "max_tokens": request.max_tokens or profile.max_output or DEFAULT_MAX_TOKENS,
+        }
+        if system != EMPTY:
+            body["system"] = msgspec.Raw(system)
+        slots = MOST_MARKS - (system != EMPTY)
+        body["messages"] = self._messages(request.messages[len(leading) :], slots)
+        if request.tools and profile.tools:
+            body["tools"] = encoded_tools(tool_form, request.tools)
+        body.update(self._thinking(request, body["max_tokens"]))
+        if request.temperature is not None and profile.temperature and "thinking" not in body:
+            body["temperature"] = request.temperature
+        if request.reply_schema is not None:
+            form = {"type": "json_schema", "schema": request.reply_schema}
+            body["output_config"] = {**body.get("output_config", {}), "format": form}
+        if stream:
+            body["stream"] = True
+        return msgspec.json.encode(body | profile.extra_body)
+
+    def _system(self, messages: Sequence[MessagesMessage]) -> bytes:
+        sent = [message for message in messages if has_content(message)]
+        if not sent:
+            return EMPTY
+        *first, last = sent
+        return bytes(joined([*(m.wire(self._form) for m in first), last.wire(self._marked)]))
+
+    def _messages(self, messages: Sequence[MessagesMessage], slots: int) -> list[dict[str, Any]]:
+        """Neighbours of one role as one message, the last ones marked."""
+        runs: list[tuple[str, list[MessagesMessage]]] = []
+        for message in messages:
+            if not has_content(message):
+                continue
+            role = "assistant" if isinstance(message, Assistant) else "user"
+            if not runs or runs[-1][0] != role:
+                runs.append((role, []))
+            runs[-1][1].append(message)
+        marks = last_marked([True] * len(runs), slots if self._marked.mark else 0)
+        return [
+            {"role": role, "content": self._content(run, position in marks)}
+            for position, (role, run) in enumerate(runs)
+        ]
+
+    def _content(self, messages: Sequence[MessagesMessage], mark: bool) -> msgspec.Raw:
+        *first, last = messages
+        end = last.wire(self._marked if mark else self._form)
+        return joined([message.wire(self._form) for message in first] + [end]) if first else end
+
+    def _thinking(self, request: ModelRequest, max_tokens: int) -> dict[str, Any]:
+        """The fields that ask for thinking. A budget must leave room for the answer."""
+        profile = self._target.profile
+        fields = effort_fields(profile.reasoning, request.reasoning_effort)
+        budget = fields.get("thinking", {}).get("budget_tokens")
+        if budget is None:
+            return fields
+        if _thoughts_lost(request.messages):
+            return {}
+        if request.max_tokens is None and max_tokens <= budget:
+            max_tokens = min(max_tokens + budget, profile.max_output or max_tokens + budget)
+        budget = min(budget, max_tokens // 2)
+        if budget < LEAST_BUDGET:  # a limit somebody set is kept, and leaves no room to think
+            return {}
+        return {"thinking": {"type": "enabled", "budget_tokens": budget}, "max_tokens": max_tokens}
+
+
+def _thoughts_lost(messages: Sequence[MessagesMessage]) -> bool:
+    """Between a tool call and its result the API wants the thinking that led to the call.
+
+    When another model made the call there is none, and the request would be refused.
+    """
+    said = [m for m in messages if not isinstance(m, ToolResult)]
+    waiting = bool(messages) and isinstance(messages[-1], ToolResult)
+    last = said[-1] if said else None
+    return waiting and isinstance(last, Assistant) and not signed(last)
