@@ -3,7 +3,6 @@
 What the code reads by a name that stands on no line of the page is an error: see `unlisted`.
 """
 
-import pkgutil
 import re
 import sys
 from collections.abc import Iterator
@@ -15,13 +14,13 @@ from generated_page import row, write_or_check
 from hermes.config.reference import meaning
 from hermes.config.variables import VARIABLES
 from hermes.gateway.platforms.catalogue import home_variable, manifests
-from hermes.memory.services.about import About
+from hermes.memory.discovery import BUNDLED_PROVIDERS
+from hermes.memory.services.base import ServiceInfo
 from hermes.providers.endpoints import ENDPOINTS
 from hermes.tools.builtin import web_search
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hermes"
 READ = re.compile(r"\b(?:variable|secret|flag|environ\.get)\(\s*\"([A-Z][A-Z0-9_]+)\"")
-SERVICES = "hermes.memory.services"
 
 HEAD = """\
 # Environment variables
@@ -187,11 +186,12 @@ def platforms() -> Iterator[str]:
         yield from (row(each.label, f"`{key}`", text) for key, text in MORE.get(name, {}).items())
 
 
-def memory_services() -> Iterator[About]:
-    for module in pkgutil.iter_modules(import_module(SERVICES).__path__):
-        provider = getattr(import_module(f"{SERVICES}.{module.name}"), "Provider", None)
-        if provider is not None and provider.about.key:
-            yield provider.about
+def memory_services() -> Iterator[ServiceInfo]:
+    for _, bundled in sorted(BUNDLED_PROVIDERS.items()):
+        module, _, name = bundled.target.partition(":")
+        about = getattr(getattr(import_module(module), name), "about", None)
+        if isinstance(about, ServiceInfo) and about.key:
+            yield about
 
 
 def listed(names: tuple[str, ...]) -> str:

@@ -16,7 +16,7 @@ from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.core.ports import Auxiliary, Spawner
 from hermes.core.tool import Tool
-from hermes.memory.builtin import BuiltinMemory, MemoryOptions, open_memory
+from hermes.memory.notes import BuiltinMemory, MemoryOptions, open_memory
 from hermes.memory.tool import OnWrite, memory_tool
 from hermes.security.injection import scan
 from hermes.tools.builtin.cronjob import cronjob_tool

@@ -101,7 +101,7 @@ async def start_remembering(
     except ConfigError as error:
         tell(f"memory: {error}" + (f" ({error.hint})" if error.hint else ""))
         return None
-    limits = import_module("hermes.memory.isolation").Limits(turn=settings.provider_timeout)
+    limits = import_module("hermes.memory.isolation").ProviderLimits(turn=settings.provider_timeout)
     manager = managing.MemoryManager(tell=tell, options=managing.ManagerOptions(limits=limits))
     manager.add_provider(provider)
     await in_thread(
@@ -112,6 +112,6 @@ async def start_remembering(
         user_id=request.scope.user,
         chat_id=request.scope.chat,
     )
-    tools = import_module("hermes.memory.provider_tools").provider_tools(manager)
+    tools = import_module("hermes.memory.manager").provider_tools(manager)
     block = await in_thread(manager.build_system_prompt)
     return Remembering(manager, tools, block)

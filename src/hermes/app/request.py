@@ -7,7 +7,7 @@ import msgspec
 from hermes.app.secret_keeper import ReadSecret
 from hermes.core.messages import Message
 from hermes.core.ports import Approver, Clarifier
-from hermes.memory.places import Scope
+from hermes.memory.notes import MemoryScope
 from hermes.providers.target import Target
 
 REMOTE_PROMPT = (
@@ -43,7 +43,7 @@ class SessionRequest(msgspec.Struct, frozen=True):
     """Toolsets and tools instead of those of the settings."""
     goes_on: bool = True
     """False when one turn is all: nothing is prepared for a next one."""
-    scope: Scope = Scope()
+    scope: MemoryScope = MemoryScope()
     """Whose memory. The project is found from the working folder."""
     system_message: str = ""
     """Text in the system prompt, in addition to `agent.system_prompt`."""

@@ -12,7 +12,7 @@ from hermes.core.errors import HermesError
 
 NAMING = re.compile(rb"^[^#\n]*\b(?:plugins|memory)\b", re.MULTILINE)
 """Settings without it name no extension, and are not read any further: help is quick."""
-SHIPPED = Path(__file__).parents[1] / "memory" / "services"
+BUNDLED = Path(__file__).parents[1] / "memory" / "services"
 
 
 def also(profile: str | None) -> str:
@@ -56,8 +56,8 @@ def _words(block: dict[str, Any], key: str) -> list[str]:
 
 def _has_commands(provider: str, home: Home, disabled: bool) -> bool:
     plugins = () if disabled else (home.plugins / "memory", home.plugins)
-    folders = (*plugins, SHIPPED)
-    return any((folder / provider / "cli.py").is_file() for folder in folders)
+    files = (*(folder / provider / "cli.py" for folder in plugins), BUNDLED / f"{provider}_cli.py")
+    return any(file.is_file() for file in files)
 
 
 def _own(names: list[str] | None) -> Iterator[str]:

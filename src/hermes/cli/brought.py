@@ -12,7 +12,7 @@ from hermes.cli.context import Cli
 from hermes.cli.extending import extended
 from hermes.config.loader import Loaded
 from hermes.core.errors import HermesError, UsageError
-from hermes.memory.isolation import said_by
+from hermes.memory.isolation import describe_error
 
 T = TypeVar("T")
 WITHOUT_ACTION = "_hermes_help"
@@ -79,6 +79,7 @@ def _attempt(provider: str, work: Callable[[], T]) -> T:
         raise
     except Exception as error:  # whatever it is, it is the provider's
         raise HermesError(
-            f"`hermes {provider}` of the memory provider {provider} failed: {said_by(error)}",
+            f"`hermes {provider}` of the memory provider {provider} failed:"
+            f" {describe_error(error)}",
             hint="`hermes memory off` goes on without the provider",
         ) from error

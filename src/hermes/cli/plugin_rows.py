@@ -12,7 +12,7 @@ from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded, load
 from hermes.context.discovery import DESCRIPTIONS
 from hermes.core.errors import UsageError
-from hermes.memory.discovery import BUILTIN as PROVIDERS
+from hermes.memory.discovery import BUNDLED_PROVIDERS as PROVIDERS
 from hermes.memory.discovery import list_providers
 from hermes.plugins.discovery import (
     Choice,

@@ -22,7 +22,7 @@ from hermes.gateway.platforms.base import Manifest
 from hermes.gateway.proxy import Proxy
 from hermes.gateway.session_keys import errand_of, is_shared, memory_scope
 from hermes.gateway.surroundings import surroundings
-from hermes.memory.places import safe_name
+from hermes.memory.notes import safe_name
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from hermes.gateway.events import SessionSource
-from hermes.memory.places import Scope
+from hermes.memory.notes import MemoryScope
 
 PREFIX = ("agent", "main")
 ERRAND = "background:"
@@ -75,17 +75,19 @@ def is_shared(
     return not (alone and source.user_id)
 
 
-def memory_scope(source: SessionSource, *, owner: bool = False, shared: bool = False) -> Scope:
+def memory_scope(
+    source: SessionSource, *, owner: bool = False, shared: bool = False
+) -> MemoryScope:
     """What is remembered for whom. The notes of the owner of this home are used in private chats
     only: in a group everybody would get to see them. A conversation that is `shared` has notes of
     the chat and none of a person."""
     private = _chat_type(source) == "dm"
     chat = "" if private else f"{_platform(source)}:{_part(source.chat_id)}"
     if owner and private:
-        return Scope(chat=chat)
+        return MemoryScope(chat=chat)
     if shared or not source.user_id:
-        return Scope(user=f"{_platform(source)}:chat:{_part(source.chat_id)}", chat=chat)
-    return Scope(user=f"{_platform(source)}:{_part(source.user_id)}", chat=chat)
+        return MemoryScope(user=f"{_platform(source)}:chat:{_part(source.chat_id)}", chat=chat)
+    return MemoryScope(user=f"{_platform(source)}:{_part(source.user_id)}", chat=chat)
 
 
 def _platform(source: SessionSource) -> str:

@@ -4,6 +4,7 @@ Each provider has one daemon thread, so its calls come in order and a hung one h
 others nor the end of the process.
 """
 
+import inspect
 import logging
 import threading
 import time
@@ -18,14 +19,14 @@ from hermes.core.errors import HermesError, ToolError, ToolTimedOut
 
 log = logging.getLogger(__name__)
 
-LONGEST = 300
+MAX_ERROR_CHARS = 300
 """Characters of what an error says."""
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 """Shows the user one line. It is called from any thread and must not raise."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ProviderLimits(msgspec.Struct, frozen=True):
     """In seconds, unless said otherwise."""
 
     turn: float = 5
@@ -54,10 +55,10 @@ class _Job:
         self.given_up = False
 
 
-class Apart:
+class IsolatedThread:
     """Runs what a provider does in a thread of its own. `name` is what the user calls it."""
 
-    def __init__(self, name: str, limits: Limits, tell: Tell) -> None:
+    def __init__(self, name: str, limits: ProviderLimits, tell: Notify) -> None:
         self.name = name
         self.off = ""
         """Why it is not called any more; empty while it is."""
@@ -93,7 +94,7 @@ class Apart:
             job.given_up = True
             raise self._timed_out(f"did not answer within {seconds:g} s ({what})", quiet)
         if job.error is not None:
-            problem = f"the memory provider {self.name} failed: {said_by(job.error)}"
+            problem = f"the memory provider {self.name} failed: {describe_error(job.error)}"
             raise ToolError(problem) from job.error
         with self._lock:
             self._time_outs = 0
@@ -157,10 +158,10 @@ class Apart:
         except BaseException as error:  # the boundary around foreign code
             job.error = error
             level = logging.DEBUG if job.quiet else logging.WARNING
-            log.log(level, "memory provider %s: %s: %s", self.name, job.what, said_by(error))
+            log.log(level, "memory provider %s: %s: %s", self.name, job.what, describe_error(error))
             log.debug("memory provider %s failed", self.name, exc_info=True)
             if not job.quiet:
-                self._tell_once("raised", f"failed ({job.what}): {said_by(error)}")
+                self._tell_once("raised", f"failed ({job.what}): {describe_error(error)}")
         finally:
             job.done.set()
 
@@ -194,12 +195,36 @@ class Apart:
             self._tell(f"the memory provider {self.name} {text}")
 
 
-def said_by(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """One line of what went wrong, and what to do about it if that is known."""
     try:
-        text = " ".join(str(error).split())[:LONGEST]
+        text = " ".join(str(error).split())[:MAX_ERROR_CHARS]
     except Exception:  # noqa: BLE001 - foreign errors may be unable to say what they are
         text = ""
     if isinstance(error, HermesError):
         return f"{text} ({error.hint})" if error.hint else text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+# Calling methods that take less than there is to say.
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def call_accepted(thing: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+    """Call `method` with as much of the arguments as it takes: plugins write the short forms of
+    the documentation, `sync_turn(self, user, assistant)`, say."""
+    function = getattr(thing, method)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # written in C, say: it is expected to take everything
+        return function(*args, **kwargs)
+    kinds = {each.kind for each in parameters}
+    places = [each.name for each in parameters if each.kind in _POSITIONAL]
+    if inspect.Parameter.VAR_POSITIONAL not in kinds:
+        args = args[: len(places)]
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
+        only = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
+        known = only | set(places[len(args) :])
+        kwargs = {name: value for name, value in kwargs.items() if name in known}
+    return function(*args, **kwargs)

@@ -6,15 +6,13 @@ from typing import Any
 from hermes.core.errors import ToolArgumentsInvalid
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool, ToolContext
-from hermes.memory.builtin import BuiltinMemory
-from hermes.memory.notebook import Change, Notebook
-from hermes.memory.places import Target
+from hermes.memory.notes import BuiltinMemory, Notebook, NoteChange, NoteTarget
 from hermes.util.threads import in_thread
 
 OnWrite = Callable[[str, str, str], None]
 """Told of each change: action, target and the entry that came or went."""
 
-ABOUT: dict[Target, str] = {
+ABOUT: dict[NoteTarget, str] = {
     "memory": "memory: your notes",
     "project": "project: notes on this project",
     "chat": "chat: notes on this chat, read by all in it",
@@ -32,7 +30,7 @@ def memory_tool(memory: BuiltinMemory, on_write: OnWrite | None = None) -> Tool:
         action, target = str(arguments["action"]), str(arguments["target"])
         notes = memory.notebook(target)
         content, old_text = (str(arguments.get(key) or "") for key in ("content", "old_text"))
-        change = await call.cancel.guard(in_thread(written, notes, action, content, old_text))
+        change = await call.cancel.guard(in_thread(apply_action, notes, action, content, old_text))
         if change.changed and on_write is not None:
             on_write(action, target, change.content)
         return f"{DONE[action] if change.changed else UNCHANGED}\n{change.report}"
@@ -40,7 +38,7 @@ def memory_tool(memory: BuiltinMemory, on_write: OnWrite | None = None) -> Tool:
     return Tool(spec=_spec(memory.targets), handler=handler, serial=True, toolset="memory")
 
 
-def written(notes: Notebook, action: str, content: str, old_text: str) -> Change:
+def apply_action(notes: Notebook, action: str, content: str, old_text: str) -> NoteChange:
     """Carry an action out. Raises `ToolArgumentsInvalid`."""
     match action:
         case "add":
@@ -55,7 +53,7 @@ def written(notes: Notebook, action: str, content: str, old_text: str) -> Change
             )
 
 
-def _spec(targets: tuple[Target, ...]) -> ToolSpec:
+def _spec(targets: tuple[NoteTarget, ...]) -> ToolSpec:
     return ToolSpec(
         name="memory",
         description="Remember over sessions, in short entries: preferences, corrections, facts "

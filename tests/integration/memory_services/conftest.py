@@ -11,13 +11,13 @@ import pytest
 
 from hermes.config.home import Home
 from hermes.memory.discovery import find_provider
-from hermes.memory.isolation import Limits
+from hermes.memory.isolation import ProviderLimits
 from hermes.memory.manager import ManagerOptions, MemoryManager
 from tests.integration.memory_services import fakes
 from tests.integration.memory_services.fakes import KEY, Fake
 from tests.integration.memory_services.site import Fault, Site
 
-PATIENT = ManagerOptions(Limits(turn=60, start=60, tool=60, end=60))
+PATIENT = ManagerOptions(ProviderLimits(turn=60, start=60, tool=60, end=60))
 SERVICES: tuple[type[Fake], ...] = (
     fakes.Honcho,
     fakes.Mem0Platform,

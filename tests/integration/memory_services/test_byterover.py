@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hermes.memory.services.byterover import Provider
-from hermes.memory.services.circuit import ServiceError
+from hermes.memory.services.byterover import ByteRoverProvider
+from hermes.memory.services.http import ServiceError
 
 
 @pytest.fixture
-def provider(brv: Path, hermes_home: Path) -> Provider:
-    opened = Provider()
+def provider(brv: Path, hermes_home: Path) -> ByteRoverProvider:
+    opened = ByteRoverProvider()
     opened.initialize("S-1", hermes_home=str(hermes_home))
     return opened
 
@@ -25,17 +25,17 @@ def calls(brv: Path) -> list[list[str]]:
 def test_it_is_available_when_the_program_is_there(
     brv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert Provider().is_available()
-    assert Provider().get_config_schema() == []
+    assert ByteRoverProvider().is_available()
+    assert ByteRoverProvider().get_config_schema() == []
     monkeypatch.setenv("PATH", str(brv.parent))
-    assert not Provider().is_available()
+    assert not ByteRoverProvider().is_available()
 
 
 def test_each_user_has_a_project_of_their_own(
-    provider: Provider, brv: Path, hermes_home: Path
+    provider: ByteRoverProvider, brv: Path, hermes_home: Path
 ) -> None:
     provider.prefetch("Tea?")
-    other = Provider()
+    other = ByteRoverProvider()
     other.initialize("s1", hermes_home=str(hermes_home), user_id="alice")
     other.prefetch("Tea?")
     folders = [Path(call[0]) for call in calls(brv)]
@@ -43,7 +43,7 @@ def test_each_user_has_a_project_of_their_own(
     assert folders[1].name.startswith("hermes-alice-")
 
 
-def test_a_turn_becomes_a_topic(provider: Provider, hermes_home: Path) -> None:
+def test_a_turn_becomes_a_topic(provider: ByteRoverProvider, hermes_home: Path) -> None:
     provider.sync_turn('Use <b>"tea"</b> & milk.', "Fine.")
     (topic,) = (hermes_home / "byterover" / "hermes-owner").glob(".brv/**/*.html")
     assert topic.parent.as_posix().endswith("context-tree/conversations/s_1")
@@ -53,7 +53,7 @@ def test_a_turn_becomes_a_topic(provider: Provider, hermes_home: Path) -> None:
     assert "milk" in provider.prefetch("How with milk?")
 
 
-def test_a_text_is_never_an_option(provider: Provider, brv: Path) -> None:
+def test_a_text_is_never_an_option(provider: ByteRoverProvider, brv: Path) -> None:
     provider.prefetch("--help me; $(touch x)")
     assert calls(brv)[0][1:] == [
         "search",
@@ -65,14 +65,14 @@ def test_a_text_is_never_an_option(provider: Provider, brv: Path) -> None:
     ]
 
 
-def test_a_question_is_answered_by_the_last_of_several_lines(provider: Provider) -> None:
+def test_a_question_is_answered_by_the_last_of_several_lines(provider: ByteRoverProvider) -> None:
     provider.sync_turn("My cat is called Miro.", "Nice.")
     answer = json.loads(provider.handle_tool_call("brv_query", {"query": "my cat?"}))
     assert "Miro" in answer["answer"]
 
 
 def test_keys_do_not_reach_the_program(
-    provider: Provider, brv: Path, monkeypatch: pytest.MonkeyPatch
+    provider: ByteRoverProvider, brv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTHER_API_KEY", "key-that-is-nobody's-business")
     (brv / "brv").write_text('#!/bin/sh\nenv > "$0.env"\necho \'{"data": {}}\'\n')
@@ -80,7 +80,9 @@ def test_keys_do_not_reach_the_program(
     assert "OTHER_API_KEY" not in (brv / "brv.env").read_text()
 
 
-def test_a_program_that_hangs_is_ended(provider: Provider, brv: Path, hermes_home: Path) -> None:
+def test_a_program_that_hangs_is_ended(
+    provider: ByteRoverProvider, brv: Path, hermes_home: Path
+) -> None:
     provider.save_config({"timeout": "0.3"}, str(hermes_home))
     (brv / "fault").write_text("hangs")
     provider.initialize("s1", hermes_home=str(hermes_home))
@@ -89,7 +91,7 @@ def test_a_program_that_hangs_is_ended(provider: Provider, brv: Path, hermes_hom
 
 
 def test_a_program_that_leaves_another_behind_is_not_waited_for(
-    provider: Provider, brv: Path
+    provider: ByteRoverProvider, brv: Path
 ) -> None:
     (brv / "brv").write_text('#!/bin/sh\nsleep 20 &\necho $! > "$0.pid"\necho \'{"data": {}}\'\n')
     assert provider.prefetch("Tea?") == ""
@@ -97,13 +99,15 @@ def test_a_program_that_leaves_another_behind_is_not_waited_for(
     os.kill(pid, signal.SIGKILL)  # it is still there
 
 
-def test_what_the_program_says_about_its_failure_is_told(provider: Provider, brv: Path) -> None:
+def test_what_the_program_says_about_its_failure_is_told(
+    provider: ByteRoverProvider, brv: Path
+) -> None:
     (brv / "fault").write_text("refuses")
     with pytest.raises(ServiceError, match=r"brv search failed: No provider connected\."):
         provider.prefetch("Tea?")
 
 
-def test_a_topic_that_is_not_taken_is_an_error(provider: Provider, brv: Path) -> None:
+def test_a_topic_that_is_not_taken_is_an_error(provider: ByteRoverProvider, brv: Path) -> None:
     answer = {"success": True, "data": {"status": "needs-llm-step", "sessionId": "s"}}
     (brv / "brv").write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
     with pytest.raises(ServiceError, match="did not keep it"):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.main import main
-from hermes.memory.discovery import BUILTIN
+from hermes.memory.discovery import BUNDLED_PROVIDERS
 from hermes.memory.provider import Inspectable
-from hermes.memory.services.circuit import ServiceError
+from hermes.memory.services.http import ServiceError
 from tests.integration.memory_services.conftest import SERVICES, HttpStage, Stage
 from tests.integration.memory_services.fakes import KEY
 from tests.integration.memory_services.site import Fault
@@ -20,7 +20,9 @@ ASKED = "What is my cat called?"
 
 
 def test_every_shipped_service_is_in_this_suite() -> None:
-    assert {kind.name for kind in SERVICES} | {"byterover"} == set(BUILTIN) - {"holographic"}
+    assert {kind.name for kind in SERVICES} | {"byterover"} == set(BUNDLED_PROVIDERS) - {
+        "holographic"
+    }
 
 
 def test_what_was_said_is_recalled_in_a_later_session(stage: Stage) -> None:

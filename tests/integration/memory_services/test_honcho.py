@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.main import main
-from hermes.memory.holographic.provider import Holographic
-from hermes.memory.services.honcho import Provider
+from hermes.memory.holographic.provider import HolographicProvider
+from hermes.memory.services.honcho import HonchoProvider
 from tests.integration.memory_services import fakes
 from tests.integration.memory_services.conftest import HttpStage, Open
 from tests.integration.memory_services.site import Fault
@@ -184,11 +184,11 @@ def test_a_folder_is_one_session(
     assert "no folder is mapped" in run("map")[1]
     run("map", "garden")
     assert "garden" in run("map")[1]
-    provider = Provider()
+    provider = HonchoProvider()
     provider.initialize("s1", hermes_home=str(honcho.home), platform="cli")
     provider.sync_turn(CAT, "Nice.")
     provider.shutdown()
-    elsewhere = Provider()
+    elsewhere = HonchoProvider()
     elsewhere.initialize("s1", hermes_home=str(honcho.home), platform="telegram")
     elsewhere.sync_turn(CAT, "Nice.")
     elsewhere.shutdown()
@@ -224,7 +224,7 @@ def test_the_commands_are_there_only_while_it_is_in_use(run: Run, honcho: HttpSt
 
 
 def test_migrate_tells_the_facts_of_the_local_provider(run: Run, honcho: HttpStage) -> None:
-    local = Holographic()
+    local = HolographicProvider()
     local.initialize("s", hermes_home=str(honcho.home))
     local.sync_turn("My editor is vim. I live in Berlin.", "Fine.")
     local.sync_turn("My editor is nano.", "Fine.")

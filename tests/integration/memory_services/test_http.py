@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.memory.services.circuit import Circuit, NotFound, Resting, ServiceError
-from hermes.memory.services.http import MOST_BYTES, Api, part
+from hermes.memory.services.http import (
+    MAX_BYTES,
+    ServiceCircuitBreaker,
+    ServiceClient,
+    ServiceError,
+    ServiceNotFound,
+    ServicePaused,
+    quote_segment,
+)
 from tests.integration.memory_services.fakes import KEY
 from tests.integration.memory_services.site import Fault, Request, Site
 from tests.unit.security.certificates import server_and_trust
@@ -26,31 +33,31 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture
-def api(site: Site) -> Iterator[Api]:
-    opened = Api("Thing", f"{site.url}/base/", {"X-Key": KEY}, secret=KEY, seconds=20)
+def api(site: Site) -> Iterator[ServiceClient]:
+    opened = ServiceClient("Thing", f"{site.url}/base/", {"X-Key": KEY}, secret=KEY, seconds=20)
     yield opened
     opened.close()
 
 
-def test_an_answer_comes_with_headers_and_parameters_sent(api: Api) -> None:
-    answer = api.read("GET", f"/x/{part('a/b ?')}", params={"n": 3})
+def test_an_answer_comes_with_headers_and_parameters_sent(api: ServiceClient) -> None:
+    answer = api.read("GET", f"/x/{quote_segment('a/b ?')}", params={"n": 3})
     assert answer == {"path": "/base/x/a/b ?", "params": {"n": "3"}, "key": KEY}
 
 
-def test_reading_is_tried_again_when_the_service_is_busy(api: Api, site: Site) -> None:
+def test_reading_is_tried_again_when_the_service_is_busy(api: ServiceClient, site: Site) -> None:
     site.misbehave(Fault(503, times=1))
     assert api.read("GET", "/x")["path"] == "/base/x"
     assert len(site.requests) == 2
 
 
-def test_writing_is_never_done_twice(api: Api, site: Site) -> None:
+def test_writing_is_never_done_twice(api: ServiceClient, site: Site) -> None:
     site.misbehave(Fault(503, times=1))
     with pytest.raises(ServiceError, match="answered 503"):
         api.write("POST", "/x", {})
     assert len(site.requests) == 1
 
 
-def test_a_failure_of_the_server_is_not_asked_for_again(api: Api, site: Site) -> None:
+def test_a_failure_of_the_server_is_not_asked_for_again(api: ServiceClient, site: Site) -> None:
     site.misbehave(Fault(500, b'{"message": "broken\\nin two"}', times=1))
     with pytest.raises(
         ServiceError, match=r"Thing at 127\.0\.0\.1:\d+ answered 500: broken in two"
@@ -59,14 +66,16 @@ def test_a_failure_of_the_server_is_not_asked_for_again(api: Api, site: Site) ->
     assert len(site.requests) == 1
 
 
-def test_what_is_not_there_is_none_to_read_and_an_error_to_change(api: Api, site: Site) -> None:
+def test_what_is_not_there_is_none_to_read_and_an_error_to_change(
+    api: ServiceClient, site: Site
+) -> None:
     site.misbehave(Fault(404, b"nothing"))
     assert api.read("GET", "/x") is None
-    with pytest.raises(NotFound):
+    with pytest.raises(ServiceNotFound):
         api.write("DELETE", "/x")
 
 
-def test_a_redirect_is_not_followed(api: Api, site: Site) -> None:
+def test_a_redirect_is_not_followed(api: ServiceClient, site: Site) -> None:
     site.misbehave(Fault(302, b"", {"Location": "http://127.0.0.1:9/"}))
     with pytest.raises(ServiceError, match="answered 302") as refused:
         api.read("GET", "/x")
@@ -74,13 +83,13 @@ def test_a_redirect_is_not_followed(api: Api, site: Site) -> None:
     assert len(site.requests) == 1
 
 
-def test_a_flood_is_not_read_to_its_end(api: Api, site: Site) -> None:
-    site.misbehave(Fault(200, b" " * (MOST_BYTES + 1)))
+def test_a_flood_is_not_read_to_its_end(api: ServiceClient, site: Site) -> None:
+    site.misbehave(Fault(200, b" " * (MAX_BYTES + 1)))
     with pytest.raises(ServiceError, match="more than can be read"):
         api.read("GET", "/x")
 
 
-def test_json_that_is_too_deep_is_no_answer(api: Api, site: Site) -> None:
+def test_json_that_is_too_deep_is_no_answer(api: ServiceClient, site: Site) -> None:
     site.misbehave(Fault(200, b"[" * 100_000))
     with pytest.raises(ServiceError, match="no JSON"):
         api.read("GET", "/x")
@@ -89,7 +98,7 @@ def test_json_that_is_too_deep_is_no_answer(api: Api, site: Site) -> None:
 def test_a_server_that_is_not_there_is_named_without_what_is_secret(site: Site) -> None:
     site.close()
     host = site.url.removeprefix("http://")
-    gone = Api("Thing", f"http://user:{KEY}@{host}", {}, secret=KEY)
+    gone = ServiceClient("Thing", f"http://user:{KEY}@{host}", {}, secret=KEY)
     with pytest.raises(ServiceError) as caught:
         gone.read("GET", "/x")
     gone.close()
@@ -99,12 +108,12 @@ def test_a_server_that_is_not_there_is_named_without_what_is_secret(site: Site) 
 def test_certificates_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tls, _trust = server_and_trust(tmp_path, "IP:127.0.0.1")
     site = Site(echo, tls)
-    stranger = Api("Thing", site.url, {})
+    stranger = ServiceClient("Thing", site.url, {})
     with pytest.raises(ServiceError, match="certificate is not trusted"):
         stranger.read("GET", "/x")
     stranger.close()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
-    known = Api("Thing", site.url, {})
+    known = ServiceClient("Thing", site.url, {})
     answer = known.read("GET", "/x")
     known.close()
     site.close()
@@ -114,13 +123,13 @@ def test_certificates_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("address", ["", "localhost:8000", "ftp://x", "http://", "file:///etc"])
 def test_an_address_that_is_none_is_an_error_of_the_settings(address: str) -> None:
     with pytest.raises(ConfigError, match="no http address"):
-        Api("Thing", address, {})
+        ServiceClient("Thing", address, {})
 
 
 @pytest.mark.parametrize("key", ["schlüssel", "two\nlines"])
 def test_a_key_that_cannot_be_sent_is_not_repeated(key: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        Api("Thing", "http://localhost", {"X-Key": key}, secret=key)
+        ServiceClient("Thing", "http://localhost", {"X-Key": key}, secret=key)
     assert key not in str(caught.value)
 
 
@@ -136,22 +145,22 @@ def fails(**kwargs: Any) -> Any:
 
 
 def missing() -> Any:
-    raise NotFound("no such thing")
+    raise ServiceNotFound("no such thing")
 
 
 def test_after_three_failures_a_service_rests_longer_each_time() -> None:
     clock = Clock()
-    circuit = Circuit("Thing", clock)
+    circuit = ServiceCircuitBreaker("Thing", clock)
     for _ in range(3):
         with pytest.raises(ServiceError, match="broken"):
             circuit.run(fails)
-    with pytest.raises(Resting, match="asked again in 60 s; it is broken"):
+    with pytest.raises(ServicePaused, match="asked again in 60 s; it is broken"):
         circuit.run(lambda: 1)
     clock.time += 61
     with pytest.raises(ServiceError, match="broken"):
         circuit.run(fails)
     clock.time += 61
-    with pytest.raises(Resting, match="asked again in 59 s"):
+    with pytest.raises(ServicePaused, match="asked again in 59 s"):
         circuit.run(lambda: 1)
     clock.time += 60
     assert circuit.run(lambda: 1) == 1
@@ -161,16 +170,16 @@ def test_after_three_failures_a_service_rests_longer_each_time() -> None:
 
 
 def test_what_is_not_there_is_no_failure_of_the_service() -> None:
-    circuit = Circuit("Thing", Clock())
+    circuit = ServiceCircuitBreaker("Thing", Clock())
     for _ in range(5):
-        with pytest.raises(NotFound):
+        with pytest.raises(ServiceNotFound):
             circuit.run(missing)
     assert circuit.run(lambda: 1) == 1
 
 
 def test_a_service_says_how_long_it_wants_to_rest_but_not_for_ever() -> None:
     clock = Clock()
-    circuit = Circuit("Thing", clock)
+    circuit = ServiceCircuitBreaker("Thing", clock)
     with pytest.raises(ServiceError, match="broken"):
         circuit.run(lambda: fails(pause=100_000))
     clock.time += 601

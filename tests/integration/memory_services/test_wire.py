@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.memory.services import mem0, openviking
+from hermes.memory.services.mem0 import Mem0Options, Mem0Provider
+from hermes.memory.services.openviking import OpenVikingProvider
 from tests.integration.memory_services import fakes
 from tests.integration.memory_services.conftest import Open
 from tests.integration.memory_services.fakes import KEY
@@ -181,11 +182,11 @@ def test_mem0_keeps_a_fact_as_it_is(serve: Open) -> None:
 
 
 def test_mem0_without_address_is_the_platform() -> None:
-    provider = mem0.Provider()
+    provider = Mem0Provider()
     assert provider.headers(KEY) == {"Authorization": f"Token {KEY}"}
-    provider.options = mem0.Options(base_url="https://api.mem0.ai/")
+    provider.options = Mem0Options(base_url="https://api.mem0.ai/")
     assert provider.headers(KEY) == {"Authorization": f"Token {KEY}"}
-    provider.options = mem0.Options(base_url="http://localhost:8888")
+    provider.options = Mem0Options(base_url="http://localhost:8888")
     assert provider.headers(KEY) == {"X-API-Key": KEY}
     assert provider.headers("") == {}
 
@@ -225,11 +226,11 @@ def test_openviking_with_a_plain_key_serves_the_owner_only(serve: Open, tmp_path
     stage.options = {"account": ""}
     stage.settle(stage.home)
     stage.settle(stage.home / "profiles" / "work")
-    owner = openviking.Provider()
+    owner = OpenVikingProvider()
     owner.initialize("s1", hermes_home=str(stage.home))
     assert owner.headers(KEY) == {"X-API-Key": KEY}
     owner.shutdown()
     with pytest.raises(ConfigError, match="other users"):
-        openviking.Provider().initialize("s1", hermes_home=str(stage.home), user_id="alice")
+        OpenVikingProvider().initialize("s1", hermes_home=str(stage.home), user_id="alice")
     with pytest.raises(ConfigError, match="profiles"):
-        openviking.Provider().initialize("s1", hermes_home=str(stage.home / "profiles" / "work"))
+        OpenVikingProvider().initialize("s1", hermes_home=str(stage.home / "profiles" / "work"))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hermes.gateway.events import SessionSource
 from hermes.gateway.session_keys import build_session_key, is_shared, memory_scope
-from hermes.memory.places import Scope
+from hermes.memory.notes import MemoryScope
 
 GROUP = SessionSource("telegram", "-100", "group", user_id="5")
 THREAD = SessionSource("telegram", "-100", "group", user_id="5", thread_id="17")
@@ -69,12 +69,12 @@ def test_no_id_makes_the_key_of_another_chat(one: str, two: str, other: str, mor
 
 def test_notes_of_the_owner_are_for_private_chats() -> None:
     own = SessionSource("telegram", "5", user_id="5")
-    assert memory_scope(own, owner=True) == Scope()
-    assert memory_scope(own) == Scope(user="telegram:5")
-    assert memory_scope(GROUP, owner=True) == Scope(user="telegram:5", chat="telegram:-100")
+    assert memory_scope(own, owner=True) == MemoryScope()
+    assert memory_scope(own) == MemoryScope(user="telegram:5")
+    assert memory_scope(GROUP, owner=True) == MemoryScope(user="telegram:5", chat="telegram:-100")
 
 
 def test_a_shared_conversation_has_notes_of_nobody() -> None:
     scope = memory_scope(GROUP, shared=True)
-    assert scope == Scope(user="telegram:chat:-100", chat="telegram:-100")
+    assert scope == MemoryScope(user="telegram:chat:-100", chat="telegram:-100")
     assert memory_scope(SessionSource("telegram", "-100", "group")) == scope

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermes.memory.answers import MOST_RESULT, MOST_TEXT, MOST_TOOLS, read_answer
+from hermes.memory.manager import MAX_RESULT_CHARS, MAX_TEXT_CHARS, MAX_TOOLS, validate_answer
 
 
 class Unclear:
@@ -27,7 +27,7 @@ class Unclear:
 )
 def test_another_type_is_named(method: str, found: Any, problem: str) -> None:
     with pytest.raises(TypeError, match=problem):
-        read_answer(method, found)
+        validate_answer(method, found)
 
 
 def test_a_method_that_is_async_is_named_and_leaves_no_warning() -> None:
@@ -35,12 +35,12 @@ def test_a_method_that_is_async_is_named_and_leaves_no_warning() -> None:
         return "never"
 
     with pytest.raises(TypeError, match="prefetch is async"):
-        read_answer("prefetch", prefetch())
+        validate_answer("prefetch", prefetch())
 
 
 def test_what_a_tool_returns_becomes_json_where_it_can() -> None:
     found = {"when": datetime(2026, 1, 2, tzinfo=UTC), "tags": {"a"}, "no": None}
-    assert json.loads(read_answer("handle_tool_call", found)) == {
+    assert json.loads(validate_answer("handle_tool_call", found)) == {
         "when": "2026-01-02T00:00:00Z",
         "tags": ["a"],
         "no": None,
@@ -48,25 +48,27 @@ def test_what_a_tool_returns_becomes_json_where_it_can() -> None:
 
 
 def test_nothing_is_nothing() -> None:
-    assert read_answer("prefetch", None) == ""
-    assert read_answer("get_tool_schemas", None) == read_answer("entries", None) == []
-    assert read_answer("sync_turn", object()) is None
+    assert validate_answer("prefetch", None) == ""
+    assert validate_answer("get_tool_schemas", None) == validate_answer("entries", None) == []
+    assert validate_answer("sync_turn", object()) is None
 
 
 def test_a_yes_that_is_none_is_a_failure_of_the_provider() -> None:
-    assert read_answer("is_available", "some key") is True
+    assert validate_answer("is_available", "some key") is True
     with pytest.raises(ValueError, match="both"):
-        read_answer("is_available", Unclear())
+        validate_answer("is_available", Unclear())
 
 
 def test_long_texts_are_cut_and_what_cannot_be_written_is_dropped() -> None:
-    assert len(read_answer("prefetch", "x" * 10 * MOST_TEXT)) == MOST_TEXT
-    assert len(read_answer("handle_tool_call", ["x" * 1000] * 10_000)) == MOST_RESULT
-    assert read_answer("summary", "a\0b\udc80c") == "abc"
+    assert len(validate_answer("prefetch", "x" * 10 * MAX_TEXT_CHARS)) == MAX_TEXT_CHARS
+    assert len(validate_answer("handle_tool_call", ["x" * 1000] * 10_000)) == MAX_RESULT_CHARS
+    assert validate_answer("summary", "a\0b\udc80c") == "abc"
 
 
 def test_entries_have_an_id_a_text_and_plain_values() -> None:
-    found = read_answer("entries", [{"id": 3, "text": None, "tags": {"a"}, "trust": 0.5}, "junk"])
+    found = validate_answer(
+        "entries", [{"id": 3, "text": None, "tags": {"a"}, "trust": 0.5}, "junk"]
+    )
     assert found == [{"id": "3", "text": "None", "tags": "{'a'}", "trust": 0.5}]
     json.dumps(found)
 
@@ -74,7 +76,7 @@ def test_entries_have_an_id_a_text_and_plain_values() -> None:
 def test_tools_that_an_endpoint_would_refuse_are_left_out() -> None:
     circle: dict[str, Any] = {}
     circle["self"] = circle
-    tools = read_answer(
+    tools = validate_answer(
         "get_tool_schemas",
         [
             {"name": "good", "description": 5, "parameters": {"properties": {}}},
@@ -94,6 +96,6 @@ def test_tools_that_an_endpoint_would_refuse_are_left_out() -> None:
 
 def test_there_are_not_endless_tools() -> None:
     many = [{"name": f"tool{number}", "description": "d" * 9999} for number in range(999)]
-    tools = read_answer("get_tool_schemas", many)
-    assert len(tools) == MOST_TOOLS
+    tools = validate_answer("get_tool_schemas", many)
+    assert len(tools) == MAX_TOOLS
     assert len(json.dumps(tools)) < 150_000

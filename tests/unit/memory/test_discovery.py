@@ -11,14 +11,14 @@ from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import ConfigError
 from hermes.memory.discovery import (
-    BUILTIN,
+    BUNDLED_PROVIDERS,
     active_cli,
     find_cli,
     find_provider,
     list_providers,
     load_provider,
+    run_plugin_code,
 )
-from hermes.memory.plugin_code import attempt
 
 CODE = """
 import os
@@ -93,7 +93,7 @@ def test_listing_runs_no_plugin_and_takes_no_other_plugins_for_providers(
     plugin("raise SystemExit(1)  # register_memory_provider", where="mine")
     plugin("def register(ctx): pass", where="tools-only")
     names = [info.name for info in list_providers(home)]
-    assert names == ["mine", *BUILTIN]
+    assert names == ["mine", *BUNDLED_PROVIDERS]
 
 
 def test_one_that_a_plugin_registered_comes_before_the_general_folder(
@@ -144,7 +144,7 @@ def test_a_broken_plugin_is_one_clear_line_with_a_hint(
 def test_a_plugin_that_hangs_while_it_is_loaded_is_given_up() -> None:
     gate = threading.Event()
     with pytest.raises(ConfigError, match=r"cannot be imported: it takes longer than 0\.05 s"):
-        attempt("a plugin", "cannot be imported", gate.wait, seconds=0.05)
+        run_plugin_code("a plugin", "cannot be imported", gate.wait, seconds=0.05)
     gate.set()
 
 
@@ -211,7 +211,7 @@ def test_one_of_a_disabled_plugin_is_not_run(home: Home, plugin: Write, where: s
         with pytest.raises(ConfigError, match="is of a plugin that is disabled") as refused:
             find_provider(folder.name, home, disabled=disabled)
         assert "hermes plugins enable" in refused.value.hint
-        assert [info.name for info in list_providers(home, (), disabled)] == [*BUILTIN]
+        assert [info.name for info in list_providers(home, (), disabled)] == [*BUNDLED_PROVIDERS]
         assert find_cli(folder.name, home, disabled) is None
 
 

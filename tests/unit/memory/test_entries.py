@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.memory.entries import holds_separator, join, split, tidy
+from hermes.memory.notes import contains_separator, join_entries, normalize_entry, split_entries
 
 
 @pytest.mark.parametrize(
@@ -22,20 +22,22 @@ from hermes.memory.entries import holds_separator, join, split, tidy
     ],
 )
 def test_what_people_write_is_read(text: str, found: tuple[str, ...]) -> None:
-    assert split(text) == found
+    assert split_entries(text) == found
 
 
 @given(st.lists(st.text(st.sampled_from("ab §\n\r\t\x00\ufeff\u2028é"), max_size=12)))
 def test_what_is_written_is_read_back(texts: list[str]) -> None:
-    kept = [text for each in texts if (text := tidy(each)) and not holds_separator(text)]
+    kept = [
+        text for each in texts if (text := normalize_entry(each)) and not contains_separator(text)
+    ]
     entries = tuple(dict.fromkeys(kept))
-    assert split(join(entries)) == entries
-    assert split(join(entries) + "\n") == entries
+    assert split_entries(join_entries(entries)) == entries
+    assert split_entries(join_entries(entries) + "\n") == entries
 
 
 @given(st.text(st.characters()))
 def test_reading_never_fails_and_settles_at_once(text: str) -> None:
-    entries = split(text)
-    assert split(join(entries)) == entries
-    assert not any(holds_separator(entry) for entry in entries)
-    join(entries).encode()
+    entries = split_entries(text)
+    assert split_entries(join_entries(entries)) == entries
+    assert not any(contains_separator(entry) for entry in entries)
+    join_entries(entries).encode()

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from hermes.core.errors import StoreError, ToolError, ToolTimedOut
-from hermes.memory.isolation import Apart, Limits
+from hermes.memory.isolation import IsolatedThread, ProviderLimits
 
-LIMITS = Limits(waiting=3)
+LIMITS = ProviderLimits(waiting=3)
 
 
 @pytest.fixture
@@ -28,20 +28,20 @@ def release() -> Iterator[threading.Event]:
 
 
 @pytest.fixture
-def apart(told: list[str]) -> Iterator[Apart]:
-    apart = Apart("slow", LIMITS, told.append)
+def apart(told: list[str]) -> Iterator[IsolatedThread]:
+    apart = IsolatedThread("slow", LIMITS, told.append)
     yield apart
     apart.close()
 
 
-def test_a_result_comes_back_from_a_thread_of_the_provider_s_own(apart: Apart) -> None:
+def test_a_result_comes_back_from_a_thread_of_the_provider_s_own(apart: IsolatedThread) -> None:
     threads = [apart.call("ask", threading.current_thread, 60) for _ in range(2)]
     assert threads[0] is threads[1]
     assert threads[0] is not threading.current_thread()
     assert threads[0].daemon
 
 
-def test_calls_come_in_order_also_those_nobody_waits_for(apart: Apart) -> None:
+def test_calls_come_in_order_also_those_nobody_waits_for(apart: IsolatedThread) -> None:
     order: list[int] = []
     for number in range(3):
         assert apart.later("note", lambda number=number: order.append(number))
@@ -49,7 +49,7 @@ def test_calls_come_in_order_also_those_nobody_waits_for(apart: Apart) -> None:
     assert order == [0, 1, 2, 3]
 
 
-def test_one_that_raises_is_told_once(apart: Apart, told: list[str]) -> None:
+def test_one_that_raises_is_told_once(apart: IsolatedThread, told: list[str]) -> None:
     def fail() -> None:
         raise ValueError("no such\nuser")
 
@@ -62,14 +62,14 @@ def test_one_that_raises_is_told_once(apart: Apart, told: list[str]) -> None:
     assert not apart.off
 
 
-def test_one_that_ends_the_program_does_not(apart: Apart) -> None:
+def test_one_that_ends_the_program_does_not(apart: IsolatedThread) -> None:
     with pytest.raises(ToolError, match="SystemExit: 3"):
         apart.call("prefetch", lambda: sys.exit(3), 60)
     assert apart.call("next", lambda: 1, 60) == 1
 
 
 def test_one_that_hangs_is_skipped_and_switched_off_after_three_times(
-    apart: Apart, told: list[str], release: threading.Event
+    apart: IsolatedThread, told: list[str], release: threading.Event
 ) -> None:
     # Long enough for its thread to begin, also on a busy machine: else nothing would hang.
     with pytest.raises(ToolTimedOut, match="did not answer within 1 s"):
@@ -89,7 +89,9 @@ def test_one_that_hangs_is_skipped_and_switched_off_after_three_times(
     assert not apart.later("sync_turn", lambda: None)
 
 
-def test_an_answer_in_time_starts_the_count_again(apart: Apart, release: threading.Event) -> None:
+def test_an_answer_in_time_starts_the_count_again(
+    apart: IsolatedThread, release: threading.Event
+) -> None:
     for _ in range(4):
         gate = threading.Event()
         with pytest.raises(ToolTimedOut):
@@ -104,7 +106,7 @@ def test_an_answer_in_time_starts_the_count_again(apart: Apart, release: threadi
 def test_a_call_that_was_given_up_before_its_turn_is_never_made(
     told: list[str], release: threading.Event
 ) -> None:
-    apart = Apart("slow", Limits(background=600, time_outs=9), told.append)
+    apart = IsolatedThread("slow", ProviderLimits(background=600, time_outs=9), told.append)
     made: list[str] = []
     apart.later("sync_turn", release.wait)
     with pytest.raises(ToolTimedOut):
@@ -116,7 +118,7 @@ def test_a_call_that_was_given_up_before_its_turn_is_never_made(
 
 
 def test_what_waits_is_bounded_and_the_rest_dropped(
-    apart: Apart, told: list[str], release: threading.Event
+    apart: IsolatedThread, told: list[str], release: threading.Event
 ) -> None:
     started = threading.Event()
 
@@ -132,7 +134,7 @@ def test_what_waits_is_bounded_and_the_rest_dropped(
     ]
 
 
-def test_what_waits_is_not_done_any_more_once_it_is_off(apart: Apart) -> None:
+def test_what_waits_is_not_done_any_more_once_it_is_off(apart: IsolatedThread) -> None:
     gate, made = threading.Event(), []
     apart.later("sync_turn", gate.wait)
     apart.later("sync_turn", lambda: made.append(1))
@@ -147,8 +149,8 @@ def test_what_waits_is_not_done_any_more_once_it_is_off(apart: Apart) -> None:
 def test_a_hanging_provider_does_not_keep_the_process() -> None:
     program = (
         "import threading\n"
-        "from hermes.memory.isolation import Apart, Limits\n"
-        "apart = Apart('hung', Limits(), print)\n"
+        "from hermes.memory.isolation import IsolatedThread, ProviderLimits\n"
+        "apart = IsolatedThread('hung', ProviderLimits(), print)\n"
         "apart.later('sync_turn', threading.Event().wait)\n"
         "try:\n"
         "    apart.call('prefetch', threading.Event().wait, 0.05)\n"
@@ -161,7 +163,9 @@ def test_a_hanging_provider_does_not_keep_the_process() -> None:
     assert "did not answer" in done.stdout
 
 
-def test_an_error_that_cannot_say_what_it_is_breaks_nothing(apart: Apart, told: list[str]) -> None:
+def test_an_error_that_cannot_say_what_it_is_breaks_nothing(
+    apart: IsolatedThread, told: list[str]
+) -> None:
     class Mute(Exception):
         def __str__(self) -> str:
             raise RuntimeError("not even that")
@@ -175,7 +179,7 @@ def test_an_error_that_cannot_say_what_it_is_breaks_nothing(apart: Apart, told: 
     assert told == ["the memory provider slow failed (prefetch): Mute"]
 
 
-def test_errors_of_ours_say_what_to_do(apart: Apart, told: list[str]) -> None:
+def test_errors_of_ours_say_what_to_do(apart: IsolatedThread, told: list[str]) -> None:
     def fail() -> None:
         raise StoreError("the facts cannot be used", hint="free some room")
 

@@ -10,17 +10,22 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.memory.notes import LOCK_FILE, MOST_BYTES, NoteFile
-from hermes.memory.places import Place, Scope, places
+from hermes.memory.notes import (
+    LOCK_FILE,
+    MOST_BYTES,
+    MemoryScope,
+    NoteFile,
+    NoteLocation,
+    note_locations,
+)
 
 WRITER = """
 import sys
 from pathlib import Path
-from hermes.memory.notes import NoteFile
-from hermes.memory.places import Scope, places
+from hermes.memory.notes import MemoryScope, NoteFile, note_locations
 
 folder, name = Path(sys.argv[1]), sys.argv[2]
-file = NoteFile(folder, places(folder, Scope(chat="c"))["chat"], 60)
+file = NoteFile(folder, note_locations(folder, MemoryScope(chat="c"))["chat"], 60)
 for number in range(15):
     file.change(lambda before: (*before, f"{name} {number}"))
 """
@@ -33,7 +38,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def notes(root: Path) -> NoteFile:
-    return NoteFile(root, places(root, Scope())["memory"], patience=10)
+    return NoteFile(root, note_locations(root, MemoryScope())["memory"], patience=10)
 
 
 def add(entry: str):
@@ -46,7 +51,7 @@ def test_reading_makes_nothing(root: Path, notes: NoteFile) -> None:
 
 
 def test_files_and_folders_are_for_the_owner_alone(root: Path) -> None:
-    place = places(root, Scope(user="telegram:42"))["user"]
+    place = note_locations(root, MemoryScope(user="telegram:42"))["user"]
     NoteFile(root, place, 10).change(add("likes tea"))
     assert place.file.read_text() == "likes tea\n"
     assert (place.file.parent / "OWNER").read_text() == "user telegram:42\n"
@@ -139,7 +144,7 @@ def test_what_the_disk_refuses_is_one_clear_line(root: Path, notes: NoteFile) ->
         notes.read()
     in_the_way = root.parent / "file"
     in_the_way.write_text("")
-    elsewhere = NoteFile(in_the_way, Place(in_the_way / "MEMORY.md"), 10)
+    elsewhere = NoteFile(in_the_way, NoteLocation(in_the_way / "MEMORY.md"), 10)
     with pytest.raises(ToolError, match=r"cannot write MEMORY\.md: file exists"):
         elsewhere.change(add("x"))
 
@@ -155,7 +160,7 @@ def test_a_link_to_a_file_elsewhere_stays_one(tmp_path: Path, root: Path, notes:
 
 
 def test_who_cannot_have_the_lock_says_so_and_gets_it_later(root: Path) -> None:
-    notes = NoteFile(root, places(root, Scope())["memory"], patience=0.05)
+    notes = NoteFile(root, note_locations(root, MemoryScope())["memory"], patience=0.05)
     notes.change(add("one"))
     descriptor = os.open(root / LOCK_FILE, os.O_RDWR)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -175,7 +180,7 @@ def test_processes_that_write_at_the_same_time_lose_nothing(root: Path) -> None:
     for writer in writers:
         _, problem = writer.communicate(timeout=60)
         assert writer.returncode == 0, problem.decode()
-    found = NoteFile(root, places(root, Scope(chat="c"))["chat"], 10).read()
+    found = NoteFile(root, note_locations(root, MemoryScope(chat="c"))["chat"], 10).read()
     assert sorted(found) == sorted(f"{name} {number}" for name in names for number in range(15))
     for name in names:
         own = [entry for entry in found if entry.startswith(name)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.memory.places import Scope, places, safe_name
+from hermes.memory.notes import MemoryScope, note_locations, safe_name
 
 ROOT = Path("/home/alice/.hermes/memories")
 
@@ -16,7 +16,7 @@ wild_ids = st.text(st.characters(), min_size=1, max_size=60) | st.sampled_from(
 
 
 def test_the_owner_has_the_documented_files() -> None:
-    found = places(ROOT, Scope())
+    found = note_locations(ROOT, MemoryScope())
     assert {target: place.file for target, place in found.items()} == {
         "memory": ROOT / "MEMORY.md",
         "user": ROOT / "USER.md",
@@ -24,8 +24,8 @@ def test_the_owner_has_the_documented_files() -> None:
 
 
 def test_others_chats_and_projects_have_folders_people_can_read() -> None:
-    scope = Scope(user="telegram:42", chat="-100 Family", project="/srv/My Site/")
-    found = places(ROOT, scope)
+    scope = MemoryScope(user="telegram:42", chat="-100 Family", project="/srv/My Site/")
+    found = note_locations(ROOT, scope)
     assert list(found) == ["memory", "project", "chat", "user"]
     folders = {target: place.file.relative_to(ROOT).as_posix() for target, place in found.items()}
     assert folders["memory"].startswith("users/telegram-42-")
@@ -39,7 +39,7 @@ def test_others_chats_and_projects_have_folders_people_can_read() -> None:
 
 def test_two_projects_of_one_name_are_apart_and_a_trailing_slash_is_none() -> None:
     def file(path: str) -> Path:
-        return places(ROOT, Scope(project=path))["project"].file
+        return note_locations(ROOT, MemoryScope(project=path))["project"].file
 
     assert file("/a/site") != file("/b/site")
     assert file("/a/site") == file("/a/site/") == file("/a/x/../site")
@@ -49,7 +49,7 @@ def test_two_projects_of_one_name_are_apart_and_a_trailing_slash_is_none() -> No
 @pytest.mark.parametrize("field", ["user", "chat", "project"])
 @given(wild_ids)
 def test_no_id_leads_out_of_the_folder(field: str, name: str) -> None:
-    for target, place in places(ROOT, Scope(**{field: name})).items():
+    for target, place in note_locations(ROOT, MemoryScope(**{field: name})).items():
         relative = place.file.relative_to(ROOT)
         assert ".." not in relative.parts
         assert len(relative.parts) in (1, 3), target

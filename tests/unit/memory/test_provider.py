@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hermes.memory.holographic.provider import Holographic
+from hermes.memory.holographic.provider import HolographicProvider
+from hermes.memory.isolation import call_accepted
 from hermes.memory.provider import Inspectable, MemoryProvider
-from hermes.memory.signatures import invoke
 
 
 class Least(MemoryProvider):
@@ -50,7 +50,7 @@ def test_everything_else_has_a_harmless_default() -> None:
 
 def test_looking_inside_is_an_offer_of_its_own() -> None:
     assert not isinstance(Least(), Inspectable)
-    assert isinstance(Holographic(), Inspectable)
+    assert isinstance(HolographicProvider(), Inspectable)
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_a_method_gets_as_much_as_it_takes(method: Any, given: Any) -> None:
 
     thing = Thing()
     thing.call = method  # type: ignore[attr-defined]
-    assert invoke(thing, "call", 1, 2, k=3, m=4) == given, inspect.signature(method)
+    assert call_accepted(thing, "call", 1, 2, k=3, m=4) == given, inspect.signature(method)

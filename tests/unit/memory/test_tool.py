@@ -10,8 +10,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Effect, ToolContext
-from hermes.memory.builtin import BuiltinMemory, MemoryOptions, open_memory
-from hermes.memory.places import Scope
+from hermes.memory.notes import BuiltinMemory, MemoryOptions, MemoryScope, open_memory
 from hermes.memory.tool import UNCHANGED, memory_tool
 from hermes.security.injection import scan
 
@@ -25,7 +24,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def memory(file: Path) -> BuiltinMemory:
-    return open_memory(file.parent, Scope(), MemoryOptions(memory_char_limit=100), scan)
+    return open_memory(file.parent, MemoryScope(), MemoryOptions(memory_char_limit=100), scan)
 
 
 @pytest.fixture
@@ -187,23 +186,23 @@ async def test_text_no_file_can_hold_is_cleaned(use: Use, file: Path) -> None:
 
 
 async def test_many_short_notes_do_not_fill_a_result(tmp_path: Path) -> None:
-    memory = open_memory(tmp_path, Scope(), MemoryOptions(), scan)
+    memory = open_memory(tmp_path, MemoryScope(), MemoryOptions(), scan)
     (tmp_path / "USER.md").write_text("\n§\n".join(map(str, range(200))))
     report = memory.notebook("user").add("new").report.splitlines()
     assert (len(report), report[-1]) == (52, "- … and 151 more")
 
 
 def test_the_model_is_offered_only_what_there_is(tmp_path: Path) -> None:
-    def spec(scope: Scope, **options: bool):
+    def spec(scope: MemoryScope, **options: bool):
         return memory_tool(open_memory(tmp_path, scope, MemoryOptions(**options), scan)).spec
 
-    def targets(scope: Scope, **options: bool) -> list[str]:
+    def targets(scope: MemoryScope, **options: bool) -> list[str]:
         return spec(scope, **options).parameters["properties"]["target"]["enum"]
 
-    assert targets(Scope()) == ["memory", "user"]
-    assert targets(Scope(chat="c", project="/p")) == ["memory", "project", "chat", "user"]
-    assert targets(Scope(), memory_enabled=False) == ["user"]
-    jsonschema_rs.meta.validate(spec(Scope(chat="c", project="/p")).parameters)
+    assert targets(MemoryScope()) == ["memory", "user"]
+    assert targets(MemoryScope(chat="c", project="/p")) == ["memory", "project", "chat", "user"]
+    assert targets(MemoryScope(), memory_enabled=False) == ["user"]
+    jsonschema_rs.meta.validate(spec(MemoryScope(chat="c", project="/p")).parameters)
 
 
 def test_notes_need_no_approval_and_no_checkpoint(memory: BuiltinMemory) -> None:

@@ -19,7 +19,7 @@ from hermes.mcp.failures import Unavailable
 from hermes.mcp.oauth.logins import LoginStore
 from hermes.mcp.transport import Limits
 from hermes.mcp.transports import Transports, program_environment
-from hermes.memory.discovery import BUILTIN, list_providers, load_provider
+from hermes.memory.discovery import BUNDLED_PROVIDERS, list_providers, load_provider
 from hermes.plugins.consents import Consents
 from hermes.plugins.discovery import Choice, Kind, Plugin, State, find_plugins, usual_places
 from hermes.plugins.hook_command import program_of
@@ -163,7 +163,7 @@ def memory(scene: Scene) -> Found:
             return [warning(text, "`hermes memory test` tries it")]
         return [problem(f"there is no memory provider {name}", "hermes memory setup")]
     own = (scene.home.plugins / "memory" / name, scene.home.plugins / name)
-    if name not in BUILTIN or any(place.exists() for place in own):
+    if name not in BUNDLED_PROVIDERS or any(place.exists() for place in own):
         return [fine(f"{name}, a plugin; `hermes memory test` tries it")]
     provider = load_provider(name, scene.home, scene.loaded.variable)
     if not provider.is_available():

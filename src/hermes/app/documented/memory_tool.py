@@ -7,10 +7,8 @@ import msgspec
 from hermes.app.documented.workshop import error_json
 from hermes.config.home import current_home
 from hermes.core.errors import ToolError
-from hermes.memory.builtin import BuiltinMemory, MemoryOptions, open_memory
-from hermes.memory.notebook import Change
-from hermes.memory.places import Scope
-from hermes.memory.tool import written
+from hermes.memory.notes import BuiltinMemory, MemoryOptions, MemoryScope, NoteChange, open_memory
+from hermes.memory.tool import apply_action
 from hermes.security.injection import scan
 
 Dict = dict[str, Any]
@@ -25,7 +23,7 @@ class MemoryStore:
             memory_char_limit=memory_char_limit, user_char_limit=user_char_limit
         )
         folder = current_home().memories
-        self._memory: BuiltinMemory = open_memory(folder, Scope(), options, scan)
+        self._memory: BuiltinMemory = open_memory(folder, MemoryScope(), options, scan)
 
     def entries(self, target: str = "memory") -> list[str]:
         return list(self._memory.notebook(target).entries())
@@ -60,8 +58,8 @@ class MemoryStore:
         found = self._memory.snapshot()
         return "\n\n".join(filter(None, (found.memory, found.user)))
 
-    def _write(self, action: str, target: str, content: str, old_text: str) -> Change:
-        return written(self._memory.notebook(target), action, content, old_text)
+    def _write(self, action: str, target: str, content: str, old_text: str) -> NoteChange:
+        return apply_action(self._memory.notebook(target), action, content, old_text)
 
 
 def memory_tool(

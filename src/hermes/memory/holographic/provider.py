@@ -3,39 +3,327 @@
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import apsw
 import msgspec
 
 from hermes.config.home import tilde
-from hermes.core.errors import ConfigError, ToolError
-from hermes.memory.holographic import tool
-from hermes.memory.holographic.fact import Fact, day, id_in
-from hermes.memory.holographic.facts import Facts
-from hermes.memory.holographic.listening import (
-    checked,
-    hear,
-    mirror,
-    reread,
-    statements_in,
-    statements_of,
+from hermes.core.errors import ConfigError, ToolArgumentsInvalid, ToolError
+from hermes.core.marks import COMPACTED, NOT_THE_USER
+from hermes.memory.holographic.extraction import Statement, extract_statements, significant_words
+from hermes.memory.holographic.recall import FactHit, find_related, format_recalled, recall, search
+from hermes.memory.holographic.store import (
+    DAMAGED,
+    SOURCE_NOTES,
+    SOURCE_SAID,
+    SOURCE_TOOL,
+    Embedder,
+    Fact,
+    Facts,
+    StaticEmbedder,
+    Table,
+    format_day,
+    open_facts,
+    parse_id,
+    unusable_error,
 )
-from hermes.memory.holographic.opened import Opened
-from hermes.memory.holographic.options import Options, read_options, write_options
-from hermes.memory.holographic.recall import recall, search, told
-from hermes.memory.holographic.table import Table
-from hermes.memory.holographic.vectors import Embedder, StaticEmbedder
+from hermes.memory.manager import strip_fences
 from hermes.memory.provider import Dict, Dicts, MemoryProvider
+from hermes.security.injection import scan
+from hermes.util import atomic
 from hermes.util.text import human_size, many
+
+# `<home>/holographic.json`: what can be set of this provider.
+
+OPTIONS_FILE = "holographic.json"
+
+
+class HolographicOptions(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    embedding_model: str = ""
+    """A model2vec model, as a folder or a name; empty: no search by meaning."""
+    recall_facts: int = 6
+    """Most facts recalled into one turn."""
+    recall_chars: int = 1200
+    """Most characters of them."""
+
+
+def read_options(home: Path) -> HolographicOptions:
+    """Raises `ConfigError` when the file is there and cannot be used."""
+    path = home / OPTIONS_FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=HolographicOptions)
+    except FileNotFoundError:
+        return HolographicOptions()
+    except (OSError, msgspec.DecodeError) as error:
+        raise ConfigError(
+            str(error), where=str(path), hint="correct the file or delete it"
+        ) from error
+
+
+def write_options(home: Path, options: HolographicOptions) -> None:
+    text = msgspec.json.format(msgspec.json.encode(options), indent=2)
+    atomic.write_bytes(home / OPTIONS_FILE, text + b"\n", mode=0o600)
+
+
+# The facts of a session, opened when they are first needed and again when the file changed.
+
+T = TypeVar("T")
+
+
+class FactStoreHandle:
+    """`table` makes the table of the user over a connection."""
+
+    def __init__(
+        self, path: Path, table: Callable[[apsw.Connection], Table], tell: Callable[[str], None]
+    ) -> None:
+        self.path = path
+        self._table, self._tell = table, tell
+        self._facts: Facts | None = None
+        self._inode = 0
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was ever stored; looking makes no file."""
+        return self.path.exists()
+
+    def use(self, work: Callable[[Facts], T]) -> T:
+        """What `work` returns. A file that turns out to be damaged is replaced, and the work done
+        again. Raises `StoreError`."""
+        try:
+            return work(self._current())
+        except DAMAGED:
+            self.close()
+        except apsw.Error as error:
+            raise unusable_error(self.path, error) from error
+        try:
+            return work(self._current())
+        except apsw.Error as error:
+            raise unusable_error(self.path, error) from error
+
+    def close(self) -> None:
+        if self._facts is not None:
+            self._facts.table.connection.close()
+            self._facts = None
+
+    def _current(self) -> Facts:
+        """Another process may have set the file aside, a person may have deleted it."""
+        if self._facts is not None and not self._is_same_file():
+            self.close()
+        if self._facts is None:
+            table = self._table(open_facts(self.path, self._tell))
+            self._inode = self.path.stat().st_ino
+            self._facts = Facts(table)
+            table.fill_vectors()
+        return self._facts
+
+    def _is_same_file(self) -> bool:
+        try:
+            return self.path.stat().st_ino == self._inode
+        except FileNotFoundError:
+            return False
+
+
+# fact_store: what the model can do with facts.
+
+TOOL_NAME = "fact_store"
+MAX_FOUND = 10
+TOOL_TRUST = 0.6
+"""Of what the model adds."""
+
+TOOL_SCHEMA: dict[str, Any] = {
+    "name": TOOL_NAME,
+    "description": "Single facts kept over sessions: people, projects, preferences. Search it "
+    "before you ask the user again.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "action": {
+                "type": "string",
+                "enum": ["add", "search", "related", "update", "remove", "feedback"],
+            },
+            "content": {
+                "type": "string",
+                "description": "add, update: one fact in a sentence; search: words; related: a "
+                "name or an id",
+            },
+            "id": {"type": "integer", "description": "update, remove, feedback"},
+            "helpful": {"type": "boolean", "description": "feedback: was the fact right"},
+        },
+        "required": ["action"],
+    },
+}
+
+Check = Callable[[str], str]
+"""The text as it may be kept; raises `ToolError`."""
+
+
+def run_fact_tool(facts: Facts, arguments: dict[str, Any], session: str, check: Check) -> str:
+    """The result of a call, as JSON. Raises `ToolError`."""
+    action, content = str(arguments.get("action")), str(arguments.get("content") or "").strip()
+    match action:
+        case "add":
+            added = facts.add(check(content), source=SOURCE_TOOL, session=session, level=TOOL_TRUST)
+            outcome: dict[str, Any] = {added.outcome: _to_result(added.fact)}
+            if added.replaced:
+                outcome["instead_of"] = [_to_result(fact) for fact in added.replaced]
+        case "search" | "related":
+            if not content:
+                raise ToolArgumentsInvalid("content is empty", hint="say what to look for")
+            look = search if action == "search" else find_related
+            hits = look(facts.table, content, MAX_FOUND)
+            facts.mark_used(hit.fact.id for hit in hits[:3])
+            outcome = {"facts": [_found(hit) for hit in hits]}
+        case "update":
+            outcome = {
+                "updated": _to_result(_require(facts.update(_fact_id(arguments), check(content))))
+            }
+        case "remove":
+            if not facts.forget(_fact_id(arguments)):
+                _require(None)
+            outcome = {"removed": _fact_id(arguments)}
+        case "feedback":
+            helpful = arguments.get("helpful") is not False
+            outcome = {
+                "rated": _to_result(_require(facts.rate(_fact_id(arguments), helpful=helpful)))
+            }
+        case _:
+            known = ", ".join(TOOL_SCHEMA["parameters"]["properties"]["action"]["enum"])
+            raise ToolArgumentsInvalid(f"there is no action {action!r}", hint=f"use {known}")
+    return json.dumps(outcome, ensure_ascii=False)
+
+
+def _fact_id(arguments: dict[str, Any]) -> int:
+    number = parse_id(str(arguments.get("id")))
+    if number is None:
+        raise ToolArgumentsInvalid("id is missing or is none", hint="search shows the ids")
+    return number
+
+
+def _require(fact: Fact | None) -> Fact:
+    if fact is None:
+        raise ToolError("there is no fact of that id", hint="search shows the ids")
+    return fact
+
+
+def _found(hit: FactHit) -> dict[str, Any]:
+    return _to_result(hit.fact)
+
+
+def _to_result(fact: Fact) -> dict[str, Any]:
+    shown = {"id": fact.id, "fact": fact.text, "trust": round(fact.trust, 2)}
+    shown["said"] = format_day(fact.confirmed)
+    if fact.replaced_by:
+        shown["outdated_by"] = fact.replaced_by
+    return shown
+
+
+# What is kept of conversations and of the built-in notes.
 
 log = logging.getLogger(__name__)
 
-FOLDER, FILE = "holographic", "memory.db"
+NOTE_TRUST = 0.7
+"""How far a note is trusted at first."""
+MIRRORED_TARGETS = ("memory", "user", "project")
+"""Notes on a chat belong to all in it, not to the user."""
+MIN_REPLACED_SHARE = 0.4
+"""Share of words by which the note is found that another replaced."""
 
 
-class Holographic(MemoryProvider):
+def check_storable(text: str) -> str:
+    """`text`, if it may be kept. Raises `ToolError`."""
+    if findings := scan(text):
+        raise ToolError(
+            f"not kept: this reads like a prompt injection ({', '.join(findings)})",
+            hint="keep plain facts, in your own words",
+        )
+    if import_module("hermes.security.redaction").Redactor().redact(text) != text:
+        raise ToolError("not kept: there is a secret in it", hint="keys belong into .env")
+    return text
+
+
+def statements_in(message: str) -> list[Statement]:
+    """What a message of the user says that may be kept."""
+    kept: list[Statement] = []
+    for statement in extract_statements(strip_fences(message)):
+        try:
+            check_storable(statement.text)
+        except ToolError as error:
+            log.info("a statement of the user was left out: %s", error)
+        else:
+            kept.append(statement)
+    return kept
+
+
+def statements_of(messages: list[dict[str, Any]]) -> list[Statement]:
+    """The same for all the user said in a conversation."""
+    return [statement for message in _user_texts(messages) for statement in statements_in(message)]
+
+
+def store_statements(facts: Facts, statements: Sequence[Statement], session: str) -> None:
+    """What the user just said."""
+    for statement in statements:
+        facts.add(statement.text, source=SOURCE_SAID, session=session, level=statement.trust)
+
+
+def store_older_statements(facts: Facts, statements: Sequence[Statement], session: str) -> None:
+    """What the user said earlier; what was heard then is not heard again."""
+    for statement in statements:
+        facts.consider(statement.text, source=SOURCE_SAID, session=session, level=statement.trust)
+
+
+def mirror_note(facts: Facts, action: str, target: str, content: str, session: str) -> None:
+    """A change of the built-in notes."""
+    if target not in MIRRORED_TARGETS:
+        return
+    source = f"{SOURCE_NOTES}{target}"
+    if action == "remove":
+        found = facts.table.same(content)
+        if found is not None:
+            facts.forget(found.id)
+        return
+    if action == "replace":
+        _drop_replaced(facts, source, content)
+    try:
+        facts.add(check_storable(content), source=source, session=session, level=NOTE_TRUST)
+    except ToolError as error:  # the notes have it, which is enough
+        log.info("a note was left out: %s", error)
+
+
+def _drop_replaced(facts: Facts, source: str, content: str) -> None:
+    """The note that `content` stands for now: nobody says which one, so the most similar one."""
+    new = set(significant_words(content))
+    best, most = 0, MIN_REPLACED_SHARE
+    for fact in facts.table.where("source = ?", source):
+        old = set(significant_words(fact.text))
+        share = len(new & old) / max(1, len(new | old))
+        if share > most:
+            best, most = fact.id, share
+    if best:
+        facts.forget(best)
+
+
+def _user_texts(messages: list[dict[str, Any]]) -> Iterator[str]:
+    for message in messages:
+        if message.get("role") != "user":
+            continue
+        content = message.get("content")
+        if isinstance(content, list):
+            texts = (part.get("text") for part in content if isinstance(part, dict))
+            content = "\n".join(text for text in texts if isinstance(text, str))
+        if isinstance(content, str) and not content.startswith((COMPACTED, *NOT_THE_USER)):
+            yield content
+
+
+FOLDER, DATABASE_FILE = "holographic", "memory.db"
+
+
+class HolographicProvider(MemoryProvider):
     """One for each session; several may use the file at the same time."""
 
     def __init__(
@@ -43,8 +331,8 @@ class Holographic(MemoryProvider):
     ) -> None:
         self._now, self._embedder = now, embedder
         self._session = self._user = ""
-        self._options = Options()
-        self._opened: Opened | None = None
+        self._options = HolographicOptions()
+        self._opened: FactStoreHandle | None = None
         self._used: set[int] = set()
 
     @property
@@ -59,17 +347,19 @@ class Holographic(MemoryProvider):
         tell = kwargs.get("tell") or log.warning
         self._session, self._user = session_id, str(kwargs.get("user_id") or "")
         self._options = read_options(home)
-        self._embedder = self._embedder or _embedder(self._options.embedding_model, tell)
-        self._opened = Opened(home / FOLDER / FILE, self._table, tell)
+        self._embedder = self._embedder or _load_embedder(self._options.embedding_model, tell)
+        self._opened = FactStoreHandle(home / FOLDER / DATABASE_FILE, self._table, tell)
 
     def get_tool_schemas(self) -> Dicts:
-        return [tool.SCHEMA]
+        return [TOOL_SCHEMA]
 
     def handle_tool_call(self, name: str, args: Dict, **_kwargs: Any) -> str:
-        if name != tool.NAME:
+        if name != TOOL_NAME:
             return super().handle_tool_call(name, args)
         try:
-            return self._facts.use(lambda facts: tool.answer(facts, args, self._session, checked))
+            return self._facts.use(
+                lambda facts: run_fact_tool(facts, args, self._session, check_storable)
+            )
         except ToolError as error:
             told = f"{error} ({error.hint})" if error.hint else str(error)
             return json.dumps({"error": told}, ensure_ascii=False)
@@ -97,7 +387,7 @@ class Holographic(MemoryProvider):
 
         def look(facts: Facts) -> str:
             recalled = recall(facts.table, query, self._options.recall_facts)
-            lines, new = told(recalled, self._options.recall_chars, self._used)
+            lines, new = format_recalled(recalled, self._options.recall_chars, self._used)
             facts.mark_used(new)  # once a session: it should not feed itself
             self._used.update(new)
             return lines
@@ -106,17 +396,17 @@ class Holographic(MemoryProvider):
 
     def sync_turn(self, user: str, assistant: str, **_kwargs: Any) -> None:  # noqa: ARG002 - the user's words are the source
         if statements := statements_in(user):
-            self._facts.use(lambda facts: hear(facts, statements, self._session))
+            self._facts.use(lambda facts: store_statements(facts, statements, self._session))
 
     def on_session_end(self, messages: Dicts) -> None:
         if statements := statements_of(messages):
-            self._facts.use(lambda facts: reread(facts, statements, self._session))
+            self._facts.use(lambda facts: store_older_statements(facts, statements, self._session))
 
     def on_pre_compress(self, messages: Dicts) -> None:
         self.on_session_end(messages)
 
     def on_memory_write(self, action: str, target: str, content: str) -> None:
-        self._facts.use(lambda facts: mirror(facts, action, target, content, self._session))
+        self._facts.use(lambda facts: mirror_note(facts, action, target, content, self._session))
 
     def shutdown(self) -> None:
         if self._opened is not None:
@@ -144,20 +434,20 @@ class Holographic(MemoryProvider):
                 return [hit.fact for hit in search(facts.table, query, limit)]
             return facts.table.newest(limit)
 
-        return [_entry(fact) for fact in self._facts.use(look)]
+        return [_to_entry(fact) for fact in self._facts.use(look)]
 
     def edit(self, entry_id: str, text: str) -> bool:
-        if (number := id_in(entry_id)) is None:
+        if (number := parse_id(entry_id)) is None:
             return False
-        return self._facts.use(lambda facts: facts.update(number, checked(text))) is not None
+        return self._facts.use(lambda facts: facts.update(number, check_storable(text))) is not None
 
     def forget(self, entry_id: str) -> bool:
-        if (number := id_in(entry_id)) is None:
+        if (number := parse_id(entry_id)) is None:
             return False
         return self._facts.use(lambda facts: facts.forget(number))
 
     @property
-    def _facts(self) -> Opened:
+    def _facts(self) -> FactStoreHandle:
         if self._opened is None:
             raise ConfigError("the memory provider holographic was not initialised")
         return self._opened
@@ -166,15 +456,15 @@ class Holographic(MemoryProvider):
         return Table(connection, self._user, embedder=self._embedder, now=self._now)
 
 
-def _entry(fact: Fact) -> Dict:
+def _to_entry(fact: Fact) -> Dict:
     entry: Dict = {"id": str(fact.id), "text": fact.text, "trust": round(fact.trust, 2)}
-    entry |= {"said": day(fact.confirmed), "source": fact.source}
+    entry |= {"said": format_day(fact.confirmed), "source": fact.source}
     if fact.replaced_by:
         entry["outdated_by"] = str(fact.replaced_by)
     return entry
 
 
-def _embedder(model: str, tell: Callable[[str], None]) -> Embedder | None:
+def _load_embedder(model: str, tell: Callable[[str], None]) -> Embedder | None:
     """The model for search by meaning; without it, search goes by words."""
     if not model:
         return None

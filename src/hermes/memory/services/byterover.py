@@ -24,12 +24,22 @@ import msgspec
 from hermes.config import environment
 from hermes.config.home import Home
 from hermes.memory.provider import Dict, Dicts
-from hermes.memory.services.about import About, ServiceTool, learning
-from hermes.memory.services.circuit import Circuit, ServiceError
-from hermes.memory.services.common import Service
-from hermes.memory.services.http import SLOW_SECONDS, WRITE_SECONDS
-from hermes.memory.services.scope import Scope, safe_id
-from hermes.memory.services.text import entry, outgoing
+from hermes.memory.services.base import (
+    ServiceInfo,
+    ServiceProvider,
+    ServiceScope,
+    ServiceTool,
+    redact_outgoing,
+    safe_id,
+    store_tool,
+    to_entry,
+)
+from hermes.memory.services.http import (
+    SLOW_SECONDS,
+    WRITE_SECONDS,
+    ServiceCircuitBreaker,
+    ServiceError,
+)
 
 PROGRAM = "brv"
 TEXTS = ("rendered_md", "excerpt", "snippet", "content", "title")
@@ -46,27 +56,27 @@ QUERY = ServiceTool(
 )
 
 
-class Provider(Service):
-    about = About(
+class ByteRoverProvider(ServiceProvider):
+    about = ServiceInfo(
         "byterover",
         "ByteRover",
-        (QUERY, learning("brv_curate")),
+        (QUERY, store_tool("brv_curate")),
     )
 
     def __init__(self) -> None:
         super().__init__()
         self._folder = Path()
-        self._circuit = Circuit("ByteRover")
+        self._circuit = ServiceCircuitBreaker("ByteRover")
 
     def is_available(self) -> bool:
         return _program() is not None
 
-    def connect(self, home: Home, scope: Scope, platform: str) -> None:  # noqa: ARG002 - as the others
+    def connect(self, home: Home, scope: ServiceScope, platform: str) -> None:  # noqa: ARG002 - as the others
         self._folder = home.root / "byterover" / scope.flat
 
     def search(self, query: str, limit: int) -> Dicts:
         data = self._run("search", query, "--limit", str(limit), seconds=self.options.timeout)
-        hits = (entry(each, *TEXTS, name="path") for each in _objects(data))
+        hits = (to_entry(each, *TEXTS, name="path") for each in _objects(data))
         return [hit for hit in hits if hit["text"]]
 
     def query(self, question: str) -> Dict:
@@ -75,7 +85,7 @@ class Provider(Service):
         said = data.get("result") or data.get("content")
         if isinstance(said, str):
             return {"answer": said}
-        return {"found": [entry(each, *TEXTS)["text"] for each in _objects(data)]}
+        return {"found": [to_entry(each, *TEXTS)["text"] for each in _objects(data)]}
 
     def learn_turn(self, session: str, user: str, assistant: str) -> None:
         said = {"User": user, "Assistant": assistant}
@@ -116,8 +126,10 @@ def _answered(folder: Path, command: tuple[str, ...], seconds: float) -> Dict:
     data = answer.get("data")
     if answer.get("success") is False or not isinstance(data, dict):
         keys = ("error", "message", "status")
-        said = entry(data, *keys)["text"] if isinstance(data, dict) else ""
-        raise ServiceError(f"{what} failed: {outgoing(' '.join(said.split()), _SAID) or code}")
+        said = to_entry(data, *keys)["text"] if isinstance(data, dict) else ""
+        raise ServiceError(
+            f"{what} failed: {redact_outgoing(' '.join(said.split()), _SAID) or code}"
+        )
     return data
 
 

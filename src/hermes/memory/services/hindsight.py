@@ -8,13 +8,17 @@ bank for audits. Observations, which the service derives, cannot be changed.
 from contextlib import suppress
 from typing import Any
 
-from hermes.memory.places import safe_name
+from hermes.memory.notes import safe_name
 from hermes.memory.provider import Dict, Dicts
-from hermes.memory.services.about import About, ServiceTool, searching
-from hermes.memory.services.circuit import NotFound
-from hermes.memory.services.common import HttpService
-from hermes.memory.services.http import SLOW_SECONDS, part
-from hermes.memory.services.text import entry, found
+from hermes.memory.services.base import (
+    HttpServiceProvider,
+    ServiceInfo,
+    ServiceTool,
+    objects_in,
+    search_tool,
+    to_entry,
+)
+from hermes.memory.services.http import SLOW_SECONDS, ServiceNotFound, quote_segment
 
 TOKENS = 512
 """Of recalled facts; what is too much for a turn is cut afterwards."""
@@ -27,11 +31,11 @@ REFLECT = ServiceTool(
 )
 
 
-class Provider(HttpService):
-    about = About(
+class HindsightProvider(HttpServiceProvider):
+    about = ServiceInfo(
         "hindsight",
         "Hindsight",
-        (searching("hindsight_recall"), REFLECT),
+        (search_tool("hindsight_recall"), REFLECT),
         key="HINDSIGHT_API_KEY",
         key_url="https://ui.hindsight.vectorize.io",
         address="https://api.hindsight.vectorize.io",
@@ -42,7 +46,7 @@ class Provider(HttpService):
     def search(self, query: str, limit: int) -> Dicts:
         body = {"query": query, "budget": "low", "max_tokens": TOKENS}
         answer = self.api.read("POST", f"{self._bank}/memories/recall", body)
-        return [entry(each, "text") for each in found(answer, "results")][:limit]
+        return [to_entry(each, "text") for each in objects_in(answer, "results")][:limit]
 
     def reflect(self, query: str) -> str | None:
         body = {"query": query, "budget": "low"}
@@ -53,7 +57,7 @@ class Provider(HttpService):
     def listed(self, limit: int) -> Dicts:
         params = {"limit": limit, "state": "valid"}
         answer = self.api.read("GET", f"{self._bank}/memories/list", params=params)
-        return [entry(each, "text") for each in found(answer, "items")]
+        return [to_entry(each, "text") for each in objects_in(answer, "items")]
 
     def learn_turn(self, session: str, user: str, assistant: str) -> None:
         text = f"user: {user}\nassistant: {assistant}\n"
@@ -73,7 +77,7 @@ class Provider(HttpService):
 
     def unlearn(self, text: str) -> None:
         """The service puts facts into its own words, so the document they came from goes."""
-        with suppress(NotFound):
+        with suppress(ServiceNotFound):
             self.api.write("DELETE", f"{self._bank}/documents/{_note(text)}")
 
     def edit(self, entry_id: str, text: str) -> bool:
@@ -84,15 +88,15 @@ class Provider(HttpService):
 
     @property
     def _bank(self) -> str:
-        return f"/v1/default/banks/{part(self.scope.flat)}"
+        return f"/v1/default/banks/{quote_segment(self.scope.flat)}"
 
     def _retain(self, item: Dict) -> None:
         self.api.write("POST", f"{self._bank}/memories", {"items": [item], "async": True})
 
     def _curate(self, entry_id: str, body: Dict) -> bool:
         try:
-            self.api.write("PATCH", f"{self._bank}/memories/{part(entry_id)}", body)
-        except NotFound:
+            self.api.write("PATCH", f"{self._bank}/memories/{quote_segment(entry_id)}", body)
+        except ServiceNotFound:
             return False
         return True
 

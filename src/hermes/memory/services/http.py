@@ -1,30 +1,92 @@
 """Requests to a service: with time limits, and failures as one line without secrets."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import SplitResult, quote, urlsplit
 
 import msgspec
 
-from hermes.core.errors import ConfigError
-from hermes.memory.services.circuit import Circuit, NotFound, ServiceError
+from hermes.core.errors import ConfigError, ToolError
+from hermes.memory.isolation import describe_error
+
+# A service that fails again and again is left alone for a while.
+
+T = TypeVar("T")
+
+MAX_FAILURES = 3
+"""After so many in a row it rests."""
+PAUSE, MAX_PAUSE = 60.0, 600.0
+"""Seconds. Each further failure doubles the pause."""
+
+
+class ServiceError(ToolError):
+    """A service refused or failed. `pause` is how many seconds it is to be left alone at once; None
+    when it may be asked again."""
+
+    def __init__(self, message: str, *, pause: float | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.pause = pause
+
+
+class ServiceNotFound(ServiceError):
+    """What was asked about is not there; the service works."""
+
+
+class ServicePaused(ServiceError):
+    """The service was not asked, because it failed a moment ago."""
+
+
+class ServiceCircuitBreaker:
+    """Counts failures of `service` in a row. It is used from one thread."""
+
+    def __init__(self, service: str, now: Callable[[], float] = time.monotonic) -> None:
+        self._service, self._now = service, now
+        self._failures = 0
+        self._until = 0.0
+        self._reason = ""
+
+    def run(self, work: Callable[[], T]) -> T:
+        """What `work` returns. Raises `Resting` instead of doing it while the service rests."""
+        left = self._until - self._now()
+        if left > 0:
+            raise ServicePaused(f"{self._service} is asked again in {left:.0f} s; {self._reason}")
+        try:
+            result = work()
+        except ServiceNotFound:
+            self._failures = 0
+            raise
+        except ServiceError as error:
+            self._rest(error)
+            raise
+        self._failures = 0
+        return result
+
+    def _rest(self, error: ServiceError) -> None:
+        self._failures += 1
+        self._reason = describe_error(error)
+        pause = error.pause
+        if pause is None and self._failures >= MAX_FAILURES:
+            pause = PAUSE * 2 ** (self._failures - MAX_FAILURES)
+        if pause is not None:
+            self._until = self._now() + min(pause, MAX_PAUSE)
+
 
 WRITE_SECONDS = 30.0
 """For what nobody waits for."""
 SLOW_SECONDS = 25.0
 """For answers that a model of the service thinks about; a tool waits 30 s."""
-MOST_BYTES = 4 * 1024**2
+MAX_BYTES = 4 * 1024**2
 RATE_PAUSE = 30.0
 REFUSED_PAUSE = 600.0
-_SAID = 160
+_MAX_REASON_CHARS = 160
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_AGAIN = frozenset({502, 503, 504})
+_RETRY_STATUSES = frozenset({502, 503, 504})
 
 
-class Api:
+class ServiceClient:
     """One service at one address. `secret` never appears in an error; `remedy` is the hint when it
     is refused."""
 
@@ -38,7 +100,7 @@ class Api:
         seconds: float = 4,
         remedy: str = "",
     ) -> None:
-        base = checked_address(service, base_url)
+        base = parse_address(service, base_url)
         if not (secret.isascii() and secret.isprintable()):
             raise ConfigError(
                 f"the key of {service} has characters that no key has", hint=remedy or "set it anew"
@@ -46,7 +108,7 @@ class Api:
         self.host = base.netloc.rpartition("@")[2]
         self._service, self._secret, self._remedy = service, secret, remedy
         self._seconds = seconds
-        self._circuit = Circuit(service)
+        self._circuit = ServiceCircuitBreaker(service)
         self._http: Any = import_module("httpx2")  # slow to load, and so are certificates
         late_tls: Any = import_module("hermes.util.late_tls")
         secure = base.scheme == "https"
@@ -72,7 +134,7 @@ class Api:
         limit = seconds or self._seconds
         try:
             return self._circuit.run(lambda: self._twice(method, path, body, params, limit))
-        except NotFound:
+        except ServiceNotFound:
             return None
 
     def write(
@@ -89,7 +151,7 @@ class Api:
         begin = time.monotonic()
         try:
             return self._once(method, path, body, params, limit)
-        except _Passing:
+        except _TransientError:
             left = limit - (time.monotonic() - begin)
             if left < limit / 2:
                 raise
@@ -119,7 +181,7 @@ class Api:
             ) as response:
                 for piece in response.iter_bytes():
                     data += piece
-                    if len(data) > MOST_BYTES:
+                    if len(data) > MAX_BYTES:
                         raise ServiceError(f"{self._who} sends more than can be read")
                     if time.monotonic() > late:
                         raise self._late(limit)
@@ -127,12 +189,12 @@ class Api:
         except http.ConnectError as error:
             untrusted = "CERTIFICATE" in str(error)
             why = ": its certificate is not trusted" if untrusted else ""
-            raise _Passing(f"{self._who} cannot be reached{why}") from error
+            raise _TransientError(f"{self._who} cannot be reached{why}") from error
         except http.TimeoutException as error:
             raise self._late(limit) from error
         except http.HTTPError as error:
             problem = f"the connection to {self._who} broke ({type(error).__name__})"
-            raise _Passing(problem) from error
+            raise _TransientError(problem) from error
 
     def _late(self, limit: float) -> ServiceError:
         return ServiceError(f"{self._who} did not answer within {limit:g} s")
@@ -144,12 +206,12 @@ class Api:
             return ServiceError(text, pause=REFUSED_PAUSE, hint=self._remedy)
         text = f"{self._who} answered {status}{said}"
         if status == 404:
-            return NotFound(text)
+            return ServiceNotFound(text)
         if status == 429:
-            return ServiceError(text, pause=_seconds_of(headers.get("retry-after", "")))
+            return ServiceError(text, pause=_parse_retry_after(headers.get("retry-after", "")))
         if 300 <= status < 400:
             return ServiceError(text, hint="set base_url to where the service really is")
-        return _Passing(text) if status in _AGAIN else ServiceError(text)
+        return _TransientError(text) if status in _RETRY_STATUSES else ServiceError(text)
 
     def _said(self, data: bytes) -> str:
         """The beginning of what the service says about a failure."""
@@ -160,18 +222,18 @@ class Api:
         text = " ".join(_message(answer).split())
         redaction = import_module("hermes.security.redaction")
         kept: str = redaction.Redactor([self._secret]).redact(text)
-        return f": {kept[:_SAID]}" if kept else ""
+        return f": {kept[:_MAX_REASON_CHARS]}" if kept else ""
 
     @property
     def _who(self) -> str:
         return f"{self._service} at {self.host}"
 
 
-class _Passing(ServiceError):
+class _TransientError(ServiceError):
     """Trying once more may help."""
 
 
-def checked_address(service: str, text: str) -> SplitResult:
+def parse_address(service: str, text: str) -> SplitResult:
     """Raises `ConfigError`."""
     with suppress(ValueError):
         base = urlsplit(text.strip().rstrip("/"))
@@ -183,7 +245,7 @@ def checked_address(service: str, text: str) -> SplitResult:
     )
 
 
-def part(text: str) -> str:
+def quote_segment(text: str) -> str:
     """`text` as one part of a path."""
     return quote(text, safe="")
 
@@ -199,5 +261,5 @@ def _message(answer: Any, depth: int = 3) -> str:
     return ""
 
 
-def _seconds_of(retry_after: str) -> float:
+def _parse_retry_after(retry_after: str) -> float:
     return float(retry_after) if retry_after.isdecimal() else RATE_PAUSE

@@ -11,27 +11,32 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from hermes.memory.provider import Dict, Dicts
-from hermes.memory.services.about import About, learning, searching
-from hermes.memory.services.common import HttpService
-from hermes.memory.services.http import part
-from hermes.memory.services.options import Options as CommonOptions
-from hermes.memory.services.text import entry, found
+from hermes.memory.services.base import (
+    HttpServiceProvider,
+    ServiceInfo,
+    ServiceOptions,
+    objects_in,
+    search_tool,
+    store_tool,
+    to_entry,
+)
+from hermes.memory.services.http import quote_segment
 
 PLATFORM = "https://api.mem0.ai"
 ORIGIN = {"source": "hermes"}
 
 
-class Options(CommonOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Mem0Options(ServiceOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     api: Literal["", "platform", "server"] = ""
     """Which of the two is at `base_url`; empty: the platform at its own address, else a server."""
 
 
-class Provider(HttpService):
-    kind = Options
-    about = About(
+class Mem0Provider(HttpServiceProvider):
+    kind = Mem0Options
+    about = ServiceInfo(
         "mem0",
         "Mem0",
-        (searching("mem0_search"), learning("mem0_add")),
+        (search_tool("mem0_search"), store_tool("mem0_add")),
         key="MEM0_API_KEY",
         key_url="https://app.mem0.ai/dashboard/api-keys",
         address=PLATFORM,
@@ -96,7 +101,9 @@ class Provider(HttpService):
 
     def _one(self, entry_id: str) -> str:
         return (
-            f"/v1/memories/{part(entry_id)}/" if self._platform else f"/memories/{part(entry_id)}"
+            f"/v1/memories/{quote_segment(entry_id)}/"
+            if self._platform
+            else f"/memories/{quote_segment(entry_id)}"
         )
 
     def _is_mine(self, entry_id: str) -> bool:
@@ -106,4 +113,4 @@ class Provider(HttpService):
 
 
 def _entries(answer: Any) -> Dicts:
-    return [entry(each, "memory") for each in found(answer, "results")]
+    return [to_entry(each, "memory") for each in objects_in(answer, "results")]

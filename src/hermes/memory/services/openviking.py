@@ -13,13 +13,17 @@ from typing import Any
 from hermes.config.home import Home
 from hermes.core.errors import ConfigError
 from hermes.memory.provider import Dicts
-from hermes.memory.services.about import About, ServiceTool
-from hermes.memory.services.circuit import Resting
-from hermes.memory.services.common import HttpService
-from hermes.memory.services.http import part
-from hermes.memory.services.options import Options as CommonOptions
-from hermes.memory.services.scope import OWNER, Scope
-from hermes.memory.services.text import entry, found
+from hermes.memory.services.base import (
+    OWNER,
+    HttpServiceProvider,
+    ServiceInfo,
+    ServiceOptions,
+    ServiceScope,
+    ServiceTool,
+    objects_in,
+    to_entry,
+)
+from hermes.memory.services.http import ServicePaused, quote_segment
 
 MEMORIES = "viking://~/memories"
 KINDS = ("memory",)
@@ -40,14 +44,16 @@ READ = ServiceTool(
 )
 
 
-class Options(CommonOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class OpenVikingOptions(
+    ServiceOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True
+):
     account: str = ""
     """Of the server, for a root key or trusted mode."""
 
 
-class Provider(HttpService):
-    kind = Options
-    about = About(
+class OpenVikingProvider(HttpServiceProvider):
+    kind = OpenVikingOptions
+    about = ServiceInfo(
         "openviking",
         "OpenViking",
         (SEARCH, READ),
@@ -64,7 +70,7 @@ class Provider(HttpService):
         self._known: set[str] = set()
         self._uncommitted: set[str] = set()
 
-    def connect(self, home: Home, scope: Scope, platform: str) -> None:
+    def connect(self, home: Home, scope: ServiceScope, platform: str) -> None:
         if not self.options.account and not (home.is_default and scope.user == OWNER):
             raise ConfigError(
                 "OpenViking keeps other users and profiles apart only with a root key",
@@ -83,8 +89,8 @@ class Provider(HttpService):
     def search(self, query: str, limit: int) -> Dicts:
         body = {"query": query, "limit": limit, "context_type": KINDS}
         answer = self.api.read("POST", "/api/v1/search/find", body)
-        memories = found(answer, "result", "memories")
-        return [entry(each, "overview", "abstract", name="uri") for each in memories]
+        memories = objects_in(answer, "result", "memories")
+        return [to_entry(each, "overview", "abstract", name="uri") for each in memories]
 
     def read(self, uri: str) -> str | None:
         answer: Any = self.api.read("GET", "/api/v1/content/read", params={"uri": uri})
@@ -94,8 +100,8 @@ class Provider(HttpService):
     def listed(self, limit: int) -> Dicts:
         params = {"uri": MEMORIES, "recursive": "true", "node_limit": limit}
         answer = self.api.read("GET", "/api/v1/fs/ls", params=params)
-        files = [each for each in found(answer, "result") if not each.get("isDir")]
-        return [entry(each, "abstract", "uri", name="uri") for each in files]
+        files = [each for each in objects_in(answer, "result") if not each.get("isDir")]
+        return [to_entry(each, "abstract", "uri", name="uri") for each in files]
 
     def learn_turn(self, session: str, user: str, assistant: str) -> None:
         for role, text in (("user", user), ("assistant", assistant)):
@@ -128,7 +134,7 @@ class Provider(HttpService):
             super().shutdown()
 
     def _say(self, session: str, role: str, text: str) -> None:
-        path = f"/api/v1/sessions/{part(session)}"
+        path = f"/api/v1/sessions/{quote_segment(session)}"
         if session not in self._known:
             self.api.read("GET", path, params={"auto_create": "true"})
             self._known.add(session)
@@ -136,9 +142,9 @@ class Provider(HttpService):
         self._uncommitted.add(session)
 
     def _commit(self) -> None:
-        with suppress(Resting):
+        with suppress(ServicePaused):
             for session in sorted(self._uncommitted):
-                self.api.write("POST", f"/api/v1/sessions/{part(session)}/commit")
+                self.api.write("POST", f"/api/v1/sessions/{quote_segment(session)}/commit")
                 self._uncommitted.remove(session)
 
     def _is_memory(self, uri: str) -> bool:

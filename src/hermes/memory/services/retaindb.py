@@ -10,24 +10,30 @@ import time
 from typing import Any
 
 from hermes.memory.provider import Dict, Dicts
-from hermes.memory.services.about import About, learning, searching
-from hermes.memory.services.common import MOST_LISTED, HttpService
-from hermes.memory.services.http import part
-from hermes.memory.services.options import Options as CommonOptions
-from hermes.memory.services.text import entry, found
+from hermes.memory.services.base import (
+    MAX_LISTED,
+    HttpServiceProvider,
+    ServiceInfo,
+    ServiceOptions,
+    objects_in,
+    search_tool,
+    store_tool,
+    to_entry,
+)
+from hermes.memory.services.http import quote_segment
 
 
-class Options(CommonOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class RetainDbOptions(ServiceOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     project: str = "hermes"
     """Of the account."""
 
 
-class Provider(HttpService):
-    kind = Options
-    about = About(
+class RetainDbProvider(HttpServiceProvider):
+    kind = RetainDbOptions
+    about = ServiceInfo(
         "retaindb",
         "RetainDB",
-        (searching("retaindb_search"), learning("retaindb_add")),
+        (search_tool("retaindb_search"), store_tool("retaindb_add")),
         key="RETAINDB_API_KEY",
         key_url="https://www.retaindb.com/docs/api/authentication",
         address="https://api.retaindb.com",
@@ -43,7 +49,7 @@ class Provider(HttpService):
 
     def listed(self, limit: int) -> Dicts:
         params = {"project": self.options.project, "include_pending": "true"}
-        path = f"/v1/memory/profile/{part(self.scope.flat)}"
+        path = f"/v1/memory/profile/{quote_segment(self.scope.flat)}"
         return _entries(self.api.read("GET", path, params=params))[:limit]
 
     def learn_turn(self, session: str, user: str, assistant: str) -> None:
@@ -61,13 +67,13 @@ class Provider(HttpService):
     def edit(self, entry_id: str, text: str) -> bool:
         if not self._is_mine(entry_id):
             return False
-        self.api.write("PUT", f"/v1/memory/{part(entry_id)}", self._fact(text))
+        self.api.write("PUT", f"/v1/memory/{quote_segment(entry_id)}", self._fact(text))
         return True
 
     def forget(self, entry_id: str) -> bool:
         if not self._is_mine(entry_id):
             return False
-        self.api.write("DELETE", f"/v1/memory/{part(entry_id)}")
+        self.api.write("DELETE", f"/v1/memory/{quote_segment(entry_id)}")
         return True
 
     @property
@@ -79,10 +85,10 @@ class Provider(HttpService):
 
     def _is_mine(self, entry_id: str) -> bool:
         """The key opens the memories of all users, so the id alone is not enough."""
-        return any(each["id"] == entry_id for each in self.listed(MOST_LISTED))
+        return any(each["id"] == entry_id for each in self.listed(MAX_LISTED))
 
 
 def _entries(answer: Any) -> Dicts:
     listed = answer.get("memories", answer.get("results")) if isinstance(answer, dict) else answer
-    objects = (each.get("memory") or each for each in found(listed))
-    return [entry(each, "content") for each in objects if isinstance(each, dict)]
+    objects = (each.get("memory") or each for each in objects_in(listed))
+    return [to_entry(each, "content") for each in objects if isinstance(each, dict)]

@@ -9,17 +9,22 @@ from contextlib import suppress
 from typing import Any
 
 from hermes.memory.provider import Dict, Dicts
-from hermes.memory.services.about import About, learning, searching
-from hermes.memory.services.circuit import NotFound
-from hermes.memory.services.common import HttpService
-from hermes.memory.services.text import entry, found
+from hermes.memory.services.base import (
+    HttpServiceProvider,
+    ServiceInfo,
+    objects_in,
+    search_tool,
+    store_tool,
+    to_entry,
+)
+from hermes.memory.services.http import ServiceNotFound
 
 
-class Provider(HttpService):
-    about = About(
+class SupermemoryProvider(HttpServiceProvider):
+    about = ServiceInfo(
         "supermemory",
         "Supermemory",
-        (searching("supermemory_search"), learning("supermemory_add")),
+        (search_tool("supermemory_search"), store_tool("supermemory_add")),
         key="SUPERMEMORY_API_KEY",
         key_url="https://console.supermemory.ai",
         address="https://api.supermemory.ai",
@@ -27,13 +32,13 @@ class Provider(HttpService):
 
     def search(self, query: str, limit: int) -> Dicts:
         answer = self.api.read("POST", "/v4/search", {"q": query, "limit": limit, **self._mine})
-        return [entry(each, "memory", "chunk") for each in found(answer, "results")]
+        return [to_entry(each, "memory", "chunk") for each in objects_in(answer, "results")]
 
     def listed(self, limit: int) -> Dicts:
         body = {"containerTags": [self.scope.flat], "limit": limit, "page": 1}
         answer = self.api.read("POST", "/v4/memories/list", body)
-        held = found(answer, "memoryEntries")
-        return [entry(each, "memory") for each in held if not each.get("isForgotten")]
+        held = objects_in(answer, "memoryEntries")
+        return [to_entry(each, "memory") for each in held if not each.get("isForgotten")]
 
     def learn_turn(self, session: str, user: str, assistant: str) -> None:
         content = f"user: {user}\nassistant: {assistant}"
@@ -46,7 +51,7 @@ class Provider(HttpService):
         self.api.write("POST", "/v4/memories", {"memories": [{"content": text}], **self._mine})
 
     def unlearn(self, text: str) -> None:
-        with suppress(NotFound):
+        with suppress(ServiceNotFound):
             self.api.write("DELETE", "/v4/memories", {"content": text, **self._mine})
 
     def edit(self, entry_id: str, text: str) -> bool:
@@ -62,6 +67,6 @@ class Provider(HttpService):
     def _change(self, method: str, body: Dict) -> bool:
         try:
             answer: Any = self.api.write(method, "/v4/memories", {**body, **self._mine})
-        except NotFound:
+        except ServiceNotFound:
             return False
         return isinstance(answer, dict) and bool(answer.get("id"))

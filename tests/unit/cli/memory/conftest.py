@@ -16,9 +16,8 @@ from hermes.cli.context import Cli
 from hermes.cli.main import Parser
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
-from hermes.memory.builtin import BuiltinMemory, MemoryOptions, open_memory
-from hermes.memory.holographic.provider import Holographic
-from hermes.memory.places import Scope
+from hermes.memory.holographic.provider import HolographicProvider
+from hermes.memory.notes import BuiltinMemory, MemoryOptions, MemoryScope, open_memory
 from hermes.security.injection import scan
 
 
@@ -57,11 +56,11 @@ class Hermes:
         return Outcome(code, cli.stdout.getvalue(), cli.stderr.getvalue())
 
     def notes(self, **scope: str) -> BuiltinMemory:
-        return open_memory(self.home.memories, Scope(**scope), MemoryOptions(), scan)
+        return open_memory(self.home.memories, MemoryScope(**scope), MemoryOptions(), scan)
 
     def says(self, text: str, user: str = "") -> None:
         """To an agent that has the local provider."""
-        provider = Holographic()
+        provider = HolographicProvider()
         provider.initialize("s", hermes_home=str(self.home.root), user_id=user)
         provider.sync_turn(text, "")
         provider.shutdown()

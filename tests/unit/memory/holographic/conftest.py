@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hermes.memory.holographic.provider import Holographic
+from hermes.memory.holographic.provider import HolographicProvider
 
 DAY = 86_400
 
@@ -26,7 +26,7 @@ class Clock:
 class Memory:
     """A provider and the ways a test talks to it."""
 
-    def __init__(self, provider: Holographic) -> None:
+    def __init__(self, provider: HolographicProvider) -> None:
         self.provider = provider
 
     def says(self, text: str) -> None:
@@ -66,10 +66,10 @@ def told() -> list[str]:
 @pytest.fixture
 def session(tmp_path: Path, clock: Clock, told: list[str]) -> Iterator[Open]:
     """Begins a session on the facts of this test."""
-    opened: list[Holographic] = []
+    opened: list[HolographicProvider] = []
 
     def begin(session_id: str = "s1", user: str = "", **options: Any) -> Memory:
-        provider = Holographic(now=clock, **options)
+        provider = HolographicProvider(now=clock, **options)
         home = str(tmp_path / "home")
         provider.initialize(session_id, hermes_home=home, user_id=user, tell=told.append)
         opened.append(provider)

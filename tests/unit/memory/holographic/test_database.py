@@ -8,13 +8,12 @@ import apsw
 import pytest
 
 from hermes.core.errors import StoreError
-from hermes.memory.holographic.database import open_facts
-from hermes.memory.holographic.facts import Facts
+from hermes.memory.holographic.store import Facts, open_facts
 from tests.unit.memory.holographic.conftest import Memory, Open
 
 WRITER = """
 import json, sys
-from hermes.memory.holographic.provider import Holographic
+from hermes.memory.holographic.provider import HolographicProvider as Holographic
 home, name = sys.argv[1:]
 provider = Holographic()
 provider.initialize(name, hermes_home=home)

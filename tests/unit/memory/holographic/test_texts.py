@@ -2,10 +2,13 @@
 
 import pytest
 
-from hermes.memory.holographic.claims import claim_in
-from hermes.memory.holographic.entities import entities
-from hermes.memory.holographic.statements import stated
-from hermes.memory.holographic.words import folded, telling
+from hermes.memory.holographic.extraction import (
+    extract_entities,
+    extract_statements,
+    normalize,
+    parse_claim,
+    significant_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +36,7 @@ from hermes.memory.holographic.words import folded, telling
 def test_what_a_user_says_of_themselves_or_asks_to_remember_is_kept(
     message: str, kept: list[str]
 ) -> None:
-    assert [statement.text for statement in stated(message)] == kept
+    assert [statement.text for statement in extract_statements(message)] == kept
 
 
 @pytest.mark.parametrize(
@@ -59,11 +62,11 @@ def test_what_a_user_says_of_themselves_or_asks_to_remember_is_kept(
     ],
 )
 def test_anything_else_is_not(message: str) -> None:
-    assert stated(message) == ()
+    assert extract_statements(message) == ()
 
 
 def test_what_was_asked_for_is_trusted_more_than_what_was_said_by_the_way() -> None:
-    asked, said = stated("Remember that I like tea. My editor is vim.")
+    asked, said = extract_statements("Remember that I like tea. My editor is vim.")
     assert asked.trust > said.trust
 
 
@@ -82,7 +85,7 @@ def test_what_was_asked_for_is_trusted_more_than_what_was_said_by_the_way() -> N
     ],
 )
 def test_facts_are_linked_by_names_paths_and_quoted_terms(text: str, found: set[str]) -> None:
-    assert set(entities(text)) == found
+    assert set(extract_entities(text)) == found
 
 
 @pytest.mark.parametrize(
@@ -96,7 +99,7 @@ def test_facts_are_linked_by_names_paths_and_quoted_terms(text: str, found: set[
     ],
 )
 def test_one_claim_in_other_words(one: str, other: str) -> None:
-    assert claim_in(one) == claim_in(other) is not None
+    assert parse_claim(one) == parse_claim(other) is not None
 
 
 @pytest.mark.parametrize(
@@ -111,7 +114,7 @@ def test_one_claim_in_other_words(one: str, other: str) -> None:
     ],
 )
 def test_claims_that_contradict_each_other(older: str, newer: str) -> None:
-    one, other = claim_in(older), claim_in(newer)
+    one, other = parse_claim(older), parse_claim(newer)
     assert one is not None and other is not None
     assert (one.subject, one.attribute) == (other.subject, other.attribute)
     assert one.value != other.value
@@ -119,10 +122,10 @@ def test_claims_that_contradict_each_other(older: str, newer: str) -> None:
 
 @pytest.mark.parametrize("text", ["The tests are slow.", "make test", "", "x" * 5000])
 def test_texts_that_claim_nothing(text: str) -> None:
-    assert claim_in(text) is None
+    assert parse_claim(text) is None
 
 
 def test_words_are_compared_without_case_signs_and_empty_words() -> None:
-    assert folded("The  Server's “Name”!") == folded("the server name")
-    assert telling("What is the name of my server?") == ("name", "server")
-    assert telling("他住在北京") == ("他住", "住在", "在北", "北京")
+    assert normalize("The  Server's “Name”!") == normalize("the server name")
+    assert significant_words("What is the name of my server?") == ("name", "server")
+    assert significant_words("他住在北京") == ("他住", "住在", "在北", "北京")

@@ -11,7 +11,7 @@ from hermes.cli.commands.memory.notes import Notes, Shelf
 from hermes.cli.context import Cli
 from hermes.config.home import tilde
 from hermes.core.errors import ConfigError, HermesError, ToolError, UsageError
-from hermes.memory import entries
+from hermes.memory import notes as entries
 from hermes.security.injection import scan
 from hermes.util.plain import plain_line
 from hermes.util.text import many
@@ -43,8 +43,8 @@ def _edit(args: argparse.Namespace, cli: Cli) -> int:
         raise UsageError("notes are edited as a whole", hint="leave TEXT out")
     notes = Shelf(cli).one(args.target, args.of)
     before = notes.file.read()
-    draft = Draft(f"{entries.join(before)}\n" if before else "", notes.place.file.name, cli)
-    wanted = entries.split(draft.edited())
+    draft = Draft(f"{entries.join_entries(before)}\n" if before else "", notes.place.file.name, cli)
+    wanted = entries.split_entries(draft.edited())
     merged = False
 
     def put(now: tuple[str, ...]) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ def _merged(
 
 
 def _warn(notes: Notes, after: tuple[str, ...], cli: Cli) -> None:
-    over = len(entries.join(after)) - notes.limit
+    over = len(entries.join_entries(after)) - notes.limit
     if over > 0:
         cli.note(f"warning: {over:,} characters over the limit; the prompt leaves them out")
     for entry in after:

@@ -12,8 +12,8 @@ from hermes.config.home import tilde
 from hermes.config.plugin_folders import PluginInfo
 from hermes.core.errors import ConfigError, HermesError, ToolError
 from hermes.memory.discovery import list_providers, load_provider
-from hermes.memory.guarded import Guarded
-from hermes.memory.isolation import Limits
+from hermes.memory.isolation import ProviderLimits
+from hermes.memory.manager import IsolatedProvider
 from hermes.memory.provider import Dicts, Inspectable
 from hermes.security.redaction import Redactor
 from hermes.util.plain import plain_line
@@ -25,7 +25,7 @@ SESSION = "hermes-memory"
 class Desk:
     """A provider that is loaded, available and initialised."""
 
-    def __init__(self, guarded: Guarded) -> None:
+    def __init__(self, guarded: IsolatedProvider) -> None:
         self._guarded = guarded
         self.name = guarded.name
 
@@ -58,7 +58,7 @@ class Desk:
             raise HermesError(str(error), hint="`hermes memory test` tries it out") from error
 
 
-def guarded_provider(cli: Cli, name: str, brought: Extensions | None = None) -> Guarded:
+def guarded_provider(cli: Cli, name: str, brought: Extensions | None = None) -> IsolatedProvider:
     """The provider of that name. What goes wrong is logged; the caller tells the user. `brought` is
     what `brought_for` gave, if that was asked already. Raises `ConfigError`."""
     loaded = cli.load()
@@ -72,7 +72,7 @@ def guarded_provider(cli: Cli, name: str, brought: Extensions | None = None) -> 
         disabled=loaded.settings.plugins.disabled,
         tell=cli.note,
     )
-    return Guarded(provider, Limits(start=SECONDS), lambda _line: None)
+    return IsolatedProvider(provider, ProviderLimits(start=SECONDS), lambda _line: None)
 
 
 def offered(cli: Cli) -> tuple[PluginInfo, ...]:

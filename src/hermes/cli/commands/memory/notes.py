@@ -9,26 +9,34 @@ from hermes.app.given_tools import project_root
 from hermes.cli.context import Cli
 from hermes.config.settings.abilities import MemorySettings
 from hermes.core.errors import UsageError
-from hermes.memory import entries
-from hermes.memory.notebook import Notebook
-from hermes.memory.notes import NoteFile
-from hermes.memory.places import MEMORY_FILE, OWNER_FILE, USER_FILE, Place, Scope, Target, places
+from hermes.memory import notes
+from hermes.memory.notes import (
+    MEMORY_FILE,
+    OWNER_FILE,
+    USER_FILE,
+    MemoryScope,
+    Notebook,
+    NoteFile,
+    NoteLocation,
+    NoteTarget,
+    note_locations,
+)
 from hermes.security.injection import scan
 
 YOURS = "yours"
 LOCK_SECONDS = 10
-TARGETS: tuple[Target, ...] = ("memory", "user", "project", "chat")
+TARGETS: tuple[NoteTarget, ...] = ("memory", "user", "project", "chat")
 PERSONAL = ("memory", "user")
-SHARED: dict[str, Target] = {"projects": "project", "chats": "chat"}
+SHARED: dict[str, NoteTarget] = {"projects": "project", "chats": "chat"}
 
 
 class Notes(msgspec.Struct, frozen=True):
     """One file with notes."""
 
-    target: Target
+    target: NoteTarget
     owner: str
     """`yours`, else whom or what they belong to."""
-    place: Place
+    place: NoteLocation
     file: NoteFile
     limit: int
 
@@ -38,7 +46,7 @@ class Notes(msgspec.Struct, frozen=True):
 
     def fullness(self) -> str:
         """Raises `ToolError` when the file cannot be read."""
-        size = len(entries.join(self.file.read()))
+        size = len(notes.join_entries(self.file.read()))
         return f"{100 * size // max(self.limit, 1)}%, {size:,}/{self.limit:,} characters"
 
     def notebook(self) -> Notebook:
@@ -56,7 +64,7 @@ class Shelf:
         """Those that exist, yours first."""
         return [notes for notes in self._found() if target in ("", notes.target)]
 
-    def one(self, target: Target, of: str) -> Notes:
+    def one(self, target: NoteTarget, of: str) -> Notes:
         """The notes meant by a target and a part of their owner's name. Without it: yours, or
         those of the project in the working folder; they may not exist yet."""
         if not of:
@@ -73,9 +81,9 @@ class Shelf:
             hint=f"name one of them with --of; there are notes of: {known}",
         )
 
-    def _own(self, target: Target) -> Notes | None:
-        scope = Scope(project=project_root(Path.cwd()) if target == "project" else "")
-        place = places(self._folder, scope).get(target)
+    def _own(self, target: NoteTarget) -> Notes | None:
+        scope = MemoryScope(project=project_root(Path.cwd()) if target == "project" else "")
+        place = note_locations(self._folder, scope).get(target)
         if place is None:
             return None
         return self._notes(target, place.owner.removeprefix(f"{target} ") or YOURS, place)
@@ -87,18 +95,18 @@ class Shelf:
         for name, target in SHARED.items():
             for folder in _folders(self._folder / name):
                 owner = _owner(folder)
-                place = Place(folder / MEMORY_FILE, owner)
+                place = NoteLocation(folder / MEMORY_FILE, owner)
                 if place.file.exists():
                     yield self._notes(target, owner.removeprefix(f"{target} "), place)
 
     def _of_person(self, folder: Path, owner: str) -> Iterator[Notes]:
-        kinds: tuple[tuple[Target, str], ...] = (("memory", MEMORY_FILE), ("user", USER_FILE))
+        kinds: tuple[tuple[NoteTarget, str], ...] = (("memory", MEMORY_FILE), ("user", USER_FILE))
         for target, name in kinds:
-            place = Place(folder / name, "" if owner == YOURS else owner)
+            place = NoteLocation(folder / name, "" if owner == YOURS else owner)
             if place.file.exists():
                 yield self._notes(target, owner, place)
 
-    def _notes(self, target: Target, owner: str, place: Place) -> Notes:
+    def _notes(self, target: NoteTarget, owner: str, place: NoteLocation) -> Notes:
         settings = self._settings
         limit = settings.user_char_limit if target == "user" else settings.memory_char_limit
         return Notes(target, owner, place, NoteFile(self._folder, place, LOCK_SECONDS), limit)

@@ -15,8 +15,7 @@ from hermes.cli.commands.memory.notes import Notes, Shelf
 from hermes.cli.context import Cli
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, ToolError
-from hermes.memory.discovery import BUILTIN
-from hermes.memory.fields import fields_of
+from hermes.memory.discovery import BUNDLED_PROVIDERS, config_fields
 from hermes.plugins.names import Thing
 from hermes.util.plain import plain_line
 from hermes.util.text import many
@@ -41,7 +40,7 @@ def overview(args: argparse.Namespace, cli: Cli) -> int:  # noqa: ARG001 - as ev
             cli.say(f"  switched off: memory.{key} is false")
     cli.say(f"\nProvider: {settings.provider or 'none'}")
     if not settings.provider:
-        cli.say(f"  `hermes memory setup NAME` chooses one of {', '.join(BUILTIN)}")
+        cli.say(f"  `hermes memory setup NAME` chooses one of {', '.join(BUNDLED_PROVIDERS)}")
         return 0
     try:
         with provider_desk(cli) as desk:
@@ -98,7 +97,7 @@ def _facts(cli: Cli) -> dict[str, Any]:
         guarded = guarded_provider(cli, settings.provider, brought)
         facts["variables"] = {
             field.env_var: bool(cli.load().variable(field.env_var))
-            for field in fields_of(guarded.provider)
+            for field in config_fields(guarded.provider)
             if field.env_var
         }
         facts["ready"] = bool(guarded.start("is_available"))

@@ -14,7 +14,7 @@ from hermes.config.environment import export_variable
 from hermes.config.home import ensure_hermes_home, tilde
 from hermes.config.plugin_folders import PluginInfo
 from hermes.core.errors import HermesError, ToolError, UsageError
-from hermes.memory.fields import Field, fields_of
+from hermes.memory.discovery import ConfigField, config_fields
 
 SETTING = ("memory", "provider")
 
@@ -37,7 +37,7 @@ def _setup(args: argparse.Namespace, cli: Cli) -> int:
     given = _given(args.set)
     name = args.name or _chosen(cli)
     guarded = guarded_provider(cli, name)
-    fields = fields_of(guarded.provider)
+    fields = config_fields(guarded.provider)
     unknown = given.keys() - {field.key for field in fields}
     if unknown:
         known = ", ".join(field.key for field in fields) or "nothing"
@@ -112,7 +112,7 @@ def _saved(cli: Cli, name: str) -> dict[str, str]:
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in values}
 
 
-def _answer(field: Field, given: Mapping[str, str], saved: str, cli: Cli) -> str:
+def _answer(field: ConfigField, given: Mapping[str, str], saved: str, cli: Cli) -> str:
     """What was given, else what the user says, else what there is already."""
     held = (cli.load().variable(field.env_var) or "") if field.env_var else ""
     fallback = held or saved or field.default
@@ -134,7 +134,7 @@ def _answer(field: Field, given: Mapping[str, str], saved: str, cli: Cli) -> str
     return answer
 
 
-def _asked(field: Field, fallback: str, cli: Cli) -> str:
+def _asked(field: ConfigField, fallback: str, cli: Cli) -> str:
     cli.say(f"{field.description or field.key}{f' ({field.url})' if field.url else ''}")
     if field.secret:
         kept = ", empty keeps it" if fallback else ""

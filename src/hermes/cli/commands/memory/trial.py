@@ -10,7 +10,7 @@ from hermes.cli.actions import Actions
 from hermes.cli.commands.memory.desk import SECONDS, guarded_provider
 from hermes.cli.context import Cli
 from hermes.core.errors import HermesError, UsageError
-from hermes.memory.guarded import Guarded
+from hermes.memory.manager import IsolatedProvider
 from hermes.memory.provider import Dicts, Inspectable
 
 USER = "hermes-memory-test"
@@ -39,7 +39,7 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _try(cli: Cli, guarded: Guarded) -> None:
+def _try(cli: Cli, guarded: IsolatedProvider) -> None:
     def available() -> str:
         if not guarded.start("is_available"):
             raise HermesError("no", hint=f"hermes memory setup {guarded.name}")
@@ -78,19 +78,19 @@ def _step(cli: Cli, what: str, work: Callable[[], Any]) -> Any:
     return result
 
 
-def _tools(guarded: Guarded) -> str:
+def _tools(guarded: IsolatedProvider) -> str:
     schemas: Dicts = guarded.wait("get_tool_schemas", SECONDS)
     return ", ".join(schema["name"] for schema in schemas) or "none"
 
 
-def _recall(guarded: Guarded, word: str) -> str:
+def _recall(guarded: IsolatedProvider, word: str) -> str:
     text: str = guarded.wait("prefetch", SECONDS, "What is the test word of hermes memory?")
     if word in text:
         return "the word came back"
     return "the word did not come back at once; many services need a while"
 
 
-def _clean(guarded: Guarded, word: str) -> str:
+def _clean(guarded: IsolatedProvider, word: str) -> str:
     """Delete what the trial left, where the provider lets us."""
     if not isinstance(guarded.provider, Inspectable):
         return f"left as it is, below the user {USER}"

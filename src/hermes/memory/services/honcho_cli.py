@@ -9,18 +9,29 @@ from typing import Any
 
 from hermes.config.home import Home, current_home, tilde
 from hermes.core.errors import HermesError, UsageError
-from hermes.memory.holographic.facts import MOST_FACTS
-from hermes.memory.holographic.provider import Holographic
-from hermes.memory.notes import NoteFile
-from hermes.memory.places import Scope as Notes
-from hermes.memory.places import places
+from hermes.memory.holographic.provider import HolographicProvider
+from hermes.memory.holographic.store import MAX_FACTS
+from hermes.memory.notes import MemoryScope as Notes
+from hermes.memory.notes import NoteFile, note_locations
 from hermes.memory.provider import Dict
-from hermes.memory.services.honcho.options import ABOUT, CHARS_PER_TOKEN, LEVELS, MODES, Options
-from hermes.memory.services.honcho.provider import open_workspace
-from hermes.memory.services.honcho.workspace import PAGE, Workspace
-from hermes.memory.services.options import change_options, options_file, read_options
-from hermes.memory.services.scope import safe_id
-from hermes.memory.services.text import outgoing, question
+from hermes.memory.services.base import (
+    change_options,
+    options_file,
+    read_options,
+    redact_outgoing,
+    redact_query,
+    safe_id,
+)
+from hermes.memory.services.honcho import (
+    ABOUT,
+    CHARS_PER_TOKEN,
+    LEVELS,
+    MODES,
+    PAGE,
+    HonchoOptions,
+    HonchoWorkspace,
+    open_workspace,
+)
 from hermes.util.text import many
 
 LOCK_SECONDS = 10
@@ -79,7 +90,7 @@ def _say(line: str) -> None:
 
 
 @contextmanager
-def _workspace(home: Home) -> Iterator[Workspace]:
+def _workspace(home: Home) -> Iterator[HonchoWorkspace]:
     workspace = open_workspace(home, _options(home))
     try:
         yield workspace
@@ -87,12 +98,12 @@ def _workspace(home: Home) -> Iterator[Workspace]:
         workspace.api.close()
 
 
-def _options(home: Home) -> Options:
-    return read_options(home, ABOUT.name, Options)
+def _options(home: Home) -> HonchoOptions:
+    return read_options(home, ABOUT.name, HonchoOptions)
 
 
 def _set(home: Home, **values: Any) -> int:
-    change_options(home, ABOUT.name, Options, **values)
+    change_options(home, ABOUT.name, HonchoOptions, **values)
     _say(f"saved in {tilde(options_file(home, ABOUT.name))}")
     return 0
 
@@ -199,7 +210,7 @@ def _identity(args: argparse.Namespace, home: Home) -> None:
                 _say("\n".join(f"  {line}" for line in known) or "  nothing is known")
 
 
-def _lines(workspace: Workspace, peer: str) -> list[str]:
+def _lines(workspace: HonchoWorkspace, peer: str) -> list[str]:
     text = workspace.representation(peer, "", PAGE)
     return [line for line in text.splitlines() if line.strip()]
 
@@ -209,16 +220,16 @@ def _setup(_args: argparse.Namespace, _home: Home) -> None:
 
 
 def _sync(_args: argparse.Namespace, home: Home) -> None:
-    own = places(home.memories, Notes())
+    own = note_locations(home.memories, Notes())
     files = (NoteFile(home.memories, own[target], LOCK_SECONDS) for target in ("memory", "user"))
     _tell(home, {note for file in files for note in file.read()}, "note")
 
 
 def _migrate(_args: argparse.Namespace, home: Home) -> None:
-    local = Holographic()
+    local = HolographicProvider()
     local.initialize(SYNCED, hermes_home=str(home.root))
     try:
-        facts = local.entries("", MOST_FACTS)
+        facts = local.entries("", MAX_FACTS)
     finally:
         local.shutdown()
     _tell(home, {fact["text"] for fact in facts if "outdated_by" not in fact}, "fact")
@@ -226,11 +237,11 @@ def _migrate(_args: argparse.Namespace, home: Home) -> None:
 
 def _tell(home: Home, texts: set[str], kind: str) -> None:
     """Each of the texts, unless it is known."""
-    said = {outgoing(text) for text in texts}
+    said = {redact_outgoing(text) for text in texts}
     known = 0
     with _workspace(home) as workspace:
         for text in sorted(said):
-            if any(each["text"] == text for each in workspace.query(question(text), PAGE)):
+            if any(each["text"] == text for each in workspace.query(redact_query(text), PAGE)):
                 known += 1
             else:
                 workspace.conclude(text, SYNCED)
