@@ -23,8 +23,8 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from hermes.skills.collection import Skills
-from hermes.skills.listed import ListedSkills
+from hermes.skills.index import Skills
+from hermes.skills.prompt import ListedSkills
 from hermes.skills.skill import Circle, Root, Source
 from hermes.skills.usage import Use, Uses
 

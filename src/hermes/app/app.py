@@ -174,14 +174,14 @@ class App:
         names = making.start.request.skills
         if not names:
             return User.say(text)
-        commands = import_module("hermes.skills.commands")
+        commands = import_module("hermes.skills.loader")
         _loaded, before = await commands.preloaded(making.skills.loader, names)
         return User.say(f"{self._redactor.redact(before)}\n\n{text}")
 
     async def skill_message(self, agent: Agent, text: str) -> User | None:
         """What `/skill-name …` says to the agent; None when it names no skill."""
         skills = self._open[agent].skills
-        commands = import_module("hermes.skills.commands")
+        commands = import_module("hermes.skills.loader")
         called = await in_thread(
             lambda: commands.skill_command(text, skills.shelf.skills.all(), skills.circle)
         )

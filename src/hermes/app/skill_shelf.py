@@ -15,19 +15,15 @@ from hermes.core.errors import ConfigError
 from hermes.core.ports import SecretAsker
 from hermes.core.tool import Tool
 from hermes.providers.endpoints import own_keys
-from hermes.skills.collection import Skills
-from hermes.skills.folders import HUB, bundled_folder, roots
-from hermes.skills.history.changes import Who
-from hermes.skills.history.skill_history import SkillHistory
-from hermes.skills.listed import ListedSkills
-from hermes.skills.loading import LoadOptions, SkillLoader
-from hermes.skills.names import listed_name
-from hermes.skills.skill import Circle, Root, Skill, Source
-from hermes.skills.tools import skill_view_tool, skills_list_tool
+from hermes.skills.history import SkillHistory
+from hermes.skills.history_repo import Who
+from hermes.skills.index import Skills
+from hermes.skills.loader import LoadOptions, SkillLoader
+from hermes.skills.prompt import ListedSkills
+from hermes.skills.skill import HUB, Circle, Root, Skill, Source, bundled_folder, listed_name, roots
+from hermes.skills.tools import skill_manage_tool, skill_view_tool, skills_list_tool
 from hermes.skills.usage import Uses
-from hermes.skills.writing.scanning import scanned
-from hermes.skills.writing.tool import skill_manage_tool
-from hermes.skills.writing.writer import SkillWriter, WritingOptions
+from hermes.skills.writing.writer import SkillWriter, WritingOptions, scanned
 
 SYSTEMS = {"darwin": "macos", "win32": "windows"}
 MOST_HINTS = 200
@@ -79,7 +75,7 @@ class SkillShelf:
         self._listed = ListedSkills(self.skills, self.uses, home.cache / "skills-listed.json")
         if (home.skills / HUB).parent.is_dir():
             # An update that was killed half-way is finished before anybody looks.
-            shelf = import_module("hermes.skills.hub.shelf").Shelf(home.skills / HUB.parent)
+            shelf = import_module("hermes.skills.hub.store").Shelf(home.skills / HUB.parent)
             try:
                 shelf.finish_interrupted()
             except ConfigError as error:  # the hub's commands say more; the skills are there

@@ -380,7 +380,7 @@ def check_skills(home: Home, loaded: Loaded, names: Sequence[str]) -> None:
     # Imported here: these load over 100 modules, which only jobs that name a skill need.
     from hermes.app.extensions import Extensions
     from hermes.app.skill_shelf import skill_roots
-    from hermes.skills.collection import Skills
+    from hermes.skills.index import Skills
     from hermes.skills.skill import SkillNotFound
 
     plugins = Extensions.in_force()

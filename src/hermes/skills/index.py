@@ -1,121 +1,467 @@
-"""The list of skills in the prompt."""
+"""All skills there are, found again only when something changed."""
 
-from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
+import logging
+import os
+import re
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+from typing import Any
 
-from hermes.skills.ranking import ranked
-from hermes.skills.shelf import Shelf
-from hermes.skills.skill import Circle
-from hermes.skills.usage import Use
-from hermes.skills.visibility import hidden_numbers
-from hermes.skills.words import shortened
+import msgspec
 
-CATEGORY_LINE = 60
-"""Characters of what a category is for."""
-CATEGORIES = 200
-"""Characters for the names of categories that are not listed whole."""
-GENERAL = "general"
-"""The heading of skills without a category."""
-LEAST = 10
-"""Fewer characters has no line of a skill."""
+from hermes import __version__
+from hermes.skills.skill import (
+    SKILL_FILE,
+    Broken,
+    Root,
+    Rule,
+    Skill,
+    SkillInvalid,
+    SkillNotFound,
+    Source,
+    plain_name,
+)
+from hermes.util import atomic
 
-INTRODUCTION = """\
-## Skills (mandatory)
-Before you work, load each skill that fits even in part with skill_view(name), and follow it. \
-Mend one that is wrong or outdated at once with skill_manage.
-<available_skills>"""
-END = "</available_skills>"
-SHORTEST = "Skills: find one with skills_list(query), load it with skill_view(name)."
+# All skills of some folders as they were at one moment: what lists and prompts need of them.
+#
+# Every new process loads it, and most need but a few of hundreds of skills. It is therefore kept
+# in
+# columns, which cost next to nothing until somebody looks into them. A skill is known by its
+# number;
+# those of one root and one category stand side by side.
+
+FORMAT = 3
+SEPARATOR = "\x7f"
+"""It cannot be printed, so no value holds it, and it needs no escape in JSON."""
 
 
-def skills_index(
-    shelf: Shelf,
-    circle: Circle,
-    uses: Mapping[str, Use],
-    budget: int,
-    now: float,
-    hints: Iterable[str] = (),
-) -> str:
-    """The prompt layer, with at most `budget` characters; "" when no skill is visible.
+class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Skills side by side."""
 
-    `hints` are names of files and folders of the work at hand. The same inputs give the same text,
-    in the same order.
-    """
-    hidden = hidden_numbers(shelf, circle)
-    count = len(shelf.names) - len(hidden)
-    if not count:
+    root: int
+    category: str
+    start: int
+    end: int
+
+    @property
+    def numbers(self) -> range:
+        return range(self.start, self.end)
+
+
+class Unusable(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A `Broken` as a file can hold it."""
+
+    file: str
+    source: Source
+    reason: str
+
+
+class Shelf(msgspec.Struct, frozen=True, dict=True):
+    made_for: str
+    """The version and the roots; see `key_of`."""
+    rows_sum: str
+    """Checksum of the whole skills that belong to it."""
+    roots: tuple[str, ...]
+    sources: tuple[Source, ...]
+    """Of each root."""
+    runs: tuple[Run, ...]
+    """All skills, in order."""
+    name_column: str
+    """Columns hold a value for each skill; see `column`."""
+    text_columns: tuple[str, ...]
+    """For each run, names with descriptions, cut to the length of a line in a list; see `table`."""
+    place_column: str
+    """Folders, from their root."""
+    seal: int
+    """Of time, size and inode of each SKILL.md; see `sealed`."""
+    rules: tuple[Rule, ...]
+    """Of the few skills that have some, each rule once."""
+    vocabulary: dict[str, str]
+    """By the first letter of words, words with the numbers of the skills that have them in their
+    names, and of those that they tell of as well; see `table`."""
+    others: dict[str, tuple[int, int, int]]
+    """What else was looked at, by path."""
+    missing: tuple[str, ...]
+    """Roots that were not there."""
+    broken: tuple[Unusable, ...]
+    categories: dict[str, str]
+    """What their DESCRIPTION.md says."""
+
+    @cached_property
+    def names(self) -> list[str]:
+        return _values(self.name_column)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """By name."""
+        return dict(zip(self.names, range(len(self.names)), strict=True))
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [run.end for run in self.runs]
+
+    def run_of(self, number: int) -> Run:
+        return self.runs[bisect_right(self._ends, number)]
+
+    def text_of(self, number: int) -> str:
+        """The description, for a line in a list."""
+        run = bisect_right(self._ends, number)
+        return _looked_up(self.names[number], self.text_columns[run])
+
+    def telling(self, words: Iterable[str]) -> Iterator[tuple[list[int], list[int]]]:
+        """For each of the words, the skills that have it in their names, and others it tells of."""
+        for word in words:
+            found = _looked_up(word, self.vocabulary.get(word[:1], ""))
+            if found:
+                named, _, other = found.partition(" ")
+                yield _numbers(named), _numbers(other)
+
+
+def key_of(roots: Iterable[Root]) -> str:
+    listed = [f"{root.source}\t{root.path}\t{root.plugin}\t{root.name}" for root in roots]
+    return "\n".join([f"{FORMAT} {__version__}", *listed])
+
+
+def sealed(stamps: Iterable[tuple[int, int, int]]) -> int:
+    """One number for the stamps of all skills, which is quicker to keep than all of them."""
+    seal = 0
+    for mtime_ns, size, inode in stamps:
+        seal = hash((seal, mtime_ns, size, inode))
+    return seal
+
+
+def holds(shelf: Shelf) -> bool:
+    """Whether everything is still as it was. This is most of what a warm start costs."""
+    try:
+        return (
+            _seal_now(shelf) == shelf.seal
+            and all(_same(path, *stamp) for path, stamp in shelf.others.items())
+            and not any(map(os.path.lexists, shelf.missing))
+        )
+    except OSError:
+        return False
+
+
+def _same(path: str, mtime_ns: int, size: int, inode: int) -> bool:
+    now = os.stat(path)  # noqa: PTH116 - five times as quick
+    return now.st_mtime_ns == mtime_ns and now.st_size == size and now.st_ino == inode
+
+
+def _seal_now(shelf: Shelf) -> int:
+    stat, seal = os.stat, 0
+    # All names at once, and in bytes, as the system takes them.
+    places = shelf.place_column.replace(SEPARATOR, f"/{SKILL_FILE}{SEPARATOR}")
+    files = f"{places}/{SKILL_FILE}".encode().split(SEPARATOR.encode())
+    for root, runs in groupby(shelf.runs, key=lambda run: run.root):
+        side_by_side = list(runs)
+        # From a folder that is open already, the system finds a file faster.
+        folder = os.open(shelf.roots[root], os.O_RDONLY)
+        try:
+            for file in files[side_by_side[0].start : side_by_side[-1].end]:
+                now = stat(file, dir_fd=folder)
+                seal = hash((seal, now.st_mtime_ns, now.st_size, now.st_ino))
+        finally:
+            os.close(folder)
+    return seal
+
+
+def column(values: Iterable[str]) -> str:
+    """The values of a column as one text."""
+    return SEPARATOR.join(values)
+
+
+def table(pairs: Iterable[tuple[str, str]]) -> str:
+    """A column of keys and what belongs to each, in which one is found without taking it apart."""
+    return column(["", *(f"{key} {value}" for key, value in pairs)])
+
+
+def _looked_up(key: str, table: str) -> str:
+    at = table.find(f"{SEPARATOR}{key} ")
+    if at < 0:
         return ""
-    if LEAST * count < budget:
-        numbers = (number for number in range(len(shelf.names)) if number not in hidden)
-        shown = {number: _line(shelf, number) for number in numbers}
-        for described in (shelf.categories, {}):
-            text = _layer(_lines(shelf, shown, described))
-            if len(text) <= budget:
-                return text
-    order = ranked(shelf, uses, now, hints)
-    return _within(shelf, (number for number in order if number not in hidden), hidden, budget)
+    start, end = at + len(key) + 2, table.find(SEPARATOR, at + 1)
+    return table[start:end] if end > 0 else table[start:]
 
 
-def _within(shelf: Shelf, order: Iterable[int], hidden: AbstractSet[int], budget: int) -> str:
-    """The first ones, as many as there is room for, and how many more there are."""
-    left = dict.fromkeys((run.category for run in shelf.runs), 0)
-    for run in shelf.runs:
-        left[run.category] += len(run.numbers)
-    for number in hidden:
-        left[shelf.run_of(number).category] -= 1
-    names = min(CATEGORIES, len(_names(left)))
-    room = budget - len(_layer([_more(sum(left.values()), "x" * names)]))
-    taken: dict[int, str] = {}
-    headed: set[str] = set()
-    for number in order:
-        category, line = shelf.run_of(number).category, _line(shelf, number)
-        cost = len(line) + 1
-        if category not in headed:
-            cost += len(_heading(category)) + 1
-        if cost > room:
-            break
-        room -= cost
-        headed.add(category)
-        taken[number] = line
-        left[category] -= 1
-    if not taken:
-        return SHORTEST if len(SHORTEST) <= budget else ""
-    rest = [category for category, count in left.items() if count]
-    more = [_more(sum(left.values()), _names(rest))] if rest else []
-    return _layer([*_lines(shelf, taken, {}), *more])
+def _values(column: str) -> list[str]:
+    return column.split(SEPARATOR) if column else []
 
 
-def _layer(lines: Iterable[str]) -> str:
-    return "\n".join([INTRODUCTION, *lines, END])
+def _numbers(text: str) -> list[int]:
+    return list(map(int, text.split(","))) if text else []
 
 
-def _lines(shelf: Shelf, lines: Mapping[int, str], described: Mapping[str, str]) -> Iterable[str]:
-    """By category and name, whichever folder they come from."""
-    by_category: dict[str, list[int]] = {}
-    for number in lines:
-        by_category.setdefault(shelf.run_of(number).category, []).append(number)
-    for category in sorted(by_category):
-        yield _heading(category, described.get(category, ""))
-        members = sorted(by_category[category], key=shelf.names.__getitem__)
-        yield from map(lines.__getitem__, members)
+# A shelf with the whole skills behind it, in memory and on disk.
+
+FIRST_READ = 120_000
+"""Bytes read at once: most shelves have no more, and for larger pieces the system has to find fresh
+memory, which takes longer than reading."""
+
+Row = tuple[tuple[int, int, int], Skill]
+"""The stamp of its file, and the skill."""
+
+_shelves = msgspec.json.Decoder(Shelf)
+
+log = logging.getLogger(__name__)
 
 
-def _heading(category: str, about: str = "") -> str:
-    return f"{category or GENERAL}: {_tame(shortened(about, CATEGORY_LINE))}".rstrip()
+class Snapshot:
+    """`rows` gives a JSON list of a `Row` for each skill. Few processes ask for it."""
+
+    def __init__(self, shelf: Shelf, rows: Callable[[], bytes]) -> None:
+        self.shelf, self.rows = shelf, rows
+        self._found: list[Row] | None = None
+
+    def skill(self, number: int) -> Skill:
+        """Raises `CacheGone`."""
+        if self._found is not None:
+            return self._found[number][1]
+        row = msgspec.json.decode(self.rows(), type=list[msgspec.Raw])[number]
+        found: Row = msgspec.json.decode(row, type=Row, dec_hook=_from_json)
+        return found[1]
+
+    def skills(self) -> tuple[Skill, ...]:
+        """All, in the order of their numbers. Raises `CacheGone`."""
+        return tuple(skill for _, skill in self.found())
+
+    def found(self) -> list[Row]:
+        """The same, with their stamps."""
+        if self._found is None:
+            self._found = msgspec.json.decode(self.rows(), type=list[Row], dec_hook=_from_json)
+        return self._found
 
 
-def _line(shelf: Shelf, number: int) -> str:
-    return f"  - {shelf.names[number]}: {_tame(shelf.text_of(number))}"
+class CacheGone(Exception):
+    """The file on disk no longer holds the skills of the shelf that was read from it."""
 
 
-def _tame(text: str) -> str:
-    """It cannot end the list."""
-    return text.replace("</", "<")
+def encode(found: Sequence[Row]) -> tuple[bytes, str]:
+    """The rows and their checksum."""
+    rows = msgspec.json.encode(found, enc_hook=str)
+    return rows, _sum(rows)
 
 
-def _more(count: int, names: str) -> str:
-    return f"{count:,} more ({shortened(names, CATEGORIES)}): skills_list(query) finds them."
+def load(file: Path, made_for: str) -> Snapshot | None:
+    """None when there is none, or one for something else, or of another version, or damaged."""
+    try:
+        shelf = _shelves.decode(_first_line(file))
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return Snapshot(shelf, lambda: _rows(file, shelf)) if shelf.made_for == made_for else None
 
 
-def _names(categories: Iterable[str]) -> str:
-    return ", ".join(sorted(category or GENERAL for category in categories))
+def _first_line(file: Path) -> bytes | memoryview:
+    """Without copying, and mostly without reading, the second."""
+    with file.open("rb", buffering=0) as opened:
+        data = opened.read(FIRST_READ) or b""
+        end = data.find(b"\n")
+        if end < 0:
+            data += opened.readall()
+            end = data.find(b"\n")
+    return memoryview(data)[:end]
+
+
+def _rows(file: Path, shelf: Shelf) -> bytes:
+    try:
+        rows = file.read_bytes().partition(b"\n")[2]
+    except OSError as error:
+        raise CacheGone from error
+    if _sum(rows) != shelf.rows_sum:
+        raise CacheGone
+    return rows
+
+
+def save(file: Path, snapshot: Snapshot) -> None:
+    """Two lines of JSON, as far as the disk allows it: without them everything works as well."""
+    try:
+        data = b"\n".join([msgspec.json.encode(snapshot.shelf), snapshot.rows()])
+        if file.parent.parent.is_dir():
+            file.parent.mkdir(mode=0o700, exist_ok=True)
+            atomic.write_bytes(file, data, mode=0o600)
+    except (OSError, UnicodeEncodeError) as error:
+        log.debug("the list of skills is not kept: %s", error)
+
+
+def _sum(rows: bytes) -> str:
+    return f"{zlib.crc32(rows):08x}-{len(rows)}"
+
+
+def _from_json(kind: type, value: Any) -> Any:
+    if kind is Path:
+        return Path(value)
+    raise NotImplementedError
+
+
+CLOSE = 3
+"""Names offered for one that does not exist."""
+
+
+class Skills:
+    """The skills below `roots`, of which the first with a name counts.
+
+    Every question is answered from what was found last when no file changed since: in this process,
+    or in `cache_file`. That takes one stat a skill. Calls block, and may come from any thread.
+    """
+
+    def __init__(self, roots: Sequence[Root], cache_file: Path | None = None) -> None:
+        self.roots = tuple(roots)
+        self._file = cache_file
+        self._snapshot: Snapshot | None = None
+
+    def shelf(self) -> Shelf:
+        """What the prompt needs: the quickest question."""
+        return self._current().shelf
+
+    def all(self) -> tuple[Skill, ...]:
+        """By root, category and name."""
+        try:
+            return self._current().skills()
+        except CacheGone:
+            return self._anew().skills()
+
+    def broken(self) -> tuple[Broken, ...]:
+        """What looks like a skill and does not load."""
+        found = self.shelf().broken
+        return tuple(Broken(Path(each.file), each.source, each.reason) for each in found)
+
+    def categories(self) -> Mapping[str, str]:
+        """What those with a DESCRIPTION.md are for."""
+        return self.shelf().categories
+
+    def get(self, name: str) -> Skill:
+        """By its name, also as `category/name`, in any letter case, with spaces or underscores.
+
+        Raises `SkillNotFound`, or `SkillInvalid` when it is there and does not load.
+        """
+        now = self._current()
+        number = _number(name, now.shelf)
+        if number is None:
+            raise _absent(name, now.shelf)
+        try:
+            return now.skill(number)
+        except CacheGone:
+            return next(each for each in self.all() if each.name == now.shelf.names[number])
+
+    def _current(self) -> Snapshot:
+        now = self._snapshot
+        if now is None and self._file is not None:
+            now = load(self._file, key_of(self.roots))
+        if now is None or not holds(now.shelf):
+            return self._anew(now)
+        self._snapshot = now
+        return now
+
+    def _anew(self, last: Snapshot | None = None) -> Snapshot:
+        # Most processes never come here, and need not load what reads the files.
+        building = import_module("hermes.skills.index_build")
+        now: Snapshot = building.build(self.roots, last)
+        if self._file is not None:
+            save(self._file, now)
+        self._snapshot = now
+        return now
+
+
+def _number(name: str, shelf: Shelf) -> int | None:
+    category, _, last = name.strip().strip("/").rpartition("/")
+    plugin, colon, last = last.rpartition(":")
+    wanted = plain_name(last)
+    number = shelf.numbers.get(f"{plugin.strip()}{colon}{wanted}")
+    if number is not None:
+        fits = not category or shelf.run_of(number).category == category
+        return number if fits else None
+    # A name without its plugin will do when there is only one such.
+    ends = [at for each, at in shelf.numbers.items() if each.endswith(f":{wanted}")]
+    return ends[0] if len(ends) == 1 and not (category or plugin) else None
+
+
+def _absent(name: str, shelf: Shelf) -> SkillNotFound | SkillInvalid:
+    wanted = name.strip().rpartition("/")[2]
+    for each in shelf.broken:
+        if wanted and wanted in (Path(each.file).parent.name, Path(each.file).name):
+            return SkillInvalid(
+                f"the skill {name!r} does not load: {each.reason}", hint=f"look at {each.file}"
+            )
+    return SkillNotFound(f"there is no skill {name!r}", hint=_hint(name, shelf.names))
+
+
+def _hint(name: str, names: Sequence[str]) -> str:
+    by_end = {each.rpartition(":")[2]: each for each in names}
+    wanted = plain_name(name.rpartition("/")[2].rpartition(":")[2])
+    near = [each for each in by_end if wanted and (wanted in each or each in wanted)]
+    near += import_module("difflib").get_close_matches(wanted, by_end, CLOSE)
+    close = [by_end[each] for each in dict.fromkeys(near)][:CLOSE]
+    return f"did you mean {' or '.join(close)}?" if close else "`hermes skills list` shows them all"
+
+
+# Words that two texts can share.
+
+_WORD = re.compile(r"[^\W_]+")
+
+COMMON = frozenset({
+    "a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "has", "in", "into", "is", "it",
+    "its", "of", "on", "or", "that", "the", "their", "this", "to", "use", "used", "user", "users",
+    "using", "when", "with", "you", "your", "src", "lib", "bin", "doc", "docs", "main", "index",
+    "init", "readme", "license", "test", "tests", "tmp", "new", "old", "file", "files", "folder",
+    "project", "work", "home", "data",
+})  # fmt: skip
+"""Words that say nothing about what is meant."""
+
+KINDS = {
+    "py": "python", "ipynb": "jupyter notebook python", "js": "javascript", "ts": "typescript",
+    "tsx": "react typescript", "jsx": "react javascript", "rs": "rust", "rb": "ruby",
+    "go": "golang",
+    "tex": "latex", "bib": "latex bibliography citations", "csv": "data spreadsheet",
+    "xlsx": "excel spreadsheet", "ods": "spreadsheet", "docx": "word documents",
+    "pptx": "powerpoint slides presentation", "pdf": "pdf documents", "md": "markdown",
+    "sql": "database", "sqlite": "database", "tf": "terraform", "dockerfile": "docker container",
+    "compose": "docker container", "makefile": "make", "toml": "config", "yml": "yaml",
+    "png": "image", "jpg": "image", "jpeg": "image", "svg": "image", "mp4": "video", "mp3": "audio",
+    "wav": "audio", "ics": "calendar", "eml": "email", "mbox": "email", "package": "npm node",
+    "pyproject": "python", "requirements": "python", "cargo": "rust", "gemfile": "ruby",
+    "github": "github git", "git": "git", "gitignore": "git", "html": "web", "css": "web",
+}  # fmt: skip
+"""What the names of files say to people."""
+
+
+def words(text: str) -> list[str]:
+    """In lower case, in order."""
+    return _WORD.findall(text.lower())
+
+
+def telling(texts: Iterable[str]) -> frozenset[str]:
+    """The words of names of files and folders that say what the work is about."""
+    found = {word for text in texts for word in words(text)}
+    found.update(*(KINDS[word].split() for word in found & KINDS.keys()))
+    return frozenset(stem(word) for word in found - COMMON if len(word) > 1 and not word.isdigit())
+
+
+def stem(word: str) -> str:
+    """`containers` and `container` are the same."""
+    return word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] != "s" else word
+
+
+def shares(word: str, others: Iterable[str]) -> int:
+    """2 when `word` is among the others, 1 when a longer or shorter form of it is, else 0."""
+    best = 0
+    for other in others:
+        if word == other:
+            return 2
+        short, long = sorted((word, other), key=len)
+        if (long.startswith(short) and len(short) > 3) or (not short.isascii() and short in long):
+            best = 1
+    return best
+
+
+def shortened(text: str, limit: int) -> str:
+    """`text` cut at a word."""
+    if len(text) <= limit:
+        return text
+    cut = text[: limit - 1]
+    whole = cut if text[limit - 1].isspace() else cut.rpartition(" ")[0]
+    return f"{(whole or cut).rstrip(' ,;:.-')}…"

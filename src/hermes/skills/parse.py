@@ -1,13 +1,17 @@
 """From a SKILL.md to a `Skill`."""
 
+import datetime as dt
+import json
+import math
+import os
 import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
-from hermes.skills.comments import without_comments
-from hermes.skills.head import Head, read_head
-from hermes.skills.names import plain_name
-from hermes.skills.reading import read, why
+from hermes.skills.frontmatter import Head, read_head
 from hermes.skills.skill import (
     Conditions,
     CredentialFile,
@@ -16,8 +20,252 @@ from hermes.skills.skill import (
     SkillInvalid,
     SkillSetting,
     Variable,
+    plain_name,
 )
-from hermes.skills.values import Values, plain
+from hermes.util.text import human_size
+
+# Values of a head as what they should be. What does not fit is left out, with a warning.
+
+Scalar = str | int | float | bool
+
+LARGEST_INTEGER = 2**53
+
+
+@lru_cache(1000, typed=True)
+def _plain_key(key: Any) -> str:
+    return str(key).strip().lower().replace("-", "_")
+
+
+class Values:
+    """The fields of one block, found whatever the letter case and `-` or `_` between words."""
+
+    def __init__(self, warnings: list[str], block: Mapping[Any, Any]) -> None:
+        self.warnings = warnings
+        # Zero and false are values; nothing, and empty text, lists and blocks are none.
+        self._fields = {
+            _plain_key(key): value for key, value in block.items() if value or value == 0
+        }
+
+    def before(self, *others: "Values") -> "Values":
+        """These, and what only the others know, of which the first counts."""
+        both = Values(self.warnings, {})
+        for each in reversed((self, *others)):
+            both._fields.update(each._fields)
+        return both
+
+    def raw(self, key: str) -> Any:
+        """None when there is no such field, or nothing in it."""
+        return self._fields.get(key)
+
+    def text(self, key: str) -> str:
+        """On one line; "" for none."""
+        known = as_text(self._fields.get(key, ""))
+        if known is None:
+            self.warnings.append(f"{key} is not text; it is ignored")
+            return ""
+        return " ".join(known.split())
+
+    def prose(self, key: str) -> str:
+        """Like `text`; a list of texts becomes one."""
+        value = self._fields.get(key)
+        if not isinstance(value, list) or None in (parts := [as_text(part) for part in value]):
+            return self.text(key)
+        return " ".join("; ".join(map(str, parts)).split())
+
+    def words(self, key: str) -> tuple[str, ...]:
+        """A list, or text with commas between its words."""
+        value = self._fields.get(key)
+        if value is None:
+            return ()
+        if isinstance(value, list | tuple):
+            items = [as_text(item) for item in value]
+        else:
+            known = as_text(value)
+            items = [known] if known is None else list(known.strip("[] ").split(","))
+        if None in items:
+            self.warnings.append(f"{key} holds more than a list of words")
+        words = (" ".join(item.split()) for item in items if item)
+        return tuple(dict.fromkeys(word for word in words if word))
+
+    def entries(self, key: str, main: str) -> Iterator["Values"]:
+        """Blocks with the field `main`, also given as `main` alone or as a table by `main`."""
+        value = self.raw(key)
+        if isinstance(value, str):
+            value = value.split(",")
+        if isinstance(value, Mapping) and main not in Values([], value)._fields:
+            value = [
+                {main: name, **more}
+                if isinstance(more, Mapping)
+                else {main: name, "description": more}
+                for name, more in value.items()
+            ]
+        for item in [value] if isinstance(value, Mapping) else value or ():
+            block = item if isinstance(item, Mapping) else {main: item}
+            entry = Values(self.warnings, block)
+            if entry.text(main):
+                yield entry
+            else:
+                self.warnings.append(f"an entry of {key} has no {main}; it is ignored")
+
+    def block(self, key: str) -> Mapping[str, Any]:
+        """A table, also when it was written as JSON text."""
+        value = self.raw(key)
+        if isinstance(value, str) and value.lstrip().startswith("{"):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                self.warnings.append(f"{key} is not valid JSON; it is ignored")
+                return {}
+        return value if isinstance(value, Mapping) else {}
+
+
+def as_text(value: Any) -> str | None:
+    """None for what is no single value."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    return str(value) if isinstance(value, int | float) else None
+
+
+def plain(value: Any) -> Scalar | list[Scalar] | None:
+    """A single value or a list of them that any file can hold; None for anything else."""
+    if isinstance(value, list):
+        items = [_scalar(item) for item in value]
+        return [item for item in items if item is not None]
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Scalar | None:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+        return str(value)
+    if isinstance(value, str | int | float | bool):
+        return value
+    return as_text(value)
+
+
+# Comments in Markdown: what authors say to each other, and no reader of the page sees.
+
+_CODE = re.compile(r"[ \t>]*(`{3,}(?!.*`)|~{3,})")
+"""The first line of a block of code."""
+_OPEN, _CLOSE = "<!--", "-->"
+
+
+def without_comments(text: str) -> str:
+    """`text` without comments on lines of their own. Those in code, and amid a line, stay."""
+    if _OPEN not in text:
+        return text
+    lines = text.split("\n")
+    hidden = comment_lines(lines)
+    return "\n".join(line for number, line in enumerate(lines) if number not in hidden)
+
+
+def comment_lines(lines: Sequence[str]) -> frozenset[int]:
+    """The numbers of the lines that hold comments and nothing else."""
+    hidden: set[int] = set()
+    fence, start = "", -1
+    for number, line in enumerate(map(str.strip, lines)):
+        if fence:
+            if line.strip("> \t").startswith(fence) and not line.strip(f"> \t{fence[0]}"):
+                fence = ""
+        elif line.startswith(_OPEN):
+            start = number
+        elif start < 0 and (code := _CODE.match(line)):
+            fence = code[1]
+        if start >= 0 and _CLOSE in line:
+            if line.find(_CLOSE) == len(line) - len(_CLOSE):
+                hidden.update(range(start, number + 1))
+            start = -1
+    return frozenset(hidden)
+
+
+# The text of a file of a skill, whatever lies under its name.
+
+LARGEST = 500_000
+"""Bytes of a SKILL.md; a model could not read more anyway."""
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+"""Without blocking: a named pipe must not hold anybody up."""
+_GARBAGE = dict.fromkeys((*range(9), *range(14, 27), *range(28, 32), *range(127, 160), 0xFFFD))
+"""Control characters but those of lines, pages and colours, and what could not be decoded."""
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+class Stamp(NamedTuple):
+    """What changes with a file. The inode tells of a replacement within one tick of the clock."""
+
+    mtime_ns: int
+    size: int
+    inode: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> "Stamp":
+        return cls(found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+class Reading(NamedTuple):
+    text: str
+    stamp: Stamp
+    warnings: tuple[str, ...] = ()
+
+
+def read(path: Path | str, largest: int = LARGEST) -> Reading:
+    """Raises `SkillInvalid` for what is no text, and OSError."""
+    descriptor = os.open(path, _FLAGS)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise SkillInvalid("it is no regular file", hint="put the file itself there")
+        if found.st_size > largest:
+            raise SkillInvalid(
+                f"it has {human_size(found.st_size)}, and at most {human_size(largest)} are read",
+                hint="move the details into files in references/",
+            )
+        data = os.read(descriptor, found.st_size + 1)
+    finally:
+        os.close(descriptor)
+    text, warnings = decode(data)
+    return Reading(text, Stamp.of(found), warnings)
+
+
+def instructions(skill: Skill) -> str:
+    """The text of its SKILL.md. Raises `SkillInvalid`."""
+    try:
+        return read(skill.file).text
+    except OSError as error:
+        raise SkillInvalid(
+            f"the skill {skill.name!r} does not load: {why(error)}", hint=f"look at {skill.file}"
+        ) from error
+
+
+def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
+    """The text, and what was wrong with it. Raises `SkillInvalid` for binary data."""
+    # One with NULs is UTF-32, which begins in the same way.
+    if data.startswith(_UTF16) and "\0" not in (text := data.decode("utf-16", "replace")):
+        return text, ("saved as UTF-16; UTF-8 is expected",)
+    if b"\0" not in data:
+        try:
+            return data.decode().removeprefix("\ufeff"), ()
+        except UnicodeDecodeError:
+            text = data.decode("cp1252", "replace")
+        if not is_garbled(text):
+            return text, ("not UTF-8; it is read as Windows-1252",)
+    raise SkillInvalid("it holds binary data", hint="save it as UTF-8 text")
+
+
+def is_garbled(text: str) -> bool:
+    """Whether more than a fiftieth of it are characters that texts do not hold."""
+    return (len(text) - len(text.translate(_GARBAGE))) * 50 > len(text)
+
+
+def why(error: OSError) -> str:
+    """In a few words for a person."""
+    return f"it cannot be read: {(error.strerror or str(error)).lower()}"
+
 
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
@@ -203,3 +451,11 @@ def _settings(mine: Values, said: list[str]) -> tuple[SkillSetting, ...]:
         prompt = each.text("prompt") or description
         found.append(SkillSetting(key, description, plain(each.raw("default")), prompt))
     return tuple(found)
+
+
+def inside(path: Path, folder: Path) -> bool:
+    """Links followed: one that leads out of the folder is no file of it."""
+    try:
+        return path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # a link to itself, a NUL
+        return False

@@ -1,11 +1,17 @@
 """What is known of a skill: the head of its SKILL.md and where it lies."""
 
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+import hermes
 from hermes.core.errors import UsageError
 
 SKILL_FILE = "SKILL.md"
@@ -138,3 +144,186 @@ class Circle(msgspec.Struct, frozen=True):
     toolsets: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()
     """`skills.disabled` and those of the platform, as they are listed."""
+
+
+# Names of skills.
+
+_PLAIN_NAME = re.compile(r"[a-z0-9]+(?:[-.][a-z0-9]+)*")
+
+
+def plain_name(text: str) -> str:
+    """`text` as the name of a skill: `PDF Tools_2` is `pdf-tools-2`; "" when nothing is left."""
+    if _PLAIN_NAME.fullmatch(text):
+        return text
+    folded = unicodedata.normalize("NFKC", text).lower()
+    kept = "".join(each if _in_names(each) else " " for each in folded)
+    return "-".join(filter(None, (part.strip(".") for part in kept.split())))
+
+
+def listed_name(text: str) -> str:
+    """As the skill is listed that somebody calls so, also as `category/name` or `plugin:name`."""
+    plugin, colon, last = text.strip().rpartition("/")[2].rpartition(":")
+    return f"{plugin.strip()}{colon}{plain_name(last)}"
+
+
+def _in_names(char: str) -> bool:
+    """Letters and digits of any script, with the marks that belong to them."""
+    return char.isalnum() or char == "." or unicodedata.category(char).startswith("M")
+
+
+# Settings of skills: `skills.config.<key>` in config.yaml.
+
+
+def value_of(setting: SkillSetting, config: Mapping[str, Any]) -> Any:
+    """What is set, else the default; None for neither. `config` is `skills.config`."""
+    value: Any = config
+    for part in setting.key.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if value is None:
+        value = config.get(setting.key)
+    return setting.default if value is None else value
+
+
+def unset(skill: Skill, config: Mapping[str, Any]) -> tuple[SkillSetting, ...]:
+    """Settings with neither a value nor a default."""
+    return tuple(each for each in skill.settings if value_of(each, config) in (None, ""))
+
+
+def settings_block(skill: Skill, config: Mapping[str, Any], file: str) -> str:
+    """What the model is told of them; "" when nothing is set. `file` is config.yaml as shown."""
+    values = ((each.key, value_of(each, config)) for each in skill.settings)
+    lines = [f"{key} = {shown(value)}" for key, value in values if value not in (None, "")]
+    return "\n".join([f"[Skill config (from {file}):", *lines, "]"]) if lines else ""
+
+
+def shown(value: Any) -> str:
+    """On one line, with `~` as the folder it stands for."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value))
+    text = " ".join(str(value).split())
+    return os.path.expanduser(text) if text.startswith("~") else text  # noqa: PTH111 - `~x` may stay
+
+
+# Which folders hold skills, in the order in which they count.
+
+HUB = Path(".hub", "skills")
+"""Below the user's skills: what was installed."""
+
+THIRD_PARTY = frozenset({Source.HUB, Source.EXTERNAL})
+"""Written by strangers: what they say is looked at before it reaches a prompt."""
+
+
+def roots(
+    own: Path,
+    *,
+    external: Iterable[Path] = (),
+    plugins: Iterable[Root] = (),
+    bundled: Path | None = None,
+) -> tuple[Root, ...]:
+    """`own` is `<home>/skills`, `external` are the folders of `skills.external_dirs` with `~` and
+    variables replaced, `plugins` the folders or SKILL.md that plugins registered.
+    A folder that is named twice counts where it is named first."""
+    found = [
+        Root(own, Source.USER),
+        Root(own / HUB, Source.HUB),
+        *(Root(path, Source.EXTERNAL) for path in external),
+        *(replace(each, path=_folder(each.path)) for each in plugins),
+        *([Root(bundled, Source.BUNDLED)] if bundled else []),
+    ]
+    by_path: dict[Path, Root] = {}
+    for root in found:
+        path = root.path.absolute()
+        by_path.setdefault(path, replace(root, path=path))
+    return tuple(by_path.values())
+
+
+def bundled_folder() -> Path | None:
+    """The skills that come with Hermes; None when there are none."""
+    return _shipped("skills")
+
+
+def optional_folder() -> Path | None:
+    """Further skills that come with Hermes, for `hermes skills install`."""
+    return _shipped("optional-skills")
+
+
+def _shipped(name: str) -> Path | None:
+    """In the installed package, or in the checkout above its sources."""
+    package = Path(hermes.__file__).parent
+    places = (package / "bundled" / name, package.parent.parent / name)
+    return next((place for place in places if place.is_dir()), None)
+
+
+def _folder(path: Path) -> Path:
+    return path.parent if path.name == SKILL_FILE else path
+
+
+class Rule(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """On what it depends whether some skills are shown; see `Skill` and `Conditions`."""
+
+    numbers: tuple[int, ...]
+    platforms: tuple[str, ...]
+    requires_tools: tuple[str, ...]
+    requires_toolsets: tuple[str, ...]
+    fallback_for_tools: tuple[str, ...]
+    fallback_for_toolsets: tuple[str, ...]
+
+
+# Who sees which skill.
+
+
+def visible(skill: Skill, circle: Circle) -> bool:
+    """Whether it stands in lists, prompts and among the commands."""
+    return not hidden_because(skill, circle)
+
+
+def hidden_because(skill: Skill, circle: Circle) -> str:
+    """The reason in a few words; "" when it is visible."""
+    return unusable_because(skill, circle) or _unmet(skill.conditions, circle)
+
+
+def unusable_because(skill: Skill, circle: Circle) -> str:
+    """The same for a skill that was asked for by name: conditions do not count then."""
+    if skill.name in circle.disabled:
+        return "switched off in the settings"
+    return _elsewhere(skill.platforms, circle)
+
+
+def _elsewhere(platforms: tuple[str, ...], circle: Circle) -> str:
+    if not platforms or circle.system in platforms:
+        return ""
+    return f"only for {', '.join(platforms)}"
+
+
+def _met(conditions: Conditions | Rule, circle: Circle) -> bool:
+    tools, toolsets = circle.tools, circle.toolsets
+    if not (tools or toolsets):
+        return True
+    return (
+        tools.issuperset(conditions.requires_tools)
+        and toolsets.issuperset(conditions.requires_toolsets)
+        and tools.isdisjoint(conditions.fallback_for_tools)
+        and toolsets.isdisjoint(conditions.fallback_for_toolsets)
+    )
+
+
+def _unmet(conditions: Conditions, circle: Circle) -> str:
+    if _met(conditions, circle):
+        return ""
+    needs = (
+        *(name for name in conditions.requires_tools if name not in circle.tools),
+        *(name for name in conditions.requires_toolsets if name not in circle.toolsets),
+    )
+    if needs:
+        return f"needs {', '.join(needs)}"
+    there = (
+        *(name for name in conditions.fallback_for_tools if name in circle.tools),
+        *(name for name in conditions.fallback_for_toolsets if name in circle.toolsets),
+    )
+    return f"not needed beside {', '.join(there)}"
+
+
+MAX_SKILL_DEPTH = 3
+"""Folders from the root to that of a skill: two categories and its own."""

@@ -10,8 +10,8 @@ import pytest
 from hermes.cli.commands import skills as command
 from hermes.cli.context import Cli
 from hermes.config.home import Home
-from hermes.skills.hub.endpoints import Endpoints
 from hermes.skills.hub.hub import Hub, HubOptions
+from hermes.skills.hub.sources import Endpoints
 from tests.integration.skills_hub.wire import GitHub, SkillsSh, Static
 
 

@@ -15,8 +15,7 @@ import signal
 import sys
 from pathlib import Path
 
-from hermes.skills.hub.auditing import audit
-from hermes.skills.hub.hub import Hub, HubOptions
+from hermes.skills.hub.hub import Hub, HubOptions, audit
 
 STEPS = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.chmod")
 MOST = 400

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import HermesError, UsageError
-from hermes.skills.hub.errors import HubError, Refused
+from hermes.skills.hub.contents import HubError, Refused
 from tests.integration.skills_hub.samples import dangerous, doubtful
 from tests.integration.skills_hub.wire import Files, GitHub, SkillsSh, Static, answer, below, skill
 

@@ -13,9 +13,9 @@ from threading import Thread
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.skills.hub.errors import HubError, NotThere, Unfit, Unreachable
+from hermes.skills.hub.contents import HubError, NotThere, Unfit, Unreachable
+from hermes.skills.hub.git import GitSource
 from hermes.skills.hub.hub import Hub
-from hermes.skills.hub.sources.git_url import GitSource
 from tests.integration.skills_hub.wire import skill
 
 PDF = skill("pdf", files={"scripts/fill.py": b"print(1)\n"})

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.hub.errors import HubError, Unfit, Unreachable
+from hermes.skills.hub.contents import HubError, Unfit, Unreachable
 from hermes.skills.hub.hub import Hub
-from hermes.skills.hub.web import Web
+from hermes.skills.hub.sources import Web
 from hermes.util.loopback_http import Outgoing
 from tests.integration.skills_hub.wire import GitHub, Static, answer, bomb, skill, tar_of
 

@@ -9,17 +9,12 @@ import msgspec
 import pytest
 
 from hermes.core.errors import ConfigError, UsageError
-from hermes.skills.collection import Skills
-from hermes.skills.folders import roots
-from hermes.skills.hub import audit_log
-from hermes.skills.hub.auditing import audit
-from hermes.skills.hub.contents import hashes
-from hermes.skills.hub.errors import NotThere, Refused, Unfit
-from hermes.skills.hub.hub import Hub, HubOptions
-from hermes.skills.hub.quarantine import UNFINISHED_SECONDS
-from hermes.skills.hub.shelf import Pending
-from hermes.skills.hub.updates import State, check, restore, standing
-from hermes.skills.skill import Source
+from hermes.skills.hub import store
+from hermes.skills.hub.contents import NotThere, Refused, Unfit, hashes
+from hermes.skills.hub.hub import Hub, HubOptions, State, audit, check, restore, standing
+from hermes.skills.hub.store import UNFINISHED_SECONDS, Pending
+from hermes.skills.index import Skills
+from hermes.skills.skill import Source, roots
 from tests.integration.skills_hub.samples import dangerous, doubtful
 from tests.integration.skills_hub.wire import GitHub, below, skill
 
@@ -60,7 +55,7 @@ async def test_the_lock_knows_origin_and_hashes(hub: Hub, repo: GitHub):
     assert entry["identifier"] == "any/repo/pdf"
     assert entry["origin"]["version"] == repo.heads["any/repo", "main"]
     assert set(entry["files"]) == set(PDF)
-    assert [event.what for event in audit_log.read(hub.shelf.log_file)] == ["installed"]
+    assert [event.what for event in store.read(hub.shelf.log_file)] == ["installed"]
 
 
 async def test_a_dangerous_skill_is_refused_even_by_force_and_can_be_looked_at(
@@ -78,7 +73,7 @@ async def test_a_dangerous_skill_is_refused_even_by_force_and_can_be_looked_at(
     assert held.findings
     assert hub.quarantine.clean("bad") == ["bad"]
     assert left_in_quarantine(hub) == []
-    assert [event.what for event in audit_log.read(hub.shelf.log_file)] == ["refused"]
+    assert [event.what for event in store.read(hub.shelf.log_file)] == ["refused"]
 
 
 async def test_findings_below_dangerous_can_be_forced(hub: Hub, github: GitHub):
@@ -189,7 +184,7 @@ async def test_an_audit_notices_every_kind_of_tampering(hub: Hub, repo: GitHub):
         ("scripts/fill.sh",),
         (".hidden",),
     )
-    assert audit_log.read(hub.shelf.log_file)[-1].what == "tampered"
+    assert store.read(hub.shelf.log_file)[-1].what == "tampered"
     await restore(hub, "pdf")
     assert audit(hub).clean
     assert not (folder / ".hidden").exists()

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.commands import skills as command
-from hermes.skills.collection import Skills
-from hermes.skills.folders import roots
-from hermes.skills.history.skill_history import SkillHistory
-from hermes.skills.hub.errors import Refused
-from hermes.skills.writing.drafts import Action, Draft
+from hermes.skills.history import SkillHistory
+from hermes.skills.hub.contents import Refused
+from hermes.skills.index import Skills
+from hermes.skills.skill import roots
+from hermes.skills.writing.draft import Action, Draft
 from hermes.skills.writing.writer import SkillWriter, WritingOptions
 from tests.integration.skills_hub.samples import doubtful
 from tests.integration.skills_hub.wire import GitHub, SkillsSh, below, skill

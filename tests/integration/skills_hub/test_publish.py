@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.skills.hub.errors import HubError, Refused
+from hermes.skills.hub.contents import HubError, Refused
 from tests.integration.skills_hub.samples import DANGEROUS
 from tests.integration.skills_hub.wire import Files, GitHub, below, skill
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.skills.hub.errors import HubError, NotThere, RateSpent, Unfit, Unreachable
+from hermes.skills.hub.contents import HubError, NotThere, RateSpent, Unfit, Unreachable
 from hermes.skills.hub.hub import Hub, HubOptions
 from tests.integration.skills_hub.wire import (
     GitHub,

@@ -7,9 +7,9 @@ import pytest
 from hermes.app.skill_shelf import SkillShelf, circle_of, skill_roots
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
-from hermes.skills.collection import Skills
-from hermes.skills.skill import Source
-from hermes.skills.visibility import hidden_because, hidden_numbers
+from hermes.skills.index import Skills
+from hermes.skills.prompt import hidden_numbers
+from hermes.skills.skill import Source, hidden_because
 from tests.unit.skills.making import put
 
 

@@ -11,7 +11,7 @@ from hermes.cli.context import Cli
 from hermes.cli.registry import find
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
-from hermes.skills.hub.errors import HubError
+from hermes.skills.hub.contents import HubError
 
 
 def hermes_skills(home: Path, *arguments: str) -> tuple[int, str, str]:

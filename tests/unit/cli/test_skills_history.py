@@ -16,11 +16,11 @@ from hermes.cli.commands.skills import history as command
 from hermes.cli.context import Cli
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
-from hermes.skills.collection import Skills
-from hermes.skills.folders import roots
-from hermes.skills.history.skill_history import SkillHistory
+from hermes.skills.history import SkillHistory
+from hermes.skills.index import Skills
+from hermes.skills.skill import roots
 from hermes.skills.usage import Uses
-from hermes.skills.writing.drafts import Action, Draft
+from hermes.skills.writing.draft import Action, Draft
 from hermes.skills.writing.writer import SkillWriter, WritingOptions
 
 TEXT = "---\nname: {name}\ndescription: How {name} works\n---\n\nStep one.\n"

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.skills.collection import Skills
-from hermes.skills.folders import bundled_folder, roots
-from hermes.skills.history.skill_history import SkillHistory
-from hermes.skills.writing.drafts import Action, Draft
+from hermes.skills.history import SkillHistory
+from hermes.skills.index import Skills
+from hermes.skills.skill import bundled_folder, roots
+from hermes.skills.writing.draft import Action, Draft
 from hermes.skills.writing.writer import SkillWriter
 from tests.unit.cli.test_skills import hermes_skills
 from tests.unit.skills.making import put

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from hermes.skills.collection import Skills
+from hermes.skills.index import Shelf, Skills
 from hermes.skills.parse import skill_of
-from hermes.skills.shelf import Shelf
 from hermes.skills.skill import Circle, Root, Skill, Source
 
 LINUX = Circle(system="linux")

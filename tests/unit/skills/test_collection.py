@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.collection import Skills
+from hermes.skills.index import Skills
 from hermes.skills.skill import Root, SkillInvalid, SkillNotFound, Source
 from tests.unit.skills.making import put, skills_in
 

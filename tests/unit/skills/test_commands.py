@@ -2,8 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.commands import command_message, preloaded, skill_command, skill_commands
-from hermes.skills.loading import LoadOptions, SkillLoader
+from hermes.skills.loader import (
+    LoadOptions,
+    SkillLoader,
+    command_message,
+    preloaded,
+    skill_command,
+    skill_commands,
+)
 from hermes.skills.skill import Circle, Root, Skill, SkillNotFound, Source
 from tests.unit.skills.making import LINUX, parsed, put, skills_in
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.skills.comments import without_comments
+from hermes.skills.parse import without_comments
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 from pathlib import Path
 
-from hermes.skills.folders import bundled_folder, optional_folder, roots
-from hermes.skills.skill import Root, Source
+from hermes.skills.skill import Root, Source, bundled_folder, optional_folder, roots
 
 
 def test_folders_count_in_the_documented_order(tmp_path: Path):

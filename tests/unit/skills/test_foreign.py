@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hermes.skills.collection import Skills
+from hermes.skills.index import Skills
 from hermes.skills.parse import parse_head
 from hermes.skills.skill import Root, SkillInvalid, Source
 

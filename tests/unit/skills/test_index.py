@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.collection import Skills
-from hermes.skills.index import INTRODUCTION, SHORTEST, skills_index
+from hermes.skills.index import Skills
+from hermes.skills.prompt import INTRODUCTION, SHORTEST, skills_index
 from hermes.skills.skill import Circle, Root, Source
 from hermes.skills.usage import Use
 from tests.unit.skills.making import LINUX, put, shelf_of, skills_in

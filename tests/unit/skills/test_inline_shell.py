@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hermes.skills.inline_shell import MOST_OUTPUT, MOST_SNIPPETS, Shell, run_snippets
+from hermes.skills.loader import MOST_OUTPUT, MOST_SNIPPETS, Shell, run_snippets
 
 
 def shell(folder: Path, timeout: float = 10, **variables: str) -> Shell:

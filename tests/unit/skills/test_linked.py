@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.linked import linked_files, listing, read_linked
+from hermes.skills.loader import linked_files, listing, read_linked
 from hermes.skills.skill import Skill, SkillInvalid, SkillNotFound
 from tests.unit.skills.making import put, skills_in
 

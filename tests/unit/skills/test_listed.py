@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills import listed
-from hermes.skills.collection import Skills
-from hermes.skills.listed import MOST, ListedSkills
+from hermes.skills import prompt
+from hermes.skills.index import Skills
+from hermes.skills.prompt import MOST, ListedSkills
 from hermes.skills.skill import Circle, Root, Source
 from hermes.skills.usage import Uses
 
@@ -47,13 +47,13 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    made, made_anew = Desk(tmp_path), listed.index.skills_index
+    made, made_anew = Desk(tmp_path), prompt.skills_index
 
     def counted(*given: object) -> str:
         made.made += 1
         return made_anew(*given)
 
-    monkeypatch.setattr(listed.index, "skills_index", counted)
+    monkeypatch.setattr(prompt, "skills_index", counted)
     return made
 
 
@@ -91,7 +91,7 @@ def test_whatever_makes_it_another_makes_it_anew(desk: Desk) -> None:
 
 def test_other_code_makes_it_anew(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.open().text(LINUX, 3000, NOW)
-    monkeypatch.setattr(listed, "MADE_BY", [1.0])
+    monkeypatch.setattr(prompt, "MADE_BY", [1.0])
     desk.open().text(LINUX, 3000, NOW)
     assert desk.made == 2
 

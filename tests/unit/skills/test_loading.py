@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from hermes.config.home import Home, use_home
-from hermes.skills.loading import LoadOptions, SkillLoader
+from hermes.skills.loader import LoadOptions, SkillLoader
 from hermes.skills.skill import Circle, Skill, SkillInvalid, SkillNotFound, Source
 from hermes.skills.usage import Use, Uses
 from tests.unit.skills.making import LINUX, put, skills_in

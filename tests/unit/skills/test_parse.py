@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.skills.names import plain_name
 from hermes.skills.parse import parse_head, read_skill
-from hermes.skills.skill import Conditions, Root, SkillInvalid, Source
+from hermes.skills.skill import Conditions, Root, SkillInvalid, Source, plain_name
 from tests.unit.skills.making import parsed
 
 FULL = """\

@@ -7,8 +7,8 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hermes.skills.folders import bundled_folder, optional_folder
-from hermes.skills.plain_yaml import read_plain
+from hermes.skills.frontmatter import read_plain
+from hermes.skills.skill import bundled_folder, optional_folder
 
 ATOMS = (
     "name", "description", "tags", "on", "Yes", "a-b_c", "null", "~", "1.2.3", "1.10", "12",

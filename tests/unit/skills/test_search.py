@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.search import find
+from hermes.skills.prompt import find
 from tests.unit.skills.making import put, skills_in
 
 SKILLS = {

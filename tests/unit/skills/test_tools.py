@@ -5,7 +5,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolError
 from hermes.core.tool import Effect, Tool, ToolContext
-from hermes.skills.loading import LoadOptions, SkillLoader
+from hermes.skills.loader import LoadOptions, SkillLoader
 from hermes.skills.tools import skill_view_tool, skills_list_tool
 from tests.unit.skills.making import LINUX, put, skills_in
 

@@ -1,7 +1,7 @@
 import pytest
 
-from hermes.skills.skill import Circle
-from hermes.skills.visibility import hidden_because, hidden_numbers, visible
+from hermes.skills.prompt import hidden_numbers
+from hermes.skills.skill import Circle, hidden_because, visible
 from tests.unit.skills.making import parsed, put, skills_in
 
 TOOLS = frozenset({"terminal", "web_search"})

@@ -26,7 +26,7 @@ from hermes.plugins.hook_command import program_of
 from hermes.plugins.manifest import CODE
 from hermes.plugins.reports import Reports
 from hermes.plugins.shell_hooks import hooks_of
-from hermes.skills.collection import Skills
+from hermes.skills.index import Skills
 from hermes.util.text import many
 
 

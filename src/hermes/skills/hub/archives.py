@@ -12,8 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from hermes.skills.hub.contents import check_size, safe_name
-from hermes.skills.hub.errors import Unfit
+from hermes.skills.hub.contents import Unfit, check_size, safe_name
 
 MOST_MEMBERS = 100_000
 MOST_UNPACKED = 512 * 1024 * 1024

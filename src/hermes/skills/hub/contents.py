@@ -5,9 +5,58 @@ import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
-from hermes.skills.hub.errors import Unfit
-from hermes.skills.skill import SKILL_FILE
+import msgspec
+
+from hermes.core.errors import HermesError
+from hermes.skills.parse import decode, skill_of
+from hermes.skills.skill import SKILL_FILE, Root, Skill, SkillInvalid, Source
+
+# What can go wrong between this machine and a skill somewhere else.
+#
+# HermesError
+# └── HubError
+#     ├── Unreachable      the service did not answer, or not sensibly
+#     │   └── RateSpent    it answers no more questions for now
+#     ├── NotThere         there is no such skill, folder, branch or repository
+#     ├── Unfit            what came is no skill we would put on a disk
+#     └── Refused          the scan, or the user, said no
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
+"""What decoding raises for what is not the JSON that was expected."""
+
+
+class HubError(HermesError):
+    """What strangers wrote may be part of it: no character of it steers a terminal."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(_printable(message), hint=_printable(hint))
+
+
+class Unreachable(HubError):
+    pass
+
+
+class RateSpent(Unreachable):
+    pass
+
+
+class NotThere(HubError):
+    exit_code = 2
+
+
+class Unfit(HubError):
+    pass
+
+
+class Refused(HubError):
+    pass
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
 
 MOST_BYTES = 10 * 1024 * 1024
 """Of all files of a skill together."""
@@ -128,3 +177,48 @@ def _found(folder: Path, hidden: bool) -> Iterator[Path]:
 def _raised(error: OSError) -> None:
     """A folder that cannot be read is not an empty one."""
     raise error
+
+
+# What the SKILL.md of a stranger says, before any of it lies on a disk.
+
+NOWHERE = Path("skill")
+LONGEST_CATEGORY = 64
+
+
+class Head(NamedTuple):
+    name: str = ""
+    description: str = ""
+
+
+def head_of(data: bytes) -> Head:
+    """Name and description for a list; empty ones when it cannot be read."""
+    try:
+        skill = _parsed(data, NOWHERE)
+    except SkillInvalid:
+        return Head()
+    return Head(skill.name, skill.description)
+
+
+def skill_in(files: Files, folder: str = "") -> Skill:
+    """The skill that these files are; `folder` is what it is called without a name of its own.
+
+    Raises `Unfit` for one that would not load.
+    """
+    try:
+        skill = _parsed(files[SKILL_FILE], Path(folder or NOWHERE))
+        safe_name(skill.name)
+    except SkillInvalid as error:
+        raise Unfit(f"its {SKILL_FILE} cannot be used: {error}", hint=error.hint) from error
+    return skill
+
+
+def category_name(text: str) -> str:
+    """A category as the name of a folder; "" when it cannot be one."""
+    plain = "-".join(text.lower().replace("/", " ").split())[:LONGEST_CATEGORY]
+    usable = all(char.isalnum() or char in "-_" for char in plain)
+    return plain if usable and not is_hidden(plain) else ""
+
+
+def _parsed(data: bytes, folder: Path) -> Skill:
+    text, warnings = decode(data)
+    return skill_of(text, folder, Root(folder, Source.HUB), warnings)

@@ -1,43 +1,121 @@
 """Find, fetch, look at, install and remove skills."""
 
 import asyncio
+import difflib
 from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 
 import msgspec
+from msgspec.structs import replace
 
 from hermes.core.errors import HermesError, UsageError
-from hermes.skills.hub.audit_log import Event
-from hermes.skills.hub.contents import checked, hashes, whole_hash
-from hermes.skills.hub.differences import difference
-from hermes.skills.hub.endpoints import Endpoints
-from hermes.skills.hub.errors import NotThere, Refused, Unfit
-from hermes.skills.hub.heads import category_name, skill_in
-from hermes.skills.hub.lockfile import Entry
-from hermes.skills.hub.quarantine import Held, Quarantine
-from hermes.skills.hub.shelf import Shelf, utc_now
-from hermes.skills.hub.sources.git_url import GitSource
-from hermes.skills.hub.sources.github import GitHubRepos
-from hermes.skills.hub.sources.github_api import GitHubApi
-from hermes.skills.hub.sources.registry import (
-    LISTED_BY_DEFAULT,
-    SEARCHED_BY_DEFAULT,
-    Sources,
+from hermes.skills.hub.contents import (
+    Files,
+    NotThere,
+    Refused,
+    Unfit,
+    category_name,
+    checked,
+    hashes,
+    read_folder,
+    skill_in,
+    whole_hash,
 )
-from hermes.skills.hub.sources.source import (
+from hermes.skills.hub.git import GitSource
+from hermes.skills.hub.github import GitHubApi, GitHubRepos
+from hermes.skills.hub.registry import LISTED_BY_DEFAULT, SEARCHED_BY_DEFAULT, Sources, Taps
+from hermes.skills.hub.sources import (
+    Endpoints,
+    Fetched,
     HubSource,
     Offer,
     Origin,
     Partly,
+    Web,
     problem_of,
 )
-from hermes.skills.hub.sources.taps import Taps
-from hermes.skills.hub.trusting import trust_in
-from hermes.skills.hub.web import Web
+from hermes.skills.hub.store import Entry, Event, Held, Quarantine, Shelf, utc_now
 from hermes.skills.scanner import Finding, Report, scan_files
-from hermes.skills.scanner.trust import Decision, Trust, decide
-from hermes.skills.skill import Skill
+from hermes.skills.scanner.report import Decision, Trust, decide, trust_of
+from hermes.skills.skill import SKILL_FILE, Skill
+from hermes.util.text import human_size, many
+
+# How far the place a skill was fetched from is trusted.
+
+AT_GITHUB = frozenset({"github", "skills-sh", "tap", "claude-marketplace"})
+"""Sources whose files come from a repository at GitHub: that is who is trusted, or not."""
+
+
+def trust_in(source: str, fetched: Fetched, endpoints: Endpoints) -> Trust:
+    """Of a place that proves nothing, only as much as of anybody."""
+    if not fetched.place:
+        return Trust.COMMUNITY
+    if source not in AT_GITHUB:
+        return trust_of(source, fetched.place)
+    # Who owns a name at GitHub may not own it at another server that speaks the same language.
+    genuine = endpoints.github_api == Endpoints().github_api
+    return trust_of("github", fetched.place) if genuine else Trust.COMMUNITY
+
+
+# What a new version of a skill changes, for a person to read.
+
+MOST_LINES = 400
+CONTEXT = 3
+
+
+def difference(old: Files, new: Files) -> str:
+    """A unified diff of all files, cut at `MOST_LINES`; "" when nothing differs."""
+    lines: list[str] = []
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            lines += _of_file(name, old.get(name), new.get(name))
+    if len(lines) > MOST_LINES:
+        rest = len(lines) - MOST_LINES
+        lines = [*lines[:MOST_LINES], f"… {many(rest, 'more line')}"]
+    return "\n".join(lines)
+
+
+def summary(old: Files, new: Files) -> str:
+    """`2 files changed, 1 added`."""
+    counts = {
+        "changed": sum(name in old and old[name] != data for name, data in new.items()),
+        "added": len(new.keys() - old.keys()),
+        "removed": len(old.keys() - new.keys()),
+    }
+    parts = [f"{count} {what}" for what, count in counts.items() if count]
+    return ", ".join(parts) or "nothing changed"
+
+
+def _of_file(name: str, old: bytes | None, new: bytes | None) -> list[str]:
+    before, after = _lines(old), _lines(new)
+    if before is None or after is None:
+        return [f"binary {name}: {_size(old)} → {_size(new)}"]
+    return list(
+        difflib.unified_diff(
+            before,
+            after,
+            f"a/{name}" if old is not None else "/dev/null",
+            f"b/{name}" if new is not None else "/dev/null",
+            n=CONTEXT,
+            lineterm="",
+        )
+    )
+
+
+def _lines(data: bytes | None) -> list[str] | None:
+    if data is None:
+        return []
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text.splitlines()
+
+
+def _size(data: bytes | None) -> str:
+    return "nothing" if data is None else human_size(len(data))
 
 
 class HubOptions(msgspec.Struct, frozen=True):
@@ -329,3 +407,151 @@ async def _gathered(
     if errors and len(errors) == len(sources):
         raise errors[0]
     return Partly(tuple(offers.values()), tuple(dict.fromkeys(problems)))
+
+
+# What has changed at the places skills came from.
+
+
+class State(StrEnum):
+    CURRENT = "current"
+    NEWER = "update available"
+    GONE = "gone from its source"
+    UNKNOWN = "could not be checked"
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How an installed skill compares with its source."""
+
+    name: str
+    state: State
+    reason: str = ""
+    candidate: Candidate | None = None
+    """The new version, in quarantine; only with `NEWER`."""
+
+
+async def standing(hub: Hub, name: str, entry: Entry) -> Standing:
+    """Asks the source, and fetches only when it has another version. A failure is a state."""
+    try:
+        source, _ = hub.sources.of(entry.identifier, entry.source)
+        version = await source.version(entry.identifier)
+        if version and version == entry.origin.version:
+            return Standing(name, State.CURRENT)
+        candidate = await hub.prepare(entry.identifier, entry.source)
+    except NotThere as error:
+        return Standing(name, State.GONE, str(error))
+    except HermesError as error:
+        return Standing(name, State.UNKNOWN, str(error))
+    if candidate.name != name:
+        hub.quarantine.discard(candidate.staged)
+        return Standing(name, State.GONE, f"it is called {candidate.name} now")
+    if candidate.sha256 != entry.sha256:
+        return Standing(name, State.NEWER, candidate=candidate)
+    hub.quarantine.discard(candidate.staged)
+    return Standing(name, State.CURRENT)
+
+
+async def check(hub: Hub, names: Sequence[str] = ()) -> list[Standing]:
+    """All installed skills, or these. New versions are not kept: only named."""
+    found: list[Standing] = []
+    for name in names or sorted(hub.shelf.lock().skills):
+        one = await standing(hub, name, hub.installed(name))
+        if one.candidate is not None:
+            hub.quarantine.discard(one.candidate.staged)
+        found.append(one)
+    return found
+
+
+async def restore(hub: Hub, name: str) -> None:
+    """Fetches an installed skill once more and puts back the files as they were installed.
+
+    Raises `NotThere` when the source has other ones now.
+    """
+    entry = hub.installed(name)
+    candidate = await hub.prepare(entry.identifier, entry.source)
+    try:
+        if candidate.name != name or candidate.sha256 != entry.sha256:
+            raise NotThere(
+                f"the source of {name} has another version now",
+                hint=f"`hermes skills update {name}` shows and installs it",
+            )
+        event = Event(
+            at=utc_now(),
+            what="restored",
+            skill=name,
+            source=entry.source,
+            identifier=entry.identifier,
+            sha256=entry.sha256,
+        )
+        with hub.shelf.held():
+            hub.shelf.put(name, entry, candidate.staged, event)
+    finally:
+        hub.quarantine.discard(candidate.staged)
+
+
+# Whether the installed skills are still what was installed, and still look harmless.
+
+
+class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    identifier: str
+    trust: str
+    changed: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    problem: str = ""
+    """Why it could not be read."""
+    verdict: str = ""
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def tampered(self) -> bool:
+        return bool(self.changed or self.missing or self.added or self.problem)
+
+
+class Audit(msgspec.Struct, frozen=True):
+    skills: tuple[Inspection, ...]
+    strays: tuple[str, ...] = ()
+    """Folders of skills that nobody installed."""
+
+    @property
+    def clean(self) -> bool:
+        bad = any(one.tampered or one.verdict == "dangerous" for one in self.skills)
+        return not bad and not self.strays
+
+
+def audit(hub: Hub) -> Audit:
+    """Compares every file with the lock and scans again. What differs goes to the audit log."""
+    lock = hub.shelf.lock()
+    found = tuple(_inspected(hub, name, entry) for name, entry in sorted(lock.skills.items()))
+    for one in found:
+        if one.tampered:
+            parts = (*one.changed, *one.missing, *one.added)
+            reason = one.problem or ", ".join(parts)[:500]
+            hub.shelf.note(Event(at=utc_now(), what="tampered", skill=one.name, reason=reason))
+    known = {entry.folder(hub.shelf.skills, name) for name, entry in lock.skills.items()}
+    folders = {file.parent for file in hub.shelf.skills.rglob(SKILL_FILE)}
+    strays = [folder for folder in folders if not any(folder.is_relative_to(it) for it in known)]
+    return Audit(found, tuple(sorted(map(str, strays))))
+
+
+def _inspected(hub: Hub, name: str, entry: Entry) -> Inspection:
+    found = Inspection(name=name, identifier=entry.identifier, trust=entry.trust)
+    folder = entry.folder(hub.shelf.skills, name)
+    if whole_hash(entry.files) != entry.sha256:
+        return replace(found, problem="its hashes in the lock contradict each other")
+    if not folder.is_dir():
+        return replace(found, problem="its folder is gone")
+    try:
+        files = read_folder(folder, hidden=True)
+    except (OSError, Unfit) as error:
+        return replace(found, problem=str(error))
+    now = hashes(files)
+    report = scan_files(files)
+    return replace(
+        found,
+        changed=tuple(sorted(n for n in now if n in entry.files and now[n] != entry.files[n])),
+        missing=tuple(sorted(entry.files.keys() - now.keys())),
+        added=tuple(sorted(now.keys() - entry.files.keys())),
+        verdict=report.verdict,
+        findings=report.findings,
+    )

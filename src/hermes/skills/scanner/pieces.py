@@ -1,13 +1,328 @@
 """A file taken apart into pieces that are judged alike: prose, shell, Python, other code, data."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, Literal
 
 import msgspec
 
-from hermes.skills.scanner import recipes
-from hermes.skills.scanner.markdown import Block, Span, blocks
+from hermes.skills.scanner.report import Lines
+
+# Command lines in files of another kind: images, makefiles, workflows, packages, timetables.
+
+_RUN = re.compile(r"^[ \t]*(?:RUN|CMD|ENTRYPOINT)[ \t]+((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
+_MOUNT = re.compile(r"^(?:--\w+=\S+\s+)+")
+_RECIPE = re.compile(r"^[ \t]+([^\s#].*)$", re.MULTILINE)
+_MADE = re.compile(r"\$\(shell[ \t]+([^\n]{3,500})\)")
+_STEP = re.compile(
+    r"^([ \t-]*)(?:run|script|command|cmd|shell|before_script|args)[ \t]*:[ \t]*(.*)$", re.MULTILINE
+)
+_EXEC = re.compile(
+    r"(?:^|\\n)[ \t]*Exec(?:Start\w*|Stop\w*|Reload)?[ \t]*=[ \t]*[-@+!:]{0,3}"
+    r"((?:[^\s\\])(?:[^\n\\]|\\(?!n)){2,500})",
+    re.MULTILINE,
+)
+_CRON = re.compile(
+    r"(?:^|([\"'])|\s)(?:(?:[\d*][\d*/,-]{0,20}[ \t]{1,9}){4}[\d*a-zA-Z][\w*/,-]{0,20}"
+    r"|@(?:reboot|hourly|daily|weekly|monthly))[ \t]{1,9}"
+    r"(?:root[ \t]{1,9})?([/~\w$\"'][^\n]{3,500})",
+    re.MULTILINE,
+)
+_INLINE = re.compile(r"\bpython[\d.]*\s+(?:-[A-Za-z]\s+){0,3}-c\s+([\"'])")
+_FED = re.compile(r"\bpython[\d.]*\s+-?\s*<<-?\s*[\"']?(\w{1,40})[\"']?[^\n]*")
+_BY_DATABASE = re.compile(
+    r"(?:\bPROGRAM\s{1,9}|\bxp_cmdshell\s{1,9}|\bsys_exec\()'([^'\n]{3,500})'", re.IGNORECASE
+)
+_SSH = re.compile(
+    r"(?:^|\\n)[ \t]*(?:ProxyCommand|LocalCommand)[ \t]+(\S[^\n]{2,500})", re.MULTILINE
+)
+_PLIST = re.compile(r"<string>([^<\n]{8,500})</string>")
+_SCRIPT = re.compile(r'"(\w[\w:.-]*)"\s*:\s*"((?:[^"\\\n]|\\.){1,2000})"')
+_SCRIPT_LINE = re.compile(r'"\w[\w:.-]*"\s*:\s*"((?:[^"\\\n]|\\.){4,2000})"')
+_COMMAND = re.compile(
+    r'"(?:command|cmd|run|script|exec|shell|args|\w+Command|hook|program)"\s*:\s*'
+    r'"((?:[^"\\\n]|\\.){4,2000})"'
+)
+_AT_INSTALL: Final = frozenset({"preinstall", "install", "postinstall", "prepare", "prepublish"})
+MOST_CELLS: Final = 500
+LONGEST_INLINE: Final = 4_000
+LONGEST_STEP: Final = 200
+"""Lines of one step of a workflow that are read."""
+
+
+def commands(language: str, text: str) -> Iterator[tuple[int, str]]:
+    """Lines (from 0) and commands of a file of data."""
+    lines = Lines(text)
+    if language == "yaml":
+        yield from _steps(text)
+    for pattern, plain in _COMMANDS.get(language, ()):
+        for match in pattern.finditer(text):
+            yield lines.at(match.start()), plain(match[1])
+
+
+def _of_image(command: str) -> str:
+    command = _MOUNT.sub("", command.replace("\\\n", " "))
+    return " ".join(_listed(command)) or command
+
+
+def _of_recipe(command: str) -> str:
+    return re.sub(r"\$\((\w+)\)", r"${\1}", command.lstrip("@+-").replace("$$", "$"))
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+_COMMANDS: Final[dict[str, tuple[tuple[re.Pattern[str], Callable[[str], str]], ...]]] = {
+    "docker": ((_RUN, _of_image),),
+    "make": ((_RECIPE, _of_recipe), (_MADE, _of_recipe)),
+    "json": ((_COMMAND, _unescaped),),
+    "package": ((_COMMAND, _unescaped), (_SCRIPT_LINE, _unescaped)),
+}
+
+
+def runs_at_install(text: str) -> Iterator[tuple[int, str]]:
+    """What a package.json runs while the package is installed."""
+    lines = Lines(text)
+    for match in _SCRIPT.finditer(text):
+        if match[1] in _AT_INSTALL:
+            yield lines.at(match.start()), _unescaped(match[2])
+
+
+def scheduled(text: str) -> Iterator[tuple[int, str]]:
+    """Commands that a unit of systemd, a timetable of cron or launchd would start by itself."""
+    lines = Lines(text)
+    for match in _CRON.finditer(text):
+        command = match[2].partition(match[1])[0] if match[1] else match[2]
+        yield lines.at(match.start(2)), command
+    for pattern in (_EXEC, _PLIST, _SSH):
+        for match in pattern.finditer(text):
+            yield lines.at(match.start(1)), match[1]
+
+
+def by_database(text: str) -> Iterator[tuple[int, str]]:
+    """Lines (from 0) and commands that a database server is told to start."""
+    lines = Lines(text)
+    for match in _BY_DATABASE.finditer(text):
+        yield lines.at(match.start()), match[1]
+
+
+def inline_python(text: str) -> Iterator[tuple[int, str]]:
+    """Lines (from 0) and Python code that stands in a command line."""
+    lines = Lines(text)
+    for match in _INLINE.finditer(text):
+        end = text.find(match[1], match.end(), match.end() + LONGEST_INLINE)
+        while end > 0 and text[end - 1] == "\\":
+            end = text.find(match[1], end + 1, match.end() + LONGEST_INLINE)
+        code = text[match.end() : end] if end >= 0 else ""
+        yield lines.at(match.end()), code.replace('\\"', '"')
+    for match in _FED.finditer(text):
+        end = text.find(f"\n{match[1]}", match.end())
+        yield lines.at(match.end()) + 1, text[match.end() : end if end >= 0 else None]
+
+
+def cells(text: str) -> Iterator[tuple[str, str]]:
+    """The cells of a notebook, `code` or other, with their text."""
+    try:
+        book = msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        yield "text", text
+        return
+    found = book.get("cells") if isinstance(book, dict) else None
+    for cell in found[:MOST_CELLS] if isinstance(found, list) else ():
+        if isinstance(cell, dict):
+            source = cell.get("source", "")
+            lines = source if isinstance(source, list) else [source]
+            joined = "".join(line for line in lines if isinstance(line, str))
+            yield str(cell.get("cell_type")), re.sub(r"^[!%]", "# ", joined, flags=re.MULTILINE)
+
+
+def _listed(command: str) -> list[str]:
+    """`["sh", "-c", "…"]` as words."""
+    if not command.lstrip().startswith("["):
+        return []
+    try:
+        words = msgspec.json.decode(command.strip().encode("utf-8", "replace"), type=list[str])
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return []
+    return [word if " " not in word else f"'{word}'" for word in words]
+
+
+def _steps(text: str) -> Iterator[tuple[int, str]]:
+    """`run:` and its like in a workflow, on one line or as a block."""
+    lines, rows = Lines(text), text.split("\n")
+    for match in _STEP.finditer(text):
+        first = lines.at(match.start())
+        value = match[2].strip()
+        if value[:1] not in ("|", ">") and value:
+            yield first, value.strip("\"'")
+            continue
+        indent, block = len(match[1]), []
+        for row in rows[first + 1 : first + LONGEST_STEP]:
+            if row.strip() and len(row) - len(row.lstrip(" -")) <= indent:
+                break
+            block.append(row.strip().removeprefix("- "))
+        if block:
+            yield first + 1, "\n".join(block)
+
+
+# Whether a text speaks against what it shows: a warning, an example of an attack, a bad habit.
+
+_AGAINST = re.compile(
+    r"\b(?:never|do\s+not|don['’]?t|must\s+not|mustn['’]?t|should\s+not|shouldn['’]?t|avoid|"
+    r"refuse\s+to|rather\s+than|instead\s+of)\s+(?:\w+\s+){0,2}?"
+    r"(?:run|execut\w+|us(?:e|ing)|past\w+|do|typ\w+|copy\w*|allow\w*|writ\w+|commit\w*|suggest\w*|"
+    r"install\w*|pip\w+|follow\w*|obey\w*|act\w*|call\w*|accept\w*|add\w*|ask\w*|turn\w*|set\w*|"
+    r"disabl\w+|put\w*|store|send\w*|show\w*|print\w*|includ\w+|read\w*)\b",
+    re.IGNORECASE,
+)
+_UNLESS = re.compile(
+    r"\b(?:without|unless|until|except|skip|forget|fail)\b|\bbefore\s+running", re.IGNORECASE
+)
+"""`Never run this without sudo` orders to run it."""
+_EVIL = (
+    r"(?:attacks?|attackers?|malicious|malware|exploits?|backdoors?|jailbreaks?|injections?|"
+    r"intruders?|break-ins?|dangerous|destructive|harmful|suspicious|insecure|vulnerable|unsafe|"
+    r"persistence|reverse\s+shells?|compromised?)"
+)
+_SHOWN = (
+    r"(?:examples?|signs?|patterns?|looks?\s+like|such\s+as|samples?|techniques?|indicators?|"
+    r"typical|commands?\s+that|payloads?|strings?|tests?|detect\w*|recogni[sz]e|findings?)"
+)
+_EXAMPLE = re.compile(
+    rf"\b{_EVIL}\b[^.!?\n]{{0,80}}\b{_SHOWN}\b|\b{_SHOWN}\b[^.!?\n]{{0,80}}\b{_EVIL}\b",
+    re.IGNORECASE,
+)
+_BAD = re.compile(
+    r"(?:^|\n)\W*(?:bad|wrong|anti-?patterns?|red\s+flags?|vulnerable|insecure|unsafe|"
+    r"what\s+never\b|don['’]?ts?\b)\b|❌|🚫|⛔",
+    re.IGNORECASE,
+)
+_ORDERS = re.compile(
+    r"(?:^|[.!?:;]\s+|\bthen\s+|\bnow\s+|\bfirst\s+|\bplease\s+|\bmust\s+|\band\s+)"
+    r"(?:run|execute|paste|start|type|install|apply)\b",
+    re.IGNORECASE,
+)
+
+
+def warns(text: str) -> bool:
+    """Whether these few sentences keep a reader from doing what follows them."""
+    against = _AGAINST.search(text)
+    if against and not _UNLESS.search(text, against.start()):
+        return True
+    if _ORDERS.search(text):
+        return False
+    return bool(_EXAMPLE.search(text) or _BAD.search(text))
+
+
+# The code in a Markdown text: blocks, commands inside sentences, and what is said before them.
+
+_FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*(?:\{?[ \t]*\.?([\w+#-]*))?")
+_HEADING = re.compile(r"#{1,6}\s")
+_SPAN = re.compile(r"(!?)(`{1,2})(?!`)([^`\n]{3,1000})\2(?!`)")
+_RUNS = re.compile(
+    r"\b(?:run|runs|running|execute|start|type|paste|enter|call|invoke|use|launch|issue|export|"
+    r"set|then|via|do|with|by)\b[^.!?\n]{0,120}\Z",
+    re.IGNORECASE,
+)
+_BARE = re.compile(
+    r"(?<![\w`/.-])(?:sudo\s+)?(?:curl|wget|bash|sh|rm|dd|nc|ncat|eval|base64|python3?|powershell|"
+    r"iwr|irm|chmod|crontab|echo|npm|pip3?)\s+(?=[^\n`]{0,200}(?:\||\s-[a-zA-Z]|https?://|\$\())"
+    r"[^\n`]{4,300}"
+)
+"""A command line in the middle of a sentence, without any marks."""
+_PIPED = re.compile(r"(\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b)\s+[A-Za-z].*")
+"""Where the sentence goes on after a command."""
+_SENTENCE = re.compile(r"[.!?]\s|\n\s*\n|\n[-*|\d]")
+_PARAGRAPH: Final = 6
+"""Lines before a block that say what it is for."""
+_SAID: Final = 240
+
+
+class Block(msgspec.Struct, frozen=True):
+    language: str
+    """In small letters; "" when the block does not say."""
+    text: str
+    line: int
+    warned: bool
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A command inside a sentence."""
+
+    text: str
+    line: int
+    warned: bool
+    inline: bool
+    """Marked to be run while the skill is loaded: an exclamation mark before it."""
+
+
+def blocks(text: str) -> Iterator[Block | Span]:
+    lines = text.split("\n")
+    prose: list[str] = []
+    heading = ""
+    at = 0
+    while at < len(lines):
+        opening = _FENCE.match(lines[at])
+        if opening is None:
+            if _HEADING.match(lines[at]):
+                heading = lines[at]
+            prose.append(lines[at])
+            at += 1
+            continue
+        end = _end(lines, at + 1, opening[1])
+        inside = "\n".join(lines[at + 1 : end])
+        warned = warns(f"{heading}\n{_before(lines, at)}")
+        yield Block((opening[2] or "").lower(), inside, at + 1, warned)
+        prose += [""] * (min(end + 1, len(lines)) - at)
+        at = end + 1
+    yield from _spans("\n".join(prose))
+
+
+def _end(lines: list[str], at: int, fence: str) -> int:
+    """The line that closes the block, or the end of the text."""
+    for number in range(at, len(lines)):
+        line = lines[number].strip("> \t")
+        if line.startswith(fence) and not line.strip(fence[0]):
+            return number
+    return len(lines)
+
+
+def _before(lines: list[str], at: int) -> str:
+    """The paragraph right before a block."""
+    end = at
+    while end > 0 and at - end < 2 and not lines[end - 1].strip():
+        end -= 1
+    start = end
+    while start > 0 and end - start < _PARAGRAPH and lines[start - 1].strip():
+        start -= 1
+        if _FENCE.match(lines[start]):
+            return "\n".join(lines[start + 1 : end])
+    return "\n".join(lines[start:end])
+
+
+def _is_line(prose: str, span: re.Match[str]) -> bool:
+    """Whether a line holds nothing else: a block by another name."""
+    start = prose.rfind("\n", 0, span.start()) + 1
+    before, after = prose[start : span.start()], prose[span.end() :].partition("\n")[0]
+    return not before.strip(" \t>*-+0123456789.)") and not after.strip()
+
+
+def _spans(prose: str) -> Iterator[Span]:
+    lines = Lines(prose)
+    for match in _SPAN.finditer(prose):
+        said = _SENTENCE.split(prose[max(0, match.start() - _SAID) : match.start()])[-1]
+        inline = bool(match[1])
+        told = _RUNS.search(said) or _is_line(prose, match)
+        if inline or (re.search("[ =]", match[3]) and told):
+            yield Span(match[3], lines.at(match.start()), warns(said) and not inline, inline)
+    for match in _BARE.finditer(prose):
+        said = _SENTENCE.split(prose[max(0, match.start() - _SAID) : match.start()])[-1]
+        if "|" not in said:  # no row of a table
+            yield Span(
+                _PIPED.sub(r"\1", match[0]), lines.at(match.start()), warns(said), inline=False
+            )
+
 
 Kind = Literal["prose", "shell", "python", "code", "data"]
 
@@ -116,9 +431,9 @@ def _as(language: str, text: str, line: int, *, warned: bool) -> Iterator[Piece]
         case "code":
             yield Piece("code", text, line, warned)
         case "notebook":
-            for kind, cell in recipes.cells(text):
+            for kind, cell in cells(text):
                 yield Piece("python" if kind == "code" else "prose", cell, line, warned)
         case _:
             yield Piece("data", text, line, warned)
-            for at, command in recipes.commands(language, text):
+            for at, command in commands(language, text):
                 yield Piece("shell", command, line + at, warned)

@@ -8,14 +8,22 @@ from collections.abc import Iterator
 from typing import Final
 
 from hermes.security.danger.deletion import VITAL
-from hermes.skills.scanner import python_flow as flow
-from hermes.skills.scanner import python_rules as rules
-from hermes.skills.scanner.places import COLLECTOR, HOST, LOCAL, MESSENGER, OWN, STARTUP, VENDORS
-from hermes.skills.scanner.python_flow import Flow
-from hermes.skills.scanner.rule import Hit, Rule
+from hermes.skills.scanner import python_dataflow as flow
+from hermes.skills.scanner import rules
+from hermes.skills.scanner.python_dataflow import Flow
+from hermes.skills.scanner.report import Hit, Rule
+from hermes.skills.scanner.rules import UNREADABLE
 from hermes.skills.scanner.shell import dangers, shell
-from hermes.skills.scanner.shell_rules import UNREADABLE
-from hermes.skills.scanner.signatures import MINER
+from hermes.skills.scanner.signatures import (
+    COLLECTOR,
+    HOST,
+    LOCAL,
+    MESSENGER,
+    MINER,
+    OWN,
+    STARTUP,
+    VENDORS,
+)
 
 _RUNNERS: Final = frozenset({
     "exec", "eval", "compile", "builtins.exec", "builtins.eval", "types.FunctionType",
@@ -96,14 +104,14 @@ class _Study:
         for node in self.flow.nodes:
             value = self._values.folded(node)
             if isinstance(value, str) and "stratum+" in value and MINER.search(value):
-                yield Hit(rules.MINES, _line(node))
+                yield Hit(rules.PY_MINES, _line(node))
                 break
         if connects and {"os.dup2", "pty.spawn"} & self._called:
-            yield Hit(rules.REVERSE_SHELL, self._line_of("os.dup2", "pty.spawn"))
+            yield Hit(rules.PY_REVERSE_SHELL, self._line_of("os.dup2", "pty.spawn"))
         secret = [n for n in self.flow.nodes if flow.SECRET in self.flow.labels(n)]
         if secret:
             yield Hit(
-                rules.READS_AND_SENDS if self._online else rules.READS_KEYS, _line(secret[-1])
+                rules.PY_READS_AND_SENDS if self._online else rules.PY_READS_KEYS, _line(secret[-1])
             )
 
     def of_call(self, call: ast.Call) -> Iterator[Hit]:
@@ -111,7 +119,7 @@ class _Study:
         for rule in (*self._named(call, name), *self._writes_down(call)):
             yield Hit(rule, line)
         if name.rpartition(".")[2] in _MACHINE_CODE:
-            yield Hit(rules.MACHINE_CODE, line)
+            yield Hit(rules.PY_MACHINE_CODE, line)
         if name in _RUNNERS or name in _LOADERS:
             yield from self._runs(call, name, line)
         elif name in _SHELLS or name in _PROGRAMS:
@@ -134,9 +142,9 @@ class _Study:
         texts = {self._values.text(arg) for arg in hidden}
         if name == "getattr" and len(call.args) > 1 and self._values.text(call.args[1]) in _TELLING:
             if call.args[1] in hidden:
-                yield rules.HIDDEN_NAME
+                yield rules.PY_HIDDEN_NAME
         elif name in ("__import__", "importlib.import_module") and texts & _MODULES:
-            yield rules.HIDDEN_NAME
+            yield rules.PY_HIDDEN_NAME
 
     def _writes_down(self, call: ast.Call) -> Iterator[Rule]:
         """Commands written into a file that is run at login."""
@@ -144,23 +152,23 @@ class _Study:
             text = self._values.text(call.args[0]) if call.args else ""
             startup = flow.STARTUP in self.flow.labels(call.func.value)
             if len(text) > _SHORTEST_SCRIPT and (dangers(text) or self._is_bad(text)):
-                yield rules.BAD_STARTUP if startup else rules.WRITES_ATTACK
+                yield rules.PY_BAD_STARTUP if startup else rules.PY_WRITES_ATTACK
 
     def _runs(self, call: ast.Call, name: str, line: int) -> Iterator[Hit]:
         labels = self.flow.labels(*call.args)
         loads = name in _LOADERS
         if flow.NETWORK in labels:
-            yield Hit(rules.REMOTE_DATA if loads else rules.REMOTE_CODE, line)
+            yield Hit(rules.PY_REMOTE_DATA if loads else rules.PY_REMOTE_CODE, line)
         if loads:
             return
         text = self._values.text(call.args[0]) if call.args else ""
         literal = bool(call.args) and isinstance(call.args[0], ast.Constant)
         if flow.DECODED in labels or (text and not literal and self._is_bad(text)):
-            yield Hit(rules.DECODED_CODE, line)
+            yield Hit(rules.PY_DECODED_CODE, line)
         if flow.REQUEST in labels:
-            yield Hit(rules.REQUESTED, line)
+            yield Hit(rules.PY_REQUESTED, line)
         elif flow.INPUT in labels and name in ("exec", "eval"):
-            yield Hit(rules.EVALUATES, line)
+            yield Hit(rules.PY_EVALUATES, line)
         if literal and text and self._depth < _DEEPEST:
             for hit in python(text, self._depth + 1) or ():
                 yield Hit(hit.rule, line)
@@ -180,15 +188,15 @@ class _Study:
             bad = bad or hit.rule.severity in ("high", "critical")
             yield Hit(hit.rule, line)
         if bad and _pieced(given) and self._values.folded(given) is not None:
-            yield Hit(rules.PIECED, line)
+            yield Hit(rules.PY_PIECED, line)
         if name in _PROGRAMS and not _is_true(call, "shell"):
             return
         labels = self.flow.labels(given)
         whole = not isinstance(given, (ast.JoinedStr, ast.BinOp, ast.Constant))
         if flow.REQUEST in labels:
-            yield Hit(rules.REQUESTED, line)
+            yield Hit(rules.PY_REQUESTED, line)
         elif flow.NETWORK in labels and not self._values.text(given):
-            yield Hit(rules.COMMANDED if whole else rules.INTERPOLATES, line)
+            yield Hit(rules.PY_COMMANDED if whole else rules.PY_INTERPOLATES, line)
 
     def _command(self, call: ast.Call, name: str) -> str:
         """The command line, with `$x` for what is not known."""
@@ -218,20 +226,20 @@ class _Study:
         head = [value for name, value in given if name in _LOGIN_KEYWORDS or self._logs_in(value)]
         sent = self.flow.labels(*(value for _, value in given if value not in head))
         if sent & _PRIVATE:
-            yield rules.SENDS
+            yield rules.PY_SENDS
         elif flow.SCREEN in sent:
-            yield rules.SENDS_SCREEN
+            yield rules.PY_SENDS_SCREEN
         elif flow.FILES in sent:
-            yield rules.SENDS_FILES
+            yield rules.PY_SENDS_FILES
         elif flow.ENV_FILE in sent:
-            yield rules.SENDS_ENV
+            yield rules.PY_SENDS_ENV
         elif flow.MACHINE in sent:
-            yield rules.SENDS_MACHINE
+            yield rules.PY_SENDS_MACHINE
         address = next((text for text in map(self._start, call.args) if HOST.search(text)), "")
         hosts = [host.lower() for host in HOST.findall(address) if not LOCAL.match(host)]
         keys = {label.removeprefix(flow.KEY) for label in sent if label.startswith(flow.KEY)}
         if keys and COLLECTOR.search(address):
-            yield rules.SENDS_KEY
+            yield rules.PY_SENDS_KEY
         keys |= {
             label.removeprefix(flow.KEY)
             for label in self.flow.labels(*head)
@@ -239,7 +247,7 @@ class _Study:
         }
         vendors = [VENDORS.get(key.partition("_")[0]) for key in keys]
         if hosts and any(v and not any(v in host for host in hosts) for v in vendors):
-            yield rules.SENDS_KEY if MESSENGER.search(address) else rules.FOREIGN_KEY
+            yield rules.PY_SENDS_KEY if MESSENGER.search(address) else rules.PY_FOREIGN_KEY
 
     def _logs_in(self, node: ast.expr) -> bool:
         """Headers given without a name."""
@@ -260,10 +268,10 @@ class _Study:
         named = [self._values.text(node).rstrip("/") or "" for node in target]
         everything = name == "shutil.rmtree"
         if everything and any(text and (text in VITAL or text == "~") for text in named):
-            yield rules.DELETES_ALL
+            yield rules.PY_DELETES_ALL
         elif flow.HOME in self.flow.labels(*target) and not any(named):
             encrypts = any("Fernet" in each or ".encrypt" in each for each in self._called)
-            yield rules.DELETES_ALL if everything or encrypts else rules.DELETES_MANY
+            yield rules.PY_DELETES_ALL if everything or encrypts else rules.PY_DELETES_MANY
 
     def _writes(self, call: ast.Call, name: str) -> Iterator[Rule]:
         if name in ("open", "io.open", "codecs.open"):
@@ -280,13 +288,13 @@ class _Study:
         else:
             return
         if OWN.search(path) or _OWN_ABOVE.search(path):
-            yield rules.OWN
+            yield rules.PY_OWN
         elif STARTUP.search(path):
-            yield rules.STARTUP
+            yield rules.PY_STARTUP
         elif path.endswith("/authorized_keys") or path.startswith("/etc/sudoers"):
-            yield rules.LETS_IN
+            yield rules.PY_LETS_IN
         if path.startswith("__file__") and path.count("..") > 2:
-            yield rules.LEAVES
+            yield rules.PY_LEAVES
 
     def _line_of(self, *names: str) -> int:
         calls = (call for call in self.flow.calls() if self._values.dotted(call.func) in names)

@@ -11,18 +11,114 @@ import msgspec
 
 from hermes.security.injection import explain
 from hermes.security.redaction import Redactor
-from hermes.skills.scanner import encoded, files, packages, recipes, signatures
-from hermes.skills.scanner.hidden import hidden, stray
-from hermes.skills.scanner.links import declared, links
-from hermes.skills.scanner.pieces import Piece, is_prose, pieces
-from hermes.skills.scanner.prose import injections, prose
+from hermes.skills.scanner import pieces, signatures
+from hermes.skills.scanner import text as scan_text
+from hermes.skills.scanner.pieces import Piece, is_prose
+from hermes.skills.scanner.pieces import pieces as pieces_pieces
 from hermes.skills.scanner.python import python
-from hermes.skills.scanner.report import SEVERITIES, Category, Finding, Report, verdict_of
-from hermes.skills.scanner.rule import Hit, Rule, at_least, softened
-from hermes.skills.scanner.secrets import secrets
+from hermes.skills.scanner.report import (
+    SEVERITIES,
+    Category,
+    Finding,
+    Hit,
+    Report,
+    Rule,
+    at_least,
+    softened,
+    verdict_of,
+)
+from hermes.skills.scanner.rules import INSTALL_CODE, PACKAGE, TYPOSQUAT
 from hermes.skills.scanner.shell import dangers, shell
-from hermes.skills.scanner.shell_rules import INSTALL_CODE, PACKAGE, TYPOSQUAT
-from hermes.skills.scanner.startup import startup_hits
+from hermes.skills.scanner.signatures import startup_hits
+from hermes.skills.scanner.text import declared, hidden, injections, links, prose, secrets, stray
+
+# What the name and the first bytes of a file say, before anything in it is read.
+
+LEAVES = Rule(
+    "name_leaves_folder",
+    Category.PATH_TRAVERSAL,
+    "critical",
+    "the name of the file leads out of the skill's folder",
+)
+ODD_NAME = Rule(
+    "odd_name",
+    Category.HIDDEN_CHARACTERS,
+    "high",
+    "the name holds characters that cannot be seen or that turn the text around",
+)
+PROGRAM = Rule("program", Category.BINARY, "high", "a compiled program: nobody can read it")
+COMPILED = Rule("compiled_python", Category.BINARY, "high", "compiled Python: nobody can read it")
+ARCHIVE = Rule("archive", Category.BINARY, "medium", "an archive: what is in it was not scanned")
+UNKNOWN_DATA = Rule("unknown_data", Category.BINARY, "medium", "data of an unknown kind")
+DISGUISED = Rule("disguised", Category.BINARY, "high", "a script under the name of a picture")
+
+_ODD = re.compile(
+    "[\x00-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_PROGRAMS: Final = (
+    b"\x7fELF", b"MZ", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe",
+    b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\0asm", b"dex\n", b"!<arch>\n",
+)  # fmt: skip
+_ARCHIVES: Final = (
+    b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"Rar!",
+    b"\x28\xb5\x2f\xfd", b"xar!", b"MSCF", b"\x1f\x9d",
+)  # fmt: skip
+_DOCUMENTS: Final = (".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub", ".dotx", ".xltx")
+"""Archives by their form, documents by their use."""
+_HARMLESS: Final = (
+    b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"%PDF-", b"\0\0\1\0", b"OTTO", b"wOFF", b"wOF2",
+    b"\0\1\0\0", b"true", b"ttcf", b"ID3", b"OggS", b"fLaC", b"\xff\xfb", b"\xff\xf3", b"BM",
+    b"SQLite format 3\0", b"II*\0", b"MM\0*", b"\x1aE\xdf\xa3", b"8BPS", b"PAR1",
+)  # fmt: skip
+"""Pictures, fonts, sound, films, tables: nothing in them is run."""
+_PICTURES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".ico", ".bmp")
+_COMPILED_PYTHON = re.compile(rb"..\r\n[\0-\x03]\0\0\0", re.DOTALL)
+_LOOKED_AT: Final = 8_192
+
+
+def about_name(name: str) -> Iterator[Rule]:
+    plain = name.replace("\\", "/")
+    parts = plain.split("/")
+    if not name or ".." in parts or plain.startswith(("/", "~")) or re.match(r"[A-Za-z]:", plain):
+        yield LEAVES
+    if _ODD.search(name):
+        yield ODD_NAME
+
+
+def about_bytes(name: str, data: bytes) -> Rule | None:
+    """What makes the file unreadable; None for text and for harmless data."""
+    lowered = name.lower()
+    if lowered.endswith(_PICTURES) and data.startswith((b"#!", b"<?php", b"import ", b"\x7fELF")):
+        return DISGUISED
+    if data.startswith(_PROGRAMS) and not _is_text(data):
+        return PROGRAM
+    if lowered.endswith((".pyc", ".pyo")) or _COMPILED_PYTHON.match(data):
+        return COMPILED
+    if data.startswith(_ARCHIVES) or data[257:262] == b"ustar":
+        return None if lowered.endswith(_DOCUMENTS) else ARCHIVE
+    if is_binary(data) and not data.startswith(_HARMLESS) and data[4:8] != b"ftyp":
+        return UNKNOWN_DATA
+    return None
+
+
+def is_binary(data: bytes) -> bool:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # UTF-16 is text
+        return False
+    return b"\0" in data[:_LOOKED_AT] or (data.startswith(_HARMLESS) and not _is_text(data))
+
+
+def _is_text(data: bytes) -> bool:
+    """`BM` and `MZ` also begin words."""
+    start = data[:_LOOKED_AT]
+    return b"\0" not in start and len(start.decode("utf-8", "ignore").encode()) >= len(start) - 3
+
+
+def text_of(data: bytes) -> str:
+    """Whatever the bytes are; what is no text becomes replacement characters."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace")
+    return data.decode("utf-8", "replace")
+
 
 _C: Final = Category
 TOO_LONG = Rule("too_long", _C.BINARY, "medium", "too long: only its beginning and end were read")
@@ -99,11 +195,11 @@ class _Scan:
         self._redactor = Redactor()
 
     def file(self, name: str, shown: str, data: bytes) -> None:
-        self.found += [_whole(rule, shown) for rule in files.about_name(name)]
-        unreadable = files.about_bytes(name, data)
+        self.found += [_whole(rule, shown) for rule in about_name(name)]
+        unreadable = about_bytes(name, data)
         if unreadable is not None:
             self.found.append(_whole(unreadable, shown))
-        if files.is_binary(data) or unreadable is not None:
+        if is_binary(data) or unreadable is not None:
             return
         is_data = name.lower().endswith(_DATA)
         if self._bytes <= 0 or self._pieces <= 0:
@@ -113,8 +209,8 @@ class _Scan:
             self.found.append(_whole(MUCH_DATA if is_data else TOO_LONG, shown))
             data = data[: LONGEST // 2] + b"\n" + data[-LONGEST // 2 :]
         self._bytes -= len(data) * _WEIGHTS.get(PurePosixPath(name).suffix.lower(), 1)
-        text = files.text_of(data)
-        parts = list(islice(pieces(name, text), self._pieces))
+        text = text_of(data)
+        parts = list(islice(pieces_pieces(name, text), self._pieces))
         self._pieces -= len(parts)
         self._programs -= sum(map(_programs, parts))
         if self._pieces <= 0 or self._programs <= 0:
@@ -194,14 +290,14 @@ def _hits(name: str, text: str, parts: list[Piece]) -> Iterator[Hit]:
 
 
 def _packages(name: str, text: str) -> Iterator[Hit]:
-    for number, package, registry in packages.listed(text, name):
-        if packages.is_typosquat(package, registry):
+    for number, package, registry in signatures.listed(text, name):
+        if signatures.is_typosquat(package, registry):
             yield Hit(TYPOSQUAT, number)
     if not name.lower().endswith("package.json"):
         return
-    for line in packages.from_addresses(text):
+    for line in signatures.from_addresses(text):
         yield Hit(PACKAGE, line)
-    for line, command in recipes.runs_at_install(text):
+    for line, command in pieces.runs_at_install(text):
         if dangers(command):
             yield Hit(AT_INSTALL, line)
         elif re.search(r"https?://|\b(?:node|python3?) -[ec]\b|\bbase64\b", command):
@@ -246,10 +342,10 @@ def _python(part: Piece) -> Iterator[Hit]:
 
 
 def _inline(text: str) -> Iterator[Hit]:
-    for line, command in islice(recipes.by_database(text), MOST_INLINE):
+    for line, command in islice(pieces.by_database(text), MOST_INLINE):
         for hit in shell(command, depth=1):
             yield Hit(hit.rule, line)
-    for line, code in islice(recipes.inline_python(text), MOST_INLINE):
+    for line, code in islice(pieces.inline_python(text), MOST_INLINE):
         for hit in python(code) or ():
             yield Hit(hit.rule, line + hit.line)
 
@@ -266,8 +362,8 @@ def _started(text: str) -> Iterator[Hit]:
 
 
 def _encoded(text: str) -> Iterator[Hit]:
-    for line, plain in encoded.decoded(text):
-        if plain == encoded.PROGRAM:
+    for line, plain in scan_text.decoded(text):
+        if plain == scan_text.PROGRAM:
             yield Hit(HIDDEN_PROGRAM, line)
         elif _is_attack(plain):
             yield Hit(HIDDEN_COMMAND, line)
@@ -275,7 +371,7 @@ def _encoded(text: str) -> Iterator[Hit]:
 
 def _joined(text: str) -> Iterator[Hit]:
     """What shows only when split strings are put together."""
-    whole = encoded.joined(text)
+    whole = scan_text.joined(text)
     if whole:
         before = {hit.rule for hit in _in_any_language(text)}
         for hit in _in_any_language(whole):

@@ -2,22 +2,390 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from hermes.security.danger.aftermath import remember
 from hermes.security.danger.catalogue import rules_for
+from hermes.security.danger.credentials import DUMPERS, PRINTERS, SECRET_NAME
+from hermes.security.danger.interpreters import DECODERS
 from hermes.security.danger.scene import Scene
 from hermes.security.danger.texts import TEXT_RULES
 from hermes.security.paths import Guard
-from hermes.security.shell.model import Invocation, TooMuch
+from hermes.security.shell.launchers import SHELLS
+from hermes.security.shell.model import UNKNOWN, Invocation, TooMuch
 from hermes.security.shell.wrappers import unfold
-from hermes.skills.scanner import shell_rules as rules
-from hermes.skills.scanner.packages import installed, is_typosquat, odd_index
-from hermes.skills.scanner.rule import Hit, Rule, at_least
-from hermes.skills.scanner.shell_flows import Flows
-from hermes.skills.scanner.shell_judging import JUDGED, judged
-from hermes.skills.scanner.startup import startup_hits
+from hermes.skills.scanner import rules
+from hermes.skills.scanner.report import Hit, Rule, at_least
+from hermes.skills.scanner.signatures import (
+    BARE_ADDRESS,
+    COLLECTOR,
+    HOST,
+    LOCAL,
+    VENDORS,
+    installed,
+    is_env_file,
+    is_secret_path,
+    is_store,
+    is_typosquat,
+    known_installer,
+    odd_index,
+    startup_hits,
+)
+
+# Where the output of one program goes: keys and private data on their way out.
+
+_SENDERS: Final = frozenset({
+    "curl", "wget", "nc", "ncat", "netcat", "socat", "telnet", "ftp", "tftp", "mail", "mailx",
+    "mutt", "sendmail", "swaks", "http", "https", "xh", "openssl", "curlie", "croc", "wormhole",
+})  # fmt: skip
+_RESOLVERS: Final = frozenset({
+    "dig", "nslookup", "host", "drill", "delv", "ping", "ping6", "getent", "resolvectl",
+})  # fmt: skip
+_TELLING: Final = frozenset({
+    "base64", "base32", "xxd", "od", "hexdump", "cat", "whoami", "hostname", "id", "env",
+    "printenv", "uname", "fold", "openssl", "gzip",
+})  # fmt: skip
+"""Programs whose output says something about the machine, or packs something up."""
+_ENCODERS: Final = frozenset({"base64", "base32", "xxd", "od", "hexdump"})
+_COPIERS: Final = frozenset({"scp", "sftp", "gh", "aws", "gsutil", "rclone", "mc"})
+_PACKERS: Final = frozenset({"tar", "zip", "cp", "7z", "gpg", "cat", "rsync", "openssl"})
+_HEADER_OPTIONS: Final = frozenset(
+    {"-H", "--header", "-u", "--user", "--oauth2-bearer", "-A", "-b"}
+)
+_DATA = re.compile(
+    r"-(?:d|F|T|-data\S*|-form|-upload-file|-post-(?:data|file)\S*|-body-\S+)\b|\S*@"
+)
+_CODE = re.compile(r"^(?:diff|archive|bundle|show|log\b.*-p\b|format-patch)")
+_CA_TOOLS = re.compile(
+    r"update-ca-certificates|update-ca-trust|trust anchor|security add-trusted-cert|certutil -A"
+)
+_UNCHECKED = re.compile(r"config\b.*(?:http\.sslVerify|strict-ssl)[ =]+(?:false|0)\b")
+_SOCKET = re.compile(r"/dev/(?:tcp|udp)/")
+
+
+class Flows:
+    """One script; what was read before counts when something is uploaded later."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._packed = False
+        self._encoded = False
+        self.addresses: list[str] = []
+        """Everything fetched so far."""
+
+    def follow(self, invocation: Invocation) -> Iterator[Rule]:
+        sends = invocation.name in _SENDERS or any(
+            _SOCKET.match(redirect.target) for redirect in invocation.redirects
+        )
+        if sends:
+            yield from self._sent(invocation)
+            self.addresses += [word for word in invocation.arguments if HOST.match(word)]
+        elif _copies_store(invocation):
+            yield rules.COPIES_KEYS
+        elif invocation.name == "gh" and re.match(r"repo delete\b.*--yes", invocation.text):
+            yield rules.DELETES_REPOS
+        elif invocation.name in _RESOLVERS:
+            yield from self._resolved(invocation)
+        if _CA_TOOLS.match(f"{invocation.name} {invocation.text}"):
+            yield rules.TRUSTS_CA
+        if invocation.name in ("git", "npm") and _UNCHECKED.search(invocation.text):
+            yield rules.NO_TLS
+        if invocation.name in _PACKERS and self._secret(invocation):
+            self._packed = True
+        self._encoded = self._encoded or invocation.name in _ENCODERS
+
+    def _sent(self, invocation: Invocation) -> Iterator[Rule]:
+        text = invocation.text
+        sources = _carried(invocation)
+        if any(map(self._secret, sources)) or _attaches_secret(invocation):
+            yield rules.SENDS
+        elif any(source.name == "git" and _CODE.match(source.text) for source in sources):
+            yield rules.SENDS_CODE
+        if COLLECTOR.search(text):
+            telling = any(source.name in _TELLING for source in sources)
+            yield rules.SENDS_DROP if telling else rules.DROPS
+        elif BARE_ADDRESS.search(text) and (sources or _DATA.search(text)):
+            yield rules.SENDS_NAMELESS
+        if self._packed and (_DATA.search(text) or sources):
+            yield rules.UPLOADS_LATER
+        if _foreign_key(invocation):
+            yield rules.FOREIGN_KEY
+
+    def _resolved(self, invocation: Invocation) -> Iterator[Rule]:
+        """Names of hosts that are made out of data."""
+        made = any(re.search(rf"{UNKNOWN}[\w.-]*\.[a-z]", word) for word in invocation.arguments)
+        sources = {source.name for source in (*invocation.fed_by, *invocation.drawn)}
+        if made and (sources & _TELLING or self._encoded):
+            yield rules.DNS
+
+    def _secret(self, invocation: Invocation) -> bool:
+        """Whether its output holds keys, passwords or the whole environment."""
+        if invocation.name in DUMPERS and not invocation.arguments:
+            return True
+        if any(map(is_env_file, invocation.arguments)) and invocation.name in _TELLING:
+            return True
+        return any(
+            rule.kind == "credential access" and rule.test(invocation, self._scene)
+            for rule in rules_for(invocation)
+        )
+
+
+def _carried(invocation: Invocation) -> tuple[Invocation, ...]:
+    """The programs whose output is sent. What only stands in a header is how one logs in."""
+    unknown = [
+        (before, word)
+        for before, word in pairwise(("", *invocation.arguments))
+        if UNKNOWN in word or "$(" in word
+    ]
+    in_headers = bool(unknown) and all(before in _HEADER_OPTIONS for before, _ in unknown)
+    return invocation.upstream if in_headers else invocation.sources
+
+
+def _attaches_secret(invocation: Invocation) -> bool:
+    """`-d @file`, `-F x=@file`, `-T file`, `< file`."""
+    words = [part for word in invocation.arguments for part in re.findall(r"@([^;,\s]+)", word)]
+    words += [b for a, b in pairwise(invocation.arguments) if a in ("-T", "--upload-file")]
+    words += [redirect.target for redirect in invocation.redirects if "<" in redirect.operator]
+    return any(is_secret_path(word) or is_env_file(word) for word in words)
+
+
+def _copies_store(invocation: Invocation) -> bool:
+    """The key that logs in, after `-i`, is not copied."""
+    if invocation.name == "ssh":
+        return any(is_store(word) for source in invocation.upstream for word in source.arguments)
+    if invocation.name not in _COPIERS:
+        return False
+    words = pairwise(("", *invocation.arguments))
+    copied = [word for before, word in words if before not in ("-i", "-F") and word[:1] != "-"]
+    takes = invocation.name != "gh" or "gist" in copied
+    return takes and any(map(is_store, copied[:-1] if invocation.name == "scp" else copied))
+
+
+def _foreign_key(invocation: Invocation) -> bool:
+    """A variable named after one service, sent to another."""
+    hosts = [host.lower() for host in HOST.findall(invocation.text) if not LOCAL.match(host)]
+    names = [
+        VENDORS.get(name.partition("_")[0]) for name in invocation.uses if SECRET_NAME.search(name)
+    ]
+    return bool(hosts) and any(
+        vendor and not any(vendor in host for host in hosts) for vendor in names
+    )
+
+
+# A class of dangerous commands, judged by the command at hand.
+
+_PLACEHOLDER = re.compile(rf"/dev/(?:sd[XYNx](?!\w)|disk[XN]|rdisk[XN]|<|{UNKNOWN}|mmcblkX|your)")
+_IMAGE = re.compile(r"\bif=\S+\.(?:img|iso|raw|xz|gz|zst|bin)\b")
+_SYSTEM_DISK = re.compile(r"/dev/(?:sda|nvme0n1|vda|hda|xvda|disk0)(?:p?\d+)?(?!\w)")
+_LOOSENS = re.compile(
+    r"yolo|approvals\S*\s+\S*(?:off|auto|never|allow)|allowlist|accept-hooks|ignore-rules"
+    r"|security\.|pairing\s+approve|hooks\s+accept",
+    re.IGNORECASE,
+)
+_TO_OWNER = re.compile(r"\b0?[46][0-7]{3}\b|\bu\+\w*s|(?:^|\s)\+s|=ep\b|\+ep\b")
+_SHELL_FILE = re.compile(r"/(?:ba|z|da|k)?sh\Z|/\.[\w-]+\Z|\A(?:/tmp|/var/tmp|/dev/shm)/")
+_OTHER_COPIES: Final = frozenset({"ssh", "scp", "rsync", "rclone", "gh", "logger", "smbclient"})
+_REMOTE_TOOLS: Final = frozenset({"chisel", "tmate", "ttyd", "gotty", "shellinabox", "xterm"})
+_PROBES: Final = frozenset({"", "echo", "printf", ":", "true", "cat", "timeout", "head", "read"})
+_MAIN_FOLDER = re.compile(
+    r"(?:~|/home/[^/]+|/Users/[^/]+)/(?:Documents|Desktop|Pictures|Photos|Music|Videos|Movies)"
+    r"(?:/|/\*)?"
+)
+_NAMED_AT_HOME = re.compile(r"(?:~|/home/\w+)\s(?:-type\s\w\s)?-i?name\s[\"']?[\w*.]*[\w.]{3}")
+"""What a search is told to change when it looks for files of one name in the home folder."""
+_UNPROTECTED = re.compile(
+    r"setenforce 0|ufw disable|ip6?tables (?:-F|--flush)\s*\Z|nft flush ruleset"
+)
+_WHOLE_HOST = re.compile(r"(?:-v|--volume)[= ]/:|chroot\s+/host|source=/,|--target[= ]1\b|-t 1\b")
+
+
+def judged(kind: str, reason: str, invocation: Invocation, fetched: list[str]) -> Rule | None:
+    """None for what is nothing special in a skill. `fetched` are the addresses so far."""
+    judge = _JUDGES.get(kind)
+    if judge is not None:
+        return judge(reason, invocation, fetched)
+    return rules.REASONS.get(reason, rules.KINDS.get(kind))
+
+
+def _wipe(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule:
+    text = invocation.text
+    if reason == "writes directly to a disk" and not re.search(r"\bif=/dev/(zero|u?random)", text):
+        return (
+            rules.WRITES_IMAGE if _PLACEHOLDER.search(text) or _IMAGE.search(text) else rules.WIPES
+        )
+    if reason == "formats a disk" and not _SYSTEM_DISK.search(text):
+        return rules.FORMATS
+    return rules.WIPES
+
+
+def _own(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+    given = " ".join((*(name for name, _ in invocation.assignments), *invocation.words))
+    if reason != "changes what Hermes is allowed to do":
+        targets = " ".join(redirect.target for redirect in invocation.redirects)
+        named = "hermes" in f"{given} {targets} {invocation.folder}".lower()
+        return rules.OWN_POLICY if named else None  # else a word that could mean anything
+    if _LOOSENS.search(given):
+        return rules.OWN_POLICY
+    return rules.OWN_SETTINGS
+
+
+def _setuid(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+    if not _TO_OWNER.search(invocation.text):
+        return None  # a folder whose files belong to its group
+    named = any(_SHELL_FILE.search(word) for word in invocation.arguments)
+    return rules.SETUID_SHELL if named else rules.SETUID
+
+
+def _in_logs(invocation: Invocation) -> bool:
+    places = [word for word in invocation.arguments if word.startswith(("/", "~"))]
+    return bool(places) and all(word.startswith("/var/log/") for word in places)
+
+
+def _credentials(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+    special = rules.REASONS.get(reason)
+    if special is rules.HUNTS_KEYS and _in_logs(invocation):
+        return None  # `Failed password` is what a log says
+    if special is not None:
+        return special
+    shows = invocation.name in PRINTERS and any(map(is_secret_path, invocation.arguments))
+    return rules.SHOWS_KEYS if shows else rules.CREDENTIALS
+
+
+def _sends(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule:
+    return rules.COPIES if invocation.name in _OTHER_COPIES else rules.SENDS
+
+
+def _network_shell(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+    special = rules.REASONS.get(reason)
+    if special is not None:
+        return special
+    if invocation.name in _REMOTE_TOOLS:
+        return rules.OPENS
+    if reason == "connects a shell to the network" and invocation.name in _PROBES:
+        return None  # looks whether a port is open; what is sent is looked at elsewhere
+    return rules.REVERSE_SHELL
+
+
+def _remote(reason: str, invocation: Invocation, fetched: list[str]) -> Rule | None:
+    if reason == "installs a package from an unknown address":
+        return rules.PACKAGE
+    words = [word for each in (invocation, *invocation.sources) for word in each.words]
+    text = " ".join(words)
+    if not HOST.search(text):
+        text = " ".join(fetched)
+    if known_installer(text):
+        return rules.INSTALLER
+    hosts = HOST.findall(text)
+    if hosts and all(map(LOCAL.match, hosts)):
+        return None
+    nameless = BARE_ADDRESS.search(text) or re.search(r"\bhttp://", text)
+    return rules.NAMELESS_CODE if nameless else rules.REMOTE_CODE
+
+
+def _decoded(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+    """A shell or `eval` that is fed by a decoder."""
+    runs = invocation.name in SHELLS or invocation.name in ("eval", "source", ".")
+    names = {source.name for source in invocation.sources} | invocation.named_by
+    return rules.DECODED_SHELL if runs and names & DECODERS else None
+
+
+def _hidden(reason: str, invocation: Invocation, fetched: list[str]) -> Rule | None:
+    special = rules.REASONS.get(reason)
+    if special is not None:
+        return special
+    if invocation.named_by & (DECODERS | {"printf", "echo"}):
+        return rules.HIDDEN_NAME
+    return _decoded(reason, invocation, fetched)
+
+
+def _traces(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+    if reason != "clears logs":
+        return rules.CLEARS_HISTORY
+    everything = re.search(r"/var/log(?:/?(?:\s|\Z)|/\*)", invocation.text)
+    return rules.DELETES_LOGS if everything and invocation.name in ("rm", "shred") else None
+
+
+def _deletes(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+    listed = {word for source in invocation.upstream for word in source.arguments}
+    if "xargs" in invocation.via and listed & {"/", "~", "/home", "/etc"}:
+        return rules.WIPES
+    if any(map(_MAIN_FOLDER.fullmatch, invocation.arguments)):
+        return rules.DELETES_OWN
+    return rules.REASONS.get(reason)
+
+
+def _sweeps(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+    return rules.OPENS_SYSTEM if re.search(r"\b0?777\b|a\+\w*w", invocation.text) else None
+
+
+def _startup(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule:
+    targets = (*invocation.arguments, *(redirect.target for redirect in invocation.redirects))
+    accounts = any(re.match(r"/etc/(?:g?shadow|passwd|sudoers)\Z", word) for word in targets)
+    return rules.ACCOUNT_FILES if accounts and invocation.name != "visudo" else rules.STARTUP
+
+
+def _system(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+    if _NAMED_AT_HOME.match(invocation.text):
+        return None
+    return rules.REASONS.get(reason)
+
+
+def _look_alike(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+    """Letters of another script; an ellipsis in the place of a program imitates nothing."""
+    strange = (letter for word in invocation.words for letter in word if not letter.isascii())
+    return rules.INVISIBLE if any(letter.isalpha() for letter in strange) else None
+
+
+def _firewall(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+    words = f"{invocation.name} {invocation.text}"
+    return rules.PROTECTION_OFF if _UNPROTECTED.match(words) else None
+
+
+def _host(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+    if "cluster-admin" in invocation.text:
+        return rules.ADMIN
+    return rules.ESCAPES if _WHOLE_HOST.search(invocation.text) else None
+
+
+def _privileges(reason: str, invocation: Invocation, fetched: list[str]) -> Rule | None:
+    if reason == "leaves its own confines":
+        return _host(reason, invocation, fetched)
+    return rules.SUDO
+
+
+def _accounts(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+    given = [word for source in invocation.upstream for word in source.arguments]
+    known = any(re.fullmatch(r"[\w-]+:[^\s:\ue000]{3,}", word) for word in given)
+    return rules.ADDS_USER if invocation.name == "chpasswd" and known else None
+
+
+_JUDGES = {
+    "disk wipe": _wipe,
+    "own policy": _own,
+    "setuid": _setuid,
+    "credential access": _credentials,
+    "exfiltration": _sends,
+    "network shell": _network_shell,
+    "remote code": _remote,
+    "pipe to a shell": _decoded,
+    "hidden command": _hidden,
+    "traces": _traces,
+    "host access": _host,
+    "privileges": _privileges,
+    "accounts": _accounts,
+    "recursive delete": _deletes,
+    "bulk delete": _deletes,
+    "owner sweep": _sweeps,
+    "start-up and key files": _startup,
+    "firewall": _firewall,
+    "hidden characters": _look_alike,
+    "system files": _system,
+}
+JUDGED: Final = frozenset({*_JUDGES, *rules.KINDS})
+"""Rules of other classes need not be asked."""
+
 
 HOME: Final = "/home/user"
 FOLDER: Final = "/home/user/project"

@@ -5,14 +5,136 @@ there is for other languages.
 """
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, Literal
 
-from hermes.skills.scanner import shell_rules
-from hermes.skills.scanner.lines import Lines
-from hermes.skills.scanner.places import COLLECTOR, STORE, known_installer
-from hermes.skills.scanner.report import Category
-from hermes.skills.scanner.rule import Hit, Rule
+from hermes.security.danger.credentials import ENV_FILE, SECRET_FILES, SECRET_PLACES
+from hermes.security.paths import CREDENTIAL_STORES, OWN_FILES, STARTUP_FILES, SYSTEM_CREDENTIALS
+from hermes.security.shell.model import Invocation
+from hermes.skills.scanner import rules
+from hermes.skills.scanner.pieces import scheduled
+from hermes.skills.scanner.report import Category, Hit, Lines, Rule
+
+# Addresses and files that mean something to several detectors.
+
+COLLECTOR = re.compile(
+    r"webhook\.site|requestbin|pipedream\.net|\.oast\.|oastify|burpcollaborator|interact\.sh|"
+    r"dnslog|ngrok(?:-free)?\.(?:io|app|dev)|trycloudflare\.com|beeceptor|hookbin|postb\.in|"
+    r"pastebin\.com|transfer\.sh|0x0\.st|file\.io\b|termbin|ix\.io|paste\.rs|bashupload|gofile|"
+    r"anonfiles|temp\.sh|serveo\.net|canarytokens|requestcatcher|\.onion\b|localhost\.run"
+)
+"""Places that take anything from anybody and show it to whoever set them up."""
+MESSENGER = re.compile(
+    r"discord(?:app)?\.com/api/webhooks|api\.telegram\.org/bot|hooks\.zapier\.com|"
+    r"hook\.\w+\.make\.com|hooks\.slack\.com|ntfy\.sh"
+)
+"""Places with the same use that people also send their own messages to."""
+BARE_ADDRESS = re.compile(
+    r"https?://(?!127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|0\.0\.0\.0|169\.254\.)"
+    r"\d{1,3}(?:\.\d{1,3}){3}"
+)
+"""A machine on the internet without a name."""
+HOST = re.compile(r"(?:https?|wss?|ftp)://(?:[^\s/@\"']{1,80}@)?([A-Za-z0-9.-]{1,200})")
+LOCAL = re.compile(r"(?:localhost|127\.[\d.]+|0\.0\.0\.0|::1|[\w-]+\.(?:local|lan|internal))\Z")
+
+INSTALLERS: Final = frozenset({
+    "astral.sh", "sh.rustup.rs", "static.rust-lang.org", "get.docker.com", "download.docker.com",
+    "bun.sh", "deno.land", "get.pnpm.io", "install.python-poetry.org", "fnm.vercel.app", "volta.sh",
+    "get.volta.sh", "starship.rs", "get.helm.sh", "get.k3s.io", "ollama.com", "ollama.ai",
+    "raw.githubusercontent.com/Homebrew", "raw.githubusercontent.com/nvm-sh",
+    "raw.githubusercontent.com/ohmyzsh", "raw.githubusercontent.com/helm",
+    "raw.githubusercontent.com/pyenv", "raw.githubusercontent.com/rancher", "pyenv.run",
+    "get.scoop.sh", "community.chocolatey.org", "chocolatey.org", "mise.run", "get.sdkman.io",
+    "cli.github.com", "deb.nodesource.com", "rpm.nodesource.com", "tailscale.com", "fly.io",
+    "sdk.cloud.google.com", "claude.ai", "pkgs.tailscale.com", "nixos.org", "bootstrap.pypa.io",
+    "micro.mamba.pm", "repo.anaconda.com", "get.pulumi.com", "just.systems", "setup.atuin.sh",
+    "install.determinate.systems", "getcomposer.org", "packages.microsoft.com", "apt.llvm.org",
+})  # fmt: skip
+"""Where the set-up scripts of well-known tools live; an owner on GitHub counts with its name."""
+
+VENDORS: Final = {
+    "OPENAI": "openai", "ANTHROPIC": "anthropic", "CLAUDE": "anthropic", "GITHUB": "github",
+    "GH": "github", "GITLAB": "gitlab", "AWS": "amazonaws", "GOOGLE": "google", "GEMINI": "google",
+    "SLACK": "slack", "STRIPE": "stripe", "HF": "huggingface", "HUGGINGFACE": "huggingface",
+    "NPM": "npmjs", "PYPI": "pypi", "TWINE": "pypi", "NOTION": "notion", "OPENROUTER": "openrouter",
+    "GROQ": "groq", "MISTRAL": "mistral", "DEEPSEEK": "deepseek", "AZURE": "azure",
+    "CLOUDFLARE": "cloudflare", "DISCORD": "discord", "TELEGRAM": "telegram", "TWILIO": "twilio",
+    "SENDGRID": "sendgrid", "LINEAR": "linear", "HERMES": "nousresearch",
+}  # fmt: skip
+"""The first word of a variable that holds a key, and what the host it belongs to is called."""
+
+_HOMES = r"(?:~|\$\{?HOME\}?|%USERPROFILE%|/root|/home/[^/\s\"']{1,40}|/Users/[^/\s\"']{1,40})"
+
+
+def _any_of(names: tuple[str, ...]) -> str:
+    return "|".join(re.escape(name) for name in names)
+
+
+STORE = re.compile(
+    rf"{_HOMES}[/\\](?:{_any_of(CREDENTIAL_STORES)})(?![\w.-])|(?:{_any_of(SYSTEM_CREDENTIALS[:4])})"
+    r"|(?<![\w.-])\.(?:ssh|aws|gnupg|kube)[/\\](?:id_\w+|credentials|config|\*)"
+    r"|[\"']\.(?:ssh|aws|gnupg)[\"']|key4\.db|logins\.json|wallet\.dat"
+    r"|cookies\.sqlite|Login Data\b|Local State\b"
+)
+"""Files with keys and passwords, in the text of any language."""
+_PUBLIC = re.compile(r"\.pub\Z|known_hosts|authorized_keys|\.ssh[/\\]config|\.aws[/\\]config")
+_STORE_NAMES = re.compile(
+    r"/id_(?:rsa|dsa|ecdsa|ed25519)\Z|/(?:wallet\.dat|logins\.json|key4\.db|cookies\.sqlite"
+    r"|Login Data|Local State|Web Data)\Z"
+)
+STARTUP = re.compile(
+    rf"(?:{_HOMES}[/\\]|(?<![\w.-]))(?:{_any_of(STARTUP_FILES)})(?![\w.])"
+    r"|/etc/(?:profile(?:\.d)?|rc\.local|cron\S*|systemd/system|init\.d|ld\.so\.preload)"
+    r"|\.pth\Z|(?:site|user)customize\.py|\.vscode/tasks\.json|\.claude/settings"
+    r"|/var/spool/cron|/Library/Launch(?:Agents|Daemons)|CurrentVersion\\+Run\b|shell:startup"
+)
+"""Files that are run at login, at start or by a timetable."""
+OWN = re.compile(
+    rf"(?:\.hermes|HERMES_HOME\}}?)[/\\\"',\s)]+(?:{_any_of(OWN_FILES)}|SOUL\.md)(?!\w)"
+)
+"""Our settings, keys, consents and instructions."""
+
+
+def is_store(path: str) -> bool:
+    """Whether the user's keys, passwords or history are there: nothing a skill has to read."""
+    path = "/" + path.replace("\\", "/").removeprefix("~").lstrip("/")
+    if _PUBLIC.search(path):
+        return False
+    inside = any(f"/{name}/" in f"{path}/" for name in CREDENTIAL_STORES)
+    return bool(
+        inside
+        or path.startswith(SYSTEM_CREDENTIALS)
+        or _STORE_NAMES.search(path)
+        or SECRET_PLACES.search(f"/home/user{path}")
+        or SECRET_PLACES.search(path)
+    )
+
+
+def is_secret_path(path: str) -> bool:
+    """As `is_store`, or named like a file with secrets of the project at hand."""
+    if is_store(path):
+        return True
+    return not _PUBLIC.search(path) and bool(SECRET_FILES.search(path))
+
+
+def is_env_file(path: str) -> bool:
+    return bool(ENV_FILE.search(path))
+
+
+def known_installer(text: str) -> bool:
+    """Whether every address in a command is one from which well-known tools are set up."""
+    addresses = re.findall(r"https?://[^\s\"'|;)]{1,300}", text)
+    return bool(addresses) and all(map(_is_installer, addresses))
+
+
+def _is_installer(address: str) -> bool:
+    if not address.startswith("https://"):
+        return False
+    host, _, path = address.removeprefix("https://").partition("/")
+    return host in INSTALLERS or f"{host}/{path.partition('/')[0]}" in INSTALLERS
+
 
 _C: Final = Category
 MINER = re.compile(
@@ -111,7 +233,7 @@ FAKE_DIALOG = Rule("fake_dialog", _C.CREDENTIAL_ACCESS, "high", "asks for a pass
 DEFENDER = Rule("defender_off", _C.PRIVILEGE_ESCALATION, "critical", "turns protection off")
 
 _ALONE: Final = (
-    (shell_rules.MINES, MINER),
+    (rules.MINES, MINER),
     (ENCODED, _ENCODED_COMMAND),
     (WINDOWS_START, _WINDOWS_START),
     (DEFENDER, _DEFENDER),
@@ -161,3 +283,224 @@ def together(text: str) -> Iterator[Hit]:
             yield Hit(rule, lines.at(match.start()))
         elif match and rule is STORE_NEAR:
             yield Hit(STORE_NAMED, lines.at(match.start()))
+
+
+# Names of packages that are one slip of the finger away from a well-known one.
+
+Registry = Literal["python", "node"]
+
+_PYTHON_NAMES: Final = """
+    aiohttp anthropic apscheduler arrow asyncpg attrs babel bcrypt beautifulsoup4 bitsandbytes
+    black bokeh boto3 botocore celery certifi cffi chardet charset-normalizer click cloudpickle
+    colorama coverage cryptography cython dask datasets discord django dnspython docker dotenv
+    fastapi feedparser flake8 flask gevent google gradio greenlet grpcio gunicorn h5py httplib2
+    httpx httpx2 huggingface-hub hypothesis idna imageio ipython isort jinja2 joblib jsonschema
+    jupyter jupyterlab keras keyring kubernetes langchain lightgbm litellm loguru lxml markdown
+    markupsafe matplotlib mkdocs msgspec mypy mysqlclient networkx nltk notebook numba numpy
+    openai opencv-python openpyxl orjson packaging pandas paramiko passlib patsy peewee pillow
+    pip pipenv playwright plotly poetry polars pre-commit protobuf psutil psycopg psycopg2
+    psycopg2-binary pyarrow pydantic pygments pyjwt pymongo pymupdf pymysql pyopenssl pypdf
+    pypdf2 pyperclip pyserial pytest python-dateutil python-docx python-dotenv python-pptx pytz
+    pyyaml pyzmq ray redis regex reportlab requests requests-oauthlib rich ruff scikit-image
+    scikit-learn scipy scrapy seaborn selenium sentry-sdk setuptools shapely simplejson six
+    slack-sdk soupsieve spacy sphinx sqlalchemy starlette statsmodels streamlit sympy tabulate
+    tenacity tensorflow tiktoken tokenizers toml torch torchaudio torchvision tornado tqdm
+    transformers twine typer ujson urllib3 uvicorn uvloop virtualenv watchdog websocket-client
+    websockets werkzeug wheel xgboost xlrd xlsxwriter yt-dlp zstandard
+"""
+PYTHON: Final = frozenset(_PYTHON_NAMES.split())
+_NODE_NAMES: Final = """
+    ajv angular ansi-styles async autoprefixer axios babel-core bcrypt bluebird body-parser
+    bootstrap chalk cheerio chokidar classnames colors commander concurrently cookie-parser
+    cors cross-env cross-spawn debug discord.js dotenv electron esbuild eslint ethers
+    eventemitter3 express fastify fs-extra glob graphql gulp helmet husky immer inquirer
+    ioredis jest jquery jsdom jsonwebtoken karma knex lint-staged lodash lodash-es luxon marked
+    minimist mkdirp mocha moment mongodb mongoose morgan mysql mysql2 nanoid nestjs next
+    node-fetch nodemailer nodemon nuxt openai passport playwright postcss preact prettier
+    prisma puppeteer ramda react react-dom react-router react-router-dom redis redux request
+    rimraf rollup rxjs sass semver sequelize sharp socket.io socket.io-client storybook stripe
+    styled-components superagent supertest svelte tailwindcss terser three ts-node tslib tsx
+    turbo typeorm typescript underscore uuid vite vitest vue vuex webpack webpack-cli winston
+    ws yargs zod zustand
+"""
+NODE: Final = frozenset(_NODE_NAMES.split())
+_SIMILAR_NAMES: Final = """
+    arrows asyncs attr bokeh2 boto clicks color colour discordjs docker2 dotenvx express5
+    flasks glob2 googles jests kera marker markers moments mypy2 mysql3 nests nextjs numpy2
+    openapi pandas2 pipx plotly2 polar preactjs preacts pymupdf4llm pypdf4 pytests react-doms
+    reacts redisc request requests2 rollups sass2 scrapyd spacy2 sphinxs torch2 tornadoes types
+    vitess
+"""
+_SIMILAR: Final = frozenset(_SIMILAR_NAMES.split())
+"""Close to a well-known name, but themselves honest or never installed by mistake."""
+_INSTALL: Final = {
+    "pip": "python", "pip3": "python", "pipx": "python", "uv": "python", "poetry": "python",
+    "npm": "node", "pnpm": "node", "yarn": "node", "bun": "node", "npx": "node",
+}  # fmt: skip
+_VERBS: Final = frozenset({"install", "add", "i", "require", "inject", "exec", "dlx"})
+_TAKES_VALUE: Final = frozenset({
+    "-r", "-c", "--requirement", "--index-url", "-i", "--extra-index-url", "--target", "-t", "-e",
+    "--python", "--prefix", "--registry", "-f", "--find-links", "--constraint", "-p", "--group",
+})  # fmt: skip
+_INDEX = re.compile(
+    r"(?:--(?:extra-)?index-url|--index|--default-index|-i|--registry|--find-links|"
+    r"config\s+set\s+(?:global\.)?(?:registry|(?:extra-)?index-url))[ =]+(https?://[^\s\"']{1,200})"
+)
+_INDEX_HOSTS: Final = frozenset({
+    "pypi.org", "test.pypi.org", "files.pythonhosted.org", "download.pytorch.org",
+    "pypi.nvidia.com", "registry.npmjs.org", "registry.yarnpkg.com", "npm.pkg.github.com",
+    "registry.npmmirror.com", "pypi.tuna.tsinghua.edu.cn", "mirrors.aliyun.com",
+    "pypi.mirrors.ustc.edu.cn", "github.com", "mirrors.cloud.tencent.com", "wheels.vllm.ai",
+    "download.openmmlab.com", "data.pyg.org", "storage.googleapis.com", "abetlen.github.io",
+    "flashinfer.ai", "repo.huaweicloud.com",
+})  # fmt: skip
+_PLACEHOLDER = re.compile(r"\bexample\.(?:com|org|net)\Z|company|mycorp|\byour")
+_NAME = re.compile(r"@?[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?")
+_SHORTEST: Final = 5
+
+
+def installed(invocation: Invocation) -> Iterator[tuple[str, Registry]]:
+    """The packages a command would install."""
+    registry = _INSTALL.get(invocation.name)
+    words = list(invocation.arguments)
+    if registry is None or not (_VERBS & set(words[:3]) or invocation.name == "npx"):
+        return
+    verb = next((at for at, word in enumerate(words) if word in _VERBS), -1)
+    skip = False
+    for word in words[verb + 1 :]:
+        if skip or word.startswith("-"):
+            skip = not skip and word in _TAKES_VALUE
+        elif name := plain_name(word):
+            yield name, "python" if registry == "python" else "node"
+
+
+def odd_index(invocation: Invocation) -> bool:
+    """Whether packages would come from a place that is not known to hold any."""
+    if invocation.name not in _INSTALL:
+        return False
+    hosts = (HOST.match(address) for address in _INDEX.findall(invocation.text))
+    return any(host and not _is_index(host[1]) for host in hosts)
+
+
+def _is_index(host: str) -> bool:
+    return host in _INDEX_HOSTS or bool(LOCAL.match(host) or _PLACEHOLDER.search(host))
+
+
+def plain_name(word: str) -> str:
+    """`requests[socks]>=2` as `requests`; "" for a path or an address."""
+    match = _NAME.match(word)
+    if (
+        match is None
+        or "@npm:" in word
+        or "/" in word.lstrip("@").partition("/")[2]
+        or "://" in word
+    ):
+        return ""
+    return "" if "/" in match[0] else match[0].lower().replace("_", "-")
+
+
+def listed(text: str, name: str) -> Iterator[tuple[int, str, Registry]]:
+    """Lines (from 0) and packages of a requirements.txt or package.json."""
+    base = name.replace("\\", "/").rpartition("/")[2].lower()
+    if base.startswith("requirements") and base.endswith(".txt"):
+        for number, line in enumerate(text.split("\n")):
+            found = plain_name(line.strip())
+            if found and not line.startswith("#"):
+                yield number, found, "python"
+    elif base == "package.json":
+        inside = False
+        for number, line in enumerate(text.split("\n")):
+            if re.search(r'"\w*[dD]ependencies"\s*:', line):
+                inside = True
+            elif "}" in line:
+                inside = False
+            elif inside and (named := re.match(r'\s*"([^"@/]{1,80})"\s*:', line)):
+                yield number, named[1].lower(), "node"
+
+
+def from_addresses(text: str) -> Iterator[int]:
+    """Lines (from 0) of a package.json with a package from an address of its own."""
+    for number, line in enumerate(text.split("\n")):
+        if re.match(
+            r'\s*"[^"]{1,80}"\s*:\s*"https?://(?!github\.com|codeload)[^"]{1,300}\.t', line
+        ):
+            yield number
+
+
+def is_typosquat(name: str, registry: Registry) -> bool:
+    known = PYTHON if registry == "python" else NODE
+    if len(name) < _SHORTEST or name in known or name in _SIMILAR or name in PYTHON | NODE:
+        return False
+    near = (
+        other for other in known if abs(len(other) - len(name)) <= 1 and len(other) >= _SHORTEST
+    )
+    distance = _distance()
+    return any(distance(name, other, score_cutoff=1) <= 1 for other in near)
+
+
+@cache
+def _distance() -> Any:
+    """Slow to load, and seldom needed."""
+    return import_module("rapidfuzz.distance.OSA").distance
+
+
+# What a text would have started later, at login or by itself.
+
+_WRITES = re.compile(r"^[^\n]*(?:>>?|\btee\b|\bcp\b|\bmv\b|\bln\b)[^\n]*$", re.MULTILINE)
+_DOCUMENT = re.compile(r"<<-?\s*[\"']?(\w{1,40})")
+_ODD = re.compile(
+    r"(?:/tmp|/var/tmp|/dev/shm)/\.?\w|\bnohup\b|\balias\s+(?:sudo|su|ssh|passwd|git|gpg)=|"
+    r"\bbase64\b|\bpython3?\s+-c|\bnc\s|LD_PRELOAD|/\.[\w-]+/?\.?[\w-]*\s*(?:&|>\s*/dev/null)|"
+    r"\bread\s+-\w*s"
+)
+_QUOTED = re.compile(r"\b(?:echo|printf)\s+(?:-\w+\s+)?([\"'])([^\n]{3,600}?)\1")
+SCANNER_STARTUP = re.compile(rf"{STARTUP.pattern}|\.git/hooks/")
+_KEY = re.compile(r"(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\S{1,20})\s+AAAA[A-Za-z0-9+/]{40,}")
+_FALSE_NAME = re.compile(
+    r"(?<![\d.])(?!127\.|0\.0\.|10\.|192\.168\.)\d{1,3}(?:\.\d{1,3}){3}[ \t][^\n]{0,200}?"
+    r"\b(?:pypi|pythonhosted|npmjs|github|githubusercontent|google|microsoft|apple|docker|debian|"
+    r"ubuntu|openai|anthropic|crates|rubygems)\.(?:org|com|io)\b"
+)
+_ROOT_FOR_ALL = re.compile(r"\bALL\s*=\s*\([^)\n]{1,20}\)\s*NOPASSWD:\s*ALL\b")
+_LONGEST = 4_000
+"""Characters of a here-document that are looked at."""
+
+
+def startup_hits(text: str, dangers: Callable[[str], list[Hit]]) -> Iterator[Hit]:
+    """`dangers` says what is suspicious in a command line."""
+    lines = Lines(text)
+    if "authorized_keys" in text and (key := _KEY.search(text)):
+        yield Hit(rules.KEY_ADDED, lines.at(key.start()))
+    if "/etc/hosts" in text and (name := _FALSE_NAME.search(text)):
+        yield Hit(rules.FALSE_NAMES, lines.at(name.start()))
+    if "sudoers" in text and (grant := _ROOT_FOR_ALL.search(text)):
+        yield Hit(rules.SUDOERS, lines.at(grant.start()))
+    for line, command in scheduled(text):
+        if dangers(command):
+            yield Hit(rules.BAD_STARTUP, line)
+        elif _ODD.search(command):
+            yield Hit(rules.ODD_STARTUP, line)
+    if SCANNER_STARTUP.search(text):
+        yield from _written(text, lines, dangers)
+
+
+def _written(text: str, lines: Lines, dangers: Callable[[str], list[Hit]]) -> Iterator[Hit]:
+    """What goes into a file that is run by itself."""
+    for match in _WRITES.finditer(text):
+        if SCANNER_STARTUP.search(match[0]) is None:
+            continue
+        written = match[0] + _document(text, match)
+        quoted = "\n".join(inner for _, inner in _QUOTED.findall(match[0]))
+        if dangers(quoted or _document(text, match)):
+            yield Hit(rules.BAD_STARTUP, lines.at(match.start()))
+        elif _ODD.search(written):
+            yield Hit(rules.ODD_STARTUP, lines.at(match.start()))
+
+
+def _document(text: str, line: re.Match[str]) -> str:
+    """The here-document that begins on this line; "" when there is none."""
+    opening = _DOCUMENT.search(line[0])
+    if opening is None:
+        return ""
+    rest = text[line.end() : line.end() + _LONGEST]
+    return re.split(rf"\n[ \t]*{opening[1]}[ \t]*(?:\n|\Z)", rest, maxsplit=1)[0]

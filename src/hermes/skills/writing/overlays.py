@@ -8,8 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.skills.skill import Skill, Source
-from hermes.skills.walk import DEEPEST
+from hermes.skills.skill import MAX_SKILL_DEPTH, Skill, Source
 from hermes.util.atomic import write_bytes
 
 MARK_FILE = ".overlay.json"
@@ -42,7 +41,7 @@ def mark_of(data: bytes) -> Overlay:
 
 def copy_called(name: str, home: Path) -> Path | None:
     """The folder of the copy below `<home>/skills` that was made of the skill `name`."""
-    for depth in range(1, DEEPEST + 1):
+    for depth in range(1, MAX_SKILL_DEPTH + 1):
         for mark in sorted(home.glob("[!.]*/" * depth + MARK_FILE)):
             overlay = overlay_of(mark.parent)
             if overlay is not None and overlay.name == name:

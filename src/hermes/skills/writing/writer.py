@@ -1,22 +1,216 @@
 """Changes of skills: decided, checked, kept as one step, and recorded with their reason."""
 
+import contextlib
+import difflib
+import hashlib
+import shutil
+import tempfile
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
-from hermes.skills.history.changes import Change, Commit, Who
-from hermes.skills.history.skill_history import SkillHistory
-from hermes.skills.skill import SKILL_FILE, SkillNotFound
-from hermes.skills.usage import Uses
-from hermes.skills.writing.alike import closest
-from hermes.skills.writing.applying import Workshop
-from hermes.skills.writing.drafts import Action, Catalogue, ChangeRefused, Check, Draft, Limits
-from hermes.skills.writing.overlays import Overlay
-from hermes.skills.writing.plans import Plan, Planner
-from hermes.skills.writing.proposals import Proposal, Proposals, base_of
+from hermes.core.errors import UsageError
+from hermes.skills.history import SkillHistory
+from hermes.skills.history_repo import RETIRED, Change, Commit, Who, drop_empty
+from hermes.skills.scanner import scan_files
+from hermes.skills.skill import SKILL_FILE, Skill, SkillNotFound
+from hermes.skills.usage import Use, Uses
+from hermes.skills.writing import overlays
+from hermes.skills.writing.draft import (
+    Action,
+    Catalogue,
+    ChangeRefused,
+    Check,
+    Draft,
+    Limits,
+    Plan,
+    Planner,
+    closest,
+)
+from hermes.skills.writing.overlays import Overlay, content_hash, overlay_of
+from hermes.util.atomic import write_bytes
 from hermes.util.threads import in_thread
+
+# Making a plan so, in one step: a reader, and a process that dies, see all of it or nothing.
+
+STAGE = ".stage-"
+"""Folders at the top in which things are made ready, or taken apart."""
+
+
+class Workshop:
+    """The folder `<home>/skills`. Whoever uses it holds its lock."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def apply(self, plan: Plan) -> None:
+        """Raises `ChangeRefused` when the disk does not let it."""
+        if not plan.file:
+            self._done(lambda: self._discard(plan.target))
+        elif plan.original is not None or not plan.target.exists():
+            self._done(lambda: self._make(plan))
+        else:
+            self._done(lambda: self._put(plan.target, plan))
+
+    def discard(self, folder: Path) -> None:
+        """Remove the folder of a skill."""
+        self._done(lambda: self._discard(folder))
+
+    def move(self, folder: Path, target: Path) -> None:
+        """The folder of a skill to another place, which must be free."""
+
+        def work() -> None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            folder.rename(target)
+            drop_empty(folder.parent, self._home)
+
+        self._done(work)
+
+    def _done(self, work: Callable[[], None]) -> None:
+        for left in self._home.glob(f"{STAGE}*"):  # by a process that died
+            shutil.rmtree(left, ignore_errors=True)
+        try:
+            work()
+        except OSError as error:
+            raise ChangeRefused(
+                f"the skill cannot be written: {error.strerror or error}",
+                hint=f"look at the room and the permissions of {self._home}",
+            ) from error
+
+    def _make(self, plan: Plan) -> None:
+        with self._stage() as stage:
+            made = stage / plan.target.name
+            made.mkdir()
+            if plan.original is not None:
+                overlays.copy(plan.original, made)
+            self._put(made, plan)
+            plan.target.parent.mkdir(parents=True, exist_ok=True)
+            made.rename(plan.target)
+
+    def _put(self, folder: Path, plan: Plan) -> None:
+        file = folder / plan.file
+        if plan.after is None:
+            file.unlink(missing_ok=True)
+            drop_empty(file.parent, folder)
+            return
+        file.parent.mkdir(parents=True, exist_ok=True)
+        mode = None if file.exists() else (0o755 if plan.after.startswith(b"#!") else 0o644)
+        write_bytes(file, plan.after, mode=mode)
+
+    def _discard(self, folder: Path) -> None:
+        with self._stage() as stage:
+            folder.rename(stage / folder.name)
+        drop_empty(folder.parent, self._home)
+
+    @contextlib.contextmanager
+    def _stage(self) -> Iterator[Path]:
+        stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=self._home))
+        try:
+            yield stage
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+# The scanner as the `Check` of what the agent writes.
+
+REFUSED = frozenset({"high", "critical"})
+
+
+def scanned(files: Mapping[str, bytes]) -> list[str]:
+    """What speaks against keeping the files. A reason holds the line itself instead of its number,
+    so that lines which only moved are known again."""
+    findings = scan_files(files).findings
+    return [f"{each.why} ({each.text})" for each in findings if each.severity in REFUSED]
+
+
+# Changes that wait for the user, when `skills.review` is `ask`.
+
+FOLDER = ".pending"
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    id: str
+    at: float
+    """Seconds since 1970."""
+    draft: Draft
+    diff: str
+    """As the user may have seen it."""
+    base: str
+    """What `diff` was made for; see `base_of`."""
+
+
+class Proposals:
+    def __init__(self, home: Path) -> None:
+        self._folder = home / FOLDER
+
+    def add(self, plan: Plan) -> Proposal:
+        """The same change proposed again is the same proposal, as it was shown."""
+        asked = replace(plan.draft, reason="", session="")
+        name = hashlib.sha256(msgspec.json.encode(asked)).hexdigest()[:8]
+        known = next((each for each in self.all() if each.id == name), None)
+        return known or self.renew(Proposal(name, time.time(), plan.draft, "", ""), plan)
+
+    def renew(self, proposal: Proposal, plan: Plan) -> Proposal:
+        """The proposal with what it would do now."""
+        now = replace(proposal, diff=diff_of(plan), base=base_of(plan))
+        if now != proposal:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_bytes(self._folder / f"{now.id}.json", msgspec.json.encode(now), mode=0o600)
+        return now
+
+    def all(self) -> list[Proposal]:
+        """The oldest first. A damaged file is left out."""
+        found: list[Proposal] = []
+        for file in self._folder.glob("*.json"):
+            with contextlib.suppress(OSError, msgspec.DecodeError):
+                found.append(msgspec.json.decode(file.read_bytes(), type=Proposal))
+        return sorted(found, key=lambda each: (each.at, each.id))
+
+    def get(self, name: str) -> Proposal:
+        """The one whose id, or the beginning of it, is `name`."""
+        found = [each for each in self.all() if name and each.id.startswith(name.lower())]
+        if len(found) != 1:
+            what = f"there is no proposal {name!r}" if not found else f"{name} begins several ids"
+            raise UsageError(what, hint="`hermes skills pending` lists them")
+        return found[0]
+
+    def drop(self, proposal: Proposal) -> None:
+        (self._folder / f"{proposal.id}.json").unlink(missing_ok=True)
+
+    def creating(self, name: str) -> Proposal | None:
+        """The one that makes the skill `name`."""
+        wanted = (Action.CREATE, name)
+        found = (each for each in self.all() if (each.draft.action, each.draft.name) == wanted)
+        return next(found, None)
+
+
+def base_of(plan: Plan) -> str:
+    """What the change was made for, in a few characters; "" when nothing was there."""
+    if not plan.file:
+        return content_hash(plan.target)
+    return hashlib.sha256(plan.before).hexdigest() if plan.before is not None else ""
+
+
+def diff_of(plan: Plan) -> str:
+    """What would change, for a person."""
+    if plan.file:
+        return _diff(f"{plan.name}/{plan.file}", plan.before or b"", plan.after or b"")
+    before = (plan.target / SKILL_FILE).read_bytes()
+    return _diff(f"{plan.name}/{SKILL_FILE}", before, b"")
+
+
+def _diff(name: str, before: bytes, after: bytes) -> str:
+    try:
+        old, new = before.decode().splitlines(), after.decode().splitlines()
+    except UnicodeDecodeError:
+        return f"{name}: {len(before):,} bytes become {len(after):,}\n"
+    lines = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm="")
+    return "".join(f"{line}\n" for line in lines)
+
 
 DONE = {
     Action.CREATE: "created",
@@ -238,3 +432,90 @@ def _sentence(plan: Plan) -> str:
 
 def _told(what: str, commit: Commit | None) -> str:
     return f"{what} (change {commit.short})" if commit is not None else what
+
+
+# Skills nobody uses any more: found, proposed to the user, and put away. Never by themselves.
+
+DAY = 86_400.0
+UNUSED_DAYS = 90
+BY_AGENT = frozenset({Who.AGENT, Who.REVIEW})
+
+
+class Stale(msgspec.Struct, frozen=True):
+    name: str
+    description: str
+    uses: int
+    last_used: float
+    """Seconds since 1970; 0 for never."""
+    idle_days: int
+    """Since it was used or changed."""
+
+
+def stale(
+    skills: Iterable[Skill], uses: Mapping[str, Use], now: float, days: float = UNUSED_DAYS
+) -> list[Stale]:
+    """Skills the agent wrote that nobody used or changed for `days`, the longest idle first. What
+    the user wrote is left out, and so are changed copies: without one the original would count."""
+    found: list[Stale] = []
+    for skill in skills:
+        use = uses.get(skill.name, Use())
+        own = skill.is_own and overlay_of(skill.folder) is None
+        if not own or use.written_by not in BY_AGENT:
+            continue
+        try:
+            changed = skill.file.stat().st_mtime
+        except FileNotFoundError:
+            continue
+        idle = int((now - max(changed, use.last)) / DAY)
+        if idle >= days:
+            found.append(Stale(skill.name, skill.description, use.count, use.last, idle))
+    return sorted(found, key=lambda each: (-each.idle_days, each.name))
+
+
+class Retirement:
+    """Below `<home>/skills/.retired`, with the categories as they were."""
+
+    def __init__(self, home: Path, catalogue: Catalogue, history: SkillHistory) -> None:
+        self._home, self._catalogue, self._history = home.absolute(), catalogue, history
+        self._planner = Planner(self._home, catalogue, Limits())
+        self._workshop = Workshop(self._home)
+
+    def retired(self) -> dict[str, Path]:
+        """The folders of those that were put away, by name."""
+        files = sorted((self._home / RETIRED).rglob(SKILL_FILE))
+        return {file.parent.name: file.parent for file in files}
+
+    async def retire(self, name: str, reason: str = "", who: Who = Who.USER) -> Commit | None:
+        """Put a skill away. Raises `ChangeRefused`; None without git."""
+        skill = await in_thread(self._planner.own, name)
+        target = self._home / RETIRED / skill.folder.relative_to(self._home)
+        return await self._move(
+            "retire", skill.name, skill.folder, target, reason or "not used any more", who
+        )
+
+    async def unretire(self, name: str, reason: str = "", who: Who = Who.USER) -> Commit | None:
+        there = await in_thread(self.retired)
+        folder = there.get(name)
+        if folder is None:
+            raise SkillNotFound(
+                f"no retired skill is called {name!r}",
+                hint=f"retired are: {', '.join(there) or 'none'}",
+            )
+        target = self._home / folder.relative_to(self._home / RETIRED)
+        return await self._move("unretire", name, folder, target, reason or "used again", who)
+
+    async def _move(
+        self, action: str, name: str, folder: Path, target: Path, reason: str, who: Who
+    ) -> Commit | None:
+        places = tuple(each.relative_to(self._home).as_posix() for each in (folder, target))
+        change = Change(action, (name,), reason, who, paths=places)
+
+        def work() -> None:
+            if target.exists() or target.is_symlink():
+                raise ChangeRefused(
+                    f"there is something else in {target}", hint="move it away, then try again"
+                )
+            self._workshop.move(folder, target)
+
+        _, commit = await self._history.record(change, work)
+        return commit

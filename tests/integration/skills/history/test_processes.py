@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.history.changes import BY_HAND, Change, Who
-from hermes.skills.history.files import Put
-from hermes.skills.history.intents import Intent
+from hermes.skills.history import Intent
+from hermes.skills.history_repo import BY_HAND, Change, Put, Who
 
 CHILD = """
 import asyncio, sys, time
 from pathlib import Path
-from hermes.skills.history.changes import Change, Who
-from hermes.skills.history.skill_history import SkillHistory
+from hermes.skills.history_repo import Change, Who
+from hermes.skills.history import SkillHistory
 from hermes.util.atomic import write_text
 
 folder = Path(sys.argv[1])

@@ -10,10 +10,10 @@ from tests.unit.skills.writing.conftest import text
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from hermes.skills.collection import Skills
-from hermes.skills.folders import roots
-from hermes.skills.history.skill_history import SkillHistory
-from hermes.skills.writing.drafts import Action, Draft
+from hermes.skills.index import Skills
+from hermes.skills.skill import roots
+from hermes.skills.history import SkillHistory
+from hermes.skills.writing.draft import Action, Draft
 from hermes.skills.writing.writer import SkillWriter
 
 home, bundled, who, times = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])

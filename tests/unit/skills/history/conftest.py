@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.history.changes import Change, Commit, Who
-from hermes.skills.history.skill_history import SkillHistory
+from hermes.skills.history import SkillHistory
+from hermes.skills.history_repo import Change, Commit, Who
 
 
 class Skills:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import StoreError, UsageError
-from hermes.skills.history.changes import AS_FOUND, BY_HAND, Change, Who
-from hermes.skills.history.skill_history import NO_GIT, SkillHistory
+from hermes.skills.history import NO_GIT, SkillHistory
+from hermes.skills.history_repo import AS_FOUND, BY_HAND, Change, Who
 
 
 async def test_a_change_is_found_with_its_reason_session_and_author(skills):

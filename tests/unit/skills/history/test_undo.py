@@ -5,7 +5,7 @@ import os
 import pytest
 
 from hermes.core.errors import StoreError, UsageError
-from hermes.skills.history.undoing import UndoRefused
+from hermes.skills.history import UndoRefused
 
 LINES = "".join(f"line {n}\n" for n in range(20))
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.skills.history.skill_history import SkillHistory
-from hermes.skills.hub.bundles import MANIFEST, Manifest, Packed, export, load, read_bundle
-from hermes.skills.hub.contents import hashes, whole_hash
-from hermes.skills.hub.errors import Unfit
+from hermes.skills.history import SkillHistory
+from hermes.skills.hub.contents import Unfit, hashes, whole_hash
 from hermes.skills.hub.hub import Hub, HubOptions
+from hermes.skills.hub.sharing import MANIFEST, Manifest, Packed, export, load, read_bundle
 from hermes.skills.parse import read_skill
 from hermes.skills.skill import Root, Source
 

@@ -6,6 +6,7 @@ import pytest
 
 from hermes.skills.hub.contents import (
     MOST_FILES,
+    Unfit,
     checked,
     hashes,
     is_hidden,
@@ -14,7 +15,6 @@ from hermes.skills.hub.contents import (
     whole_hash,
     write_folder,
 )
-from hermes.skills.hub.errors import Unfit
 
 HEAD = b"---\nname: a\ndescription: b\n---\nText.\n"
 

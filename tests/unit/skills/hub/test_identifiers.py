@@ -5,18 +5,24 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ConfigError, UsageError
-from hermes.skills.hub.endpoints import Endpoints
-from hermes.skills.hub.errors import HubError, NotThere
-from hermes.skills.hub.hub import Hub, HubOptions
-from hermes.skills.hub.sources.choosing import Listed, chosen_folder
-from hermes.skills.hub.sources.folder import folder_of
-from hermes.skills.hub.sources.git_url import GitPlace, is_git, parse_git
-from hermes.skills.hub.sources.repo_place import RepoPlace, parse_place
-from hermes.skills.hub.sources.source import Fetched, Offer, Origin, matching
-from hermes.skills.hub.sources.taps import Taps
-from hermes.skills.hub.sources.well_known import split_site
-from hermes.skills.hub.trusting import trust_in
-from hermes.skills.hub.web import check_address, check_redirect
+from hermes.skills.hub.contents import HubError, NotThere
+from hermes.skills.hub.git import GitPlace, is_git, parse_git
+from hermes.skills.hub.hub import Hub, HubOptions, trust_in
+from hermes.skills.hub.registry import Taps, folder_of
+from hermes.skills.hub.sources import (
+    Endpoints,
+    Fetched,
+    Listed,
+    Offer,
+    Origin,
+    RepoPlace,
+    check_address,
+    check_redirect,
+    chosen_folder,
+    matching,
+    parse_place,
+)
+from hermes.skills.hub.web_sources import split_site
 
 WEB = "https://github.com"
 

@@ -7,15 +7,22 @@ import msgspec
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.skills.hub import audit_log
-from hermes.skills.hub.audit_log import Event
-from hermes.skills.hub.contents import write_folder
-from hermes.skills.hub.differences import difference, summary
-from hermes.skills.hub.errors import HubError, Refused
-from hermes.skills.hub.lockfile import Entry, Lock, read_lock, write_lock
-from hermes.skills.hub.quarantine import UNFINISHED_SECONDS, Held, Quarantine
-from hermes.skills.hub.shelf import Pending, Shelf
-from hermes.skills.hub.sources.source import Origin
+from hermes.skills.hub import store
+from hermes.skills.hub.contents import HubError, Refused, write_folder
+from hermes.skills.hub.hub import difference, summary
+from hermes.skills.hub.sources import Origin
+from hermes.skills.hub.store import (
+    UNFINISHED_SECONDS,
+    Entry,
+    Event,
+    Held,
+    Lock,
+    Pending,
+    Quarantine,
+    Shelf,
+    read_lock,
+    write_lock,
+)
 
 
 def entry(category: str = "") -> Entry:
@@ -130,7 +137,7 @@ def test_a_skill_that_changes_its_category_leaves_no_empty_one(tmp_path: Path) -
         shelf.put("a", entry("new"), staged(shelf, b"2"), event("updated"))
     assert [path.name for path in shelf.skills.iterdir()] == ["new"]
     assert (shelf.skills / "new/a/SKILL.md").read_bytes() == b"2"
-    assert [one.what for one in audit_log.read(shelf.log_file)] == ["installed", "updated"]
+    assert [one.what for one in store.read(shelf.log_file)] == ["installed", "updated"]
 
 
 def test_a_folder_nobody_installed_makes_room(tmp_path: Path) -> None:
@@ -143,10 +150,10 @@ def test_a_folder_nobody_installed_makes_room(tmp_path: Path) -> None:
 
 def test_a_line_that_was_cut_off_is_left_out_of_the_log(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
-    audit_log.append(file, event())
+    store.append(file, event())
     with file.open("ab") as log:
         log.write(b'{"at": "20')
-    assert audit_log.read(file) == [event()]
+    assert store.read(file) == [event()]
     assert file.stat().st_mode & 0o777 == 0o600
 
 

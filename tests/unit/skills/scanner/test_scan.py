@@ -37,7 +37,7 @@ def test_an_empty_skill_is_safe():
 def test_the_rules_are_loaded_with_the_first_scan():
     code = (
         "import sys; from hermes.skills.scanner import scan_files;"
-        "from hermes.skills.scanner.trust import decide;"
+        "from hermes.skills.scanner.report import decide;"
         "heavy = {'hermes.skills.scanner.scan', 'hermes.security.danger', 'tree_sitter'};"
         "print(sorted(heavy & set(sys.modules)));"
         "print(scan_files({'a.sh': b'rm -rf /'}).verdict)"

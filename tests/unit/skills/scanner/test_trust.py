@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.skills.scanner import Category, Finding, Report
-from hermes.skills.scanner.trust import Trust, decide, trust_of
+from hermes.skills.scanner.report import Trust, decide, trust_of
 
 SAFE = Report((), "safe")
 

@@ -5,15 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.collection import Skills
-from hermes.skills.folders import roots
-from hermes.skills.history.changes import Who
-from hermes.skills.history.skill_history import SkillHistory
-from hermes.skills.skill import Root, Source
+from hermes.skills.history import SkillHistory
+from hermes.skills.history_repo import Who
+from hermes.skills.index import Skills
+from hermes.skills.skill import Root, Source, roots
 from hermes.skills.usage import Uses
-from hermes.skills.writing.drafts import Action, Draft, Limits
-from hermes.skills.writing.retirement import Retirement
-from hermes.skills.writing.writer import Outcome, SkillWriter, WritingOptions
+from hermes.skills.writing.draft import Action, Draft, Limits
+from hermes.skills.writing.writer import Outcome, Retirement, SkillWriter, WritingOptions
 
 BODY = "# Steps\n\n1. Look at the {name}.\n2. Do it.\n"
 

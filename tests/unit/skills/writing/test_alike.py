@@ -2,12 +2,10 @@
 
 import pytest
 
-from hermes.skills.collection import Skills
-from hermes.skills.folders import bundled_folder, optional_folder
-from hermes.skills.reading import instructions
-from hermes.skills.skill import Root, Source
-from hermes.skills.writing.alike import closest
-from hermes.skills.writing.drafts import ChangeRefused
+from hermes.skills.index import Skills
+from hermes.skills.parse import instructions
+from hermes.skills.skill import Root, Source, bundled_folder, optional_folder
+from hermes.skills.writing.draft import ChangeRefused, closest
 from tests.unit.skills.writing.conftest import text
 
 BACKUP = text(

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.skills.writing.drafts import ChangeRefused
+from hermes.skills.writing.draft import ChangeRefused
 from tests.unit.skills.writing.conftest import text
 
 

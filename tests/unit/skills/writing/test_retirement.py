@@ -5,8 +5,8 @@ import os
 import pytest
 
 from hermes.skills.skill import SkillNotFound
-from hermes.skills.writing.drafts import ChangeRefused
-from hermes.skills.writing.retirement import DAY, stale
+from hermes.skills.writing.draft import ChangeRefused
+from hermes.skills.writing.writer import DAY, stale
 from tests.unit.skills.writing.conftest import text
 
 NOW = 1_800_000_000.0

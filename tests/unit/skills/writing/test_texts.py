@@ -2,8 +2,7 @@
 
 import pytest
 
-from hermes.skills.writing.drafts import ChangeRefused
-from hermes.skills.writing.texts import replaced
+from hermes.skills.writing.draft import ChangeRefused, replaced
 
 TEXT = "one\n  two  words\nthree\n\none\n"
 

@@ -8,8 +8,8 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Effect, ToolContext
-from hermes.skills.history.changes import Who
-from hermes.skills.writing.tool import skill_manage_tool
+from hermes.skills.history_repo import Who
+from hermes.skills.tools import skill_manage_tool
 from tests.unit.skills.writing.conftest import text
 
 

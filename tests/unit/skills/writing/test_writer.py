@@ -6,10 +6,10 @@ import re
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.skills.history.changes import Who
-from hermes.skills.history.skill_history import NO_GIT, SkillHistory
+from hermes.skills.history import NO_GIT, SkillHistory
+from hermes.skills.history_repo import Who
 from hermes.skills.skill import SkillNotFound
-from hermes.skills.writing.drafts import Action, ChangeRefused, Draft
+from hermes.skills.writing.draft import Action, ChangeRefused, Draft
 from hermes.skills.writing.overlays import content_hash, overlay_of
 from hermes.skills.writing.writer import SkillWriter
 from tests.unit.skills.writing.conftest import no_evil, text

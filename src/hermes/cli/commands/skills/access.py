@@ -12,13 +12,12 @@ from hermes.cli.commands.skills.wording import say_problems
 from hermes.cli.context import Cli
 from hermes.config.environment import search_path
 from hermes.core.errors import UsageError
-from hermes.skills.collection import Skills
-from hermes.skills.folders import optional_folder
-from hermes.skills.hub.endpoints import Endpoints
-from hermes.skills.hub.errors import HubError
+from hermes.skills.hub.contents import HubError
 from hermes.skills.hub.hub import Hub, HubOptions
-from hermes.skills.hub.sources.registry import NAMES, known_source
-from hermes.skills.skill import Circle, Root, Source
+from hermes.skills.hub.registry import NAMES, known_source
+from hermes.skills.hub.sources import Endpoints
+from hermes.skills.index import Skills
+from hermes.skills.skill import Circle, Root, Source, optional_folder
 
 Work = Callable[[argparse.Namespace, Cli, Hub], Awaitable[int]]
 

@@ -12,9 +12,7 @@ from hermes.cli.commands.skills.history import original, skill_writer
 from hermes.cli.commands.skills.wording import document, example, say_findings
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.skills.hub.auditing import Inspection, audit
-from hermes.skills.hub.hub import Hub
-from hermes.skills.hub.updates import restore
+from hermes.skills.hub.hub import Hub, Inspection, audit, restore
 from hermes.util.plain import plain_line
 from hermes.util.text import many
 

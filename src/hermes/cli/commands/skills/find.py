@@ -16,8 +16,8 @@ from hermes.cli.commands.skills.wording import (
 )
 from hermes.cli.context import Cli
 from hermes.skills.hub.hub import Hub
-from hermes.skills.hub.quarantine import Held
-from hermes.skills.hub.sources.source import Partly
+from hermes.skills.hub.sources import Partly
+from hermes.skills.hub.store import Held
 from hermes.skills.skill import SKILL_FILE
 from hermes.util.plain import plain, plain_line
 from hermes.util.text import human_size

@@ -16,17 +16,21 @@ from hermes.cli.commands.skills.wording import document, example
 from hermes.cli.context import Cli
 from hermes.cli.style import Style
 from hermes.core.errors import HermesError, UsageError
-from hermes.skills.collection import Skills
-from hermes.skills.history.changes import Commit
-from hermes.skills.history.skill_history import LISTED, SkillHistory
-from hermes.skills.hub.differences import difference
+from hermes.skills.history import LISTED, SkillHistory
+from hermes.skills.history_repo import Commit
+from hermes.skills.hub.hub import difference
+from hermes.skills.index import Skills
 from hermes.skills.skill import Skill, SkillInvalid, SkillNotFound, Source
 from hermes.skills.usage import Uses
 from hermes.skills.writing.overlays import MARK_FILE, content_hash, files_of, mark_of
-from hermes.skills.writing.proposals import Proposal
-from hermes.skills.writing.retirement import UNUSED_DAYS, Retirement, stale
-from hermes.skills.writing.scanning import scanned
-from hermes.skills.writing.writer import SkillWriter
+from hermes.skills.writing.writer import (
+    UNUSED_DAYS,
+    Proposal,
+    Retirement,
+    SkillWriter,
+    scanned,
+    stale,
+)
 from hermes.util.plain import plain, plain_line
 from hermes.util.text import human_duration, many
 

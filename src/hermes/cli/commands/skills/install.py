@@ -14,10 +14,10 @@ from hermes.cli.commands.skills.access import (
 from hermes.cli.commands.skills.wording import example, say_candidate, say_difference
 from hermes.cli.context import Cli
 from hermes.config.home import tilde
-from hermes.skills.hub.errors import Refused
+from hermes.skills.hub.contents import Refused
 from hermes.skills.hub.hub import Candidate, Hub
-from hermes.skills.scanner.trust import Trust
-from hermes.skills.visibility import hidden_because
+from hermes.skills.scanner.report import Trust
+from hermes.skills.skill import hidden_because
 from hermes.skills.writing.overlays import overlay_of
 from hermes.util.plain import plain_line
 

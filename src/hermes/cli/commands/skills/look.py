@@ -12,14 +12,12 @@ from hermes.cli.context import Cli
 from hermes.cli.render import one_line
 from hermes.config.home import tilde
 from hermes.core.errors import ConfigError
-from hermes.skills.collection import Skills
-from hermes.skills.hub.lockfile import Lock
-from hermes.skills.hub.shelf import Shelf
-from hermes.skills.hub.sources.registry import NAMES
-from hermes.skills.linked import read_linked
-from hermes.skills.reading import instructions
-from hermes.skills.skill import SKILL_FILE, Broken, Skill, Source
-from hermes.skills.visibility import hidden_because
+from hermes.skills.hub.registry import NAMES
+from hermes.skills.hub.store import Lock, Shelf
+from hermes.skills.index import Skills
+from hermes.skills.loader import read_linked
+from hermes.skills.parse import instructions
+from hermes.skills.skill import SKILL_FILE, Broken, Skill, Source, hidden_because
 from hermes.skills.writing.overlays import overlay_of
 from hermes.util.plain import plain, plain_line
 

@@ -8,11 +8,10 @@ from hermes.cli.commands.skills.access import add_yes, collection, consents, wit
 from hermes.cli.commands.skills.wording import document, example, say_findings
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.skills.hub.audit_log import Event
+from hermes.skills.hub.github import SET_TOKEN
 from hermes.skills.hub.hub import Hub
-from hermes.skills.hub.publishing import Plan, packed, planned, publish
-from hermes.skills.hub.shelf import utc_now
-from hermes.skills.hub.sources.github_api import SET_TOKEN
+from hermes.skills.hub.sharing import Plan, packed, planned, publish
+from hermes.skills.hub.store import Event, utc_now
 from hermes.util.plain import plain_line
 from hermes.util.text import human_size
 

@@ -8,9 +8,9 @@ from hermes.cli.commands.skills.access import collection, with_hub
 from hermes.cli.commands.skills.wording import document, example
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.skills.history.skill_history import SkillHistory
-from hermes.skills.hub.bundles import export, load
+from hermes.skills.history import SkillHistory
 from hermes.skills.hub.hub import Hub
+from hermes.skills.hub.sharing import export, load
 from hermes.skills.skill import Source
 from hermes.util.plain import plain_line
 from hermes.util.text import many

@@ -7,9 +7,8 @@ from hermes.cli.commands.skills.access import add_yes, with_hub
 from hermes.cli.commands.skills.install import taken
 from hermes.cli.commands.skills.wording import document, example
 from hermes.cli.context import Cli
-from hermes.skills.hub.errors import Refused
-from hermes.skills.hub.hub import Hub
-from hermes.skills.hub.updates import Standing, State, check, standing
+from hermes.skills.hub.contents import Refused
+from hermes.skills.hub.hub import Hub, Standing, State, check, standing
 from hermes.util.plain import plain_line
 
 

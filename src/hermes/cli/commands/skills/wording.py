@@ -10,9 +10,8 @@ import msgspec
 from hermes.cli.context import Cli
 from hermes.cli.render import one_line
 from hermes.cli.style import Style
-from hermes.skills.hub.differences import summary
-from hermes.skills.hub.hub import Candidate
-from hermes.skills.hub.sources.source import Offer
+from hermes.skills.hub.hub import Candidate, summary
+from hermes.skills.hub.sources import Offer
 from hermes.skills.scanner import Finding
 from hermes.util.plain import escaped_json, plain, plain_line
 from hermes.util.text import human_size, many

@@ -1,0 +1,400 @@
+"""Every change of the user's skills, with its reason, so that each can be seen and undone."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from hermes.core.errors import HermesError, StoreError, UsageError
+from hermes.skills.history_repo import (
+    AS_FOUND,
+    BY_HAND,
+    FOLDER,
+    REGULAR,
+    Change,
+    Commit,
+    Entry,
+    Put,
+    Repository,
+    Who,
+    locked,
+    put,
+    reachable,
+    skills_of,
+    sweep,
+)
+from hermes.store.git import GitFailed
+from hermes.util.atomic import write_text
+from hermes.util.threads import in_thread
+
+# Taking one change back while keeping what came after it. Only decides; puts nothing.
+#
+# A file has three versions: before the change, after it, and now. Undoing is a three-way merge:
+# what
+# leads from after to before is done to what is there now.
+
+
+class UndoRefused(UsageError):
+    """A later change is in the way; nothing was done."""
+
+
+class _Collides(Exception):
+    """Both the change and a later one have a say in the same place."""
+
+
+async def reversal(repository: Repository, commit: Commit) -> list[Put]:
+    """What to put so that `commit` is undone; empty when it is already. Raises `UndoRefused`."""
+    now = await repository.entries()
+    puts: list[Put] = []
+    for path, before, after in await repository.deltas(commit.id):
+        present = now.get(path)
+        if present == before:
+            continue
+        try:
+            merged = await _merged(repository, before, after, present)
+        except _Collides:
+            raise await _refusal(repository, commit, path) from None
+        if not reachable(repository.workspace, path):
+            raise await _refusal(repository, commit, path)
+        puts.append(Put(path, merged))
+    return puts
+
+
+async def _merged(
+    repository: Repository, before: Entry | None, after: Entry | None, present: Entry | None
+) -> Entry | None:
+    """The file as it should be; None is no file. Raises `_Collides`."""
+    if present == after:
+        return before
+    if before is None or after is None or present is None:
+        raise _Collides
+    if not all(each.mode in REGULAR for each in (before, after, present)):
+        raise _Collides
+    mode = before.mode if present.mode == after.mode else present.mode
+    if present.id == after.id:
+        return Entry(mode, before.id)
+    if before.id in (present.id, after.id):
+        return Entry(mode, present.id)
+    return Entry(mode, await _merged_content(repository, present.id, after.id, before.id))
+
+
+async def _merged_content(repository: Repository, now: str, after: str, before: str) -> str:
+    """The id of `now` with the way from `after` to `before` done to it. Binary files collide."""
+    git = repository.git
+    contents = await git.blobs([now, after, before])
+    with tempfile.TemporaryDirectory(dir=git.folder, prefix="merge-") as folder:
+        paths = [Path(folder, name) for name in ("now", "after", "before")]
+        for path, content in zip(paths, contents, strict=True):
+            await asyncio.to_thread(path.write_bytes, content)
+        try:
+            merged = await git.run("merge-file", "-p", "-q", *map(str, paths))
+        except GitFailed as error:
+            raise _Collides from error
+    output = await git.run("hash-object", "-w", "--no-filters", "--stdin", data=merged)
+    return output.decode().strip()
+
+
+async def _refusal(repository: Repository, commit: Commit, path: str) -> UndoRefused:
+    later = await repository.touching(path, commit.id)
+    if not later:
+        return UndoRefused(
+            f"{commit.label} cannot be undone: {path} cannot be written",
+            hint="a folder or a link is in its place",
+        )
+    return UndoRefused(
+        f"{commit.label} cannot be undone: {path} was changed again by {later[0].label}",
+        hint=f"undo {later[0].short} first, or change the file by hand",
+    )
+
+
+# What is about to be done, on disk before it is done: a process that dies in between leaves enough
+# for the next one to finish the record.
+
+
+class Intent(msgspec.Struct, frozen=True):
+    change: Change
+    puts: tuple[Put, ...] = ()
+    """Files to put, for an undo; whoever finds the intent puts the rest."""
+
+
+class Intents:
+    """At most one is open: the lock sees to that. The JSON of the standard library takes names of
+    files that are no UTF-8; msgspec's does not."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def open(self, intent: Intent) -> None:
+        write_text(self._file, json.dumps(msgspec.to_builtins(intent)), mode=0o600)
+
+    def left(self) -> Intent | None:
+        """The one that a process which died has left; a damaged one says nothing."""
+        try:
+            return msgspec.convert(json.loads(self._file.read_text("utf-8")), Intent)
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def close(self) -> None:
+        self._file.unlink(missing_ok=True)
+
+
+# The history of the user's skills: recording changes, looking at them, taking them back.
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+NO_GIT = "git is not installed: changes of skills are kept, but cannot be shown or undone"
+INSTALL_GIT = "install git; changes are recorded from then on"
+SHORTEST_ID = 4
+LISTED = 20
+
+
+def _unheard(_text: str) -> None:
+    return None
+
+
+class SkillHistory:
+    """`folder` is `<home>/skills`; the store in it is made with the first change. `notify` is told
+    what the user should know, each thing once. `git` is the program; None looks for it, "" is none.
+
+    Reading never writes. Whatever writes is alone with the folder, among all processes.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        notify: Callable[[str], None] = _unheard,
+        git: str | None = None,
+    ) -> None:
+        program = (shutil.which("git") or "") if git is None else git
+        self._folder, self._notify = folder, notify
+        self._repository = Repository(program, folder) if program else None
+        self._intents = Intents(folder / FOLDER / "intent.json")
+        self._told: set[str] = set()
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def record(self, change: Change, work: Callable[[], T]) -> tuple[T, Commit | None]:
+        """Do `work` and record it as `change`; what was changed by hand before is recorded apart.
+
+        `work` runs in a thread, alone with the folder, and changes the files below `change.paths`
+        in one step or not at all. What it raises is raised here, and nothing is recorded. The
+        commit is None when nothing differs or git is missing. Somebody who stops waiting does not
+        stop the work; a process that dies leaves a record the next one finishes.
+        """
+        return await self._to_the_end(self._record(change, work))
+
+    async def undo(self, commit_id: str, who: Who = Who.USER, session: str = "") -> Commit:
+        """Take one change back, as a change of its own. Raises `UndoRefused` when a later one is in
+        the way; nothing is done then."""
+        return await self._to_the_end(self._undo(commit_id, who, session))
+
+    async def log(self, skill: str = "", limit: int = LISTED) -> list[Commit]:
+        """The newest first; `limit` 0 is all."""
+        repository = self._readable()
+        try:
+            if not repository.exists or not await repository.head():
+                return []
+            found = await repository.log(most=0 if skill else limit)
+        except GitFailed as error:
+            raise StoreError(
+                f"the history of the skills cannot be read: {error}",
+                hint="the next change of a skill mends it, or puts it aside and begins a new one",
+            ) from error
+        found = [each for each in found if not skill or skill in each.skills]
+        return found[:limit] if limit else found
+
+    async def commit(self, commit_id: str = "") -> Commit:
+        """The change that an id, or the beginning of one, names; the newest when it is empty."""
+        every = await self.log(limit=0)
+        if not every:
+            raise UsageError("no change of skills is recorded yet")
+        if not commit_id:
+            return every[0]
+        wanted = commit_id.strip().lower()
+        found = [each for each in every if each.id.startswith(wanted)]
+        if len(wanted) < SHORTEST_ID or not found:
+            raise UsageError(
+                f"there is no change {commit_id!r}", hint="`hermes skills log` shows their ids"
+            )
+        if len(found) > 1:
+            raise UsageError(
+                f"{commit_id} begins the ids of {len(found)} changes", hint="give more of it"
+            )
+        return found[0]
+
+    async def diff(self, commit_id: str = "") -> str:
+        """What a change did to the files; the newest one when no id is given."""
+        found = await self.commit(commit_id)
+        return await self._readable().diff(found.id)
+
+    async def made_with(self, file: str, commit_id: str) -> list[dict[str, bytes]]:
+        """The files of each folder to which a change brought `file`, by their paths below it. None
+        when it did something else as well."""
+        repository = self._readable()
+        deltas = await repository.deltas(commit_id)
+        new = [path for path, before, _ in deltas if not before and path.endswith(f"/{file}")]
+        folders = tuple(path.removesuffix(file) for path in new)
+        if not all(path.startswith(folders) for path, _, _ in deltas):
+            return []
+        entries = await repository.entries(commit_id)
+        inside = [Put(*each) for each in entries.items() if each[0].startswith(folders)]
+        contents = await repository.contents(inside)
+        return [
+            {
+                path.removeprefix(folder): contents[entry.id]
+                for path, entry in entries.items()
+                if path.startswith(folder)
+            }
+            for folder in folders
+        ]
+
+    async def _record(self, change: Change, work: Callable[[], T]) -> tuple[T, Commit | None]:
+        async with locked(self._folder):
+            if self._repository is None:
+                self._tell(NO_GIT)
+                return await in_thread(work), None
+            await self._caught_up(self._repository)
+            with _recording():
+                self._intents.open(Intent(change))
+            try:
+                result = await in_thread(work)
+            except (HermesError, OSError):
+                self._intents.close()
+                raise
+            return result, await self._kept(self._repository, change)
+
+    async def _undo(self, commit_id: str, who: Who, session: str) -> Commit:
+        async with locked(self._folder):
+            repository = self._readable()
+            await self._caught_up(repository)
+            commit = await self.commit(commit_id)
+            if commit.reason == AS_FOUND:
+                raise UsageError(f"{commit.label} cannot be undone: the history begins with it")
+            puts = await reversal(repository, commit)
+            if not puts:
+                raise UsageError(f"{commit.label} is undone already")
+            change = Change(
+                action="undo",
+                skills=commit.skills,
+                reason=f"undo: {commit.reason}",
+                who=who,
+                session=session,
+                paths=tuple(each.path for each in puts),
+                undoes=commit.id,
+            )
+            with _recording():
+                self._intents.open(Intent(change, tuple(puts)))
+                try:
+                    await self._put(repository, puts)
+                except OSError:
+                    self._intents.close()
+                    raise
+            done = await self._kept(repository, change)
+            if done is None:
+                raise StoreError(f"{commit.label} was undone, but that could not be recorded yet")
+            return done
+
+    async def _caught_up(self, repository: Repository) -> None:
+        """Record what a process that died has done, then what was changed by hand."""
+        with _recording():
+            try:
+                await self._recover(repository)
+            except GitFailed:
+                if not await repository.rebuilt():
+                    aside = self._folder / f"{FOLDER}.broken-{time.time_ns()}"
+                    (self._folder / FOLDER).rename(aside)
+                    self._tell(f"the history of the skills was damaged; it is now in {aside}")
+                await self._recover(repository)
+
+    async def _recover(self, repository: Repository) -> None:
+        repository.prepare()
+        intent = self._intents.left()
+        if intent is not None:
+            for path in intent.change.paths:
+                sweep(self._folder, path)
+            # Those that differ from the newest commit were put already, or changed since.
+            there = set(await repository.changed_names()) if intent.puts else set()
+            rest = [each for each in intent.puts if each.path not in there]
+            try:
+                await self._put(repository, rest)
+            except OSError as error:
+                self._tell(f"an undo that was interrupted cannot be finished: {error}")
+            await repository.commit_changes(intent.change)
+            self._intents.close()
+        names = skills_of(iter(await repository.changed_names()))
+        reason = BY_HAND if await repository.head() else AS_FOUND
+        await repository.commit_changes(Change("by hand", names, reason, Who.USER))
+
+    async def _put(self, repository: Repository, puts: list[Put]) -> None:
+        """All of them or, with OSError, none."""
+        now = await repository.entries() if puts else {}
+        back = [Put(each.path, now.get(each.path)) for each in puts]
+        contents = await repository.contents([*puts, *back])
+
+        def work() -> None:
+            for number, each in enumerate(puts):
+                try:
+                    put(self._folder, each, contents.__getitem__)
+                except OSError:
+                    for done in back[:number]:
+                        put(self._folder, done, contents.__getitem__)
+                    raise
+
+        await in_thread(work)
+
+    async def _kept(self, repository: Repository, change: Change) -> Commit | None:
+        """The commit of what was just done. It is done, so a failure is only told; the next change
+        records it."""
+        try:
+            commit = await repository.commit_changes(change)
+            self._intents.close()
+        except (StoreError, OSError) as error:
+            self._tell(f"a change of skills is kept, but not recorded yet: {error}")
+            return None
+        if commit is not None and commit.id.startswith("00"):  # now and then is often enough
+            with contextlib.suppress(StoreError):
+                await repository.tidy()
+        return commit
+
+    def _readable(self) -> Repository:
+        if self._repository is None:
+            raise UsageError(NO_GIT, hint=INSTALL_GIT)
+        return self._repository
+
+    def _tell(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            log.info("%s", text)  # whoever listens shows it
+            self._notify(text)
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, which goes on when nobody waits for it any more."""
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.debug("a change of skills failed: %s", task.exception())
+
+
+@contextlib.contextmanager
+def _recording() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"the history of the skills cannot be written: {error.strerror or error}",
+            hint="nothing was changed",
+        ) from error

@@ -1,0 +1,449 @@
+"""The git store of the skills: what lies in the folder as trees, and changes as commits."""
+
+import asyncio
+import contextlib
+import os
+import re
+import stat
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from hermes.core.errors import StoreError
+from hermes.skills.skill import LINKED_FOLDERS
+from hermes.store.git import SETTINGS, Git, GitFailed
+from hermes.util.atomic import write_bytes, write_text
+
+# A change of skills in words: who made it, why, and how that is written into a commit.
+
+BY_HAND = "changed by hand"
+AS_FOUND = "as it was before the first recorded change"
+LONGEST_REASON = 500
+SHORT = 8
+"""Digits of an id that are shown."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+
+
+class Who(StrEnum):
+    AGENT = "agent"
+    REVIEW = "review"
+    """The look back after a piece of work."""
+    USER = "user"
+    HUB = "hub"
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What is about to be done."""
+
+    action: str
+    """create, patch, edit, delete, …, undo, retire; "by hand" for what nobody announced."""
+    skills: tuple[str, ...]
+    reason: str
+    who: Who
+    session: str = ""
+    paths: tuple[str, ...] = ()
+    """Files and folders it touches, below the folder of skills; empty: any."""
+    undoes: str = ""
+    """The id of the change it takes back."""
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """What was done."""
+
+    id: str
+    at: float
+    """Seconds since 1970."""
+    action: str
+    skills: tuple[str, ...]
+    reason: str
+    who: str
+    session: str = ""
+    undoes: str = ""
+
+    @property
+    def short(self) -> str:
+        return self.id[:SHORT]
+
+    @property
+    def label(self) -> str:
+        """For messages: the id and the reason."""
+        return f"{self.short} ({self.reason})"
+
+
+def message_of(change: Change) -> str:
+    """The commit message: the reason, then one `Key: value` a line, as git's trailers are."""
+    reason = _line(change.reason)[:LONGEST_REASON] or " ".join((change.action, *change.skills))
+    trailers = [
+        *(("Skill", name) for name in change.skills),
+        ("Action", change.action),
+        ("By", change.who.value),
+        ("Session", change.session),
+        ("Undoes", change.undoes),
+    ]
+    lines = [f"{key}: {_line(value)}" for key, value in trailers if value]
+    return "\n".join((reason, "", *lines, ""))
+
+
+def commit_of(commit_id: str, at: str, message: str) -> Commit:
+    """The opposite of `message_of`; what a foreign commit lacks is empty."""
+    reason, _, rest = message.strip("\n").partition("\n")
+    found: dict[str, list[str]] = {}
+    for line in rest.splitlines():
+        key, colon, value = line.partition(": ")
+        if colon:
+            found.setdefault(key, []).append(value)
+    return Commit(
+        id=commit_id,
+        at=float(at),
+        action=_first(found, "Action"),
+        skills=tuple(found.get("Skill", ())),
+        reason=reason,
+        who=_first(found, "By"),
+        session=_first(found, "Session"),
+        undoes=_first(found, "Undoes"),
+    )
+
+
+def _first(found: dict[str, list[str]], key: str) -> str:
+    return found.get(key, [""])[0]
+
+
+def _line(text: str) -> str:
+    """On one line, so that nobody can write a trailer into a reason."""
+    return " ".join(_CONTROL.sub(" ", text).split())
+
+
+# Files as git knows them, and putting them into the folder of skills.
+
+LINK = "120000"
+EXECUTABLE = "100755"
+REGULAR = ("100644", EXECUTABLE)
+RETIRED = ".retired"
+"""The folder of skills that are kept, but not used any more."""
+
+_UNFINISHED = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
+"""How `util.atomic` calls a file that is not yet in its place."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A file in a tree."""
+
+    mode: str
+    id: str
+
+
+class Put(msgspec.Struct, frozen=True):
+    """What becomes of one path; None takes the file away."""
+
+    path: str
+    entry: Entry | None
+
+
+def skills_of(paths: Iterator[str]) -> tuple[str, ...]:
+    """The names of the skills that files belong to, as far as their paths tell."""
+    found: dict[str, None] = {}
+    for path in paths:
+        folders = [each for each in PurePosixPath(path).parts[:-1] if each != RETIRED]
+        linked = next((n for n, each in enumerate(folders) if n and each in LINKED_FOLDERS), None)
+        if name := folders[:linked][-1:]:
+            found[name[0]] = None
+    return tuple(sorted(found))
+
+
+def reachable(workspace: Path, path: str) -> bool:
+    """Whether `path` can be written without following a link or replacing a folder."""
+    place = workspace
+    for part in PurePosixPath(path).parts[:-1]:
+        place /= part
+        if place.is_symlink() or (place.exists() and not place.is_dir()):
+            return False
+    return (workspace / path).is_symlink() or not (workspace / path).is_dir()
+
+
+def put(workspace: Path, wanted: Put, content: Callable[[str], bytes]) -> None:
+    """Make it so. `content` gives the bytes of an id."""
+    target = workspace / wanted.path
+    if not reachable(workspace, wanted.path):
+        raise OSError(f"{wanted.path} cannot be reached")
+    if wanted.entry is None:
+        target.unlink(missing_ok=True)
+        drop_empty(target.parent, workspace)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    data = content(wanted.entry.id)
+    if target.is_symlink() or wanted.entry.mode == LINK:
+        target.unlink(missing_ok=True)
+    if wanted.entry.mode == LINK:
+        target.symlink_to(os.fsdecode(data))
+    else:
+        write_bytes(target, data, mode=0o755 if wanted.entry.mode == EXECUTABLE else 0o644)
+
+
+def sweep(workspace: Path, path: str) -> None:
+    """Remove what a process that died while it replaced a file at or below `path` left there."""
+    place = workspace / path
+    for left in place.rglob(".*.tmp") if place.is_dir() else place.parent.glob(".*.tmp"):
+        if _UNFINISHED.fullmatch(left.name) and left.is_file():
+            left.unlink(missing_ok=True)
+
+
+def drop_empty(folder: Path, stop: Path) -> None:
+    """Remove folders that hold nothing, from `folder` up to below `stop`."""
+    with contextlib.suppress(OSError):  # not empty, or gone
+        while folder != stop and stop in folder.parents:
+            folder.rmdir()
+            folder = folder.parent
+
+
+FOLDER = ".history"
+BRANCH = "refs/heads/main"
+MOST_BYTES = 10_000_000
+"""Larger files are not kept."""
+MOST_DIFF = 500_000
+"""Bytes of a diff that are shown."""
+OWN_SETTINGS = """\
+[core]
+	fsync = committed,reference
+[user]
+	name = Hermes
+	email = hermes@localhost
+"""
+EXCLUDED = """\
+/.*
+!/.retired
+.*.tmp
+__pycache__/
+*.pyc
+node_modules/
+.venv/
+.DS_Store
+"""
+"""Dot files at the top are state of the hub, counts and locks; the user's own .git is among them,
+and git never looks into one that lies deeper. A .gitignore has no say: what the agent writes must
+be kept whatever it is called."""
+ATTRIBUTES = "* -text !eol -ident !filter !working-tree-encoding\n"
+"""Above every .gitattributes of the folder: files are kept byte for byte."""
+SKIPPED_FOLDERS = frozenset({".git", "__pycache__", "node_modules", ".venv"})
+
+
+class Repository:
+    """Used by one task at a time; the caller holds the lock for whatever writes."""
+
+    def __init__(self, program: str, workspace: Path) -> None:
+        self.workspace = workspace
+        self._exclude = workspace / FOLDER / "info" / "exclude"
+        self.git = Git(program, workspace / FOLDER, workspace)
+
+    @property
+    def exists(self) -> bool:
+        return (self.git.folder / "HEAD").exists()
+
+    def prepare(self) -> None:
+        """Make the store, or make sure that its settings are ours and nobody else's."""
+        folder = self.git.folder
+        for name in ("objects", "refs", "info"):
+            (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name, text in {
+            "HEAD": f"ref: {BRANCH}\n",
+            "config": SETTINGS + OWN_SETTINGS,
+            "info/exclude": EXCLUDED,
+            "info/attributes": ATTRIBUTES,
+        }.items():
+            path = folder / name
+            if not path.exists() or path.read_text("utf-8", "replace") != text:
+                write_text(path, text, mode=0o600)
+        for left in ("index.lock", f"{BRANCH}.lock"):  # by a git that was killed
+            (folder / left).unlink(missing_ok=True)
+
+    async def head(self) -> str:
+        """The id of the newest commit; "" when there is none."""
+        output = await self.git.run("rev-parse", "--verify", "--quiet", BRANCH, good=(0, 1))
+        return output.decode().strip()
+
+    async def changed_names(self) -> list[str]:
+        """Files that are new, changed or gone since the index was written."""
+        output = await self.git.run(
+            "ls-files", "-z", "--others", "--modified", "--deleted", "-X", str(self._exclude)
+        )
+        names: dict[str, None] = {}
+        for name in (os.fsdecode(each) for each in output.split(b"\0") if each):
+            # A repository of the user's inside the folder is one thing for git.
+            inside = self._within(name) if name.endswith("/") else (name,)
+            names.update(dict.fromkeys(inside))
+        return list(names)
+
+    async def commit_changes(self, change: Change) -> Commit | None:
+        """What is in the paths of the change now, as a commit; None when nothing differs."""
+        tree = await self._tree_now(change.paths)
+        head = await self.head()
+        if head and tree == await self._id(f"{head}^{{tree}}"):
+            return None
+        if not head and not await self.git.run("ls-tree", tree):
+            return None
+        parent = ("-p", head) if head else ()
+        message = message_of(change).encode()
+        output = await self.git.run("commit-tree", tree, *parent, "-F", "-", data=message)
+        commit_id = output.decode().strip()
+        await self.git.run("update-ref", BRANCH, commit_id, head or "0" * 40)
+        return (await self.log(commit_id, most=1))[0]
+
+    async def log(self, start: str = BRANCH, most: int = 0) -> list[Commit]:
+        """The newest first; `most` 0 is all."""
+        limit = (f"--max-count={most}",) if most else ()
+        output = await self.git.run("log", "-z", "--format=%H%x1f%ct%x1f%B", *limit, start, "--")
+        texts = [each for each in output.decode("utf-8", "replace").split("\0") if each]
+        return [commit_of(*text.split("\x1f", 2)) for text in texts]
+
+    async def touching(self, path: str, since: str) -> list[Commit]:
+        """Commits after `since` that changed the file, the newest first."""
+        output = await self.git.run(
+            "log", "-z", "--format=%H%x1f%ct%x1f%B", f"{since}..{BRANCH}", "--",
+            f":(literal){path}",
+        )  # fmt: skip
+        texts = [each for each in output.decode("utf-8", "replace").split("\0") if each]
+        return [commit_of(*text.split("\x1f", 2)) for text in texts]
+
+    async def diff(self, commit_id: str) -> str:
+        """What the commit changed, as text for a person."""
+        output = await self.git.run(
+            "show", "--format=", "--no-color", "--no-ext-diff", "--no-textconv", commit_id, "--"
+        )
+        text = output[:MOST_DIFF].decode("utf-8", "replace")
+        rest = output[MOST_DIFF:].count(b"\n")
+        return f"{text}\n[… {rest} more lines]" if rest else text
+
+    async def deltas(self, commit_id: str) -> list[tuple[str, Entry | None, Entry | None]]:
+        """What the commit did: path, entry before and entry after."""
+        output = await self.git.run(
+            "diff-tree",
+            "-r",
+            "-z",
+            "--raw",
+            "--no-renames",
+            "--no-commit-id",
+            "--root",
+            commit_id,
+        )
+        fields = output.split(b"\0")
+        found = []
+        for meta, name in zip(fields[0::2], fields[1::2], strict=False):
+            old_mode, new_mode, old, new, _ = meta.decode().lstrip(":").split()
+            found.append((os.fsdecode(name), _entry(old_mode, old), _entry(new_mode, new)))
+        return found
+
+    async def entries(self, commit: str = BRANCH) -> dict[str, Entry]:
+        """All files of a commit, the newest one unless said otherwise."""
+        output = await self.git.run("ls-tree", "-r", "-z", commit)
+        found: dict[str, Entry] = {}
+        for line in output.split(b"\0"):
+            if line:
+                meta, _, name = line.partition(b"\t")
+                mode, _, object_id = meta.decode().split()
+                found[os.fsdecode(name)] = Entry(mode, object_id)
+        return found
+
+    async def contents(self, puts: Sequence[Put]) -> dict[str, bytes]:
+        """The bytes of all that is to be put, by id."""
+        ids = list({each.entry.id for each in puts if each.entry is not None})
+        return dict(zip(ids, await self.git.blobs(ids), strict=True)) if ids else {}
+
+    async def tidy(self) -> None:
+        """Pack what has piled up, when it is worth it."""
+        await self.git.run("gc", "--quiet", "--auto")
+
+    async def rebuilt(self) -> bool:
+        """Make git's list of files anew from the newest commit; False when more is damaged."""
+        (self.git.folder / "index").unlink(missing_ok=True)
+        try:
+            await self.git.run("fsck", "--connectivity-only", "--no-dangling", "--no-progress")
+            if await self.head():
+                await self.git.run("read-tree", BRANCH)
+        except GitFailed:
+            return False
+        return True
+
+    async def _tree_now(self, under: Sequence[str]) -> str:
+        names = [name for name in await self.changed_names() if not under or _below(name, under)]
+        keep = [name for name in names if self._fits(name)]
+        await self._update("--add", "--remove", "--replace", names=keep)
+        await self._update("--force-remove", names=sorted(set(names) - set(keep)))
+        return (await self.git.run("write-tree")).decode().strip()
+
+    async def _update(self, *options: str, names: Sequence[str]) -> None:
+        if names:
+            data = b"".join(os.fsencode(name) + b"\0" for name in names)
+            await self.git.run("update-index", "-z", *options, "--stdin", data=data)
+
+    async def _id(self, what: str) -> str:
+        return (await self.git.run("rev-parse", "--verify", what)).decode().strip()
+
+    def _within(self, folder: str) -> Iterator[str]:
+        for place, folders, files in os.walk(self.workspace / folder):
+            folders[:] = [each for each in folders if each not in SKIPPED_FOLDERS]
+            relative = Path(place).relative_to(self.workspace)
+            yield from (str(relative / file) for file in files)
+
+    def _fits(self, name: str) -> bool:
+        """Whether it is a file to keep. One that is gone counts: git takes it out."""
+        try:
+            found = (self.workspace / name).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError as error:
+            raise StoreError(f"{name} cannot be looked at: {error.strerror}") from error
+        readable = os.access(self.workspace / name, os.R_OK)
+        regular = stat.S_ISREG(found.st_mode) and found.st_size <= MOST_BYTES and readable
+        return regular or stat.S_ISLNK(found.st_mode)
+
+
+def _below(name: str, folders: Sequence[str]) -> bool:
+    return any(name == each or name.startswith(f"{each}/") for each in folders)
+
+
+def _entry(mode: str, object_id: str) -> Entry | None:
+    return None if mode == "000000" else Entry(mode, object_id)
+
+
+# One writer of skills at a time, in this process and in all others.
+
+LOCK_FILE = ".history.lock"
+LOCK_SECONDS = 20.0
+_PAUSE = 0.02
+
+
+@contextlib.asynccontextmanager
+async def locked(folder: Path) -> AsyncIterator[None]:
+    """Alone with the skills in `folder`; the lock goes with the process that holds it."""
+    filelock = import_module("filelock")  # slow to load, and most sessions change no skill
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = filelock.FileLock(folder / LOCK_FILE, mode=0o600, fallback_to_soft=False)
+        await _acquired(lock, filelock.Timeout)
+    except OSError as error:
+        raise StoreError(
+            f"the skills in {folder} cannot be locked: {error.strerror or error}",
+            hint="look at the owner and the permissions of that folder",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+async def _acquired(lock: object, held: type[TimeoutError]) -> None:
+    end = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            lock.acquire(blocking=False)  # type: ignore[attr-defined]  # loaded late, so untyped
+            return
+        except held as error:
+            if time.monotonic() > end:
+                raise StoreError(
+                    "another Hermes is changing skills", hint="try again in a moment"
+                ) from error
+            await asyncio.sleep(_PAUSE)

@@ -1,0 +1,271 @@
+"""A git repository anywhere: `https://host/repo.git`, `ssh://…`, `git@host:repo.git`, `file://…`.
+
+After `#` comes a branch or tag and, after a colon, the folder: `…/repo.git#v1:skills/pdf`. Only
+objects are fetched, one commit deep if the server can, into a folder that is deleted at once.
+Nothing is checked out, so no hook, filter or link of theirs ever takes effect; nobody is asked for
+a password.
+"""
+
+import asyncio
+import re
+import shlex
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hermes.core.errors import UsageError
+from hermes.skills.hub.contents import (
+    HubError,
+    NotThere,
+    Unfit,
+    Unreachable,
+    check_size,
+    head_of,
+    is_hidden,
+    safe_name,
+)
+from hermes.skills.hub.sources import (
+    LOOPBACK,
+    MOST_HEAD,
+    MOST_LISTED,
+    Fetched,
+    Listed,
+    Offer,
+    Origin,
+    chosen_folder,
+    skill_folder,
+)
+from hermes.store.git import Git, GitFailed
+from hermes.util.text import human_size
+
+MOST_FETCHED = 256 * 1024 * 1024
+"""Bytes on this disk, while a repository is fetched."""
+LOOK_SECONDS = 0.2
+STALLED_SECONDS = 20
+"""Without a byte for so long, git itself gives a server up."""
+NOT_SHALLOW = "does not support shallow"
+"""What git says of a server that only hands out files."""
+PLAIN_FILE = ("100644", "100755")
+
+_SCP = re.compile(r"[A-Za-z0-9_.-]+@([A-Za-z0-9.-]+):(?!-)[^\s:#]+")
+_REF = re.compile(r"(?!.*\.\.)(?![-/.])[A-Za-z0-9._/+-]{1,200}")
+_SCHEMES = ("https", "ssh", "file")
+_NEAR_SCHEMES = ("http", "git")
+"""Without encryption: only from this machine."""
+
+
+class GitPlace(msgspec.Struct, frozen=True):
+    url: str
+    ref: str = ""
+    path: str = ""
+
+
+class GitSource:
+    name = "git"
+
+    def __init__(
+        self,
+        program: str | None,
+        ssh_agent: str = "",
+        most: int = MOST_FETCHED,
+        stalled: int = STALLED_SECONDS,
+    ) -> None:
+        """`ssh_agent` is the socket of the user's agent (SSH_AUTH_SOCK), or empty; `most` are the
+        bytes of a repository."""
+        self._program, self._ssh_agent, self._most = program, ssh_agent, most
+        self._stalled = stalled
+
+    async def browse(self) -> list[Offer]:
+        raise UsageError("a git repository is not browsed", hint="name it: install URL#:folder")
+
+    async def search(self, query: str) -> list[Offer]:  # noqa: ARG002 - as others
+        return await self.browse()
+
+    async def fetch(self, identifier: str) -> Fetched:
+        place = parse_git(identifier)
+        async with self._repository(place) as git:
+            await _fetched(git, place, self._most)
+            commit = (await git.run("rev-parse", "FETCH_HEAD^{commit}")).decode().strip()
+            tree = _tree(await git.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit))
+            folder = chosen_folder(identifier, place.path, await _listed(git, tree))
+            files = await _files(git, tree, folder)
+        return Fetched(files, Origin(commit, f"{place.url}#{commit}:{folder}"))
+
+    async def version(self, identifier: str) -> str:
+        place = parse_git(identifier)
+        async with self._repository(place) as git:
+            output = await _asked(git, "ls-remote", "--", place.url, *_names(place.ref))
+        found = [line.partition("\t") for line in output.decode().splitlines()]
+        commits = {name: commit for commit, _, name in found}
+        return next((commits[name] for name in _names(place.ref) if name in commits), "")
+
+    @asynccontextmanager
+    async def _repository(self, place: GitPlace) -> AsyncIterator[Git]:
+        if self._program is None:
+            raise HubError("git is not installed", hint="install git, or use owner/repo/path")
+        with tempfile.TemporaryDirectory(prefix="hermes-skill-") as folder:
+            git = Git(self._program, Path(folder) / "git", Path(folder))
+            await git.run("init", "--quiet")
+            for key, value in self._settings(place).items():
+                await git.run("config", key, value)
+            yield git
+
+    def _settings(self, place: GitPlace) -> dict[str, str]:
+        ssh = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
+        if self._ssh_agent:
+            ssh += ["-o", f"IdentityAgent={self._ssh_agent}"]
+        schemes = (*_SCHEMES, *(_NEAR_SCHEMES if _is_near(place.url) else ()))
+        return {
+            "core.hooksPath": "/dev/null",
+            "core.sshCommand": shlex.join(ssh),
+            "fetch.recurseSubmodules": "no",
+            "transfer.fsckObjects": "true",
+            "gc.auto": "0",
+            "http.lowSpeedLimit": "1",
+            "http.lowSpeedTime": str(self._stalled),
+            "protocol.allow": "never",
+            **{f"protocol.{scheme}.allow": "always" for scheme in schemes},
+        }
+
+
+class Blob(msgspec.Struct, frozen=True):
+    id: str
+    mode: str
+    size: int
+
+
+Tree = dict[str, Blob]
+
+
+def is_git(identifier: str) -> bool:
+    address = identifier.partition("#")[0]
+    starts = ("git+", "ssh://", "git://", "file://")
+    return address.startswith(starts) or address.endswith(".git") or bool(_SCP.fullmatch(address))
+
+
+def parse_git(identifier: str) -> GitPlace:
+    """Raises `UsageError` for what is no address of a git repository that we would use."""
+    url, _, rest = identifier.removeprefix("git+").partition("#")
+    ref, _, path = rest.partition(":")
+    if ref and not _REF.fullmatch(ref):
+        raise UsageError(f"{ref!r} is not a branch or tag", hint="write …repo.git#BRANCH:FOLDER")
+    path = path.strip("/")
+    return GitPlace(_checked(url), ref, safe_name(path) if path else "")
+
+
+def _checked(url: str) -> str:
+    if _SCP.fullmatch(url):
+        return url
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise UsageError(f"{url} is not an address: {error}") from error
+    if parts.password or (parts.username and parts.scheme != "ssh"):
+        raise UsageError("an address with a password in it is not used", hint="leave it out")
+    host = parts.hostname or ""
+    if parts.scheme == "file" or (parts.scheme in _SCHEMES and host and not host.startswith("-")):
+        return url
+    if parts.scheme in _NEAR_SCHEMES and _is_near(url):
+        return url
+    raise UsageError(
+        f"{url} is not an address of a git repository that is used",
+        hint="https://, ssh:// and file:// are, and user@host:path",
+    )
+
+
+def _is_near(url: str) -> bool:
+    return urlsplit(url).hostname in LOOPBACK
+
+
+def _names(ref: str) -> list[str]:
+    """What a branch or tag is called in full, in the order in which git looks; of a tag with a
+    message, first the commit it stands for."""
+    return [f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", f"refs/heads/{ref}"] if ref else ["HEAD"]
+
+
+async def _fetched(git: Git, place: GitPlace, most: int) -> None:
+    """One commit; from a plain web server, which cannot cut it off, with all that came before."""
+    try:
+        await _weighed(git, place, most, "--depth=1")
+    except Unreachable as error:
+        if NOT_SHALLOW not in str(error):
+            raise
+        await _weighed(git, place, most)
+
+
+async def _weighed(git: Git, place: GitPlace, most: int, *options: str) -> None:
+    """Stopped when more arrives than a collection of skills can weigh."""
+    wanted = ("--quiet", "--no-tags", *options, "--", place.url, place.ref or "HEAD")
+    fetching = asyncio.ensure_future(_asked(git, "fetch", *wanted))
+    try:
+        while not fetching.done():
+            await asyncio.wait([fetching], timeout=LOOK_SECONDS)
+            if _weight(git.folder) > most:
+                raise Unfit(f"the repository is larger than {human_size(most)}")
+        await fetching
+    finally:
+        if not fetching.done():
+            fetching.cancel()
+            await asyncio.wait([fetching])
+
+
+def _weight(folder: Path) -> int:
+    total = 0
+    for path in (folder / "objects").rglob("*"):
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:  # git renames its files as it goes
+            continue
+    return total
+
+
+async def _asked(git: Git, *arguments: str) -> bytes:
+    try:
+        return await git.run(*arguments)
+    except GitFailed as error:
+        text = str(error)
+        hint = "check the address; for one that needs a password use ssh with your key"
+        missing = "not found" in text or "couldn't find remote ref" in text
+        raise (NotThere if missing else Unreachable)(text, hint=hint) from error
+
+
+def _tree(output: bytes) -> Tree:
+    """`mode type id size<tab>name`, one after the other with a NUL between them."""
+    tree: Tree = {}
+    for line in output.decode("utf-8", "surrogateescape").split("\0"):
+        if line:
+            facts, _, name = line.partition("\t")
+            mode, _, blob, size = facts.split()
+            tree[name] = Blob(blob, mode, int(size) if size.isdigit() else 0)
+    return tree
+
+
+async def _listed(git: Git, tree: Tree) -> Sequence[Listed]:
+    found = {
+        name: folder
+        for name, blob in tree.items()
+        if blob.mode in PLAIN_FILE and blob.size <= MOST_HEAD
+        if (folder := skill_folder(name)) is not None
+    }
+    names = list(found)[:MOST_LISTED]
+    heads = map(head_of, await git.blobs([tree[name].id for name in names]) if names else [])
+    return [
+        Listed(found[name], head.name or found[name].rpartition("/")[2], head.description)
+        for name, head in zip(names, heads, strict=True)
+    ]
+
+
+async def _files(git: Git, tree: Tree, folder: str) -> dict[str, bytes]:
+    start = f"{folder}/" if folder else ""
+    inside = {name[len(start) :]: blob for name, blob in tree.items() if name.startswith(start)}
+    wanted = {name: blob for name, blob in inside.items() if not is_hidden(name)}
+    for name, blob in wanted.items():
+        if blob.mode not in PLAIN_FILE:
+            raise Unfit(f"{name} is a link, or lies in another repository")
+    check_size(len(wanted), sum(blob.size for blob in wanted.values()))
+    contents = await git.blobs([blob.id for blob in wanted.values()])
+    return dict(zip(wanted, contents, strict=True))

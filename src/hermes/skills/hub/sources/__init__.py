@@ -1,1 +1,0 @@
-"""Where skills come from, one module for each kind of place."""

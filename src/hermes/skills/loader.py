@@ -1,0 +1,563 @@
+"""Loading a skill: its instructions as the model gets them, ready to be followed."""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from hermes.config.environment import child_environment
+from hermes.core.ports import SecretAsker
+from hermes.security.injection import blocked, scan
+from hermes.security.paths import OWN_FILES
+from hermes.skills.index import Skills
+from hermes.skills.parse import decode, inside, instructions, is_garbled, without_comments
+from hermes.skills.skill import (
+    LINKED_FOLDERS,
+    SKILL_DIRECTORY,
+    SKILL_FILE,
+    THIRD_PARTY,
+    Circle,
+    CredentialFile,
+    Skill,
+    SkillInvalid,
+    SkillNotFound,
+    Variable,
+    hidden_because,
+    plain_name,
+    settings_block,
+    unset,
+    unusable_because,
+    visible,
+)
+from hermes.skills.usage import Uses
+from hermes.util.text import human_size
+from hermes.util.threads import in_thread
+
+# The files of a skill beside its SKILL.md. None of them may lie outside its folder.
+
+MOST_LISTED = 60
+"""Files that are named when a skill is loaded."""
+DEEPEST = 3
+LARGEST = 500_000
+"""Bytes of a file that is shown."""
+
+
+def linked_files(folder: Path) -> tuple[str, ...]:
+    """Paths below the folder of a skill, those in the usual folders first."""
+    found = [
+        path.relative_to(folder).as_posix()
+        for path in _files(folder, DEEPEST)
+        if inside(path, folder)
+    ]
+    found = [name for name in found if name != SKILL_FILE and name.isprintable()]
+    return tuple(sorted(found, key=_rank))
+
+
+def listing(names: tuple[str, ...]) -> str:
+    """The files by folder, on a line each; "" for none."""
+    by_folder: dict[str, list[str]] = {}
+    for name in names[:MOST_LISTED]:
+        folder, slash, rest = name.partition("/")
+        by_folder.setdefault(folder if slash else "", []).append(rest if slash else name)
+    lines = [
+        f"{folder}/: {', '.join(files)}" if folder else ", ".join(files)
+        for folder, files in by_folder.items()
+    ]
+    if len(names) > MOST_LISTED:
+        lines.append(f"and {len(names) - MOST_LISTED:,} more")
+    return "\n".join(lines)
+
+
+def read_linked(skill: Skill, name: str) -> str:
+    """The text of one file. Raises `SkillNotFound` and `SkillInvalid`."""
+    path = skill.folder / name.strip()
+    if (
+        name.startswith(("/", "~", "\\"))
+        or ".." in Path(name).parts
+        or not inside(path, skill.folder)
+    ):
+        raise SkillInvalid(
+            f"{name} lies outside the folder of the skill {skill.name!r}",
+            hint="only files of the skill itself can be read this way",
+        )
+    try:
+        if not path.is_file():
+            raise _absent(skill, name)
+        size = path.stat().st_size
+        if size > LARGEST:
+            raise SkillInvalid(
+                f"{path} is too large to show: {human_size(size)}, and the limit is "
+                f"{human_size(LARGEST)}",
+                hint="look at a part of it, with read_file or a command such as head",
+            )
+        data = path.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise SkillInvalid(f"{name} cannot be read: {reason}") from error
+    try:
+        text: str | None = decode(data)[0]
+    except SkillInvalid:
+        text = None
+    if text is None or is_garbled(text):
+        return f"[{path} holds no text: {human_size(len(data))}]"
+    return text
+
+
+def _absent(skill: Skill, name: str) -> SkillNotFound:
+    names = listing(linked_files(skill.folder))
+    return SkillNotFound(
+        f"the skill {skill.name!r} has no file {name}",
+        hint=f"it has:\n{names}" if names else "it has no further files",
+    )
+
+
+def _files(folder: Path, depth: int) -> list[Path]:
+    """Without hidden ones and caches."""
+    try:
+        with os.scandir(folder) as entries:
+            inside = sorted((each.name, each.is_dir()) for each in entries)
+    except OSError:
+        return []
+    found: list[Path] = []
+    for name, is_folder in inside:
+        if name.startswith(".") or name == "__pycache__":
+            continue
+        if not is_folder:
+            found.append(folder / name)
+        elif depth > 1:
+            found += _files(folder / name, depth - 1)
+    return found
+
+
+def _rank(name: str) -> tuple[int, str]:
+    folder = name.partition("/")[0]
+    known = folder in LINKED_FOLDERS and "/" in name
+    return LINKED_FOLDERS.index(folder) if known else len(LINKED_FOLDERS), name
+
+
+# What a skill needs before it works: variables and credential files.
+#
+# Values never pass through here: the user is asked by a `SecretAsker`, and programs get the
+# variables
+# by their names.
+
+Variables = Callable[[str], str | None]
+"""The value of a variable of the environment or of .env; None for none."""
+
+
+class Needs(NamedTuple):
+    reasons: tuple[str, ...]
+    """What is missing, and how to set it up; on a line each."""
+    variables: tuple[str, ...]
+    """Those that are set."""
+    files: tuple[Path, ...]
+    """Those that are there."""
+
+
+class Setup:
+    """Of one session: what the user would not tell once is not asked for again."""
+
+    def __init__(self, home: Path, variables: Variables, asker: SecretAsker | None) -> None:
+        self._home, self._variables, self._asker = home, variables, asker
+        self._skipped: set[str] = set()
+
+    async def check(self, skill: Skill) -> Needs:
+        missing = [each for each in skill.variables if not await self._is_set(each)]
+        there: list[Path] = []
+        reasons = [_unset(each) for each in missing]
+        for each in skill.credential_files:
+            path = self._file(each)
+            if path is None:
+                reasons.append(f"the credential file {each.path} is not one that skills may use")
+            elif _is_file(path):
+                there.append(path)
+            else:
+                about = f" ({each.description})" if each.description else ""
+                reasons.append(f"the credential file {path} is missing{about}")
+        names = {each.name for each in missing}
+        given = (each.name for each in skill.variables if each.name not in names)
+        return Needs(tuple(reasons), tuple(given), tuple(there))
+
+    async def _is_set(self, variable: Variable) -> bool:
+        name = variable.name
+        if self._variables(name):
+            return True
+        if self._asker is None or name in self._skipped:
+            return False
+        prompt = variable.prompt or f"Value of {name}"
+        if await self._asker.ask(name, prompt, variable.help):
+            return True
+        self._skipped.add(name)
+        return False
+
+    def _file(self, credential: CredentialFile) -> Path | None:
+        """None for one outside the home, and for our own keys and settings."""
+        home = self._home.resolve()
+        path = (self._home / credential.path).resolve()
+        if not path.is_relative_to(home) or path == home:
+            return None
+        inside = path.relative_to(home).as_posix()
+        own = any(inside == name or inside.startswith(f"{name}/") for name in OWN_FILES)
+        return None if own else path
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, a folder that is closed
+        return False
+
+
+def _unset(variable: Variable) -> str:
+    purpose = f" (needed for {variable.required_for})" if variable.required_for else ""
+    about = f" {variable.help}" if variable.help else ""
+    return (
+        f"{variable.name} is not set{purpose}.{about} "
+        f"The user sets it with: hermes config set {variable.name} VALUE"
+    )
+
+
+SESSION = "${HERMES_SESSION_ID}"
+
+
+class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Plain values; see `SkillSettings` for those of `skills.*`."""
+
+    home: Path
+    """The home folder, below which credential files are."""
+    config_file: str
+    """config.yaml as it is shown to people, such as `~/.hermes/config.yaml`."""
+    circle: Circle
+    """What is switched off, and the system this is."""
+    config: Mapping[str, Any] = {}
+    """`skills.config`."""
+    template_vars: bool = True
+    inline_shell: bool = False
+    inline_shell_timeout: float = 10.0
+
+
+class LoadedSkill(msgspec.Struct, frozen=True):
+    skill: Skill
+    text: str
+    """For the model, complete."""
+    setup_needed: tuple[str, ...] = ()
+    """What is missing before it works."""
+    linked: tuple[str, ...] = ()
+    """Its further files."""
+    blocked: bool = False
+    """True when the text is withheld because it looks like prompt injection."""
+
+
+class Carrier(Protocol):
+    """Takes what a skill needs to where the session works."""
+
+    def directory(self, skill: Skill) -> str:
+        """The folder of the skill, as commands of the session see it."""
+        ...
+
+    def give(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None:
+        """From now on programs may see these variables, by name, and these credential files."""
+        ...
+
+
+class NoCarrier:
+    """The session works where the skills are, and nothing is given."""
+
+    def directory(self, skill: Skill) -> str:
+        return str(skill.folder)
+
+    def give(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None: ...
+
+
+class SkillLoader:
+    """For one session.
+
+    `variables` looks into the environment and .env; `asker` asks the user, where one is at hand.
+    """
+
+    def __init__(
+        self,
+        skills: Skills,
+        options: LoadOptions,
+        *,
+        variables: Variables,
+        session_id: Callable[[], str] = str,
+        asker: SecretAsker | None = None,
+        carrier: Carrier | None = None,
+        uses: Uses | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.skills, self.options = skills, options
+        self._setup = Setup(options.home, variables, asker)
+        self._session_id, self._carrier = session_id, carrier or NoCarrier()
+        self._uses, self._now = uses, now
+
+    async def load(self, name: str, file_path: str = "") -> LoadedSkill:
+        """The instructions, or with `file_path` one linked file as it is.
+
+        Raises `SkillNotFound` and `SkillInvalid`.
+        """
+        skill = await in_thread(self.skills.get, name)
+        reason = unusable_because(skill, self.options.circle)
+        if reason:
+            raise SkillNotFound(
+                f"the skill {skill.name!r} cannot be used here: {reason}",
+                hint="`hermes skills list` shows what there is",
+            )
+        if file_path.strip():
+            text = await in_thread(read_linked, skill, file_path.strip())
+            return self._vetted(skill, file_path.strip(), text) or LoadedSkill(skill, text)
+        text = await in_thread(instructions, skill)
+        refused = self._vetted(skill, SKILL_FILE, text)
+        if refused is not None:
+            return refused
+        head = import_module("hermes.skills.frontmatter").read_head(text)
+        loaded = await self._prepared(skill, without_comments(head.body))
+        if self._uses is not None:
+            await in_thread(self._uses.record, skill.name, self._now())
+        return loaded
+
+    def _vetted(self, skill: Skill, file: str, text: str) -> LoadedSkill | None:
+        """None when the text may be shown."""
+        findings = scan(text) if skill.source in THIRD_PARTY else ()
+        if not findings:
+            return None
+        return LoadedSkill(skill, blocked(f"{skill.name}/{file}", findings), blocked=True)
+
+    async def _prepared(self, skill: Skill, body: str) -> LoadedSkill:
+        options = self.options
+        needs = await self._setup.check(skill)
+        if needs.variables or needs.files:
+            self._carrier.give(skill, needs.variables, needs.files)
+        reasons = (
+            *needs.reasons,
+            *(
+                f"{each.prompt}: not set. The user sets it with: "
+                f"hermes config set skills.config.{each.key} VALUE"
+                for each in unset(skill, options.config)
+            ),
+        )
+        directory = self._carrier.directory(skill)
+        if options.template_vars:
+            body = self._filled(directory, body)
+        if options.inline_shell:
+            environment = await in_thread(child_environment, needs.variables)
+            place = Shell(skill.folder, environment, options.inline_shell_timeout)
+            body = await run_snippets(body, place)
+        linked = await in_thread(linked_files, skill.folder)
+        parts = (
+            f"# Skill: {skill.name}",
+            body.strip() or "(It has no instructions.)",
+            f"[Skill directory: {directory}]",
+            settings_block(skill, options.config, options.config_file),
+            _setup_block(reasons),
+            _linked_block(skill, linked),
+        )
+        return LoadedSkill(skill, "\n\n".join(filter(None, parts)), reasons, linked)
+
+    def _filled(self, directory: str, body: str) -> str:
+        values = {SKILL_DIRECTORY: directory, SESSION: self._session_id()}
+        for variable, value in values.items():
+            if value:
+                body = body.replace(variable, value)
+        return body
+
+
+def _setup_block(reasons: tuple[str, ...]) -> str:
+    return "\n".join(["[Setup needed:", *reasons, "]"]) if reasons else ""
+
+
+def _linked_block(skill: Skill, linked: tuple[str, ...]) -> str:
+    if not linked:
+        return ""
+    return f"Linked files, read with skill_view({skill.name!r}, file_path):\n{listing(linked)}"
+
+
+# Skills as slash commands, and skills that a session starts with.
+
+
+class SkillCommand(NamedTuple):
+    """`/name rest` as it was typed."""
+
+    skill: str
+    rest: str
+
+
+def command_name(name: str) -> str:
+    """Without the slash: lower case, with hyphens for spaces and underscores."""
+    plugin, colon, last = name.rpartition(":")
+    return f"{plain_name(plugin)}{colon}{plain_name(last)}"
+
+
+def skill_commands(skills: Iterable[Skill], circle: Circle) -> Mapping[str, str]:
+    """The description of each command, by its name without the slash."""
+    return {
+        command_name(skill.name): skill.description for skill in skills if visible(skill, circle)
+    }
+
+
+def skill_command(text: str, skills: Iterable[Skill], circle: Circle) -> SkillCommand | None:
+    """Which skill `/name …` calls; None when it calls none."""
+    line = text.strip()
+    if not line.startswith("/") or not line[1:2].strip():
+        return None
+    typed, *rest = line[1:].split(maxsplit=1)
+    wanted = command_name(typed)
+    for skill in skills:
+        if wanted and command_name(skill.name) == wanted and visible(skill, circle):
+            return SkillCommand(skill.name, "".join(rest))
+    return None
+
+
+def why_not(text: str, skills: Skills, circle: Circle) -> str:
+    """Why `/name …` calls nothing although there is such a skill; "" when there is none."""
+    wanted = command_name(text.split(maxsplit=1)[0].removeprefix("/"))
+    for skill in skills.all():
+        if command_name(skill.name) == wanted and (reason := hidden_because(skill, circle)):
+            return f"The skill `{skill.name}` is hidden here: {reason}."
+    for broken in skills.broken():
+        if plain_name(broken.folder.name) == wanted:
+            return f"The skill `{broken.folder.name}` does not load: {broken.reason}."
+    return ""
+
+
+async def command_message(loader: SkillLoader, command: SkillCommand) -> tuple[LoadedSkill, str]:
+    """The user message for a command. Raises `SkillNotFound` and `SkillInvalid`."""
+    loaded = await loader.load(command.skill)
+    asked = command.rest or "Follow the skill for what we are working on."
+    opening = f"[The user called the skill {command.skill!r}: follow it.]"
+    return loaded, f"{opening}\n\n{loaded.text}\n\n{asked}"
+
+
+async def preloaded(loader: SkillLoader, names: Iterable[str]) -> tuple[list[LoadedSkill], str]:
+    """For `-s name`: the text before the first user message, each skill once, in order."""
+    loaded: dict[str, LoadedSkill] = {}
+    for name in names:
+        if name.strip():
+            each = await loader.load(name)
+            loaded.setdefault(each.skill.name, each)
+    if not loaded:
+        return [], ""
+    opening = "[The user chose these skills for this session: follow them where they apply.]"
+    texts = [each.text for each in loaded.values()]
+    return list(loaded.values()), "\n\n".join([opening, *texts])
+
+
+# Inline shell: !`command` in a SKILL.md is replaced with what the command prints.
+#
+# It runs on this machine and without approval, and therefore only when `skills.inline_shell` is
+# on.
+
+MOST_OUTPUT = 4_000
+"""Characters of one snippet's output."""
+MOST_SNIPPETS = 20
+"""Of one text; they run one after the other."""
+FLOOD = 1_000_000
+"""Bytes after which a snippet is stopped: nobody will read them."""
+
+GRACE = 1.0
+"""Seconds in which a killed process is gone."""
+BASH = "/bin/bash"
+
+_SNIPPET = re.compile(r"(?<![\w!`\\])!`([^`\n]+)`")
+
+
+class Shell(msgspec.Struct, frozen=True):
+    folder: Path
+    environment: Mapping[str, str]
+    timeout: float
+    """Seconds for one snippet."""
+
+
+async def run_snippets(text: str, shell: Shell) -> str:
+    """`text` with the output of each snippet in its place, or why there is none."""
+    parts: list[str] = []
+    end = 0
+    for number, snippet in enumerate(_SNIPPET.finditer(text)):
+        if number < MOST_SNIPPETS:
+            output = await _run(snippet[1], shell)
+        else:
+            output = _error(f"a text may have {MOST_SNIPPETS} snippets")
+        parts += [text[end : snippet.start()], output]
+        end = snippet.end()
+    return "".join([*parts, text[end:]])
+
+
+class _Child(asyncio.SubprocessProtocol):
+    """Takes in what a process prints."""
+
+    def __init__(self) -> None:
+        self.printed = {1: bytearray(), 2: bytearray()}
+        self.done = asyncio.Event()
+        self.exited = asyncio.Event()
+        self._open = {1, 2}
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self.printed[fd] += data
+        if len(self.printed[fd]) > FLOOD:
+            self.done.set()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio calls it so
+        self._open.discard(fd)
+        self._look()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+        self._look()
+
+    def _look(self) -> None:
+        if self.exited.is_set() and not self._open:
+            self.done.set()
+
+
+async def _run(command: str, shell: Shell) -> str:
+    try:
+        transport, child = await asyncio.get_running_loop().subprocess_exec(
+            _Child,
+            BASH if Path(BASH).exists() else "/bin/sh",
+            "-c",
+            command,
+            cwd=shell.folder,
+            env=dict(shell.environment),
+            stdin=asyncio.subprocess.DEVNULL,
+            start_new_session=True,  # so that all it starts can be stopped
+        )
+    except (OSError, ValueError) as error:
+        return _error(str(error))
+    try:
+        async with asyncio.timeout(shell.timeout):
+            await child.done.wait()
+        code = transport.get_returncode()
+    except TimeoutError:
+        # When it has ended, only what it left in the background still holds its output.
+        code = transport.get_returncode()
+        if code is None:
+            return _error(f"no result after {shell.timeout:g} s")
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(transport.get_pid(), signal.SIGKILL)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await child.exited.wait()
+        transport.close()
+    output, errors = (_shown(child.printed[fd]) for fd in (1, 2))
+    if code:  # None for a flood, which was cut off
+        return _error(": ".join(filter(None, [f"exit code {code}", errors or output])))
+    return output
+
+
+def _shown(data: bytearray) -> str:
+    text = data.decode("utf-8", "replace").strip()
+    return text if len(text) <= MOST_OUTPUT else f"{text[: MOST_OUTPUT - 1]}…"
+
+
+def _error(reason: str) -> str:
+    return f"[inline-shell error: {reason}]"[:MOST_OUTPUT]

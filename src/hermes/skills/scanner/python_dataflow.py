@@ -1,0 +1,533 @@
+"""Where values of a Python script come from, followed through its variables."""
+
+import ast
+import base64
+import binascii
+import codecs
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from functools import reduce
+from typing import Final
+
+from hermes.security.danger.credentials import SECRET_NAME
+from hermes.security.danger.deletion import VITAL
+from hermes.skills.scanner.signatures import STARTUP as PLACES
+from hermes.skills.scanner.signatures import is_env_file, is_store
+
+# Values of a Python script that can be told without running it: names, texts, paths, lists.
+
+Value = str | int | tuple["Value", ...]
+
+LONGEST: Final = 20_000
+"""Characters of a text, and members of a list, that are kept."""
+_PASS_ON: Final = frozenset({
+    "decode", "encode", "strip", "expanduser", "resolve", "absolute", "as_posix", "lower", "rstrip",
+})  # fmt: skip
+"""Methods whose result is as good as what they are called on."""
+_FIRST: Final = frozenset({
+    "str", "bytes", "os.path.expanduser", "os.path.abspath", "os.path.realpath", "os.path.normpath",
+    "os.path.expandvars", "os.fspath", "bytearray", "repr",
+})  # fmt: skip
+_JOINS: Final = frozenset({
+    "os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PosixPath", "posixpath.join",
+})  # fmt: skip
+_ROT13: Final = frozenset({"rot13", "rot_13", "rot-13"})
+
+
+class Values:
+    """Fills itself node by node; children are read before their parents."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {"__file__": "__file__"}
+        """What a name of the script stands for: `p` for `pathlib.Path`."""
+        self.variables: dict[str, Value] = {"__file__": "__file__"}
+        self._dotted: dict[ast.AST, str] = {}
+        self._folded: dict[ast.AST, Value] = {}
+
+    def dotted(self, node: ast.AST) -> str:
+        """`os.system`, `socket.socket().connect`; "" when unknown."""
+        return self._dotted.get(node, "")
+
+    def folded(self, node: ast.AST) -> Value | None:
+        return self._folded.get(node)
+
+    def text(self, node: ast.AST | None) -> str:
+        value = self._folded.get(node) if node is not None else None
+        return value if isinstance(value, str) else ""
+
+    def learn_import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            if isinstance(node, ast.ImportFrom):
+                self.names[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
+            elif alias.asname:
+                self.names[alias.asname] = alias.name
+            else:
+                top = alias.name.partition(".")[0]
+                self.names[top] = top
+
+    def read(self, node: ast.AST) -> None:
+        """What is known of one node, from what is known of its children."""
+        dotted = self._name_of(node)
+        if dotted and len(dotted) < 300:
+            self._dotted[node] = dotted
+        value = self._value_of(node)
+        if value is not None and (isinstance(value, int) or len(value) <= LONGEST):
+            self._folded[node] = value
+
+    def _name_of(self, node: ast.AST) -> str:
+        match node:
+            case ast.Name(id=name):
+                return self.names.get(name, name)
+            case ast.Attribute(value=owner, attr=attr):
+                base = self.dotted(owner)
+                return f"{base}.{attr}" if base else f"?.{attr}"
+            case ast.Await(value=inner):
+                return self.dotted(inner)
+            case ast.Call(func=function, args=arguments):
+                name = self.dotted(function)
+                if name in ("__import__", "importlib.import_module") and arguments:
+                    return self.text(arguments[0])
+                if name == "getattr" and len(arguments) > 1:
+                    return f"{self.dotted(arguments[0])}.{self.text(arguments[1])}"
+                return f"{name}()" if name else ""
+        return ""
+
+    def _value_of(self, node: ast.AST) -> Value | None:
+        match node:
+            case ast.Constant(value=value):
+                return _literal(value)
+            case ast.Name(id=name):
+                return self.variables.get(name)
+            case ast.FormattedValue(value=inner):
+                return self.folded(inner)
+            case ast.Subscript():
+                return self._part(node)
+            case ast.Attribute() if self.dotted(node) == "sys.executable":
+                return "python3"
+            case ast.Attribute(value=owner, attr="parent"):
+                path = self.text(owner)
+                return f"{path}/.." if path else None
+            case ast.Call():
+                return self._called(node)
+        return self._composed(node)
+
+    def _composed(self, node: ast.AST) -> Value | None:
+        match node:
+            case ast.JoinedStr(values=parts):
+                return self._joined([self.folded(part) for part in parts], "")
+            case ast.List(elts=members) | ast.Tuple(elts=members) | ast.Set(elts=members):
+                return _all([self.folded(member) for member in members])
+            case ast.BinOp(left=left, op=ast.Add() | ast.Div() as op, right=right):
+                return _added(self.folded(left), self.folded(right), isinstance(op, ast.Div))
+            case ast.GeneratorExp(elt=each, generators=[loop]):
+                return self._spelled(each, loop)
+            case ast.ListComp(elt=each, generators=[loop]):
+                return self._spelled(each, loop)
+        return None
+
+    def _part(self, node: ast.Subscript) -> Value | None:
+        if self.dotted(node.value) == "os.environ" and self.text(node.slice) == "HOME":
+            return "~"
+        whole = self.folded(node.value)
+        if isinstance(node.slice, ast.Slice):
+            backwards = isinstance(node.slice.step, ast.UnaryOp) and isinstance(
+                node.slice.step.op, ast.USub
+            )
+            return whole[::-1] if backwards and isinstance(whole, str) else None
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "parents":
+            path, steps = self.text(node.value.value), self.folded(node.slice)
+            return (
+                path + "/.." * (steps + 1)
+                if path and isinstance(steps, int) and steps < 9
+                else None
+            )
+        return None
+
+    def _spelled(self, each: ast.expr, loop: ast.comprehension) -> Value | None:
+        """`chr(c) for c in (111, 115)`."""
+        codes = self.folded(loop.iter)
+        if isinstance(each, ast.Call) and self.dotted(each.func) == "chr" and codes is not None:
+            return _characters(codes)
+        return None
+
+    def _called(self, node: ast.Call) -> Value | None:
+        name, values = self.dotted(node.func), [self.folded(each) for each in node.args]
+        first = values[0] if values else None
+        if name in ("pathlib.Path.home", "Path.home"):
+            return "~"
+        if name in _JOINS or (name == "Path" and values):
+            return self._joined(values, "/") if values else None
+        if name in _FIRST:
+            return _characters(first) if isinstance(first, tuple) else first
+        if name == "chr" or (name == "map" and len(values) > 1):
+            return _characters(first if name == "chr" else values[1])
+        if name in ("os.getenv", "os.environ.get") and first == "HOME":
+            return "~"
+        if name in DECODERS:
+            return _decoded(name, values)
+        return self._method(node, values)
+
+    def _method(self, node: ast.Call, values: list[Value | None]) -> Value | None:
+        if not isinstance(node.func, ast.Attribute):
+            return None
+        owner, method = self.folded(node.func.value), node.func.attr
+        if not isinstance(owner, str):
+            return None
+        if method == "join" and values and isinstance(values[0], (tuple, str)):
+            return self._joined(list(values[0]), owner)
+        if method == "joinpath":
+            return self._joined([owner, *values], "/")
+        if method == "replace" and len(values) == 2:
+            old, new = values
+            return (
+                owner.replace(old, new)
+                if isinstance(old, str) and old and isinstance(new, str)
+                else None
+            )
+        return owner if method in _PASS_ON else None
+
+    def _joined(self, parts: list[Value | None], between: str) -> str | None:
+        if not all(isinstance(part, (str, int)) for part in parts):
+            return None
+        texts = list(map(str, parts))
+        return between.join(texts) if sum(map(len, texts)) <= LONGEST else None
+
+
+def _literal(value: object) -> Value | None:
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    return value if isinstance(value, (str, int)) and not isinstance(value, bool) else None
+
+
+def _all(values: list[Value | None]) -> tuple[Value, ...] | None:
+    known = tuple(value for value in values if value is not None)
+    return known if len(known) == len(values) else None
+
+
+def _added(left: Value | None, right: Value | None, path: bool) -> Value | None:
+    if isinstance(left, str) and isinstance(right, str):
+        return f"{left}/{right}" if path else left + right
+    if path and left is None and isinstance(right, str):
+        return f"?/{right}"
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return left + right
+    return None
+
+
+def _characters(codes: Value | None) -> Value | None:
+    if isinstance(codes, int):
+        codes = (codes,)
+    if not isinstance(codes, tuple):
+        return codes
+    good = [code for code in codes if isinstance(code, int) and 0 <= code < 0x110000]
+    return "".join(map(chr, good)) if len(good) == len(codes) else None
+
+
+def _unhex(text: str) -> bytes:
+    return bytes.fromhex(text)
+
+
+def _unbase64(text: str) -> bytes:
+    return base64.b64decode(re.sub(r"\s", "", text) + "==", altchars=b"-_" if "-" in text else None)
+
+
+DECODERS: Final[dict[str, Callable[[str], bytes] | None]] = {
+    "base64.b64decode": _unbase64,
+    "base64.urlsafe_b64decode": _unbase64,
+    "base64.decodebytes": _unbase64,
+    "base64.b32decode": base64.b32decode,
+    "base64.b85decode": base64.b85decode,
+    "base64.a85decode": base64.a85decode,
+    "binascii.unhexlify": _unhex,
+    "binascii.a2b_base64": _unbase64,
+    "bytes.fromhex": _unhex,
+    "codecs.decode": None,
+}
+
+
+def _decoded(name: str, values: list[Value | None]) -> str | None:
+    text = values[0] if values else None
+    if not isinstance(text, str):
+        return None
+    decode = DECODERS[name]
+    if decode is None:
+        kind = str(values[1]) if len(values) > 1 else ""
+        if kind in _ROT13:
+            return codecs.decode(text, "rot13")
+        decode = _unhex if kind == "hex" else _unbase64 if kind == "base64" else None
+    with contextlib.suppress(ValueError, binascii.Error):
+        return decode(text).decode("latin-1") if decode else None
+    return None
+
+
+Labels = frozenset[str]
+
+SECRET, ENVIRONMENT, NETWORK, DECODED = "secret", "environment", "network", "decoded"
+REQUEST, INPUT, HOME = "request", "input", "home"
+SCREEN, TYPED = "screen or clipboard", "typed"
+STARTUP, MACHINE, ENV_FILE, FILES = "startup", "machine", "env file", "files of the home"
+KEY: Final = "key:"
+"""Followed by the name of a variable of the environment."""
+NONE: Final[Labels] = frozenset()
+ROUNDS: Final = 8
+_NETWORK = re.compile(
+    r"(?:requests|httpx2?|aiohttp|urllib\.request|urllib2|urllib3|http\.client|socket|smtplib|"
+    r"ftplib|websockets?|dns|telnetlib|paramiko|pycurl|treq|grequests|asyncio\.open_connection)"
+    r"(?![\w])(?!\.gethostname|\.getfqdn|\.exceptions|\.Error)"
+)
+_SCREEN: Final = frozenset({
+    "pyperclip.paste", "PIL.ImageGrab.grab", "pyautogui.screenshot", "mss.mss", "ImageGrab.grab",
+    "win32clipboard.GetClipboardData",
+})  # fmt: skip
+_KEYBOARD: Final = frozenset({"pynput.keyboard.Listener", "keyboard.record", "keyboard.on_press"})
+_UNPACKERS: Final = frozenset({
+    *DECODERS, "zlib.decompress", "gzip.decompress", "lzma.decompress", "bz2.decompress",
+    "marshal.loads", "codecs.getdecoder",
+})  # fmt: skip
+_BRINGS: Final = {
+    **dict.fromkeys(_SCREEN, SCREEN),
+    **dict.fromkeys(_KEYBOARD, TYPED),
+    **dict.fromkeys(_UNPACKERS, DECODED),
+    "input": INPUT,
+}
+_SPELLERS: Final = frozenset({*DECODERS, "map", "chr"})
+_ASKED: Final = frozenset({"self.path", "self.rfile", "self.headers"})
+_OUTPUTS: Final = frozenset({
+    "os.popen", "subprocess.check_output", "subprocess.getoutput", "subprocess.run",
+    "subprocess.Popen",
+})  # fmt: skip
+_ABOUT_MACHINE = re.compile(
+    r"(?:id|whoami|hostname|uname|env|printenv|ifconfig|ip a\w*|netstat|history|cat /etc/\w+)\b"
+)
+_CLIPBOARD = re.compile(r"(?:pbpaste|wl-paste|xclip|xsel)\b")
+_GROW: Final = frozenset(
+    {"append", "extend", "add", "update", "insert", "write", "put", "setdefault"}
+)
+_COPIES: Final = frozenset({"shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.move"})
+_SEARCHES: Final = frozenset({"walk", "rglob", "glob", "iterdir", "listdir", "scandir"})
+_LISTS: Final = frozenset({"os.walk", "os.listdir", "os.scandir", "pathlib.Path"})
+_ALL_OF_HOME = re.compile(r"~(?:/Documents|/Desktop)?(?:/\*\*)?(?:/\*)?/?")
+_LONGEST_PATH: Final = 400
+_EVERYTHING: Final = frozenset({"*", "**", "**/*", "*.*"})
+
+
+class Flow:
+    """A parsed script; `labels` tells where the value of a node comes from."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.nodes = list(ast.walk(tree))
+        self.values = Values()
+        self._labels: dict[ast.AST, Labels] = {}
+        self._of_name: dict[str, Labels] = {}
+        self._parameters: dict[str, list[str]] = {}
+        self._copies: set[str] = set()
+        self._serves = False
+        self._prepare()
+        for _ in range(ROUNDS):
+            before = len(self.values.names), len(self.values.variables), dict(self._of_name)
+            for node in reversed(self.nodes):
+                self.values.read(node)
+                self._labels[node] = self._own(node)
+            for node in self.nodes:
+                self._store(node)
+            if before == (len(self.values.names), len(self.values.variables), self._of_name):
+                break
+
+    def labels(self, *nodes: ast.AST) -> Labels:
+        return reduce(frozenset.union, (self._labels.get(node, NONE) for node in nodes), NONE)
+
+    def _prepare(self) -> None:
+        for node in self.nodes:
+            match node:
+                case ast.Import() | ast.ImportFrom():
+                    self.values.learn_import(node)
+                case (
+                    ast.FunctionDef(name=name, args=given)
+                    | ast.AsyncFunctionDef(name=name, args=given)
+                ):
+                    self._parameters[name] = [
+                        each.arg for each in (*given.posonlyargs, *given.args)
+                    ]
+                case ast.ClassDef(bases=bases):
+                    self._serves = self._serves or any("Handler" in ast.unparse(b) for b in bases)
+
+    def _own(self, node: ast.AST) -> Labels:
+        """The labels of one node; those of its children are known."""
+        if isinstance(node, ast.stmt):
+            return NONE
+        text = self.values.text(node)
+        if text and len(text) < _LONGEST_PATH and "\n" not in text:
+            copied = frozenset({SECRET}) if text in self._copies else NONE
+            return copied | self._spelled(node) | _of_path(text, isinstance(node, ast.Constant))
+        match node:
+            case ast.Name(id=name):
+                return self._of_name.get(name, NONE)
+            case ast.Call():
+                return self._of_call(node)
+            case ast.Attribute():
+                return self._of_attribute(node)
+            case ast.Subscript(value=whole, slice=part):
+                if self.values.dotted(whole) == "os.environ":
+                    return _of_variable(self.values.text(part))
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                return self._in_folder(left, right)
+        return self.labels(*ast.iter_child_nodes(node))
+
+    def _spelled(self, node: ast.AST) -> Labels:
+        """A text that is written as numbers or in a code, and variables that hold it."""
+        if isinstance(node, ast.Name):
+            return self._of_name.get(node.id, NONE) & {DECODED}
+        if not isinstance(node, ast.Call):
+            return NONE
+        coded = self.values.dotted(node.func) in _SPELLERS
+        return frozenset({DECODED}) if coded else self.labels(*node.args) & {DECODED}
+
+    def _of_attribute(self, node: ast.Attribute) -> Labels:
+        name = self.values.dotted(node)
+        if name == "os.environ":
+            return frozenset({ENVIRONMENT})
+        if name == "sys.argv":
+            return frozenset({INPUT})
+        if (self._serves and name in _ASKED) or name.startswith("flask.request."):
+            return frozenset({REQUEST})
+        return self.labels(node.value) | self._of_name.get(f".{node.attr}", NONE)
+
+    def _of_call(self, node: ast.Call) -> Labels:
+        name = self.values.dotted(node.func)
+        if name in ("os.getenv", "os.environ.get") and node.args:
+            return _of_variable(self.values.text(node.args[0]))
+        if name == "os.path.join" and len(node.args) > 1:
+            return self._in_folder(node.args[0], *node.args[1:])
+        carried = self.labels(node.func, *node.args, *(each.value for each in node.keywords))
+        first = self.values.text(node.args[0]) if node.args else ""
+        if name.endswith((".glob", ".rglob")) and first not in _EVERYTHING:
+            carried -= {HOME}
+        return carried.union(self._brought(node, name, first))
+
+    def _brought(self, node: ast.Call, name: str, first: str) -> Iterator[str]:
+        """What the function itself brings in."""
+        if name.rpartition(".")[2] in _SEARCHES and HOME in self.labels(node.func, *node.args):
+            yield FILES
+        if name in _OUTPUTS and node.args:
+            program = self._program(node.args[0])
+            if _ABOUT_MACHINE.match(program):
+                yield MACHINE
+            if _CLIPBOARD.match(program):
+                yield SCREEN
+        if name in _LISTS and first in VITAL:
+            yield HOME
+        if name in _BRINGS:
+            yield _BRINGS[name]
+        if self.is_network(name):
+            yield NETWORK
+
+    def _program(self, command: ast.expr) -> str:
+        """What is started, as far as it is known."""
+        value = self.values.folded(command)
+        first = value[0] if isinstance(value, tuple) and value else value
+        return first if isinstance(first, str) else ""
+
+    def _in_folder(self, folder: ast.expr, *rest: ast.expr) -> Labels:
+        """Something inside a folder is no longer that folder, unless it was found by a search."""
+        inner = self.labels(*rest)
+        return (self.labels(folder) if HOME in inner else self.labels(folder) - {HOME}) | inner
+
+    def is_network(self, name: str) -> bool:
+        return _NETWORK.match(name) is not None
+
+    def _store(self, node: ast.AST) -> None:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    self._bind(target, value)
+            case (
+                ast.AnnAssign(target=target, value=value)
+                | ast.NamedExpr(target=target, value=value)
+            ) if value:
+                self._bind(target, value)
+            case ast.AugAssign(target=target, value=value):
+                self._mark(target, self.labels(value))
+            case ast.For() | ast.AsyncFor() | ast.comprehension():
+                self._loop(node)
+            case ast.withitem(context_expr=value, optional_vars=target) if target is not None:
+                self._bind(target, value)
+            case ast.Call():
+                self._given(node)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                returned = [
+                    each.value
+                    for each in ast.walk(node)
+                    if isinstance(each, ast.Return) and each.value
+                ]
+                self._add(name, self.labels(*returned))
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.comprehension) -> None:
+        """What is looped over; of constants, the first stands for all."""
+        self._mark(node.target, self.labels(node.iter))
+        members = self.values.folded(node.iter)
+        if isinstance(node.target, ast.Name) and isinstance(members, tuple) and members:
+            self.values.variables.setdefault(node.target.id, members[0])
+
+    def _bind(self, target: ast.expr, value: ast.expr) -> None:
+        self._mark(target, self.labels(value))
+        if not isinstance(target, ast.Name):
+            return
+        known, name = self.values.folded(value), target.id
+        if known is None or self.values.variables.get(name, known) != known:
+            self.values.variables.pop(name, None)
+        else:
+            self.values.variables[name] = known
+        dotted = self.values.dotted(value)
+        if dotted and not dotted.startswith("?") and dotted != name:
+            self.values.names.setdefault(name, dotted)
+
+    def _mark(self, target: ast.expr, labels: Labels) -> None:
+        match target:
+            case ast.Name(id=name):
+                self._add(name, labels)
+            case ast.Tuple(elts=members) | ast.List(elts=members):
+                for member in members:
+                    self._mark(member, labels)
+            case ast.Subscript(value=inner) | ast.Starred(value=inner):
+                self._mark(inner, labels)
+            case ast.Attribute(attr=attr):
+                self._add(f".{attr}", labels)
+
+    def _given(self, node: ast.Call) -> None:
+        """Arguments go into the parameters of functions of the script, and into lists that grow."""
+        if isinstance(node.func, ast.Name) and node.func.id in self._parameters:
+            names = self._parameters[node.func.id]
+            for name, value in zip(names, node.args, strict=False):
+                self._add(name, self.labels(value))
+            for keyword in node.keywords:
+                if keyword.arg in names:
+                    self._add(keyword.arg, self.labels(keyword.value))
+        elif self.values.dotted(node.func) in _COPIES and SECRET in self.labels(*node.args[:1]):
+            self._copies.update(filter(None, map(self.values.text, node.args[1:2])))
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in _GROW:
+            self._mark(node.func.value, self.labels(*node.args))
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in ("save", "dump"):
+            for target in node.args:
+                self._mark(target, self.labels(node.func.value, *node.args))
+
+    def _add(self, name: str, labels: Labels) -> None:
+        if labels:
+            self._of_name[name] = self._of_name.get(name, NONE) | labels
+
+    def calls(self) -> Iterator[ast.Call]:
+        return (node for node in self.nodes if isinstance(node, ast.Call))
+
+
+def _of_path(text: str, literal: bool) -> Labels:
+    if _ALL_OF_HOME.fullmatch(text):
+        return NONE if literal else frozenset({HOME})
+    if PLACES.search(text) and len(text) > 1:
+        return frozenset({STARTUP})
+    if is_env_file(text):
+        return frozenset({ENV_FILE})
+    return frozenset({SECRET}) if is_store(text) else NONE
+
+
+def _of_variable(name: str) -> Labels:
+    return frozenset({f"{KEY}{name}"}) if SECRET_NAME.search(name) else NONE

@@ -1,0 +1,539 @@
+"""What a skill tells the agent in words, beyond what the injection scan knows."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from hermes.security.injection import Finding, explain
+from hermes.security.secret_shapes import MARK, SHAPES
+from hermes.skills.scanner.pieces import warns
+from hermes.skills.scanner.report import Category, Hit, Lines, Rule, softened
+from hermes.skills.scanner.signatures import OWN, is_env_file, is_store
+
+# Orders that a skill gives in words, as data.
+
+_WITHIN: Final = 160
+"""Characters between two parts of an order."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Parts that follow each other in one paragraph. They are looked for one after the other, so
+    that no text takes longer than it is long."""
+
+    rule: Rule
+    parts: tuple[re.Pattern[str], ...]
+
+    def places(self, text: str) -> Iterator[int]:
+        first, *rest = self.parts
+        for match in first.finditer(text):
+            end = match.end()
+            for part in rest:
+                end = _after(part, text, end)
+                if end < 0:
+                    break
+            else:
+                yield match.start()
+
+
+def _after(part: re.Pattern[str], text: str, start: int) -> int:
+    """Where the next part ends; -1 when it does not follow."""
+    stop = text.find("\n", start, start + _WITHIN)
+    found = part.search(text, start, stop if stop >= 0 else start + _WITHIN)
+    return found.end() if found else -1
+
+
+def order(rule: Rule, *parts: str) -> Order:
+    return Order(rule, tuple(re.compile(part, re.IGNORECASE) for part in parts))
+
+
+_C: Final = Category
+_I: Final = Category.PROMPT_INJECTION
+INJECTION: Final = {
+    "prompt_injection": Rule("prompt_injection", _I, "critical", "has the agent drop its orders"),
+    "deception_hide": Rule("deception", _I, "critical", "has the agent deceive the user"),
+    "sys_prompt_override": Rule("system_prompt", _I, "critical", "takes the system prompt's place"),
+    "disregard_rules": Rule("disregard_rules", _I, "critical", "has the agent drop its rules"),
+    "bypass_restrictions": Rule("bypass", _I, "critical", "says that nothing binds the agent"),
+    "html_comment_injection": Rule("hidden_order", _I, "critical", "gives orders nobody sees"),
+    "hidden_div": Rule("hidden_order", _I, "critical", "gives orders nobody sees"),
+    "translate_execute": Rule("decoded_order", _I, "high", "has the agent decode orders and obey"),
+    "exfil_curl": Rule("sends_secrets", _C.EXFILTRATION, "high", "sends secrets away"),
+    "read_secrets": Rule("reads_secrets", _C.CREDENTIAL_ACCESS, "high", "has secrets shown"),
+}
+"""By the id of the injection scan."""
+
+_USER = r"(?:the\s+)?(?:users?|humans?|person|owner|operator|them|people|anyone|anybody)"
+_SEND = (
+    r"\b(?:send|post|attach|upload|forward|submit|e-?mail|transmit|report|push|deliver|leak|copy)\b"
+)
+_ADDRESS = r"https?://|\bwww\.|[\w.+-]{1,40}@[\w-]{1,40}\."
+_PRIVATE = (
+    r"\b(?:conversations?|chat|transcripts?|history|workspace|source\s+code|repositor(?:y|ies)|"
+    r"api[\s-]keys?|passwords?|credentials?|secrets?|seed\s+phrases?|private\s+keys?|tokens?|"
+    r"system\s+prompt|environment\s+variables?|memory|files\s+of\s+the\s+user|both|cookies)\b"
+)
+_START = r"\b(?:run|start|launch|call|use|pass|add|invoke)\b"
+_NOT = r"\b(?:do\s+not|don['’]?t|never)\s+"
+_DEEDS = (
+    r"(?:push|send|upload|copy|install|run|read|delete|download|post|chang|ran|sent|did|do|add|"
+    r"execut)\w*"
+)
+
+_OFF = Rule("approvals_off", _C.PRIVILEGE_ESCALATION, "critical", "has the approvals turned off")
+_LOOSE = Rule(
+    "approvals_set", _C.PRIVILEGE_ESCALATION, "critical", "loosens the rules of the agent"
+)
+_QUIET = Rule("never_asks", _C.PRIVILEGE_ESCALATION, "medium", "keeps the agent from asking")
+_YES = Rule(
+    "consents_itself", _C.PRIVILEGE_ESCALATION, "high", "has the agent consent for the user"
+)
+_EVADES = Rule("evades_checks", _C.PRIVILEGE_ESCALATION, "high", "has the agent evade checks")
+_HIDES = Rule("hides_deeds", _I, "high", "has the agent hide what it does")
+_SOUL = Rule("rewrites_soul", _C.PERSISTENCE, "high", "writes itself into the agent's instructions")
+_CLAIMS = Rule("claims_safety", _I, "high", "speaks to whoever checks it")
+ORDERS: Final = (
+    order(
+        _OFF,
+        r"\b(?:disable|turn\s+off|switch\s+off|bypass|skip|remove|deactivate|circumvent|suppress)\s+"
+        r"(?:\w+\s+){0,4}?(?:approvals?|approval\s+prompts?|confirmation\s+(?:prompts?|dialogs?)|"
+        r"sandbox|safety\s+checks?|permission\s+(?:prompts?|checks?)|guardrails?|security\s+scans?|"
+        r"scanner)\b",
+    ),
+    order(
+        _LOOSE,
+        r"\b(?:set|change|switch|put|turn|configure)\b",
+        r"\bapprovals\.mode\b[^.\n]{0,30}\boff\b",
+    ),
+    order(_LOOSE, _START, r"--yolo\b|--dangerously-skip-permissions"),
+    order(_LOOSE, r"\b(?:add|append|put|write)\b", r"command_allowlist"),
+    order(
+        _LOOSE,
+        r"\bHERMES_YOLO_MODE\s{0,3}=\s{0,3}[\"']?(?:1|true|on|yes)|"
+        r"\bauto-?approve\s+(?:all|every|any)",
+    ),
+    order(
+        _EVADES,
+        r"\b(?:until|so\s+that)\s+(?:the|no)\s+(?:\w+\s+)?(?:checks?|filters?|scanners?|approvals?|rules?)"
+        r"\s+(?:no\s+longer|does\s+not|doesn['’]?t|do\s+not|stops?)\b|"
+        r"\b(?:get|work)\s+around\s+(?:the\s+)?(?:\w+\s+)?(?:approvals?|permissions?|scanners?|"
+        r"sandbox|safety)\b|\b(?:evade|dodge|slip\s+past|trick)\s+(?:the\s+)?(?:\w+\s+)?(?:checks?|"
+        r"filters?|scanners?|approvals?|guard\w*)\b",
+    ),
+    order(
+        Rule("locked_download", _C.SUPPLY_CHAIN, "high", "has a locked archive unpacked and run"),
+        r"https?://\S{1,200}\.(?:zip|7z|rar|dmg|exe|pkg|msi)\b",
+        r"\bpassword\b",
+        r"\b(?:run|execute|open|start|launch|install)\b",
+    ),
+    order(
+        Rule("outranks_user", _I, "high", "puts others above the user"),
+        r"\b(?:overrides?|outranks?|takes?\s+precedence\s+over|has\s+priority\s+over)\s+"
+        r"(?:whatever\s+|what\s+|anything\s+)?(?:the\s+)?(?:user\b|you\s+were\s+told)",
+    ),
+    order(
+        Rule("hidden_copies", _C.EXFILTRATION, "high", "has copies of mail sent to a stranger"),
+        r"[\w.+-]{1,40}@[\w-]{1,40}\.",
+        r"\bb?cc\b",
+        r"\b(?:each|every|all|any)\b",
+    ),
+    order(
+        Rule("speaks_to_model", _I, "high", "speaks to the model behind the user's back"),
+        r"\b(?:to|dear|attention|note\s+(?:to|for))[,:]?\s+(?:the\s+|any\s+|all\s+)?(?:language\s+models?|"
+        r"llms?|ai(?:\s+(?:models?|assistants?|agents?|systems?))?)\s+(?:reading|processing|that\s+reads?|"
+        r"parsing|who\s+reads?|seeing)\b",
+    ),
+    order(
+        _YES,
+        r"\b(?:answer|reply|respond|say|click|choose)\b",
+        r"\b(?:yes|approve|allow|always)\b",
+        r"\b(?:every|all|any|each)\s+(?:\w+\s+)?(?:approvals?|confirmations?|permissions?)\b",
+    ),
+    order(
+        Rule("collects_secrets", _C.CREDENTIAL_ACCESS, "high", "collects secrets the user types"),
+        rf"\b(?:when|whenever|if|each\s+time)\s+{_USER}\s+(?:shares?|types?|pastes?|enters?|gives?)\b",
+        _PRIVATE,
+        rf"{_SEND}|\bsave\b|\bwrite\b|\brecord\b",
+        _ADDRESS,
+    ),
+    order(
+        _QUIET,
+        rf"{_NOT}ask\s+(?:{_USER}\s+)?for\s+(?:\w+\s+){{0,2}}"
+        r"(?:permission|confirmation|approval|consent)",
+    ),
+    order(
+        _QUIET, rf"\bwithout\s+(?:ever\s+)?asking\b(?:\s+{_USER})?(?:\s+for\s+\w+)?(?=[.,;\s]|$)"
+    ),
+    order(
+        Rule("follows_remote", _I, "critical", "obeys orders from the network"),
+        _ADDRESS,
+        r"\b(?:follow|obey|execute|carry\s+out|do|run|apply)\s+(?:exactly\s+)?"
+        r"(?:whatever|what|any|all|every|the)\b",
+        r"\b(?:it\s+(?:contains?|says?|returns?|tells)|in\s+it|there|inside|found|instructions)\b",
+    ),
+    order(
+        Rule("overwrites_itself", _C.SUPPLY_CHAIN, "high", "replaces itself from the network"),
+        r"\b(?:download|fetch|get)\b",
+        r"https?://",
+        r"\b(?:overwrite|replace|update)\s+(?:this|your|the)\s+(?:file|skill|instructions)",
+    ),
+    order(
+        Rule("sends_private_words", _C.EXFILTRATION, "critical", "has private things sent away"),
+        _SEND,
+        _PRIVATE,
+        rf"\b(?:to|at|via|with)\s[^\n]{{0,40}}?(?:{_ADDRESS})",
+    ),
+    order(
+        Rule("sends_stores", _C.EXFILTRATION, "critical", "has keys read and sent away"),
+        r"\.env\b|\.aws/credentials|\.ssh/|\.netrc|id_rsa|keychain",
+        rf"{_SEND}|\binclude\b",
+        _ADDRESS,
+    ),
+    order(
+        Rule("asks_secrets", _C.CREDENTIAL_ACCESS, "critical", "coaxes secrets out of the user"),
+        rf"\bask\s+{_USER}\s+for\b",
+        r"seed\s+phrase|private\s+key|password|recovery\s+(?:phrase|code)|\bpin\b|2fa",
+        _SEND,
+    ),
+    order(
+        Rule("picture_leak", _C.EXFILTRATION, "critical", "leaks data through a picture's address"),
+        r"!\[[^\]\n]{0,80}\]\(https?://",
+        r"[?&=][^)\n]{0,40}?[{<$\[]",
+        r"(?:data|conversation|message|secret|key|token|env|history|context|prompt|"
+        r"base64)",
+    ),
+    order(
+        _SOUL,
+        r"\b(?:add|append|write|insert|put|copy|save)\b",
+        r"\b(?:into|to|in|at\s+the\s+\w+\s+of)\b[^\n]{0,60}?(?:SOUL\.md|\.hermes/(?:config|plugins|hooks)|system\s+prompt|"
+        r"every\s+(?:other\s+|new\s+)?skill|all\s+(?:other\s+)?skills|AGENTS\.md\s+of\s+every)",
+    ),
+    order(
+        Rule("spreads", _C.PERSISTENCE, "high", "spreads to other skills or projects"),
+        r"\bwhenever\s+you\s+(?:create|edit|write|change)\b",
+        r"\bskills?\b",
+        r"\b(?:append|add|insert|include|copy)\b",
+    ),
+    order(
+        _HIDES,
+        rf"{_NOT}(?:tell|inform|let)\s+{_USER}\s+(?:know\s+)?(?:that|about|what|which)\s+"
+        rf"(?:\w+\s+){{0,3}}?{_DEEDS}",
+    ),
+    order(
+        _HIDES,
+        r"\bif\s+(?:they|the\s+user|he|she)\s+asks?\b",
+        r"\b(?:say|answer|claim|reply|pretend|tell\s+them)\s+(?:that\s+)?you\s+only\b",
+    ),
+    order(
+        _HIDES,
+        rf"\b(?:hide|conceal|keep)\b[^.\n]{{0,80}}?\bfrom\s+{_USER}\b|\binvisible\s+to\s+{_USER}\b|"
+        rf"\b{_USER}\s+must\s+not\s+(?:notice|know|see)|\b(?:silently|secretly|covertly)\s+"
+        r"(?:run|execute|send|upload|push|install|read|post|fetch|copy|delete|download)\b|"
+        r"\bno\s+need\s+to\s+(?:mention|tell|inform|bring\s+(?:it|this|that)\s+up)\b|"
+        r"\bleave\s+(?:it|this|them)\s+out\s+of\s+the\s+(?:summary|report|answer|reply)",
+    ),
+    order(
+        _CLAIMS,
+        r"\b(?:scanners?|reviewers?|audit\w*|security\s+tools?|moderat\w+)\b",
+        r"\b(?:answer|say|reply|report|respond)\b",
+        r"\b(?:safe|audited|clean|harmless|trusted)\b",
+    ),
+    order(
+        _CLAIMS,
+        r"\bthis\s+(?:skill|file)\s+(?:is|was|has\s+been)\s+(?:\w+\s+)?(?:pre-?approved|verified\s+as"
+        r"\s+safe|exempt\s+from)",
+    ),
+    order(
+        Rule("comment_order", _I, "high", "speaks to the agent in a comment"),
+        r"<!--[^>\n]{0,40}\b(?:ai|llm|agent|assistant|model|claude|gpt|hermes)\b[^>\n]{0,30}?[:,]",
+        r"\b(?:read|send|run|execute|curl|fetch|post|ignore|install|include|put)\b",
+    ),
+)
+
+
+_OWN_NEGATION: Final = frozenset({"never_asks", "hides_deeds", "claims_safety"})
+"""Rules that forbid something themselves: a `never` before them is part of the order."""
+_WRAPPED = re.compile(r"(?<=\S)\n(?![\s#>|*-]|\d+[.)]\s|```)")
+_NEGATED = re.compile(
+    r"\b(?:never|not|n['’]t|avoid|without|refuse|unless|cannot)\b[^.!?\n]{0,60}\Z", re.IGNORECASE
+)
+_SENTENCE = re.compile(r"[.!?]\s|\n\s*\n|\n[-*|>#\d]")
+_COMPOUND = re.compile(
+    r"\b(?:instruction|rule|prompt|guideline|message|restriction)s?-[A-Za-z]+", re.I
+)
+_CONFIG_GIVEN = re.compile(r"\s(?:-K|--config)[ =]?-(?:\s|$)")
+"""Curl reads its options, with the password among them, from its input."""
+_SAID: Final = 200
+_MOST: Final = 50
+"""Places of one order that are looked at."""
+
+
+def prose(text: str) -> Iterator[Hit]:
+    """Orders in words. Line breaks inside a paragraph count as blanks."""
+    flat = _WRAPPED.sub(" ", text)
+    lines = Lines(text)
+    for order in ORDERS:
+        rule = order.rule
+        for start in islice(order.places(flat), _MOST):
+            said = _SENTENCE.split(text[max(0, start - _SAID) : start])[-1]
+            negated = rule.id not in _OWN_NEGATION and bool(_NEGATED.search(said))
+            row = text[text.rfind("\n", 0, start) + 1 : start].lstrip().startswith("|")
+            if not negated and not row and not warns(said):
+                yield Hit(rule, lines.at(start))
+                break
+
+
+def injections(text: str, found: list[Finding]) -> Iterator[Hit]:
+    """What the injection scan found in `text`. It does not see hyphens: `ignore all
+    instructions-only changes` is no order, and what depends on such a word counts less."""
+    known = [finding for finding in found if finding.id in INJECTION]
+    if not known:
+        return
+    plain = _COMPOUND.sub("x", text)
+    sure = {(each.id, each.line) for each in (explain(plain) if plain != text else known)}
+    for finding in known:
+        rule = INJECTION[finding.id]
+        if (finding.id, finding.line) not in sure:
+            rule = softened(rule, "medium")
+        if finding.id == "exfil_curl" and _CONFIG_GIVEN.search(finding.excerpt):
+            rule = softened(rule, "low")
+        yield Hit(rule, finding.line - 1)
+
+
+# Characters nobody sees: what they are there for, judged by how they stand together.
+
+_HIDDEN: Final = Category.HIDDEN_CHARACTERS
+SMUGGLED = Rule("smuggled_text", _HIDDEN, "critical", "a text is hidden in characters nobody sees")
+TURNED = Rule("turned_text", _HIDDEN, "high", "text is turned around, so that it reads differently")
+TURNED_CODE = Rule("turned_code", _HIDDEN, "critical", "code is turned around to read differently")
+ACCIDENT = Rule("turned_text", _HIDDEN, "low", "text is turned around, as some scripts need it")
+SPLIT_WORDS = Rule("split_words", _HIDDEN, "high", "words are split by characters nobody sees")
+STRAY = Rule("stray_character", _HIDDEN, "low", "a character nobody sees, perhaps by accident")
+TERMINAL = Rule("terminal_codes", _HIDDEN, "high", "codes that change what a terminal shows")
+
+_RUN = re.compile(
+    "(?:[\U000e0020-\U000e007f](?<!\U0001f3f4)){8,}|[\u200b-\u200d\u2060-\u2064\ufeff]{6,}"
+    "|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,}|[\u3164\uffa0\u115f\u1160]{6,}"
+)
+_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_RIGHT_TO_LEFT = re.compile("[\u05d0-\u08ff]")
+_IN_WORD = re.compile("[A-Za-z][\u200b-\u200d\u2060\ufeff\u00ad][A-Za-z]")
+_TERMINAL = re.compile("\x1b\\[|\x1b\\]|\x08{2,}")
+_MANY: Final = 3
+
+
+def hidden(text: str, *, code: bool) -> Iterator[Hit]:
+    """`code`: the text is run, so what a reader sees must be what a machine reads."""
+    if text.isascii() and "\x1b" not in text and "\b" not in text:
+        return
+    lines = Lines(text)
+    for rule, pattern, least in (
+        (SMUGGLED, _RUN, 1),
+        (TURNED_CODE if code else ACCIDENT if _RIGHT_TO_LEFT.search(text) else TURNED, _TURNS, 1),
+        (SPLIT_WORDS, _IN_WORD, _MANY),
+        (TERMINAL, _TERMINAL, 1),
+    ):
+        places = [
+            match.start() for match, _ in zip(pattern.finditer(text), range(least), strict=False)
+        ]
+        if len(places) == least:
+            yield Hit(rule, lines.at(places[0]))
+
+
+def stray(found: list[Finding]) -> Iterator[Hit]:
+    """Of what the injection scan found."""
+    for finding in found:
+        if finding.id.startswith("invisible"):
+            yield Hit(STRAY, finding.line - 1)
+
+
+# Paths that lead out of the skill's folder.
+
+_PATHS: Final = Category.PATH_TRAVERSAL
+TO_SECRETS = Rule(
+    "link_to_secrets", _PATHS, "critical", "a link leads to keys, settings or the system"
+)
+OUTSIDE = Rule("outside", _PATHS, "high", "a path leads out to keys, settings or the system")
+CREDENTIAL_FILE = Rule(
+    "foreign_credential", _PATHS, "critical", "asks for a key file that is not the skill's own"
+)
+
+_LINK = re.compile(r"\]\(\s{0,3}<?([^()\s<>]{1,400})")
+_UPWARD = re.compile(r"(?:\.\.[/\\]){2,40}[\w.~$-][\w./\\~$-]{0,200}")
+_FROM_SKILL = re.compile(r"HERMES_SKILL_DIR\}?[\"']?(?:/\.\.){2,20}(/[\w./-]{1,200})?")
+_DECLARED = re.compile(
+    r"^required_credential_files:[ \t]*\n((?:[ \t]+[^\n]*\n|-[^\n]*\n|\n){1,60})", re.MULTILINE
+)
+_PATH = re.compile(
+    r"\bpath:\s*[\"']?([^\s\"',}]{1,300})|^\s*-\s+[\"']?([\w~./\\$-]{1,300})[\"']?\s*$",
+    re.MULTILINE,
+)
+_SYSTEM = re.compile(
+    r"(?:\.\./)+(?:etc|proc|root|home|Users|var|dev)/|\.\.[/\\](?:Windows|System32)"
+)
+
+
+def links(text: str) -> Iterator[Hit]:
+    """In any file: paths that climb, and links of Markdown."""
+    lines = Lines(text)
+    for match in _LINK.finditer(text):
+        target = match[1]
+        if target.startswith(("/", "~", "file:")) and (
+            is_store(target) or target.startswith("/etc/")
+        ):
+            yield Hit(TO_SECRETS, lines.at(match.start()))
+    for match in _UPWARD.finditer(text):
+        if _climbs(match[0].replace("\\", "/")):
+            linked = text[max(0, match.start() - 2) : match.start()] == "]("
+            yield Hit(TO_SECRETS if linked else OUTSIDE, lines.at(match.start()))
+    for match in _FROM_SKILL.finditer(text):
+        yield Hit(OUTSIDE, lines.at(match.start()))
+
+
+def declared(text: str) -> Iterator[Hit]:
+    """In the head of SKILL.md: key files lie in our home, below their own names."""
+    block = _DECLARED.search(text)
+    if block is None:
+        return
+    lines = Lines(text)
+    for match in _PATH.finditer(block[1]):
+        path = (match[1] or match[2]).replace("\\", "/")
+        leaves = path.startswith(("/", "~", "$")) or ".." in path.split("/")
+        if leaves or is_store(path):
+            yield Hit(CREDENTIAL_FILE, lines.at(block.start(1) + match.start()))
+
+
+def _climbs(path: str) -> bool:
+    """Whether a path that goes up ends where no skill has business."""
+    rest = path.replace("../", "")
+    far = is_env_file(rest) and path.count("../") > 2
+    return far or is_store(rest) or bool(OWN.search(path) or _SYSTEM.match(path))
+
+
+# Texts that are written in a code: base64, hexadecimal, escapes, numbers of characters, pieces.
+
+_BASE64 = re.compile(
+    r"(?<![A-Za-z0-9+/_=-])(?<!base64,)[A-Za-z0-9+/_-]{32,20000}={0,2}(?![A-Za-z0-9+/_-])"
+)
+_HEX = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}){20,10000}(?![0-9A-Fa-f])")
+_ESCAPES = re.compile(r"(?:\\x[0-9A-Fa-f]{2}|\\[0-3][0-7]{2}|\\u00[0-9A-Fa-f]{2}){4,5000}")
+_ESCAPE = re.compile(r"\\x([0-9A-Fa-f]{2})|\\([0-3][0-7]{2})|\\u00([0-9A-Fa-f]{2})")
+_CODES = re.compile(
+    r"(?:fromCharCode|\[char\[\]\]|chr)\s*\(?\s*\(?((?:\s*\d{2,3}\s*,){5,5000}\s*\d{2,3})"
+)
+_PLUS = re.compile(r"[\"']\s{0,9}\+\s{0,9}[\"']")
+_PLUSES: Final = 3
+MOST: Final = 200
+"""Encoded texts of one file that are looked at."""
+MOST_DECODED: Final = 48_000
+"""Characters they may have together."""
+_SHORTEST: Final = 12
+_TEXT = re.compile(r"[\t\n\r\x20-\x7e]*")
+PROGRAMS: Final = (b"\x7fELF", b"MZ\x90", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+
+
+def decoded(text: str) -> Iterator[tuple[int, str]]:
+    """Lines (from 0) and what stands there in plain. A program becomes `PROGRAM`."""
+    lines = Lines(text)
+    count, left = 0, MOST_DECODED
+    for pattern, decode in _CODECS:
+        for match in pattern.finditer(text):
+            count += 1
+            if count > MOST or left <= 0:
+                return
+            plain = _plain(decode(match))
+            if plain:
+                left -= len(plain)
+                yield lines.at(match.start()), plain
+
+
+def joined(text: str) -> str:
+    """The text with its split strings put together; "" when there are hardly any."""
+    return _PLUS.sub("", text) if len(_PLUS.findall(text)) >= _PLUSES else ""
+
+
+PROGRAM: Final = "\x7fPROGRAM"
+
+
+def _plain(data: bytes) -> str:
+    """The text; "" when it is none."""
+    if data.startswith(PROGRAMS):
+        return PROGRAM
+    if data[1:2] == b"\0" and data[3:4] == b"\0":  # as PowerShell writes it
+        data = data[::2]
+    if len(data) < _SHORTEST:
+        return ""
+    plain = data.decode("latin-1")
+    return plain if _TEXT.fullmatch(plain) else ""
+
+
+def _of_base64(match: re.Match[str]) -> bytes:
+    body = match[0].rstrip("=")
+    odd = body.isalpha() and (body.islower() or body.isupper())
+    if odd or "--" in body or len(body) % 4 == 1:  # a word, a rule of dashes
+        return b""
+    try:
+        return base64.b64decode(
+            body + "=" * (-len(body) % 4), altchars=b"-_" if set(body) & set("-_") else None
+        )
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _of_hex(match: re.Match[str]) -> bytes:
+    return bytes.fromhex(match[0])
+
+
+def _of_escapes(match: re.Match[str]) -> bytes:
+    return bytes(
+        int(found[1] or found[3], 16) if found[1] or found[3] else int(found[2], 8)
+        for found in _ESCAPE.finditer(match[0])
+    )
+
+
+def _of_codes(match: re.Match[str]) -> bytes:
+    codes = (int(code) for code in re.findall(r"\d+", match[1]))
+    return bytes(code for code in codes if code < 256)
+
+
+_CODECS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], bytes]], ...]] = (
+    (_BASE64, _of_base64),
+    (_HEX, _of_hex),
+    (_ESCAPES, _of_escapes),
+    (_CODES, _of_codes),
+)
+
+
+# Keys and passwords written into a skill.
+
+WRITTEN = Rule("written_secret", Category.SECRETS, "medium", "a key or password is written into it")
+
+_LOOSE_SECRET: Final = frozenset({"authorization", "bearer", "cookie", "://", "=", "pass", "."})
+"""Hints of shapes that ordinary examples have as well."""
+_EXAMPLE = re.compile(
+    r"example|xxx|your|placeholder|dummy|sample|0{6}|1{6}|123456|abcdef|\.\.\.|test_?key|fake|<|\{",
+    re.IGNORECASE,
+)
+_BODY = re.compile(r"[A-Za-z0-9+/=]{32}")
+_SHAPES = tuple(shape for shape in SHAPES if shape.hints[0] not in _LOOSE_SECRET)
+
+
+def secrets(text: str) -> Iterator[Hit]:
+    lowered = text.lower()
+    for shape in _SHAPES:
+        if not any(hint in lowered for hint in shape.hints):
+            continue
+        redacted = shape.redact(text)
+        if redacted == text:
+            continue
+        start = redacted.find(MARK)
+        after = redacted[start + len(MARK) :][:12]
+        end = text.find(after, start) if after else len(text)
+        if "private key" in shape.hints and not _BODY.search(text, start, start + 300):
+            continue  # only its first line, as code that looks for keys has it
+        if not _EXAMPLE.search(text, max(0, start - 8), max(start + 8, min(end, start + 200))):
+            yield Hit(WRITTEN, text.count("\n", 0, start))

@@ -1,0 +1,514 @@
+"""A change of a skill as it was asked for, and the rules for what it may name."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from hermes.core.errors import UsageError
+from hermes.skills.frontmatter import read_head
+from hermes.skills.history_repo import Who, reachable
+from hermes.skills.parse import LONGEST_DESCRIPTION, LONGEST_NAME, comment_lines, read
+from hermes.skills.skill import (
+    LINKED_FOLDERS,
+    SKILL_DIRECTORY,
+    SKILL_FILE,
+    Skill,
+    SkillInvalid,
+    SkillNotFound,
+    Source,
+    plain_name,
+)
+from hermes.skills.writing.overlays import Overlay, copy_called, files_of, overlay_of
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+MOST_CATEGORIES = 2
+LONGEST_PATH = 200
+
+
+class ChangeRefused(UsageError):
+    """Nothing was changed; the hint says what to do instead."""
+
+
+class Catalogue(Protocol):
+    """All skills there are, of every source."""
+
+    def all(self) -> Iterable[Skill]: ...
+
+    def get(self, name: str) -> Skill:
+        """Raises `SkillNotFound`."""
+        ...
+
+
+Check = Callable[[Mapping[str, bytes]], Sequence[str]]
+"""Reasons not to keep files, by name. A reason says what, but not where: what was there before is
+not held against a change."""
+
+
+class Action(StrEnum):
+    CREATE = "create"
+    PATCH = "patch"
+    EDIT = "edit"
+    DELETE = "delete"
+    WRITE_FILE = "write_file"
+    REMOVE_FILE = "remove_file"
+
+
+class Limits(msgspec.Struct, frozen=True):
+    skill_chars: int = 100_000
+    """Of a SKILL.md."""
+    file_bytes: int = 1_048_576
+    """Of any other file."""
+    files: int = 100
+    """Of one skill."""
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """Fields as in the parameters of `skill_manage`; those an action does not need are empty."""
+
+    action: Action
+    name: str
+    content: str = ""
+    category: str = ""
+    old_string: str = ""
+    new_string: str = ""
+    replace_all: bool = False
+    file_path: str = ""
+    file_content: str = ""
+    reason: str = ""
+    session: str = ""
+    who: Who = Who.AGENT
+
+
+def check_name(name: str) -> None:
+    if len(name) > LONGEST_NAME or not _NAME.fullmatch(name):
+        raise ChangeRefused(
+            f"{name!r} cannot be the name of a skill",
+            hint=f"lower-case letters, digits and single hyphens, at most {LONGEST_NAME}, "
+            "for example: deploy-blog",
+        )
+
+
+def check_category(category: str) -> None:
+    parts = category.split("/") if category else []
+    if len(parts) > MOST_CATEGORIES or not all(_NAME.fullmatch(part) for part in parts):
+        raise ChangeRefused(
+            f"{category!r} cannot be a category",
+            hint="one or two names, for example: research or devops/containers",
+        )
+
+
+def linked_path(path: str) -> str:
+    """`path` when it can only be a file in one of the folders a skill may link to."""
+    parts = path.split("/")
+    plain = path.isprintable() and "\\" not in path and len(path) <= LONGEST_PATH
+    if not plain or any(part.startswith(".") or part != part.strip() or not part for part in parts):
+        raise ChangeRefused(
+            f"{path!r} cannot be a file of a skill",
+            hint="a path below the skill, without hidden names, for example: references/api.md",
+        )
+    if parts[0] not in LINKED_FOLDERS or len(parts) < 2:
+        raise ChangeRefused(
+            f"{path!r} is not in {', '.join(f'{each}/' for each in LINKED_FOLDERS)}",
+            hint=f"put it into one of them; {SKILL_FILE} is changed with patch or edit",
+        )
+    return str(PurePosixPath(path))
+
+
+# The text of a SKILL.md: what must be in it, and replacing a part of it.
+
+FORM = "begin with\n---\nname: {name}\ndescription: what it does and when to use it\n---"
+
+
+def problems_of(text: str, name: str) -> dict[str, str]:
+    """What is wrong with the text of the skill `name`, and what to correct."""
+    form = FORM.format(name=name)
+    try:
+        head = read_head(text)
+    except SkillInvalid as error:
+        return {str(error): error.hint}
+    if not head.fields:
+        return {"it has no head": form}
+    found = dict.fromkeys(head.warnings, form)
+    named, description = head.fields.get("name"), head.fields.get("description")
+    if not isinstance(named, str) or plain_name(named) != name:
+        found[f"the name in its head is not {name}"] = f"write `name: {name}`"
+    if not isinstance(description, str) or not description.strip():
+        found["it has no description"] = form
+    elif len(description) > LONGEST_DESCRIPTION:
+        found[f"its description has more than {LONGEST_DESCRIPTION:,} characters"] = (
+            "say in a sentence or two what it does and when to use it"
+        )
+    if not head.body.strip():
+        found["it has no instructions"] = "write them below the head"
+    return found
+
+
+def check_text(text: str, name: str, before: str | None) -> None:
+    """Raise `ChangeRefused` for what is wrong with the text and was not wrong before."""
+    known = problems_of(before, name) if before is not None else {}
+    for problem, hint in problems_of(text, name).items():
+        if problem not in known:
+            raise ChangeRefused(f"not kept: {problem}", hint=hint)
+
+
+def replaced(text: str, old: str, new: str, *, replace_all: bool) -> str:
+    """`text` with `new` for the one place where `old` stands (or all of them). When it stands
+    nowhere, whole lines that differ only in spaces, and in comments the agent was not shown, are
+    taken, if there is one such place."""
+    if not old.strip():
+        raise ChangeRefused("old_string is empty", hint="copy the text to replace from the skill")
+    if old == new:
+        raise ChangeRefused("old_string and new_string are the same")
+    count = text.count(old)
+    if count > 1 and not replace_all:
+        raise _ambiguous(count)
+    if count:
+        return text.replace(old, new)
+    lines = text.splitlines(keepends=True)
+    seen, wanted = _seen(lines), list(_seen(_lines(old)).values())
+    numbers, keys, size = list(seen), list(seen.values()), len(wanted)
+    places = [
+        numbers[at : at + size]
+        for at in range(len(keys) - size + 1)
+        if wanted and keys[at : at + size] == wanted
+    ]
+    if not places:
+        raise ChangeRefused(
+            "old_string is not in it", hint="look with skill_view and copy the text exactly"
+        )
+    if len(places) > 1:
+        raise _ambiguous(len(places))
+    end = "\r\n" if "\r\n" in text else "\n"
+    put = [f"{each}{end}" for each in _lines(new)] if new else []
+    start, stop = places[0][0], places[0][-1] + 1
+    if put and stop == len(lines) and not text.endswith("\n"):
+        put[-1] = put[-1].removesuffix(end)
+    return "".join((*lines[:start], *put, *lines[stop:]))
+
+
+def _ambiguous(count: int) -> ChangeRefused:
+    return ChangeRefused(
+        f"old_string is in it {count} times",
+        hint="add lines around it that only the right place has, or set replace_all",
+    )
+
+
+def _lines(text: str) -> list[str]:
+    return text.strip("\n").splitlines()
+
+
+def _seen(lines: Sequence[str]) -> dict[int, str]:
+    """The lines that the agent is shown, bare, by their numbers."""
+    hidden = comment_lines(lines)
+    return {number: _bare(line) for number, line in enumerate(lines) if number not in hidden}
+
+
+def _bare(line: str) -> str:
+    return re.sub(r"\s+", " ", line).strip()
+
+
+# From a draft to the one file that changes. Only decides; writes nothing.
+
+SWITCH_OFF = "to have it out of the way, the user adds it to `skills.disabled` in config.yaml"
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """`file` of the skill becomes `after`. An empty `file` is the whole folder, which goes away."""
+
+    draft: Draft
+    name: str
+    """Of the skill, as it is listed."""
+    target: Path
+    """The folder of the skill once it is done."""
+    original: Skill | None
+    """What is copied to `target` first."""
+    file: str
+    before: bytes | None = None
+    after: bytes | None = None
+
+
+class Planner:
+    def __init__(self, home: Path, catalogue: Catalogue, limits: Limits) -> None:
+        """`home` is `<home>/skills`."""
+        self._home, self._catalogue, self._limits = home, catalogue, limits
+
+    def plan(self, draft: Draft) -> Plan:
+        """Raises `ChangeRefused`, and `SkillNotFound`."""
+        match draft.action:
+            case Action.CREATE:
+                return self._create(draft)
+            case Action.DELETE:
+                return self._delete(draft)
+            case Action.PATCH | Action.EDIT | Action.WRITE_FILE | Action.REMOVE_FILE:
+                return self._change(draft)
+
+    def own(self, name: str) -> Skill:
+        """A skill that may be moved or deleted."""
+        skill = self._catalogue.get(name)
+        if not skill.is_own:
+            raise ChangeRefused(f"{skill.name} is {_whose(skill)}, and stays", hint=SWITCH_OFF)
+        if overlay_of(skill.folder) is not None:
+            raise ChangeRefused(
+                f"{skill.name} is a changed copy of a skill that stays",
+                hint=f"`hermes skills reset {skill.name}` goes back to the original; {SWITCH_OFF}",
+            )
+        self._check_inside(skill.folder)
+        return skill
+
+    def copied(self, name: str) -> tuple[Path, Overlay]:
+        """The folder of a changed copy, also of one that does not load any more, and its mark."""
+        folder = copy_called(plain_name(name.rpartition("/")[2]), self._home)
+        if folder is None:
+            skill = self._catalogue.get(name)
+            folder = skill.folder if skill.is_own else None
+        mark = overlay_of(folder) if folder else None
+        if folder is None or mark is None:
+            raise ChangeRefused(f"{name} is not a changed copy of another skill")
+        self._check_inside(folder)
+        return folder, mark
+
+    def _create(self, draft: Draft) -> Plan:
+        check_name(draft.name)
+        check_category(draft.category)
+        try:
+            there = self._catalogue.get(draft.name)
+        except SkillNotFound:
+            there = None
+        if there is not None and there.name == draft.name:
+            raise ChangeRefused(
+                f"there is a skill {draft.name}: {there.description}",
+                hint="change it with patch, or take another name",
+            )
+        target = self._home / draft.category / draft.name
+        self._check_free(target)
+        return self._text_plan(Plan(draft, draft.name, target, None, SKILL_FILE))
+
+    def _delete(self, draft: Draft) -> Plan:
+        skill = self.own(draft.name)
+        return Plan(draft, skill.name, skill.folder, None, "")
+
+    def _change(self, draft: Draft) -> Plan:
+        skill, target, original = self._found(draft.name)
+        file = self._file_of(draft)
+        before = self._read(skill.folder, file)
+        plan = Plan(draft, skill.name, target, original, file, before)
+        if file == SKILL_FILE:
+            return self._text_plan(plan)
+        if draft.action is Action.WRITE_FILE:
+            self._check_count(skill.folder, is_new=before is None)
+            after: bytes | None = draft.file_content.encode()
+        elif before is None:
+            raise ChangeRefused(
+                f"{skill.name} has no file {file}", hint="skill_view shows what it has"
+            )
+        else:
+            after = None if draft.action is Action.REMOVE_FILE else _patched(plan, before)
+        if after is not None and len(after) > self._limits.file_bytes:
+            raise ChangeRefused(
+                f"a file of a skill has at most {self._limits.file_bytes:,} bytes",
+                hint="keep what is needed, or split it",
+            )
+        return replace(plan, after=after)
+
+    def _text_plan(self, plan: Plan) -> Plan:
+        draft, before = plan.draft, plan.before
+        if before is not None and draft.action is Action.PATCH:
+            after = _patched(plan, before)
+        else:
+            after = draft.content.encode()
+        text = after.decode()
+        if len(text) > self._limits.skill_chars:
+            raise ChangeRefused(
+                f"{SKILL_FILE} would have {len(text):,} characters, the limit is "
+                f"{self._limits.skill_chars:,}",
+                hint="move details into files in references/ with write_file",
+            )
+        check_text(text, plan.name, None if before is None else before.decode("utf-8", "replace"))
+        return replace(plan, after=after)
+
+    def _file_of(self, draft: Draft) -> str:
+        if draft.action is Action.EDIT:
+            return SKILL_FILE
+        if draft.action is Action.PATCH and draft.file_path in ("", SKILL_FILE):
+            return SKILL_FILE
+        return linked_path(draft.file_path)
+
+    def _found(self, name: str) -> tuple[Skill, Path, Skill | None]:
+        """The skill, and its `_place`. Another process may make a copy between two looks: what
+        stands in the way may be the skill itself, so a refusal is looked at twice."""
+        skill = self._catalogue.get(name)
+        try:
+            return skill, *self._place(skill)
+        except ChangeRefused:
+            skill = self._catalogue.get(name)
+            return skill, *self._place(skill)
+
+    def _place(self, skill: Skill) -> tuple[Path, Skill | None]:
+        """Where a change of `skill` is written, and what is copied there first."""
+        if skill.is_own:
+            self._check_inside(skill.folder)
+            return skill.folder, None
+        if skill.source is Source.PLUGIN:
+            raise ChangeRefused(
+                f"{skill.name} is {_whose(skill)}, and stays as it is",
+                hint="create a skill of your own with what is to be different",
+            )
+        parts = [plain_name(part) for part in skill.category.split("/")]
+        target = self._home.joinpath(*filter(None, parts[:MOST_CATEGORIES]), skill.name)
+        self._check_free(target)
+        return target, skill
+
+    def _check_free(self, target: Path) -> None:
+        if target.exists() or target.is_symlink():
+            raise ChangeRefused(
+                f"there is something else in {target}", hint="take another name or category"
+            )
+        for above in target.parents:
+            if above == self._home:
+                break
+            if above.is_symlink() or (above / SKILL_FILE).exists() or above.is_file():
+                raise ChangeRefused(f"{above} is no category", hint="take another category")
+
+    def _check_inside(self, folder: Path) -> None:
+        """What a link leads to is somebody else's, and no history keeps it."""
+        inside = folder != self._home and self._home in folder.parents
+        if not inside or not reachable(
+            self._home, f"{folder.relative_to(self._home)}/{SKILL_FILE}"
+        ):
+            raise ChangeRefused(
+                f"{folder} is not a folder of its own below {self._home}",
+                hint="change the skill where it really is",
+            )
+
+    def _read(self, folder: Path, file: str) -> bytes | None:
+        if not reachable(folder, file) or (folder / file).is_symlink():
+            raise ChangeRefused(f"{file} is a link or a folder", hint="take another path")
+        try:
+            return (folder / file).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ChangeRefused(f"{file} cannot be read: {error.strerror}") from error
+
+    def _check_count(self, folder: Path, *, is_new: bool) -> None:
+        if is_new and sum(1 for _ in files_of(folder)) >= self._limits.files:
+            raise ChangeRefused(
+                f"a skill has at most {self._limits.files} files",
+                hint="put several into one, or remove some",
+            )
+
+
+def _patched(plan: Plan, before: bytes) -> bytes:
+    draft, old, new = plan.draft, plan.draft.old_string, plan.draft.new_string
+    try:
+        text = before.decode()
+    except UnicodeDecodeError as error:
+        raise ChangeRefused("it is not UTF-8 text", hint="replace it as a whole") from error
+    if old not in text:  # the agent was shown the folder, and copied that
+        folder = str(plan.original.folder if plan.original else plan.target)
+        old, new = (each.replace(folder, SKILL_DIRECTORY) for each in (old, new))
+    return replaced(text, old, new, replace_all=draft.replace_all).encode()
+
+
+def _whose(skill: Skill) -> str:
+    return {
+        Source.BUNDLED: "one of those that come with Hermes",
+        Source.HUB: "installed from the hub",
+        Source.EXTERNAL: "in a folder of `skills.external_dirs`",
+        Source.PLUGIN: "brought by a plugin",
+        Source.USER: "the user's own",
+    }[skill.source]
+
+
+# Skills that say nearly the same, found before a new one is made.
+
+SAME_NAME = 88.0
+"""Of 100: the same words in another order, or a letter more."""
+LIKE_NAME = 60.0
+SAME_DESCRIPTION = 0.6
+LIKE_DESCRIPTION = 0.3
+SAME_BODY = 0.6
+"""Share of the words of both together that both have."""
+FEWEST_WORDS = 5
+"""Of a text that is like another; of one that is the same as another, `FEWEST_SAME`."""
+FEWEST_SAME = 2
+
+_WORD = re.compile(r"[^\W_]{3,}")
+_COMMON = frozenset(
+    {
+        "the", "and", "for", "with", "when", "use", "used", "uses", "using", "this", "that", "from",
+        "into", "your", "you", "are", "not", "any", "all", "can", "its", "how", "what", "which",
+        "will", "one", "out", "has", "have", "via", "etc", "skill", "user", "task", "tasks",
+        "a", "an", "to", "of", "in", "on", "my",
+    }
+)  # fmt: skip
+
+
+class Likeness(msgspec.Struct, frozen=True):
+    skill: Skill
+    share: float
+    """From 0 to 1, for choosing the closest."""
+
+
+def closest(name: str, text: str, skills: Iterable[Skill]) -> Skill | None:
+    """The skill that a new one called `name`, with the SKILL.md `text`, says most of again."""
+    head = read_head(text)
+    described = _words(str(head.fields.get("description", "")))
+    said = _words(head.body)
+    found = [_likeness(name, described, said, each) for each in skills]
+    best = max((each for each in found if each is not None), key=_share, default=None)
+    return best.skill if best else None
+
+
+def _share(likeness: Likeness) -> float:
+    return likeness.share
+
+
+def _likeness(
+    name: str, described: frozenset[str], said: frozenset[str], skill: Skill
+) -> Likeness | None:
+    fuzz = import_module("rapidfuzz.fuzz")  # slow to load, and few sessions make a skill
+    named = fuzz.token_sort_ratio(_spaced(name), _spaced(skill.name.rpartition(":")[2]))
+    alike = _shared(described, _words(skill.description))
+    close = (
+        named >= SAME_NAME
+        or alike >= SAME_DESCRIPTION
+        or (named >= LIKE_NAME and alike >= LIKE_DESCRIPTION)
+    )
+    body = 0.0 if close else _shared(said, _body_words(skill))
+    if not close and body < SAME_BODY:
+        return None
+    return Likeness(skill, named / 100 + alike + body)
+
+
+def _shared(one: frozenset[str], other: frozenset[str]) -> float:
+    if one == other and len(one) >= FEWEST_SAME:
+        return 1.0
+    if min(len(one), len(other)) < FEWEST_WORDS:
+        return 0.0
+    return len(one & other) / len(one | other)
+
+
+def _body_words(skill: Skill) -> frozenset[str]:
+    try:
+        return _words(read_head(read(skill.file).text).body)
+    except (OSError, SkillInvalid):  # it cannot be patched either
+        return frozenset()
+
+
+def _words(text: str) -> frozenset[str]:
+    """Without common ones, and without the s of a plural."""
+    words = (word.lower() for word in _WORD.findall(text))
+    return frozenset(word.rstrip("s") for word in words if word not in _COMMON)
+
+
+def _spaced(name: str) -> str:
+    """Without common words, unless there are no others."""
+    words = name.split("-")
+    return " ".join([word for word in words if word not in _COMMON] or words)
