@@ -41,9 +41,9 @@ from hermes.cron import (
     next_after,
     parse_schedule,
 )
-from hermes.store.claims import OVER, Run
-from hermes.store.opening import open_store
 from hermes.store.port import SessionStore
+from hermes.store.records import OVER, Run
+from hermes.store.session_store import open_store
 
 ROOT = Path(__file__).resolve().parents[1]
 ZONE = ZoneInfo("Europe/Berlin")

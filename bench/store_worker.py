@@ -55,9 +55,9 @@ class Hermes:
 
     def __init__(self, path: Path) -> None:
         self._from_dict = importlib.import_module("hermes.core.openai_format").from_dict
-        self._repair = importlib.import_module("hermes.store.repair").repair
+        self._repair = importlib.import_module("hermes.store.rows").repair
         self._request = importlib.import_module("hermes.store.records").SearchRequest
-        self._store = importlib.import_module("hermes.store.opening").open_store("", path)
+        self._store = importlib.import_module("hermes.store.session_store").open_store("", path)
 
     def message(self, line: Line) -> Any:
         return self._from_dict(line)

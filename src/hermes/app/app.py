@@ -41,8 +41,8 @@ from hermes.core.ports import Clock, SessionInfo
 from hermes.providers.local.weights import Progress
 from hermes.providers.target import Target
 from hermes.security.redaction import Redactor
-from hermes.store.opening import open_store
-from hermes.store.repair import repair
+from hermes.store.rows import repair
+from hermes.store.session_store import open_store
 from hermes.util.clock import SystemClock
 from hermes.util.session_ids import new_session_id
 from hermes.util.threads import in_thread

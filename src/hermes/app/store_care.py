@@ -10,8 +10,7 @@ from hermes.app.transcripts.output import check_output, unwritable
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.store.port import Progress, SessionStore, unheard
-from hermes.store.sqlite.rescue import repair
-from hermes.store.sqlite.restore import restore
+from hermes.store.sqlite.repair import repair, restore
 
 
 async def back_up(

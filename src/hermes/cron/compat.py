@@ -24,7 +24,7 @@ from hermes.cron.run_pool import new_owner, retire_owner
 from hermes.cron.runner import JobRunner
 from hermes.cron.service import JobService
 from hermes.cron.ticker import Ticker
-from hermes.store.claims import Run
+from hermes.store.records import Run
 from hermes.tools.builtin.cronjob import Window
 from hermes.util.clock import SystemClock
 

@@ -20,7 +20,7 @@ from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError, HermesError, StoreConflict, StoreError
 from hermes.cron.job import Job, Record
 from hermes.cron.schedule import format_timestamp
-from hermes.store.claims import Claims, StoredJob
+from hermes.store.records import Claims, StoredJob
 from hermes.util import atomic
 from hermes.util.text import many
 from hermes.util.threads import in_thread

@@ -23,7 +23,7 @@ from hermes.core.ports import Clock
 from hermes.cron.due import DuePolicy
 from hermes.cron.job import Job
 from hermes.cron.job_store import JobStore, try_lock
-from hermes.store.claims import Claims, Run
+from hermes.store.records import Claims, Run
 from hermes.util.machine import process_began, this_machine
 
 log = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ from hermes.cron.job import (
 from hermes.cron.job_store import JobStore, JobUpdate, Notify, open_job_store
 from hermes.cron.runner import resolve_script
 from hermes.cron.schedule import Schedule, next_after, parse_schedule, resolve_timezone
-from hermes.store.claims import OVER, Claims
+from hermes.store.records import OVER, Claims
 from hermes.util.threads import in_thread
 
 log = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from hermes.cron.run_pool import (
 )
 from hermes.cron.runner import JobRunner
 from hermes.cron.schedule import resolve_timezone
-from hermes.store.claims import OVER, Claims, Run
+from hermes.store.records import OVER, Claims, Run
 from hermes.util import atomic
 
 if TYPE_CHECKING:

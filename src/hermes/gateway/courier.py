@@ -23,7 +23,7 @@ from hermes.gateway.platforms.base import (
     SendUnsure,
     Unknowable,
 )
-from hermes.store.mail import Draft, Mail, OutboxRow
+from hermes.store.records import Draft, Mail, OutboxRow
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from hermes.gateway.events import Button, Outgoing, Target
 from hermes.gateway.lines import lane
 from hermes.gateway.platforms.base import Capabilities
 from hermes.gateway.platforms.kit.composing import compose
-from hermes.store.mail import Draft
+from hermes.store.records import Draft
 
 AT_ONCE = "!"
 """The lane of answers to commands and of questions."""

@@ -11,7 +11,7 @@ from hermes.gateway.messages import event_of
 from hermes.gateway.session_keys import errand_name, errand_of
 from hermes.gateway.view import TurnView
 from hermes.gateway.worker import Worker
-from hermes.store.mail import Draft, Fenced, InboxRow
+from hermes.store.records import Draft, Fenced, InboxRow
 
 
 class Errand(Worker):

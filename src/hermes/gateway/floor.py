@@ -16,7 +16,7 @@ from hermes.gateway.messages import event_of
 from hermes.gateway.session_keys import errand_of
 from hermes.gateway.talking import open_talk
 from hermes.gateway.worker import FAULT, STOPPED, Worker, command_of, target_of_source
-from hermes.store.mail import InboxRow, Received
+from hermes.store.records import InboxRow, Received
 
 log = logging.getLogger(__name__)
 

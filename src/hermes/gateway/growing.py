@@ -10,7 +10,7 @@ from hermes.gateway.drafts import Envelope, drafts
 from hermes.gateway.events import Target
 from hermes.gateway.lines import Line, message_of
 from hermes.gateway.platforms.base import AdapterError, NotConnected, SendLater
-from hermes.store.mail import Draft, Mail, OutboxRow
+from hermes.store.records import Draft, Mail, OutboxRow
 
 log = logging.getLogger(__name__)
 

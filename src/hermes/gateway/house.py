@@ -34,8 +34,8 @@ from hermes.gateway.session_keys import errand_of
 from hermes.gateway.tool_progress import ChatProgress
 from hermes.gateway.updating import Updates
 from hermes.gateway.view import Desk, TurnView
-from hermes.store.mail import ChatRow, Draft, Fenced, InboxRow
 from hermes.store.port import SessionStore
+from hermes.store.records import ChatRow, Draft, Fenced, InboxRow
 
 if TYPE_CHECKING:
     from hermes.gateway.errands import Errand

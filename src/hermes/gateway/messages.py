@@ -15,7 +15,7 @@ from hermes.gateway.events import Media, MessageEvent
 from hermes.gateway.platforms.base import AdapterError, NotConnected
 from hermes.gateway.session_keys import is_shared
 from hermes.gateway.surroundings import said
-from hermes.store.mail import InboxRow
+from hermes.store.records import InboxRow
 
 if TYPE_CHECKING:
     from hermes.gateway.house import House

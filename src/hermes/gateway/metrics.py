@@ -5,7 +5,7 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from hermes.store.mail import MailCount
+from hermes.store.records import MailCount
 
 BUCKETS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
 

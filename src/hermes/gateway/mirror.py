@@ -14,9 +14,9 @@ from hermes.gateway.events import MessageEvent, SessionSource, Target
 from hermes.gateway.messages import MIRRORED
 from hermes.gateway.news import Arrived
 from hermes.gateway.owners import this_process
-from hermes.store.fencing import under
-from hermes.store.mail import ChatRow, Fenced, InboxRow, Received
 from hermes.store.port import SessionStore
+from hermes.store.records import ChatRow, Fenced, InboxRow, Received
+from hermes.store.session_store import under
 
 SENT = "[sent to this chat from another conversation]"
 LONGEST = 10.0

@@ -12,8 +12,8 @@ from hermes.core.errors import HermesError
 from hermes.core.messages import User
 from hermes.gateway.events import MessageEvent, SessionSource
 from hermes.gateway.messages import OURS
-from hermes.store.mail import Received
 from hermes.store.port import SessionStore
+from hermes.store.records import Received
 from hermes.util.text import clean
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from hermes.app.extensions import SlashCommand
 from hermes.config.settings.abilities import QuickCommand
 from hermes.core.errors import SessionNotFound
 from hermes.core.messages import User
-from hermes.store.mail import InboxRow
+from hermes.store.records import InboxRow
 
 if TYPE_CHECKING:
     from hermes.app.commands.talk import Handler

@@ -8,7 +8,7 @@ from hermes.core.ports import Clock
 from hermes.gateway.drafts import Envelope, MaySend, drafts
 from hermes.gateway.events import Target
 from hermes.gateway.platforms.base import Manifest
-from hermes.store.mail import Mail
+from hermes.store.records import Mail
 
 FindTarget = Callable[[str], Target]
 """From what people write to a target; raises `UsageError`."""

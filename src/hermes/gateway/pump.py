@@ -10,7 +10,7 @@ from hermes.core.errors import StoreError
 from hermes.core.ports import Clock
 from hermes.gateway.courier import Courier
 from hermes.gateway.lines import Lines, Place
-from hermes.store.mail import Mail, OutboxRow
+from hermes.store.records import Mail, OutboxRow
 
 log = logging.getLogger(__name__)
 

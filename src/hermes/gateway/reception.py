@@ -17,7 +17,7 @@ from hermes.gateway.floor import Floor
 from hermes.gateway.house import Counters, House
 from hermes.gateway.platforms.kit.mentions import GroupRules, is_for_us, rules_from
 from hermes.gateway.session_keys import build_session_key
-from hermes.store.mail import Received
+from hermes.store.records import Received
 from hermes.util.text import clean
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from hermes.gateway.floor import Floor
 from hermes.gateway.metrics import Metrics
 from hermes.gateway.process.state_file import AdapterState, GatewayState, write_state
 from hermes.gateway.supervisor import Supervisor
-from hermes.store.mail import MailCount
+from hermes.store.records import MailCount
 
 log = logging.getLogger(__name__)
 

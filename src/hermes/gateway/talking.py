@@ -23,8 +23,7 @@ from hermes.gateway.messages import OURS
 from hermes.gateway.once import OnceCommands
 from hermes.gateway.platforms.catalogue import home_variable
 from hermes.gateway.session_keys import errand_key, errand_name
-from hermes.store.mail import InboxRow, Received
-from hermes.store.records import SessionFilter
+from hermes.store.records import InboxRow, Received, SessionFilter
 from hermes.util.text import many
 
 if TYPE_CHECKING:

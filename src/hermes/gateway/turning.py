@@ -16,7 +16,7 @@ from hermes.gateway.hooks import TurnTold, about
 from hermes.gateway.house import House
 from hermes.gateway.messages import event_of, user_message, with_files
 from hermes.gateway.view import TurnView
-from hermes.store.mail import Fenced, InboxRow
+from hermes.store.records import Fenced, InboxRow
 
 Why = Literal["", "stop", "newer", "shutdown", "stuck"]
 REASONS: dict[Why, str] = {

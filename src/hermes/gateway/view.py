@@ -28,7 +28,7 @@ from hermes.gateway.lines import Line
 from hermes.gateway.platforms.base import Capabilities
 from hermes.gateway.showing import Showing, tool_line
 from hermes.providers.target import RemoteTool
-from hermes.store.mail import Draft, Mail
+from hermes.store.records import Draft, Mail
 
 log = logging.getLogger(__name__)
 

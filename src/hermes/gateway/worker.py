@@ -18,8 +18,8 @@ from hermes.gateway.steering import Steering
 from hermes.gateway.talking import open_talk
 from hermes.gateway.turning import REASONS, Turning, Why
 from hermes.gateway.view import TurnView
-from hermes.store.fencing import under
-from hermes.store.mail import Draft, Fenced, InboxRow
+from hermes.store.records import Draft, Fenced, InboxRow
+from hermes.store.session_store import under
 
 log = logging.getLogger(__name__)
 

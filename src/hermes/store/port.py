@@ -10,20 +10,20 @@ from typing import Protocol
 
 from hermes.core.messages import Message
 from hermes.core.ports import Ledger, SessionInfo, SessionLog
-from hermes.store.claims import Claims
-from hermes.store.mail import Mail
 from hermes.store.records import (
     Activity,
     Change,
+    Claims,
     LoggedMessage,
+    Mail,
     Record,
+    Responses,
     SearchHit,
     SearchRequest,
     SessionFilter,
     StoreStats,
     UsageLine,
 )
-from hermes.store.responses import Responses
 
 Progress = Callable[[int, int], None]
 

@@ -16,22 +16,16 @@ from hermes.config.loader import load
 from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.openai_format import to_dict
 from hermes.core.usage import ModelCall, Usage
-from hermes.store.opening import open_engine
-from hermes.store.queries import (
-    calls,
-    lineage,
-    messages,
-    projections,
-    sessions,
-    titles,
-    transfer,
-    upkeep,
-)
+from hermes.store.backend import Database
+from hermes.store.queries import lifecycle, messages, sessions
+from hermes.store.queries import messages as projections
+from hermes.store.queries import sessions as titles
+from hermes.store.queries import usage as calls
+from hermes.store.query_language import parse
 from hermes.store.records import Record, SearchRequest, SessionFilter
 from hermes.store.rows import row_of
-from hermes.store.search.finder import search
-from hermes.store.search.language import parse
-from hermes.store.sql import Database
+from hermes.store.search import search
+from hermes.store.session_store import open_engine
 
 T = TypeVar("T")
 
@@ -180,16 +174,16 @@ class _Writes(_Sync):
             started_before=time.time() - older_than_days * DAY,
             ended_only=True,
         )
-        return len(self._write(partial(upkeep.prune, which=which)))
+        return len(self._write(partial(lifecycle.prune, which=which)))
 
     def clear_messages(self, session_id: str) -> None:
         """Forget what was said, keep the session."""
-        self._write(partial(upkeep.clear_messages, session_id=session_id))
+        self._write(partial(lifecycle.clear_messages, session_id=session_id))
 
     def delete_session(self, session_id: str) -> bool:
         """False for an unknown session."""
         try:
-            self._write(partial(upkeep.delete, session_id=session_id))
+            self._write(partial(lifecycle.delete, session_id=session_id))
         except SessionNotFound:
             return False
         return True
@@ -198,11 +192,11 @@ class _Writes(_Sync):
 class _Reads(_Sync):
     def get_session(self, session_id: str) -> Record | None:
         """The columns of its row; None for an unknown session."""
-        return self._found(partial(transfer.row, session_id=session_id))
+        return self._found(partial(lifecycle.row, session_id=session_id))
 
     def get_messages(self, session_id: str) -> list[Record]:
         """Everything logged, by column."""
-        said = self._read(partial(transfer.message_dicts, session_id=session_id))
+        said = self._read(partial(lifecycle.message_dicts, session_id=session_id))
         return [{"session_id": session_id, **message} for message in said]
 
     def get_messages_as_conversation(self, session_id: str) -> list[Record]:
@@ -258,7 +252,7 @@ class _Reads(_Sync):
         def work(database: Database) -> list[Record]:
             return [
                 {
-                    **transfer.row(database, info.id),
+                    **lifecycle.row(database, info.id),
                     "preview": info.preview,
                     "last_active": info.last_active,
                 }
@@ -269,22 +263,24 @@ class _Reads(_Sync):
 
     def get_ancestors(self, session_id: str) -> list[str]:
         """Ids of parent, grandparent, …"""
-        return [info.id for info in self._read(partial(lineage.ancestors, session_id=session_id))]
+        return [info.id for info in self._read(partial(lifecycle.ancestors, session_id=session_id))]
 
     def get_descendants(self, session_id: str) -> list[str]:
         """Ids of children and theirs, oldest first."""
-        return [info.id for info in self._read(partial(lineage.descendants, session_id=session_id))]
+        return [
+            info.id for info in self._read(partial(lifecycle.descendants, session_id=session_id))
+        ]
 
     def export_session(self, session_id: str) -> Record | None:
         """The session with its messages; None for an unknown one."""
-        return self._found(partial(transfer.export, session_id=session_id))
+        return self._found(partial(lifecycle.export, session_id=session_id))
 
     def export_all(self, source: str | None = None) -> list[Record]:
         which = SessionFilter(sources=(source,) if source else (), archived=None)
 
         def work(database: Database) -> list[Record]:
             ids = sessions.select_ids(database, which)
-            return [transfer.export(database, session_id) for session_id in ids]
+            return [lifecycle.export(database, session_id) for session_id in ids]
 
         return self._read(work)
 

@@ -10,7 +10,7 @@ import msgspec
 
 from hermes.gateway.events import MessageEvent, Outgoing, SessionSource, Target
 from hermes.gateway.platforms.base import Adapter, AdapterError
-from hermes.store.mail import OutboxRow
+from hermes.store.records import OutboxRow
 from tests.contracts.adapters.harness import Harness, Shown
 
 PATIENCE = 20.0

@@ -21,7 +21,7 @@ from hermes.core.messages import Text, ToolCall, User
 from hermes.core.testing import ModelServer, Refuse, Stall, Step
 from hermes.core.tool import ToolContext
 from hermes.cron import JobService, Ticker, format_timestamp, session_id_for
-from hermes.store.claims import Run
+from hermes.store.records import Run
 from hermes.tools.builtin.cronjob import cronjob_tool
 from hermes.util.clock import SystemClock
 from tests.integration.storms.scene import endpoint, started, write_home

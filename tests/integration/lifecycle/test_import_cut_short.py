@@ -10,7 +10,7 @@ import pytest
 
 from hermes.app.backups.copying import copy_home
 from hermes.config.home import Home
-from hermes.store.opening import open_store
+from hermes.store.session_store import open_store
 
 HARNESS = Path(__file__).with_name("cut_short.py")
 

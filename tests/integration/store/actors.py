@@ -23,9 +23,9 @@ import apsw
 
 from hermes.core.errors import StoreConflict, StoreError
 from hermes.core.messages import User
-from hermes.store.mail import Draft, Received
-from hermes.store.opening import open_store
 from hermes.store.port import SessionStore
+from hermes.store.records import Draft, Received
+from hermes.store.session_store import open_store
 
 ROOT = Path(__file__).resolve().parents[3]
 GROUP = 10

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from hermes.core.messages import Assistant, Message, Text, User
-from hermes.store.opening import open_engine, open_store
+from hermes.store.backend import Row
 from hermes.store.port import SessionStore
-from hermes.store.sql import Row
+from hermes.store.session_store import open_engine, open_store
 from tests.postgres_server import shared_server
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from hermes.core.errors import HermesError
 from hermes.core.messages import User
-from hermes.store.opening import open_store
 from hermes.store.records import SearchRequest
+from hermes.store.session_store import open_store
 from tests.integration.store.conftest import start, texts
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from hermes.core.messages import Assistant, Text, ToolCall, ToolResult, User
 from hermes.store.records import SearchRequest
-from hermes.store.repair import repair
+from hermes.store.rows import repair
 from tests.integration.store.conftest import logged, reply, say, start, texts
 
 BROKEN_CALLS = (

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import apsw
 import pytest
 
-from hermes.store.opening import open_store
 from hermes.store.records import SearchRequest
+from hermes.store.session_store import open_store
 from tests.integration.store.nursery import Order
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from hermes.core.errors import LeaseLost
-from hermes.store.mail import Received
+from hermes.store.records import Received
 from tests.integration.store.actors import NOW, WANTED, acting, draft_of
 
 ROUNDS = 25

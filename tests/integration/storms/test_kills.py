@@ -28,8 +28,8 @@ from hermes.core.events import (
 )
 from hermes.core.messages import INTERRUPTED_RESULT, ToolResult, User
 from hermes.core.testing import ModelServer
-from hermes.store.opening import open_store
-from hermes.store.repair import repair
+from hermes.store.rows import repair
+from hermes.store.session_store import open_store
 from tests.integration.chat.conftest import HERMES
 from tests.integration.storms.histories import Stored, check_acknowledged, check_file, stored
 from tests.integration.storms.jobs import Jobs, runs

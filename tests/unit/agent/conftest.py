@@ -19,8 +19,7 @@ from hermes.core.messages import Message, System, User
 from hermes.core.model import Model, ModelRequest
 from hermes.core.testing import ScriptedModel, scripts
 from hermes.core.tool import Tool
-from hermes.store.opening import open_store
-from hermes.store.session_store import SqlSessionStore
+from hermes.store.session_store import SqlSessionStore, open_store
 from hermes.tools.toolbox import LocalSpill, Toolbox
 from hermes.util.clock import SystemClock
 

@@ -10,8 +10,7 @@ from hermes.app.insights.markdown import insights_markdown
 from hermes.core.errors import UsageError
 from hermes.core.messages import ToolResult, User
 from hermes.core.usage import ModelCall, Usage
-from hermes.store.opening import open_engine
-from hermes.store.session_store import SqlSessionStore
+from hermes.store.session_store import SqlSessionStore, open_engine
 
 NOW = datetime(2026, 3, 20, 12, 0, tzinfo=UTC)
 """A Friday."""

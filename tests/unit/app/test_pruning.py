@@ -4,8 +4,7 @@ from hermes.app.pruning import DAY, HOUR, prune_when_due
 from hermes.config.home import Home
 from hermes.config.settings.agent import SessionSettings
 from hermes.core.errors import SessionNotFound
-from hermes.store.opening import open_engine
-from hermes.store.session_store import SqlSessionStore
+from hermes.store.session_store import SqlSessionStore, open_engine
 
 ON = SessionSettings(auto_prune=True, retention_days=30, min_interval_hours=24)
 

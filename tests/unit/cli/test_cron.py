@@ -18,8 +18,8 @@ from hermes.cli.main import Parser
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
 from hermes.cron import HeartbeatFile, new_owner, retire_owner
-from hermes.store.claims import Run
-from hermes.store.opening import open_store
+from hermes.store.records import Run
+from hermes.store.session_store import open_store
 
 
 class Outcome(NamedTuple):

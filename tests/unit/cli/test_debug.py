@@ -19,7 +19,7 @@ from hermes.cli.context import Cli
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.core.messages import User
-from hermes.store.opening import open_store
+from hermes.store.session_store import open_store
 
 SHAPED = {
     "openrouter": "sk-or-v1-" + "0a1b2c3d" * 8,

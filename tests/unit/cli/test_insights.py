@@ -14,7 +14,7 @@ from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.core.messages import ToolResult, User
 from hermes.core.usage import ModelCall, Usage
-from hermes.store.opening import open_store
+from hermes.store.session_store import open_store
 from hermes.tui.cells import width
 
 

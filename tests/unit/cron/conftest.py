@@ -15,9 +15,9 @@ from hermes.cron.job_store import FileJobStore, SharedJobStore
 from hermes.cron.run_pool import TickerOptions, retire_owner
 from hermes.cron.schedule import next_after, parse_schedule
 from hermes.cron.ticker import Ticker
-from hermes.store.claims import Run
-from hermes.store.opening import open_store
 from hermes.store.port import SessionStore
+from hermes.store.records import Run
+from hermes.store.session_store import open_store
 
 T0 = 1_800_000_000.0
 """On the hour."""

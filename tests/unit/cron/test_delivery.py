@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 from hermes.cron.delivery import MAX_OUTPUT_FILES, Deliverer
 from hermes.cron.job import Job
-from hermes.store.claims import Run
+from hermes.store.records import Run
 from tests.unit.cron.conftest import T0
 
 UTC = ZoneInfo("UTC")

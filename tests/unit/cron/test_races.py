@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from hermes.core.errors import StoreError
 from hermes.cron.due import DuePolicy
 from hermes.cron.job import Job
-from hermes.store.claims import Run
 from hermes.store.port import SessionStore
+from hermes.store.records import Run
 from tests.unit.cron.conftest import HOUR, T0, Harness, ManualClock, until
 
 

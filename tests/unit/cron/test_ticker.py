@@ -14,8 +14,8 @@ from hermes.cron.job import Job
 from hermes.cron.job_store import try_lock
 from hermes.cron.run_pool import is_owner_dead, new_owner, retire_owner, this_machine
 from hermes.cron.ticker import HeartbeatFile
-from hermes.store.claims import Run
 from hermes.store.port import SessionStore
+from hermes.store.records import Run
 from tests.unit.cron.conftest import HOUR, T0, Harness, ManualClock, until
 
 

@@ -10,7 +10,7 @@ from hermes.gateway.directory import Directory
 from hermes.gateway.platforms.base import Capabilities, ChatName, Manifest
 from hermes.gateway.post import Post
 from hermes.gateway.targets import Targets
-from hermes.store.mail import Draft
+from hermes.store.records import Draft
 from hermes.util.clock import SystemClock
 
 KNOWN = {"discord": Manifest("discord", "Discord", "x:X", Capabilities(max_chars=100))}

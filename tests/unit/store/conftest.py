@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.store.opening import open_store
 from hermes.store.port import SessionStore
+from hermes.store.session_store import open_store
 
 
 @pytest.fixture

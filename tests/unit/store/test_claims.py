@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from hermes.core.errors import LeaseLost, StoreConflict
-from hermes.store.claims import Run, StoredJob
+from hermes.store.records import Run, StoredJob
 
 NOW = 1_000.0
 LATER = 2_000.0

@@ -5,9 +5,8 @@ import pytest
 
 from hermes.core.errors import LeaseLost, StoreConflict
 from hermes.core.messages import Assistant, Text, User
-from hermes.store.fencing import under
-from hermes.store.mail import MailCount, Received
-from hermes.store.records import Change
+from hermes.store.records import Change, MailCount, Received
+from hermes.store.session_store import under
 
 NOW, LATER = 1_000.0, 2_000.0
 CHAT, OTHER = "agent:main:fake:dm:7", "agent:main:fake:dm:8"

@@ -6,7 +6,7 @@ import pytest
 
 from hermes.core.errors import LeaseLost
 from hermes.core.messages import User
-from hermes.store.mail import ChatRow, Draft, Fenced, MailCount, Received
+from hermes.store.records import ChatRow, Draft, Fenced, MailCount, Received
 
 NOW = 1_000.0
 LATER = 2_000.0

@@ -5,14 +5,13 @@ import pytest
 
 from hermes.core.errors import StoreError, StoreTooNew
 from hermes.core.messages import User
-from hermes.store import tables
-from hermes.store.mail import Received
-from hermes.store.opening import open_store
-from hermes.store.records import SessionFilter
-from hermes.store.sqlite import additions, schema
-from hermes.store.sqlite.database import connect
-from hermes.store.sqlite.migration import apply, set_version
-from hermes.store.sqlite.migrations import MIGRATIONS
+from hermes.store import schema as tables
+from hermes.store.records import Received, SessionFilter
+from hermes.store.session_store import open_store
+from hermes.store.sqlite import schema
+from hermes.store.sqlite import schema as additions
+from hermes.store.sqlite.backend import connect
+from hermes.store.sqlite.schema import MIGRATIONS, apply, set_version
 from tests.unit.store.old_schema import BASE
 
 
@@ -91,7 +90,7 @@ async def test_a_store_from_before_chats_gets_their_tables(tmp_path):
     path = tmp_path / "state.db"
     old_database(path, 6)
     connection = apsw.Connection(str(path))
-    connection.execute(additions.TABLE)
+    connection.execute(additions.ADDITIONS_TABLE)
     for addition in additions.ADDITIONS[:2]:
         apply(connection, addition)
     set_version(connection, "additions_version", 2)
@@ -104,7 +103,7 @@ async def test_a_store_from_before_chats_gets_their_tables(tmp_path):
     assert await store.messages("old") == (User.say("hello from old"),)
     store.close()
     migrated, fresh = connect(path), connect(tmp_path / "fresh.db")
-    assert objects(migrated) >= additions.OBJECTS
+    assert objects(migrated) >= additions.ADDED_OBJECTS
     for table in tables.TABLES:
         assert columns_of(migrated, table.name) == columns_of(fresh, table.name)
     assert migrated.execute("SELECT version FROM additions_version").fetchall() == [(3,)]

@@ -9,7 +9,7 @@ from hermes.core.messages import (
     ToolResult,
     User,
 )
-from hermes.store.repair import repair
+from hermes.store.rows import repair
 from tests.unit.store import conversations
 
 ASK = User.say("list the files")

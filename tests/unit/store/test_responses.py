@@ -2,7 +2,7 @@
 
 import asyncio
 
-from hermes.store.responses import MOST_RESPONSES, StoredResponse
+from hermes.store.records import MOST_RESPONSES, StoredResponse
 
 
 class TestResponses:

@@ -7,9 +7,8 @@ import pytest
 from hermes.core.errors import SessionNotFound, StoreError
 from hermes.core.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
 from hermes.core.usage import ModelCall, Usage
-from hermes.store.opening import open_engine, open_store
 from hermes.store.records import SessionFilter
-from hermes.store.session_store import SqlSessionStore
+from hermes.store.session_store import SqlSessionStore, open_engine, open_store
 
 
 @pytest.fixture

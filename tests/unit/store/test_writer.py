@@ -8,8 +8,7 @@ import pytest
 
 from hermes.core.errors import SessionNotFound, StoreError
 from hermes.core.messages import User
-from hermes.store.opening import open_engine
-from hermes.store.session_store import SqlSessionStore
+from hermes.store.session_store import SqlSessionStore, open_engine
 from hermes.store.writer import MOST_AT_ONCE
 
 

@@ -20,8 +20,7 @@ from hermes.core.messages import Assistant, System, Text, ToolCall, ToolResult, 
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.tool import ToolContext
 from hermes.core.usage import Usage
-from hermes.store.opening import open_engine
-from hermes.store.session_store import SqlSessionStore
+from hermes.store.session_store import SqlSessionStore, open_engine
 from hermes.tools.builtin.session_search import (
     MOST_CHARS,
     NOTHING,

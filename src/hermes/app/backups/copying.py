@@ -15,7 +15,7 @@ from hermes.app.backups.manifest import Manifest
 from hermes.app.transcripts.output import unwritable
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
-from hermes.store.opening import open_store
+from hermes.store.session_store import open_store
 
 
 class Copied(msgspec.Struct, frozen=True):

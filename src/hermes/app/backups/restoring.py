@@ -24,11 +24,11 @@ from hermes.app.backups.contents import SECRET, is_database, is_store
 from hermes.app.backups.reading import Archive, opened
 from hermes.config.home import PROFILES, Home, ensure_hermes_home, tilde, unusable
 from hermes.core.errors import HermesError, StoreError, UsageError
-from hermes.store.sqlite.faults import as_store_error
+from hermes.store.sqlite.errors import as_store_error
 from hermes.store.sqlite.health import check
-from hermes.store.sqlite.migrations import refuse_newer
-from hermes.store.sqlite.restore import restore as restore_store
-from hermes.store.sqlite.salvage.aside import remove as remove_store
+from hermes.store.sqlite.repair import remove as remove_store
+from hermes.store.sqlite.repair import restore as restore_store
+from hermes.store.sqlite.schema import refuse_newer
 from hermes.util import atomic
 from hermes.util.text import human_size
 

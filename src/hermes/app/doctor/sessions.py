@@ -10,9 +10,9 @@ from hermes.app.sessions import opened_store
 from hermes.app.store_care import repair_store
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, StoreError
-from hermes.store.sqlite import exchange, health
-from hermes.store.sqlite.faults import as_store_error
-from hermes.store.sqlite.migrations import refuse_newer
+from hermes.store.sqlite import health, repair
+from hermes.store.sqlite.errors import as_store_error
+from hermes.store.sqlite.schema import refuse_newer
 from hermes.util.text import human_size, many
 
 WHOLE_LOOK = 64 * 2**20
@@ -36,7 +36,7 @@ def store(scene: Scene) -> Found:
     if 0 < size < STUMP:
         return [problem(f"{tilde(path)} is cut short", REPAIR)]
     try:
-        with exchange.opened(path) as connection:
+        with repair.opened(path) as connection:
             refuse_newer(connection)
             found = _damage(scene, connection, path, size)
             found += _unused(connection)

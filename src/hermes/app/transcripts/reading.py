@@ -12,7 +12,7 @@ import msgspec
 
 from hermes.app.transcripts import record_shape
 from hermes.core.errors import UsageError
-from hermes.store.queries.titles import clean_title
+from hermes.store.queries.sessions import clean_title
 from hermes.store.records import Record
 from hermes.store.rows import JSON_COLUMNS
 from hermes.util.plain import plain_line

@@ -16,8 +16,8 @@ from hermes.core.errors import SessionNotFound
 from hermes.core.openai_format import to_dict
 from hermes.gateway.events import SessionSource
 from hermes.gateway.session_keys import build_session_key
-from hermes.store.mail import ChatRow
 from hermes.store.port import SessionStore as Store
+from hermes.store.records import ChatRow
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import msgspec
 
 from hermes.core.errors import HermesError
 from hermes.gateway.events import ChatType, Media, MediaKind, MessageEvent, Outgoing, Target
-from hermes.store.mail import OutboxRow
+from hermes.store.records import OutboxRow
 
 Dialect = Literal["plain", "markdown", "discord", "telegram", "slack", "matrix", "email"]
 """How text is formatted: `telegram` and `matrix` are HTML, `slack` is mrkdwn, the rest Markdown."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from hermes.store.search.scripts import is_unspaced
+from hermes.store.query_language import is_unspaced
 
 ASKED_TRUST = 0.8
 STATED_TRUST = 0.55

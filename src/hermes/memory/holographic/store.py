@@ -24,8 +24,7 @@ from hermes.memory.holographic.extraction import (
     parse_claim,
     significant_words,
 )
-from hermes.store.sqlite.faults import patiently
-from hermes.store.sqlite.transaction import transaction
+from hermes.store.sqlite.errors import patiently, transaction
 from hermes.util.text import clean
 
 SCHEMA_VERSION = 1

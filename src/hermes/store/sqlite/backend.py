@@ -3,23 +3,86 @@
 import logging
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import apsw
 
 from hermes.core.errors import StoreCorrupt
+from hermes.store.backend import Database, Progress, Row
+from hermes.store.query_language import Query
 from hermes.store.records import Candidate, SearchRequest, Sizes
-from hermes.store.search.language import Query
-from hermes.store.sql import Database, Progress, Row
-from hermes.store.sqlite import faults, schema, search_schema
-from hermes.store.sqlite.database import connect
-from hermes.store.sqlite.find import find
+from hermes.store.sqlite import errors, schema
+from hermes.store.sqlite.errors import BUSY_MILLISECONDS, as_store_error, patiently, transaction
 from hermes.store.sqlite.health import check
-from hermes.store.sqlite.transaction import transaction
+from hermes.store.sqlite.schema import bring_up_to_date, refuse_newer
+from hermes.store.sqlite.search import find
+
+# Opening `state.db`.
+
+CACHE_KIB = 8192
+SMALLEST_PAGE = 512
+LAST_RESORT_PAGES = 8000
+
+
+def connect(path: Path) -> apsw.Connection:
+    """A connection to an existing, migrated or new store. Raises `StoreError`.
+
+    The journal is a write-ahead log with `synchronous=NORMAL`. A commit is then in the hands of the
+    operating system when it returns, so it survives the death of the process at any instant,
+    SIGKILL included. Only a power cut may take the last few commits, and it leaves the file
+    whole; FULL would pay a disk flush for every message to keep those as well.
+    """
+    try:
+        _make_private_file(path)
+        _refuse_stump(path)
+        connection = apsw.Connection(str(path))
+    except (apsw.Error, OSError) as error:
+        raise as_store_error(error, path) from error
+    with ExitStack() as undo:
+        undo.callback(connection.close)
+        try:
+            _configure(connection)
+        except apsw.Error as error:
+            raise as_store_error(error, path) from error
+        undo.pop_all()
+    return connection
+
+
+def _make_private_file(path: Path) -> None:
+    """SQLite gives its side files the mode of the main one, so only this one needs care.
+
+    A file that is there is not opened: closing it again would drop the locks that SQLite holds on
+    it for this process.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _refuse_stump(path: Path) -> None:
+    """SQLite takes a file too short for a page to be a new one, and would write over it."""
+    if 0 < path.stat().st_size < SMALLEST_PAGE:
+        raise as_store_error(apsw.NotADBError("the file is cut short"), path)
+
+
+def _configure(connection: apsw.Connection) -> None:
+    connection.set_busy_timeout(BUSY_MILLISECONDS)
+    # Until the version is known nothing may be written, not even by closing.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    patiently(lambda: refuse_newer(connection))
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+    patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    # `backend.after_writes` moves the log, since that may wait for the disk. A last resort:
+    connection.wal_autocheckpoint(LAST_RESORT_PAGES)
+    # A search reads a few hundred messages all over the file.
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    patiently(lambda: bring_up_to_date(connection))
+
 
 T = TypeVar("T")
 Tell = Callable[[str], None]
@@ -72,7 +135,8 @@ class SqliteBackend:
             return self._connect()
         except StoreCorrupt:
             # A sound store, which is every one but a few, needs none of what this imports.
-            rescue = import_module("hermes.store.sqlite.rescue").rescue
+            from hermes.store.sqlite.repair import rescue
+
             self._tell(rescue(self._path).summary())
             return self._connect()
 
@@ -113,10 +177,10 @@ class SqliteBackend:
         return transaction(_own(database).connection, waits=waits)
 
     def patiently(self, work: Callable[[], T]) -> T:
-        return faults.patiently(work)
+        return errors.patiently(work)
 
     def as_store_error(self, error: Exception) -> Exception:
-        return faults.as_store_error(error, self._path)
+        return errors.as_store_error(error, self._path)
 
     def is_busy(self, error: Exception) -> bool:
         return isinstance(error, apsw.BusyError)
@@ -146,7 +210,7 @@ class SqliteBackend:
         count = int(database.rows("SELECT count(*) FROM messages")[0][0])
         progress(0, count)
         database.change(schema.REBUILD_SEARCH)
-        database.change(search_schema.REBUILD)
+        database.change(schema.REBUILD_TRIGRAMS)
         progress(count, count)
         return count
 

@@ -9,8 +9,13 @@ import apsw
 import msgspec
 
 from hermes.core.errors import StoreCorrupt
-from hermes.store.sqlite.faults import as_store_error, patiently
-from hermes.store.sqlite.salvage import wal
+from hermes.store.sqlite.errors import as_store_error, patiently
+
+WAL_HEADER_BYTES = 32
+
+
+WAL_FRAME_BYTES = 24
+
 
 QUICK_CHECK_BYTES = 10 * 2**20
 """Up to this size the tables are checked whole at every open: 0.3 to 0.5 ms of CPU per MiB. The
@@ -149,9 +154,9 @@ def _check_length(connection: apsw.Connection, path: Path) -> int:
     page_size = int(connection.execute("PRAGMA page_size").get)
     pages = int(connection.execute("PRAGMA page_count").get)
     path = path.resolve()
-    logged = max(_size(Path(f"{path}-wal")) - wal.HEADER_BYTES, 0)
+    logged = max(_size(Path(f"{path}-wal")) - WAL_HEADER_BYTES, 0)
     present = _size(path) // page_size
-    if present + logged // (page_size + wal.FRAME_BYTES) < pages:
+    if present + logged // (page_size + WAL_FRAME_BYTES) < pages:
         raise corrupt(path, f"{pages} pages should be there, the file ends after {present}")
     return pages * page_size
 

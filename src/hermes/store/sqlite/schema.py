@@ -4,6 +4,16 @@
 the three triggers, so a row must never change behind their back.
 """
 
+from collections.abc import Iterator
+
+import apsw
+import msgspec
+
+from hermes.core.errors import StoreTooNew
+from hermes.store import schema
+from hermes.store.query_language import RANGES
+from hermes.store.sqlite.errors import transaction
+
 VERSION = 6
 
 VERSION_TABLE = "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"
@@ -115,3 +125,346 @@ OBJECTS = frozenset(
     }
 )
 """Every named object above; a database that has them all needs no statement at open."""
+
+
+# The trigram index: every three neighbouring characters of the messages that need it.
+#
+# It finds text in scripts written without spaces. Only messages with such text are in it, because
+# indexing all of them would triple the cost of an append. It is an external-content index over a
+# view, so it holds no text, and `rebuild` reads the right rows only.
+#
+# Two spaces follow each text in the index. So every character starts a trigram, and a term of one
+# or two characters is found as the start of one, by way of `messages_trigram_places`.
+#
+# All is plain SQL that SQLite 3.34 knows, since other programs write to the file too and run the
+# triggers. For the same reason the tokenizer has no options: with an older SQLite an unknown one
+# would make every write fail.
+
+_LEADS = (
+    *((lead, (lead & 0x0F) << 12, (lead & 0x0F) << 12 | 0x0FFF) for lead in range(0xE0, 0xED)),
+    (0xED, 0xD000, 0xD7FF),
+    (0xEE, 0xE000, 0xEFFF),
+    (0xEF, 0xF000, 0xFFFF),
+    (0xF0, 0x10000, 0x3FFFF),
+)
+"""First bytes of characters in UTF-8, with the first and last code point each can stand for."""
+
+
+def _is_unspaced(text: str) -> str:
+    """`scripts.is_unspaced` as a condition on the column `text`.
+
+    GLOB alone would cost more than the word index: it tries each range at each character. Looking
+    for the bytes such characters start with is ten times as fast, and where a byte is shared with
+    other scripts or emoji only the ranges of that byte are tried. Text with as many bytes as
+    characters is ASCII and done at once.
+    """
+    return f"length(CAST({text} AS BLOB)) > length({text}) AND ({' OR '.join(_tests(text))})"
+
+
+def _tests(text: str) -> Iterator[str]:
+    for lead, low, high in _LEADS:
+        inside = [(max(low, a), min(high, b)) for a, b, _ in RANGES if a <= high and low <= b]
+        has_lead = f"instr(CAST({text} AS BLOB), x'{lead:02X}')"
+        if inside == [(low, high)]:
+            yield has_lead
+        elif inside:
+            characters = "".join(f"{chr(first)}-{chr(last)}" for first, last in inside)
+            yield f"({has_lead} AND {text} GLOB '*[{characters}]*')"
+
+
+_VIEW = f"""
+CREATE VIEW IF NOT EXISTS messages_unspaced AS
+SELECT id, content || '  ' AS content FROM messages WHERE {_is_unspaced("content")}
+"""
+
+_INDEX = """
+CREATE VIRTUAL TABLE IF NOT EXISTS messages_trigram
+USING fts5(content, content=messages_unspaced, content_rowid=id, tokenize='trigram')
+"""
+
+_PLACES = """
+CREATE VIRTUAL TABLE IF NOT EXISTS messages_trigram_places
+USING fts5vocab(messages_trigram, instance)
+"""
+
+_INSERT = f"""
+CREATE TRIGGER IF NOT EXISTS messages_trigram_insert AFTER INSERT ON messages
+WHEN {_is_unspaced("new.content")} BEGIN
+    INSERT INTO messages_trigram(rowid, content) VALUES (new.id, new.content || '  ');
+END
+"""
+
+_DELETE = f"""
+CREATE TRIGGER IF NOT EXISTS messages_trigram_delete AFTER DELETE ON messages
+WHEN {_is_unspaced("old.content")} BEGIN
+    INSERT INTO messages_trigram(messages_trigram, rowid, content)
+    VALUES ('delete', old.id, old.content || '  ');
+END
+"""
+
+_UPDATE = f"""
+CREATE TRIGGER IF NOT EXISTS messages_trigram_update AFTER UPDATE OF id, content ON messages BEGIN
+    INSERT INTO messages_trigram(messages_trigram, rowid, content)
+    SELECT 'delete', old.id, old.content || '  ' WHERE {_is_unspaced("old.content")};
+    INSERT INTO messages_trigram(rowid, content)
+    SELECT new.id, new.content || '  ' WHERE {_is_unspaced("new.content")};
+END
+"""
+
+SEARCH_STATEMENTS = (_VIEW, _INDEX, _PLACES, _INSERT, _DELETE, _UPDATE)
+"""Each may be run again without harm. After the first time run `REBUILD`."""
+
+REBUILD_TRIGRAMS = "INSERT INTO messages_trigram(messages_trigram) VALUES ('rebuild')"
+
+SEARCH_OBJECTS = frozenset(
+    {
+        "messages_unspaced",
+        "messages_trigram",
+        "messages_trigram_places",
+        "messages_trigram_insert",
+        "messages_trigram_delete",
+        "messages_trigram_update",
+    }
+)
+"""Every named object above."""
+
+
+# A migration is data: columns to add and statements to run.
+#
+# It may be run again without harm, for a column that is already there is left alone.
+
+
+class Migration(msgspec.Struct, frozen=True):
+    version: int
+    """The version reached by it."""
+    table: str = ""
+    columns: tuple[tuple[str, str], ...] = ()
+    """Name and type of each column to add to `table`."""
+    statements: tuple[str, ...] = ()
+
+
+def apply(connection: apsw.Connection, migration: Migration) -> None:
+    columns = connection.execute("SELECT name FROM pragma_table_info(?)", (migration.table,))
+    present = {row[0] for row in columns.fetchall()}
+    for name, kind in migration.columns:
+        if name not in present:
+            connection.execute(f"ALTER TABLE {migration.table} ADD COLUMN {name} {kind}")
+    for statement in migration.statements:
+        connection.execute(statement)
+
+
+def version_in(connection: apsw.Connection, table: str) -> int:
+    """The number in a table of one version; 0 when it is empty."""
+    return int(connection.execute(f"SELECT max(version) FROM {table}").get or 0)
+
+
+def set_version(connection: apsw.Connection, table: str, version: int) -> None:
+    connection.execute(f"DELETE FROM {table}")
+    connection.execute(f"INSERT INTO {table} (version) VALUES (?)", (version,))
+
+
+# What this program keeps beyond schema version 6.
+#
+# The documented tables keep their version, so a program that knows only version 6 still opens the
+# file. Additions have a counter of their own and only ever add: a column, a table, an index.
+
+ADDITIONS_TABLE = "CREATE TABLE IF NOT EXISTS additions_version (version INTEGER NOT NULL)"
+
+_PROJECTIONS = """
+CREATE TABLE IF NOT EXISTS projections (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    session_id TEXT NOT NULL REFERENCES sessions(id),
+    after_id INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    basis TEXT NOT NULL,
+    created_at REAL NOT NULL
+)
+"""
+
+# No reference to `sessions`: what was spent stays known when a conversation is deleted.
+_MODEL_CALLS = """
+CREATE TABLE IF NOT EXISTS model_calls (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    session_id TEXT NOT NULL,
+    timestamp REAL NOT NULL,
+    task TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cache_read_tokens INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL,
+    reasoning_tokens INTEGER NOT NULL,
+    cost_usd REAL,
+    seconds REAL NOT NULL
+)
+"""
+
+
+def _creation(table: schema.Table) -> str:
+    types = {schema.KEY: "INTEGER PRIMARY KEY AUTOINCREMENT"}
+    columns = [f"{name} {types.get(kind, kind)}" for name, kind in table.columns]
+    if table.key:
+        columns.append(f"PRIMARY KEY ({', '.join(table.key)})")
+    lines = ",\n    ".join(columns)
+    return f"CREATE TABLE IF NOT EXISTS {table.name} (\n    {lines}\n)"
+
+
+ADDITIONS = (
+    Migration(
+        1,
+        "sessions",
+        (("archived_at", "REAL"),),
+        (
+            _PROJECTIONS,
+            "CREATE INDEX IF NOT EXISTS idx_projections_session ON projections(session_id)",
+            _MODEL_CALLS,
+            "CREATE INDEX IF NOT EXISTS idx_model_calls_session ON model_calls(session_id)",
+            *SEARCH_STATEMENTS,
+            REBUILD_TRIGRAMS,
+        ),
+    ),
+    Migration(
+        2,
+        "model_calls",
+        (),
+        ("CREATE INDEX IF NOT EXISTS idx_model_calls_time ON model_calls(timestamp)",),
+    ),
+    Migration(
+        3,
+        statements=(
+            *(_creation(table) for table in schema.TABLES),
+            *(index.statement for index in schema.INDEXES),
+        ),
+    ),
+)
+ADDITIONS_VERSION = ADDITIONS[-1].version
+
+ADDED_OBJECTS = (
+    frozenset(
+        {
+            "additions_version",
+            "projections",
+            "idx_projections_session",
+            "model_calls",
+            "idx_model_calls_session",
+            "idx_model_calls_time",
+        }
+    )
+    | SEARCH_OBJECTS
+    | {one.name for one in (*schema.TABLES, *schema.INDEXES)}
+)
+
+
+# From an empty file, or from any earlier version, to the current schema and its additions.
+
+# Before titles were unique two sessions could share one; each later one gets its id added.
+_SEPARATE_TITLES = """
+UPDATE sessions SET title = title || ' (' || id || ')'
+WHERE title IS NOT NULL AND EXISTS (
+    SELECT 1 FROM sessions AS other
+    WHERE other.title = sessions.title
+    AND (other.started_at, other.id) < (sessions.started_at, sessions.id)
+)
+"""
+
+MIGRATIONS = (
+    Migration(2, "messages", (("finish_reason", "TEXT"),)),
+    Migration(3, "sessions", (("title", "TEXT"),)),
+    Migration(4, statements=(_SEPARATE_TITLES, UNIQUE_TITLES)),
+    Migration(
+        5,
+        "sessions",
+        (
+            ("cache_read_tokens", "INTEGER DEFAULT 0"),
+            ("cache_write_tokens", "INTEGER DEFAULT 0"),
+            ("reasoning_tokens", "INTEGER DEFAULT 0"),
+            ("billing_provider", "TEXT"),
+            ("billing_base_url", "TEXT"),
+            ("billing_mode", "TEXT"),
+            ("estimated_cost_usd", "REAL"),
+            ("actual_cost_usd", "REAL"),
+            ("cost_status", "TEXT"),
+            ("cost_source", "TEXT"),
+            ("pricing_version", "TEXT"),
+        ),
+    ),
+    Migration(
+        6,
+        "messages",
+        (
+            ("reasoning", "TEXT"),
+            ("reasoning_details", "TEXT"),
+            ("codex_reasoning_items", "TEXT"),
+        ),
+    ),
+)
+
+
+def refuse_newer(connection: apsw.Connection) -> None:
+    """Raise `StoreTooNew` for a database of a later version. Only reads."""
+    objects = _objects(connection)
+    for found, known in (
+        (_version(connection, objects), VERSION),
+        (_additions(connection, objects), ADDITIONS_VERSION),
+    ):
+        if found > known:
+            raise StoreTooNew(
+                f"the session store has version {found}, this Hermes knows up to {known}",
+                hint="Update Hermes, or choose another home with HERMES_HOME. Nothing was changed.",
+            )
+
+
+def bring_up_to_date(connection: apsw.Connection) -> None:
+    """Create what is missing and migrate what is old, all in one transaction."""
+    if _is_current(connection):
+        return
+    with transaction(connection):
+        _upgrade(connection)
+
+
+def _is_current(connection: apsw.Connection) -> bool:
+    objects = _objects(connection)
+    return (
+        objects >= OBJECTS | ADDED_OBJECTS
+        and _version(connection, objects) == VERSION
+        and _additions(connection, objects) == ADDITIONS_VERSION
+    )
+
+
+def _upgrade(connection: apsw.Connection) -> None:
+    objects = _objects(connection)
+    old_version, old_additions = _version(connection, objects), _additions(connection, objects)
+    for statement in (VERSION_TABLE, SESSIONS, MESSAGES, ADDITIONS_TABLE):
+        connection.execute(statement)
+    for migration in MIGRATIONS:
+        if 0 < old_version < migration.version:
+            apply(connection, migration)
+            set_version(connection, "schema_version", migration.version)
+    connection.execute(SEARCH)
+    for statement in (*INDEXES, *TRIGGERS):
+        connection.execute(statement)
+    if "messages" in objects and "messages_fts" not in objects:
+        connection.execute(REBUILD_SEARCH)
+    set_version(connection, "schema_version", VERSION)
+    # An object that went missing is made again by its own addition.
+    complete = objects >= ADDED_OBJECTS
+    for addition in ADDITIONS:
+        if not complete or addition.version > old_additions:
+            apply(connection, addition)
+    set_version(connection, "additions_version", ADDITIONS_VERSION)
+
+
+def _objects(connection: apsw.Connection) -> set[str]:
+    return {str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master")}
+
+
+def _version(connection: apsw.Connection, objects: set[str]) -> int:
+    """0 for an empty file; 1 where tables exist and nothing says which version they have."""
+    found = version_in(connection, "schema_version") if "schema_version" in objects else 0
+    return found or int("sessions" in objects)
+
+
+def _additions(connection: apsw.Connection, objects: set[str]) -> int:
+    return version_in(connection, "additions_version") if "additions_version" in objects else 0

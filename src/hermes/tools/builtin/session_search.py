@@ -23,8 +23,8 @@ from hermes.core.model import ModelRequest
 from hermes.core.ports import Auxiliary, SessionInfo
 from hermes.core.tool import Tool, ToolContext
 from hermes.store.port import Catalogue, Conversations
+from hermes.store.query_language import parse
 from hermes.store.records import LoggedMessage, SearchHit, SearchRequest, SessionFilter
-from hermes.store.search.language import parse
 from hermes.tools.registry import given_tool
 from hermes.util.text import cut_middle
 

@@ -10,7 +10,7 @@ from hermes.core.errors import StoreError
 from hermes.core.messages import Assistant, Text, User
 from hermes.core.testing import ModelServer, Stall, Step
 from hermes.gateway import floor, pump, worker
-from hermes.store.mail import Received
+from hermes.store.records import Received
 from tests.integration.gateway.chats.conftest import Town
 
 KEY = "agent:main:local:dm:anna"

@@ -15,7 +15,7 @@ from hermes.gateway.lines import lane
 from hermes.gateway.platforms.base import NotConnected, SendLater, SendRefused, SendUnsure
 from hermes.gateway.runner import GatewayRunner
 from hermes.gateway.showing import Showing
-from hermes.store.mail import Draft
+from hermes.store.records import Draft
 from tests.integration.gateway.chats.conftest import Town
 
 ANSWER = "one two three four five six seven eight nine ten"

@@ -9,7 +9,7 @@ from hermes.core.errors import StoreError
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Stall, Step, StepLike, echo
 from hermes.gateway.view import TurnView
-from hermes.store.mail import Received
+from hermes.store.records import Received
 from tests.integration.gateway.chats.conftest import Town
 
 STALLED = Step((Text("never"),), faults=(Stall(0),))

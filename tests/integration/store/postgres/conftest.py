@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hermes.store.postgres.backend import PostgresBackend
-from hermes.store.postgres.database import PostgresDatabase
+from hermes.store.postgres.connection import PostgresDatabase
 from tests.postgres_server import PostgresServer, shared_server
 
 COLUMNS = ("session_id", "role", "content", "timestamp")

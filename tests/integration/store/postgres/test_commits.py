@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from hermes.core.errors import StoreError
-from hermes.store.postgres import commits
-from hermes.store.postgres.faults import FateUnknown, InTheWay
+from hermes.store.postgres import backend
+from hermes.store.postgres.errors import FateUnknown, InTheWay
 from tests.integration.store.postgres.conftest import Client
 from tests.integration.store.postgres.proxy import Cut, proxy_before
 from tests.postgres_server import free_port, new_server
@@ -53,7 +53,7 @@ def test_a_connection_cut_at_the_very_commit_stores_every_message_once(far, prox
 def test_a_commit_nobody_can_be_asked_about_is_reported_and_not_run_again(
     far, proxy, client, monkeypatch
 ):
-    monkeypatch.setattr(commits, "ASKING_SECONDS", 0.5)
+    monkeypatch.setattr(backend, "ASKING_SECONDS", 0.5)
     proxy.cut = Cut.AFTER_COMMIT
     far.backend._parameters["port"] = free_port()
     with pytest.raises(FateUnknown, match="not known") as caught:

@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.core.errors import StoreError, StoreFull
-from hermes.store.postgres import faults
+from hermes.store.postgres import errors
 from hermes.store.postgres.backend import PostgresBackend
 from tests.integration.store.postgres.conftest import Client
 from tests.integration.store.postgres.proxy import proxy_before
@@ -161,5 +161,5 @@ def as_told(client, work, kind=StoreError):
 
 def test_other_errors_pass_unchanged():
     error = ValueError("x")
-    assert faults.as_store_error(error, "here") is error
-    assert not faults.is_in_the_way(error)
+    assert errors.as_store_error(error, "here") is error
+    assert not errors.is_in_the_way(error)

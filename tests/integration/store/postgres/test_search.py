@@ -2,9 +2,9 @@
 
 import pytest
 
+from hermes.store.query_language import parse
 from hermes.store.records import SearchRequest
-from hermes.store.search.language import parse
-from hermes.store.search.ranking import CANDIDATES
+from hermes.store.search import CANDIDATES
 
 TEXTS = {
     "disk": "The disk of the server is full: No space left on DEVICE",

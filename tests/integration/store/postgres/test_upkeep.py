@@ -8,8 +8,8 @@ import pytest
 
 from hermes.core.errors import StoreError
 from hermes.store.postgres.backend import PostgresBackend
+from hermes.store.query_language import parse
 from hermes.store.records import SearchRequest
-from hermes.store.search.language import parse
 
 
 def ignore(_done, _total):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import apsw
 
-from hermes.store.sqlite.database import connect
-from hermes.store.sqlite.salvage.shapes import LOST
+from hermes.store.sqlite.backend import connect
+from hermes.store.sqlite.salvage import LOST
 
 PAGE = 4096
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]

@@ -5,13 +5,11 @@ import random
 import apsw
 import pytest
 
-from hermes.store import tables
-from hermes.store.claims import Run
-from hermes.store.mail import Draft, Received
-from hermes.store.opening import open_store
-from hermes.store.responses import StoredResponse
-from hermes.store.sqlite.rescue import rescue
-from hermes.store.sqlite.salvage.rebuild import salvage
+from hermes.store import schema
+from hermes.store.records import Draft, Received, Run, StoredResponse
+from hermes.store.session_store import open_store
+from hermes.store.sqlite.repair import rescue
+from hermes.store.sqlite.salvage import salvage
 from tests.integration.store.rescue.stores import (
     assert_sound,
     contents,
@@ -22,7 +20,7 @@ from tests.integration.store.rescue.stores import (
 )
 
 ROWS = 40
-NAMES = [table.name for table in tables.TABLES]
+NAMES = [table.name for table in schema.TABLES]
 
 
 async def busy(path):

@@ -6,8 +6,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from hermes.store.sqlite.database import connect
-from hermes.store.sqlite.salvage.rebuild import salvage
+from hermes.store.sqlite.backend import connect
+from hermes.store.sqlite.salvage import salvage
 from tests.integration.store.rescue.stores import (
     PAGE,
     add_message,

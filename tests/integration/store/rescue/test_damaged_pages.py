@@ -5,8 +5,7 @@ import random
 import apsw
 import pytest
 
-from hermes.store.sqlite.salvage.rebuild import RECOVERED, salvage
-from hermes.store.sqlite.salvage.shapes import LOST
+from hermes.store.sqlite.salvage import LOST, RECOVERED, salvage
 from tests.integration.store.rescue.stores import (
     PAGE,
     add_message,

@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 from hermes.core.errors import StoreCorrupt
-from hermes.store.sqlite.database import connect
+from hermes.store.sqlite.backend import connect
 from hermes.store.sqlite.health import (
     QUICK_CHECK_BYTES,
     SearchIndexDamaged,

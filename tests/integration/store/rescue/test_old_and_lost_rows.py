@@ -5,9 +5,8 @@ import random
 import apsw
 import pytest
 
-from hermes.store.sqlite.migrations import MIGRATIONS
-from hermes.store.sqlite.salvage.catalog import column_names
-from hermes.store.sqlite.salvage.rebuild import RECOVERED, salvage
+from hermes.store.sqlite.salvage import RECOVERED, column_names, salvage
+from hermes.store.sqlite.schema import MIGRATIONS
 from tests.integration.store.rescue.stores import (
     PAGE,
     assert_sound,

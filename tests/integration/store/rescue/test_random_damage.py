@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes.core.errors import StoreError
-from hermes.store.sqlite.salvage.rebuild import salvage
-from hermes.store.sqlite.salvage.records import Unreadable, decode, varint
+from hermes.store.sqlite.pages import Unreadable, decode, varint
+from hermes.store.sqlite.salvage import salvage
 from tests.integration.store.rescue.stores import PAGE, assert_sound, make
 
 

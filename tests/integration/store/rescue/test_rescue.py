@@ -9,8 +9,8 @@ import apsw
 import pytest
 
 from hermes.core.errors import StoreError, StoreTooNew
-from hermes.store.sqlite.database import connect
-from hermes.store.sqlite.rescue import repair, rescue
+from hermes.store.sqlite.backend import connect
+from hermes.store.sqlite.repair import repair, rescue
 from tests.integration.store.rescue.stores import (
     add_message,
     assert_nothing_invented,
@@ -197,7 +197,7 @@ def test_two_processes_at_once_end_with_one_good_store(sound, path):
     overwrite(path, root_of(path, "messages"))
     overwrite(path, 1)
     code = (
-        "import sys; from pathlib import Path; from hermes.store.sqlite.rescue import rescue;"
+        "import sys; from pathlib import Path; from hermes.store.sqlite.repair import rescue;"
         "print(rescue(Path(sys.argv[1])).outcome)"
     )
     running = [

@@ -16,7 +16,7 @@ SCENE = """
 import shutil, sys
 from pathlib import Path
 from hermes.core.errors import StoreFull
-from hermes.store.sqlite.rescue import rescue
+from hermes.store.sqlite.repair import rescue
 
 source, path = Path(sys.argv[1]), Path(sys.argv[2]) / "state.db"
 shutil.copy(source, path)

@@ -15,7 +15,7 @@ import pytest
 
 from hermes.app.doctor.leftovers import SERVER
 from hermes.core.messages import User
-from hermes.store.opening import open_store
+from hermes.store.session_store import open_store
 from tests.unit.app.doctor.visiting import only, texts
 
 

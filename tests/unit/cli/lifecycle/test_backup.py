@@ -15,8 +15,8 @@ from hermes.app.backups.restoring import finish
 from hermes.app.backups.snapshots import KEPT, Snapshots
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
-from hermes.store.opening import open_store
 from hermes.store.records import SessionFilter
+from hermes.store.session_store import open_store
 from tests.unit.cli.lifecycle.conftest import Run
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -5,8 +5,8 @@ import stat
 
 import pytest
 
-from hermes.store.opening import open_store
 from hermes.store.records import SessionFilter
+from hermes.store.session_store import open_store
 
 
 def test_the_numbers_of_the_store(hermes):

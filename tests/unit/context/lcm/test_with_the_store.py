@@ -10,9 +10,8 @@ from hermes.context.lcm import LcmEngine
 from hermes.context.lcm.extract import shown
 from hermes.core.messages import Message
 from hermes.core.openai_format import from_dict, to_dict
-from hermes.store.opening import open_store
 from hermes.store.records import LoggedMessage
-from hermes.store.session_store import SqlSessionStore
+from hermes.store.session_store import SqlSessionStore, open_store
 from hermes.util.threads import in_thread
 from tests.unit.context.lcm.conversations import (
     SMALL,

@@ -3,8 +3,8 @@
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.store.postgres.address import parameters_of, shown
 from hermes.store.postgres.backend import PostgresBackend
+from hermes.store.postgres.connection import parameters_of, shown
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.store.postgres.statements import translated
+from hermes.store.postgres.connection import translated
 
 
 @pytest.mark.parametrize(

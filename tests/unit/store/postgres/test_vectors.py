@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.store.postgres.vectors import (
+from hermes.store.postgres.search import (
     CLIPPED,
     LEXEME_BYTES,
     POSITIONS_A_LEXEME,

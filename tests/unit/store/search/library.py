@@ -5,11 +5,12 @@ from typing import Any
 
 import apsw
 
+from hermes.store.query_language import Query, parse
 from hermes.store.records import Candidate, SearchHit, SearchRequest
-from hermes.store.search.finder import search
-from hermes.store.search.language import Query, parse
-from hermes.store.sqlite import schema, search_schema
-from hermes.store.sqlite.find import find
+from hermes.store.search import search
+from hermes.store.sqlite import schema
+from hermes.store.sqlite import schema as search_schema
+from hermes.store.sqlite.search import find
 
 NOW = 1_000_000.0
 
@@ -26,7 +27,7 @@ class Library:
             schema.SEARCH,
             *schema.INDEXES,
             *schema.TRIGGERS,
-            *search_schema.STATEMENTS,
+            *search_schema.SEARCH_STATEMENTS,
         ):
             self.connection.execute(statement)
         self.session("s")

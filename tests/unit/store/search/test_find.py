@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.store.search.ranking import CANDIDATES
+from hermes.store.search import CANDIDATES
 from tests.unit.store.search.library import NOW
 
 TEXTS = {

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hermes.store.search.language import Group, Query, Term, parse
-from hermes.store.search.scripts import is_unspaced
+from hermes.store.query_language import Group, Query, Term, is_unspaced, parse
 from tests.unit.store.search.library import Library
 
 PIECES = (

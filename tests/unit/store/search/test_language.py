@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.store.search.language import MAX_TERMS, Group, Query, Term, parse
+from hermes.store.query_language import MAX_TERMS, Group, Query, Term, parse
 
 
 def shown(query: Query) -> str:

@@ -1,6 +1,6 @@
 import itertools
 
-from hermes.store.search.ranking import rank
+from hermes.store.search import rank
 
 NOW = 1_000_000_000.0
 DAY = 86400.0

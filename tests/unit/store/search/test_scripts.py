@@ -1,6 +1,6 @@
 import pytest
 
-from hermes.store.search.scripts import RANGES, is_unspaced
+from hermes.store.query_language import RANGES, is_unspaced
 
 
 @pytest.mark.parametrize(

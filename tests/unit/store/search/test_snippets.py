@@ -2,8 +2,8 @@ import sys
 
 import pytest
 
-from hermes.store.search.language import parse
-from hermes.store.search.snippets import LENGTH, fold, snippet
+from hermes.store.query_language import parse
+from hermes.store.search import LENGTH, fold, snippet
 
 PLAIN = "lorem ipsum dolor sit amet " * 100
 

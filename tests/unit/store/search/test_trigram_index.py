@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.store.search.scripts import RANGES, is_unspaced
-from hermes.store.sqlite import search_schema
+from hermes.store.query_language import RANGES, is_unspaced
+from hermes.store.sqlite import schema
 from tests.unit.store.search.library import Library
 
 
@@ -68,7 +68,7 @@ def test_it_is_built_for_messages_that_were_there_before(library):
         library.change(f"DROP TRIGGER messages_trigram_{name}")
     library.say("plain")
     chinese = library.say("数据库")
-    for statement in (*search_schema.STATEMENTS, search_schema.REBUILD):
+    for statement in (*schema.SEARCH_STATEMENTS, schema.REBUILD_TRIGRAMS):
         library.change(statement)
     assert indexed(library) == {chinese}
     check(library)
@@ -81,4 +81,4 @@ def test_every_object_is_listed(library):
     made = {row[0] for row in library.rows("SELECT name FROM sqlite_master")}
     own = {name for name in made if name.startswith("messages_trigram")} | {"messages_unspaced"}
     kept_by_fts5 = {f"messages_trigram_{part}" for part in ("data", "idx", "docsize", "config")}
-    assert own - kept_by_fts5 == search_schema.OBJECTS
+    assert own - kept_by_fts5 == schema.SEARCH_OBJECTS

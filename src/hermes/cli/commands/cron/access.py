@@ -23,7 +23,7 @@ from hermes.cron import (
     parse_timestamp,
     resolve_timezone,
 )
-from hermes.store.claims import Claims, Run
+from hermes.store.records import Claims, Run
 from hermes.util.clock import SystemClock
 from hermes.util.plain import plain_line
 from hermes.util.text import human_duration

@@ -18,7 +18,7 @@ from hermes.cli.context import Cli
 from hermes.config.home import tilde
 from hermes.core.errors import UsageError
 from hermes.cron import Record, format_local, is_owner_dead
-from hermes.store.claims import OVER, Run
+from hermes.store.records import OVER, Run
 from hermes.util.plain import plain_line
 from hermes.util.text import human_duration, many
 

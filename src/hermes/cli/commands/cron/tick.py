@@ -10,7 +10,7 @@ from hermes.cli.extending import extended
 from hermes.cli.kept_mail import kept_mail
 from hermes.cli.progress import ProgressLine
 from hermes.cron import Job, RunCallback, Ticker
-from hermes.store.claims import OVER, Run
+from hermes.store.records import OVER, Run
 from hermes.util.plain import plain_line
 from hermes.util.text import human_duration
 

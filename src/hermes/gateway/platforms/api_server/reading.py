@@ -22,7 +22,7 @@ from hermes.core.messages import (
 from hermes.gateway.platforms.api_server.chat.wire import ChatMessage, Part
 from hermes.gateway.platforms.api_server.forms import joined
 from hermes.gateway.platforms.api_server.refusals import Refused, invalid
-from hermes.store.repair import repair
+from hermes.store.rows import repair
 
 TEXTS = frozenset({"text", "input_text", "output_text"})
 IMAGES = frozenset({"image_url", "input_image"})

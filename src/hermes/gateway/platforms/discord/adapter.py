@@ -26,7 +26,7 @@ from hermes.gateway.platforms.discord.threads import NO_HISTORY, in_place, numbe
 from hermes.gateway.platforms.kit.connection import ConnectedAdapter
 from hermes.gateway.platforms.kit.media import MediaCache
 from hermes.gateway.platforms.kit.seen import OVERLAP
-from hermes.store.mail import OutboxRow
+from hermes.store.records import OutboxRow
 
 CHUNK = 65_536
 

@@ -26,7 +26,7 @@ from hermes.gateway.platforms.email.mailbox import Mailbox
 from hermes.gateway.platforms.email.threads import our_id
 from hermes.gateway.platforms.kit.connection import ConnectedAdapter
 from hermes.gateway.platforms.kit.media import MediaCache, to_upload
-from hermes.store.mail import OutboxRow
+from hermes.store.records import OutboxRow
 from hermes.util.clock import SystemClock
 
 

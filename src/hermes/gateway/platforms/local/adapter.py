@@ -16,7 +16,7 @@ from hermes.gateway.platforms.local.line import Streams
 from hermes.gateway.platforms.local.link import Link, accepted
 from hermes.gateway.platforms.local.manifest import HERE
 from hermes.gateway.platforms.local.terminal import Terminal
-from hermes.store.mail import OutboxRow
+from hermes.store.records import OutboxRow
 
 NAME = "hermes"
 """What people write after an @ to address us."""

@@ -16,7 +16,7 @@ from hermes.gateway.platforms.matrix.failures import of_connecting, sending
 from hermes.gateway.platforms.matrix.live import Live
 from hermes.gateway.platforms.matrix.shapes import Json, word
 from hermes.gateway.platforms.matrix.wire import TROUBLE, path
-from hermes.store.mail import OutboxRow
+from hermes.store.records import OutboxRow
 from hermes.util.clock import SystemClock
 
 TYPING = 6000

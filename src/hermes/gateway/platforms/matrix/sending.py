@@ -19,7 +19,7 @@ from hermes.gateway.platforms.matrix.reading import ENCRYPTED, MESSAGE
 from hermes.gateway.platforms.matrix.rooms import Rooms
 from hermes.gateway.platforms.matrix.shapes import Json, number, table, tables, word
 from hermes.gateway.platforms.matrix.wire import Refusal, Wire, path
-from hermes.store.mail import OutboxRow
+from hermes.store.records import OutboxRow
 
 REACTION = "m.reaction"
 REMEMBERED = 20 * 3600.0

@@ -24,7 +24,7 @@ from hermes.gateway.platforms.slack.ids import message_id, split_chat, ts_of
 from hermes.gateway.platforms.slack.live import Live
 from hermes.gateway.platforms.slack.options import options_of
 from hermes.gateway.platforms.slack.workspace import Json, Workspace
-from hermes.store.mail import OutboxRow
+from hermes.store.records import OutboxRow
 from hermes.util.clock import SystemClock
 
 SETTLED = frozenset({"already_reacted", "no_reaction", "invalid_name", "message_not_found"})

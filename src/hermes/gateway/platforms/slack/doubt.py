@@ -6,7 +6,7 @@ from hermes.gateway.platforms.slack.ids import ts_at, ts_of
 from hermes.gateway.platforms.slack.missed import after
 from hermes.gateway.platforms.slack.sending import is_marked
 from hermes.gateway.platforms.slack.workspace import Workspace
-from hermes.store.mail import OutboxRow
+from hermes.store.records import OutboxRow
 
 MOST = 1000
 """Messages that are looked at."""

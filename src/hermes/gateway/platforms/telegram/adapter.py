@@ -21,7 +21,7 @@ from hermes.gateway.platforms.kit.media import MediaCache, TooLarge
 from hermes.gateway.platforms.telegram.failures import of_call, says
 from hermes.gateway.platforms.telegram.live import Live, Waits
 from hermes.gateway.platforms.telegram.naming import chat_in, number_of, typing_thread
-from hermes.store.mail import OutboxRow
+from hermes.store.records import OutboxRow
 from hermes.util.clock import SystemClock
 
 log = logging.getLogger(__name__)

@@ -47,7 +47,7 @@ from hermes.gateway.platforms.telegram.journal import Journal, Sending
 from hermes.gateway.platforms.telegram.naming import message_name, number_of
 from hermes.gateway.platforms.telegram.parts import keyboard, markup_of
 from hermes.gateway.platforms.telegram.sending import NOT_MODIFIED, Sender
-from hermes.store.mail import OutboxRow
+from hermes.store.records import OutboxRow
 
 QUIET = 40
 MOST = 400

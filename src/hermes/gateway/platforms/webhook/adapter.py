@@ -20,7 +20,7 @@ from hermes.gateway.platforms.webhook.deliveries import Deliveries, Delivery, te
 from hermes.gateway.platforms.webhook.github import API, GitHub, Place, place_in
 from hermes.gateway.platforms.webhook.server import Server
 from hermes.gateway.platforms.webhook.subscriptions import Route
-from hermes.store.mail import OutboxRow
+from hermes.store.records import OutboxRow
 from hermes.util.clock import SystemClock
 
 log = logging.getLogger(__name__)

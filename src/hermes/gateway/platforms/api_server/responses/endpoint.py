@@ -27,8 +27,8 @@ from hermes.gateway.platforms.api_server.responses.wire import (
 )
 from hermes.gateway.platforms.api_server.turns import Ask, Running, Turns
 from hermes.store.port import SessionStore
-from hermes.store.repair import repair
-from hermes.store.responses import StoredResponse
+from hermes.store.records import StoredResponse
+from hermes.store.rows import repair
 
 SESSION = "X-Hermes-Session-Id"
 

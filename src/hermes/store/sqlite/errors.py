@@ -4,7 +4,8 @@ import errno
 import random
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -75,3 +76,25 @@ def _no_room(path: Path) -> bool:
         return shutil.disk_usage(path.parent).free < _ROOM
     except OSError:
         return False
+
+
+# All or nothing.
+
+
+@contextmanager
+def transaction(connection: apsw.Connection, *, waits: bool = True) -> Iterator[None]:
+    """A write transaction: kept when the block ends well, undone in every other case. One that
+    does not wait raises `apsw.BusyError` at once when another process writes."""
+    if not waits:
+        connection.set_busy_timeout(0)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    finally:
+        if not waits:
+            connection.set_busy_timeout(BUSY_MILLISECONDS)
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

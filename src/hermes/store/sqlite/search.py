@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
+from hermes.store.backend import Database
+from hermes.store.query_language import Group, Query, Term
 from hermes.store.records import Candidate, SearchRequest
-from hermes.store.search.language import Group, Query, Term
-from hermes.store.search.ranking import CANDIDATES
-from hermes.store.sql import Database
+from hermes.store.search import CANDIDATES
 
 _WORDS = "messages_fts"
 _TRIGRAMS = "messages_trigram"

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
+from hermes.store.query_language import Query
 from hermes.store.records import Candidate, SearchRequest, Sizes
-from hermes.store.search.language import Query
 
 Row = tuple[Any, ...]
 Progress = Callable[[int, int], None]

@@ -1,1 +1,0 @@
-"""The parts of a session store, each over the same engine."""

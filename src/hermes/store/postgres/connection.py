@@ -1,0 +1,239 @@
+"""Where the database is, from `store.url`."""
+
+import re
+import selectors
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+from psycopg.adapt import Buffer, Loader
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+
+from hermes.core.errors import ConfigError, StoreError
+from hermes.store.backend import Row
+from hermes.store.postgres.errors import connect_error
+
+_UNLESS_GIVEN: dict[str, Any] = {
+    "application_name": "hermes",
+    "connect_timeout": 10,
+    # A machine that vanished without a word is noticed in about a minute.
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+
+
+def parameters_of(url: str) -> dict[str, Any]:
+    """The parameters of a connection. What the URL leaves out is sensible here; libpq's own
+    variables and files (`PGHOST`, `~/.pgpass`, …) fill in the rest. Raises `ConfigError`."""
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.Error:
+        # What the parser says may quote the password, so it is not shown.
+        raise ConfigError(
+            "store.url is not a PostgreSQL address",
+            hint="It has the form postgresql://user:password@host:5432/database; "
+            "write special characters of the password as %XX.",
+        ) from None
+    return {**_UNLESS_GIVEN, **given, "client_encoding": "UTF8"}
+
+
+def shown(parameters: dict[str, Any]) -> str:
+    """The address for messages and commands, without any secret."""
+    text = {name: quote(str(parameters.get(name, "")), safe=",:") for name in _SHOWN}
+    user = f"{text['user']}@" if text["user"] else ""
+    several = "," in text["host"]
+    host = f"[{text['host']}]" if ":" in text["host"] and not several else text["host"]
+    port = f":{text['port']}" if text["port"] and not several else ""
+    return f"postgresql://{user}{host}{port}/{text['dbname']}"
+
+
+_SHOWN = ("user", "host", "port", "dbname")
+
+
+# From the `?` marks of the common statements to those of psycopg.
+
+_PIECES = re.compile(
+    r"""
+      '(?:[^']|'')*'      # text
+    | "(?:[^"]|"")*"      # a quoted name
+    | --[^\n]*            # comments
+    | /\*.*?\*/
+    | [?%]
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@lru_cache(maxsize=1024)
+def translated(statement: str) -> bytes:
+    """`statement` for psycopg: `?` becomes `%s`, except inside quotes and comments, and `%` is
+    doubled everywhere."""
+    return _PIECES.sub(_piece, statement).encode()
+
+
+def _piece(found: re.Match[str]) -> str:
+    piece = found.group()
+    return "%s" if piece == "?" else piece.replace("%", "%%")
+
+
+# One connection to PostgreSQL, as the store uses it.
+
+Connection = psycopg.Connection[Row]
+
+_USABLE = (TransactionStatus.IDLE, TransactionStatus.INTRANS)
+
+
+class PostgresDatabase:
+    """`Database` over a connection in autocommit mode; transactions are explicit."""
+
+    def __init__(self, connection: Connection) -> None:
+        connection.adapters.register_loader("numeric", PlainNumber)
+        self.connection = connection
+        self.writer_id = uuid.uuid4().hex
+        """Names this connection in the table `writers`; see `commits`."""
+        self.has_written = False
+        self.backend_pid = connection.info.backend_pid
+
+    def rows(
+        self, statement: str, values: Sequence[Any] = (), *, prepare: bool | None = None
+    ) -> list[Row]:
+        """`prepare=False` has the statement planned for these very values."""
+        cursor = self.connection.execute(translated(statement), values, prepare=prepare)
+        return cursor.fetchall() if cursor.description else []
+
+    def change(self, statement: str, values: Sequence[Any] = ()) -> int:
+        return max(self.connection.execute(translated(statement), values).rowcount, 0)
+
+    def run(self, script: str) -> str:
+        """Run statements without values, in one round trip; the tag of the last one."""
+        cursor = self.connection.execute(script.encode(), prepare=False)
+        while cursor.nextset():
+            pass
+        return cursor.statusmessage or ""
+
+    def close(self) -> None:
+        """Also forgets the row in `writers`. One that stays behind is removed by `vacuum`."""
+        if self.has_written and not self.is_lost and not self.in_transaction:
+            with suppress(psycopg.Error):
+                self.change("DELETE FROM writers WHERE id = ?", (self.writer_id,))
+        self.connection.close()
+
+    @property
+    def is_lost(self) -> bool:
+        return self.connection.closed
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.connection.info.transaction_status != TransactionStatus.IDLE
+
+    @contextmanager
+    def without_time_limits(self) -> Iterator[None]:
+        """For work that may take minutes."""
+        [before] = self.rows(
+            "SELECT current_setting('statement_timeout'), current_setting('lock_timeout')"
+        )
+        self._limit("0", "0")
+        try:
+            yield
+        finally:
+            # A failed transaction takes the settings back by itself.
+            if self.connection.info.transaction_status in _USABLE:
+                self._limit(*before)
+
+    def _limit(self, statement: str, lock: str) -> None:
+        self.rows(
+            "SELECT set_config('statement_timeout', ?, false),"
+            " set_config('lock_timeout', ?, false)",
+            (statement, lock),
+        )
+
+    def answers(self) -> bool:
+        """Whether the server is still there. Costs nothing as long as it says nothing: only when
+        something waits to be read on an idle connection is it asked."""
+        if self.connection.closed:
+            return False
+        if self.in_transaction or not _is_readable(self.connection.fileno()):
+            return True
+        try:
+            self.rows("SELECT 1", prepare=False)
+        except psycopg.Error:
+            self.connection.close()
+            return False
+        return True
+
+
+class PlainNumber(Loader):
+    """`numeric` (what `sum` makes of BIGINT) as the int or float SQLite would give."""
+
+    def load(self, data: Buffer) -> int | float:
+        text = bytes(data).decode()
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def _is_readable(descriptor: int) -> bool:
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        return bool(selector.select(0))
+
+
+# A connection that is fit for the store.
+
+OLDEST = 13
+
+# Where neither the server, the database, the user nor `store.url` says otherwise.
+_SETTINGS = (
+    ("lock_timeout", "5s"),
+    ("statement_timeout", "2min"),
+    ("idle_in_transaction_session_timeout", "1min"),
+    ("jit", "off"),
+)
+_SET = f"""
+SELECT set_config(name, wanted.value, false)
+FROM pg_settings JOIN (VALUES {", ".join("(?, ?)" for _ in _SETTINGS)}) AS wanted(name, value)
+    USING (name)
+WHERE source = 'default'
+"""
+
+
+def open_connection(parameters: dict[str, Any], where: str) -> PostgresDatabase:
+    """Raises `StoreError`."""
+    try:
+        connection = psycopg.connect(**parameters, autocommit=True)
+    except psycopg.Error as error:
+        raise connect_error(error, where) from error
+    database = PostgresDatabase(connection)
+    try:
+        _refuse_unfit(database, where)
+        database.rows(_SET, [text for setting in _SETTINGS for text in setting])
+    except psycopg.Error as error:
+        database.close()
+        raise connect_error(error, where) from error
+    except StoreError:
+        database.close()
+        raise
+    return database
+
+
+def _refuse_unfit(database: PostgresDatabase, where: str) -> None:
+    info = database.connection.info
+    version = info.server_version // 10_000
+    if version < OLDEST:
+        raise StoreError(
+            f"the server of the session store {where} is PostgreSQL {version}",
+            hint=f"Hermes needs PostgreSQL {OLDEST} or newer; update the server.",
+        )
+    encoding = info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise StoreError(
+            f"the database of the session store {where} has the encoding {encoding}",
+            hint="Make one that holds every script: "
+            "createdb --encoding=UTF8 --template=template0 NAME",
+        )

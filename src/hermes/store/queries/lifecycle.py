@@ -1,0 +1,377 @@
+"""Sessions that come from one another: up, down, branched, compacted, undone."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from hermes.core.errors import UsageError
+from hermes.core.messages import Message, User
+from hermes.core.ports import SessionInfo
+from hermes.core.usage import Usage
+from hermes.store.backend import Backend, Database
+from hermes.store.queries import mail, messages, sessions, usage
+from hermes.store.queries.messages import Piece, Projection, Span
+from hermes.store.records import LoggedMessage, Record, SessionFilter, StoreStats
+from hermes.store.rows import columns_of, row_of
+from hermes.util.text import clean
+
+# UNION, not UNION ALL: a ring of parents in a damaged store must not run for ever.
+_ANCESTORS = """
+WITH RECURSIVE line(id, depth) AS (
+    SELECT parent_session_id, 1 FROM sessions WHERE id = ?
+    UNION
+    SELECT sessions.parent_session_id, line.depth + 1
+    FROM line JOIN sessions ON sessions.id = line.id WHERE line.depth < 1000
+)
+SELECT id FROM line WHERE id IS NOT NULL GROUP BY id ORDER BY min(depth)
+"""
+_DESCENDANTS = """
+WITH RECURSIVE family(id) AS (
+    SELECT id FROM sessions WHERE parent_session_id = ?
+    UNION
+    SELECT sessions.id FROM family JOIN sessions ON sessions.parent_session_id = family.id
+)
+SELECT sessions.id FROM family JOIN sessions ON sessions.id = family.id
+ORDER BY started_at, sessions.id
+"""
+_COPY = """
+INSERT INTO sessions (id, source, user_id, model, model_config, system_prompt,
+    parent_session_id, started_at)
+SELECT ?, source, user_id, model, model_config, system_prompt, id, ? FROM sessions WHERE id = ?
+"""
+
+
+def ancestors(database: Database, session_id: str) -> tuple[SessionInfo, ...]:
+    """Parent first."""
+    return _line(database, session_id, _ANCESTORS)
+
+
+def descendants(database: Database, session_id: str) -> tuple[SessionInfo, ...]:
+    """Oldest first."""
+    return _line(database, session_id, _DESCENDANTS)
+
+
+def branch(database: Database, session_id: str, new_id: str, up_to: int | None, now: float) -> None:
+    sessions.hold(database, session_id)
+    if up_to is None:
+        basis: list[messages.Piece] | None = messages.everything(database, session_id)
+    else:
+        basis = messages.beginning(database, session_id, up_to, with_it=True)
+    if basis is None:
+        raise UsageError(f"the conversation of session {session_id} has no message {up_to}")
+    _continue(database, session_id, new_id, basis, "branch", now)
+
+
+def compact(
+    database: Database,
+    session_id: str,
+    new_id: str,
+    conversation: Sequence[LoggedMessage | Message],
+    now: float,
+) -> None:
+    sessions.hold(database, session_id)
+    basis = messages.gather(database, session_id, conversation)
+    _continue(database, session_id, new_id, basis, "compression", now)
+    mail.go_on(database, session_id, new_id)
+    sessions.end(database, session_id, "compression", now)
+
+
+def undo(database: Database, session_id: str, turns: int, now: float) -> str:
+    if turns < 1:
+        raise UsageError("the number of turns to undo must be at least 1")
+    sessions.hold(database, session_id)
+    start = messages.last_turn(messages.entries(database, session_id), turns)
+    if start is None:
+        return ""
+    basis = messages.beginning(database, session_id, start.id, with_it=False)
+    messages.write(database, session_id, basis or (), "undo", now)
+    return start.message.text if isinstance(start.message, User) else ""
+
+
+def _continue(
+    database: Database,
+    session_id: str,
+    new_id: str,
+    basis: Sequence[messages.Piece],
+    reason: str,
+    now: float,
+) -> None:
+    """A child session whose conversation begins with `basis`."""
+    title = sessions.info(database, session_id).title
+    if sessions.exists(database, new_id):
+        raise sessions.taken(new_id)
+    database.change(_COPY, (new_id, now, session_id))
+    messages.write(database, new_id, basis, reason, now, after_id=0)
+    if title:
+        sessions.set_title(database, new_id, sessions.next_title(database, title))
+
+
+def _line(database: Database, session_id: str, statement: str) -> tuple[SessionInfo, ...]:
+    if not sessions.exists(database, session_id):
+        raise sessions.not_found(session_id)
+    ids = [str(row[0]) for row in database.rows(statement, (session_id,))]
+    return sessions.infos(database, [one for one in ids if one != session_id])
+
+
+# Whole sessions out of the store and into it.
+
+TEXTS = (
+    "id",
+    "source",
+    "user_id",
+    "model",
+    "model_config",
+    "system_prompt",
+    "parent_session_id",
+    "end_reason",
+    "billing_provider",
+    "billing_base_url",
+    "billing_mode",
+    "cost_status",
+    "cost_source",
+    "pricing_version",
+    "title",
+)
+NUMBERS = (
+    "started_at",
+    "ended_at",
+    "message_count",
+    "tool_call_count",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "estimated_cost_usd",
+    "actual_cost_usd",
+    "archived_at",
+)
+SESSION_COLUMNS = (*TEXTS, *NUMBERS)
+
+
+def row(database: Database, session_id: str) -> Record:
+    """The columns of a session's row."""
+    rows = database.rows(
+        f"SELECT {', '.join(SESSION_COLUMNS)} FROM sessions WHERE id = ?", (session_id,)
+    )
+    if not rows:
+        raise sessions.not_found(session_id)
+    return dict(zip(SESSION_COLUMNS, rows[0], strict=True))
+
+
+def export(database: Database, session_id: str) -> Record:
+    """Complete in itself: what the conversation takes from other sessions is written out."""
+    record = row(database, session_id)
+    record["messages"] = message_dicts(database, session_id)
+    record["model_calls"] = usage.of_session(database, session_id)
+    record["projection"] = None
+    if (found := messages.newest(database, session_id)) is not None:
+        own = messages.inline(database, found.basis, lambda owner: owner != session_id)
+        record["projection"] = msgspec.to_builtins(msgspec.structs.replace(found, basis=own))
+    return record
+
+
+def message_dicts(database: Database, session_id: str) -> list[Record]:
+    """Every logged message by column, with JSON read."""
+    rows = messages.span(database, session_id, 0, None)
+    return [
+        {"id": number, "timestamp": timestamp, "token_count": tokens, **columns_of(columns)}
+        for number, timestamp, tokens, *columns in rows
+    ]
+
+
+def restore(backend: Backend, database: Database, record: Record, now: float) -> str:
+    """Store an exported session again; its id. Messages get new numbers."""
+    facts = _session_facts(record, now)
+    session_id = facts["id"]
+    if sessions.exists(database, session_id):
+        raise sessions.taken(session_id)
+    said = _messages(record)
+    made = _calls(record)
+    projection = _projection(record, session_id)
+    _make_fit(database, facts, said)
+    database.change(
+        f"INSERT INTO sessions ({', '.join(SESSION_COLUMNS)})"
+        f" VALUES ({', '.join('?' for _ in SESSION_COLUMNS)})",
+        [facts[column] for column in SESSION_COLUMNS],
+    )
+    numbers: dict[int, int] = {}
+    for position, data in enumerate(said):
+        stored = (session_id, data["timestamp"], data.get("token_count"), *row_of(data))
+        number = backend.insert_message(database, messages.INSERTED, stored)
+        numbers[data.get("id", position)] = number
+    # Calls outlive a deleted session; they must not be counted twice when it comes back.
+    database.change("DELETE FROM model_calls WHERE session_id = ?", (session_id,))
+    for call in made:
+        database.change(usage.INSERT, (session_id, *(call.get(name) for name in usage.COLUMNS)))
+    if projection is not None:
+        basis = _renumbered(projection.basis, numbers)
+        after = max((new for old, new in numbers.items() if old <= projection.after_id), default=0)
+        messages.write(database, session_id, basis, projection.reason, now, after_id=after)
+    return str(session_id)
+
+
+def _session_facts(record: Record, now: float) -> Record:
+    if not isinstance(record.get("id"), str) or not record["id"].strip():
+        raise UsageError("the session has no id")
+    facts: Record = {}
+    for column in TEXTS:
+        value = record.get(column)
+        if value is not None and not isinstance(value, str):
+            value = msgspec.json.encode(value).decode()
+        facts[column] = clean(value) if value is not None else None
+    for column in NUMBERS:
+        value = record.get(column)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise UsageError(f"{column} of session {facts['id']} is not a number")
+        facts[column] = value
+    facts["source"] = facts["source"] or "import"
+    if facts["started_at"] is None:
+        facts["started_at"] = now
+    return facts
+
+
+def _messages(record: Record) -> list[Record]:
+    said = record.get("messages") or []
+    if not isinstance(said, list):
+        raise UsageError(f"messages of session {record['id']} is not a list")
+    checked: list[Record] = []
+    for position, data in enumerate(said, start=1):
+        if not isinstance(data, Mapping) or not isinstance(data.get("role"), str):
+            raise UsageError(f"message {position} of session {record['id']} has no role")
+        timestamp = data.get("timestamp")
+        if timestamp is None:
+            timestamp = record.get("started_at") or 0.0
+        if isinstance(timestamp, bool) or not isinstance(timestamp, int | float):
+            raise UsageError(
+                f"timestamp of message {position} of session {record['id']} is no number"
+            )
+        if isinstance(number := data.get("id", 0), bool) or not isinstance(number, int):
+            raise UsageError(f"id of message {position} of session {record['id']} is no number")
+        name = data.get("tool_name") or (data.get("name") if data["role"] == "tool" else None)
+        checked.append({**data, "timestamp": float(timestamp), "tool_name": name})
+    return checked
+
+
+def _calls(record: Record) -> list[Record]:
+    made = record.get("model_calls") or []
+    complete = isinstance(made, list) and all(
+        isinstance(call, dict) and all(call.get(name) is not None for name in usage.REQUIRED)
+        for call in made
+    )
+    if not complete:
+        raise UsageError(f"model_calls of session {record['id']} is not a list of calls")
+    return made
+
+
+def _projection(record: Record, session_id: str) -> Projection | None:
+    if record.get("projection") is None:
+        return None
+    try:
+        projection = msgspec.convert(record["projection"], Projection)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"projection of session {session_id}: {error}") from None
+    if any(isinstance(p, Span) and p.session_id != session_id for p in projection.basis):
+        raise UsageError(f"projection of session {session_id} takes from another session")
+    return projection
+
+
+def _make_fit(database: Database, facts: Record, said: list[Record]) -> None:
+    """What the new surroundings do not allow: a parent that is not here, a title in use."""
+    parent = facts["parent_session_id"]
+    if parent and not sessions.exists(database, parent):
+        facts["parent_session_id"] = None
+    if facts["title"]:
+        facts["title"] = sessions.clean_title(facts["title"][: sessions.LIMIT])
+        if database.rows("SELECT 1 FROM sessions WHERE title = ?", (facts["title"],)):
+            facts["title"] = sessions.next_title(database, facts["title"])
+    facts["title"] = facts["title"] or None
+    facts["message_count"] = len(said)
+    facts["tool_call_count"] = sum(
+        len(made) for data in said if isinstance(made := data.get("tool_calls"), list)
+    )
+    for column in NUMBERS[2:9]:
+        facts[column] = int(facts[column] or 0)
+
+
+def _renumbered(basis: list[Span | dict[str, Any]], numbers: Mapping[int, int]) -> list[Piece]:
+    """Spans by the numbers that their messages have here."""
+    made: list[Piece] = []
+    for piece in basis:
+        if isinstance(piece, Span):
+            last = piece.last if piece.last is not None else max(numbers, default=0)
+            inside = [new for old, new in numbers.items() if piece.first <= old <= last]
+            if inside:
+                made.append(Span(piece.session_id, min(inside), max(inside)))
+        else:
+            made.append(piece)
+    return made
+
+
+# Deleting, and counting what there is.
+
+
+def delete(database: Database, session_id: str) -> None:
+    """The session and its messages. Its children keep their conversations and move up one place
+    in the line. What was spent stays known."""
+    parent = sessions.info(database, session_id).parent_id
+    messages.forget_session(database, session_id)
+    database.change(
+        "UPDATE sessions SET parent_session_id = ? WHERE parent_session_id = ?",
+        (parent or None, session_id),
+    )
+    for table in ("messages", "projections"):
+        database.change(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+    database.change("DELETE FROM sessions WHERE id = ?", (session_id,))
+
+
+def prune(database: Database, which: SessionFilter) -> tuple[str, ...]:
+    ids = sessions.select_ids(database, which)
+    for session_id in ids:
+        delete(database, session_id)
+    return ids
+
+
+def clear_messages(database: Database, session_id: str) -> None:
+    """Forget what was said, keep the session."""
+    messages.forget_session(database, session_id)
+    for table in ("messages", "projections"):
+        database.change(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+    sessions.change(
+        database, session_id,
+        "UPDATE sessions SET message_count = 0, tool_call_count = 0 WHERE id = ?",
+    )  # fmt: skip
+
+
+def stats(backend: Backend, database: Database) -> StoreStats:
+    totals = database.rows(
+        "SELECT count(*), count(archived_at), min(started_at), max(started_at),"
+        " coalesce(sum(tool_call_count), 0), coalesce(sum(input_tokens), 0),"
+        " coalesce(sum(output_tokens), 0), coalesce(sum(cache_read_tokens), 0),"
+        " coalesce(sum(cache_write_tokens), 0), coalesce(sum(reasoning_tokens), 0),"
+        " coalesce(sum(coalesce(actual_cost_usd, estimated_cost_usd)), 0) FROM sessions"
+    )
+    count, archived, oldest, newest, tool_calls, *tokens, cost = totals[0]
+    by_role = _counts(database, "role", "messages")
+    return StoreStats(
+        where=backend.where,
+        sessions=count,
+        archived=archived,
+        messages=sum(by_role.values()),
+        tool_calls=int(tool_calls),
+        usage=Usage(*(int(number) for number in tokens)),
+        cost_usd=float(cost),
+        by_source=_counts(database, "source", "sessions"),
+        by_role=by_role,
+        oldest=oldest,
+        newest=newest,
+        sizes=backend.sizes(database),
+    )
+
+
+def _counts(database: Database, column: str, table: str) -> dict[str, Any]:
+    rows = database.rows(
+        f"SELECT {column}, count(*) FROM {table} GROUP BY {column} ORDER BY 2 DESC, 1"
+    )
+    return {str(name): count for name, count in rows}

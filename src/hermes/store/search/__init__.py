@@ -1,1 +1,0 @@
-"""Finding messages: the query language, ranking and snippets, the same for every database."""
