@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from hermes.security.paths import Guard
-from hermes.terminal.here.files import LocalFiles
+from hermes.terminal.local.files import LocalFiles
 
 
 @pytest.fixture

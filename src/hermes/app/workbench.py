@@ -13,7 +13,7 @@ from hermes.core.marks import PROCESS_NEWS
 from hermes.core.messages import Message
 from hermes.core.ports import Auxiliary, Clarifier
 from hermes.core.tool import Tool
-from hermes.terminal.background.processes import Processes, ProcessEvent
+from hermes.terminal.processes import Processes, ProcessEvent
 from hermes.tools.builtin.todo import Todos
 from hermes.tools.checkpoints.checkpoints import (
     CheckpointOptions,

@@ -14,11 +14,10 @@ from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
 from hermes.security.paths import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDENTIALS, Guard
 from hermes.terminal.base import Host, Running, Tell, Workplace
-from hermes.terminal.giving import GivingShell
-from hermes.terminal.here.files import LocalFiles
-from hermes.terminal.here.shell import LocalShell
-from hermes.terminal.here.startup import ShellOptions
+from hermes.terminal.local.files import LocalFiles
+from hermes.terminal.local.shell import LocalShell, ShellOptions
 from hermes.terminal.output import OutputLimits
+from hermes.terminal.session_shell import GivingShell
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -67,7 +66,7 @@ def _sandbox(loaded: Loaded, home: Home, folder: Path, _tell: Tell) -> Place:
     settings, guard = loaded.settings.terminal, _guard_here(home, folder)
 
     def make() -> Host:
-        module = import_module("hermes.terminal.sandbox.host")
+        module = import_module("hermes.terminal.sandbox")
         options = module.SandboxOptions(
             workspace=(str(folder),),
             writable=tuple(str(Path(name).expanduser()) for name in settings.sandbox_writable),
@@ -114,7 +113,7 @@ def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Tell) -> Place:
             "terminal.backend is ssh, but terminal.ssh_host is not set",
             hint="hermes config set terminal.ssh_host HOST",
         )
-    module = import_module("hermes.terminal.ssh.host")
+    module = import_module("hermes.terminal.ssh")
     options = module.SshOptions(
         host=settings.ssh_host,
         user=settings.ssh_user,
@@ -144,7 +143,7 @@ def _docker(loaded: Loaded, home: Home, folder: Path, tell: Tell) -> Place:
     options = _container(
         loaded,
         home,
-        "hermes.terminal.containers.docker_options:DockerOptions",
+        "hermes.terminal.docker:DockerOptions",
         image=settings.docker_image,
         environment=child_environment((), loaded.saved),
         volumes=settings.docker_volumes,
@@ -154,7 +153,7 @@ def _docker(loaded: Loaded, home: Home, folder: Path, tell: Tell) -> Place:
         network=settings.docker_network,
         credential_files=_credentials(loaded, home),
     )
-    module = import_module("hermes.terminal.containers.docker")
+    module = import_module("hermes.terminal.docker")
     host = _later("docker", lambda lifeline: module.DockerHost(options, lifeline, tell))
     mounted = settings.docker_mount_cwd_to_workspace
     return _hosted(loaded, host, INSIDE, "/workspace" if mounted else "/root")
@@ -164,12 +163,12 @@ def _singularity(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place
     options = _container(
         loaded,
         home,
-        "hermes.terminal.containers.singularity:SingularityOptions",
+        "hermes.terminal.singularity:SingularityOptions",
         image=loaded.settings.terminal.singularity_image,
         environment=child_environment((), loaded.saved),
         credential_files=_credentials(loaded, home),
     )
-    module = import_module("hermes.terminal.containers.singularity")
+    module = import_module("hermes.terminal.singularity")
     host = _later("singularity", lambda lifeline: module.SingularityHost(options, lifeline, tell))
     return _hosted(loaded, host, INSIDE, "/root")
 
@@ -179,13 +178,13 @@ def _modal(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place:
     options = _container(
         loaded,
         home,
-        "hermes.terminal.cloud.modal:ModalOptions",
+        "hermes.terminal.modal:ModalOptions",
         image=settings.modal_image,
         lifetime=int(settings.lifetime_seconds),
         token_id=loaded.secret("MODAL_TOKEN_ID") or "",
         token_secret=loaded.secret("MODAL_TOKEN_SECRET") or "",
     )
-    module = import_module("hermes.terminal.cloud.modal")
+    module = import_module("hermes.terminal.modal")
     host = module.ModalHost(options, tell)
     return _hosted(loaded, host, INSIDE, "/root", credentials=_credentials(loaded, home))
 
@@ -194,12 +193,12 @@ def _daytona(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place:
     options = _container(
         loaded,
         home,
-        "hermes.terminal.cloud.daytona:DaytonaOptions",
+        "hermes.terminal.daytona:DaytonaOptions",
         image=loaded.settings.terminal.daytona_image,
         disk=loaded.settings.terminal.container_disk,
         api_key=loaded.secret("DAYTONA_API_KEY") or "",
     )
-    module = import_module("hermes.terminal.cloud.daytona")
+    module = import_module("hermes.terminal.daytona")
     host = module.DaytonaHost(options, tell)
     return _hosted(loaded, host, INSIDE, "/root", credentials=_credentials(loaded, home))
 
@@ -239,12 +238,12 @@ def _container(loaded: Loaded, home: Home, options: str, **more: Any) -> Any:
 
 
 def _later(name: str, make: Callable[[Any], Host]) -> Host:
-    host: Host = import_module("hermes.terminal.host.wrapped").LaterHost(name, make)
+    host: Host = import_module("hermes.terminal.remote").LaterHost(name, make)
     return host
 
 
 def _credentials(loaded: Loaded, home: Home) -> Any:
-    containers = import_module("hermes.terminal.containers.mounts")
+    containers = import_module("hermes.terminal.remote")
     return containers.credential_mounts(home.root, loaded.settings.terminal.credential_files)
 
 
@@ -265,7 +264,7 @@ def _hosted(
     files = import_module("hermes.terminal.host.files")
     bring = None
     if not here:
-        stocked = import_module("hermes.terminal.host.wrapped").StockedHost(host)
+        stocked = import_module("hermes.terminal.remote").StockedHost(host)
         host, bring = stocked, stocked.bring
         for mount in credentials:
             bring(Path(mount.source), mount.target.replace("/root/", "~/", 1), private=True)

@@ -14,7 +14,7 @@ from hermes.core.errors import HermesError
 from hermes.gateway.door.identity import switched_on
 from hermes.gateway.platforms.base import Adapter, AdapterContext, Manifest
 from hermes.gateway.platforms.catalogue import manifests, missing_modules, prefix
-from hermes.terminal.trial import SANDBOX, fault, is_installed
+from hermes.terminal.sandbox import SANDBOX, fault, is_installed
 
 log = logging.getLogger(__name__)
 

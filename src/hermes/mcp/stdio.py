@@ -15,9 +15,8 @@ from hermes.mcp.failures import Lost, McpError, Unavailable
 from hermes.mcp.messages import decode
 from hermes.mcp.transport import Limits, Listener
 from hermes.terminal.base import Running
-from hermes.terminal.here.lifeline import Lifeline
-from hermes.terminal.here.process_tree import family
-from hermes.terminal.here.spawn import spawn
+from hermes.terminal.local.lifeline import Lifeline, family
+from hermes.terminal.local.process import spawn
 from hermes.util.text import human_size
 
 STOP_SECONDS = 2.0

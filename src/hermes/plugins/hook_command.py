@@ -75,7 +75,7 @@ async def run_command(command: str, data: bytes, seconds: float, where: Where) -
     except ValueError as error:
         return Ran(None, failure=f"its command cannot be understood: {error}")
     # Unix only, and needed only where there are hooks.
-    spawn = import_module("hermes.terminal.here.spawn").spawn
+    spawn = import_module("hermes.terminal.local.process").spawn
     output, errors = _Bounded(MOST_OUTPUT), _Bounded(MOST_ERRORS)
     began = time.monotonic()
     try:

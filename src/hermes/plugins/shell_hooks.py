@@ -138,7 +138,7 @@ class ShellHooks:
     async def run_one(self, hook: Hook, details: Mapping[str, Any]) -> Ran:
         """Runs a hook without asking."""
         if self._lifeline is None:  # starts a process: only when a hook really runs
-            self._lifeline = import_module("hermes.terminal.here.lifeline").Lifeline()
+            self._lifeline = import_module("hermes.terminal.local.lifeline").Lifeline()
         folder = self._options.folder()
         where = Where(folder, self._options.environment, self._lifeline)
         data = payload(hook.event, details, folder)

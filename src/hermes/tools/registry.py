@@ -16,9 +16,9 @@ from hermes.core.model import ToolSpec
 from hermes.core.ports import Auxiliary, Clarifier
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.background.processes import Processes
 from hermes.terminal.base import Workplace
 from hermes.terminal.output import OutputLimits
+from hermes.terminal.processes import Processes
 from hermes.tools.tool_search import tool_search_tool
 from hermes.tools.toolsets import TOOLSETS, Known, Toolset, expand, is_rare
 from hermes.util.threads import in_thread

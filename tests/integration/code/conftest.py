@@ -12,10 +12,10 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolDenied, ToolUnknown
 from hermes.core.tool import Concern, Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.background.processes import Processes
 from hermes.terminal.base import Shell
-from hermes.terminal.here.files import LocalFiles
-from hermes.terminal.here.shell import LocalShell
+from hermes.terminal.local.files import LocalFiles
+from hermes.terminal.local.shell import LocalShell
+from hermes.terminal.processes import Processes
 from hermes.tools.builtin.execute_code import CodeOptions, execute_code_tool
 from hermes.tools.builtin.read_file import read_file_tool
 from hermes.tools.builtin.terminal import terminal_tool

@@ -13,7 +13,7 @@ import pytest
 
 from hermes.core.errors import Interrupted, ToolError
 from hermes.core.tool import Effect
-from hermes.terminal.here.shell import LocalShell
+from hermes.terminal.local.shell import LocalShell
 
 
 async def test_what_is_printed_comes_back(bench: Any) -> None:
@@ -394,7 +394,7 @@ from pathlib import Path
 from hermes.core.cancel import CancelToken
 from hermes.core.tool import ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.here.shell import LocalShell
+from hermes.terminal.local.shell import LocalShell
 from hermes.tools.builtin.execute_code import CodeOptions, execute_code_tool
 
 async def main(home):

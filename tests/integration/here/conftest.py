@@ -9,7 +9,7 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.terminal.base import CommandResult
-from hermes.terminal.here.shell import LocalShell
+from hermes.terminal.local.shell import LocalShell
 
 Run = Callable[..., Awaitable[CommandResult]]
 

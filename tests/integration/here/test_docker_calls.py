@@ -14,19 +14,18 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal.containers.client import Lines
-from hermes.terminal.containers.docker import DockerHost
-from hermes.terminal.containers.docker_errors import unavailable
-from hermes.terminal.containers.docker_options import DockerOptions, qualified, run_arguments
-from hermes.terminal.containers.mounts import (
+from hermes.terminal.docker import DockerHost, DockerOptions, qualified, run_arguments, unavailable
+from hermes.terminal.local.lifeline import Lifeline
+from hermes.terminal.remote import (
     HERMES_HOME,
+    Lines,
     Mount,
     credential_mounts,
     kept_folder,
+    own_mark,
+    owner_is_gone,
     parse_volume,
 )
-from hermes.terminal.containers.owner import own_mark, owner_is_gone
-from hermes.terminal.here.lifeline import Lifeline
 
 # `run` answers "ready" and waits for the end of its input, as the real container does.
 FAKE = """#!/bin/sh

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from hermes.core.cancel import CancelToken
-from hermes.terminal.giving import GivingShell
-from hermes.terminal.here.shell import LocalShell
+from hermes.terminal.local.shell import LocalShell
+from hermes.terminal.session_shell import GivingShell
 
 
 def shell_in(folder: Path) -> GivingShell:

@@ -7,8 +7,7 @@ import subprocess
 import pytest
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal.ssh.errors import unavailable
-from hermes.terminal.ssh.host import SshHost, SshOptions, remote_command
+from hermes.terminal.ssh import SshHost, SshOptions, remote_command, unavailable
 
 ODD = [
     "printf", "<%s>", "a b", "it's", 'say "x"', "new\nline", "\\n\\\\", "$HOME `x` !!", "",

@@ -13,7 +13,7 @@ AGENT = """
 import asyncio, sys
 from pathlib import Path
 from hermes.core.cancel import CancelToken
-from hermes.terminal.here.shell import LocalShell
+from hermes.terminal.local.shell import LocalShell
 
 async def main(folder):
     shell = LocalShell({"PATH": "/usr/bin:/bin"}, Path(folder))

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from hermes.terminal.base import Lines
-from hermes.terminal.here.files import LocalFiles
-from hermes.terminal.here.replacing import Place, _compared
+from hermes.terminal.local.files import LocalFiles, Place, _compared
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError
 from hermes.terminal.base import CommandResult
-from hermes.terminal.here.shell import LocalShell
+from hermes.terminal.local.shell import LocalShell
 from hermes.terminal.output import OutputLimits
 
 Run = Callable[..., Awaitable[CommandResult]]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hermes.terminal.here.process_tree import (
+from hermes.terminal.local.lifeline import (
     Process,
     _from_proc,
     _from_psutil,

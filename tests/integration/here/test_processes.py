@@ -9,14 +9,9 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.background.processes import (
-    MOST_FINISHED,
-    MOST_RUNNING,
-    Processes,
-    ProcessEvent,
-)
 from hermes.terminal.base import Running
-from hermes.terminal.here.shell import LocalShell
+from hermes.terminal.local.shell import LocalShell
+from hermes.terminal.processes import MOST_FINISHED, MOST_RUNNING, Processes, ProcessEvent
 
 Gone = Callable[[int], Awaitable[None]]
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from hermes.terminal.background.watch import Watch, WatchLimits
+from hermes.terminal.processes import Watch, WatchLimits
 
 
 class Told:

@@ -13,10 +13,16 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid
 from hermes.terminal.base import Grep, Grepped
-from hermes.terminal.here import ripgrep
-from hermes.terminal.here.files import LocalFiles
-from hermes.terminal.here.globs import NameGlob, ignored, parse_gitignore
-from hermes.terminal.here.walk import Stopped, find_files, grep_files
+from hermes.terminal.local import search
+from hermes.terminal.local.files import LocalFiles
+from hermes.terminal.local.search import (
+    NameGlob,
+    Stopped,
+    find_files,
+    grep_files,
+    ignored,
+    parse_gitignore,
+)
 
 
 @pytest.fixture(params=["walk", "ripgrep"])
@@ -282,7 +288,7 @@ async def test_a_line_too_long_for_memory_is_left_out(
     program = shutil.which("rg")
     if program is None:
         pytest.skip("ripgrep is not installed")
-    monkeypatch.setattr(ripgrep, "LINE_LIMIT", 100_000)
+    monkeypatch.setattr(search, "LINE_LIMIT", 100_000)
     (tmp_path / "a.txt").write_text("needle\n")
     (tmp_path / "b.txt").write_text("needle" + "x" * 500_000 + "\n")
     (tmp_path / "c.txt").write_text("needle\n")

@@ -9,7 +9,7 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.terminal.base import CommandResult, Running
-from hermes.terminal.here.shell import LocalShell
+from hermes.terminal.local.shell import LocalShell
 
 Run = Callable[..., Awaitable[CommandResult]]
 Gone = Callable[[int], Awaitable[None]]

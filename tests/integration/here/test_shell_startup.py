@@ -10,8 +10,7 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted
-from hermes.terminal.here.shell import LocalShell
-from hermes.terminal.here.startup import ShellOptions
+from hermes.terminal.local.shell import LocalShell, ShellOptions
 
 Open = Callable[..., LocalShell]
 

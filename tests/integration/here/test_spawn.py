@@ -11,8 +11,8 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.terminal.base import Running
-from hermes.terminal.here.lifeline import Lifeline
-from hermes.terminal.here.spawn import spawn
+from hermes.terminal.local.lifeline import Lifeline
+from hermes.terminal.local.process import spawn
 
 Gone = Callable[[int], Awaitable[None]]
 Start = Callable[..., Awaitable[Running]]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hermes.terminal.base import Running
-from hermes.terminal.here.lifeline import Lifeline
-from hermes.terminal.here.spawn import spawn
+from hermes.terminal.local.lifeline import Lifeline
+from hermes.terminal.local.process import spawn
 
 POSIX = (
     "sh", "cat", "cmp", "cut", "env", "find", "grep", "head", "ls", "mkdir", "mkfifo", "mktemp",

@@ -16,10 +16,10 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.terminal.base import CommandResult
-from hermes.terminal.cloud.daytona import DaytonaHost, DaytonaOptions
-from hermes.terminal.containers.owner import own_mark
+from hermes.terminal.daytona import DaytonaHost, DaytonaOptions
 from hermes.terminal.host.files import HostFiles
 from hermes.terminal.host.shell import HostShell
+from hermes.terminal.remote import own_mark
 
 Make = Callable[..., DaytonaHost]
 

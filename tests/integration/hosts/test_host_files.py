@@ -14,10 +14,9 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, Interrupted, ToolArgumentsInvalid, ToolError
 from hermes.terminal.base import Files, Grep, Grepped, Lines
-from hermes.terminal.here.files import LocalFiles
-from hermes.terminal.host.files import HostFiles
-from hermes.terminal.host.search import extended
+from hermes.terminal.host.files import HostFiles, extended
 from hermes.terminal.host.shell import HostShell
+from hermes.terminal.local.files import LocalFiles
 from tests.integration.hosts.here_host import HereHost, programs
 
 ODD = ["with space", "new\nline", "-dash", "quote'\"", "star*", "back\\slash", "$(touch x)", "é"]

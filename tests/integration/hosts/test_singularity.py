@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal.containers.mounts import Mount
-from hermes.terminal.containers.owner import own_mark
-from hermes.terminal.containers.singularity import SingularityHost, SingularityOptions
-from hermes.terminal.here.lifeline import Lifeline
+from hermes.terminal.local.lifeline import Lifeline
+from hermes.terminal.remote import Mount, own_mark
+from hermes.terminal.singularity import SingularityHost, SingularityOptions
 
 FAKE = r"""#!/bin/sh
 here=@HERE@
@@ -204,8 +203,8 @@ async def test_the_next_start_stops_what_dead_processes_left(make: Make, fake: F
 async def test_a_killed_process_leaves_no_instance(fake: Fake) -> None:
     program = f"""
 import asyncio
-from hermes.terminal.here.lifeline import Lifeline
-from hermes.terminal.containers.singularity import SingularityHost, SingularityOptions
+from hermes.terminal.local.lifeline import Lifeline
+from hermes.terminal.singularity import SingularityHost, SingularityOptions
 async def main():
     options = SingularityOptions(image="x", environment={fake.environment!r}, persistent=False)
     await SingularityHost(options, Lifeline()).open()

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.sync.sync import Pushed, Sync
-from hermes.terminal.sync.unpack import unpack
+from hermes.terminal.sync import Pushed, Sync, unpack
 from tests.integration.hosts.here_host import HereHost, programs
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from hermes.terminal.ssh.host import SshHost, SshOptions
+from hermes.terminal.ssh import SshHost, SshOptions
 from tests.integration.terminal.parts import program
 
 

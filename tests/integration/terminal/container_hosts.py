@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from hermes.terminal.base import Host, Running
-from hermes.terminal.containers.docker import DockerHost
-from hermes.terminal.containers.docker_options import DockerOptions
-from hermes.terminal.here.lifeline import Lifeline
+from hermes.terminal.docker import DockerHost, DockerOptions
+from hermes.terminal.local.lifeline import Lifeline
 from tests.integration.terminal.docker_engine import IMAGE, Engine
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,8 +8,7 @@ import psutil
 import pytest
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal.containers.mounts import credential_mounts
-from hermes.terminal.containers.owner import own_mark
+from hermes.terminal.remote import credential_mounts, own_mark
 from tests.integration.terminal.container_hosts import (
     Hosts,
     died,

@@ -10,7 +10,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted
 from hermes.terminal.base import CommandResult, Grep
-from hermes.terminal.containers.docker import DockerHost
+from hermes.terminal.docker import DockerHost
 from hermes.terminal.host.files import HostFiles
 from hermes.terminal.host.shell import HostShell
 from tests.integration.terminal.container_hosts import Hosts, died, heard, hosts_of

@@ -14,8 +14,8 @@ AGENT = """
 import asyncio, os, sys
 from pathlib import Path
 from hermes.core.cancel import CancelToken
-from hermes.terminal.here.shell import LocalShell
-from hermes.terminal.background.processes import Processes
+from hermes.terminal.local.shell import LocalShell
+from hermes.terminal.processes import Processes
 
 async def main(folder):
     shell = LocalShell({"PATH": os.environ["PATH"]}, Path(folder))

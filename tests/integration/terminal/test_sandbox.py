@@ -18,8 +18,7 @@ from hermes.core.errors import BackendUnavailable, Interrupted, ToolError
 from hermes.terminal.base import CommandResult, Grep
 from hermes.terminal.host.files import HostFiles
 from hermes.terminal.host.shell import HostShell
-from hermes.terminal.sandbox.host import SandboxHost
-from hermes.terminal.sandbox.mounts import SandboxOptions
+from hermes.terminal.sandbox import SandboxHost, SandboxOptions
 from tests.integration.terminal.parts import gone, kill, program, runner, started, unique_sleep
 
 Make = Callable[..., HostShell]
@@ -242,8 +241,8 @@ import asyncio, os, sys
 import msgspec
 from hermes.core.cancel import CancelToken
 from hermes.terminal.host.shell import HostShell
-from hermes.terminal.sandbox.host import SandboxHost
-from hermes.terminal.sandbox.mounts import SandboxOptions
+from hermes.terminal.sandbox import SandboxHost
+from hermes.terminal.sandbox import SandboxOptions
 
 async def main():
     options = msgspec.json.decode(sys.argv[1], type=SandboxOptions)

@@ -16,8 +16,8 @@ from hermes.terminal.base import Grep
 from hermes.terminal.host.files import HostFiles
 from hermes.terminal.host.shell import HostShell
 from hermes.terminal.output import OutputLimits
-from hermes.terminal.ssh.host import SshHost
-from hermes.terminal.sync.sync import Sync
+from hermes.terminal.ssh import SshHost
+from hermes.terminal.sync import Sync
 from tests.integration.terminal.conftest import Sshd
 from tests.integration.terminal.parts import gone, kill, runner, started, unique_sleep
 
@@ -189,7 +189,7 @@ from hermes.core.cancel import CancelToken
 from hermes.terminal.host.files import HostFiles
 from hermes.terminal.host.shell import HostShell
 from hermes.terminal.base import Grep
-from hermes.terminal.ssh.host import SshHost, SshOptions
+from hermes.terminal.ssh import SshHost, SshOptions
 
 async def main():
     host = SshHost(msgspec.json.decode(sys.argv[1], type=SshOptions), dict(os.environ))

@@ -124,7 +124,7 @@ async def test_records_of_parallel_sessions_are_told_apart(home):
     [
         ("hermes.gateway.run", "gateway"),
         ("hermes.agent.loop", "agent"),
-        ("hermes.terminal.here.shell", "tools"),
+        ("hermes.terminal.local.shell", "tools"),
         ("hermes.cli", "cli"),
         ("hermes.cron", "cron"),
         ("httpx2", "agent"),

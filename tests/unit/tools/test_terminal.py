@@ -11,9 +11,9 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolError, ToolTimedOut
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.background.processes import Processes
-from hermes.terminal.here.shell import LocalShell
+from hermes.terminal.local.shell import LocalShell
 from hermes.terminal.output import OutputLimits
+from hermes.terminal.processes import Processes
 from hermes.tools.builtin.terminal import terminal_tool
 
 Use = Callable[..., Awaitable[str]]

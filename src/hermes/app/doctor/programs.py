@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hermes.app.doctor.findings import Found, fine, problem, warning
 from hermes.app.doctor.scene import Scene
 from hermes.config.home import tilde
-from hermes.terminal.trial import SANDBOX, fault, is_installed
+from hermes.terminal.sandbox import SANDBOX, fault, is_installed
 
 
 class Program(NamedTuple):

@@ -12,7 +12,7 @@ from hermes.app.references.blocks import fenced_text
 from hermes.app.references.desk import Attached, Desk, NotAttached
 from hermes.app.references.written import Lines, Reference
 from hermes.core.messages import Image
-from hermes.terminal.here.pages import open_file
+from hermes.terminal.local.files import open_file
 from hermes.util.text import clean, human_size, many
 from hermes.util.threads import in_thread
 

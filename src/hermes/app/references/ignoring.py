@@ -3,8 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from hermes.terminal.here.globs import IgnoreRule, ignored, parse_gitignore
-from hermes.terminal.here.walk import repository_of
+from hermes.terminal.local.search import IgnoreRule, ignored, parse_gitignore, repository_of
 
 LONGEST = 200_000
 """Characters of one file of rules."""

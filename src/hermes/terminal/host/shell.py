@@ -4,23 +4,247 @@ import asyncio
 import contextlib
 import itertools
 import os
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
+import msgspec
+
 from hermes.core.cancel import CancelToken
-from hermes.core.errors import ToolArgumentsInvalid, ToolError
+from hermes.core.errors import BackendUnavailable, ToolArgumentsInvalid, ToolError
 from hermes.terminal.base import CommandResult, Host, Running
-from hermes.terminal.capture import Capture
-from hermes.terminal.host.call import cut_off, send
-from hermes.terminal.host.keeper import Keeper, export_text, open_keeper
-from hermes.terminal.host.program import Program, Started, end
-from hermes.terminal.host.shell_scripts import (
+from hermes.terminal.host.call import ERRORS_KEPT, Marked, call, cut_off, new_mark, send
+from hermes.terminal.host.scripts import (
+    KEEPER,
     RUN,
     START,
     START_TERMINAL,
+    UPLOAD,
     background,
     foreground,
 )
-from hermes.terminal.output import OutputLimits
+from hermes.terminal.output import Capture, OutputLimits
+
+# Our side of the keeper: the one program on the host that lives as long as the shell does.
+
+OPEN_WAIT = 60.0
+"""Seconds the host gets to start its first program."""
+CLOSE_WAIT = 3.0
+"""Seconds the keeper gets to end what is left."""
+NOTICE_WAIT = 0.5
+"""Seconds in which a lost connection shows on the keeper too."""
+
+
+class Keeper:
+    """`folder` is private to the user there and vanishes with the keeper; `cwd` is where it began.
+
+    When its input closes, because we closed it, the connection broke or we were killed, it ends
+    every process group that commands announced to it, with their descendants.
+    """
+
+    def __init__(self, host: Host, running: Running, folder: str, cwd: str) -> None:
+        self._host, self._running = host, running
+        self.folder, self.cwd = folder, cwd
+
+    @property
+    def alive(self) -> bool:
+        return self._running.exit_code is None
+
+    async def kill(self, tag: str) -> None:
+        """End the command of that tag: politely, then surely."""
+        await self._running.write(f"kill {tag}\n".encode())
+
+    async def lost(self) -> bool:
+        """Whether the connection is gone: a moment is given for it to show."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(NOTICE_WAIT):
+                await self._running.wait()
+        return not self.alive
+
+    async def put(self, name: str, data: bytes) -> None:
+        """Write a file of its folder."""
+        answer = await call(
+            self._host, UPLOAD, f"{self.folder}/{name}", str(len(data)), data=data, most=0
+        )
+        if answer.code:
+            raise cut_off(self._host, answer.errors)
+
+    async def close(self) -> None:
+        try:
+            with contextlib.suppress(TimeoutError, ToolError):
+                async with asyncio.timeout(CLOSE_WAIT):
+                    await self._running.close_input()
+                    await self._running.wait()
+        finally:
+            await self._running.stop()
+
+
+async def open_keeper(host: Host, cwd: str, old_folder: str = "") -> Keeper:
+    """Start it in the folder `cwd`, or where the host begins if that is empty or not there.
+
+    `old_folder` is that of a keeper that is gone; what it had to end is this one's task then.
+    """
+    hello, errors = bytearray(), bytearray()
+    mark = new_mark()
+    marked = Marked(mark, hello.extend)
+    greeted = asyncio.Event()
+
+    def on_output(data: bytes) -> None:
+        marked.feed(data)
+        if hello.count(b"\0") == 2:
+            greeted.set()
+
+    running = await host.start(
+        ["sh", "-c", KEEPER, "hermes-keeper", mark.decode(), cwd, old_folder],
+        on_output=on_output,
+        on_error=lambda data: errors.extend(data[: ERRORS_KEPT - len(errors)]),
+    )
+    gone = asyncio.ensure_future(running.wait())
+    told = asyncio.ensure_future(greeted.wait())
+    try:
+        await asyncio.wait((gone, told), timeout=OPEN_WAIT, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        gone.cancel()
+        told.cancel()
+        if not greeted.is_set():
+            await running.stop()
+    if not greeted.is_set():
+        said = errors.decode("utf-8", "replace").strip().splitlines() or ["it does not answer"]
+        raise BackendUnavailable(
+            f"no shell can be started on the {host.name} backend: {said[-1]}",
+            hint="it needs a POSIX sh with mktemp and mkfifo, and a temporary folder to write to",
+        )
+    folder, start = bytes(hello).split(b"\0")[:2]
+    return Keeper(host, running, os.fsdecode(folder), os.fsdecode(start))
+
+
+def export_text(variables: Mapping[str, str]) -> bytes:
+    """Shell text that exports `variables`; what is no shell name cannot be."""
+    lines = [
+        f"export {name}={shlex.quote(value)}\n"
+        for name, value in variables.items()
+        if name.isidentifier() and name.isascii()
+    ]
+    return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+# A command on a host: its output between two marks, and the report its wrapper gives.
+
+STOP_WAIT = 0.9
+"""Seconds a stopped command gets to be gone; a network that is stuck must not hold us longer."""
+KILLED = 137
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What the wrapper says: `verdict` is the exit code, or why the command did not run."""
+
+    verdict: str
+    cwd: bytes
+    exports: bytes
+    """Empty when they are the same as before."""
+
+
+class Program:
+    """Watches the streams of one wrapper; `attach` tells which program they come from."""
+
+    def __init__(self, on_output: Callable[[bytes], None]) -> None:
+        self.mark = new_mark()
+        self._reported = bytearray()
+        self._output = Marked(self.mark, on_output)
+        self._errors = Marked(self.mark, self._reported.extend)
+        self._over = asyncio.Event()
+        self._running: Running | None = None
+
+    @property
+    def running(self) -> Running:
+        if self._running is None:
+            raise RuntimeError("the program was not started")
+        return self._running
+
+    def attach(self, running: Running) -> None:
+        self._running = running
+
+    def on_output(self, data: bytes) -> None:
+        self._output.feed(data)
+        self._look()
+
+    def on_error(self, data: bytes) -> None:
+        self._errors.feed(data)
+        self._look()
+
+    @property
+    def report(self) -> Report | None:
+        """None until it has come whole."""
+        if not self._errors.ended:
+            return None
+        verdict, cwd, exports, *_ = [*bytes(self._reported).split(b"\0"), b"", b""]
+        return Report(verdict.decode(), cwd, exports)
+
+    async def over(self) -> None:
+        """Until the command has ended; what it left behind may still hold its streams."""
+        gone = asyncio.ensure_future(self.running.wait())
+        told = asyncio.ensure_future(self._over.wait())
+        try:
+            await asyncio.wait((gone, told), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            told.cancel()
+            await asyncio.gather(gone, told, return_exceptions=True)
+
+    def _look(self) -> None:
+        if self._output.ended and self._errors.ended:
+            self._over.set()
+
+
+async def end(program: Program, kill: Callable[[], Awaitable[None]]) -> None:
+    """Have the command killed where it runs, then let go of our end of it."""
+    try:
+        with contextlib.suppress(TimeoutError, ToolError):
+            async with asyncio.timeout(STOP_WAIT):
+                await kill()
+                await program.over()
+    finally:
+        await program.running.stop()
+
+
+class Started:
+    """A command in the background (see `base.Running`)."""
+
+    def __init__(self, program: Program, kill: Callable[[], Awaitable[None]]) -> None:
+        self._program, self._kill = program, kill
+        self._code: int | None = None
+        self._ending = asyncio.ensure_future(self._end())
+
+    @property
+    def pid(self) -> int | None:
+        return self._program.running.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._code
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._ending)
+
+    async def write(self, data: bytes) -> None:
+        if self._code is not None:
+            raise ToolError("the program takes no input")
+        await self._program.running.write(data)
+
+    async def close_input(self) -> None:
+        await self._program.running.close_input()
+
+    async def stop(self) -> None:
+        await end(self._program, self._kill)
+        await self.wait()
+
+    async def _end(self) -> int:
+        await self._program.over()
+        report, code = self._program.report, self._program.running.exit_code
+        if report is not None:
+            code = int(report.verdict) if report.verdict.isdigit() else 126
+        self._code = KILLED if code is None else code
+        return self._code
+
 
 TIMED_OUT = 124
 """The exit code `timeout(1)` uses."""

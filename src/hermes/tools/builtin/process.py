@@ -6,9 +6,8 @@ from typing import Any, Literal, assert_never
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.background.processes import MOST_RUNNING, Output, Page, Processes
-from hermes.terminal.background.record import ProcessState
 from hermes.terminal.output import HeadAndTail, OutputLimits, cut_line, plain
+from hermes.terminal.processes import MOST_RUNNING, Output, Page, Processes, ProcessState
 from hermes.tools.builtin.terminal import concern_of
 from hermes.tools.registry import Bench, ToolEntry
 

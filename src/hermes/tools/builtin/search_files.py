@@ -9,7 +9,7 @@ from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.paths import Guard
 from hermes.terminal.base import Files, Grep, Grepped, Hit
-from hermes.terminal.here.globs import relative_to
+from hermes.terminal.local.search import relative_to
 from hermes.terminal.output import OutputLimits
 from hermes.tools.builtin.read_file import concern_of_reading
 from hermes.tools.editing.files import failure, plural, shown

@@ -8,10 +8,10 @@ from hermes.core.errors import ToolTimedOut
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.paths import Guard
 from hermes.security.reading import examine_command, one_concern, only_looks
-from hermes.terminal.background.processes import Processes
 from hermes.terminal.base import CommandResult, Shell
-from hermes.terminal.here.pty_run import run_in_terminal
 from hermes.terminal.output import OutputLimits, plain
+from hermes.terminal.processes import Processes
+from hermes.terminal.session_shell import run_in_terminal
 from hermes.tools.registry import Bench, ToolEntry
 
 # What an exit code means where it is easily taken for a failure, or hides one.

@@ -20,7 +20,7 @@ from hermes.core.events import Notice
 from hermes.core.tool import ToolContext
 from hermes.security.paths import below
 from hermes.store.git import SETTINGS, Git, GitFailed, TooMuch
-from hermes.terminal.here.walk import Walk
+from hermes.terminal.local.search import Walk
 from hermes.tools.checkpoints.restore import (
     MOST_SKIPPED,
     Record,

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from hermes.store.git import Git, GitFailed
-from hermes.terminal.here.replacing import make_link, remove, replace
+from hermes.terminal.local.files import make_link, remove, replace
 from hermes.tools.editing.files import shown
 from hermes.util.atomic import write_bytes
 

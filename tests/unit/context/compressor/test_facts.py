@@ -13,7 +13,7 @@ from hermes.context.compressor.summary_message import Summary
 from hermes.context.compressor.user_words import rules_in, words_of
 from hermes.core.marks import STEERED
 from hermes.core.tokens import text_tokens
-from hermes.terminal.background.processes import ProcessEvent
+from hermes.terminal.processes import ProcessEvent
 from tests.unit.context.compressor.talking import asks, call, reads, says, user
 
 

@@ -12,9 +12,9 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolError
 from hermes.core.tool import Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.background.processes import Processes
-from hermes.terminal.here.files import LocalFiles
-from hermes.terminal.here.shell import LocalShell
+from hermes.terminal.local.files import LocalFiles
+from hermes.terminal.local.shell import LocalShell
+from hermes.terminal.processes import Processes
 from hermes.tools.builtin.execute_code import report
 from hermes.tools.builtin.patch import patch_tool
 from hermes.tools.builtin.read_file import read_file_tool

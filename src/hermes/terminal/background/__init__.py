@@ -1,1 +1,0 @@
-"""Commands in the background, of any shell."""

@@ -1,1 +1,0 @@
-"""Containers in the cloud."""

@@ -1,1 +1,0 @@
-"""Containers of Docker, Podman, Apptainer and Singularity."""

@@ -1,0 +1,427 @@
+"""A sandbox of Daytona as the place where commands run.
+
+Daytona stops a sandbox on its own when it hears nothing of it for `AUTO_STOP` minutes; one whose
+owner was killed is stopped (or deleted) by the next start. With `persistent` the sandbox is stopped
+at the end and taken up again by its labels.
+"""
+
+import asyncio
+import base64
+import binascii
+import codecs
+import contextlib
+import logging
+import math
+import secrets
+import shlex
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from hermes.core.errors import BackendUnavailable, ToolError
+from hermes.terminal.base import Running, Tell, tell_the_log
+from hermes.terminal.local.process import COLUMNS, LINES
+from hermes.terminal.remote import ABANDONED, LEADING, RemoteProcess, own_mark, owner_is_gone
+
+# Programs in a Daytona sandbox.
+#
+# A session command takes and gives text only and its input cannot be closed. So a small script
+# runs
+# the program there, and what goes in and out are lines of base64: exact bytes, and a line `.` for
+# the
+# end of the input. A terminal is a session of its own kind, which takes bytes.
+
+PIECE = 24_576
+"""Bytes of input sent at once."""
+BEGIN = b"\x1e"
+"""Printed when the program takes over the terminal: what the login shell showed ends there."""
+END_OF_INPUT = b"\x04"
+MARK = ">"
+
+# Each piece of output becomes a line as soon as it is there. When the program has ended but
+# another still holds its output, we do not wait for that one for long.
+RELAY = r"""
+d=$(mktemp -d) || exit 125
+trap 'rm -rf "$d"' EXIT
+mkfifo "$d/in" "$d/out" "$d/err" || exit 125
+encode() {
+  while dd bs=32768 count=1 of="$1" 2>/dev/null && [ -s "$1" ]; do
+    printf '>%s\n' "$(base64 <"$1" | tr -d '\n')"
+  done
+}
+decode() {
+  while IFS= read -r line && [ "$line" != . ]; do printf %s "$line" | base64 -d; done
+}
+exec 3<&0
+decode <&3 >"$d/in" & feeder=$!
+encode "$d/o" <"$d/out" & first=$!
+encode "$d/e" <"$d/err" >&2 & second=$!
+"$@" <"$d/in" >"$d/out" 2>"$d/err" 3<&-
+code=$?
+kill "$feeder" 2>/dev/null
+for _ in 1 2 3 4 5; do
+  kill -0 "$first" 2>/dev/null || kill -0 "$second" 2>/dev/null || break
+  sleep 0.1
+done
+kill "$first" "$second" 2>/dev/null
+exit "$code"
+"""
+
+PTY_SCRIPT = r"""rm -f "$0"
+stty rows {lines} cols {columns} 2>/dev/null
+printf '\036'
+exec {program}
+"""
+
+
+class SessionProcess(RemoteProcess):
+    """A program without a terminal, in a session of its own."""
+
+    def __init__(self, sdk: Any, process: Any, session: str, command: str) -> None:
+        super().__init__()
+        self._sdk, self._process = sdk, process
+        self._session, self._command = session, command
+
+    @classmethod
+    async def start(
+        cls,
+        sdk: Any,
+        sandbox: Any,
+        argv: Sequence[str],
+        on_output: Callable[[bytes], None],
+        on_error: Callable[[bytes], None],
+    ) -> "SessionProcess":
+        session = f"hermes-{secrets.token_hex(6)}"
+        await sandbox.process.create_session(session)
+        request = sdk.SessionExecuteRequest(
+            command=shlex.join(["sh", "-c", RELAY, "hermes", "sh", "-c", LEADING, "hermes", *argv]),
+            run_async=True,
+            suppress_input_echo=True,
+        )
+        answer = await sandbox.process.execute_session_command(session, request)
+        started = cls(sdk, sandbox.process, session, answer.cmd_id)
+        started.follow(started._until_end(on_output, on_error))
+        return started
+
+    async def _send(self, data: bytes) -> None:
+        for begin in range(0, len(data), PIECE):
+            piece = base64.b64encode(data[begin : begin + PIECE]).decode()
+            await self._line(piece)
+
+    async def _send_end(self) -> None:
+        with contextlib.suppress(ToolError):  # it has ended by itself
+            await self._line(".")
+
+    async def _line(self, line: str) -> None:
+        try:
+            await self._process.send_session_command_input(
+                self._session, self._command, line + "\n"
+            )
+        except self._sdk.DaytonaError as error:
+            raise ToolError(f"the program takes no input: {error}") from error
+
+    async def _abandon(self) -> None:
+        await self._delete()
+
+    async def _delete(self) -> None:
+        with contextlib.suppress(self._sdk.DaytonaError):  # gone with the sandbox
+            await self._process.delete_session(self._session)
+
+    async def _until_end(
+        self, on_output: Callable[[bytes], None], on_error: Callable[[bytes], None]
+    ) -> int:
+        output, errors = _Decoder(on_output), _Decoder(on_error)
+        try:
+            await self._process.get_session_command_logs_async(
+                self._session, self._command, output.feed, errors.feed
+            )
+            code = await self._exit_code()
+        except self._sdk.DaytonaError as error:
+            on_error(f"\nDaytona: {error}\n".encode())
+            return ABANDONED
+        await self._delete()
+        return code
+
+    async def _exit_code(self) -> int:
+        """The logs end a moment before the code is known."""
+        for pause in (0, 0.05, 0.1, 0.2, 0.5, 1.0):
+            await asyncio.sleep(pause)
+            command = await self._process.get_session_command(self._session, self._command)
+            if command.exit_code is not None:
+                return int(command.exit_code)
+        return ABANDONED
+
+
+class _Decoder:
+    """Takes text in pieces and hands on the bytes of its marked lines; others as they are."""
+
+    def __init__(self, show: Callable[[bytes], None]) -> None:
+        self._show, self._rest = show, ""
+
+    def feed(self, text: str) -> None:
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            with contextlib.suppress(binascii.Error):
+                if line.startswith(MARK):
+                    self._show(base64.b64decode(line[1:], validate=True))
+                    continue
+            self._show(codecs.encode(line + "\n", "utf-8", "replace"))
+
+
+class PtyProcess(RemoteProcess):
+    """A program in a terminal."""
+
+    def __init__(self, sdk: Any, show: Callable[[bytes], None]) -> None:
+        super().__init__()
+        self._sdk, self._show = sdk, show
+        self._handle: Any = None
+        self._begun = False
+
+    @classmethod
+    async def start(
+        cls, sdk: Any, sandbox: Any, argv: Sequence[str], on_output: Callable[[bytes], None]
+    ) -> "PtyProcess":
+        """The terminal begins with a login shell; we have it run a file, whatever it is."""
+        name = f"hermes-{secrets.token_hex(6)}"
+        path = f"/tmp/{name}"
+        script = PTY_SCRIPT.format(lines=LINES, columns=COLUMNS, program=shlex.join(argv))
+        await sandbox.fs.upload_file(script.encode("utf-8", "surrogateescape"), path)
+        started = cls(sdk, on_output)
+        started._handle = await sandbox.process.create_pty_session(
+            id=name,
+            on_data=started._heard,
+            pty_size=sdk.PtySize(rows=LINES, cols=COLUMNS),
+        )
+        await started._handle.send_input(f" exec sh {path}\n")
+        started.follow(started._until_end())
+        return started
+
+    def _heard(self, data: bytes) -> None:
+        if not self._begun:
+            _, begin, data = data.partition(BEGIN)
+            self._begun = bool(begin)
+        if self._begun and data:
+            self._show(data)
+
+    async def _until_end(self) -> int:
+        result = await self._handle.wait()
+        await self._handle.disconnect()
+        return ABANDONED if result.exit_code is None else int(result.exit_code)
+
+    async def _send(self, data: bytes) -> None:
+        try:
+            await self._handle.send_input(data)
+        except self._sdk.DaytonaError as error:
+            raise ToolError(f"the program takes no input: {error}") from error
+
+    async def _send_end(self) -> None:
+        with contextlib.suppress(ToolError):  # it has ended by itself
+            await self._send(END_OF_INPUT)
+
+    async def _abandon(self) -> None:
+        with contextlib.suppress(self._sdk.DaytonaError):
+            await self._handle.kill()
+            await self._handle.disconnect()
+
+
+AUTO_STOP = 60
+"""Minutes. A long command counts as silence, so this must not be short."""
+MOST_DISK = 10
+"""GiB that Daytona gives."""
+SECONDS_TO_START = 300.0
+OURS, OWNER, TASK, KEEP = "hermes", "hermes.owner", "hermes.task", "hermes.keep"
+
+log = logging.getLogger(__name__)
+
+
+class DaytonaOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Each field names the setting it comes from."""
+
+    image: str
+    """`terminal.daytona_image`."""
+    task: str = "default"
+    """Whose files these are."""
+    forward_env: dict[str, str] = {}
+    """Variables that commands see, with their values."""
+    cpu: float = 1
+    """`terminal.container_cpu`, rounded up to whole processors."""
+    memory: int = 5120
+    """`terminal.container_memory` in MB, rounded up to GiB."""
+    disk: int = 51200
+    """`terminal.container_disk` in MB; at most 10 GiB are given."""
+    persistent: bool = True
+    """`terminal.container_persistent`."""
+    api_key: str = ""
+    """DAYTONA_API_KEY; empty leaves it to the SDK."""
+    api_url: str = ""
+    """DAYTONA_API_URL; empty is Daytona's own service."""
+    target: str = ""
+    """DAYTONA_TARGET, the region; empty is the organisation's."""
+
+
+class DaytonaHost:
+    name = "daytona"
+
+    def __init__(self, options: DaytonaOptions, tell: Tell = tell_the_log) -> None:
+        self._options, self._tell = options, tell
+        self._lock = asyncio.Lock()
+        self._sdk: Any = None
+        self._client: Any = None
+        self._sandbox: Any = None
+
+    async def open(self) -> None:
+        async with self._lock:
+            if self._sandbox is None:
+                await self._make()
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        on_output: Callable[[bytes], None],
+        on_error: Callable[[bytes], None] | None = None,
+        pty: bool = False,
+    ) -> Running:
+        await self.open()
+        show = (on_output, on_error or on_output)
+        try:
+            return await self._start(argv, show, pty)
+        except self._sdk.DaytonaError as error:
+            await self._make_anew(error)
+        try:
+            return await self._start(argv, show, pty)
+        except self._sdk.DaytonaError as again:
+            raise ToolError(f"Daytona could not start the program: {again}") from again
+
+    async def close(self) -> None:
+        async with self._lock:
+            sandbox, self._sandbox = self._sandbox, None
+            client, self._client = self._client, None
+            if client is None:
+                return
+            try:
+                if sandbox is not None and self._options.persistent:
+                    await sandbox.stop()
+                elif sandbox is not None:
+                    await sandbox.delete()
+            except self._sdk.DaytonaError as error:
+                self._tell(f"Daytona could not put the sandbox away: {error}")
+            finally:
+                await client.close()
+
+    async def _start(
+        self, argv: Sequence[str], show: tuple[Callable[[bytes], None], ...], pty: bool
+    ) -> Running:
+        if pty:
+            return await PtyProcess.start(self._sdk, self._sandbox, argv, show[0])
+        return await SessionProcess.start(self._sdk, self._sandbox, argv, *show)
+
+    async def _make_anew(self, error: Exception) -> None:
+        """After a program could not be started: the sandbox again when it does not run."""
+        async with self._lock:
+            try:
+                await self._sandbox.refresh_data()
+                runs = self._sandbox.state == self._sdk.SandboxState.STARTED
+            except self._sdk.DaytonaNotFoundError:
+                runs = False
+            if runs:
+                raise ToolError(f"Daytona could not start the program: {error}") from error
+            self._sandbox = None
+            await self._make()
+        self._tell("the Daytona sandbox had ended; it was started again")
+
+    async def _make(self) -> None:
+        try:
+            self._sdk = import_module("daytona")
+        except ImportError as error:
+            raise BackendUnavailable(
+                "the package daytona is not installed", hint="install the daytona extra of Hermes"
+            ) from error
+        try:
+            if self._client is None:
+                self._client = self._sdk.AsyncDaytona(self._config())
+            await self._put_orphans_away()
+            self._sandbox = await self._resume() or await self._create()
+        except self._sdk.DaytonaAuthenticationError as error:
+            raise BackendUnavailable(
+                f"Daytona does not let us in: {error}", hint="set DAYTONA_API_KEY"
+            ) from error
+        except self._sdk.DaytonaError as error:
+            raise BackendUnavailable(
+                f"Daytona could not make a sandbox: {error}",
+                hint="check DAYTONA_API_KEY, terminal.daytona_image and the network",
+            ) from error
+
+    def _config(self) -> Any:
+        """None leaves it all to the SDK, which knows its own variables."""
+        options = self._options
+        if not (options.api_key or options.api_url or options.target):
+            return None
+        return self._sdk.DaytonaConfig(
+            api_key=options.api_key or None,
+            api_url=options.api_url or None,
+            target=options.target or None,
+        )
+
+    def _labels(self) -> dict[str, str]:
+        keep = "yes" if self._options.persistent else "no"
+        return {OURS: "1", OWNER: own_mark(), TASK: self._options.task, KEEP: keep}
+
+    async def _create(self) -> Any:
+        options = self._options
+        params = self._sdk.CreateSandboxFromImageParams(
+            image=options.image,
+            resources=self._sdk.Resources(
+                cpu=max(1, math.ceil(options.cpu)),
+                memory=max(1, math.ceil(options.memory / 1024)),
+                disk=min(MOST_DISK, max(1, math.ceil(options.disk / 1024))),
+            ),
+            env_vars=options.forward_env or None,
+            labels=self._labels(),
+            auto_stop_interval=AUTO_STOP,
+            auto_delete_interval=-1 if options.persistent else 0,
+        )
+        return await self._client.create(
+            params, timeout=SECONDS_TO_START, on_snapshot_create_logs=self._tell_lines
+        )
+
+    async def _resume(self) -> Any:
+        """The kept sandbox of this task, running; None when there is none that is free."""
+        if not self._options.persistent:
+            return None
+        query = self._sdk.ListSandboxesQuery(
+            labels={OURS: "1", TASK: self._options.task, KEEP: "yes"}
+        )
+        async for sandbox in self._client.list(query):
+            owner = sandbox.labels.get(OWNER, "")
+            if owner not in ("", own_mark()) and not owner_is_gone(owner):
+                continue  # another process works in it
+            if sandbox.state != self._sdk.SandboxState.STARTED:
+                try:
+                    await sandbox.start(timeout=SECONDS_TO_START)
+                except self._sdk.DaytonaError as error:
+                    self._tell(f"Daytona could not start the kept sandbox {sandbox.id}: {error}")
+                    continue
+            await sandbox.set_labels({**sandbox.labels, **self._labels()})
+            return sandbox
+        return None
+
+    async def _put_orphans_away(self) -> None:
+        """Stop or delete what processes that are gone left running."""
+        async for sandbox in self._client.list(self._sdk.ListSandboxesQuery(labels={OURS: "1"})):
+            labels = sandbox.labels
+            kept = labels.get(KEEP) == "yes"
+            wanted = kept and self._options.persistent and labels.get(TASK) == self._options.task
+            runs = sandbox.state == self._sdk.SandboxState.STARTED
+            if wanted or not runs or not owner_is_gone(labels.get(OWNER, "")):
+                continue
+            log.info("putting the Daytona sandbox %s away: its process is gone", sandbox.id)
+            with contextlib.suppress(self._sdk.DaytonaNotFoundError):
+                await (sandbox.stop() if kept else sandbox.delete())
+
+    def _tell_lines(self, text: str) -> None:
+        for line in text.splitlines():
+            if line.strip():
+                self._tell(line.strip())

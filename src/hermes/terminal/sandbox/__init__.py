@@ -1,1 +1,0 @@
-"""This machine, behind bubblewrap."""

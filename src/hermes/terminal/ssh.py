@@ -1,0 +1,251 @@
+"""Another machine, over SSH."""
+
+import asyncio
+import shlex
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from hermes.core.errors import BackendUnavailable, ToolError
+from hermes.terminal.base import Running
+from hermes.terminal.local.lifeline import Lifeline
+from hermes.terminal.local.process import spawn
+
+# What the messages of `ssh` mean, and what to do next.
+
+# The first that fits is told.
+CAUSES = (
+    (
+        "REMOTE HOST IDENTIFICATION HAS CHANGED",
+        "the host key of {host} is not the one that is known",
+        "find out why before you connect; then `ssh-keygen -R {host}` forgets the old one",
+    ),
+    (
+        "Host key verification failed",
+        "the host key of {host} is not known here",
+        "connect once with `ssh {host}` and check the key it shows",
+    ),
+    (
+        "Permission denied",
+        "{host} refused the login",
+        "check terminal.ssh_user and terminal.ssh_key; a key with a passphrase needs ssh-agent",
+    ),
+    (
+        "Too many authentication failures",
+        "{host} refused the login: too many keys were offered",
+        "set terminal.ssh_key to the right one",
+    ),
+    (
+        "Could not resolve hostname",
+        "there is no machine named {host}",
+        "check terminal.ssh_host",
+    ),
+    (
+        "Connection refused",
+        "{host} takes no SSH connections on that port",
+        "check terminal.ssh_port and that sshd runs there",
+    ),
+    ("timed out", "{host} does not answer", "check the network and terminal.ssh_host"),
+    ("No route to host", "{host} cannot be reached", "check the network and terminal.ssh_host"),
+    (
+        "Network is unreachable",
+        "{host} cannot be reached",
+        "check the network and terminal.ssh_host",
+    ),
+    ("Bad configuration option", "ssh does not take its settings", "check ~/.ssh/config"),
+)
+
+
+def unavailable(host: str, errors: str) -> BackendUnavailable:
+    for sign, message, hint in CAUSES:
+        if sign in errors:
+            return BackendUnavailable(message.format(host=host), hint=hint.format(host=host))
+    said = errors.strip().splitlines() or ["no connection came about in time"]
+    return BackendUnavailable(
+        f"no SSH connection to {host}: {said[-1]}", hint=f"does `ssh {host} true` work?"
+    )
+
+
+# A machine behind SSH: the system's `ssh`, one connection, a session for each program.
+#
+# The connection is a child of ours in the foreground (`ssh -M -N`), so it dies with us. Host keys,
+# jump hosts and agents are as the user's own ssh configuration says; nothing there is weakened.
+
+SOCKET = "ctl"
+"""Of the connection, relative to our private folder: the path of a socket must be short."""
+LOOK_EVERY = 0.02
+"""Seconds between two looks whether the connection stands."""
+ERRORS_KEPT = 10_000
+
+# Only what a terminal needs: nothing of the user's configuration shall forward ports or agents,
+# run other commands or share a connection made elsewhere.
+FIXED = (
+    "BatchMode=yes", "ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no",
+    "PermitLocalCommand=no", "RemoteCommand=none", "EscapeChar=none", "ControlPersist=no",
+    "LogLevel=ERROR",
+)  # fmt: skip
+
+
+class SshOptions(msgspec.Struct, frozen=True):
+    host: str
+    """`terminal.ssh_host`: a name, an address, or a Host of the user's ssh configuration."""
+    user: str = ""
+    """`terminal.ssh_user`; empty is what ssh takes by itself."""
+    port: int = 22
+    """`terminal.ssh_port`; 22 leaves the choice to the ssh configuration."""
+    key: str = ""
+    """`terminal.ssh_key`: a file with the private key; empty is what ssh finds by itself."""
+    connect_seconds: int = 15
+    """How long a connection may take."""
+    alive_seconds: int = 10
+    """Silence after which the other side is asked; the third time the connection is given up."""
+    options: tuple[str, ...] = ()
+    """Further `-o` options."""
+
+
+class SshHost:
+    """`environment` is what `ssh` itself sees: HOME, PATH, SSH_AUTH_SOCK and such."""
+
+    name = "ssh"
+
+    def __init__(self, options: SshOptions, environment: Mapping[str, str]) -> None:
+        for value in (options.host, options.user):
+            if value.startswith("-") or any(char.isspace() or char == "\0" for char in value):
+                raise BackendUnavailable(
+                    f"{value!r} is no name of a machine or user",
+                    hint="check terminal.ssh_host and terminal.ssh_user",
+                )
+        if not options.host:
+            raise BackendUnavailable(
+                "no machine is set for the ssh backend", hint="set terminal.ssh_host"
+            )
+        self._options, self._environment = options, dict(environment)
+        self._opening = asyncio.Lock()
+        self._lifeline: Lifeline | None = None
+        self._master: Running | None = None
+
+    async def open(self) -> None:
+        async with self._opening:
+            if self._master is not None and self._master.exit_code is None:
+                return
+            if shutil.which("ssh", path=self._environment.get("PATH")) is None:
+                raise BackendUnavailable("ssh is not installed", hint="apt install openssh-client")
+            if self._lifeline is None:
+                self._lifeline = Lifeline()
+            self._master = await self._connect(self._lifeline)
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        on_output: Callable[[bytes], None],
+        on_error: Callable[[bytes], None] | None = None,
+        pty: bool = False,
+    ) -> Running:
+        """Connects again when the connection is gone. The program is asked for once only."""
+        await self.open()
+        if self._lifeline is None:
+            raise ToolError("the ssh backend was closed meanwhile")
+        options = ["-o", "ControlMaster=no", "-tt" if pty else "-T"]
+        arguments = [*options, "--", self._target(), remote_command(argv)]
+        return await self._spawn(self._lifeline, arguments, on_output, on_error)
+
+    async def close(self) -> None:
+        async with self._opening:
+            lifeline, self._lifeline, self._master = self._lifeline, None, None
+            if lifeline is not None:
+                await lifeline.close()
+
+    async def _connect(self, lifeline: Lifeline) -> Running:
+        errors = bytearray()
+        socket = lifeline.folder / SOCKET
+        socket.unlink(missing_ok=True)
+        master = await self._spawn(
+            lifeline,
+            ["-M", "-N", "-T", "--", self._target()],
+            lambda _data: None,
+            lambda data: errors.extend(data[: ERRORS_KEPT - len(errors)]),
+        )
+        connected = False
+        try:
+            connected = await self._stands(master, socket)
+        finally:
+            if not connected:
+                await master.stop()
+        if not connected:
+            raise unavailable(self._options.host, errors.decode("utf-8", "replace"))
+        return master
+
+    async def _stands(self, master: Running, socket: Path) -> bool:
+        """ssh makes the socket when it has logged in."""
+        try:
+            async with asyncio.timeout(2 * self._options.connect_seconds):
+                while master.exit_code is None:
+                    if socket.exists():
+                        return True
+                    await asyncio.sleep(LOOK_EVERY)
+                await master.wait()
+        except TimeoutError:
+            return False
+        return False
+
+    async def _spawn(
+        self,
+        lifeline: Lifeline,
+        arguments: Sequence[str],
+        on_output: Callable[[bytes], None],
+        on_error: Callable[[bytes], None] | None,
+    ) -> Running:
+        # In our private folder, so that the socket's path is one word.
+        return await spawn(
+            ["ssh", *self._arguments(), *arguments],
+            environment=self._environment,
+            cwd=str(lifeline.folder),
+            on_output=on_output,
+            on_error=on_error,
+            lifeline=lifeline,
+        )
+
+    def _arguments(self) -> list[str]:
+        options = self._options
+        home = self._environment.get("HOME", "")
+        settings = [
+            *FIXED,
+            f"ControlPath={SOCKET}",
+            f"ConnectTimeout={options.connect_seconds}",
+            f"ServerAliveInterval={options.alive_seconds}",
+            "ServerAliveCountMax=3",
+            *options.options,
+        ]
+        arguments = [word for setting in settings for word in ("-o", setting)]
+        if options.port != 22:
+            arguments += ["-p", str(options.port)]
+        if options.key:
+            path = (
+                options.key.replace("~", home, 1) if options.key.startswith("~/") else options.key
+            )
+            arguments += ["-i", str(Path(path).absolute()), "-o", "IdentitiesOnly=yes"]
+        return arguments
+
+    def _target(self) -> str:
+        return (
+            f"{self._options.user}@{self._options.host}"
+            if self._options.user
+            else self._options.host
+        )
+
+
+def remote_command(argv: Sequence[str]) -> str:
+    """`argv` as a line for the login shell there, whichever it is.
+
+    ssh hands one text to that shell, and fish and csh read quotes otherwise than `sh`. Between the
+    quotes stand only characters that all of them leave alone; `printf` makes the text of them.
+    """
+    text = f"exec {shlex.join(argv)}".encode("utf-8", "surrogateescape")
+    safe = "".join(chr(byte) if byte in _PLAIN else f"\\0{byte:03o}" for byte in text)
+    return f"""exec sh -c 'eval "$(printf %b "$1")"' sh '{safe}'"""
+
+
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-+=.,:/@%")

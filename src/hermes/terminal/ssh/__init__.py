@@ -1,1 +1,0 @@
-"""Another machine, over SSH."""

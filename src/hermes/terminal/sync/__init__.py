@@ -1,1 +1,0 @@
-"""Files brought to a host and back, many at once."""
