@@ -4,8 +4,7 @@ import re
 
 from hermes.config.masking import is_secret_variable
 from hermes.config.settings.abilities import McpServer
-from hermes.security.redaction import Redactor
-from hermes.security.secret_shapes import MARK
+from hermes.security.redaction import MARK, Redactor
 
 # Wider than the shapes of `security`: in an error message a word too many does no harm.
 _LOOSE = re.compile(

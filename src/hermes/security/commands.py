@@ -4,16 +4,23 @@ The syntax tree says which programs would be started; the rules of `danger` look
 the text itself stand beside the tree, and a tree with errors is never taken for safe.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import Literal
 
 import msgspec
 
 from hermes.core.tool import Concern
-from hermes.security.danger.aftermath import remember, scripts_of, unmasked
-from hermes.security.danger.catalogue import TOO_MUCH, UNREADABLE, rules_for
-from hermes.security.danger.scene import Scene
-from hermes.security.danger.texts import BROKEN_RULES, LONGEST_SCANNED, TEXT_RULES
+from hermes.security.danger.catalog import (
+    BROKEN_RULES,
+    LONGEST_SCANNED,
+    TEXT_RULES,
+    TOO_MUCH,
+    UNREADABLE,
+    rules_for,
+)
+from hermes.security.danger.context import CommandContext
+from hermes.security.danger.side_effects import remember, scripts_of, unmasked
 from hermes.security.paths import Guard
 from hermes.security.shell.model import Invocation, Parsed, TooMuch
 from hermes.security.shell.wrappers import unfold, unfold_program
@@ -39,17 +46,17 @@ def examine_command(command: str, guard: Guard, folder: str) -> list[Concern]:
 def examine(command: str, guard: Guard, folder: str) -> Examined:
     subject = command if len(command) <= SHOWN else command[:SHOWN] + " …"
     found: dict[tuple[str, bool], Concern] = {}
-    study = _Study(command, Scene(guard, folder))
+    study = CommandAnalysis(command, CommandContext(guard, folder))
     for kind, reason, refused in study.findings():
         found.setdefault((kind, refused), Concern(kind, subject, reason, refused))
     concerns = sorted(found.values(), key=lambda concern: not concern.refused)
     return Examined(tuple(concerns), tuple(dict.fromkeys(study.programs)))
 
 
-class _Study:
+class CommandAnalysis:
     """One command, looked at once."""
 
-    def __init__(self, command: str, scene: Scene) -> None:
+    def __init__(self, command: str, scene: CommandContext) -> None:
         self._command, self._scene = command, scene
         self._scripts = 0
         self.programs: list[str] = []
@@ -110,3 +117,57 @@ def _attempt(parse: Callable[[], Parsed]) -> Parsed | None:
         return parse()
     except (TooMuch, RecursionError):  # nobody writes such a thing by hand
         return None
+
+
+# A command line's verdict under the settings in force, as data.
+
+COVERED = "covered by command_allowlist"
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What would happen if the agent wanted to run `command`."""
+
+    command: str
+    verdict: Literal["allow", "ask", "refuse"]
+    kind: str = msgspec.field(name="class", default="")
+    """The first class; "" when the command is in none."""
+    classes: tuple[str, ...] = ()
+    reason: str = ""
+    """All reasons in one line, or why the classes do not matter."""
+    reasons: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+
+
+def judge(command: str, examined: Examined, mode: str, allowlist: Iterable[str]) -> Verdict:
+    """`mode` is the setting `approvals.mode`, `allowlist` is `command_allowlist`."""
+    concerns = examined.concerns
+    classes = tuple(dict.fromkeys(concern.kind for concern in concerns))
+    reasons = tuple(dict.fromkeys(concern.reason for concern in concerns))
+    verdict, why = _outcome(examined, mode, {kind.strip().lower() for kind in allowlist})
+    return Verdict(
+        command,
+        verdict,
+        kind=classes[0] if classes else "",
+        classes=classes,
+        reason=why or "; ".join(reasons),
+        reasons=reasons,
+        programs=examined.programs,
+    )
+
+
+def _outcome(
+    examined: Examined, mode: str, allowed: set[str]
+) -> tuple[Literal["allow", "ask", "refuse"], str]:
+    """The same order as in `hermes.tools.approval`."""
+    concerns = examined.concerns
+    if not concerns:
+        return "allow", ""
+    if any(concern.refused for concern in concerns):
+        return "refuse", ""
+    if mode == "off":
+        return "allow", "approvals.mode is off"
+    if all(concern.kind.lower() in allowed for concern in concerns):
+        return "allow", COVERED
+    if mode == "deny":
+        return "refuse", "approvals.mode is deny"
+    return "ask", ""

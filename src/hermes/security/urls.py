@@ -5,19 +5,287 @@ once; every address it has must be public, and the connection goes to an address
 (`url_transport`), so a second answer of the name server changes nothing.
 """
 
+import asyncio
+import logging
 import re
-from collections.abc import Iterable
-from ipaddress import ip_address
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
 
 import httpx2
 import msgspec
 
 from hermes.core.errors import ToolDenied, ToolError
 from hermes.core.tool import Concern
-from hermes.security.url_addresses import Address, why_not_public
-from hermes.security.url_blocklist import Blocklist
-from hermes.security.url_hosts import Host, understand, why_name_is_private
-from hermes.security.url_resolver import Resolver, system_resolver
+from hermes.util.threads import in_thread
+
+# Which IP addresses belong to the public internet.
+
+Address = IPv4Address | IPv6Address
+
+_METADATA = "answers with the credentials of this machine"
+
+RESERVED: dict[str, str] = {
+    "169.254.169.254/32": _METADATA,
+    "169.254.170.2/32": _METADATA,
+    "100.100.100.200/32": _METADATA,
+    "192.0.0.192/32": _METADATA,
+    "168.63.129.16/32": _METADATA,
+    "fd00:ec2::254/128": _METADATA,
+    "fd20:ce::254/128": _METADATA,
+    "0.0.0.0/8": "stands for this machine",
+    "127.0.0.0/8": "is this machine",
+    "::/128": "stands for this machine",
+    "::1/128": "is this machine",
+    "10.0.0.0/8": "is in a private network",
+    "172.16.0.0/12": "is in a private network",
+    "192.168.0.0/16": "is in a private network",
+    "100.64.0.0/10": "is in a carrier's private network",
+    "fc00::/7": "is in a private network",
+    "fec0::/10": "is in a private network",
+    "169.254.0.0/16": "is link-local",
+    "fe80::/10": "is link-local",
+    "192.0.0.0/24": "is reserved",
+    "192.88.99.0/24": "is reserved",
+    "240.0.0.0/4": "is reserved",
+    "2001::/32": "is a Teredo tunnel",
+    "2001::/23": "is reserved",
+    "2002::/16": "is a 6to4 tunnel",
+    "64:ff9b:1::/48": "is translated within a private network",
+    "192.0.2.0/24": "is for documentation",
+    "198.51.100.0/24": "is for documentation",
+    "203.0.113.0/24": "is for documentation",
+    "2001:db8::/32": "is for documentation",
+    "3fff::/20": "is for documentation",
+    "198.18.0.0/15": "is for benchmarks",
+    "224.0.0.0/4": "is multicast",
+    "ff00::/8": "is multicast",
+}
+"""Networks nobody on the internet has, and what to say about them. The first that fits counts."""
+
+_NETWORKS = tuple((ip_network(network), reason) for network, reason in RESERVED.items())
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+_MAPPED, _COMPATIBLE = IPv6Network("::ffff:0:0/96"), IPv6Network("::/96")
+_NAT64 = IPv6Network("64:ff9b::/96")
+_ISATAP = (0x5EFE, 0x0200_5EFE)
+_LOW_32 = 0xFFFF_FFFF
+
+
+def why_not_public(address: Address) -> str:
+    """What speaks against connecting to `address`; empty for a public one."""
+    if isinstance(address, IPv6Address):
+        if address.scope_id:
+            return "is link-local"
+        inner = embedded(address)
+        if inner is not None and (reason := why_not_public(inner)):
+            return f"leads to {inner}, which {reason}"
+        if inner is not None and address in _NAT64:
+            return ""  # How an IPv6-only network reaches the IPv4 internet.
+    for network, reason in _NETWORKS:
+        if address in network:
+            return reason
+    if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST:
+        return "is not a public address"
+    return "" if address.is_global else "is not a public address"
+
+
+def embedded(address: IPv6Address) -> IPv4Address | None:
+    """The IPv4 address that this one leads to: mapped, compatible, NAT64 or ISATAP."""
+    number = int(address)
+    within = any(address in network for network in (_MAPPED, _COMPATIBLE, _NAT64))
+    if (within and number > 1) or (number >> 32) & _LOW_32 in _ISATAP:
+        return IPv4Address(number & _LOW_32)
+    return None
+
+
+def as_ipv4(host: str) -> IPv4Address | None:
+    """The address a host written in numbers stands for, as `inet_aton` reads it.
+
+    One to four parts, decimal, octal (`0177`) or hexadecimal (`0x7f`); the last part fills the
+    rest. None when it is no such number, or too large.
+    """
+    parts = host.split(".")
+    if len(parts) > 4:
+        return None
+    numbers = [_number(part) for part in parts]
+    *first, last = numbers
+    room = 256 ** (4 - len(first))
+    if last is None or last >= room or any(part is None or part > 255 for part in first):
+        return None
+    value = last
+    for position, part in enumerate(first):
+        value += (part or 0) * 256 ** (3 - position)
+    return IPv4Address(value)
+
+
+def _number(text: str) -> int | None:
+    lower = text.lower()
+    base = 16 if lower.startswith("0x") else 8 if lower.startswith("0") and len(lower) > 1 else 10
+    digits = lower[2:] if base == 16 else lower
+    if base == 16 and not digits:
+        return 0
+    allowed = "0123456789abcdef"[:base]
+    return int(digits, base) if digits and all(digit in allowed for digit in digits) else None
+
+
+def is_numeric(host: str) -> bool:
+    """Whether a resolver could take `host` for an IPv4 address: its last part is a number."""
+    last = host.rpartition(".")[2].lower()
+    return last.isdecimal() or (
+        last.startswith("0x") and all(digit in "0123456789abcdef" for digit in last[2:])
+    )
+
+
+# Web sites the user does not want to be opened: `security.website_blocklist`.
+
+log = logging.getLogger(__name__)
+
+KEPT_SECONDS = 30.0
+"""How long the shared files are taken as read."""
+
+
+class Blocklist:
+    """`example.com` is the site with everything below it, `*.example.com` only what is below."""
+
+    def __init__(
+        self,
+        domains: Iterable[str] = (),
+        files: Iterable[Path] = (),
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`domains` and `files` are the settings; a file has one site a line and `#` comments."""
+        self._domains, self._files, self._now = tuple(domains), tuple(files), now
+        self._rules: frozenset[str] = frozenset()
+        self._read_at: float | None = None
+
+    def rule_for(self, host: str) -> str:
+        """The entry that blocks `host`, or empty."""
+        rules = self._current()
+        labels = host.lower().rstrip(".").split(".")
+        for start in range(len(labels)):
+            parent = ".".join(labels[start:])
+            if parent in rules:
+                return parent
+            if start and f"*.{parent}" in rules:
+                return f"*.{parent}"
+        return ""
+
+    def _current(self) -> frozenset[str]:
+        now = self._now()
+        if self._read_at is None or now - self._read_at >= KEPT_SECONDS:
+            entries = [*self._domains, *_lines(self._files)]
+            self._rules = frozenset(rule for entry in entries if (rule := _rule(entry)))
+            self._read_at = now
+        return self._rules
+
+
+def _lines(files: Iterable[Path]) -> Iterator[str]:
+    for path in files:
+        try:
+            text = path.expanduser().read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            log.warning("the blocklist %s cannot be read: %s", path, error)
+            continue
+        for line in text.splitlines():
+            yield line.partition("#")[0]
+
+
+def _rule(entry: str) -> str:
+    """An entry as hosts are written: lower case, IDNA, without scheme and path."""
+    entry = entry.strip()
+    site = entry.partition("://")[2] or entry
+    below = site.startswith("*.")
+    try:
+        host = httpx2.URL(f"http://{site.removeprefix('*.')}").raw_host.decode().rstrip(".")
+    except httpx2.InvalidURL:
+        log.warning("the blocklist entry %r is not a site", entry)
+        return ""
+    return f"*.{host}" if below and host else host
+
+
+# Hosts of URLs, judged in the form the HTTP client would look up.
+
+PRIVATE_NAMES = (
+    "localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan",
+    "home.arpa", "in-addr.arpa", "ip6.arpa", "test", "invalid",
+)  # fmt: skip
+"""Names, with everything below them, that are answered inside a network and not by the internet."""
+
+_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+_LONGEST = 253
+
+
+class Host(msgspec.Struct, frozen=True):
+    """A host that was understood."""
+
+    name: str
+    """Lower case, IDNA, without a dot at the end; an address in its usual form."""
+    address: Address | None = None
+    """Set when the host is an address."""
+
+
+def understand(raw: str) -> Host | str:
+    """The host, or why it cannot be one. `raw` is what the client has parsed, in ASCII."""
+    if not raw:
+        return "it names no host"
+    if "%" in raw:
+        return "its host has a % in it (an escape or a network interface)"
+    if ":" in raw:
+        address = IPv6Address(raw)
+        return Host(str(address), address)
+    name = raw.lower().removesuffix(".")
+    if is_numeric(name):
+        return _numeric(name)
+    if len(name) > _LONGEST or not all(_LABEL.fullmatch(label) for label in name.split(".")):
+        return f"{raw!r} is not a host name"
+    return Host(name)
+
+
+def why_name_is_private(name: str) -> str:
+    """Why a name, before anybody looks it up, cannot be of the internet; empty when it can."""
+    if "." not in name:
+        return "is a name of this machine or its network"
+    for private in PRIVATE_NAMES:
+        if name == private or name.endswith(f".{private}"):
+            return f"is a name of this machine or its network (.{private})"
+    return ""
+
+
+def _numeric(name: str) -> Host | str:
+    address = as_ipv4(name)
+    if address is None:
+        return f"{name!r} is not an address"
+    if str(address) != name:
+        reason = why_not_public(address)
+        meaning = f"{address}, which {reason}" if reason else str(address)
+        return f"{name!r} is another spelling of {meaning}"
+    return Host(name, ip_address(name))
+
+
+# From a name to its addresses.
+
+LONGEST_LOOKUP = 10.0
+"""Seconds for a name server to answer."""
+
+
+class Resolver(Protocol):
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """Every address of `host`, best first. Raises `OSError` when there is none; that it took
+        too long is one, too (`TimeoutError`)."""
+        ...
+
+
+async def system_resolver(host: str, port: int) -> Sequence[str]:
+    """What the operating system answers."""
+    async with asyncio.timeout(LONGEST_LOOKUP):
+        found = await in_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(place[0]) for *_, place in found))
+
 
 PORTS = {"http": 80, "https": 443}
 ANY_PORT = 0
@@ -163,3 +431,61 @@ def _of(host: Host, address: Address) -> str:
 
 def _refused(url: str | httpx2.URL, reason: str, hint: str = "") -> ToolDenied:
     return ToolDenied(f"{shown(url)} must not be fetched: {reason}", hint=hint)
+
+
+# An HTTP transport that connects only where the guard says.
+
+MOST_ADDRESSES = 4
+"""Addresses of one name that are tried."""
+
+_ONE_REQUEST = httpx2.Limits(max_connections=1, max_keepalive_connections=0)
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """Vets every request and connects to a vetted address; `Host` and TLS keep the name.
+
+    No connection is kept: it would be found again by its address, under another name. No proxy of
+    the environment is used: it would look the name up once more, and elsewhere.
+    """
+
+    def __init__(self, guard: UrlGuard, context: ssl.SSLContext) -> None:
+        self._guard = guard
+        self._inner = httpx2.AsyncHTTPTransport(
+            verify=context, trust_env=False, limits=_ONE_REQUEST
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        vetted = await self._guard.vet(request.url)
+        *others, last = vetted.addresses[:MOST_ADDRESSES]
+        for address in others:
+            try:
+                return await self._inner.handle_async_request(_to(request, address, vetted.host))
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                continue
+        return await self._inner.handle_async_request(_to(request, last, vetted.host))
+
+    async def __aenter__(self) -> "GuardedTransport":
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        await self._inner.__aexit__(kind, error, trace)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _to(request: httpx2.Request, address: str, name: str) -> httpx2.Request:
+    """The same request, for the machine at `address`. Its headers name the host already."""
+    return httpx2.Request(
+        request.method,
+        request.url.copy_with(host=address),
+        headers=request.headers,
+        stream=request.stream,
+        extensions={**request.extensions, "sni_hostname": name},
+    )

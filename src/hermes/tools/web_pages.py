@@ -17,8 +17,7 @@ import msgspec
 
 from hermes import __version__
 from hermes.core.errors import ToolDenied, ToolError, ToolTimedOut
-from hermes.security.url_transport import GuardedTransport
-from hermes.security.urls import UrlGuard, shown
+from hermes.security.urls import GuardedTransport, UrlGuard, shown
 from hermes.util.text import clean, human_size
 from hermes.util.threads import in_thread
 

@@ -11,8 +11,7 @@ from hermes.app.log_reader import Wanted, files_of, last_entries, parse
 from hermes.app.logs import start_logging, stop_logging
 from hermes.config.home import Home
 from hermes.config.settings.agent import LoggingSettings
-from hermes.security.redaction import Redactor
-from hermes.security.secret_shapes import MARK
+from hermes.security.redaction import MARK, Redactor
 from hermes.util.log_context import in_session
 
 SECRET = "a-very-secret-" + "value"

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes.core.tool import Concern
+from hermes.security import one_concern
 from hermes.security.commands import SHOWN, examine, examine_command
 from hermes.security.paths import Guard
-from hermes.security.reading import one_concern
 
 FOLDER = Path(__file__).parent
 WORK = "/home/user/work"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.security.looking import only_looks
+from hermes.security.read_only import only_looks
 
 LOOKS = r"""
 ls

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.security.redaction import Redactor
-from hermes.security.secret_shapes import MARK
+from hermes.security.redaction import MARK, Redactor
 
 ALNUM = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA" * 4
 HEX = "0123456789abcdef" * 5

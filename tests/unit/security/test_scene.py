@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.security.danger.scene import Scene
+from hermes.security.danger.context import CommandContext
 from hermes.security.paths import (
     CREDENTIAL_STORES,
     OWN_FILES,
@@ -35,7 +35,7 @@ def places(guard):
 
 
 def test_both_judge_every_place_alike(guard):
-    scene = Scene(guard, str(guard.workspace[0]))
+    scene = CommandContext(guard, str(guard.workspace[0]))
     for place in places(guard):
         real = scene.real(place, Invocation(("x",)))
         assert real == guard.real(place, scene.folder)
@@ -48,9 +48,9 @@ def test_both_judge_every_place_alike(guard):
 def test_a_link_made_later_is_noticed(guard, tmp_path):
     target = tmp_path / "keys"
     target.mkdir()
-    assert not Scene(guard, "/").is_credential(f"{target}/id")
+    assert not CommandContext(guard, "/").is_credential(f"{target}/id")
     (guard.home / ".ssh").symlink_to(target)
-    assert Scene(guard, "/").is_credential(f"{target}/id")
+    assert CommandContext(guard, "/").is_credential(f"{target}/id")
 
 
 @pytest.mark.parametrize(
@@ -59,5 +59,5 @@ def test_a_link_made_later_is_noticed(guard, tmp_path):
      ("~/.hermes/c?nfig.yaml", True), ("~/*/config.yaml", False), ("*.yaml", False)],
 )  # fmt: skip
 def test_patterns_are_compared_as_the_shell_would(guard, pattern, fits):
-    scene = Scene(guard, str(guard.workspace[0]))
+    scene = CommandContext(guard, str(guard.workspace[0]))
     assert scene.could_be_own(pattern, Invocation(("x",))) == fits

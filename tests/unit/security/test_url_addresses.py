@@ -6,8 +6,7 @@ import socket
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hermes.security.url_addresses import RESERVED, as_ipv4, is_numeric, why_not_public
-from hermes.security.url_hosts import Host, understand
+from hermes.security.urls import RESERVED, Host, as_ipv4, is_numeric, understand, why_not_public
 
 SPELLINGS = (str, "0{:o}".format, hex, "0X{:X}".format, "000{:o}".format)
 

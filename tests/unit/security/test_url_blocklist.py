@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.security.url_blocklist import KEPT_SECONDS, Blocklist
+from hermes.security.urls import KEPT_SECONDS, Blocklist
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import httpx2
 import pytest
 
 from hermes.core.errors import ToolDenied
-from hermes.security.url_transport import GuardedTransport
-from hermes.security.urls import ANY_PORT, UrlGuard
+from hermes.security.urls import ANY_PORT, GuardedTransport, UrlGuard
 from tests.unit.security.certificates import server_and_trust
 
 SITE = "site.example"

@@ -10,9 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hermes.core.errors import ToolDenied, ToolError
-from hermes.security.url_blocklist import Blocklist
-from hermes.security.url_resolver import system_resolver
-from hermes.security.urls import UrlGuard, allowed_places, shown
+from hermes.security.urls import Blocklist, UrlGuard, allowed_places, shown, system_resolver
 
 CASES = msgspec.json.decode(
     (Path(__file__).parent / "urls.json").read_bytes(), type=dict[str, dict[str, str]]

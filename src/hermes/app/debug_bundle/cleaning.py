@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hermes.config.home import Home
-from hermes.security.redaction import Redactor
-from hermes.security.secret_shapes import MARK
+from hermes.security.redaction import MARK, Redactor
 
 SHORTEST_NAME = 3
 COMMON = frozenset(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hermes.config.home import current_home
 from hermes.security.commands import examine_command
-from hermes.security.danger.texts import BROKEN_RULES, TEXT_RULES
+from hermes.security.danger.catalog import BROKEN_RULES, TEXT_RULES
 from hermes.security.paths import Guard
 
 _FLAGS = {re.IGNORECASE: "i", re.DOTALL: "s", re.MULTILINE: "m", re.VERBOSE: "x"}

@@ -11,10 +11,9 @@ import msgspec
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.security.commands import examine
-from hermes.security.danger.catalogue import classes
+from hermes.security.commands import Verdict, examine, judge
+from hermes.security.danger.catalog import classes
 from hermes.security.paths import Guard
-from hermes.security.verdicts import Verdict, judge
 
 STDIN = "-"
 ALLOWLIST = "command_allowlist"

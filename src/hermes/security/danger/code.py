@@ -1,24 +1,73 @@
 """Code given as text: shells and interpreters, and what they are fed."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
 
-from hermes.security.danger.interpreters import (
-    DECODERS,
-    FETCHERS,
-    HARMLESS_EVAL,
-    INLINE,
-    INLINE_WORDS,
-    TAKES_VALUE,
-)
+from hermes.security.danger.context import CommandContext, place
 from hermes.security.danger.rule import Rule, always, has_option, says, says_exactly, verb
-from hermes.security.danger.scene import Scene, place
-from hermes.security.shell.bombs import FORK_BOMB, FORK_LOOP, SELF_START
+from hermes.security.shell.expansion import given_to
 from hermes.security.shell.launchers import SHELLS
-from hermes.security.shell.model import Invocation
-from hermes.security.shell.output import given_to
+from hermes.security.shell.model import UNKNOWN, Invocation
+from hermes.security.shell.reader import FORK_BOMB, FORK_LOOP, SELF_START
 from hermes.security.shell.wrappers import interpreter, option_values, reads_commands, shell_text
+
+# Interpreters, and the programs that bring them code.
+
+INLINE = {
+    "python": "c", "pypy": "c", "ipython": "c", "micropython": "c", "perl": "eE", "raku": "e",
+    "ruby": "e", "jruby": "e", "node": "ep", "nodejs": "ep", "deno": "", "bun": "ep", "php": "rBRE",
+    "lua": "e", "luajit": "e", "rscript": "e", "r": "e", "julia": "eE", "osascript": "e",
+    "tclsh": "", "wish": "", "expect": "c", "groovy": "e", "scala": "e", "elixir": "e", "erl": "",
+    "ocaml": "e", "racket": "e", "guile": "c", "sbcl": "", "clojure": "e", "clj": "e", "bb": "e",
+    "octave": "", "swift": "e", "ghci": "e", "ghc": "e", "runghc": "e", "irb": "e", "tsx": "ep",
+    "ts-node": "ep", "pwsh": "ce", "powershell": "ce", "jshell": "", "emacs": "", "janet": "e",
+    "coffee": "e", "psysh": "",
+}  # fmt: skip
+"""The short options after which code stands."""
+INLINE_WORDS = frozenset({
+    "--eval", "--print", "--exec", "-eval", "-command", "-encodedcommand", "-enc", "-encoded",
+    "--command", "eval", "-ec", "--execute", "--evaluate", "--run", "--process-code",
+})  # fmt: skip
+"""Long options and subcommands after which code stands."""
+TAKES_VALUE = {
+    "python": "-W -X -Q --check-hash-based-pycs", "pypy": "-W -X --jit", "ipython": "--profile",
+    "perl": "-I -M", "ruby": "-I -r -C -E -W -K", "jruby": "-I -r -C -J",
+    "node": """-r --require --import --loader --experimental-loader --input-type -C --conditions
+               --env-file --title --icu-data-dir --openssl-config --inspect-port""",
+    "nodejs": "-r --require --import --loader --input-type", "tsx": "--tsconfig -r --import",
+    "ts-node": "-P --project -r --require -O -C", "bun": "-r --preload --cwd -c --config",
+    "php": "-d -c -z -t -S", "lua": "-l", "luajit": "-l -j -O", "osascript": "-l -s",
+    "julia": "-J -p -t -L -C -H -m", "rscript": "--encoding", "r": "-d -g --encoding",
+    "groovy": "-cp --classpath -D -c", "elixir": "-r -pr -pa -pz", "racket": "-l -t -k -I -p -r",
+    "pwsh": "-executionpolicy -ep -w -windowstyle -workingdirectory -configurationname",
+    "powershell": "-executionpolicy -ep -ex -w -windowstyle -version -psconsolefile",
+    "guile": "-L -C -l -e", "scala": "-cp -classpath -d", "deno": "", "swift": "-I -L -F",
+    "raku": "-I -M", "clojure": "-Sdeps", "bb": "-cp --classpath", "ocaml": "-I",
+}  # fmt: skip
+"""Options of interpreters with a value of their own that is not code."""
+
+FETCHERS = frozenset({
+    "curl", "wget", "fetch", "aria2c", "http", "https", "lwp-request", "nc", "ncat", "netcat",
+    "lynx", "w3m", "xh", "socat", "telnet", "ftp", "tftp", "openssl", "dig", "axel", "curlie",
+    "scp", "invoke-webrequest", "iwr", "lwp-download", "links", "elinks", "gsutil", "aws", "ssh",
+    "nslookup",
+})  # fmt: skip
+DECODERS = frozenset({
+    "base64", "base32", "xxd", "openssl", "gpg", "gunzip", "zcat", "uudecode", "rev", "bzcat",
+    "xzcat", "gbase64", "basenc", "b64decode",
+})  # fmt: skip
+HARMLESS_EVAL = frozenset({
+    "ssh-agent", "pyenv", "rbenv", "nodenv", "direnv", "brew", "conda", "fnm", "zoxide", "mamba",
+    "dircolors", "opam", "minikube", "luarocks", "starship", "mise", "keychain", "gpg-agent",
+    "micromamba", "jenv", "goenv", "tfenv", "thefuck", "fzf", "register-python-argcomplete", "gh",
+    "kubectl", "docker-machine", "atuin", "rtx", "asdf", "pip", "pipx", "podman", "npm", "rustup",
+    "hub", "lesspipe", "resize", "tmux", "oh-my-posh", "poetry", "uv", "just", "helm", "docker",
+    "git", "dirname", "pwd", "cd", "hermes", "aws_completer", "flux", "kind", "nodebrew",
+})  # fmt: skip
+"""Programs whose output is meant for `eval "$(…)"` and `source <(…)`."""
+
 
 LONGEST_TEXT = 20_000
 """Longer code is looked at only so far."""
@@ -71,16 +120,16 @@ _PACKAGE_HOSTS = frozenset({
 })  # fmt: skip
 
 
-def shell_with_text(invocation: Invocation, _scene: Scene) -> bool:
+def shell_with_text(invocation: Invocation, _scene: CommandContext) -> bool:
     return shell_text(invocation) is not None
 
 
-def escapes(invocation: Invocation, _scene: Scene) -> bool:
+def escapes(invocation: Invocation, _scene: CommandContext) -> bool:
     """`find … -exec sh`: a shell nobody would expect there."""
     return not _NOT_LAUNCHERS.isdisjoint(invocation.via[-1:])
 
 
-def inline_code(invocation: Invocation, _scene: Scene) -> bool:
+def inline_code(invocation: Invocation, _scene: CommandContext) -> bool:
     """Code after `-c` or `-e`, or given as input."""
     base = interpreter(invocation.name)
     if base not in INLINE or (base == "perl" and _is_sed(invocation)):
@@ -122,7 +171,7 @@ def _is_sed(invocation: Invocation) -> bool:
     return len(program) < LONGEST_SCRIPT and bool(_SED_LIKE.fullmatch(program.strip()))
 
 
-def code_texts(invocation: Invocation, scene: Scene) -> Iterator[str]:
+def code_texts(invocation: Invocation, scene: CommandContext) -> Iterator[str]:
     """Every text this program would run as code."""
     if interpreter(invocation.name) in INLINE:
         if inline_code(invocation, scene):
@@ -134,7 +183,7 @@ def code_texts(invocation: Invocation, scene: Scene) -> Iterator[str]:
         yield invocation.stdin
 
 
-def forks_without_end(invocation: Invocation, scene: Scene) -> bool:
+def forks_without_end(invocation: Invocation, scene: CommandContext) -> bool:
     texts = [text for text in code_texts(invocation, scene) if text]
     return any(
         pattern.search(text[:LONGEST_TEXT])
@@ -143,7 +192,7 @@ def forks_without_end(invocation: Invocation, scene: Scene) -> bool:
     )
 
 
-def written_code(invocation: Invocation, scene: Scene) -> bool:
+def written_code(invocation: Invocation, scene: CommandContext) -> bool:
     """A script made by the same command that does what is asked about elsewhere."""
     if not scene.texts or interpreter(invocation.name) not in INLINE:
         return False
@@ -151,7 +200,7 @@ def written_code(invocation: Invocation, scene: Scene) -> bool:
     return any(_DANGEROUS_CODE.search(text) for text in texts if text)
 
 
-def files_run(invocation: Invocation, scene: Scene) -> Iterator[str]:
+def files_run(invocation: Invocation, scene: CommandContext) -> Iterator[str]:
     """Files this program runs as code."""
     words, name = invocation.words, invocation.name
     if not words:
@@ -165,11 +214,11 @@ def files_run(invocation: Invocation, scene: Scene) -> Iterator[str]:
         yield place(words[0], invocation, scene)
 
 
-def runs_fetched(invocation: Invocation, scene: Scene) -> bool:
+def runs_fetched(invocation: Invocation, scene: CommandContext) -> bool:
     return bool(scene.fetched) and not scene.fetched.isdisjoint(files_run(invocation, scene))
 
 
-def fed_to_shell(invocation: Invocation, _scene: Scene) -> bool:
+def fed_to_shell(invocation: Invocation, _scene: CommandContext) -> bool:
     """A shell that runs what other programs print."""
     if invocation.name == "parallel" and not invocation.arguments:
         return True  # each line it reads is a command
@@ -188,7 +237,7 @@ def fed_to_shell(invocation: Invocation, _scene: Scene) -> bool:
     return False
 
 
-def code_from_network(invocation: Invocation, _scene: Scene) -> bool:
+def code_from_network(invocation: Invocation, _scene: CommandContext) -> bool:
     coded = interpreter(invocation.name) in INLINE
     if coded and any(re.match(r"https?://", word) for word in invocation.arguments[:3]):
         return True
@@ -199,7 +248,7 @@ def code_from_network(invocation: Invocation, _scene: Scene) -> bool:
     return any(source.name in FETCHERS for source in invocation.sources)
 
 
-def _written_program(invocation: Invocation, scene: Scene) -> str:
+def _written_program(invocation: Invocation, scene: CommandContext) -> str:
     """The text of `-f file` that the same command has written."""
     if not scene.texts:
         return ""
@@ -207,17 +256,17 @@ def _written_program(invocation: Invocation, scene: Scene) -> str:
     return "\n".join(scene.texts.get(place(path, invocation, scene), "") for path in paths)
 
 
-def built_from_network(invocation: Invocation, _scene: Scene) -> bool:
+def built_from_network(invocation: Invocation, _scene: CommandContext) -> bool:
     """`make -f <(curl …)`."""
     return not FETCHERS.isdisjoint(invocation.feeders)
 
 
-def awk_runs(invocation: Invocation, scene: Scene) -> bool:
+def awk_runs(invocation: Invocation, scene: CommandContext) -> bool:
     text = f"{invocation.text}\n{_written_program(invocation, scene)}".replace("||", "")
     return bool(_AWK_RUNS.search(text)) or not _AWK_FILTERS.issuperset(_AWK_PIPE.findall(text))
 
 
-def sed_runs(invocation: Invocation, scene: Scene) -> bool:
+def sed_runs(invocation: Invocation, scene: CommandContext) -> bool:
     words = invocation.arguments
     if "-f" in words or "--file" in words:
         return bool(_SED_RUNS.search(_written_program(invocation, scene)))
@@ -226,7 +275,7 @@ def sed_runs(invocation: Invocation, scene: Scene) -> bool:
     return any(len(text) > LONGEST_SCRIPT or _SED_RUNS.search(text) for text in scripts)
 
 
-def editor_runs(invocation: Invocation, _scene: Scene) -> bool:
+def editor_runs(invocation: Invocation, _scene: CommandContext) -> bool:
     words = invocation.arguments
     texts = [b for a, b in pairwise(words) if a in _EDITOR_OPTIONS]
     texts += [word[1:] for word in words if word.startswith("+")]
@@ -237,19 +286,19 @@ def editor_runs(invocation: Invocation, _scene: Scene) -> bool:
     return any(re.match(r"\s*(\d*,?\d*|%)!|shell\b", line) for line in lines)
 
 
-def client_runs(invocation: Invocation, _scene: Scene) -> bool:
+def client_runs(invocation: Invocation, _scene: CommandContext) -> bool:
     """Clients of databases and of file transfer that start programs."""
     texts = (*invocation.arguments, given_to(invocation) or "")
     return any(_CLIENT_RUNS.search(text) for text in texts)
 
 
-def console_fed(invocation: Invocation, _scene: Scene) -> bool:
+def console_fed(invocation: Invocation, _scene: CommandContext) -> bool:
     """Code given to the console of a framework: `echo … | manage.py shell`."""
     console = {"shell", "shell_plus", "tinker", "console", "c"} & set(invocation.arguments[:2])
     return bool(console) and bool(invocation.stdin or invocation.upstream)
 
 
-def make_runs(invocation: Invocation, _scene: Scene) -> bool:
+def make_runs(invocation: Invocation, _scene: CommandContext) -> bool:
     return any(
         word.startswith(("--eval", "SHELL="))
         or word in ("-", "-f-", "/dev/stdin")
@@ -258,17 +307,17 @@ def make_runs(invocation: Invocation, _scene: Scene) -> bool:
     )
 
 
-def in_coprocess(invocation: Invocation, _scene: Scene) -> bool:
+def in_coprocess(invocation: Invocation, _scene: CommandContext) -> bool:
     """`coproc bash`: whatever is written to it later is run."""
     return "coproc" in invocation.via and reads_commands(invocation)
 
 
-def macros_run(invocation: Invocation, _scene: Scene) -> bool:
+def macros_run(invocation: Invocation, _scene: CommandContext) -> bool:
     texts = [invocation.text, invocation.stdin, *(each.text for each in invocation.upstream)]
     return any("syscmd" in text for text in texts)
 
 
-def remote_package(invocation: Invocation, _scene: Scene) -> bool:
+def remote_package(invocation: Invocation, _scene: CommandContext) -> bool:
     """Packages from a plain address, whose set-up code runs at once."""
     text = invocation.text
     if not re.search(r"\b(install|add|i|exec|x)\b|^https?:", text):
@@ -286,7 +335,7 @@ EDITORS = "vim vi nvim ex ed emacs gdb lldb view less rvim"
 CLIENTS = """
     psql mysql mariadb sqlite3 sqlite sqlcmd sqlplus mongosh mongo ftp sftp lftp isql dc gnuplot
 """
-RULES = (
+CODE_RULES = (
     Rule("shell -c", "runs a command line given as text", " ".join(SHELLS), shell_with_text),
     Rule("shell -c", "runs a command line given as text", "cmd", verb("/c /k")),
     Rule("shell -c", "starts a shell out of another program", " ".join(SHELLS), escapes),
@@ -326,3 +375,101 @@ RULES = (
 )
 MAKES_CODE = FETCHERS | DECODERS
 """What these write and the same command runs is taken for foreign code."""
+
+
+# Programs whose name does not say what they are.
+
+_ARGUMENTS = frozenset({"@", "*", *"123456789"})
+"""What a shell was started with; a function knows its own."""
+_DASHES = re.compile("[\u2010-\u2015\u2212]")
+_MIXED = re.compile("[A-Za-z][\u0430-\u045f\u0400-\u042f]|[\u0430-\u045f\u0400-\u042f][A-Za-z]")
+"""Cyrillic letters right beside Latin ones."""
+_UNCERTAIN = re.compile(rf"[{UNKNOWN}*?\[]")
+_HIJACK = re.compile(
+    r"LD_PRELOAD|LD_AUDIT|DYLD_INSERT_LIBRARIES|BASH_ENV|PROMPT_COMMAND|PYTHONSTARTUP|PERL5OPT"
+    r"|PERL5DB|RUBYOPT|SHELLOPTS|BASH_FUNC_.*|GIT_EXEC_PATH|GIT_TEMPLATE_DIR"
+)
+_HIJACK_VALUES = {
+    "PATH": re.compile(r"(/tmp|/var/tmp|/dev/shm|\.)(/|:|\Z)"),
+    "NODE_OPTIONS": re.compile(r".*(--(require|import|loader)|-r\s)"),
+    "JAVA_TOOL_OPTIONS": re.compile(r".*-javaagent"),
+    "_JAVA_OPTIONS": re.compile(r".*-javaagent"),
+}
+"""Variables that are harmless with most values."""
+
+
+def hidden_command(invocation: Invocation, _scene: CommandContext) -> bool:
+    """The name of the program is known only when the command runs."""
+    name = invocation.name
+    if not DECODERS.isdisjoint(invocation.named_by):
+        return True
+    arguments = invocation.uses & _ARGUMENTS - invocation.known.keys()
+    if arguments and (not invocation.words or name == "eval"):
+        return True
+    if name == "eval" and not DECODERS.isdisjoint(invocation.feeders):
+        return True
+    if name == "eval":
+        unknown = any(UNKNOWN in word for word in invocation.arguments)
+        return unknown and not (invocation.feeders and invocation.feeders <= HARMLESS_EVAL)
+    if not invocation.words or name in ("[", "[["):
+        return False
+    return bool(_UNCERTAIN.search(name)) or name in ("{}", "%")
+
+
+def look_alike(invocation: Invocation, _scene: CommandContext) -> bool:
+    """Letters of another script in the name of a program or of a host."""
+    words = invocation.words
+    if words and not words[0].isascii():
+        name = words[0].rpartition("/")[2].replace(UNKNOWN, "")
+        if not name.isascii() and ("/" not in words[0] or _imitates_name(name)):
+            return True
+    if any(not word.isascii() and _imitates(word) for word in words[1:]):
+        return True
+    hosts = (re.match(r"\w+://([^/]*)", word) for word in words[1:] if not word.isascii())
+    return any(host and not host[1].replace(UNKNOWN, "").isascii() for host in hosts)
+
+
+def _imitates_name(name: str) -> bool:
+    return bool(_MIXED.search(name)) or unicodedata.normalize("NFKC", name).isascii()
+
+
+def _imitates(word: str) -> bool:
+    """A wide `｜`, a long dash before letters, letters of two scripts: not what they look like."""
+    if _MIXED.search(word) and not re.search(r"\s", word):
+        return True
+    plain = _DASHES.sub("-", unicodedata.normalize("NFKC", word))
+    return plain != word and bool(re.fullmatch(r"[|&;<>]{1,3}|--?[A-Za-z][\w-]*", plain))
+
+
+def hijacks(invocation: Invocation, scene: CommandContext) -> bool:
+    """Variables that make other programs load or run something."""
+    pairs = list(invocation.assignments)
+    if invocation.name in ("env", "sudo", "export", "doas"):
+        words = (word.partition("=") for word in invocation.arguments)
+        pairs += [(name, value) for name, found, value in words if found]
+    for name, value in pairs:
+        if name == "PATH" and value.startswith((f"{scene.home}/", f"{scene.folder}/")):
+            continue
+        risky = _HIJACK_VALUES.get(name)
+        if (value and _HIJACK.fullmatch(name)) or (risky and risky.match(value)):
+            return True
+    return False
+
+
+HIDDEN = "hidden command"
+HIDDEN_RULES = (
+    Rule(HIDDEN, "the program to run is known only at run time", "", hidden_command),
+    Rule(HIDDEN, "makes a name stand for another program", "hash", says_exactly(r"(^|\s)-p\b")),
+    Rule(HIDDEN, "takes its parts from another folder", "git", says_exactly(r"(^|\s)--exec-path=")),
+    Rule(
+        HIDDEN,
+        "takes its hooks from another folder",
+        "git",
+        says(r"\bconfig\s.*(core\.hookspath|init\.templatedir)[ =][/~]"),
+    ),
+    Rule(HIDDEN, "connects through another program", "scp sftp", says_exactly(r"(^|\s)-S\s*\S*/")),
+    Rule(HIDDEN, "loads a program into the shell", "enable", says_exactly(r"(^|\s)-f\b")),
+    Rule(HIDDEN, "starts a program through the loader", "ld.so", always),
+    Rule(HIDDEN, "changes what programs load or run", "", hijacks),
+    Rule("hidden characters", "looks like another program or address", "", look_alike),
+)

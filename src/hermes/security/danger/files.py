@@ -1,19 +1,240 @@
-"""Files that others rely on: the system's, those run at login, their rights and owners, logs."""
+"""Deleting: folders with everything in them, what a search finds, the system itself."""
 
+import posixpath
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 
-from hermes.security.danger.deletion import vital
-from hermes.security.danger.rule import Rule, always, operands, says, says_exactly, verb
-from hermes.security.danger.scene import Scene
-from hermes.security.danger.targets import (
+from hermes.security.danger.context import CommandContext, place
+from hermes.security.danger.rule import (
     IN_PLACE,
     WRITES_ALL,
+    Rule,
+    always,
+    both,
+    but_not,
+    has_operands,
+    has_option,
     in_place,
     is_recursive,
+    operands,
+    option,
+    says,
+    says_exactly,
+    touched,
+    verb,
     written,
     written_real,
 )
-from hermes.security.shell.model import UNKNOWN, Invocation
+from hermes.security.shell.expansion import given_to
+from hermes.security.shell.model import UNKNOWN, Invocation, join
+from hermes.security.shell.wrappers import option_values
+
+VITAL = frozenset({
+    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root",
+    "/sbin", "/srv", "/sys", "/usr", "/var", "/Users", "/System", "/Library", "/Applications",
+    "/usr/bin", "/usr/lib", "/usr/local", "/usr/sbin", "/usr/share", "/var/lib", "/run", "/mnt",
+    "/media", "C:", "C:/", "c:", "c:/", "/c", "/mnt/c", "/private", "/Volumes", "/usr/lib64",
+})  # fmt: skip
+_EVERYTHING = re.compile(
+    r"/(?:\*|\.\*|\?\*|\*\*|\.|\*\.\*|\[!\.\]\*|\.\[!\.\]\*|\.\.\?\*|\{.*\})/?\Z"
+)
+_NARROWS = re.compile(r"-(i?name|i?path|i?regex|[acm]time|[acm]min|size|user|newer|empty|maxdepth)")
+_LISTERS = frozenset({
+    "find", "fd", "fdfind", "ls", "locate", "git", "rg", "grep", "xargs", "tree", "cat", "awk",
+    "sed", "cut", "sort", "head", "tail", "jq", "comm", "diff", "uniq", "tr",
+})  # fmt: skip
+
+
+def vital(path: str, invocation: Invocation, scene: CommandContext) -> bool:
+    """A folder whose loss ends the machine or the user's work."""
+    joined = join(invocation.folder or scene.folder, path)
+    while _EVERYTHING.search(joined):
+        joined = _EVERYTHING.sub("", joined) or "/"
+    if joined in ("*", ".*"):
+        joined = scene.folder
+    if joined == "~" or joined.startswith("~/"):
+        joined = scene.home + joined[1:]
+    tidy = posixpath.normpath(joined.replace("\\", "/")) if joined else ""
+    tidy = "/" + tidy.lstrip("/") if tidy.startswith("/") else tidy
+    return tidy in VITAL or tidy in (scene.home, "~root")
+
+
+def deletes_vital(invocation: Invocation, scene: CommandContext) -> bool:
+    if "--no-preserve-root" in invocation.arguments:
+        return True
+    return is_recursive(invocation) and any(
+        vital(path, invocation, scene) for path in operands(invocation)
+    )
+
+
+def find_deletes_vital(invocation: Invocation, scene: CommandContext) -> bool:
+    """`find / -delete` with nothing that narrows it down."""
+    words = invocation.arguments
+    if _narrowed(words) or not deletes_found(invocation, scene):
+        return False
+    starts = [word for word in words[:4] if not word.startswith("-")]
+    return any(vital(word, invocation, scene) for word in starts)
+
+
+def _narrowed(words: Sequence[str]) -> bool:
+    """`-name '*'` takes everything just the same."""
+    return any(
+        _NARROWS.match(word) and not re.fullmatch(r"\*+|\*\.\*", then)
+        for word, then in pairwise((*words, ""))
+    )
+
+
+def deletes_found(invocation: Invocation, _scene: CommandContext) -> bool:
+    return "-delete" in invocation.arguments or "rm" in invocation.arguments
+
+
+def moves_vital(invocation: Invocation, scene: CommandContext) -> bool:
+    named = operands(invocation)
+    return any(vital(path, invocation, scene) for path in named[:-1])
+
+
+def deletes_in_system(invocation: Invocation, scene: CommandContext) -> bool:
+    for path in operands(invocation):
+        plain = scene.written_as(path, invocation)
+        at_root = re.fullmatch(r"/+[^/]+", path) is not None
+        if at_root or (plain and scene.is_system(plain)):
+            return True
+    return False
+
+
+def deletes_listed(invocation: Invocation, _scene: CommandContext) -> bool:
+    """`rm` of what find, fd or xargs come up with."""
+    if {"xargs", "find", "fd", "fdfind", "parallel"} & set(invocation.via):
+        return True
+    listed = {source.name for source in invocation.sources}
+    unknown = any(UNKNOWN in word for word in operands(invocation))
+    return unknown and bool(listed & _LISTERS)
+
+
+def deletes_all_here(invocation: Invocation, scene: CommandContext) -> bool:
+    """`rm *`: every file of the folder, or of a folder outside the workspace."""
+    for path in operands(invocation):
+        if path in ("*", "./*", ".*", "*.*", "./*.*", "./.*", "../*", "**"):
+            return True
+        if path.startswith("~/") and re.fullmatch(r"~/(\.?\*|\*\.\*)", path):
+            return True
+        if path.endswith("/*") and path.startswith("/") and not path.startswith("/tmp/"):
+            return not scene.written_as(path, invocation).startswith(f"{scene.folder}/")
+    return False
+
+
+def throws_away(invocation: Invocation, _scene: CommandContext) -> bool:
+    return operands(invocation)[-1:] == ["/dev/null"]
+
+
+def removes_tracked(invocation: Invocation, _scene: CommandContext) -> bool:
+    words = operands(invocation)
+    return words[:1] == ["rm"] and is_recursive(invocation) and bool({".", "*", "/"} & set(words))
+
+
+def empties_folder(invocation: Invocation, _scene: CommandContext) -> bool:
+    if has_option(invocation, "n", "--dry-run"):
+        return False
+    return has_option(invocation, "--delete", "--remove-source-files") or any(
+        word.startswith("--delete") for word in invocation.arguments
+    )
+
+
+_TRANSFER_DELETES = re.compile(
+    r"(?:^|[;\n]|&&|\bglob\s)\s*-?(?:rm|mrm|rmdir|del|delete|mdel|mdelete)\s+\S|\bmirror\b.*--delete",
+    re.IGNORECASE,
+)
+
+
+def deletes_remotely(invocation: Invocation, scene: CommandContext) -> bool:
+    """Commands of a client for file transfer, on its command line, as input or in a file."""
+    texts = [re.sub(r"^--?\w+=", "", word) for word in invocation.arguments]
+    texts.append(given_to(invocation) or "")
+    paths = [*option_values(invocation.arguments, ("-b", "-f"))]
+    paths += [each.target for each in invocation.redirects if each.operator == "<"]
+    texts += [scene.texts.get(place(path, invocation, scene), "") for path in paths if scene.texts]
+    return any(_TRANSFER_DELETES.search(text) for text in texts)
+
+
+WIPE = "deletes the system or the whole home folder"
+DELETION_RULES = (
+    Rule("disk wipe", WIPE, "rm srm trash rimraf shred", deletes_vital, refused=True),
+    Rule("disk wipe", WIPE, "find fd bfs", find_deletes_vital, refused=True),
+    Rule("disk wipe", "moves the system or the whole home folder", "mv", moves_vital, refused=True),
+    Rule(
+        "recursive delete",
+        "deletes folders with everything in them",
+        "rm srm trash grm unlink",
+        lambda invocation, _: is_recursive(invocation),
+    ),
+    Rule(
+        "recursive delete",
+        "deletes folders with everything in them",
+        "rimraf del-cli trash-cli trash-empty rmtree deltree",
+        always,
+    ),
+    Rule(
+        "recursive delete",
+        "deletes folders with everything in them",
+        "rd rmdir del erase",
+        says(r"(^|\s)/s\b"),
+    ),
+    Rule("recursive delete", "deletes folders with everything in them", "remove-item ri", always),
+    Rule(
+        "recursive delete",
+        "deletes folders with everything in them",
+        "cmake",
+        says(r"-E (rm|remove_directory)\b"),
+    ),
+    Rule(
+        "recursive delete",
+        "deletes untracked files",
+        "git",
+        both(
+            says(r"(^|\s)clean\b"),
+            but_not(option("f", "d", "x", "X", "--force"), option("n", "--dry-run")),
+        ),
+    ),
+    Rule("recursive delete", "deletes every tracked file", "git", removes_tracked),
+    Rule("bulk delete", "deletes every file a search finds", "rm unlink shred srm", deletes_listed),
+    Rule("bulk delete", "deletes every file of a folder", "rm unlink srm", deletes_all_here),
+    Rule("bulk delete", "deletes every file a search finds", "find bfs", says(r"(^|\s)-delete\b")),
+    Rule("bulk delete", "deletes what is missing at the source", "rsync", empties_folder),
+    Rule(
+        "bulk delete", "deletes what is missing at the source", "robocopy", says(r"/(mir|purge)\b")
+    ),
+    Rule(
+        "bulk delete", "overwrites files beyond recovery", "shred srm wipe scrub bleachbit", always
+    ),
+    Rule(
+        "bulk delete",
+        "deletes files",
+        "rclone",
+        but_not(
+            says(r"^(-\S+\s+)*(delete|purge|deletefile|rmdirs|cleanup|sync|bisync)\b"),
+            option("n", "--dry-run", "i", "--interactive"),
+        ),
+    ),
+    Rule("bulk delete", "deletes files", "lftp sftp ftp ncftp smbclient tnftp", deletes_remotely),
+    Rule("bulk delete", "deletes files", "s5cmd", says(r"^(-\S+\s+)*(rm|rb)\b|\bsync\b.*--delete")),
+    Rule(
+        "bulk delete",
+        "deletes what is missing at the source",
+        "gsutil mc",
+        says(r"\brsync\s.*-\w*d|\bmirror\s.*--remove"),
+    ),
+    Rule("bulk delete", "throws files away", "mv", throws_away),
+    Rule(
+        "delete in system folders",
+        "deletes at the root or in a system folder",
+        "rm unlink rmdir srm",
+        deletes_in_system,
+    ),
+)
+
+
+# Files that others rely on: the system's, those run at login, their rights and owners, logs.
 
 LOGS = re.compile(r"/var/log(/|\Z)|/Library/Logs/|/var/(adm|audit)(/|\Z)")
 HISTORY = re.compile(r"/\.(\w+_history|histfile|history|lesshst|viminfo)\Z|/fish_history\Z")
@@ -29,7 +250,7 @@ _MAKES = frozenset({"mkdir", "ssh-keygen", "mktemp", "sqlite3"})
 _NOT_CLEARING = frozenset({"mkdir", "touch", "chmod", "chown", "ls"})
 
 
-def writes_system(invocation: Invocation, scene: Scene) -> bool:
+def writes_system(invocation: Invocation, scene: CommandContext) -> bool:
     for path in written(invocation):
         plain, real = scene.written_as(path, invocation), scene.real(path, invocation)
         if (plain and scene.is_system(plain)) or (real and scene.is_system(real)):
@@ -41,7 +262,7 @@ def writes_system(invocation: Invocation, scene: Scene) -> bool:
     return _changes_listed(invocation, scene)
 
 
-def _changes_listed(invocation: Invocation, scene: Scene) -> bool:
+def _changes_listed(invocation: Invocation, scene: CommandContext) -> bool:
     """`ls /etc/*.conf | xargs sed -i …`: what is changed stands in the words of the search."""
     name = invocation.name
     if "xargs" not in invocation.via or not (
@@ -53,7 +274,7 @@ def _changes_listed(invocation: Invocation, scene: Scene) -> bool:
     return any(place and scene.is_system(place) for place in places)
 
 
-def changes_everywhere(invocation: Invocation, scene: Scene) -> bool:
+def changes_everywhere(invocation: Invocation, scene: CommandContext) -> bool:
     """`find / … -exec sed -i`: files all over the system."""
     if not re.search(r"(^|\s)-(exec|ok)", invocation.text):
         return False
@@ -62,7 +283,7 @@ def changes_everywhere(invocation: Invocation, scene: Scene) -> bool:
     return bool(changers) and any(vital(word, invocation, scene) for word in starts)
 
 
-def writes_startup(invocation: Invocation, scene: Scene) -> bool:
+def writes_startup(invocation: Invocation, scene: CommandContext) -> bool:
     """A file that is run at login, or that holds keys."""
     if invocation.name in _MAKES:
         return False
@@ -76,7 +297,7 @@ def writes_startup(invocation: Invocation, scene: Scene) -> bool:
     )
 
 
-def clears_logs(invocation: Invocation, scene: Scene) -> bool:
+def clears_logs(invocation: Invocation, scene: CommandContext) -> bool:
     if invocation.name in _NOT_CLEARING:
         return False
     if invocation.name == "tee" and "-a" in invocation.arguments:
@@ -89,14 +310,14 @@ def clears_logs(invocation: Invocation, scene: Scene) -> bool:
     return False
 
 
-def hides_history(invocation: Invocation, _scene: Scene) -> bool:
+def hides_history(invocation: Invocation, _scene: CommandContext) -> bool:
     for name, value in invocation.assignments:
         if name in ("HISTFILE", "HISTSIZE", "HISTFILESIZE") and value in ("", "0", "/dev/null"):
             return True
     return invocation.name == "unset" and "HISTFILE" in invocation.arguments
 
 
-def world_writable(invocation: Invocation, _scene: Scene) -> bool:
+def world_writable(invocation: Invocation, _scene: CommandContext) -> bool:
     if invocation.name in ("chmod", "gchmod") and UNKNOWN in "".join(operands(invocation)[:1]):
         return True  # which rights it gives shows only when it runs
     for word in invocation.arguments:
@@ -109,12 +330,12 @@ def world_writable(invocation: Invocation, _scene: Scene) -> bool:
     return False
 
 
-def setuid(invocation: Invocation, _scene: Scene) -> bool:
+def setuid(invocation: Invocation, _scene: CommandContext) -> bool:
     modes = [word.removeprefix("-m").removeprefix("--mode=") for word in invocation.arguments]
     return any(re.fullmatch(r"0*[2467][0-7]{3}", m) or _SETUID.fullmatch(m) for m in modes)
 
 
-def sweeps_owners(invocation: Invocation, scene: Scene) -> bool:
+def sweeps_owners(invocation: Invocation, scene: CommandContext) -> bool:
     named = operands(invocation)
     everything = is_recursive(invocation) or bool({"find", "xargs", "fd"} & set(invocation.via))
     if not everything or not named:
@@ -131,7 +352,7 @@ def sweeps_owners(invocation: Invocation, scene: Scene) -> bool:
     return False
 
 
-def takes_rights(invocation: Invocation, _scene: Scene) -> bool:
+def takes_rights(invocation: Invocation, _scene: CommandContext) -> bool:
     """`chmod -R 000`: locks everybody out."""
     mode = "".join(operands(invocation)[:1])
     return is_recursive(invocation) and bool(re.fullmatch(r"0+|[augo]*-rwx", mode))
@@ -144,7 +365,7 @@ SYSTEM_TOOLS = """
 SYSTEM, TRACES, OPEN = "system files", "traces", "world-writable"
 CLEARS_LOGS, CLEARS_HISTORY = "clears logs", "clears the history of commands"
 EVERY_USER = "lets every user write the file"
-RULES = (
+SYSTEM_FILE_RULES = (
     Rule(SYSTEM, "writes into a folder of the operating system", "", writes_system),
     Rule(SYSTEM, "changes files all over the system", "find", changes_everywhere),
     Rule(
@@ -187,5 +408,103 @@ RULES = (
         "locks or unlocks files against changes",
         "chattr chflags",
         says(r"(^|\s)[+-]\w*[ia]\b|schg|uchg"),
+    ),
+)
+
+
+# Disks and file systems.
+
+DEVICE = re.compile(
+    r"/dev/(sd|hd|vd|xvd|nvme|mmcblk|r?disk|md\d|dm-|mapper/|loop|nbd|mem\b|kmem|port\b|sg\d|zvol"
+    rf"|bcache|ram\d|{UNKNOWN}|[*?\[])|//\./physicaldrive|\\\\\.\\physicaldrive",
+    re.IGNORECASE,
+)
+_WHOLE = re.compile(r"/dev/(sd|hd|vd|nvme|mmcblk|r?disk|mem\b|kmem|port\b|xvd)|/proc/k(core|mem)\b")
+_NOT_WRITING = frozenset({"chmod", "chown", "mkdir", "ls", "touch", "sqlite3"})
+_NOT_READING = frozenset({
+    "ls", "lsblk", "blkid", "stat", "test", "[", "file", "smartctl", "df", "echo", "printf", "grep",
+    "udevadm", "findmnt", "chmod", "chown",
+})  # fmt: skip
+
+
+def formats_device(invocation: Invocation, _scene: CommandContext) -> bool:
+    named = operands(invocation)
+    return any(word.startswith("/dev/") or UNKNOWN in word for word in named)
+
+
+def writes_device(invocation: Invocation, scene: CommandContext) -> bool:
+    if invocation.name in _NOT_WRITING:
+        return False
+    near = invocation.folder.startswith("/dev")
+    paths = [path for path in written(invocation) if near or "/dev/" in path or path[:1] in "\\/"]
+    return any(
+        DEVICE.match(path) or DEVICE.match(scene.written_as(path, invocation)) for path in paths
+    )
+
+
+def reads_device(invocation: Invocation, _scene: CommandContext) -> bool:
+    """A whole disk or the memory as a file."""
+    if invocation.name in _NOT_READING:
+        return False
+    return any(_WHOLE.match(path) for path in touched(invocation))
+
+
+FORMATTERS = "mkfs mke2fs mkdosfs mkntfs mkswap newfs newfs_apfs newfs_hfs wipefs blkdiscard"
+PARTITIONERS = "fdisk sfdisk sgdisk gdisk cfdisk parted cryptsetup gparted"
+VOLUMES = """
+    lvremove vgremove pvremove lvreduce lvresize pvcreate vgreduce mdadm zpool zfs btrfs tune2fs
+    resize2fs debugfs badblocks e2fsck fsck xfs_repair ntfsfix flashrom efibootmgr grub-install
+    fastboot
+"""
+DISK_WIPE = "disk wipe"
+DISK_RULES = (
+    Rule(DISK_WIPE, "formats a disk", FORMATTERS, formats_device, refused=True),
+    Rule(DISK_WIPE, "writes directly to a disk", "", writes_device, refused=True),
+    Rule(
+        DISK_WIPE,
+        "erases a disk",
+        "diskutil",
+        says(r"\b(erase|zero|secureErase|randomDisk)"),
+        refused=True,
+    ),
+    Rule(
+        DISK_WIPE, "erases a disk", "hdparm", says(r"--security-erase|--trim-sector"), refused=True
+    ),
+    Rule(DISK_WIPE, "erases a disk", "nvme", verb("format sanitize write-zeroes"), refused=True),
+    Rule(
+        "format",
+        "makes or changes file systems or partitions",
+        f"{FORMATTERS} {PARTITIONERS}",
+        has_operands,
+    ),
+    Rule(
+        "format",
+        "changes volumes",
+        VOLUMES,
+        verb(
+            "destroy delete remove rollback create labelclear erase flash -w -y -f -z -U -L --stop",
+            r"(^|\s)/dev/|--zero|^(-\S+\s+)*\w+/\w+",
+        ),
+    ),
+    Rule(
+        "format",
+        "changes volumes",
+        "diskutil",
+        says(r"\b(partitionDisk|reformat|unmount|apfs delete)"),
+    ),
+    Rule("format", "formats a disk", "format", says(r"^[a-z]:")),
+    Rule(
+        "raw copy",
+        "copies raw data with dd",
+        "dd dcfldd ddrescue dc3dd gdd",
+        says(r"\b(if|of)=|/dev/"),
+    ),
+    Rule("raw copy", "reads a whole disk or the memory", "", reads_device),
+    Rule("mounts", "mounts or unmounts file systems", "umount swapoff losetup pivot_root", always),
+    Rule(
+        "mounts",
+        "mounts or unmounts file systems",
+        "mount",
+        verb("-a -o -t --bind --rbind --move -B -M", r"(^|\s)/\S+\s+/|-o\S"),
     ),
 )

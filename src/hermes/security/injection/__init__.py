@@ -1,39 +1,46 @@
-"""Signs of prompt injection in text that will become part of a prompt.
+"""Detection of prompt injection in text that becomes part of a prompt.
 
-The many rules are loaded with the first text that is scanned.
+`scan` returns the ids of the findings, `explain` also where they are. The rule tables load with
+the first text that is scanned.
 """
 
 from collections.abc import Sequence
-from functools import cache
-from importlib import import_module
-from typing import Any
 
-from hermes.security.injection.finding import Finding
+import msgspec
 
 __all__ = ["BLOCKED", "Finding", "blocked", "explain", "scan"]
 
 BLOCKED = "[BLOCKED: "
-"""What stands in the place of a text that was not loaded begins with it."""
+"""Prefix of the text that replaces a file that was not loaded."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One sign of an injection."""
+
+    id: str
+    line: int
+    """Line number in the source, from 1."""
+    excerpt: str
+    """That line, stripped and shortened."""
 
 
 def scan(text: str) -> tuple[str, ...]:
-    """The ids of what was found, invisible characters first, each once; () for a clean text."""
-    found: tuple[str, ...] = _scanner().scan(text) if text.strip() else ()
-    return found
+    """Return the ids of what was found, invisible characters first, each once; () if clean."""
+    if not text.strip():
+        return ()
+    from hermes.security.injection import scanner  # the rule tables take a while to load
+
+    return scanner.scan(text)
 
 
 def explain(text: str) -> list[Finding]:
-    """What was found, and where."""
-    found: list[Finding] = _scanner().explain(text)
-    return found
+    """Return what was found, and where."""
+    from hermes.security.injection import scanner  # the rule tables take a while to load
+
+    return scanner.explain(text)
 
 
 def blocked(name: str, findings: Sequence[str]) -> str:
-    """What stands in a prompt in place of the file `name`."""
+    """Return the text that replaces the file `name` in a prompt."""
     found = ", ".join(findings)
     return f"{BLOCKED}{name} contained potential prompt injection ({found}). Content not loaded.]"
-
-
-@cache
-def _scanner() -> Any:
-    return import_module("hermes.security.injection.scanner")

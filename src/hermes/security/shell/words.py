@@ -1,13 +1,25 @@
 """Words of the syntax tree with quotes, variables and substitutions resolved."""
 
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from tree_sitter import Node
 
-from hermes.security.shell.expansion import braces, expand, unescape
-from hermes.security.shell.model import SPLIT, UNKNOWN, TooMuch
-from hermes.security.shell.variables import Variables
+from hermes.security.shell.expansion import braces, expand, given_to, printed, substitute, unescape
+from hermes.security.shell.heredocs import Document
+from hermes.security.shell.model import (
+    GIVEN,
+    HELD,
+    SPLIT,
+    UNKNOWN,
+    Invocation,
+    Redirect,
+    TooMuch,
+    Variables,
+    join,
+)
 
 LONGEST_WORD = 200_000
 _QUOTED = frozenset({"string", "raw_string", "ansi_c_string", "translated_string"})
@@ -143,3 +155,247 @@ class Words:
             if size > LONGEST_WORD:
                 raise TooMuch
         return "".join(parts)
+
+
+# The state of a shell while a command line is read: variables, folder, functions, aliases.
+
+_HELD = re.compile(f"{HELD}(\\d+){HELD}")
+_FLAGS = re.compile(r"-[LPe@-]+|-n")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+class Function:
+    """A function of the command line, with the here-documents of the text that defines it."""
+
+    def __init__(self, body: Node, documents: tuple[Document, ...]) -> None:
+        self.body, self.documents = body, documents
+
+
+class Scope:
+    def __init__(self, variables: Variables, folder: str) -> None:
+        self.variables, self.folder = variables, folder
+        self._back = UNKNOWN, UNKNOWN
+        """Where `cd -` leads: the folder, and what `$PWD` is there."""
+        self.documents: tuple[Document, ...] = ()
+        self.functions: dict[str, Function] = {}
+        self.aliases: dict[str, str] = {}
+        self.given = ""
+        """Text that a here-document of an outer block gives to the programs in it."""
+        self.branches = 0
+        """How many `if`, loops and `&&` are open: what is set inside them may not be set."""
+        self.piped = False
+        """Whether what is read now prints into a pipe."""
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Inside is a shell of its own: what it sets ends with it."""
+        saved, folder, back = self.variables.saved(), self.folder, self._back
+        yield
+        self.variables.restore(saved)
+        self.folder, self._back = folder, back
+
+    def ran(self, invocation: Invocation) -> None:
+        """What built-in commands do to the shell."""
+        match invocation.name:
+            case "cd" | "pushd" | "popd":
+                self._move(invocation.name, invocation.arguments)
+            case "set":
+                self._set_arguments(invocation.arguments)
+            case "read" | "mapfile" | "readarray" | "printf":
+                self._read_into(invocation)
+
+    def keep(self, assignments: tuple[tuple[str, str], ...]) -> None:
+        """Assignments without a program: they stay."""
+        for name, value in assignments:
+            self.variables.assign(name, value, maybe=self.branches > 0)
+
+    def _move(self, name: str, words: tuple[str, ...]) -> None:
+        """`cd`, `pushd`, `popd`."""
+        operands = [word for word in words if not _FLAGS.fullmatch(word)]
+        target = operands[-1] if operands else "~"
+        before = self.folder, self.variables.known.get("PWD", "")
+        if name == "popd" or target == "-":
+            self.folder, working = self._back
+        else:
+            self.folder, working = join(self.folder, target), join(before[1], target)
+        self._back = before
+        if before[1]:
+            self.variables.assign("PWD", working)
+
+    def _set_arguments(self, words: tuple[str, ...]) -> None:
+        """`set -- a b` gives the shell arguments."""
+        if "--" in words:
+            self.variables.arguments(list(words[words.index("--") + 1 :]))
+        elif words and not words[0].startswith(("-", "+")):
+            self.variables.arguments(list(words))
+
+    def _read_into(self, invocation: Invocation) -> None:
+        """`read x`, `mapfile x` and `printf -v x` set variables."""
+        words = invocation.arguments
+        if invocation.name == "printf":
+            if words[:1] == ("-v",) and len(words) > 2:
+                self.variables.assign(words[1], printed(invocation) or UNKNOWN)
+            return
+        names = [word for word in words if _NAME.fullmatch(word)]
+        text = given_to(invocation)
+        if text is None or UNKNOWN in text:
+            for name in names:
+                self.variables.draw(name, invocation.sources)
+        if invocation.name == "read":
+            self._read(names or ["REPLY"], text)
+        else:
+            value = UNKNOWN if text is None else text.replace("\n", SPLIT)
+            self.variables.assign(names[-1] if names else "MAPFILE", value)
+
+    def _read(self, names: list[str], text: str | None) -> None:
+        lines = [UNKNOWN] if text is None else [line for line in text.split("\n") if line] or [""]
+        for position, name in enumerate(names):
+            if text is None or len(names) == 1:
+                self.variables.vary(name, lines)
+                continue
+            fields = [line.split(None, len(names) - 1) for line in lines]
+            self.variables.vary(
+                name, [found[position] if len(found) > position else "" for found in fields]
+            )
+
+    def document(self, number: int) -> Document:
+        """The here-document behind a mark; an empty one when the mark leads nowhere."""
+        known = number < len(self.documents)
+        return self.documents[number] if known else Document("", literal=True)
+
+    def marked(self, text: str) -> list[Document]:
+        """The here-documents whose marks stand in `text`."""
+        return [self.document(int(number)) for number in _HELD.findall(text)]
+
+    def filled(self, text: str) -> str:
+        """`text` with here-documents in place of their marks, variables in them resolved."""
+
+        def body(found: re.Match[str]) -> str:
+            document = self.document(int(found[1]))
+            if document.literal:
+                return document.text
+            return substitute(document.text, self.variables)
+
+        return _HELD.sub(body, text) if HELD in text else text
+
+
+# One program put together from its nodes in the tree: words, redirects, input, variables.
+
+SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
+Upstream = tuple[Invocation, ...]
+
+
+class Assembler:
+    """`substitution` gives the programs inside `$(…)` or `<(…)`."""
+
+    def __init__(self, scope: Scope, substitution: Callable[[Node], Upstream]) -> None:
+        self._scope, self._substitution = scope, substitution
+        self.words = Words(scope.variables, self._printed_by)
+        self.broken = False
+
+    def variants(
+        self, nodes: list[Node], redirects: list[Node], upstream: Upstream, background: bool
+    ) -> Iterator[Invocation]:
+        """The program with the variables as they are, then with what else they may be."""
+        variables = self._scope.variables
+        first = self.invocation(nodes, redirects, upstream, background)
+        known, others = variables.saved()
+        seen = {first.words}
+        yield first
+        for name in [name for name in first.uses if name in others]:
+            for value in others[name]:
+                after = variables.saved()
+                variables.known = {**known, name: value}
+                other = self.invocation(nodes, redirects, upstream, background)
+                variables.restore(after)
+                if other.words not in seen:
+                    seen.add(other.words)
+                    yield other
+
+    def invocation(
+        self, nodes: list[Node], redirects: list[Node], upstream: Upstream, background: bool
+    ) -> Invocation:
+        scope = self._scope
+        scope.variables.used = set()
+        assignments = [node for node in nodes if node.type == "variable_assignment"]
+        spoken = [node for node in nodes if node.type != "variable_assignment"]
+        # The grammar takes `rm 2>log -r x` for a redirect to three files.
+        spoken += [extra for node in redirects for extra in _targets(node)[1:]]
+        if any(a.end_byte == b.start_byte for a, b in itertools.pairwise(spoken)):
+            self.broken = True  # one word that the grammar took for two
+        words = tuple(word for node in spoken for word in self.words.of(node))
+        used = frozenset(scope.variables.used)
+        named_by = frozenset(each.name for each in self.feeders(spoken[:1]))
+        with scope.apart():
+            assigned = tuple(self.assign(assignments))
+        return Invocation(
+            words,
+            redirects=tuple(self._redirect(node) for node in redirects),
+            stdin="\n".join(filter(None, map(self._given, redirects))) or scope.given,
+            upstream=upstream,
+            fed_by=tuple(self.feeders([*nodes, *redirects])),
+            assignments=assigned,
+            named_by=named_by,
+            uses=used,
+            drawn=self._drawn(used),
+            piped=scope.piped,
+            background=background,
+            folder=scope.folder,
+            known=scope.variables.known,
+        )
+
+    def _drawn(self, used: frozenset[str]) -> Upstream:
+        drawn = self._scope.variables.drawn
+        return tuple(each for name in used if name in drawn for each in drawn[name])
+
+    def assign(self, nodes: list[Node]) -> Iterator[tuple[str, str]]:
+        """Set the variables of assignments, and say which."""
+        variables = self._scope.variables
+        for node in nodes:
+            name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+            if name is None:
+                continue
+            variable = text_of(name).partition("[")[0]
+            text = self.words.value(value, quoted=True) if value is not None else ""
+            text = self._scope.filled(text)
+            if any(child.type == "+=" for child in node.children):
+                gap = SPLIT if value is not None and value.type == "array" else ""
+                text = (variables.known.get(variable) or "") + gap + text
+            variables.assign(variable, text, maybe=self._scope.branches > 0)
+            if UNKNOWN in text:
+                variables.draw(variable, tuple(self.feeders([node])))
+            yield variable, text
+
+    def feeders(self, nodes: list[Node]) -> Iterator[Invocation]:
+        """The programs of substitutions anywhere in `nodes`."""
+        for node in nodes:
+            if node.type in SUBSTITUTIONS:
+                yield from self._substitution(node)
+            elif node.child_count:
+                yield from self.feeders(node.children)
+
+    def _printed_by(self, node: Node) -> str:
+        found = self._substitution(node)
+        if not found or found[-1].upstream != found[:-1]:
+            return UNKNOWN
+        text = printed(found[-1])
+        return UNKNOWN if text is None else text.rstrip("\n")
+
+    def _redirect(self, node: Node) -> Redirect:
+        if GIVEN in text_of(node):
+            return Redirect("<<", "")
+        operator = next((child.type for child in node.children if not child.is_named), "")
+        targets = _targets(node)
+        return Redirect(operator, "".join(self.words.of(targets[0])) if targets else "")
+
+    def _given(self, node: Node) -> str:
+        """The text of a here-document or here-string."""
+        targets = [child for child in node.named_children if text_of(child).startswith(GIVEN)]
+        if not targets:
+            return ""
+        text = self.words.value(targets[0], quoted=True).removeprefix(GIVEN)
+        return self._scope.filled(text)
+
+
+def _targets(node: Node) -> list[Node]:
+    return [child for child in node.named_children if child.type != "file_descriptor"]

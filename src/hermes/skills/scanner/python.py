@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Final
 
-from hermes.security.danger.deletion import VITAL
+from hermes.security.danger.files import VITAL
 from hermes.skills.scanner import python_dataflow as flow
 from hermes.skills.scanner import rules
 from hermes.skills.scanner.python_dataflow import Flow

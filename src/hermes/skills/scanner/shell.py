@@ -6,12 +6,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from hermes.security.danger.aftermath import remember
-from hermes.security.danger.catalogue import rules_for
-from hermes.security.danger.credentials import DUMPERS, PRINTERS, SECRET_NAME
-from hermes.security.danger.interpreters import DECODERS
-from hermes.security.danger.scene import Scene
-from hermes.security.danger.texts import TEXT_RULES
+from hermes.security.danger.catalog import TEXT_RULES, rules_for
+from hermes.security.danger.code import DECODERS
+from hermes.security.danger.context import CommandContext
+from hermes.security.danger.secrets import DUMPERS, PRINTERS, SECRET_NAME
+from hermes.security.danger.side_effects import remember
 from hermes.security.paths import Guard
 from hermes.security.shell.launchers import SHELLS
 from hermes.security.shell.model import UNKNOWN, Invocation, TooMuch
@@ -68,7 +67,7 @@ _SOCKET = re.compile(r"/dev/(?:tcp|udp)/")
 class Flows:
     """One script; what was read before counts when something is uploaded later."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: CommandContext) -> None:
         self._scene = scene
         self._packed = False
         self._encoded = False
@@ -437,7 +436,7 @@ def _parts(text: str, longest: int) -> Iterator[str]:
 
 
 def _of_part(text: str) -> Iterator[Hit]:
-    scene = Scene(_GUARD, FOLDER)
+    scene = CommandContext(_GUARD, FOLDER)
     try:
         parsed = unfold(text, scene.variables)
     except (TooMuch, RecursionError):
@@ -460,7 +459,7 @@ def _of_part(text: str) -> Iterator[Hit]:
         remember(invocation, scene)
 
 
-def _of_invocation(invocation: Invocation, scene: Scene, flows: Flows) -> Iterator[Rule]:
+def _of_invocation(invocation: Invocation, scene: CommandContext, flows: Flows) -> Iterator[Rule]:
     for found in rules_for(invocation):
         if found.kind in JUDGED and found.test(invocation, scene):
             rule = judged(found.kind, found.reason, invocation, flows.addresses)

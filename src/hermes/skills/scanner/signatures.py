@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, Literal
 
-from hermes.security.danger.credentials import ENV_FILE, SECRET_FILES, SECRET_PLACES
+from hermes.security.danger.secrets import ENV_FILE, SECRET_FILES, SECRET_PLACES
 from hermes.security.paths import CREDENTIAL_STORES, OWN_FILES, STARTUP_FILES, SYSTEM_CREDENTIALS
 from hermes.security.shell.model import Invocation
 from hermes.skills.scanner import rules

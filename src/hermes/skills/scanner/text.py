@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from hermes.security.injection import Finding, explain
-from hermes.security.secret_shapes import MARK, SHAPES
+from hermes.security.redaction import MARK, SHAPES
 from hermes.skills.scanner.pieces import warns
 from hermes.skills.scanner.report import Category, Hit, Lines, Rule, softened
 from hermes.skills.scanner.signatures import OWN, is_env_file, is_store

@@ -6,8 +6,8 @@ from typing import Any
 
 from hermes.core.errors import ToolTimedOut
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
+from hermes.security import examine_command, one_concern, only_looks
 from hermes.security.paths import Guard
-from hermes.security.reading import examine_command, one_concern, only_looks
 from hermes.terminal.base import CommandResult, Shell
 from hermes.terminal.output import OutputLimits, plain
 from hermes.terminal.processes import Processes

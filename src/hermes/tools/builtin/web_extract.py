@@ -20,8 +20,7 @@ from hermes.core.messages import System, User
 from hermes.core.model import ModelRequest
 from hermes.core.ports import Auxiliary
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
-from hermes.security.url_blocklist import Blocklist
-from hermes.security.urls import UrlGuard, allowed_places, shown
+from hermes.security.urls import Blocklist, UrlGuard, allowed_places, shown
 from hermes.tools.builtin.web_search import (
     Connect,
     SearchOptions,

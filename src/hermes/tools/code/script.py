@@ -19,8 +19,8 @@ import msgspec
 from hermes.core.errors import ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Concern
+from hermes.security import examine_command, one_concern
 from hermes.security.paths import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDENTIALS, Guard, below
-from hermes.security.reading import examine_command, one_concern
 from hermes.terminal.base import Running, Shell
 
 SHELL = ("/bin/sh", "-c")

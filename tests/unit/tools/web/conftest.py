@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from hermes.security.url_blocklist import Blocklist
-from hermes.security.urls import UrlGuard
+from hermes.security.urls import Blocklist, UrlGuard
 from hermes.tools.web_pages import Fetcher
 from hermes.util.loopback_http import Action, LoopbackServer, Outgoing, RecordedRequest
 

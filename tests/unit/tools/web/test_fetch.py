@@ -12,8 +12,7 @@ import pytest
 from hermes import __version__
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolDenied, ToolError, ToolTimedOut
-from hermes.security.url_blocklist import Blocklist
-from hermes.security.urls import ANY_PORT, UrlGuard
+from hermes.security.urls import ANY_PORT, Blocklist, UrlGuard
 from hermes.tools.web_pages import Fetcher, FetchLimits
 from hermes.util.loopback_http import Stop
 from tests.unit.security.certificates import server_and_trust

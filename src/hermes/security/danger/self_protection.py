@@ -5,14 +5,15 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from hermes.security.danger.code import code_texts
-from hermes.security.danger.rule import Rule, operands
-from hermes.security.danger.scene import Scene, is_pattern
-from hermes.security.danger.targets import (
+from hermes.security.danger.context import CommandContext, is_pattern
+from hermes.security.danger.rule import (
     IN_PLACE,
     WRITES_ALL,
     WRITES_LAST,
+    Rule,
     in_place,
     lands_in,
+    operands,
     touched,
     written,
     written_real,
@@ -58,7 +59,7 @@ _FOLDER_CHANGERS = frozenset({
 })  # fmt: skip
 
 
-def writes_own(invocation: Invocation, scene: Scene) -> bool:
+def writes_own(invocation: Invocation, scene: CommandContext) -> bool:
     paths = list(written(invocation))
     if any(scene.could_be_own(path, invocation, whole=_takes(invocation)) for path in paths):
         return True
@@ -99,7 +100,7 @@ def _found_own(invocation: Invocation) -> bool:
     return "hermes" in text and bool(OWN_CODE.search(text) or re.search(r"config|\.ya?ml", text))
 
 
-def _changes_folder(invocation: Invocation, real: str, scene: Scene) -> bool:
+def _changes_folder(invocation: Invocation, real: str, scene: CommandContext) -> bool:
     """A folder taken away, or filled, with our files in it."""
     name = invocation.name
     if name not in _FOLDER_CHANGERS:
@@ -119,7 +120,7 @@ def _changes_here(invocation: Invocation) -> bool:
     return True
 
 
-def _links_own(invocation: Invocation, scene: Scene) -> bool:
+def _links_own(invocation: Invocation, scene: CommandContext) -> bool:
     """A second name for our files, through which they could be written."""
     if invocation.name not in _LINKERS:
         return False
@@ -131,7 +132,7 @@ def _links_own(invocation: Invocation, scene: Scene) -> bool:
     return any(real and (scene.is_own(real) or scene.own_part(real) == "") for real in sources)
 
 
-def _changes_found(invocation: Invocation, scene: Scene) -> bool:
+def _changes_found(invocation: Invocation, scene: CommandContext) -> bool:
     """`find` in our home that deletes, or runs what does more than look."""
     words = invocation.arguments
     if invocation.name != "find" or not words:
@@ -143,7 +144,7 @@ def _changes_found(invocation: Invocation, scene: Scene) -> bool:
     return "-delete" in words or not runs <= _LOOKERS
 
 
-def mentions_own(invocation: Invocation, scene: Scene) -> bool:
+def mentions_own(invocation: Invocation, scene: CommandContext) -> bool:
     """Code that names our settings, keys or consents."""
     roots = [re.escape(str(root)) for root in scene.guard.own]
     home = re.compile("|".join([r"\.hermes\b", "HERMES_HOME", *roots]))
@@ -161,12 +162,12 @@ def subcommand(invocation: Invocation) -> str:
     return " ".join(word for word in words if not word.startswith("-"))
 
 
-def changes_policy(invocation: Invocation, _scene: Scene) -> bool:
+def changes_policy(invocation: Invocation, _scene: CommandContext) -> bool:
     flags = not POLICY_FLAGS.isdisjoint(invocation.arguments)
     return flags or bool(POLICY_COMMANDS.match(subcommand(invocation)))
 
 
-def sets_policy_variable(invocation: Invocation, _scene: Scene) -> bool:
+def sets_policy_variable(invocation: Invocation, _scene: CommandContext) -> bool:
     names = {name for name, _ in invocation.assignments}
     if invocation.name in ("env", "export", "sudo", "declare", "typeset", "set", "setenv", "read"):
         names |= {word.partition("=")[0] for word in invocation.arguments if "=" in word}
@@ -174,16 +175,16 @@ def sets_policy_variable(invocation: Invocation, _scene: Scene) -> bool:
     return not POLICY_VARIABLES.isdisjoint(names)
 
 
-def changes_settings(invocation: Invocation, _scene: Scene) -> bool:
+def changes_settings(invocation: Invocation, _scene: CommandContext) -> bool:
     return bool(OTHER_CHANGES.match(subcommand(invocation)))
 
 
-def writes_run_later(invocation: Invocation, scene: Scene) -> bool:
+def writes_run_later(invocation: Invocation, scene: CommandContext) -> bool:
     parts = (scene.own_part(real) for real in written_real(invocation, scene))
     return any(part and part.partition("/")[0] in RUN_LATER for part in parts)
 
 
-def stops_hermes(invocation: Invocation, _scene: Scene) -> bool:
+def stops_hermes(invocation: Invocation, _scene: CommandContext) -> bool:
     if invocation.name == "hermes":
         return bool(re.search(r"\bgateway\s+(stop|restart|uninstall)\b", invocation.text))
     fed = [word for source in invocation.sources for word in source.words]
@@ -191,19 +192,19 @@ def stops_hermes(invocation: Invocation, _scene: Scene) -> bool:
     return bool(_HERMES.search(text)) or "$PPID" in invocation.arguments
 
 
-def service_of_hermes(invocation: Invocation, _scene: Scene) -> bool:
+def service_of_hermes(invocation: Invocation, _scene: CommandContext) -> bool:
     verbs = r"\b(stop|restart|disable|mask|kill|try-restart|reload|bootout|unload|remove)\b"
     return bool(re.search(verbs, invocation.text)) and bool(_HERMES.search(invocation.text))
 
 
-def detached_gateway(invocation: Invocation, _scene: Scene) -> bool:
+def detached_gateway(invocation: Invocation, _scene: CommandContext) -> bool:
     launchers = {"nohup", "setsid", "disown", "tmux", "screen", "systemd-run", "daemonize", "at",
                  "daemon", "start-stop-daemon", "batch", "script", "zellij"}  # fmt: skip
     detached = invocation.background or launchers & set(invocation.via)
     return bool(detached) and bool(_GATEWAY.search(" ".join(invocation.words)))
 
 
-def copies_own(invocation: Invocation, scene: Scene) -> bool:
+def copies_own(invocation: Invocation, scene: CommandContext) -> bool:
     """Our whole home, keys and all, into another place."""
     if invocation.name not in (
         "tar",
@@ -223,7 +224,7 @@ def copies_own(invocation: Invocation, scene: Scene) -> bool:
 
 
 CHANGES = "changes Hermes' own settings, keys or consents"
-RULES = (
+SELF_PROTECTION_RULES = (
     Rule("own policy", CHANGES, "", writes_own, refused=True),
     Rule("own policy", CHANGES, "", mentions_own, refused=True),
     Rule(

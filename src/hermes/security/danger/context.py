@@ -32,7 +32,7 @@ def is_pattern(path: str) -> bool:
     return _GLOB.search(path) is not None
 
 
-class Scene:
+class CommandContext:
     """One command in one folder. What it asks of the file system is asked once."""
 
     def __init__(self, guard: Guard, folder: str) -> None:
@@ -211,7 +211,7 @@ def _as_prefixes(places: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{place.rstrip('/')}/" for place in places)
 
 
-def place(path: str, invocation: Invocation, scene: Scene) -> str:
+def place(path: str, invocation: Invocation, scene: CommandContext) -> str:
     """The file behind a word; where the folder is not known, a name that stays the same while the
     command stays in it."""
     return scene.real(path, invocation) or posixpath.normpath(join(invocation.folder, path))

@@ -1,18 +1,74 @@
 """What a program leaves behind for the rest of the same command: files, links, other names."""
 
+import re
 from collections.abc import Iterator
 
 import msgspec
 
 from hermes.security.danger.code import MAKES_CODE, files_run
-from hermes.security.danger.recipes import RECIPES, recipes
-from hermes.security.danger.rule import operands
-from hermes.security.danger.scene import Scene, place
-from hermes.security.danger.targets import written
+from hermes.security.danger.context import CommandContext, place
+from hermes.security.danger.rule import operands, written
+from hermes.security.shell.expansion import printed
 from hermes.security.shell.launchers import SHELLS
 from hermes.security.shell.model import Invocation, program
-from hermes.security.shell.output import printed
 from hermes.security.shell.wrappers import option_values
+
+# Command lines in makefiles, justfiles and the scripts of a package.
+
+RECIPES = {
+    "make": ("Makefile", "makefile", "GNUmakefile"), "gmake": ("Makefile", "GNUmakefile"),
+    "just": ("justfile", "Justfile", ".justfile"), "npm": ("package.json",),
+    "pnpm": ("package.json",), "yarn": ("package.json",), "bun": ("package.json",),
+}  # fmt: skip
+"""Files with command lines in them, by the programs that run these."""
+_TARGET = re.compile(r"([\w.%/@ -]+):(?![=:])\s*([^;\n]*)(?:;\s*(.*))?")
+_SCRIPT = re.compile(r'"([\w:.-]+)"\s*:\s*"((?:[^"\\]|\\.)*)"')
+_RUN_WORDS = frozenset({"run", "run-script", "exec"})
+
+
+def recipes(text: str, invocation: Invocation) -> str:
+    """What the program would run of the file: the targets it names and what these need; all of it
+    when that cannot be told."""
+    if "package.json" in RECIPES[invocation.name]:
+        sections = {
+            name: ("", [re.sub(r"\\(.)", r"\1", line)]) for name, line in _SCRIPT.findall(text)
+        }
+        default = list(sections)
+    else:
+        sections = dict(_targets(text))
+        default = list(sections)[:2]  # what stands before the first target, and that one
+    named = [word for word in operands(invocation) if "=" not in word and word not in _RUN_WORDS]
+    wanted = [name for name in named if name in sections] or (default if not named else [*sections])
+    wanted.append("")
+    lines: list[str] = []
+    done: set[str] = set()
+    while wanted:
+        name = wanted.pop()
+        if name not in done and name in sections:
+            done.add(name)
+            needed, commands = sections[name]
+            wanted += [*needed.split(), f"pre{name}", f"post{name}"]
+            lines += commands
+    return "\n".join(lines).replace("$$", "$")
+
+
+def _targets(text: str) -> Iterator[tuple[str, tuple[str, list[str]]]]:
+    """The name of each target, what it needs, and its command lines."""
+    names, needed, commands = [""], "", list[str]()
+    for line in text.split("\n"):
+        found = None if line[:1].isspace() else _TARGET.match(line)
+        if found:
+            for name in names:
+                yield name, (needed, commands)
+            names, needed = found[1].split() or [""], found[2] or ""
+            commands = [found[3]] if found[3] else []
+        elif line[:1].isspace() and line.strip():
+            commands.append(line.strip().lstrip("@+-"))
+        elif "$(shell" in line or "`" in line:
+            commands.append(line.replace("$(shell", "$("))
+    for name in names:
+        yield name, (needed, commands)
+
 
 MOST_FILES = 32
 _FETCHES = frozenset({"curl", "wget", "aria2c", "http", "fetch"})
@@ -28,7 +84,7 @@ _TAKES_COMMANDS = frozenset({"at", "batch", "ssh", "parallel"})
 """These run the lines of a file: `at -f file`, `ssh host < file`."""
 
 
-def remember(invocation: Invocation, scene: Scene) -> None:
+def remember(invocation: Invocation, scene: CommandContext) -> None:
     """Keep what later programs of the same command may run or write through."""
     if len(scene.texts) + len(scene.links) + len(scene.copies) > MOST_FILES:
         return
@@ -49,7 +105,7 @@ def _copies_here(invocation: Invocation) -> bool:
     return invocation.name not in _CLIENTS or not _COPY_WORDS.isdisjoint(invocation.arguments)
 
 
-def unmasked(invocation: Invocation, scene: Scene) -> Invocation | None:
+def unmasked(invocation: Invocation, scene: CommandContext) -> Invocation | None:
     """The program that the same command has given the name by which it is started now."""
     source = scene.copies.get(invocation.name) if scene.copies and invocation.words else None
     if source is None or program(source) == invocation.name:
@@ -57,7 +113,7 @@ def unmasked(invocation: Invocation, scene: Scene) -> Invocation | None:
     return msgspec.structs.replace(invocation, words=(source, *invocation.arguments))
 
 
-def scripts_of(invocation: Invocation, scene: Scene) -> Iterator[str]:
+def scripts_of(invocation: Invocation, scene: CommandContext) -> Iterator[str]:
     """Shell text that the same command has written into a file and now runs."""
     if not scene.texts:
         return
@@ -77,7 +133,7 @@ def scripts_of(invocation: Invocation, scene: Scene) -> Iterator[str]:
         yield _script_of(invocation, scene)
 
 
-def _script_of(invocation: Invocation, scene: Scene) -> str:
+def _script_of(invocation: Invocation, scene: CommandContext) -> str:
     texts = (scene.texts.get(real, "") for real in files_run(invocation, scene))
     text = next(filter(None, texts), "")
     shell = invocation.name in SHELLS or invocation.name in ("source", ".")
@@ -86,7 +142,7 @@ def _script_of(invocation: Invocation, scene: Scene) -> str:
     return text if shell or (direct and "/" in "".join(invocation.words[:1])) else ""
 
 
-def _remember_text(invocation: Invocation, scene: Scene) -> None:
+def _remember_text(invocation: Invocation, scene: CommandContext) -> None:
     paths = [redirect.target for redirect in invocation.redirects if redirect.writes]
     if invocation.name == "tee":
         paths += operands(invocation)
@@ -104,7 +160,7 @@ def _remember_text(invocation: Invocation, scene: Scene) -> None:
             scene.copies[program(path)] = invocation.words[1]
 
 
-def _remember_link(invocation: Invocation, scene: Scene) -> None:
+def _remember_link(invocation: Invocation, scene: CommandContext) -> None:
     named = operands(invocation)
     if len(named) < 1:
         return
@@ -116,7 +172,7 @@ def _remember_link(invocation: Invocation, scene: Scene) -> None:
         scene.links[f"{link.rstrip('/')}/{target.rpartition('/')[2]}"] = target
 
 
-def _remember_copy(invocation: Invocation, scene: Scene) -> None:
+def _remember_copy(invocation: Invocation, scene: CommandContext) -> None:
     named = operands(invocation)
     if len(named) < 2:
         return
@@ -144,7 +200,7 @@ def _downloaded(invocation: Invocation) -> list[str]:
     return named if remote or "--remote-name" in words else []
 
 
-def _keep(path: str, text: str, invocation: Invocation, scene: Scene) -> None:
+def _keep(path: str, text: str, invocation: Invocation, scene: CommandContext) -> None:
     real = place(path, invocation, scene)
     if real and not real.startswith("/dev/"):
         before = scene.texts.get(real, "")

@@ -7,7 +7,7 @@ time. Whatever is not known to be harmless counts as changing something.
 import re
 from itertools import pairwise
 
-from hermes.security.danger.history import subcommand
+from hermes.security.danger.infrastructure import subcommand
 from hermes.security.danger.rule import has_option, operands
 from hermes.security.shell.model import UNKNOWN, Invocation, TooMuch
 from hermes.security.shell.wrappers import unfold

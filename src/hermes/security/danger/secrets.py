@@ -3,12 +3,66 @@
 import re
 from fnmatch import fnmatchcase
 
-from hermes.security.danger.rule import Rule, always, operands, options, says
-from hermes.security.danger.scene import Scene, is_pattern
-from hermes.security.danger.targets import in_place, touched
-from hermes.security.danger.vaults import VAULTS
-from hermes.security.shell.guesses import HOLDS_TEXT
+from hermes.security.danger.context import CommandContext, is_pattern
+from hermes.security.danger.rule import Rule, always, in_place, operands, options, says, touched
 from hermes.security.shell.model import UNKNOWN, Invocation
+from hermes.security.shell.wrappers import HOLDS_TEXT
+
+# Programs that hand out keys and passwords, and the words with which they do.
+
+VAULTS = (
+    ("gh", r"\bauth\s+(token|status\s.*(-t|--show-token))"),
+    (
+        "gcloud",
+        (
+            r"auth\s+(application-default\s+)?print-|secrets\s+versions\s+access"
+            r"|service-accounts\s+keys\s+create"
+        ),
+    ),
+    (
+        "aws",
+        (
+            r"configure\s+(get|set|export-credentials)|sts\s+(get-session-token|assume-role)"
+            r"|secretsmanager\s+get-|--with-decryption|iam\s+create-access-key"
+            r"|ecr\s+get-login\b|kms\s+decrypt"
+        ),
+    ),
+    ("az", r"get-access-token|keyvault\s+secret\s+(show|download)|\bkeys\s+list"),
+    ("vault", r"\b(read|kv\s+get|print\s+token|token\s+(lookup|create))\b"),
+    ("op", r"\b(read|item\s+get|inject|signin)\b"),
+    ("bw", r"\b(get|list|export|unlock)\b"),
+    ("pass", r"\b(show|grep)\b|^[\w-]+/"),
+    ("lpass", r"\b(show|export)\b"),
+    ("security", r"find-(generic|internet)-password|dump-keychain|export|unlock-keychain"),
+    ("secret-tool", r"lookup|search"),
+    (
+        "kubectl",
+        (
+            r"get\s+(-\S+\s+\S+\s+)*secrets?\b.*(-o|--output|--template|jsonpath)"
+            r"|\bconfig\s+view\s.*--raw|create\s+token"
+        ),
+    ),
+    ("oc", r"get\s+secrets?\b.*(-o|--output)|whoami\s+-t"),
+    ("heroku", r"\bconfig(:get)?\b|auth:token"),
+    ("git", r"^credential\s+(fill|approve)|^credential-\w+\s+get"),
+    ("gpg", r"--export-secret"),
+    ("npm", r"token\s+(list|create)|config\s+get\s+\S*_auth"),
+    ("docker", r"\b(secret|config)\s+inspect|\binspect\b.*\.Env\b"),
+    ("getent", r"\bg?shadow\b"),
+    ("keyring", r"\bget\b"),
+    ("doppler", r"secrets\s+(download|get)|secrets\s*$"),
+    ("terraform", r"output\s.*-(json|raw)\s.*(secret|password|token)|state\s+pull"),
+    ("netsh", r"key=clear"),
+    ("cmdkey", r"/list"),
+    ("systemd-creds", r"\b(cat|decrypt)\b"),
+    ("chamber", r"\b(read|export)\b"),
+    ("nmcli", r"(-s|--show-secrets)\b"),
+    ("sops", r"(^|\s)(-d|--decrypt|exec-env|decrypt)\b"),
+    ("ansible-vault", r"\b(view|decrypt)\b"),
+    ("dscl", r"-read.*(password|authentication)|authonly"),
+    ("ps", r"(^|\s)(aux?e\w*|e\w*ww|-\w*E)\b"),
+)
+
 
 LOOKS_ONLY = frozenset({
     "ls", "stat", "test", "[", "[[", "cd", "echo", "printf", "ssh", "ssh-add", "pushd", "code",
@@ -88,7 +142,7 @@ _SENT_FILE = re.compile(
 )
 
 
-def uses_credentials(invocation: Invocation, scene: Scene) -> bool:
+def uses_credentials(invocation: Invocation, scene: CommandContext) -> bool:
     if not _reads(invocation):
         return False
     paths = list(touched(invocation))
@@ -107,7 +161,7 @@ def _reads(invocation: Invocation) -> bool:
     return not (name == "docker" and "build" in words)
 
 
-def _is_secret(path: str, invocation: Invocation, scene: Scene) -> bool:
+def _is_secret(path: str, invocation: Invocation, scene: CommandContext) -> bool:
     if scene.could_be_credential(path, invocation) or scene.could_be_own(path, invocation):
         return True
     if SECRET_PLACES.search(path.replace(UNKNOWN, "x")):
@@ -118,7 +172,7 @@ def _is_secret(path: str, invocation: Invocation, scene: Scene) -> bool:
     return scene.is_credential(real) or scene.is_own(real) or bool(SECRET_PLACES.search(real))
 
 
-def prints_secret_file(invocation: Invocation, scene: Scene) -> bool:
+def prints_secret_file(invocation: Invocation, scene: CommandContext) -> bool:
     """Files of a project that hold secrets, by their name."""
     name, words = invocation.name, invocation.arguments
     if id(invocation) in scene.loaded:
@@ -167,7 +221,7 @@ def _shows_all(invocation: Invocation) -> bool:
     return "v" not in options(invocation) and not re.search(r"\w{2}|\^#", pattern)
 
 
-def prints_secret_variable(invocation: Invocation, _scene: Scene) -> bool:
+def prints_secret_variable(invocation: Invocation, _scene: CommandContext) -> bool:
     name = invocation.name
     if name == "printenv":
         return any(SECRET_NAME.search(word) for word in invocation.arguments)
@@ -181,28 +235,28 @@ def prints_secret_variable(invocation: Invocation, _scene: Scene) -> bool:
     return any(SECRET_NAME.search(used) for used in invocation.uses if used not in invocation.known)
 
 
-def filters_secrets(invocation: Invocation, _scene: Scene) -> bool:
+def filters_secrets(invocation: Invocation, _scene: CommandContext) -> bool:
     """`env | grep -i key`."""
     dumped = {source.name for source in invocation.upstream[-2:]} & _DUMPED
     pattern = next((word for word in invocation.arguments if not word.startswith("-")), "")
     return bool(dumped) and bool(SECRET_HINT.search(pattern))
 
 
-def hunts_secrets(invocation: Invocation, _scene: Scene) -> bool:
+def hunts_secrets(invocation: Invocation, _scene: CommandContext) -> bool:
     """Searching the machine for keys, outside the folder at hand."""
     outside = any(_OUTSIDE.fullmatch(word) for word in invocation.arguments)
     everywhere = invocation.name in ("locate", "mdfind", "plocate")
     return (outside or everywhere) and bool(_HUNTED.search(invocation.text))
 
 
-def asks_metadata(invocation: Invocation, _scene: Scene) -> bool:
+def asks_metadata(invocation: Invocation, _scene: CommandContext) -> bool:
     """The service of a cloud that hands keys to the machine itself."""
     if invocation.name in HOLDS_TEXT - _TALKERS:
         return False
     return any(METADATA.search(word) for word in invocation.arguments)
 
 
-def sends_private(invocation: Invocation, _scene: Scene) -> bool:
+def sends_private(invocation: Invocation, _scene: CommandContext) -> bool:
     """The environment, the history or files of the system, sent to another machine."""
     if invocation.name not in SENDERS:
         return False
@@ -219,7 +273,7 @@ def sends_private(invocation: Invocation, _scene: Scene) -> bool:
 _TALKERS = frozenset({"curl", "wget", "http", "https", "xh"})
 KIND = "credential access"
 OF_THE_ENVIRONMENT = "shows keys or passwords of the environment"
-RULES = (
+CREDENTIAL_RULES = (
     Rule(KIND, "uses a file that holds keys or passwords", "", uses_credentials),
     Rule(KIND, "shows a file that holds keys or passwords", "", prints_secret_file),
     Rule(KIND, OF_THE_ENVIRONMENT, "", prints_secret_variable),
