@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from generated_page import row, write_or_check
 
-from hermes.app.given_tools import idle_tools
+from hermes.app.given_tools import idle_services
 from hermes.app.request import SessionRequest
 from hermes.app.tools import find_toolsets
 from hermes.app.workbench import idle_bench
@@ -57,12 +57,12 @@ def every_tool() -> list[Tool]:
         here, home = Path(folder), Home(Path(folder, "home"))
         loaded = load(home, user_config=False)
         place = make_place(loaded, home, here, lambda _text: None)
-        given = idle_tools(loaded, home, place, SessionRequest(here))
-        bench = idle_bench(loaded, home, here, given)
+        services = idle_services(loaded, home, place, SessionRequest(here))
+        bench = idle_bench(loaded, home, here, services)
         entries = find_toolsets(loaded).registry.entries
-        made = {entry.name: entry.make(bench) for entry in entries if not entry.names_others}
+        made = {entry.name: entry.make(bench) for entry in entries if not entry.needs_others}
         full = msgspec.structs.replace(bench, others=tuple(tool.spec for tool in made.values()))
-        made |= {entry.name: entry.make(full) for entry in entries if entry.names_others}
+        made |= {entry.name: entry.make(full) for entry in entries if entry.needs_others}
         toolsets = {entry.name: entry.toolset for entry in entries}
         return [
             msgspec.structs.replace(tool, toolset=toolsets[name]) for name, tool in made.items()

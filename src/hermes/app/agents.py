@@ -13,7 +13,7 @@ from hermes.agent.subagents import Child, Children
 from hermes.agent.turn import IterationBudget, Notices
 from hermes.app.around_turns import AroundTurns
 from hermes.app.contexts import EngineRoom, engine_tools, make_engine
-from hermes.app.given_tools import given_tools, memory_of
+from hermes.app.given_tools import memory_of, session_services
 from hermes.app.hooked import HookedSession
 from hermes.app.looking_back import LookingBack
 from hermes.app.parts import AppParts
@@ -164,11 +164,9 @@ class Making:
     def _make_workbench(self) -> Workbench:
         parts, request = self._parts, self.start.request
         remembering = self.start.remembering
-        given = given_tools(
-            self._settings,
+        services = session_services(
             self._memory,
             parts.store,
-            self.auxiliary,
             lambda: self.auxiliary.session_id,
             remembering.spawner(self.children) if remembering else self.children,
             request,
@@ -186,7 +184,7 @@ class Making:
             auxiliary=self.auxiliary,
             history=self.start.history,
             on_news=self.notices.add,
-            given=given,
+            services=services,
         )
 
     def _make_approvals(self) -> Approvals:

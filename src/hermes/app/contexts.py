@@ -24,7 +24,7 @@ from hermes.core.tool import Tool, ToolContext
 from hermes.providers.target import Target
 from hermes.store.port import Conversations
 from hermes.store.records import LoggedMessage
-from hermes.tools.registry import as_text
+from hermes.tools.registry import result_text
 from hermes.util.threads import in_thread
 
 log = logging.getLogger(__name__)
@@ -276,7 +276,7 @@ def _engine_tool(engine: ContextEngine, schema: dict[str, Any]) -> Tool:
     spec = ToolSpec(schema["name"], schema.get("description", ""), schema["parameters"])
 
     async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
-        return as_text(
+        return result_text(
             await in_thread(
                 engine.handle_tool_call, spec.name, arguments, session_id=call.session_id
             )

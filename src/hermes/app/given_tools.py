@@ -1,9 +1,9 @@
-"""The tools that need more than a place to work: memory, old conversations, subagents."""
+"""What a session offers its tools beyond the workplace: memory, skills, subagents, messages."""
 
 import os.path
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -13,16 +13,12 @@ from hermes.app.skill_shelf import SessionSkills, SkillShelf
 from hermes.app.workplaces import Place
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.config.settings import Settings
-from hermes.core.ports import Auxiliary, Spawner
-from hermes.core.tool import Tool
+from hermes.core.ports import Spawner
 from hermes.memory.notes import BuiltinMemory, MemoryOptions, open_memory
 from hermes.memory.tool import OnWrite, memory_tool
 from hermes.security.injection import scan
-from hermes.tools.builtin.cronjob import cronjob_tool
-from hermes.tools.builtin.delegate_task import DelegationOptions, delegate_task_tool
-from hermes.tools.builtin.send_message import send_message_tool
-from hermes.tools.builtin.session_search import PastSessions, SearchOptions, session_search_tool
+from hermes.tools.builtin.session_search import PastSessions
+from hermes.tools.registry import SessionServices
 from hermes.util.paths import inside, upwards
 
 
@@ -54,36 +50,35 @@ def project_root(folder: str | Path) -> str:
     return ""
 
 
-def given_tools(
-    settings: Settings,
+def session_services(
     memory: BuiltinMemory | None,
     sessions: PastSessions,
-    auxiliary: Auxiliary | None,
     current: Callable[[], str],
     spawner: Spawner,
     request: SessionRequest,
     services: Services,
     on_write: OnWrite | None = None,
     skills: SessionSkills | None = None,
-) -> dict[str, Tool]:
-    """By name. `current` is the id of the session at the moment; `on_write` hears of notes."""
-    asked = settings.auxiliary.session_search
-    search = SearchOptions(asked.max_concurrency, asked.timeout, user=request.user_id)
-    delegation = settings.delegation
-    options = DelegationOptions(delegation.max_concurrent_children, delegation.orchestrator_enabled)
-    found = {
-        "session_search": session_search_tool(sessions, auxiliary, current, search),
-        "delegate_task": delegate_task_tool(spawner, options),
-    }
-    if skills is not None:
-        found |= skills.tools()
+) -> SessionServices:
+    """Collect what the tools of a session may use.
+
+    `current` returns the id of the session. `on_write` is called for each change of the memory.
+    """
+    tools = skills.tools() if skills is not None else {}
     if memory is not None:
-        found["memory"] = memory_tool(memory, on_write)
-    if services.scheduler is not None and request.source != "cron":  # a job makes no jobs
-        found["cronjob"] = cronjob_tool(services.scheduler, request.origin, _limits(request))
-    if services.outbox is not None:
-        found["send_message"] = send_message_tool(services.outbox, request.origin)
-    return found
+        tools["memory"] = memory_tool(memory, on_write)
+    return SessionServices(
+        sessions=sessions,
+        spawner=spawner,
+        # A scheduled job must not schedule further jobs.
+        scheduler=services.scheduler if request.source != "cron" else None,
+        outbox=services.outbox,
+        current_session=current,
+        user=request.user_id,
+        origin=request.origin,
+        job_limits=_limits(request),
+        tools=tools,
+    )
 
 
 def _limits(request: SessionRequest) -> dict[str, Any]:
@@ -98,15 +93,14 @@ def _limits(request: SessionRequest) -> dict[str, Any]:
     return {name: value for name, value in limits.items() if value}
 
 
-def idle_tools(
+def idle_services(
     loaded: Loaded, home: Home, place: Place, request: SessionRequest
-) -> dict[str, Tool]:
-    """The same, only to be looked at."""
+) -> SessionServices:
+    """Return services for tools that are only listed: they have schemas and are never called."""
     memory = memory_of(loaded, home, place, request)
-    nothing = cast("Any", None)  # nobody calls them
+    unused: Any = object()
     shelf = SkillShelf(loaded, home, (), lambda _text: None)
     skills = shelf.session(place, request.source, str, None)
-    services = Services(cast("Any", object()), cast("Any", object()))
-    return given_tools(
-        loaded.settings, memory, nothing, None, str, nothing, request, services, skills=skills
+    return session_services(
+        memory, unused, str, unused, request, Services(unused, unused), skills=skills
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.app.credentials import stored_secrets
-from hermes.app.given_tools import idle_tools, memory_of
+from hermes.app.given_tools import idle_services, memory_of
 from hermes.app.request import SessionRequest
 from hermes.app.skill_shelf import SkillShelf, circle_of
 from hermes.app.tools import find_toolsets
@@ -24,7 +24,7 @@ from hermes.prompt.assembly import SKILL_TOOLS, Inputs, Prompt, assemble, this_m
 from hermes.prompt.context_files import LocalTree
 from hermes.prompt.nudges import NudgeOptions, nudge
 from hermes.security.redaction import Redactor
-from hermes.tools.registry import size
+from hermes.tools.registry import schema_chars
 from hermes.util.clock import SystemClock
 
 NO_SESSION = "20260101_000000_abcdef01"
@@ -106,7 +106,7 @@ def preview(loaded: Loaded, home: Home, folder: Path, platform: str) -> Preview:
     request = SessionRequest(folder, source=platform)
     place = make_place(loaded, home, folder, lambda _text: None)
     found = find_toolsets(loaded)
-    bench = idle_bench(loaded, home, folder, idle_tools(loaded, home, place, request))
+    bench = idle_bench(loaded, home, folder, idle_services(loaded, home, place, request))
     made = found.make(found.names(platform), bench)
     model = loaded.settings.model
     prompt = build_prompt(
@@ -123,7 +123,7 @@ def preview(loaded: Loaded, home: Home, folder: Path, platform: str) -> Preview:
         memory=memory_of(loaded, home, place, request),
         redact=Redactor(loaded.secrets() | stored_secrets(home)).redact,
     )
-    return Preview(prompt, sum(size(tool.spec) for tool in made.tools))
+    return Preview(prompt, sum(schema_chars(tool.spec) for tool in made.tools))
 
 
 Opening = Callable[[Sequence[Message], User], Awaitable[str]]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.app.given_tools import idle_tools
+from hermes.app.given_tools import idle_services
 from hermes.app.mcp_servers import known_tools
 from hermes.app.prompting import preview
 from hermes.app.request import SessionRequest
@@ -14,7 +14,7 @@ from hermes.app.workplaces import make_place
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.model import ToolSpec
-from hermes.tools.registry import Bench, ToolEntry, size
+from hermes.tools.registry import ToolDeps, ToolEntry, schema_chars
 
 CHARS_PER_TOKEN = 4
 
@@ -56,7 +56,7 @@ def tool_rows(loaded: Loaded, home: Home, platform: str) -> list[ToolRow]:
     mine = found.make(found.names(platform), bench)
     every = found.make(found.names(platform, ("all",)), bench)
     specs = {tool.name: tool.spec for tool in (*every.tools, *every.rare)}
-    on = {tool.name for tool in (*mine.tools, *mine.rare)} | set(mine.missing)
+    on = {tool.name for tool in (*mine.tools, *mine.rare)} | set(mine.unavailable)
     rare = {tool.name for tool in mine.rare}
 
     def row(entry: ToolEntry) -> ToolRow:
@@ -66,10 +66,10 @@ def tool_rows(loaded: Loaded, home: Home, platform: str) -> list[ToolRow]:
             entry.toolset,
             toolset.description if toolset else "",
             entry.name in on,
-            every.missing.get(entry.name, ""),
+            every.unavailable.get(entry.name, ""),
             entry.name in rare,
             spec.description.split("\n")[0] if spec else "",
-            size(spec) if spec else 0,
+            schema_chars(spec) if spec else 0,
         )
 
     return sorted(map(row, found.registry.entries), key=lambda row: (row.toolset, row.name))
@@ -90,7 +90,7 @@ def request_size(loaded: Loaded, home: Home, platform: str) -> RequestSize:
     found = find_toolsets(loaded, known_tools(home, loaded))
     bench = _bench(loaded, home, platform)
     tools = tuple(
-        Paid(tool.name, size(tool.spec), tool.spec)
+        Paid(tool.name, schema_chars(tool.spec), tool.spec)
         for tool in found.make(found.names(platform), bench).tools
     )
     prompt = len(preview(loaded, home, Path.cwd(), platform).prompt.text)
@@ -98,8 +98,8 @@ def request_size(loaded: Loaded, home: Home, platform: str) -> RequestSize:
     return RequestSize(tools, prompt, total, total // CHARS_PER_TOKEN)
 
 
-def _bench(loaded: Loaded, home: Home, platform: str) -> Bench:
+def _bench(loaded: Loaded, home: Home, platform: str) -> ToolDeps:
     folder = Path.cwd()
     place = make_place(loaded, home, folder, lambda _text: None)
-    given = idle_tools(loaded, home, place, SessionRequest(folder, source=platform))
-    return idle_bench(loaded, home, folder, given)
+    services = idle_services(loaded, home, place, SessionRequest(folder, source=platform))
+    return idle_bench(loaded, home, folder, services)

@@ -17,7 +17,7 @@ from hermes.core.tool import Tool
 from hermes.tools.approval import Approvals, ModelJudge, Rules
 from hermes.tools.registry import (
     Assembled,
-    Bench,
+    ToolDeps,
     ToolRegistry,
     assemble,
     discover_builtin,
@@ -57,28 +57,29 @@ class Toolsets(msgspec.Struct, frozen=True):
             return expand(toolsets, self.known)
         return expand(still_there(self.usual(platform), self.known), self.known)
 
-    def make(self, names: Sequence[str], bench: Bench) -> Assembled:
-        return assemble(names, bench, self.registry, self.known)
+    def make(self, names: Sequence[str], deps: ToolDeps) -> Assembled:
+        return assemble(names, deps, self.registry, self.known)
 
 
 def find_toolsets(loaded: Loaded, brought: Sequence[Tool] = ()) -> Toolsets:
     """`brought` are tools of MCP servers."""
     discover_builtin(registry)
-    found, settings = registry.joined_by(brought) if brought else registry, loaded.settings
+    found, settings = registry.with_tools(brought) if brought else registry, loaded.settings
     servers = {
         f"{OF_SERVER}{name}": Toolset("an MCP server; its tools are not known yet")
         for name, server in settings.mcp_servers.items()
         if server.enabled
     }
-    more = {**servers, **found.found_toolsets()}
-    return Toolsets(settings, found, all_toolsets(custom_toolsets(settings), more), more)
+    more = {**servers, **found.added_toolsets()}
+    known = all_toolsets(custom_toolsets(settings), {**found.extended_toolsets(), **more})
+    return Toolsets(settings, found, known, more)
 
 
 def build_toolbox(
-    assembled: Assembled, bench: Bench, home: Home, redact: Callable[[str], str]
+    assembled: Assembled, deps: ToolDeps, home: Home, redact: Callable[[str], str]
 ) -> Toolbox:
-    local = bench.place.name == "local"
-    spill = LocalSpill(home.cache / "tool-results") if local else RemoteSpill(bench.place.files)
+    local = deps.place.name == "local"
+    spill = LocalSpill(home.cache / "tool-results") if local else RemoteSpill(deps.place.files)
     return Toolbox(assembled.tools, spill.keep, rare=assembled.rare, redact=redact)
 
 

@@ -1,7 +1,7 @@
 """What a session works with: its place, the processes it left running, its lists."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -12,17 +12,16 @@ from hermes.core.hooks import HookName, Hooks, NoHooks
 from hermes.core.marks import PROCESS_NEWS
 from hermes.core.messages import Message
 from hermes.core.ports import Auxiliary, Clarifier
-from hermes.core.tool import Tool
 from hermes.terminal.processes import Processes, ProcessEvent
-from hermes.tools.builtin.todo import Todos
+from hermes.tools.builtin.todo import TodoList
 from hermes.tools.checkpoints.checkpoints import (
     CheckpointOptions,
     Checkpoints,
     TurnCheckpoints,
     workspace_of,
 )
-from hermes.tools.editing.files import Reads
-from hermes.tools.registry import Bench
+from hermes.tools.editing.files import FileReads
+from hermes.tools.registry import SessionServices, ToolDeps
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ class Workbench:
         auxiliary: Auxiliary | None = None,
         history: Sequence[Message] = (),
         on_news: Callable[[str], None] = lambda _text: None,
-        given: Mapping[str, Tool] | None = None,
+        services: SessionServices | None = None,
     ) -> None:
         """`on_news` hears of background processes."""
         self._loaded, self._home = loaded, home
@@ -52,21 +51,21 @@ class Workbench:
             self.place.workplace.shell, lambda event: on_news(process_news(event))
         )
         self.turns = TurnCheckpoints(lambda: self.checkpoints) if self.has_checkpoints else None
-        todos = Todos()
+        todos = TodoList()
         todos.restore(history)
-        self.bench = Bench(
+        self.bench = ToolDeps(
             settings=loaded.settings,
             place=self.place.workplace,
             guard=self.place.guard,
             processes=self.processes,
-            reads=Reads(),
+            reads=FileReads(),
             todos=todos,
             variables=loaded.variable,
             clarifier=clarifier,
             patience=patience,
             auxiliary=auxiliary,
             transform_output=self._transformed,
-            given=given or {},
+            services=services or SessionServices(),
         )
 
     @property
@@ -94,11 +93,11 @@ class Workbench:
 
 
 def idle_bench(
-    loaded: Loaded, home: Home, working_folder: Path, given: Mapping[str, Tool] | None = None
-) -> Bench:
+    loaded: Loaded, home: Home, working_folder: Path, services: SessionServices | None = None
+) -> ToolDeps:
     """For looking at tools without using them: nothing is started."""
     place = make_place(loaded, home, working_folder, log.info)
-    return Workbench(loaded, home, place, given=given).bench
+    return Workbench(loaded, home, place, services=services).bench
 
 
 def process_news(event: ProcessEvent) -> str:

@@ -1,19 +1,23 @@
-"""Every tool there is: ours, found in `hermes.tools.builtin`, and those that plugins register."""
+"""The registry of all tools, and the tools of one session made from it.
+
+Built-in tools are the modules of `hermes.tools.builtin`, found by file name; plugins register
+theirs. `assemble` turns names of tools into the tools of a session.
+"""
 
 import inspect
 import logging
 import pkgutil
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from hermes.config.settings import Settings
 from hermes.core.errors import ToolError
 from hermes.core.model import ToolSpec
-from hermes.core.ports import Auxiliary, Clarifier
+from hermes.core.ports import Auxiliary, Clarifier, Outbox, Scheduler, Spawner
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.security.paths import Guard
 from hermes.terminal.base import Workplace
@@ -23,33 +27,57 @@ from hermes.tools.tool_search import tool_search_tool
 from hermes.tools.toolsets import TOOLSETS, Known, Toolset, expand, is_rare
 from hermes.util.threads import in_thread
 
-if TYPE_CHECKING:
-    from hermes.tools.builtin.todo import Todos
-    from hermes.tools.editing.files import Reads
+if TYPE_CHECKING:  # these modules import this one
+    from hermes.tools.builtin.session_search import PastSessions
+    from hermes.tools.builtin.todo import TodoList
+    from hermes.tools.editing.files import FileReads
+
+log = logging.getLogger(__name__)
+
+BUILTIN = "hermes.tools.builtin"
+
+T = TypeVar("T")
 
 
-# What the tools of one session are made over.
+class SessionServices(msgspec.Struct, frozen=True):
+    """What a session offers its tools beyond the workplace. None: the session does not have it."""
+
+    sessions: "PastSessions | None" = None
+    spawner: Spawner | None = None
+    scheduler: Scheduler | None = None
+    outbox: Outbox | None = None
+    current_session: Callable[[], str] = lambda: ""
+    """Returns the id of the session; a compaction changes it."""
+    user: str = ""
+    """The user of the conversation; "" is the owner."""
+    origin: str = ""
+    """The chat of the conversation, as a delivery target; "" outside of chats."""
+    job_limits: Mapping[str, Any] = {}
+    """The limits of jobs that the session schedules, as the field `by` of a job."""
+    tools: Mapping[str, Tool] = {}
+    """Tools that other packages made for the session, by name: memory and skills."""
 
 
-class Bench(msgspec.Struct, frozen=True):
+class ToolDeps(msgspec.Struct, frozen=True):
+    """What the tools of one session are made from."""
+
     settings: Settings
     place: Workplace
     guard: Guard
     processes: Processes
-    reads: "Reads"
-    todos: "Todos"
+    reads: "FileReads"
+    todos: "TodoList"
     variables: Callable[[str], str | None] = lambda _name: None
-    """A variable of .env or of the process, by name: keys of services."""
+    """Returns a variable of .env or of the process, such as the key of a service."""
     clarifier: Clarifier | None = None
     patience: float = 0.0
-    """Seconds a question to them waits at least."""
+    """Minimum seconds that a question to the user waits for its answer."""
     auxiliary: Auxiliary | None = None
     transform_output: Callable[[str], Awaitable[str]] | None = None
-    """What plugins make of a command's output."""
-    given: Mapping[str, Tool] = {}
-    """Tools that were made for the session, by name."""
+    """Hook of plugins over the output of a command."""
+    services: SessionServices = SessionServices()
     others: tuple[ToolSpec, ...] = ()
-    """The other tools of the session, for those whose schema names them."""
+    """The other tools of the session; set only for entries with `needs_others`."""
 
     @property
     def limits(self) -> OutputLimits:
@@ -57,12 +85,13 @@ class Bench(msgspec.Struct, frozen=True):
         return OutputLimits(output.max_bytes, output.max_lines, output.max_line_length)
 
     def keys(self, names: Mapping[str, str]) -> Mapping[str, str]:
-        """Values of the variables in `names` (name by purpose) that are set when they are asked
-        for."""
-        return _Keys(self.variables, names)
+        """Return a live view of the variables in `names` (purpose to variable) that are set."""
+        return _Variables(self.variables, names)
 
 
-class _Keys(Mapping[str, str]):
+class _Variables(Mapping[str, str]):
+    """Looks a variable up at each access, so that a key set during the session is found."""
+
     def __init__(self, variables: Callable[[str], str | None], names: Mapping[str, str]) -> None:
         self._variables, self._names = variables, names
 
@@ -79,48 +108,58 @@ class _Keys(Mapping[str, str]):
         return len(list(iter(self)))
 
 
-log = logging.getLogger(__name__)
-
-BUILTIN = "hermes.tools.builtin"
-
-
-def always_there(_bench: Bench) -> str:
+def _always_available(_deps: ToolDeps) -> str:
     return ""
 
 
 class ToolEntry(msgspec.Struct, frozen=True):
-    """A tool that a session can have."""
+    """A tool that sessions can have. A module of `hermes.tools.builtin` holds one as `ENTRY`."""
 
     name: str
     toolset: str
-    make: Callable[[Bench], Tool]
-    missing: Callable[[Bench], str] = always_there
-    """Why it cannot be used here and now; "" when it can. Shared by several tools, it runs once."""
-    names_others: bool = False
-    """Its schema names the other tools of the session (`Bench.others`), so it is made last."""
+    """The toolset it belongs to. A built-in tool joins it without being listed there."""
+    make: Callable[[ToolDeps], Tool]
+    unavailable: Callable[[ToolDeps], str] = _always_available
+    """Returns why the tool cannot be used now, or "". Runs once when several tools share it."""
+    needs_others: bool = False
+    """Its schema names the other tools of the session (`ToolDeps.others`), so it is made last."""
     requires_env: tuple[str, ...] = ()
     """Variables it needs, for displays."""
     emoji: str = ""
+    builtin: bool = False
+    """Set by `discover_builtin`."""
 
 
-def given_tool(name: str, toolset: str, emoji: str = "") -> ToolEntry:
-    """A tool that needs more than a bench and is made with the session (`Bench.given`)."""
-
-    def make(bench: Bench) -> Tool:
-        return bench.given[name]
-
-    def missing(bench: Bench) -> str:
-        return "" if name in bench.given else "it is switched off in the settings"
-
-    return ToolEntry(name, toolset, make, missing, emoji=emoji)
+def require(service: T | None) -> T:
+    """Return a service of the session; entries check with `unavailable` that it is there."""
+    if service is None:
+        raise LookupError("the session lacks a service that this tool needs")
+    return service
 
 
-Handler = Callable[..., Any]
-Schema = dict[str, Any]
+def _service_tool(name: str, toolset: str, emoji: str) -> ToolEntry:
+    """Return the entry of a tool that another package makes (`SessionServices.tools`)."""
+
+    def make(deps: ToolDeps) -> Tool:
+        return deps.services.tools[name]
+
+    def unavailable(deps: ToolDeps) -> str:
+        return "" if name in deps.services.tools else "it is switched off in the settings"
+
+    return ToolEntry(name, toolset, make, unavailable, emoji=emoji)
+
+
+# `memory` and `skills` are in the same layer as `tools`, so this package cannot import them.
+SERVICE_TOOLS = (
+    _service_tool("memory", "memory", "🧠"),
+    _service_tool("skill_manage", "skills", "📚"),
+    _service_tool("skill_view", "skills", "📚"),
+    _service_tool("skills_list", "skills", "📚"),
+)
 
 
 class ToolRegistry:
-    """One entry a name. When two toolsets bring the same name, the later one wins."""
+    """Tool entries by name. A later entry replaces an earlier one of the same name."""
 
     def __init__(self) -> None:
         self._entries: dict[str, ToolEntry] = {}
@@ -140,8 +179,8 @@ class ToolRegistry:
         self,
         name: str,
         toolset: str,
-        schema: Schema,
-        handler: Handler,
+        schema: dict[str, Any],
+        handler: Callable[..., Any],
         check_fn: Callable[[], bool] | None = None,
         requires_env: Iterable[str] | None = None,
         is_async: bool = False,
@@ -149,10 +188,10 @@ class ToolRegistry:
         emoji: str = "",
         effect: Effect = Effect.EXECUTE,
     ) -> None:
-        """A tool as plugins know it: `handler(args, **kwargs)` returns a JSON string.
+        """Add the tool of a plugin: `handler(args, **kwargs)` returns a JSON string.
 
-        A handler that is not async runs in a thread of its own. What it may do is not known unless
-        `effect` says so, and then it may do anything.
+        A handler that is not async runs in a thread. `effect` says what the tool can do; the
+        default assumes the worst, so each call asks for approval.
         """
         parameters = schema.get("parameters", schema if "properties" in schema else {})
         spec = ToolSpec(
@@ -166,49 +205,46 @@ class ToolRegistry:
             details = {"task_id": context.session_id}
             if asynchronous:
                 try:
-                    return as_text(await handler(arguments, **details))
+                    return result_text(await handler(arguments, **details))
                 except SystemExit as error:
                     raise ToolError(f"the tool wanted to exit: {error}") from None
-            return as_text(await in_thread(handler, arguments, **details))
+            return result_text(await in_thread(handler, arguments, **details))
 
-        def make(_bench: Bench) -> Tool:
+        def make(_deps: ToolDeps) -> Tool:
             return Tool(spec, run, effect=effect, toolset=toolset)
 
-        def missing(_bench: Bench) -> str:
+        def unavailable(_deps: ToolDeps) -> str:
             return "" if check_fn is None or check_fn() else "its check says it cannot be used"
 
         variables = tuple(requires_env or ())
-        self.add(ToolEntry(name, toolset, make, missing, False, variables, emoji))
+        self.add(ToolEntry(name, toolset, make, unavailable, requires_env=variables, emoji=emoji))
 
-    def joined_by(self, tools: Iterable[Tool]) -> "ToolRegistry":
-        """A registry with these as well, where their names are free."""
-        both = ToolRegistry()
-        both._entries = dict(self._entries)
+    def with_tools(self, tools: Iterable[Tool]) -> "ToolRegistry":
+        """Return a copy that also has `tools`, except those whose name is taken."""
+        copy = ToolRegistry()
+        copy._entries = dict(self._entries)
         for tool in tools:
-            if tool.name in both._entries:
+            if tool.name in copy._entries:
                 log.warning("the tool %s of %s is there already", tool.name, tool.toolset)
                 continue
-            both.add(ToolEntry(tool.name, tool.toolset, partial(_made, tool)))
-        return both
+
+            def make(_deps: ToolDeps, tool: Tool = tool) -> Tool:
+                return tool
+
+            copy.add(ToolEntry(tool.name, tool.toolset, make))
+        return copy
 
     def get(self, name: str) -> ToolEntry | None:
         return self._entries.get(name)
 
-    def found(self, names: Iterable[str]) -> list[ToolEntry]:
-        """The entries of `names`, as far as there are any."""
-        return [self._entries[name] for name in names if name in self._entries]
-
-    def lacking(self, names: Iterable[str]) -> list[str]:
-        return [name for name in names if name not in self._entries]
-
     @property
     def entries(self) -> tuple[ToolEntry, ...]:
-        """By name."""
+        """All entries, sorted by name."""
         return tuple(self._entries[name] for name in sorted(self._entries))
 
-    def found_toolsets(self) -> dict[str, Toolset]:
-        """Toolsets that exist only because a tool belongs to them."""
-        names = {e.toolset for e in self._entries.values() if e.toolset not in TOOLSETS}
+    def added_toolsets(self) -> dict[str, Toolset]:
+        """Return the toolsets that exist only because a tool names them."""
+        names = {entry.toolset for entry in self.entries if entry.toolset not in TOOLSETS}
         return {
             name: Toolset(
                 f"brought by {name}", tuple(e.name for e in self.entries if e.toolset == name)
@@ -216,32 +252,49 @@ class ToolRegistry:
             for name in sorted(names)
         }
 
+    def extended_toolsets(self) -> dict[str, Toolset]:
+        """Return the listed toolsets to which built-in tools belong that the table does not name.
+
+        The listed tools keep their order, so that the start of a request stays the same bytes. A
+        plugin's tool does not join: a user who chose `web` did not choose what plugins add to it.
+        """
+        extended: dict[str, Toolset] = {}
+        for entry in self.entries:
+            listed = extended.get(entry.toolset) or TOOLSETS.get(entry.toolset)
+            if entry.builtin and listed is not None and entry.name not in listed.tools:
+                extended[entry.toolset] = listed._replace(tools=(*listed.tools, entry.name))
+        return extended
+
 
 def discover_builtin(registry: ToolRegistry) -> None:
-    """Adds the `ENTRY` of every module in `hermes.tools.builtin`, in the order of their names.
+    """Add the built-in tools, sorted by name.
 
-    A name that is there already stays: a plugin has replaced the tool, or this was called before. A
-    module that cannot be loaded, because a library is missing, is reported; the others go on.
+    A name that is registered already stays: a plugin replaced the tool, or this ran before. A
+    module that cannot be imported, because a library is missing, is logged and left out.
     """
-    for module in registry.lacking(_builtin_names()):
+    for entry in SERVICE_TOOLS:
+        if registry.get(entry.name) is None:
+            registry.add(msgspec.structs.replace(entry, builtin=True))
+    for name in _builtin_modules():
+        if registry.get(name) is not None:
+            continue
         try:
-            registry.add(import_module(f"{BUILTIN}.{module}").ENTRY)
+            # The names come from the folder: there is no list that an import could follow.
+            entry = import_module(f"{BUILTIN}.{name}").ENTRY
         except ImportError as error:
-            log.warning("tool %s is not available: %s", module, error)
+            log.warning("tool %s is not available: %s", name, error)
+        else:
+            registry.add(msgspec.structs.replace(entry, builtin=True))
 
 
 @cache
-def _builtin_names() -> tuple[str, ...]:
+def _builtin_modules() -> tuple[str, ...]:
     folder = import_module(BUILTIN).__path__
     return tuple(sorted(info.name for info in pkgutil.iter_modules(folder)))
 
 
-def _made(tool: Tool, _bench: Bench) -> Tool:
-    return tool
-
-
-def as_text(result: Any) -> str:
-    """What a tool of somebody else answered, for the model."""
+def result_text(result: Any) -> str:
+    """Return the answer of a plugin's tool as text for the model; data becomes JSON."""
     if isinstance(result, str):
         return result
     try:
@@ -251,78 +304,78 @@ def as_text(result: Any) -> str:
 
 
 registry = ToolRegistry()
-"""The one that plugins register with."""
-
-
-# From the names of tools to the tools of a session.
+"""The registry of this process, used by plugins and sessions."""
 
 
 class Assembled(msgspec.Struct, frozen=True):
+    """The tools of one session."""
+
     tools: tuple[Tool, ...]
-    """Those whose schemas stand in every request, `tool_search` included when it is needed."""
+    """Tools whose schemas are in every request, with `tool_search` when there are rare ones."""
     rare: tuple[Tool, ...]
-    """Those that `tool_search` finds."""
-    missing: dict[str, str]
-    """Those that cannot be used here, and why."""
+    """Tools that only `tool_search` finds."""
+    unavailable: dict[str, str]
+    """Why a tool cannot be used here, by name."""
 
 
-def assemble(names: Iterable[str], bench: Bench, registry: ToolRegistry, known: Known) -> Assembled:
-    """The tools behind `names`, in that order, as far as they can be used."""
-    reason_of = _once(bench)
+def assemble(
+    names: Iterable[str], deps: ToolDeps, registry: ToolRegistry, known: Known
+) -> Assembled:
+    """Make the tools called `names`, in that order; unknown names are ignored."""
+    reasons: dict[int, str] = {}
     entries: list[ToolEntry] = []
-    missing: dict[str, str] = {}
-    for entry in registry.found(names):
-        if reason := reason_of(entry):
-            missing[entry.name] = reason
+    unavailable: dict[str, str] = {}
+    for name in names:
+        entry = registry.get(name)
+        if entry is None:
+            continue
+        check = id(entry.unavailable)  # the check of a plugin need not be hashable
+        if check not in reasons:
+            reasons[check] = _unavailable_reason(entry, deps)
+        if reason := reasons[check]:
+            unavailable[name] = reason
         else:
             entries.append(entry)
-    made = {entry.name: entry.make(bench) for entry in entries if not entry.names_others}
-    others = msgspec.structs.replace(bench, others=tuple(tool.spec for tool in made.values()))
-    made |= {entry.name: entry.make(others) for entry in entries if entry.names_others}
+    made = {entry.name: entry.make(deps) for entry in entries if not entry.needs_others}
+    full = msgspec.structs.replace(deps, others=tuple(tool.spec for tool in made.values()))
+    made |= {entry.name: entry.make(full) for entry in entries if entry.needs_others}
     tools = [made[entry.name] for entry in entries]
-    rare = _rare(tools, bench, known) if bench.settings.tools.search else []
+    rare = _rare_tools(tools, deps, known) if deps.settings.tools.search else []
     shown = tuple(tool for tool in tools if tool not in rare)
     if rare:
         shown += (tool_search_tool(rare),)
-    return Assembled(shown, tuple(rare), missing)
+    return Assembled(shown, tuple(rare), unavailable)
 
 
-def size(spec: ToolSpec) -> int:
-    """Characters a tool adds to every request, in the form most endpoints take."""
+def _unavailable_reason(entry: ToolEntry, deps: ToolDeps) -> str:
+    try:
+        return entry.unavailable(deps)
+    except Exception as error:  # noqa: BLE001 - a plugin's check may do anything
+        return f"its check failed: {type(error).__name__}: {error}"
+
+
+def schema_chars(spec: ToolSpec) -> int:
+    """Return how many characters a tool adds to every request, in the most common format."""
     return len(msgspec.json.encode({"type": "function", "function": spec}).decode())
 
 
-def _once(bench: Bench) -> Callable[[ToolEntry], str]:
-    """Asks each check once, however many tools share it. A check that fails means no."""
-    known: dict[int, str] = {}
-
-    def reason(entry: ToolEntry) -> str:
-        check = id(entry.missing)  # a plugin's need not be hashable
-        if check not in known:
-            try:
-                known[check] = entry.missing(bench)
-            except Exception as error:  # noqa: BLE001 - a plugin's check may do anything
-                known[check] = f"its check failed: {type(error).__name__}: {error}"
-        return known[check]
-
-    return reason
-
-
-def _rare(tools: Sequence[Tool], bench: Bench, known: Known) -> list[Tool]:
-    """The seldom used ones, and what others brought beyond the size the settings allow."""
-    settings = bench.settings.tools
-    kept = set(expand(settings.always, known))
+def _rare_tools(tools: Sequence[Tool], deps: ToolDeps, known: Known) -> list[Tool]:
+    """Return the tools of rare toolsets, and added ones that exceed `tools.max_chars`."""
+    settings = deps.settings.tools
+    always = set(expand(settings.always, known))
     rare = [
-        tool for tool in tools if is_rare(tool.name, tool.toolset, known) and tool.name not in kept
+        tool
+        for tool in tools
+        if is_rare(tool.name, tool.toolset, known) and tool.name not in always
     ]
-    brought = [tool for tool in tools if tool.toolset not in TOOLSETS and tool.name not in kept]
-    if not brought:
+    added = [tool for tool in tools if tool.toolset not in TOOLSETS and tool.name not in always]
+    if not added:
         return rare
     room = settings.max_chars - sum(
-        size(tool.spec) for tool in tools if tool not in rare and tool.toolset in TOOLSETS
+        schema_chars(tool.spec) for tool in tools if tool not in rare and tool.toolset in TOOLSETS
     )
-    for tool in brought:
-        room -= size(tool.spec)
+    for tool in added:
+        room -= schema_chars(tool.spec)
         if room < 0:
             rare.append(tool)
     return rare

@@ -20,7 +20,7 @@ from hermes.tools.builtin.execute_code import CodeOptions, execute_code_tool
 from hermes.tools.builtin.read_file import read_file_tool
 from hermes.tools.builtin.terminal import terminal_tool
 from hermes.tools.builtin.write_file import write_file_tool
-from hermes.tools.editing.files import Reads
+from hermes.tools.editing.files import FileReads
 
 
 class Person:
@@ -99,7 +99,7 @@ async def shell(user_home: Path, workspace: Path, temporary: Path) -> AsyncItera
 
 @pytest.fixture
 def bench(shell: LocalShell, guard: Guard, files: LocalFiles) -> Bench:
-    reads = Reads()
+    reads = FileReads()
     tools = [
         read_file_tool(files, guard, reads),
         write_file_tool(files, guard, reads),

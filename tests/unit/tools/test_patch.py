@@ -15,18 +15,18 @@ from hermes.terminal.base import FileInfo
 from hermes.terminal.local.files import LocalFiles
 from hermes.tools.builtin.patch import patch_tool
 from hermes.tools.builtin.read_file import read_file_tool
-from hermes.tools.editing.files import Reads
+from hermes.tools.editing.files import FileReads
 
 Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def reads() -> Reads:
-    return Reads()
+def reads() -> FileReads:
+    return FileReads()
 
 
 @pytest.fixture
-def tool(files: LocalFiles, guard: Guard, reads: Reads) -> Tool:
+def tool(files: LocalFiles, guard: Guard, reads: FileReads) -> Tool:
     return patch_tool(files, guard, reads)
 
 
@@ -92,7 +92,7 @@ async def test_new_syntax_errors_are_reported(tool: Tool, use: Use, workspace: P
 
 
 async def test_a_file_somebody_else_changed(
-    files: LocalFiles, guard: Guard, reads: Reads, tool: Tool, use: Use, workspace: Path
+    files: LocalFiles, guard: Guard, reads: FileReads, tool: Tool, use: Use, workspace: Path
 ) -> None:
     path = workspace / "a.txt"
     path.write_text("one\ntwo\n")
@@ -212,7 +212,7 @@ async def test_lines_are_added_below_a_header_and_at_the_end(
 
 
 async def test_all_or_nothing(
-    files: LocalFiles, guard: Guard, reads: Reads, use: Use, workspace: Path
+    files: LocalFiles, guard: Guard, reads: FileReads, use: Use, workspace: Path
 ) -> None:
     (workspace / "a.txt").write_text("one\n")
     (workspace / "b.txt").write_text("two\n")
@@ -322,7 +322,7 @@ class SlowFiles(LocalFiles):
 
 
 async def test_a_call_that_is_stopped_leaves_nothing_half_done(
-    guard: Guard, reads: Reads, workspace: Path
+    guard: Guard, reads: FileReads, workspace: Path
 ) -> None:
     began = asyncio.Event()
     tool = patch_tool(SlowFiles(workspace, began), guard, reads)
@@ -337,7 +337,7 @@ async def test_a_call_that_is_stopped_leaves_nothing_half_done(
 
 
 async def test_a_call_stopped_before_its_first_write_changes_nothing(
-    user_home: Path, guard: Guard, reads: Reads, workspace: Path
+    user_home: Path, guard: Guard, reads: FileReads, workspace: Path
 ) -> None:
     call = ToolContext("session", "call", CancelToken(), print)
 

@@ -12,18 +12,18 @@ from hermes.security.paths import Guard
 from hermes.terminal.local.files import LocalFiles
 from hermes.terminal.output import OutputLimits
 from hermes.tools.builtin.read_file import read_file_tool
-from hermes.tools.editing.files import Reads
+from hermes.tools.editing.files import FileReads
 
 Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def reads() -> Reads:
-    return Reads()
+def reads() -> FileReads:
+    return FileReads()
 
 
 @pytest.fixture
-def tool(files: LocalFiles, guard: Guard, reads: Reads) -> Tool:
+def tool(files: LocalFiles, guard: Guard, reads: FileReads) -> Tool:
     return read_file_tool(files, guard, reads)
 
 
@@ -112,7 +112,7 @@ async def test_the_configured_limits_hold(
     files: LocalFiles, guard: Guard, use: Use, workspace: Path
 ) -> None:
     limits = OutputLimits(max_lines=3, max_line_length=4)
-    tool = read_file_tool(files, guard, Reads(), limits, max_chars=1_000)
+    tool = read_file_tool(files, guard, FileReads(), limits, max_chars=1_000)
     (workspace / "a.txt").write_text("abcdefg\n" * 10)
     text = await use(tool, path="a.txt")
     assert text.splitlines()[-2:] == [
@@ -130,7 +130,9 @@ async def test_keys_and_our_own_secrets_need_consent(
         assert not concern.refused
     assert await tool.examine({"path": "src/a.py"}) is None
     assert await tool.examine({"path": "/etc/hosts"}) is None
-    isolated = read_file_tool(tool_files(user_home), Guard(user_home, ()), Reads(), isolated=True)
+    isolated = read_file_tool(
+        tool_files(user_home), Guard(user_home, ()), FileReads(), isolated=True
+    )
     assert await isolated.examine({"path": "~/.ssh/id_rsa"}) is None
 
 
@@ -142,7 +144,7 @@ TEXT = "".join(f"line {number} of a text that is long enough\n" for number in ra
 
 
 async def test_a_page_the_model_has_is_not_paid_for_twice(
-    tool: Tool, use: Use, workspace: Path, reads: Reads
+    tool: Tool, use: Use, workspace: Path, reads: FileReads
 ) -> None:
     (workspace / "a.txt").write_text(TEXT)
     first = await use(tool, path="a.txt")
@@ -154,7 +156,7 @@ async def test_a_page_the_model_has_is_not_paid_for_twice(
 
 
 async def test_after_a_change_or_a_compaction_the_text_comes_again(
-    tool: Tool, use: Use, workspace: Path, reads: Reads
+    tool: Tool, use: Use, workspace: Path, reads: FileReads
 ) -> None:
     (workspace / "a.txt").write_text(TEXT)
     first = await use(tool, path="a.txt")

@@ -12,8 +12,15 @@ from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.cancel import CancelToken
 from hermes.core.tool import Effect, ToolContext
-from hermes.tools.registry import Bench, ToolRegistry, assemble, discover_builtin, size
-from hermes.tools.toolsets import TOOLSETS, all_toolsets
+from hermes.tools.registry import (
+    SERVICE_TOOLS,
+    ToolDeps,
+    ToolRegistry,
+    assemble,
+    discover_builtin,
+    schema_chars,
+)
+from hermes.tools.toolsets import TOOLSETS, all_toolsets, expand
 
 SCHEMA = {
     "name": "weather",
@@ -23,7 +30,7 @@ SCHEMA = {
 
 
 @pytest.fixture
-def bench(hermes_home: Path, tmp_path: Path) -> Bench:
+def deps(hermes_home: Path, tmp_path: Path) -> ToolDeps:
     home = Home(hermes_home)
     return idle_bench(load(home), home, tmp_path)
 
@@ -36,23 +43,37 @@ def registry() -> ToolRegistry:
 
 
 def known(registry: ToolRegistry):
-    return all_toolsets(found=registry.found_toolsets())
+    return all_toolsets(found=registry.added_toolsets())
 
 
 def context() -> ToolContext:
     return ToolContext("s1", "c1", CancelToken(), print)
 
 
-def test_every_file_of_the_folder_is_a_tool(registry):
+def test_every_module_of_the_folder_is_a_tool(registry):
     folder = Path(__file__).parents[3] / "src/hermes/tools/builtin"
-    files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-    assert {entry.name for entry in registry.entries} == files
-    assert [entry.name for entry in registry.entries] == sorted(files)
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    names = modules | {entry.name for entry in SERVICE_TOOLS}
+    assert [entry.name for entry in registry.entries] == sorted(names)
     for entry in registry.entries:
         assert entry.name in TOOLSETS[entry.toolset].tools
+    assert registry.extended_toolsets() == {}
 
 
-async def test_a_plugins_tool_runs_as_it_is_documented(registry, bench):
+def test_builtin_tool_joins_its_toolset_without_being_listed(registry):
+    todo = registry.get("todo")
+    registry.add(msgspec.structs.replace(todo, name="append_file", toolset="file"))
+    toolsets = all_toolsets(found=registry.extended_toolsets())
+    assert expand(["file"], toolsets) == [*TOOLSETS["file"].tools, "append_file"]
+    assert "append_file" in expand(["hermes-cli"], toolsets)
+
+
+def test_plugin_tool_does_not_join_a_listed_toolset(registry):
+    registry.register("append_file", "file", SCHEMA, str)
+    assert registry.extended_toolsets() == {}
+
+
+async def test_a_plugins_tool_runs_as_it_is_documented(registry, deps):
     seen = {}
 
     def handler(args, **kwargs):
@@ -60,7 +81,7 @@ async def test_a_plugins_tool_runs_as_it_is_documented(registry, bench):
         return json.dumps({"sky": "blue"})
 
     registry.register("weather", "weather", SCHEMA, handler, emoji="☀")
-    made = assemble(["weather"], bench, registry, known(registry))
+    made = assemble(["weather"], deps, registry, known(registry))
     (tool,) = made.tools
     assert (tool.spec.description, tool.effect) == ("The weather of a place.", Effect.EXECUTE)
     assert await tool.handler(context(), {"place": "Rome"}) == '{"sky": "blue"}'
@@ -68,16 +89,16 @@ async def test_a_plugins_tool_runs_as_it_is_documented(registry, bench):
     assert seen["thread"] is not threading.main_thread()
 
 
-async def test_an_async_handler_is_awaited_and_data_becomes_json(registry, bench):
+async def test_an_async_handler_is_awaited_and_data_becomes_json(registry, deps):
     async def handler(args, **_kwargs):
         return {"place": args["place"]}
 
     registry.register("weather", "weather", SCHEMA, handler, is_async=True)
-    (tool,) = assemble(["weather"], bench, registry, known(registry)).tools
+    (tool,) = assemble(["weather"], deps, registry, known(registry)).tools
     assert await tool.handler(context(), {"place": "Rome"}) == '{"place":"Rome"}'
 
 
-def test_a_check_is_asked_once_and_its_failure_means_no(registry, bench):
+def test_a_check_is_asked_once_and_its_failure_means_no(registry, deps):
     asked = []
 
     def check() -> bool:
@@ -86,16 +107,16 @@ def test_a_check_is_asked_once_and_its_failure_means_no(registry, bench):
 
     registry.register("a", "lab", SCHEMA, str, check_fn=lambda: False)
     registry.register("b", "lab", SCHEMA, str, check_fn=check)
-    made = assemble(["a", "b", "todo"], bench, registry, known(registry))
+    made = assemble(["a", "b", "todo"], deps, registry, known(registry))
     assert [tool.name for tool in made.tools] == ["todo"]
-    assert made.missing["a"] == "its check says it cannot be used"
-    assert "no such device" in made.missing["b"]
+    assert made.unavailable["a"] == "its check says it cannot be used"
+    assert "no such device" in made.unavailable["b"]
     assert asked == [1]
 
 
-def test_a_key_is_looked_up_when_it_is_used(bench):
+def test_a_key_is_looked_up_when_it_is_used(deps):
     variables: dict[str, str] = {}
-    keys = msgspec.structs.replace(bench, variables=variables.get).keys({"exa": "EXA_API_KEY"})
+    keys = msgspec.structs.replace(deps, variables=variables.get).keys({"exa": "EXA_API_KEY"})
     assert (dict(keys), len(keys), keys.get("other")) == ({}, 0, None)
     variables["EXA_API_KEY"] = "k"
     assert (dict(keys), keys.get("exa")) == ({"exa": "k"}, "k")
@@ -116,21 +137,21 @@ def test_toolsets_of_plugins_can_be_chosen(registry):
     assert known(registry)["meteo"].tools == ("weather",)
 
 
-def test_execute_code_names_only_the_tools_that_are_there(registry, bench):
-    made = assemble(["execute_code", "read_file"], bench, registry, known(registry))
+def test_execute_code_names_only_the_tools_that_are_there(registry, deps):
+    made = assemble(["execute_code", "read_file"], deps, registry, known(registry))
     code = next(tool for tool in made.tools if tool.name == "execute_code")
     assert "import read_file`" in code.spec.description
     assert "web_search" not in code.spec.description
 
 
-def test_what_plugins_bring_beyond_the_budget_is_found_on_demand(registry, bench):
+def test_what_plugins_bring_beyond_the_budget_is_found_on_demand(registry, deps):
     for number in range(60):
         registry.register(f"lab_{number}", "lab", {**SCHEMA, "description": "x" * 400}, str)
     names = ["read_file", *(f"lab_{number}" for number in range(60))]
-    made = assemble(names, bench, registry, known(registry))
+    made = assemble(names, deps, registry, known(registry))
     shown = [tool.name for tool in made.tools]
     assert (shown[:2], shown[-1]) == (["read_file", "lab_0"], "tool_search")
-    assert sum(size(tool.spec) for tool in made.tools[:-1]) <= bench.settings.tools.max_chars
+    assert sum(schema_chars(tool.spec) for tool in made.tools[:-1]) <= deps.settings.tools.max_chars
     assert {*shown[:-1], *(tool.name for tool in made.rare)} == set(names)
 
 
@@ -139,8 +160,8 @@ def test_rare_toolsets_stay_out_of_the_request_unless_wanted(registry, hermes_ho
         hermes_home.mkdir(exist_ok=True)
         (hermes_home / "config.yaml").write_text(settings)
         home = Home(hermes_home)
-        bench = idle_bench(load(home), home, tmp_path)
-        return [tool.name for tool in assemble(names, bench, registry, known(registry)).tools]
+        deps = idle_bench(load(home), home, tmp_path)
+        return [tool.name for tool in assemble(names, deps, registry, known(registry)).tools]
 
     registry.register("image_generate", "image_gen", SCHEMA, str)
     names = ["todo", "image_generate"]

@@ -10,16 +10,16 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid
 from hermes.core.messages import Assistant, Text, ToolResult, User
 from hermes.core.tool import ToolContext
-from hermes.tools.builtin.todo import MARKS, MOST_CHARS, MOST_ITEMS, Todo, Todos, todo_tool
+from hermes.tools.builtin.todo import MARKS, MOST_CHARS, MOST_ITEMS, Todo, TodoList, todo_tool
 
 
-async def call(todos: Todos, /, **arguments: Any) -> str:
+async def call(todos: TodoList, /, **arguments: Any) -> str:
     context = ToolContext("session", "call", CancelToken(), lambda _text: None)
     return await todo_tool(todos).handler(context, arguments)
 
 
 async def test_the_list_is_written_shown_and_counted() -> None:
-    todos = Todos()
+    todos = TodoList()
     assert await call(todos) == "Todo list: empty"
     wanted = [
         {"id": "1", "content": "look  around\n", "status": "completed"},
@@ -35,7 +35,7 @@ async def test_the_list_is_written_shown_and_counted() -> None:
 
 
 async def test_merge_changes_and_adds_by_id_and_without_it_the_list_is_replaced() -> None:
-    todos = Todos()
+    todos = TodoList()
     await call(todos, todos=[{"id": "a", "content": "one"}, {"id": "b", "content": "two"}])
     changes = [{"id": "a", "status": "cancelled"}, {"id": "c", "content": "three"}]
     assert (await call(todos, todos=changes, merge=True)).splitlines()[1:] == [
@@ -50,14 +50,14 @@ async def test_merge_changes_and_adds_by_id_and_without_it_the_list_is_replaced(
 
 
 async def test_two_tasks_in_progress_are_warned_about_but_kept() -> None:
-    todos = Todos()
+    todos = TodoList()
     both = [{"id": n, "content": n, "status": "in_progress"} for n in ("a", "b")]
     assert "[2 tasks are in progress (a, b): keep only one]" in await call(todos, todos=both)
     assert len(todos.items) == 2
 
 
 async def test_one_wrong_item_changes_nothing() -> None:
-    todos = Todos()
+    todos = TodoList()
     await call(todos, todos=[{"id": "a", "content": "one"}])
     with pytest.raises(ToolArgumentsInvalid, match="'b' needs an id and a content"):
         await call(todos, todos=[{"id": "a", "status": "completed"}, {"id": "b"}], merge=True)
@@ -68,13 +68,13 @@ async def test_one_wrong_item_changes_nothing() -> None:
 
 
 async def test_long_tasks_are_cut() -> None:
-    todos = Todos()
+    todos = TodoList()
     await call(todos, todos=[{"id": "a", "content": "x" * 9_999}])
     assert len(todos.items[0].content) == MOST_CHARS + 1
 
 
 async def test_a_resumed_session_has_its_list_again() -> None:
-    before = Todos()
+    before = TodoList()
     first = await call(before, todos=[{"id": "1", "content": "one"}])
     second = await call(before, todos=[{"id": "1", "status": "completed"}], merge=True)
     history = (
@@ -85,7 +85,7 @@ async def test_a_resumed_session_has_its_list_again() -> None:
         ToolResult("c4", "read_file", "Todo list: 1 task, 1 pending\n[ ] 9: not mine"),
         Assistant((Text("Todo list: 1 task, 1 pending\n[ ] 9: said, not done"),)),
     )
-    after = Todos()
+    after = TodoList()
     after.restore(history)
     assert after.items == before.items
     after.restore(history[:1])
@@ -93,10 +93,10 @@ async def test_a_resumed_session_has_its_list_again() -> None:
 
 
 async def test_the_list_put_back_after_a_compaction_is_found() -> None:
-    before = Todos()
+    before = TodoList()
     await call(before, todos=[{"id": "1", "content": "one", "status": "in_progress"}])
     summary = User.say(f"Summary of what happened.\n\n{before.text()}\n\nGo on.")
-    after = Todos()
+    after = TodoList()
     after.restore([summary, User.say("and now?")])
     assert after.items == before.items
 
@@ -113,7 +113,7 @@ async def test_the_list_put_back_after_a_compaction_is_found() -> None:
     )
 )
 def test_any_list_can_be_restored_from_what_was_shown(items: list[dict[str, str]]) -> None:
-    before, after = Todos(), Todos()
+    before, after = TodoList(), TodoList()
     before.write(items)
     after.restore([ToolResult("c", "todo", before.text())])
     assert after.items == before.items

@@ -12,18 +12,18 @@ from hermes.security.paths import Guard
 from hermes.terminal.local.files import LocalFiles
 from hermes.tools.builtin.read_file import read_file_tool
 from hermes.tools.builtin.write_file import write_file_tool
-from hermes.tools.editing.files import Reads
+from hermes.tools.editing.files import FileReads
 
 Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def reads() -> Reads:
-    return Reads()
+def reads() -> FileReads:
+    return FileReads()
 
 
 @pytest.fixture
-def tool(files: LocalFiles, guard: Guard, reads: Reads) -> Tool:
+def tool(files: LocalFiles, guard: Guard, reads: FileReads) -> Tool:
     return write_file_tool(files, guard, reads)
 
 
@@ -133,7 +133,7 @@ async def test_a_link_that_turned_after_the_consent_is_judged_again(
 
 
 async def test_in_a_place_of_its_own_only_protected_files_are_refused(
-    files: LocalFiles, guard: Guard, reads: Reads, use: Use, tmp_path: Path
+    files: LocalFiles, guard: Guard, reads: FileReads, use: Use, tmp_path: Path
 ) -> None:
     tool = write_file_tool(files, guard, reads, isolated=True)
     outside = str(tmp_path / "elsewhere.txt")
@@ -155,7 +155,7 @@ async def test_what_the_model_cannot_see_is_kept(tool: Tool, use: Use, workspace
 
 
 async def test_what_replaces_something_unknown_says_so(
-    files: LocalFiles, guard: Guard, tool: Tool, use: Use, workspace: Path, reads: Reads
+    files: LocalFiles, guard: Guard, tool: Tool, use: Use, workspace: Path, reads: FileReads
 ) -> None:
     path = workspace / "a.txt"
     path.write_text("the user's\n")
@@ -177,7 +177,7 @@ async def test_a_slip_in_the_syntax_is_reported(tool: Tool, use: Use, workspace:
 
 
 async def test_a_change_in_the_last_moment_stops_the_write(
-    user_home: Path, guard: Guard, reads: Reads, use: Use, workspace: Path
+    user_home: Path, guard: Guard, reads: FileReads, use: Use, workspace: Path
 ) -> None:
     (workspace / "a.txt").write_text("old")
 

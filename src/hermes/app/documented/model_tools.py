@@ -28,7 +28,7 @@ def get_tool_definitions(
     given.pop("tool_search", None)  # it looks for what is in the list already
     if not quiet_mode:
         tell(f"tools: {', '.join(sorted(given)) or 'none'}")
-        for name, reason in sorted(made.missing.items()):
+        for name, reason in sorted(made.unavailable.items()):
             tell(f"  without {name}: {reason}")
     return [
         {"type": "function", "function": msgspec.to_builtins(given[name])} for name in sorted(given)

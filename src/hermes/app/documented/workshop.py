@@ -11,7 +11,7 @@ import msgspec
 
 from hermes.app.credentials import stored_secrets
 from hermes.app.documented.process import Process, process
-from hermes.app.given_tools import idle_tools
+from hermes.app.given_tools import idle_services
 from hermes.app.request import SessionRequest
 from hermes.app.tools import Toolsets, build_approvals, build_toolbox, find_toolsets
 from hermes.app.workbench import Workbench
@@ -56,10 +56,10 @@ class Workshop:
         entry = self.toolsets.registry.get(name)
         if entry is None:
             raise ToolUnknown(f"there is no tool {name!r}")
-        names = self.toolsets.names("cli", ("all",)) if entry.names_others else [name]
+        names = self.toolsets.names("cli", ("all",)) if entry.needs_others else [name]
         made = self.toolsets.make(names, self._bench(task_id).bench)
-        if name in made.missing:
-            raise ToolError(f"{name} cannot be used here: {made.missing[name]}")
+        if name in made.unavailable:
+            raise ToolError(f"{name} cannot be used here: {made.unavailable[name]}")
         return next(tool for tool in (*made.tools, *made.rare) if tool.name == name)
 
     def call(self, name: str, args: dict[str, Any], task_id: str = "", *, hooked: bool) -> str:
@@ -86,9 +86,9 @@ class Workshop:
         if task_id not in self._tasks:
             loaded, home, folder = self._shared.loaded, self._shared.home, Path.cwd()
             place = make_place(loaded, home, folder, log.info)
-            given = idle_tools(loaded, home, place, SessionRequest(folder))
+            services = idle_services(loaded, home, place, SessionRequest(folder))
             hooks = self._shared.extensions.hooks
-            self._tasks[task_id] = Workbench(loaded, home, place, hooks=hooks, given=given)
+            self._tasks[task_id] = Workbench(loaded, home, place, hooks=hooks, services=services)
         return self._tasks[task_id]
 
     async def _close(self) -> None:

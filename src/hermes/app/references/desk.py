@@ -10,7 +10,7 @@ from hermes.core.errors import HermesError
 from hermes.core.messages import Image, Text, User
 from hermes.core.tokens import BYTES_PER_TOKEN
 from hermes.security.paths import Guard
-from hermes.tools.registry import Bench
+from hermes.tools.registry import ToolDeps
 from hermes.util.threads import in_thread
 
 Fetch = Callable[[str], Awaitable[str]]
@@ -78,13 +78,13 @@ class Expanded(msgspec.Struct, frozen=True):
         return User((Text(self.text), *self.images))
 
 
-def page_fetch(bench: Bench) -> Fetch:
+def page_fetch(deps: ToolDeps) -> Fetch:
     """Fetches with the guard, the limits and the reader of `web_extract`, which are loaded with
     the first page."""
 
     async def fetch(url: str) -> str:
         pages = await in_thread(import_module, "hermes.app.references.pages")
-        text: str = await pages.page(url, bench)
+        text: str = await pages.page(url, deps)
         return text
 
     return fetch

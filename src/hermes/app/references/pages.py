@@ -2,13 +2,13 @@
 
 from hermes.core.errors import ToolError
 from hermes.tools.builtin.web_extract import url_guard
-from hermes.tools.registry import Bench
+from hermes.tools.registry import ToolDeps
 from hermes.tools.web_pages import Fetcher, read
 
 
-async def page(url: str, bench: Bench) -> str:
+async def page(url: str, deps: ToolDeps) -> str:
     """Only public addresses, also behind redirects. Raises `ToolError`."""
-    reading = await read(await Fetcher(url_guard(bench)).fetch(url))
+    reading = await read(await Fetcher(url_guard(deps)).fetch(url))
     if not reading.text:
         raise ToolError("the page has no text in it; it may need JavaScript")
     notes = "".join(f"[{note}]\n" for note in reading.notes)

@@ -9,7 +9,7 @@ from hermes.core.errors import ToolArgumentsInvalid
 from hermes.core.events import QuestionAnswered, QuestionAsked
 from hermes.core.ports import Clarifier
 from hermes.core.tool import Tool, ToolContext
-from hermes.tools.registry import Bench, ToolEntry
+from hermes.tools.registry import ToolDeps, ToolEntry
 
 MOST_CHOICES = 4
 DECIDE = "Decide by yourself what is most sensible, and say in your answer what you assumed."
@@ -58,11 +58,8 @@ async def _answer(
     return answer
 
 
-# clarify, put to whoever is there.
-
-
-def make(bench: Bench) -> Tool:
-    return clarify_tool(bench.clarifier, max(bench.settings.clarify.timeout, bench.patience))
+def make(deps: ToolDeps) -> Tool:
+    return clarify_tool(deps.clarifier, max(deps.settings.clarify.timeout, deps.patience))
 
 
 ENTRY = ToolEntry("clarify", "clarify", make, emoji="❓")

@@ -9,7 +9,7 @@ from hermes.core.errors import ConfigError, StoreError, ToolError, UsageError
 from hermes.core.model import ToolSpec
 from hermes.core.ports import Scheduler
 from hermes.core.tool import Concern, Tool, ToolContext
-from hermes.tools.registry import given_tool
+from hermes.tools.registry import ToolDeps, ToolEntry, require
 
 NAME = "cronjob"
 ACTIONS = ("create", "list", "update", "pause", "resume", "run", "remove")
@@ -203,6 +203,13 @@ def _spec(guest: str) -> ToolSpec:
     )
 
 
-# cronjob, made for each session by whoever starts it.
+def make(deps: ToolDeps) -> Tool:
+    services = deps.services
+    return cronjob_tool(require(services.scheduler), services.origin, services.job_limits)
 
-ENTRY = given_tool("cronjob", "cronjob", emoji="⏰")
+
+def unavailable(deps: ToolDeps) -> str:
+    return "" if deps.services.scheduler else "this session cannot schedule jobs"
+
+
+ENTRY = ToolEntry("cronjob", "cronjob", make, unavailable, emoji="⏰")

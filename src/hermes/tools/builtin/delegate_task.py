@@ -20,7 +20,7 @@ from hermes.core.messages import ToolCall
 from hermes.core.model import FellBack, Retrying, TextDelta, ToolSpec
 from hermes.core.ports import ChildResult, ChildTask, Spawner
 from hermes.core.tool import Effect, Tool, ToolContext, no_concern
-from hermes.tools.registry import given_tool
+from hermes.tools.registry import ToolDeps, ToolEntry, require
 from hermes.util.text import cut_middle
 
 Role = Literal["leaf", "orchestrator"]
@@ -306,6 +306,14 @@ def _with_hint(error: str, hint: str) -> str:
     return f"{error} ({hint})" if error and hint else error
 
 
-# delegate_task, made for each session by whoever starts it.
+def make(deps: ToolDeps) -> Tool:
+    settings = deps.settings.delegation
+    options = DelegationOptions(settings.max_concurrent_children, settings.orchestrator_enabled)
+    return delegate_task_tool(require(deps.services.spawner), options)
 
-ENTRY = given_tool("delegate_task", "delegation", emoji="👥")
+
+def unavailable(deps: ToolDeps) -> str:
+    return "" if deps.services.spawner else "this session cannot start subagents"
+
+
+ENTRY = ToolEntry("delegate_task", "delegation", make, unavailable, emoji="👥")

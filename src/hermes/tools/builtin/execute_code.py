@@ -26,7 +26,7 @@ from hermes.tools.code.script import (
     concern_of,
     launch,
 )
-from hermes.tools.registry import Bench, ToolEntry
+from hermes.tools.registry import ToolDeps, ToolEntry
 
 
 class CodeOptions(msgspec.Struct, frozen=True):
@@ -200,21 +200,18 @@ def _spec(specs: Sequence[ToolSpec], options: CodeOptions) -> ToolSpec:
     return ToolSpec("execute_code", description, parameters)
 
 
-# execute_code, which names the tools that scripts may call.
-
-
-def make(bench: Bench) -> Tool:
-    settings = bench.settings.code_execution
-    always = bench.settings.terminal.env_passthrough
+def make(deps: ToolDeps) -> Tool:
+    settings = deps.settings.code_execution
+    always = deps.settings.terminal.env_passthrough
     options = CodeOptions(
         settings.mode,
         settings.timeout,
         settings.max_tool_calls,
-        lambda: (*always, *bench.place.given()),
-        sys.executable if bench.place.name == "local" else "",
-        isolated=bench.place.isolated,
+        lambda: (*always, *deps.place.given()),
+        sys.executable if deps.place.name == "local" else "",
+        isolated=deps.place.isolated,
     )
-    return execute_code_tool(bench.place.shell, bench.others, options, bench.guard)
+    return execute_code_tool(deps.place.shell, deps.others, options, deps.guard)
 
 
-ENTRY = ToolEntry("execute_code", "code_execution", make, names_others=True, emoji="🐍")
+ENTRY = ToolEntry("execute_code", "code_execution", make, needs_others=True, emoji="🐍")

@@ -10,16 +10,16 @@ from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.paths import Guard
 from hermes.terminal.base import Files
 from hermes.tools.editing.document import Document, from_model, is_binary, new_problem, unified
-from hermes.tools.editing.files import MOST_BYTES, Change, Reads, Target, Writing, aside, shown
+from hermes.tools.editing.files import MOST_BYTES, Change, FileReads, Target, Writing, aside, shown
 from hermes.tools.editing.matching import Located, locate
 from hermes.tools.editing.patch_format import Section, locate_hunks, parse_patch
-from hermes.tools.registry import Bench, ToolEntry
+from hermes.tools.registry import ToolDeps, ToolEntry
 
 
 def patch_tool(
     files: Files,
     guard: Guard,
-    reads: Reads,
+    reads: FileReads,
     *,
     isolated: bool = False,
 ) -> Tool:
@@ -220,15 +220,12 @@ def _told(file: Planned) -> list[str]:
     return [head + past, diff, f"[syntax error: {problem}]" if problem else ""]
 
 
-# patch over the session's files.
-
-
-def make(bench: Bench) -> Tool:
+def make(deps: ToolDeps) -> Tool:
     return patch_tool(
-        bench.place.files,
-        bench.guard,
-        bench.reads,
-        isolated=bench.place.isolated,
+        deps.place.files,
+        deps.guard,
+        deps.reads,
+        isolated=deps.place.isolated,
     )
 
 

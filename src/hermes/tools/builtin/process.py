@@ -9,7 +9,7 @@ from hermes.security.paths import Guard
 from hermes.terminal.output import HeadAndTail, OutputLimits, cut_line, plain
 from hermes.terminal.processes import MOST_RUNNING, Output, Page, Processes, ProcessState
 from hermes.tools.builtin.terminal import concern_of
-from hermes.tools.registry import Bench, ToolEntry
+from hermes.tools.registry import ToolDeps, ToolEntry
 
 Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"]
 
@@ -176,12 +176,9 @@ def _page(page: Page, limits: OutputLimits) -> str:
     return "\n".join([*lines, shown, _standing(page.process)])
 
 
-# process over the session's background processes.
-
-
-def make(bench: Bench) -> Tool:
+def make(deps: ToolDeps) -> Tool:
     return process_tool(
-        bench.processes, bench.guard, isolated=bench.place.isolated, limits=bench.limits
+        deps.processes, deps.guard, isolated=deps.place.isolated, limits=deps.limits
     )
 
 

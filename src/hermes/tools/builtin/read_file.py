@@ -11,8 +11,8 @@ from hermes.core.tool import Concern, Effect, Tool
 from hermes.security.paths import Guard
 from hermes.terminal.base import FileInfo, Files, Lines
 from hermes.terminal.output import OutputLimits
-from hermes.tools.editing.files import Page, Reads, failure, shown
-from hermes.tools.registry import Bench, ToolEntry
+from hermes.tools.editing.files import FileReads, Page, failure, shown
+from hermes.tools.registry import ToolDeps, ToolEntry
 
 MOST_NAMES = 2_000
 """Names of a folder looked at for a suggestion."""
@@ -21,7 +21,7 @@ MOST_NAMES = 2_000
 def read_file_tool(
     files: Files,
     guard: Guard,
-    reads: Reads,
+    reads: FileReads,
     limits: OutputLimits | None = None,
     max_chars: int = 100_000,
     *,
@@ -137,17 +137,14 @@ def _nothing(page: Lines, offset: int) -> str:
     return f"[the file has {page.total} lines; line {offset} is past its end]"
 
 
-# read_file over the session's files.
-
-
-def make(bench: Bench) -> Tool:
+def make(deps: ToolDeps) -> Tool:
     return read_file_tool(
-        bench.place.files,
-        bench.guard,
-        bench.reads,
-        bench.limits,
-        bench.settings.file_read_max_chars,
-        isolated=bench.place.isolated,
+        deps.place.files,
+        deps.guard,
+        deps.reads,
+        deps.limits,
+        deps.settings.file_read_max_chars,
+        isolated=deps.place.isolated,
     )
 
 

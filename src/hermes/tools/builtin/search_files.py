@@ -13,7 +13,7 @@ from hermes.terminal.local.search import relative_to
 from hermes.terminal.output import OutputLimits
 from hermes.tools.builtin.read_file import concern_of_reading
 from hermes.tools.editing.files import failure, plural, shown
-from hermes.tools.registry import Bench, ToolEntry
+from hermes.tools.registry import ToolDeps, ToolEntry
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -129,16 +129,13 @@ def _hits(hits: Sequence[Hit], query: Grep, page: Page) -> list[str]:
     return lines
 
 
-# search_files over the session's files.
-
-
-def make(bench: Bench) -> Tool:
+def make(deps: ToolDeps) -> Tool:
     return search_files_tool(
-        bench.place.files,
-        bench.guard,
-        lambda: bench.place.shell.cwd,
-        bench.limits,
-        isolated=bench.place.isolated,
+        deps.place.files,
+        deps.guard,
+        lambda: deps.place.shell.cwd,
+        deps.limits,
+        isolated=deps.place.isolated,
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from hermes.core.errors import ToolArgumentsInvalid, ToolError, UsageError
 from hermes.core.ports import Outbox
 from hermes.core.tool import Effect, Tool
-from hermes.tools.registry import given_tool
+from hermes.tools.registry import ToolDeps, ToolEntry, require
 
 MOST_CHARS = 20_000
 
@@ -43,6 +43,12 @@ async def _examine(arguments: dict[str, Any]) -> Effect | None:
     return None if arguments.get("action") == "list" else Effect.SEND
 
 
-# send_message, made for each session by whoever starts it.
+def make(deps: ToolDeps) -> Tool:
+    return send_message_tool(require(deps.services.outbox), deps.services.origin)
 
-ENTRY = given_tool("send_message", "messaging", emoji="📨")
+
+def unavailable(deps: ToolDeps) -> str:
+    return "" if deps.services.outbox else "this session cannot send messages"
+
+
+ENTRY = ToolEntry("send_message", "messaging", make, unavailable, emoji="📨")

@@ -25,13 +25,8 @@ from hermes.core.tool import Tool, ToolContext
 from hermes.store.port import Catalogue, Conversations
 from hermes.store.query_language import parse
 from hermes.store.records import LoggedMessage, SearchHit, SearchRequest, SessionFilter
-from hermes.tools.registry import given_tool
+from hermes.tools.registry import ToolDeps, ToolEntry, require
 from hermes.util.text import cut_middle
-
-# session_search, made for each session by whoever starts it.
-
-ENTRY = given_tool("session_search", "session_search", emoji="🔎")
-
 
 # Past conversations, put together from the sessions they are stored as.
 #
@@ -440,3 +435,18 @@ def _snippets(hits: Sequence[SearchHit]) -> list[str]:
 
 def _cut(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[:room]}…"
+
+
+def make(deps: ToolDeps) -> Tool:
+    services, settings = deps.services, deps.settings.auxiliary.session_search
+    options = SearchOptions(settings.max_concurrency, settings.timeout, user=services.user)
+    return session_search_tool(
+        require(services.sessions), deps.auxiliary, services.current_session, options
+    )
+
+
+def unavailable(deps: ToolDeps) -> str:
+    return "" if deps.services.sessions else "this session has no store"
+
+
+ENTRY = ToolEntry("session_search", "session_search", make, unavailable, emoji="🔎")

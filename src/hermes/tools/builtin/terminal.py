@@ -12,7 +12,7 @@ from hermes.terminal.base import CommandResult, Shell
 from hermes.terminal.output import OutputLimits, plain
 from hermes.terminal.processes import Processes
 from hermes.terminal.session_shell import run_in_terminal
-from hermes.tools.registry import Bench, ToolEntry
+from hermes.tools.registry import ToolDeps, ToolEntry
 
 # What an exit code means where it is easily taken for a failure, or hides one.
 
@@ -164,18 +164,15 @@ def _report(command: str, result: CommandResult, output: str, moved_to: str) -> 
     return "\n".join(parts)
 
 
-# terminal over the session's shell.
-
-
-def make(bench: Bench) -> Tool:
+def make(deps: ToolDeps) -> Tool:
     return terminal_tool(
-        bench.place.shell,
-        bench.processes,
-        bench.guard,
-        timeout=int(bench.settings.terminal.timeout),
-        isolated=bench.place.isolated,
-        transform=bench.transform_output,
-        limits=bench.limits,
+        deps.place.shell,
+        deps.processes,
+        deps.guard,
+        timeout=int(deps.settings.terminal.timeout),
+        isolated=deps.place.isolated,
+        transform=deps.transform_output,
+        limits=deps.limits,
     )
 
 

@@ -12,7 +12,7 @@ from hermes.core.messages import Assistant, Message, ToolResult, User
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool, ToolContext
 from hermes.tools.editing.files import plural
-from hermes.tools.registry import Bench, ToolEntry
+from hermes.tools.registry import ToolDeps, ToolEntry
 
 MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]", "cancelled": "[-]"}
 """How each status is shown; the order is that of the counts."""
@@ -64,7 +64,7 @@ class Todo(msgspec.Struct, frozen=True):
     status: str = "pending"
 
 
-class Todos:
+class TodoList:
     """The list of one session."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Todos:
                 return
 
 
-def todo_tool(todos: Todos) -> Tool:
+def todo_tool(todos: TodoList) -> Tool:
     async def handler(_call: ToolContext, arguments: dict[str, Any]) -> str:
         if arguments.get("todos") is not None:
             todos.write(arguments["todos"], merge=bool(arguments.get("merge")))
@@ -137,7 +137,7 @@ def _todo(given: Mapping[str, Any], known: Mapping[str, Todo]) -> Todo:
     return Todo(name, content, status)
 
 
-def _warnings(todos: Todos) -> list[str]:
+def _warnings(todos: TodoList) -> list[str]:
     active = [todo.id for todo in todos.items if todo.status == "in_progress"]
     if len(active) < 2:
         return []
@@ -165,11 +165,8 @@ def _list_in(message: Message) -> list[Todo] | None:
     return found
 
 
-# todo over the session's list.
-
-
-def make(bench: Bench) -> Tool:
-    return todo_tool(bench.todos)
+def make(deps: ToolDeps) -> Tool:
+    return todo_tool(deps.todos)
 
 
 ENTRY = ToolEntry("todo", "todo", make, emoji="📋")

@@ -29,7 +29,7 @@ from hermes.tools.builtin.web_search import (
     search_options,
     service_client,
 )
-from hermes.tools.registry import Bench, ToolEntry
+from hermes.tools.registry import ToolDeps, ToolEntry
 from hermes.tools.web_pages import Fetcher, Reading, fenced, read
 from hermes.util.text import clean
 
@@ -202,8 +202,8 @@ def _firecrawl_title(data: Any) -> str:
 # web_extract: pages as text, behind the guard against private addresses.
 
 
-def url_guard(bench: Bench) -> UrlGuard:
-    settings = bench.settings.security
+def url_guard(deps: ToolDeps) -> UrlGuard:
+    settings = deps.settings.security
     blocked = settings.website_blocklist
     files = [Path(name).expanduser() for name in blocked.shared_files]
     try:
@@ -215,9 +215,9 @@ def url_guard(bench: Bench) -> UrlGuard:
     )
 
 
-def make(bench: Bench) -> Tool:
-    find_scrape = partial(firecrawl_scrape, search_options(bench))
-    return web_extract_tool(Fetcher(url_guard(bench)), bench.auxiliary, find_scrape)
+def make(deps: ToolDeps) -> Tool:
+    find_scrape = partial(firecrawl_scrape, search_options(deps))
+    return web_extract_tool(Fetcher(url_guard(deps)), deps.auxiliary, find_scrape)
 
 
 ENTRY = ToolEntry("web_extract", "web", make, emoji="📄")

@@ -12,7 +12,7 @@ import msgspec
 from hermes import __version__
 from hermes.core.errors import ToolArgumentsInvalid, ToolError, ToolTimedOut
 from hermes.core.tool import Effect, Tool, ToolContext
-from hermes.tools.registry import Bench, ToolEntry
+from hermes.tools.registry import ToolDeps, ToolEntry
 from hermes.tools.web_pages import fenced
 from hermes.util.late_tls import LateTls
 from hermes.util.packages import is_installed
@@ -434,21 +434,23 @@ KEYS = {
 ADDRESSES = {"firecrawl": "FIRECRAWL_API_URL", "searxng": "SEARXNG_URL"}
 
 
-def search_options(bench: Bench) -> SearchOptions:
+def search_options(deps: ToolDeps) -> SearchOptions:
     return SearchOptions(
-        backend=bench.settings.web.backend,
-        keys=bench.keys(KEYS),
-        urls=bench.keys(ADDRESSES),
-        parallel_mode=bench.variables("PARALLEL_SEARCH_MODE") or "agentic",
+        backend=deps.settings.web.backend,
+        keys=deps.keys(KEYS),
+        urls=deps.keys(ADDRESSES),
+        parallel_mode=deps.variables("PARALLEL_SEARCH_MODE") or "agentic",
     )
 
 
-def make(bench: Bench) -> Tool:
-    return web_search_tool(search_options(bench))
+def make(deps: ToolDeps) -> Tool:
+    return web_search_tool(search_options(deps))
 
 
-def missing(bench: Bench) -> str:
-    return web_search_available(search_options(bench))
+def unavailable(deps: ToolDeps) -> str:
+    return web_search_available(search_options(deps))
 
 
-ENTRY = ToolEntry("web_search", "web", make, missing, requires_env=tuple(KEYS.values()), emoji="🌐")
+ENTRY = ToolEntry(
+    "web_search", "web", make, unavailable, requires_env=tuple(KEYS.values()), emoji="🌐"
+)

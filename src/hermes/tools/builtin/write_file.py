@@ -6,14 +6,14 @@ from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.paths import Guard
 from hermes.terminal.base import Files
 from hermes.tools.editing.document import Document, encoded, from_model, is_binary, new_problem
-from hermes.tools.editing.files import Change, Reads, Target, Writing, aside, plural, shown
-from hermes.tools.registry import Bench, ToolEntry
+from hermes.tools.editing.files import Change, FileReads, Target, Writing, aside, plural, shown
+from hermes.tools.registry import ToolDeps, ToolEntry
 
 
 def write_file_tool(
     files: Files,
     guard: Guard,
-    reads: Reads,
+    reads: FileReads,
     *,
     isolated: bool = False,
 ) -> Tool:
@@ -70,15 +70,12 @@ def _warning(writing: Writing, target: Target) -> str:
     return ""
 
 
-# write_file over the session's files.
-
-
-def make(bench: Bench) -> Tool:
+def make(deps: ToolDeps) -> Tool:
     return write_file_tool(
-        bench.place.files,
-        bench.guard,
-        bench.reads,
-        isolated=bench.place.isolated,
+        deps.place.files,
+        deps.guard,
+        deps.reads,
+        isolated=deps.place.isolated,
     )
 
 

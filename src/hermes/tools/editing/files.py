@@ -43,7 +43,7 @@ class Stamp(msgspec.Struct, frozen=True):
         return cls(info.size, info.modified_ns)
 
 
-class Reads:
+class FileReads:
     """One for each session. `forget` when the model no longer has what it read.
 
     It saves the model from paying twice for a page it still has, and it notices when a file was
@@ -156,7 +156,7 @@ class Writing:
         self,
         files: Files,
         guard: Guard,
-        reads: Reads,
+        reads: FileReads,
         *,
         isolated: bool,
     ) -> None:

@@ -16,7 +16,7 @@ from hermes.context.compressor.summary_message import (
 from hermes.context.rough import dict_tokens, estimate_messages_tokens_rough
 from hermes.core.errors import CredentialMissing, Overloaded
 from hermes.core.openai_format import from_dict
-from hermes.tools.builtin.todo import Todos
+from hermes.tools.builtin.todo import TodoList
 from tests.unit.context.compressor.talking import (
     GOOD,
     SYSTEM,
@@ -200,7 +200,7 @@ def test_the_todo_list_survives_in_its_own_lines():
     engine = compressor(Script(GOOD))
     for _ in range(3):
         messages = engine.compress(messages)
-        todos = Todos()
+        todos = TodoList()
         todos.restore([from_dict(message) for message in messages])
         assert todos.text() == shown
         messages = [*messages, *work(40, 300)]
@@ -211,7 +211,7 @@ def test_a_newer_list_in_the_tail_is_the_one_that_counts():
     new = [asks(call(99, "todo")), result(99, "todo", "Todo list: 1 task\n[x] a: new")]
     made = compressor(Script(GOOD)).compress([*long_talk(3), *old, *work(40, 200), *new])
     assert "[ ] a: old" not in text_of(made)
-    todos = Todos()
+    todos = TodoList()
     todos.restore([from_dict(message) for message in made])
     assert [todo.content for todo in todos.items] == ["new"]
 

@@ -15,7 +15,7 @@ from hermes.context.compressor.summary_message import (
 from hermes.context.compressor.todo_list import MARKS, list_in, newest_list
 from hermes.core.openai_format import from_dict, to_dict
 from hermes.tools.builtin.todo import MARKS as TOOL_MARKS
-from hermes.tools.builtin.todo import Todos
+from hermes.tools.builtin.todo import TodoList
 from tests.unit.context.compressor.talking import GOOD, SYSTEM, asks, call, result, says, user
 
 TODO = "Todo list: 3 tasks\n[x] 1: read\n[>] 2: write\n[ ] 3: test"
@@ -99,7 +99,7 @@ def test_the_tool_finds_its_list_in_the_summary():
     notes = Notes({GOAL: "Todo list: 1 task\n[ ] 9: invented by the model"})
     for todo, count in ((TODO, 3), ("", 0)):
         message = write_summary(Summary(notes, (), todo, "Todo list: of the user"))
-        todos = Todos()
+        todos = TodoList()
         todos.restore([from_dict(message)])
         assert len(todos.items) == count
     todos.restore([from_dict(write_summary(PARTS))])

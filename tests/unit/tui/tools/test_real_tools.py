@@ -20,10 +20,10 @@ from hermes.tools.builtin.patch import patch_tool
 from hermes.tools.builtin.read_file import read_file_tool
 from hermes.tools.builtin.search_files import search_files_tool
 from hermes.tools.builtin.terminal import terminal_tool
-from hermes.tools.builtin.todo import Todos, todo_tool
+from hermes.tools.builtin.todo import TodoList, todo_tool
 from hermes.tools.builtin.write_file import write_file_tool
 from hermes.tools.code.script import Outcome
-from hermes.tools.editing.files import Reads
+from hermes.tools.editing.files import FileReads
 from hermes.tools.web_pages import fenced
 from hermes.tui.looks import Looks
 
@@ -81,7 +81,7 @@ async def test_files_that_are_read_and_searched(
     run: Run, files: LocalFiles, guard: Guard, workspace: Path
 ) -> None:
     (workspace / "a.py").write_text("".join(f"x{n} = {n}\n" for n in range(1, 200)))
-    read = read_file_tool(files, guard, Reads())
+    read = read_file_tool(files, guard, FileReads())
     assert await run(read, path="a.py") == ["● read_file a.py · 199 lines ✓"]
     assert await run(read, path="a.py", offset=5, limit=10) == [
         "● read_file a.py:5-14 · lines 5-14 of 199 ✓"
@@ -100,7 +100,7 @@ async def test_a_changed_file_is_shown_as_a_diff(
     run: Run, files: LocalFiles, guard: Guard, workspace: Path
 ) -> None:
     (workspace / "a.py").write_text("".join(f"x{n} = {n}\n" for n in range(1, 14)))
-    tool = patch_tool(files, guard, Reads())
+    tool = patch_tool(files, guard, FileReads())
     *lines, last = await run(tool, path="a.py", old_string="x10 = 10", new_string="x10 = (")
     assert last.startswith("   syntax error: line 10: '(' was never closed")
     assert lines == [
@@ -128,7 +128,7 @@ async def test_several_files_in_one_patch(
         "*** Begin Patch\n*** Update File: a.txt\n one\n-two\n+2\n*** Add File: new.txt\n+hello\n"
         "*** Delete File: old.txt\n*** End Patch"
     )
-    assert await run(patch_tool(files, guard, Reads()), mode="patch", patch=patch) == [
+    assert await run(patch_tool(files, guard, FileReads()), mode="patch", patch=patch) == [
         "● patch 3 files: a.txt, new.txt, old.txt · +2 -1 ✓",
         "   changed a.txt",
         "   1   one",
@@ -141,7 +141,7 @@ async def test_several_files_in_one_patch(
 
 
 async def test_a_written_file(run: Run, files: LocalFiles, guard: Guard, workspace: Path) -> None:
-    tool = write_file_tool(files, guard, Reads())
+    tool = write_file_tool(files, guard, FileReads())
     assert await run(tool, path="a.txt", content="one\ntwo\n") == [
         "● write_file a.txt · +2 ✓", "   1 + one", "   2 + two",
     ]  # fmt: skip
@@ -151,7 +151,7 @@ async def test_a_written_file(run: Run, files: LocalFiles, guard: Guard, workspa
 
 
 async def test_a_list_of_tasks(run: Run, looks: Looks) -> None:
-    tool = todo_tool(Todos())
+    tool = todo_tool(TodoList())
     todos = [
         {"id": "1", "content": "read", "status": "completed"},
         {"id": "2", "content": "write", "status": "in_progress"},

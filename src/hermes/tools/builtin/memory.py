@@ -1,5 +1,0 @@
-"""memory, made for each session by whoever starts it."""
-
-from hermes.tools.registry import given_tool
-
-ENTRY = given_tool("memory", "memory", emoji="🧠")

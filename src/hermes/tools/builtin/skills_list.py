@@ -1,5 +1,0 @@
-"""skills_list, made for each session by whoever starts it."""
-
-from hermes.tools.registry import given_tool
-
-ENTRY = given_tool("skills_list", "skills", emoji="📚")
