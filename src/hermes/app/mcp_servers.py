@@ -113,7 +113,7 @@ def _outcome(name: str, before: Servers, now: Servers, found: Mapping[str, Any])
 
 def make_hub(home: Home, loaded: Loaded, tell: Callable[[str], None]) -> Any:
     """A hub over `mcp_servers`; nothing is started yet."""
-    options = import_module("hermes.mcp.options").McpOptions(
+    options = import_module("hermes.mcp.connection").McpOptions(
         cache=home.cache / "mcp",
         folder=str(Path.cwd()),
         question_seconds=loaded.settings.clarify.timeout,

@@ -31,20 +31,20 @@ class Caller(msgspec.Struct, frozen=True, eq=False):
     """A person answers one question at a time."""
 
 
-NOBODY = Caller()
+NO_CALLER = Caller()
 
 
-PATIENCE = 900.0
+MAX_PAUSE_SECONDS = 900.0
 """Seconds a call may stand still in all, so that a server cannot ask without an end."""
 
 
-class Ticket:
+class CallTicket:
     """One call under way. `deadline` stands still while somebody thinks about a question."""
 
     def __init__(self, call: ToolContext, caller: Caller) -> None:
         self.call, self.caller = call, caller
         self.deadline: asyncio.Timeout | None = None
-        self._patience = PATIENCE
+        self._patience = MAX_PAUSE_SECONDS
 
     @contextmanager
     def paused(self) -> Iterator[None]:

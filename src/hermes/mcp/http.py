@@ -3,28 +3,251 @@
 import asyncio
 import logging
 import time
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from typing import ClassVar
 
 import httpx2
 import msgspec
 
+from hermes import __version__
 from hermes.core.errors import HermesError
-from hermes.mcp.failures import HttpRefused, Lost, McpError, SessionGone, Unavailable, Unreachable
-from hermes.mcp.http_door import EVENTS, JSON, Answer, Door, can_be_sent, media_type
-from hermes.mcp.messages import Message, decode
-from hermes.mcp.transport import Listener
+from hermes.mcp.errors import (
+    ConnectionLostError,
+    ForeignEndpointError,
+    HttpStatusError,
+    HttpTransientError,
+    McpError,
+    ServerUnauthorized,
+    ServerUnavailable,
+    ServerUnreachable,
+    SessionExpiredError,
+)
+from hermes.mcp.transport import JsonRpcMessage, RequestAuthorizer, TransportListener, decode
+from hermes.util.late_tls import LateTls
+from hermes.util.text import human_size
 
-SESSION, VERSION, LAST_EVENT = "MCP-Session-Id", "MCP-Protocol-Version", "Last-Event-ID"
-MOST_TRIES = 5
+# Requests to a server over HTTP: authorised, bounded, and never with credentials to others.
+
+TIMEOUT = httpx2.Timeout(30.0, connect=10.0, read=None, pool=None)
+"""Without a limit to reading: whoever asks has one."""
+MAX_REDIRECTS = 5
+MAX_ERROR_BYTES = 2_000
+JSON, EVENTS = "application/json", "text/event-stream"
+HEADERS = {"User-Agent": f"Hermes/{__version__}", "Accept-Encoding": "identity"}
+NO_ACCESS = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
+
+_ResponseContext = AbstractAsyncContextManager[httpx2.Response]
+
+
+class McpHttpClient:
+    """The way to one server. `headers` and what `authoriser` gives go to its own origin only."""
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        headers: Mapping[str, str],
+        authoriser: RequestAuthorizer | None,
+        most_bytes: int,
+    ) -> None:
+        self.name, self.url = name, _parse_url(name, url)
+        self._headers, self._authoriser = _check_headers(name, headers), authoriser
+        self.most_bytes = most_bytes
+        self._client = httpx2.AsyncClient(
+            follow_redirects=False,
+            trust_env=True,
+            timeout=TIMEOUT,
+            headers=HEADERS,
+            verify=LateTls(),
+        )
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    def open(
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        url: httpx2.URL | None = None,
+    ) -> _ResponseContext:
+        """The streamed answer, whatever its status. Raises `McpError`."""
+        return self._opened(method, headers, body, url or self.url)
+
+    @asynccontextmanager
+    async def _opened(
+        self, method: str, headers: Mapping[str, str], body: bytes | None, url: httpx2.URL
+    ) -> AsyncGenerator[httpx2.Response, None]:
+        may_renew = self._authoriser is not None
+        for _ in range(MAX_REDIRECTS + 2):
+            response = await self._send(method, headers, body, url)
+            async with aclosing(response):
+                if response.next_request is not None:
+                    url = self._same_place(url, response.next_request.url)
+                elif may_renew and response.status_code in NO_ACCESS:
+                    may_renew = False
+                    if not await self._renewed(response):
+                        raise self._unauthorised(response.status_code)
+                else:
+                    yield response
+                    return
+        raise ServerUnavailable(f"{self.name} redirects without an end")
+
+    async def _send(
+        self, method: str, headers: Mapping[str, str], body: bytes | None, url: httpx2.URL
+    ) -> httpx2.Response:
+        given = httpx2.Headers(self._headers)
+        given.update(await self._authorised())
+        given.update(headers)
+        request = self._client.build_request(method, url, headers=given, content=body)
+        try:
+            return await self._client.send(request, stream=True)
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
+            raise ServerUnreachable(
+                f"{self.name} ({url.host}) cannot be reached: {_describe(error)}",
+                hint="check that the server runs and that `url` is right",
+            ) from error
+
+    async def _authorised(self) -> dict[str, str]:
+        if self._authoriser is None:
+            return {}
+        try:
+            return await self._authoriser.headers()
+        except McpError:
+            raise
+        except HermesError as error:
+            raise ServerUnauthorized(f"{self.name}: {error}", hint=error.hint) from error
+
+    async def _renewed(self, response: httpx2.Response) -> bool:
+        if self._authoriser is None:
+            return False
+        challenge = response.headers.get("www-authenticate", "")
+        try:
+            return await self._authoriser.refused(response.status_code, challenge)
+        except McpError:
+            raise
+        except HermesError as error:
+            raise ServerUnauthorized(f"{self.name}: {error}", hint=error.hint) from error
+
+    def _unauthorised(self, status: int) -> ServerUnauthorized:
+        hint = "check its `headers`, or set `auth: oauth` if it wants a login"
+        if self._authoriser is not None:
+            hint = f"`hermes mcp login {self.name}` signs in again"
+        return ServerUnauthorized(f"{self.name} does not let us in (HTTP {status})", hint=hint)
+
+    def _same_place(self, old: httpx2.URL, new: httpx2.URL) -> httpx2.URL:
+        """Credentials and messages are meant for the host the user named, so nobody else gets
+        them. The same host over TLS is the same place."""
+        safer = (old.scheme, new.scheme) == ("http", "https") and old.host == new.host
+        if new.origin != old.origin and not (safer and old.port is None and new.port is None):
+            raise ServerUnavailable(
+                f"{self.name} redirects to {new.scheme}://{new.netloc.decode('ascii', 'replace')}, "
+                "which is not followed",
+                hint="set `url` to the new address if you trust it",
+            )
+        return new
+
+    async def check(self, response: httpx2.Response) -> None:
+        """Raises what an error status means."""
+        status = response.status_code
+        if status < 300:
+            return
+        if status in NO_ACCESS:
+            raise self._unauthorised(status)
+        complaint = _error_reason(await self.read(response, MAX_ERROR_BYTES, whole=False))
+        broken = status >= 500 or status == httpx2.codes.TOO_MANY_REQUESTS
+        kind = HttpTransientError if broken else HttpStatusError
+        raise kind(f"{self.name} answered with HTTP {status}{complaint}", status)
+
+    async def read(self, response: httpx2.Response, most: int = 0, *, whole: bool = True) -> bytes:
+        """The body. One that is longer than `most` is an error, or is cut when not `whole`."""
+        most, data = most or self.most_bytes, bytearray()
+        try:
+            async for chunk in response.aiter_bytes():
+                data += chunk
+                if len(data) > most:
+                    break
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
+            raise ConnectionLostError(
+                f"the connection to {self.name} broke: {_describe(error)}"
+            ) from error
+        if len(data) > most and whole:
+            raise ConnectionLostError(
+                f"{self.name} sent more than {human_size(most)} in one message"
+            )
+        return bytes(data[:most])
+
+
+def media_type(response: httpx2.Response) -> str:
+    kind: str = response.headers.get("content-type", "")
+    return kind.partition(";")[0].strip().lower()
+
+
+def _parse_url(name: str, url: str) -> httpx2.URL:
+    try:
+        parsed = httpx2.URL(url.strip())
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise ServerUnavailable(f"the url of {name} is no address: {error}") from error
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ServerUnavailable(
+            f"the url of {name} is no web address", hint="begin it with https:// or http://"
+        )
+    return parsed
+
+
+def is_header_value(value: str) -> bool:
+    """As the value of a header."""
+    return value.isascii() and value.isprintable()
+
+
+def _check_headers(name: str, headers: Mapping[str, str]) -> dict[str, str]:
+    for field, value in headers.items():
+        if not is_header_value(field) or not is_header_value(value):
+            raise ServerUnavailable(
+                f"the header {field!r} of {name} cannot be sent",
+                hint="names and values in `headers` are made of printable ASCII characters",
+            )
+    return dict(headers)
+
+
+def _describe(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+class _ErrorObject(msgspec.Struct):
+    message: str = ""
+
+
+class _ErrorBody(msgspec.Struct):
+    error: _ErrorObject | str = ""
+
+
+def _error_reason(body: bytes) -> str:
+    """What the body says of the reason, for the end of a message."""
+    try:
+        said = msgspec.json.decode(body, type=_ErrorBody).error
+        text = said if isinstance(said, str) else said.message
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        text = body.decode("utf-8", "replace")
+    text = " ".join(text.split())[:300]
+    return f": {text}" if text and not text.startswith("<") else ""
+
+
+SESSION_HEADER, VERSION_HEADER, LAST_EVENT_HEADER = (
+    "MCP-Session-Id",
+    "MCP-Protocol-Version",
+    "Last-Event-ID",
+)
+MAX_RECONNECTS = 5
 """How often in a row a stream is opened again without anything coming from it."""
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
-GOODBYE_SECONDS = 2.0
+FIRST_PAUSE, MAX_PAUSE = 1.0, 30.0
+CLOSE_SECONDS = 2.0
 
 log = logging.getLogger(__name__)
 
 
-class Cursor(msgspec.Struct):
+class _StreamCursor(msgspec.Struct):
     """How far a stream was read."""
 
     last: str = ""
@@ -33,17 +256,17 @@ class Cursor(msgspec.Struct):
     """Seconds the server wants us to wait before we come back."""
 
 
-class HttpTransport:
+class StreamableHttpTransport:
     kind: ClassVar[str] = "http"
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: McpHttpClient) -> None:
         self._door = door
         self._headers: dict[str, str] = {}
         """What identifies the session once there is one."""
         self._exchanges: dict[int, asyncio.Task[None]] = {}
         self._hearing: asyncio.Task[None] | None = None
 
-    async def start(self, listener: Listener) -> None:
+    async def start(self, listener: TransportListener) -> None:
         self._listener = listener
 
     async def send(self, data: bytes, request: int | None = None) -> None:
@@ -51,8 +274,8 @@ class HttpTransport:
             try:
                 async with self._post(data) as response:
                     await self._check(response)
-            except SessionGone as error:
-                self._listener.lost(Lost(str(error)))
+            except SessionExpiredError as error:
+                self._listener.lost(ConnectionLostError(str(error)))
                 raise
             return
         task = asyncio.create_task(self._exchange(data, request))
@@ -64,7 +287,7 @@ class HttpTransport:
             task.cancel()
 
     def agreed(self, version: str) -> None:
-        self._headers[VERSION] = version
+        self._headers[VERSION_HEADER] = version
 
     def listen(self) -> None:
         self._hearing = asyncio.create_task(self._hear())
@@ -74,62 +297,68 @@ class HttpTransport:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if politely and SESSION in self._headers:
+        if politely and SESSION_HEADER in self._headers:
             with suppress(HermesError, TimeoutError):
                 async with (
-                    asyncio.timeout(GOODBYE_SECONDS),
+                    asyncio.timeout(CLOSE_SECONDS),
                     self._door.open("DELETE", self._headers),
                 ):
                     pass
         await self._door.close()
 
-    def _post(self, data: bytes) -> Answer:
+    def _post(self, data: bytes) -> _ResponseContext:
         headers = {"Content-Type": JSON, "Accept": f"{JSON}, {EVENTS}", **self._headers}
         return self._door.open("POST", headers, data)
 
     async def _check(self, response: httpx2.Response) -> None:
-        if response.status_code == httpx2.codes.NOT_FOUND and SESSION in self._headers:
-            raise SessionGone(f"{self._door.name} has ended the session")
+        if response.status_code == httpx2.codes.NOT_FOUND and SESSION_HEADER in self._headers:
+            raise SessionExpiredError(f"{self._door.name} has ended the session")
         await self._door.check(response)
 
     async def _exchange(self, data: bytes, request: int) -> None:
         """One request of ours, until its answer has come."""
-        cursor = Cursor()
+        cursor = _StreamCursor()
         try:
             if not await self._ask(data, request, cursor):
                 await self._resume(request, cursor)
         except McpError as error:
             self._listener.failed(request, error)
-            if isinstance(error, SessionGone):
-                self._listener.lost(Lost(str(error)))  # the others may have been worked on
+            if isinstance(error, SessionExpiredError):
+                self._listener.lost(
+                    ConnectionLostError(str(error))
+                )  # the others may have been worked on
         except (httpx2.HTTPError, httpx2.StreamError) as error:
-            self._listener.failed(request, Lost(f"the connection to {self._door.name}: {error}"))
+            self._listener.failed(
+                request, ConnectionLostError(f"the connection to {self._door.name}: {error}")
+            )
 
-    async def _ask(self, data: bytes, request: int, cursor: Cursor) -> bool:
+    async def _ask(self, data: bytes, request: int, cursor: _StreamCursor) -> bool:
         """Whether the answer came."""
         async with self._post(data) as response:
             await self._check(response)
-            self._keep_session(response.headers.get(SESSION, ""))
+            self._keep_session(response.headers.get(SESSION_HEADER, ""))
             if media_type(response) == EVENTS:
                 return await self._read_events(response, request, cursor)
             messages = decode(await self._door.read(response))
         if not self._deliver(messages, request):
-            raise Lost(
+            raise ConnectionLostError(
                 f"{self._door.name} took the request but did not answer it",
                 hint="check that `url` is the address of an MCP server",
             )
         return True
 
     def _keep_session(self, session: str) -> None:
-        if not can_be_sent(session):
-            raise Unavailable(f"{self._door.name} gave the session a name that cannot be sent back")
+        if not is_header_value(session):
+            raise ServerUnavailable(
+                f"{self._door.name} gave the session a name that cannot be sent back"
+            )
         if session:
-            self._headers[SESSION] = session
+            self._headers[SESSION_HEADER] = session
 
-    async def _resume(self, request: int, cursor: Cursor) -> None:
+    async def _resume(self, request: int, cursor: _StreamCursor) -> None:
         """The stream ended early: go on where it did, as long as the server keeps the place."""
         tries = 0
-        while cursor.last and tries < MOST_TRIES:
+        while cursor.last and tries < MAX_RECONNECTS:
             await asyncio.sleep(cursor.pause)
             before = cursor.events
             try:
@@ -137,15 +366,17 @@ class HttpTransport:
                     await self._check(response)
                     if await self._read_events(response, request, cursor):
                         return
-            except Unreachable:
+            except ServerUnreachable:
                 log.info("%s: the stream could not be taken up again", self._door.name)
             tries = 0 if cursor.events > before else tries + 1
-        raise Lost(f"the connection to {self._door.name} ended before the answer came")
+        raise ConnectionLostError(
+            f"the connection to {self._door.name} ended before the answer came"
+        )
 
     async def _hear(self) -> None:
         """The server's own messages, for servers that offer a stream of them."""
-        cursor, tries = Cursor(), 0
-        while tries < MOST_TRIES:
+        cursor, tries = _StreamCursor(), 0
+        while tries < MAX_RECONNECTS:
             before, began = cursor.events, time.monotonic()
             try:
                 async with self._get(cursor) as response:
@@ -153,41 +384,123 @@ class HttpTransport:
                     if media_type(response) != EVENTS:
                         return
                     await self._read_events(response, None, cursor)
-            except HttpRefused as error:
+            except HttpStatusError as error:
                 if not error.transient:
                     return  # it offers none
             except HermesError as error:
                 log.info("the stream of %s: %s", self._door.name, error)
-            useful = cursor.events > before or time.monotonic() - began > LONGEST_PAUSE
+            useful = cursor.events > before or time.monotonic() - began > MAX_PAUSE
             tries = 0 if useful else tries + 1
-            await asyncio.sleep(min(max(cursor.pause, 2.0**tries / 2), LONGEST_PAUSE))
+            await asyncio.sleep(min(max(cursor.pause, 2.0**tries / 2), MAX_PAUSE))
 
-    def _get(self, cursor: Cursor) -> Answer:
-        place = {LAST_EVENT: cursor.last} if cursor.last else {}
+    def _get(self, cursor: _StreamCursor) -> _ResponseContext:
+        place = {LAST_EVENT_HEADER: cursor.last} if cursor.last else {}
         return self._door.open("GET", {"Accept": EVENTS, **self._headers, **place})
 
     async def _read_events(
-        self, response: httpx2.Response, request: int | None, cursor: Cursor
+        self, response: httpx2.Response, request: int | None, cursor: _StreamCursor
     ) -> bool:
         """Whether the answer to `request` came. False when the stream ended or broke before."""
         events = aiter(httpx2.EventSource(response, max_event_size=self._door.most_bytes))
         try:
             async for event in events:
                 cursor.events += 1
-                if event.id and can_be_sent(event.id):
+                if event.id and is_header_value(event.id):
                     cursor.last = event.id
                 if event.retry is not None:
-                    cursor.pause = min(max(event.retry, 0) / 1000, LONGEST_PAUSE)
+                    cursor.pause = min(max(event.retry, 0) / 1000, MAX_PAUSE)
                 messages = decode(event.data)
                 if self._deliver(messages, request):
                     return True
         except httpx2.SSEError as error:
-            raise Lost(f"{self._door.name}: {error}") from error
+            raise ConnectionLostError(f"{self._door.name}: {error}") from error
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             log.info("the stream of %s broke: %s", self._door.name, error)
         return False
 
-    def _deliver(self, messages: list[Message], request: int | None) -> bool:
+    def _deliver(self, messages: list[JsonRpcMessage], request: int | None) -> bool:
         for message in messages:
             self._listener.received(message, request)
         return any(message.is_answer and message.id == request for message in messages)
+
+
+# HTTP with SSE, as in the protocol of 2024: one stream of events, and an address to post to.
+
+
+class SseTransport:
+    kind: ClassVar[str] = "sse"
+
+    def __init__(self, door: McpHttpClient) -> None:
+        self._door = door
+        self._reading: asyncio.Task[None] | None = None
+        self._address: asyncio.Future[httpx2.URL] | None = None
+
+    async def start(self, listener: TransportListener) -> None:
+        self._listener = listener
+        self._address = asyncio.get_running_loop().create_future()
+        self._reading = asyncio.create_task(self._read(self._address))
+        await asyncio.shield(self._address)
+
+    async def send(self, data: bytes, request: int | None = None) -> None:  # noqa: ARG002 - one stream
+        if self._address is None or not self._address.done():
+            raise ConnectionLostError(f"{self._door.name} is not connected")
+        headers = {"Content-Type": JSON, "Accept": JSON}
+        async with self._door.open("POST", headers, data, self._address.result()) as response:
+            await self._door.check(response)
+
+    def forget(self, request: int) -> None:
+        pass
+
+    def agreed(self, version: str) -> None:
+        pass
+
+    def listen(self) -> None:
+        pass
+
+    async def close(self, *, politely: bool) -> None:  # noqa: ARG002 - it knows no goodbye
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        if self._address is not None:
+            self._address.cancel()
+        await self._door.close()
+
+    async def _read(self, address: asyncio.Future[httpx2.URL]) -> None:
+        error: McpError = ConnectionLostError(f"{self._door.name} ended the connection")
+        try:
+            async with self._door.open("GET", {"Accept": EVENTS}) as response:
+                await self._door.check(response)
+                if media_type(response) != EVENTS:
+                    raise ServerUnavailable(f"{self._door.name} does not speak MCP at this address")
+                await self._take_events(response, address)
+        except McpError as problem:
+            error = problem
+        except (httpx2.HTTPError, httpx2.StreamError) as problem:
+            error = ConnectionLostError(f"the connection to {self._door.name} broke: {problem}")
+        if address.done():
+            self._listener.lost(error)
+        else:
+            address.set_exception(error)
+
+    async def _take_events(
+        self, response: httpx2.Response, address: asyncio.Future[httpx2.URL]
+    ) -> None:
+        async for event in httpx2.EventSource(response, max_event_size=self._door.most_bytes):
+            if event.event == "endpoint" and not address.done():
+                address.set_result(self._endpoint(event.data))
+            elif event.event == "message":
+                for message in decode(event.data):
+                    self._listener.received(message, None)
+
+    def _endpoint(self, text: str) -> httpx2.URL:
+        """Where to post to. It must be the server itself: messages and credentials go there."""
+        try:
+            url = self._door.url.join(text.strip())
+        except (httpx2.InvalidURL, ValueError) as error:
+            raise ServerUnavailable(f"{self._door.name} named no address to post to") from error
+        if url.origin != self._door.url.origin:
+            raise ForeignEndpointError(
+                f"{self._door.name} wants its messages sent to another host, {url.host}",
+                hint="set `url` to an address there if you trust it",
+            )
+        return url

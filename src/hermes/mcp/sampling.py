@@ -4,53 +4,176 @@ import asyncio
 import logging
 import time
 from collections import deque
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import msgspec
 
 from hermes.config.settings.abilities import McpSampling
 from hermes.core.errors import ProviderError
-from hermes.core.messages import Assistant
+from hermes.core.messages import (
+    Assistant,
+    AssistantPart,
+    Image,
+    Message,
+    System,
+    Text,
+    ToolCall,
+    ToolResult,
+    User,
+    UserPart,
+)
 from hermes.core.model import ModelRequest, Reply, ToolSpec
-from hermes.mcp.caller import Ticket
-from hermes.mcp.failures import INTERNAL_ERROR, USER_REJECTED, Refused
-from hermes.mcp.sampling_messages import Said, conversation, reply_content, tool_rounds
+from hermes.mcp.caller import CallTicket
+from hermes.mcp.errors import INTERNAL_ERROR, INVALID_PARAMS, USER_REJECTED, RequestRefused
+from hermes.util.text import clean
+
+# The conversation a server wants to have with the model, as ours and back.
+
+MAX_REQUEST_CHARS = 400_000
+"""Of all that is sent to the model for one request."""
+
+
+class ContentBlock(msgspec.Struct, frozen=True, rename="camel"):
+    """A piece of a message; which fields count is up to its type."""
+
+    type: str
+    text: str = ""
+    data: str = ""
+    mime_type: str = ""
+    id: str = ""
+    name: str = ""
+    input: dict[str, Any] = {}
+    tool_use_id: str = ""
+    content: tuple["ContentBlock", ...] = ()
+    is_error: bool = False
+
+
+class SamplingMessage(msgspec.Struct, frozen=True):
+    role: Literal["user", "assistant"]
+    content: ContentBlock | tuple[ContentBlock, ...]
+
+    @property
+    def blocks(self) -> tuple[ContentBlock, ...]:
+        return self.content if isinstance(self.content, tuple) else (self.content,)
+
+
+def conversation(said: Sequence[SamplingMessage], system: str) -> tuple[Message, ...]:
+    """Raises `Refused` for what no model can be given."""
+    if not said:
+        raise RequestRefused("there is no message", INVALID_PARAMS)
+    size = len(msgspec.json.encode(said)) + len(system)
+    if size > MAX_REQUEST_CHARS:
+        raise RequestRefused(
+            f"the messages have {size} characters; {MAX_REQUEST_CHARS} are allowed", INVALID_PARAMS
+        )
+    found: list[Message] = [System(clean(system))] if system else []
+    names = {block.id: block.name for each in said for block in each.blocks if block.id}
+    for each in said:
+        found += _assistant(each) if each.role == "assistant" else _user(each, names)
+    return tuple(found)
+
+
+def tool_rounds(said: Sequence[SamplingMessage]) -> int:
+    """How often the model has used tools since the last thing that was said to it."""
+    rounds = 0
+    for each in reversed(said):
+        kinds = {block.type for block in each.blocks}
+        if each.role == "assistant":
+            rounds += "tool_use" in kinds
+        elif "tool_result" not in kinds:
+            break
+    return rounds
+
+
+def reply_content(message: Assistant) -> Any:
+    """One block, or a list where there are several."""
+    blocks: list[dict[str, Any]] = []
+    if message.text:
+        blocks.append({"type": "text", "text": message.text})
+    blocks += [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)}
+        for call in message.calls
+    ]
+    if not blocks:
+        return {"type": "text", "text": ""}
+    return blocks if message.calls else blocks[0]
+
+
+def _input(call: ToolCall) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(call.arguments or "{}")
+    except msgspec.DecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _assistant(said: SamplingMessage) -> list[Message]:
+    parts: list[AssistantPart] = []
+    for block in said.blocks:
+        if block.type == "tool_use":
+            arguments = msgspec.json.encode(block.input).decode()
+            parts.append(ToolCall(block.id, block.name, arguments))
+        else:
+            parts.append(Text(_text(block)))
+    calls = any(isinstance(part, ToolCall) for part in parts)
+    return [Assistant(tuple(parts), "tool_calls" if calls else "stop")]
+
+
+def _user(said: SamplingMessage, names: dict[str, str]) -> list[Message]:
+    results: list[Message] = []
+    parts: list[UserPart] = []
+    for block in said.blocks:
+        if block.type == "tool_result":
+            text = "\n".join(_text(each) for each in block.content)
+            name = names.get(block.tool_use_id, "")
+            results.append(ToolResult(block.tool_use_id, name, text, block.is_error))
+        elif block.type == "image" and block.data:
+            parts.append(Image(f"data:{block.mime_type or 'image/png'};base64,{block.data}"))
+        else:
+            parts.append(Text(_text(block)))
+    return [*results, User(tuple(parts))] if parts else results
+
+
+def _text(block: ContentBlock) -> str:
+    return clean(block.text) if block.type == "text" else f"[{block.type} left out]"
+
 
 MINUTE = 60.0
 STOP_REASONS = {"stop": "endTurn", "length": "maxTokens", "tool_calls": "toolUse"}
-MOST_TOOLS = 64
+MAX_TOOLS = 64
 
 log = logging.getLogger(__name__)
 
 
-class Hint(msgspec.Struct, frozen=True):
+class ModelHint(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class Preferences(msgspec.Struct, frozen=True):
-    hints: tuple[Hint, ...] = ()
+class ModelPreferences(msgspec.Struct, frozen=True):
+    hints: tuple[ModelHint, ...] = ()
 
 
-class OfferedTool(msgspec.Struct, frozen=True):
+class SamplingTool(msgspec.Struct, frozen=True):
     name: str
     description: str = ""
     inputSchema: dict[str, Any] = {}  # noqa: N815 - as it stands on the wire
 
 
-class ToolChoice(msgspec.Struct, frozen=True):
+class SamplingToolChoice(msgspec.Struct, frozen=True):
     mode: str = "auto"
 
 
-class Wanted(msgspec.Struct, frozen=True, rename="camel"):
+class SamplingRequest(msgspec.Struct, frozen=True, rename="camel"):
     """The parameters of `sampling/createMessage`."""
 
-    messages: tuple[Said, ...]
+    messages: tuple[SamplingMessage, ...]
     system_prompt: str | None = None
     max_tokens: int | None = None
     temperature: float | None = None
-    model_preferences: Preferences | None = None
-    tools: tuple[OfferedTool, ...] = ()
-    tool_choice: ToolChoice | None = None
+    model_preferences: ModelPreferences | None = None
+    tools: tuple[SamplingTool, ...] = ()
+    tool_choice: SamplingToolChoice | None = None
 
 
 class Sampling:
@@ -67,12 +190,12 @@ class Sampling:
             return {}
         return {"sampling": {"tools": {}} if self._settings.max_tool_rounds else {}}
 
-    async def answer(self, params: dict[str, Any], ticket: Ticket | None) -> Any:
+    async def answer(self, params: dict[str, Any], ticket: CallTicket | None) -> Any:
         if not self._settings.enabled:
-            raise Refused("sampling is switched off", USER_REJECTED)
+            raise RequestRefused("sampling is switched off", USER_REJECTED)
         if ticket is None or ticket.caller.sampler is None:
-            raise Refused("no session is there to ask a model for", USER_REJECTED)
-        wanted = msgspec.convert(params, Wanted)
+            raise RequestRefused("no session is there to ask a model for", USER_REJECTED)
+        wanted = msgspec.convert(params, SamplingRequest)
         request = self._request(wanted)
         self._count()
         log.log(self._level, "%s asks the model (%d messages)", self._server, len(wanted.messages))
@@ -81,12 +204,14 @@ class Sampling:
                 async with asyncio.timeout(self._settings.timeout or None):
                     reply = await ticket.caller.sampler.ask(request, self._wishes(wanted))
         except TimeoutError:
-            raise Refused("the model did not answer in time", INTERNAL_ERROR) from None
+            raise RequestRefused("the model did not answer in time", INTERNAL_ERROR) from None
         except ProviderError as error:
-            raise Refused(f"the model could not be asked: {error}", INTERNAL_ERROR) from error
+            raise RequestRefused(
+                f"the model could not be asked: {error}", INTERNAL_ERROR
+            ) from error
         return _result(reply)
 
-    def _request(self, wanted: Wanted) -> ModelRequest:
+    def _request(self, wanted: SamplingRequest) -> ModelRequest:
         cap = self._settings.max_tokens_cap
         asked = wanted.max_tokens if wanted.max_tokens and wanted.max_tokens > 0 else cap
         return ModelRequest(
@@ -97,7 +222,7 @@ class Sampling:
             stream=False,
         )
 
-    def _tools(self, wanted: Wanted) -> tuple[ToolSpec, ...]:
+    def _tools(self, wanted: SamplingRequest) -> tuple[ToolSpec, ...]:
         """Those of the server, which runs them itself; none when it has had its rounds."""
         unwanted = wanted.tool_choice is not None and wanted.tool_choice.mode == "none"
         if unwanted or tool_rounds(wanted.messages) >= self._settings.max_tool_rounds:
@@ -105,10 +230,10 @@ class Sampling:
         empty = {"type": "object", "properties": {}}
         return tuple(
             ToolSpec(tool.name, tool.description, tool.inputSchema or empty)
-            for tool in wanted.tools[:MOST_TOOLS]
+            for tool in wanted.tools[:MAX_TOOLS]
         )
 
-    def _wishes(self, wanted: Wanted) -> tuple[str, ...]:
+    def _wishes(self, wanted: SamplingRequest) -> tuple[str, ...]:
         """The setting decides; without one, what the server would like and may have."""
         if self._settings.model:
             return (self._settings.model,)
@@ -129,7 +254,9 @@ class Sampling:
         while self._recent and now - self._recent[0] >= MINUTE:
             self._recent.popleft()
         if len(self._recent) >= self._settings.max_rpm:
-            raise Refused(f"more than {self._settings.max_rpm} requests a minute", USER_REJECTED)
+            raise RequestRefused(
+                f"more than {self._settings.max_rpm} requests a minute", USER_REJECTED
+            )
         self._recent.append(now)
 
 

@@ -10,19 +10,16 @@ import msgspec
 
 from hermes import __version__
 from hermes.core.errors import ToolTimedOut
-from hermes.mcp.caller import Ticket
-from hermes.mcp.diary import Diary
-from hermes.mcp.failures import McpError, Unavailable
-from hermes.mcp.lines import one_line
-from hermes.mcp.messages import VERSIONS
-from hermes.mcp.peer import Asked, Peer
-from hermes.mcp.transport import Limits, Transport
+from hermes.mcp.caller import CallTicket
+from hermes.mcp.errors import McpError, ServerUnavailable
+from hermes.mcp.jsonrpc import JsonRpcConnection, RequestHandler
+from hermes.mcp.transport import VERSIONS, McpLimits, McpTransport, ServerLog, one_line
 
-MOST_PAGES, MOST_ITEMS = 50, 1_000
+MAX_PAGES, MAX_ITEMS = 50, 1_000
 """Bounds of a list; the rest is left out."""
-MOST_PROGRESS, PROGRESS_CHARS = 200, 300
+MAX_PROGRESS_LINES, PROGRESS_CHARS = 200, 300
 """What is shown of the progress of one call."""
-LEVELS = {
+LOG_LEVELS = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
     "critical": logging.ERROR,
@@ -31,7 +28,7 @@ LEVELS = {
 }
 
 
-class Welcome(msgspec.Struct, frozen=True):
+class ServerInfo(msgspec.Struct, frozen=True):
     """What the server says of itself."""
 
     protocol: str
@@ -44,30 +41,30 @@ class Welcome(msgspec.Struct, frozen=True):
         return ability in self.capabilities
 
 
-class Listed(NamedTuple):
+class ListResult(NamedTuple):
     items: list[Any]
     more: bool
     """Whether there are others, which were left out."""
 
 
-class Session:
+class McpSession:
     """`changed` is called with `tools`, `resources` or `prompts` when that list has changed."""
 
     def __init__(
         self,
         name: str,
-        transport: Transport,
+        transport: McpTransport,
         *,
-        asked: dict[str, Asked],
+        asked: dict[str, RequestHandler],
         abilities: Mapping[str, Any],
-        limits: Limits,
+        limits: McpLimits,
         changed: Callable[[str], None],
     ) -> None:
         self.name, self.transport = name, transport
         self._abilities, self._changed = abilities, changed
-        self._diary = Diary(name, limits.log_lines)
-        self._peer = Peer(name, transport, self._heard, asked, limits, self._diary)
-        self.welcome = Welcome("")
+        self._diary = ServerLog(name, limits.log_lines)
+        self._peer = JsonRpcConnection(name, transport, self._heard, asked, limits, self._diary)
+        self.welcome = ServerInfo("")
         self.asked = ""
         """What was asked last."""
 
@@ -95,7 +92,7 @@ class Session:
                 "clientInfo": {"name": "hermes", "title": "Hermes", "version": __version__},
             },
         )
-        self.welcome = _welcome(self.name, result)
+        self.welcome = _parse_server_info(self.name, result)
         self.transport.agreed(self.welcome.protocol)
         self.asked = "notifications/initialized"
         await self._peer.notify(self.asked)
@@ -105,12 +102,17 @@ class Session:
         politely = self.alive
         if politely:
             self._peer.on_lost = lambda _error: None
-            self._peer.lost(Unavailable(f"the connection to {self.name} was closed"))
+            self._peer.lost(ServerUnavailable(f"the connection to {self.name} was closed"))
         await self._peer.close()
         await self.transport.close(politely=politely)
 
     async def ask(
-        self, method: str, params: dict[str, Any], *, seconds: float, ticket: Ticket | None = None
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        seconds: float,
+        ticket: CallTicket | None = None,
     ) -> dict[str, Any]:
         """The result. Progress is shown to the user of the ticket, and does not buy time."""
         async with self._in_time(seconds) as deadline:
@@ -122,22 +124,22 @@ class Session:
             finally:
                 ticket.deadline = None
 
-    async def pages(self, method: str, key: str, *, seconds: float) -> Listed:
+    async def pages(self, method: str, key: str, *, seconds: float) -> ListResult:
         """The items of a list that comes in pages; `seconds` are for all of them."""
         items: list[Any] = []
         params: dict[str, Any] = {}
         async with self._in_time(seconds):
-            for _ in range(MOST_PAGES):
+            for _ in range(MAX_PAGES):
                 result = await self._result(method, params)
                 page = result.get(key)
                 items += page if isinstance(page, list) else []
                 cursor = result.get("nextCursor")
                 if not isinstance(cursor, str) or not cursor or {"cursor": cursor} == params:
-                    return Listed(items[:MOST_ITEMS], len(items) > MOST_ITEMS)
-                if len(items) >= MOST_ITEMS:
+                    return ListResult(items[:MAX_ITEMS], len(items) > MAX_ITEMS)
+                if len(items) >= MAX_ITEMS:
                     break
                 params = {"cursor": cursor}
-        return Listed(items[:MOST_ITEMS], more=True)
+        return ListResult(items[:MAX_ITEMS], more=True)
 
     @asynccontextmanager
     async def _in_time(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
@@ -151,10 +153,10 @@ class Session:
             ) from None
 
     async def _result(
-        self, method: str, params: dict[str, Any], ticket: Ticket | None = None
+        self, method: str, params: dict[str, Any], ticket: CallTicket | None = None
     ) -> dict[str, Any]:
         self.asked = method
-        progress = _shown(ticket) if ticket is not None else None
+        progress = _progress_printer(ticket) if ticket is not None else None
         result = await self._peer.request(method, params, ticket=ticket, progress=progress)
         if not isinstance(result, dict):
             raise McpError(f"{self.name} answered {method} with something else than an object")
@@ -165,25 +167,25 @@ class Session:
             case ["notifications", ("tools" | "resources" | "prompts") as what, "list_changed"]:
                 self._changed(what)
             case ["notifications", "message"]:
-                level = LEVELS.get(str(params.get("level")), logging.INFO)
+                level = LOG_LEVELS.get(str(params.get("level")), logging.INFO)
                 self._diary.note(str(params.get("data")), level)
             case _:
                 self._diary.note(method, logging.DEBUG)
 
 
-def _welcome(name: str, result: Any) -> Welcome:
+def _parse_server_info(name: str, result: Any) -> ServerInfo:
     if not isinstance(result, dict):
-        raise Unavailable(f"{name} does not speak MCP: its greeting is no object")
+        raise ServerUnavailable(f"{name} does not speak MCP: its greeting is no object")
     version = result.get("protocolVersion")
     if version not in VERSIONS:
-        raise Unavailable(
+        raise ServerUnavailable(
             f"{name} speaks version {str(version)[:40]!r} of MCP, which is not known here",
             hint=f"known are {', '.join(VERSIONS)}; update the server or Hermes",
         )
     info = result.get("serverInfo")
     about = info if isinstance(info, dict) else {}
     capabilities = result.get("capabilities")
-    return Welcome(
+    return ServerInfo(
         version,
         str(about.get("name", ""))[:100],
         str(about.get("version", ""))[:50],
@@ -192,8 +194,8 @@ def _welcome(name: str, result: Any) -> Welcome:
     )
 
 
-def _shown(ticket: Ticket) -> Callable[[dict[str, Any]], None]:
-    left = MOST_PROGRESS
+def _progress_printer(ticket: CallTicket) -> Callable[[dict[str, Any]], None]:
+    left = MAX_PROGRESS_LINES
 
     def progress(params: dict[str, Any]) -> None:
         nonlocal left

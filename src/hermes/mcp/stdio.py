@@ -10,10 +10,8 @@ from contextlib import suppress
 from typing import ClassVar
 
 from hermes.core.errors import ToolError
-from hermes.mcp.diary import LINE_CHARS, Diary
-from hermes.mcp.failures import Lost, McpError, Unavailable
-from hermes.mcp.messages import decode
-from hermes.mcp.transport import Limits, Listener
+from hermes.mcp.errors import ConnectionLostError, McpError, ServerUnavailable
+from hermes.mcp.transport import LOG_LINE_CHARS, McpLimits, ServerLog, TransportListener, decode
 from hermes.terminal.base import Running
 from hermes.terminal.local.lifeline import Lifeline, family
 from hermes.terminal.local.process import spawn
@@ -21,7 +19,7 @@ from hermes.util.text import human_size
 
 STOP_SECONDS = 2.0
 """How long the program may take to end by itself once its standard input has."""
-LAST_WORDS = 5
+STDERR_LINES = 5
 """Lines of its standard error that go into an error message."""
 NO_GROUP = -1
 
@@ -42,21 +40,21 @@ class StdioTransport:
         command: Sequence[str],
         environment: Mapping[str, str],
         lifeline: Lifeline,
-        limits: Limits,
+        limits: McpLimits,
     ) -> None:
         self._name, self._command = name, command
         self._environment, self._lifeline, self._limits = environment, lifeline, limits
         self._running: Running | None = None
         self._buffer, self._searched = bytearray(), 0
-        self._complaints = _Complaints(Diary(name, limits.log_lines))
+        self._complaints = _StderrReader(ServerLog(name, limits.log_lines))
         self._watching: asyncio.Task[None] | None = None
         self._over = False
 
-    async def start(self, listener: Listener) -> None:
+    async def start(self, listener: TransportListener) -> None:
         self._listener = listener
         program = shutil.which(self._command[0], path=self._environment.get("PATH"))
         if program is None:
-            raise Unavailable(
+            raise ServerUnavailable(
                 f"{self._name}: there is no program {self._command[0]!r}",
                 hint="install it, or correct `command` of the server",
             )
@@ -69,16 +67,18 @@ class StdioTransport:
                 lifeline=self._lifeline,
             )
         except ToolError as error:
-            raise Unavailable(f"{self._name} cannot be started: {error}") from error
+            raise ServerUnavailable(f"{self._name} cannot be started: {error}") from error
         self._watching = asyncio.create_task(self._watch(self._running))
 
     async def send(self, data: bytes, request: int | None = None) -> None:  # noqa: ARG002 - one stream
         if self._running is None:
-            raise Lost(f"{self._name} is not running")
+            raise ConnectionLostError(f"{self._name} is not running")
         try:
             await self._running.write(data + b"\n")
         except ToolError as error:
-            raise Lost(f"{self._name} takes no more input{self._complaints.last()}") from error
+            raise ConnectionLostError(
+                f"{self._name} takes no more input{self._complaints.last()}"
+            ) from error
 
     def forget(self, request: int) -> None:
         pass
@@ -109,7 +109,7 @@ class StdioTransport:
     async def _watch(self, running: Running) -> None:
         code = await running.wait()
         how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
-        self._lose(Lost(f"{self._name} {how}{self._complaints.last()}"))
+        self._lose(ConnectionLostError(f"{self._name} {how}{self._complaints.last()}"))
 
     def _output(self, data: bytes) -> None:
         if self._over:
@@ -120,7 +120,11 @@ class StdioTransport:
                 self._listener.received(message, None)
         if len(self._buffer) > self._limits.message_bytes:
             size = human_size(self._limits.message_bytes)
-            self._lose(Lost(f"{self._name} sent more than {size} in one message and was stopped"))
+            self._lose(
+                ConnectionLostError(
+                    f"{self._name} sent more than {size} in one message and was stopped"
+                )
+            )
 
     def _lines(self) -> list[bytes]:
         """The whole lines; what is left of the last one stays. Nothing is searched twice."""
@@ -140,24 +144,24 @@ class StdioTransport:
             self._listener.lost(error)
 
 
-class _Complaints:
+class _StderrReader:
     """The standard error: into the log, and the last lines into error messages."""
 
-    def __init__(self, diary: Diary) -> None:
+    def __init__(self, diary: ServerLog) -> None:
         self._diary = diary
-        self._words: deque[str] = deque(maxlen=LAST_WORDS)
+        self._words: deque[str] = deque(maxlen=STDERR_LINES)
         self._unfinished = ""
 
     def hear(self, data: bytes) -> None:
         text = self._unfinished + data.decode("utf-8", "replace")
         *lines, rest = text.split("\n")
-        self._unfinished = rest[:LINE_CHARS]
+        self._unfinished = rest[:LOG_LINE_CHARS]
         for line in lines:
-            if line := line.strip()[:LINE_CHARS]:
+            if line := line.strip()[:LOG_LINE_CHARS]:
                 self._words.append(line)
                 self._diary.note(line)
 
     def last(self) -> str:
         """`: …` for the end of a message, or nothing."""
         words = " / ".join([*self._words, self._unfinished.strip()]).strip(" /")
-        return f": {words[-LINE_CHARS:]}" if words else ""
+        return f": {words[-LOG_LINE_CHARS:]}" if words else ""

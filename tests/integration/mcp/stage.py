@@ -14,9 +14,9 @@ from hermes.core.cancel import CancelToken
 from hermes.core.events import Event
 from hermes.core.ports import Clock
 from hermes.core.tool import Tool, ToolContext
-from hermes.mcp.caller import NOBODY, Caller
+from hermes.mcp.caller import NO_CALLER, Caller
+from hermes.mcp.connection import McpOptions
 from hermes.mcp.hub import McpHub
-from hermes.mcp.options import McpOptions
 from hermes.util.clock import SystemClock
 
 PROGRAM = str(Path(__file__).with_name("program.py"))
@@ -71,7 +71,7 @@ class Stage:
         self._hubs.append(hub)
         return hub
 
-    async def tools(self, hub: McpHub, caller: Caller = NOBODY) -> dict[str, Tool]:
+    async def tools(self, hub: McpHub, caller: Caller = NO_CALLER) -> dict[str, Tool]:
         return {tool.name: tool for tool in await hub.tools(caller)}
 
     def context(self, session: str = "s", cancel: CancelToken | None = None) -> ToolContext:
@@ -82,7 +82,7 @@ class Stage:
     async def run(self, tool: Tool, context: ToolContext | None = None, **arguments: Any) -> str:
         return await tool.handler(context or self.context(), arguments)
 
-    async def act(self, hub: McpHub, text: str, caller: Caller = NOBODY) -> str:
+    async def act(self, hub: McpHub, text: str, caller: Caller = NO_CALLER) -> str:
         """Has the server do `text`; the answer without its fence."""
         tools = await self.tools(hub, caller)
         return inside(await self.run(tools["mcp_srv_act"], text=text))

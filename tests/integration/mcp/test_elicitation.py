@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hermes.core.events import QuestionAnswered, QuestionAsked
-from hermes.mcp.caller import NOBODY, Caller
+from hermes.mcp.caller import NO_CALLER, Caller
 from tests.integration.mcp.stage import Stage, inside, program
 from tests.integration.mcp.web import Site
 
@@ -122,7 +122,7 @@ async def test_a_form_without_fields_is_a_question_of_yes_or_no(
 
 
 async def test_nobody_there_declines(stage: Stage) -> None:
-    assert await ask(stage, NOBODY, FULL) == {"action": "decline"}
+    assert await ask(stage, NO_CALLER, FULL) == {"action": "decline"}
 
 
 @pytest.mark.parametrize(

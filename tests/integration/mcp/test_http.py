@@ -7,7 +7,7 @@ import pytest
 
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import ToolError
-from hermes.mcp.transport import Limits
+from hermes.mcp.transport import McpLimits
 from tests.integration.mcp.stage import ManualClock, Stage
 from tests.integration.mcp.web import INITIALIZED, Reply, Request, Site, result
 
@@ -150,7 +150,7 @@ async def test_stopping_a_call_tells_the_server(stage: Stage, site: Site) -> Non
 
 
 async def test_an_endless_answer_is_cut_off(stage: Stage, site: Site) -> None:
-    limits = Limits(message_bytes=200_000, messages=1_000, messages_per_second=1)
+    limits = McpLimits(message_bytes=200_000, messages=1_000, messages_per_second=1)
     hub = stage.hub(at(site), {"limits": limits})
     tools = await stage.tools(hub)
 

@@ -4,8 +4,8 @@ import pytest
 
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import ToolError
-from hermes.mcp.options import McpOptions
-from hermes.mcp.probe import probe
+from hermes.mcp.connection import McpOptions
+from hermes.mcp.hub import probe
 from tests.integration.mcp.stage import Stage, methods, only, program
 
 

@@ -17,7 +17,7 @@ import pytest
 from hermes.config.settings.abilities import McpServer
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolError, ToolTimedOut
-from hermes.mcp.transport import Limits
+from hermes.mcp.transport import McpLimits
 from tests.integration.mcp.stage import Stage, changed, heard, inside, methods, program
 
 
@@ -102,21 +102,21 @@ asyncio.run(main())
 
 
 async def test_a_message_without_an_end_stops_the_program_not_us(stage: Stage) -> None:
-    hub = stage.hub(program(), {"limits": Limits(message_bytes=1_000_000)})
+    hub = stage.hub(program(), {"limits": McpLimits(message_bytes=1_000_000)})
     with pytest.raises(ToolError, match=r"sent more than 1\.0 MB in one message and was stopped"):
         await stage.act(hub, "flood_line")
     assert await stage.act(hub, "big 3") == "yyy"
 
 
 async def test_notifications_without_an_end_stop_the_program_not_us(stage: Stage) -> None:
-    limits = Limits(messages=1_000, messages_per_second=1)
+    limits = McpLimits(messages=1_000, messages_per_second=1)
     hub = stage.hub(program(), {"limits": limits})
     with pytest.raises(ToolError, match="sends messages without an end and was stopped"):
         await stage.act(hub, "flood_notes")
 
 
 async def test_nonsense_without_an_end_stops_the_program_not_us(stage: Stage) -> None:
-    limits = Limits(messages=1_000, messages_per_second=1)
+    limits = McpLimits(messages=1_000, messages_per_second=1)
     hub = stage.hub(program(), {"limits": limits})
     with pytest.raises(ToolError, match="sends messages without an end and was stopped"):
         await stage.act(hub, "flood_nonsense")
@@ -128,7 +128,7 @@ async def test_what_a_program_complains_about_is_logged_but_not_without_an_end(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "hermes.mcp")
-    hub = stage.hub(program(), {"limits": Limits(log_lines=50)})
+    hub = stage.hub(program(), {"limits": McpLimits(log_lines=50)})
     assert await stage.act(hub, "flood_stderr") == "done"
     await hub.close()
     lines = [record.getMessage() for record in caplog.records if "complaint" in record.getMessage()]

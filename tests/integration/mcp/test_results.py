@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from hermes.config.settings.abilities import McpServer
-from hermes.mcp.redacting import ErrorRedactor
-from hermes.mcp.results import call_result
+from hermes.mcp.connection import ErrorRedactor
+from hermes.mcp.tools import call_result
 from tests.integration.mcp.stage import inside
 
 

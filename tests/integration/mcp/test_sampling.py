@@ -11,7 +11,7 @@ from hermes.core.errors import Overloaded
 from hermes.core.messages import Assistant, Image, Text, ToolCall, ToolResult, User
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.usage import Usage
-from hermes.mcp.caller import NOBODY, Caller
+from hermes.mcp.caller import NO_CALLER, Caller
 from tests.integration.mcp.stage import Stage, program
 
 SAY_HI = {
@@ -70,7 +70,7 @@ async def test_a_server_may_not_ask_when_that_is_off_or_nobody_is_there(stage: S
     answer = await sample(stage, Caller(sampler=model), SAY_HI, enabled=False)
     assert answer["message"] == "sampling is switched off"
     assert model.asked == []
-    answer = await sample(stage, NOBODY, SAY_HI)
+    answer = await sample(stage, NO_CALLER, SAY_HI)
     assert answer["message"] == "no session is there to ask a model for"
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer
-from hermes.mcp.oauth.logins import Login, LoginStore
+from hermes.mcp.oauth.logins import LoginStore, McpLogin
 from tests.integration.chat.conftest import (
     HERMES,
     UNTITLED,
@@ -59,7 +59,7 @@ def signed_in(
     return guarded
 
 
-def held(store: LoginStore) -> Login:
+def held(store: LoginStore) -> McpLogin:
     login = store.load()
     assert login is not None
     return login

@@ -8,7 +8,7 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.core.tool import Effect
-from hermes.mcp.results import MOST_CHARS
+from hermes.mcp.tools import MAX_RESULT_CHARS
 from hermes.util.loopback_http import LoopbackServer, Outgoing
 from tests.integration.mcp.stage import Stage, inside, only
 from tests.integration.mcp_servers.installed import node_server, python_server
@@ -40,7 +40,7 @@ async def test_a_result_of_megabytes_is_cut_in_the_middle(stage: Stage, workspac
     said = inside(result)
     assert said.startswith(lines[0])
     assert "characters left out" in said
-    assert len(said) < MOST_CHARS + 1_000
+    assert len(said) < MAX_RESULT_CHARS + 1_000
 
 
 async def test_a_memory_is_kept_in_its_file(stage: Stage) -> None:

@@ -15,10 +15,10 @@ from hermes.config.environment import search_path
 from hermes.config.home import tilde
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import HermesError
-from hermes.mcp.failures import Unavailable
+from hermes.mcp.connection import TransportFactory, program_environment
+from hermes.mcp.errors import ServerUnavailable
 from hermes.mcp.oauth.logins import LoginStore
-from hermes.mcp.transport import Limits
-from hermes.mcp.transports import Transports, program_environment
+from hermes.mcp.transport import McpLimits
 from hermes.memory.discovery import BUNDLED_PROVIDERS, list_providers, load_provider
 from hermes.plugins.consents import Consents
 from hermes.plugins.discovery import Choice, Kind, Plugin, State, find_plugins, usual_places
@@ -126,8 +126,8 @@ def mcp(scene: Scene) -> Found:
 
 def _server_fault(name: str, server: McpServer) -> str:
     try:
-        Transports(Limits()).kinds(name, server)
-    except Unavailable as error:
+        TransportFactory(McpLimits()).kinds(name, server)
+    except ServerUnavailable as error:
         return str(error)
     if server.url:
         parts = urlsplit(server.url)

@@ -6,14 +6,13 @@ Signing in needs a person: `login.login`. A connection uses what is stored, with
 
 from pathlib import Path
 
-from hermes.mcp.oauth.logins import LoginStore
-from hermes.mcp.oauth.stored import StoredAuthoriser
+from hermes.mcp.oauth.logins import LoginStore, StoredLoginAuthorizer
 from hermes.util.clock import SystemClock
 
 __all__ = ["stored_authoriser"]
 
 
-def stored_authoriser(name: str, url: str, folder: Path) -> StoredAuthoriser:
+def stored_authoriser(name: str, url: str, folder: Path) -> StoredLoginAuthorizer:
     """Authorises requests to the server `name` at `url` with the login kept in `folder`
     (`<home>/mcp-tokens`)."""
-    return StoredAuthoriser(name, url, LoginStore(folder, name), SystemClock())
+    return StoredLoginAuthorizer(name, url, LoginStore(folder, name), SystemClock())

@@ -8,10 +8,10 @@ server elsewhere cannot send us to an address on this machine.
 import re
 from urllib.parse import SplitResult, urlsplit
 
-from hermes.mcp.oauth.failures import LoginFailed
+from hermes.mcp.errors import LoginFailed
 from hermes.util.hosts import is_loopback
 
-LONGEST = 2_000
+MAX_ADDRESS_CHARS = 2_000
 PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
 OAUTH_SERVER = "/.well-known/oauth-authorization-server"
 OPENID = "/.well-known/openid-configuration"
@@ -27,28 +27,28 @@ def may_carry_tokens(url: str) -> bool:
     return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 
-def checked(address: str, what: str, server: str) -> str:
+def check_address(address: str, what: str, server: str) -> str:
     """`address`, when it may be visited to sign in to the MCP server at `server`. Raises
     `LoginFailed`; `what` says what it was to be."""
     parts = _split(address)
     if parts is None or parts.username is not None or parts.fragment or _ODD.search(address):
-        raise LoginFailed(f"{what} is no usable address: {shown(address)}")
+        raise LoginFailed(f"{what} is no usable address: {quote_address(address)}")
     here = is_loopback(parts.hostname or "")
     if here and not is_loopback(urlsplit(server).hostname or ""):
         raise LoginFailed(f"{what} is an address on this machine, which is not visited for others")
     if not here and parts.scheme != "https":
-        raise LoginFailed(f"{what} is not protected by TLS: {shown(address)}")
+        raise LoginFailed(f"{what} is not protected by TLS: {quote_address(address)}")
     return address
 
 
-def canonical(url: str) -> str:
+def canonical_url(url: str) -> str:
     """The server's address as its identifier (RFC 8707): without query, fragment and final `/`."""
     parts = urlsplit(url)
     path = "" if parts.path == "/" else parts.path
     return f"{_origin(parts)}{path}"
 
 
-def covers(resource: str, url: str) -> bool:
+def covers_url(resource: str, url: str) -> bool:
     """Whether the identifier `resource` stands for the server at `url`: the same or above it."""
     theirs, ours = _split(resource), urlsplit(url)
     if theirs is None or _origin(theirs) != _origin(ours):
@@ -66,7 +66,7 @@ def origin_of(url: str) -> str:
     return _origin(urlsplit(url))
 
 
-def resource_places(url: str) -> list[str]:
+def resource_metadata_urls(url: str) -> list[str]:
     """Where a server describes itself (RFC 9728), the most likely first."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/")
@@ -74,7 +74,7 @@ def resource_places(url: str) -> list[str]:
     return [f"{root}{path}", root] if path else [root]
 
 
-def issuer_places(issuer: str) -> list[str]:
+def issuer_metadata_urls(issuer: str) -> list[str]:
     """Where a login server describes itself (RFC 8414, OpenID Connect Discovery)."""
     parts = urlsplit(issuer)
     origin, path = _origin(parts), parts.path.rstrip("/")
@@ -82,14 +82,14 @@ def issuer_places(issuer: str) -> list[str]:
     return [*places, f"{origin}{path}{OPENID}"] if path else places
 
 
-def shown(address: str) -> str:
+def quote_address(address: str) -> str:
     """For a message: one line, and not without an end."""
     return repr(address[:120])
 
 
 def _split(address: str) -> SplitResult | None:
     """None when it is no address of the web."""
-    if len(address) > LONGEST:
+    if len(address) > MAX_ADDRESS_CHARS:
         return None
     try:
         parts = urlsplit(address)
@@ -104,3 +104,50 @@ def _origin(parts: SplitResult) -> str:
     host = f"[{host}]" if ":" in host else host
     port = parts.port or _PORTS.get(parts.scheme)
     return f"{parts.scheme}://{host}" + ("" if port == _PORTS.get(parts.scheme) else f":{port}")
+
+
+# What a server says when it does not let us in: the header `WWW-Authenticate`.
+
+MAX_CHALLENGE_CHARS = 4_000
+MAX_SCOPE_CHARS = 1_000
+_PARAMETER = re.compile(
+    r"""([A-Za-z0-9!#$%&'*+.^_`|~-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))"""
+)
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9-]*)(?=[\s,]|$)")
+_GAP, _OTHER = re.compile(r"[\s,]*"), re.compile(r"[^\s,]*")
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+
+
+def parse_bearer_challenge(header: str) -> dict[str, str]:
+    """The parameters of the first challenge of the kind `Bearer`, by their names in lower case."""
+    text, position, scheme = header[:MAX_CHALLENGE_CHARS], 0, ""
+    found: dict[str, str] = {}
+    while (position := _end(_GAP, text, position)) < len(text):
+        if parameter := _PARAMETER.match(text, position):
+            if scheme == "bearer":
+                name, quoted, plain = parameter.groups()
+                value = re.sub(r"\\(.)", r"\1", quoted) if plain is None else plain
+                found.setdefault(name.lower(), value)
+            position = parameter.end()
+        elif word := _SCHEME.match(text, position):
+            if scheme == "bearer":
+                break
+            scheme, position = word[1].lower(), word.end()
+        else:
+            position = _end(_OTHER, text, position)
+    return found
+
+
+def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
+    found = pattern.match(text, position)
+    return found.end() if found else position
+
+
+def join_scopes(*texts: str) -> str:
+    """The scopes of all texts, each once, in the order they came; what cannot be one is dropped."""
+    words = [word for text in texts for word in text.split() if _SCOPE.fullmatch(word)]
+    joined = ""
+    for word in dict.fromkeys(words):
+        if len(joined) + len(word) < MAX_SCOPE_CHARS:
+            joined = f"{joined} {word}".lstrip()
+    return joined

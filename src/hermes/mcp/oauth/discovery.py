@@ -1,15 +1,196 @@
 """From the address of an MCP server to the login server that guards it."""
 
-from typing import Any, TypeVar
+import asyncio
+import re
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import urljoin
 
+import httpx2
 import msgspec
 
+from hermes import __version__
+from hermes.mcp.errors import LoginFailed, ServerUnreachable
 from hermes.mcp.oauth import addresses
-from hermes.mcp.oauth.challenges import bearer, scopes
-from hermes.mcp.oauth.failures import LoginFailed
-from hermes.mcp.oauth.web import Web
+from hermes.mcp.oauth.addresses import (
+    check_address,
+    join_scopes,
+    origin_of,
+    parse_bearer_challenge,
+    quote_address,
+)
+from hermes.security.redaction import Redactor
+from hermes.util.late_tls import LateTls
 
-MOST_SERVERS = 5
+# Requests to login servers: bounded in time and size, and never led astray with a secret.
+
+REQUEST_SECONDS = 30.0
+"""Longest time for one request."""
+MAX_BYTES = 256_000
+MAX_REDIRECTS = 3
+HEADERS = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "User-Agent": f"Hermes/{__version__}",
+}
+PING = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+PING_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+}
+_CODE = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+class LoginResponse(msgspec.Struct, frozen=True):
+    """What a login server said. It may hold tokens: it is never shown."""
+
+    status: int
+    fields: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"Answer({self.status}, error={self.error!r})"
+
+    @property
+    def ok(self) -> bool:
+        return self.status in (httpx2.codes.OK, httpx2.codes.CREATED) and not self.error
+
+    @property
+    def error(self) -> str:
+        """The error code, or nothing."""
+        return _CODE.sub("", str(self.fields.get("error") or ""))[:80]
+
+    def text(self, name: str) -> str:
+        value = self.fields.get(name)
+        return value if isinstance(value, str) else ""
+
+
+class LoginHttpClient:
+    """Requests to sign in to one MCP server: `name` at `url`."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.name, self.url = name, url
+        self._client = httpx2.AsyncClient(
+            follow_redirects=False, trust_env=True, timeout=REQUEST_SECONDS, verify=LateTls()
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
+    ) -> None:
+        await self._client.aclose()
+
+    async def document(self, address: str, what: str) -> dict[str, Any] | None:
+        """The JSON object at an address; None when there is none: many answer with a page for
+        people. Raises `LoginFailed`, or `Unreachable`."""
+        for _ in range(MAX_REDIRECTS + 1):
+            address = check_address(address, what, self.url)
+            status, headers, body = await self._ask("GET", address, what)
+            if 300 <= status < 400 and "location" in headers:
+                address = urljoin(address, headers["location"])
+                continue
+            return (_fields(body) or None) if status == httpx2.codes.OK else None
+        raise LoginFailed(f"{what} is redirected without an end")
+
+    async def post(
+        self,
+        address: str,
+        what: str,
+        *,
+        form: dict[str, str] | None = None,
+        document: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> LoginResponse:
+        """The answer to a form or a document. A redirect is not followed: it would carry secrets
+        to another place. Raises `LoginFailed`, and `Unreachable` when trying again may help."""
+        address = check_address(address, what, self.url)
+        status, _, body = await self._ask(
+            "POST", address, what, data=form, json=document, headers=headers or {}
+        )
+        if 300 <= status < 400:
+            raise LoginFailed(f"{what} redirects to somewhere else, which is not followed")
+        answer = LoginResponse(status, _fields(body))
+        if status >= httpx2.codes.INTERNAL_SERVER_ERROR or status == 429:
+            raise ServerUnreachable(f"{what} fails: HTTP {status}{_error_text(answer)}")
+        return answer
+
+    async def challenge(self) -> str:
+        """What the MCP server says to somebody without a token; nothing when it lets us in."""
+        what = f"the MCP server {self.name}"
+        for method, headers, body in (
+            ("POST", PING_HEADERS, PING),
+            ("GET", {"Accept": "text/event-stream"}, None),  # the older way, a stream
+        ):
+            status, found, _ = await self._ask(
+                method, self.url, what, content=body, headers=headers, head_only=True
+            )
+            if status in (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN):
+                return found.get("www-authenticate", "")
+        return ""
+
+    async def _ask(
+        self,
+        method: str,
+        address: str,
+        what: str,
+        *,
+        headers: dict[str, str] | None = None,
+        head_only: bool = False,
+        **body: Any,
+    ) -> tuple[int, httpx2.Headers, bytes]:
+        given = {**HEADERS, **(headers or {})}
+        try:
+            async with (
+                asyncio.timeout(REQUEST_SECONDS),
+                self._client.stream(method, address, headers=given, **body) as response,
+            ):
+                data = b"" if head_only else await _read(response, what)
+                return response.status_code, response.headers, data
+        except TimeoutError:
+            raise ServerUnreachable(f"{what} does not answer ({origin_of(address)})") from None
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
+            words = str(error) or type(error).__name__
+            raise ServerUnreachable(
+                f"{what} cannot be reached: {words} ({origin_of(address)})"
+            ) from error
+        except httpx2.InvalidURL as error:
+            raise LoginFailed(f"{what} is no usable address: {quote_address(address)}") from error
+
+
+def refusal_error(what: str, answer: LoginResponse, secrets: tuple[str, ...] = ()) -> LoginFailed:
+    """The error for an answer that is no success; what it says is shown without `secrets`."""
+    said = Redactor(secrets).redact(_error_text(answer))
+    return LoginFailed(f"{what}: HTTP {answer.status}{said}")
+
+
+def _error_text(answer: LoginResponse) -> str:
+    why = " ".join(answer.text("error_description").split())[:200]
+    words = "".join(": " + word for word in (answer.error, why) if word)
+    return "".join(letter for letter in words if letter.isprintable())
+
+
+async def _read(response: httpx2.Response, what: str) -> bytes:
+    data = bytearray()
+    async for chunk in response.aiter_bytes():
+        data += chunk
+        if len(data) > MAX_BYTES:
+            raise LoginFailed(f"{what} sends more than {MAX_BYTES:,} bytes")
+    return bytes(data)
+
+
+def _fields(body: bytes) -> dict[str, Any]:
+    """The JSON object of a body, without what is null; empty when it is something else."""
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+MAX_SERVERS = 5
 
 T = TypeVar("T")
 
@@ -22,7 +203,7 @@ class ProtectedResource(msgspec.Struct, frozen=True):
     scopes_supported: tuple[str, ...] = ()
 
 
-class LoginServer(msgspec.Struct, frozen=True):
+class AuthorizationServer(msgspec.Struct, frozen=True):
     """What a login server says of itself (RFC 8414, OpenID Connect Discovery)."""
 
     issuer: str
@@ -36,47 +217,49 @@ class LoginServer(msgspec.Struct, frozen=True):
     authorization_response_iss_parameter_supported: bool = False
 
 
-class Discovered(msgspec.Struct, frozen=True):
-    server: LoginServer
+class DiscoveryResult(msgspec.Struct, frozen=True):
+    server: AuthorizationServer
     resource: str
     """What the tokens are asked for (RFC 8707)."""
     scope: str
     """What the MCP server wants; empty when it does not say."""
 
 
-async def discover(web: Web) -> Discovered:
+async def discover(web: LoginHttpClient) -> DiscoveryResult:
     """Raises `LoginFailed`, or `Unreachable`."""
     if not addresses.may_carry_tokens(web.url):
         raise LoginFailed(
             f"the url of {web.name} is not protected by TLS, so nobody can sign in to it",
             hint="begin it with https://; only a server on this machine may do without",
         )
-    challenge = bearer(await web.challenge())
-    described = await _resource(web, challenge.get("resource_metadata", ""))
+    challenge = parse_bearer_challenge(await web.challenge())
+    described = await _find_resource(web, challenge.get("resource_metadata", ""))
     if described is None:
         # Servers of early 2025 do not describe themselves: they are their own login server.
         issuer = addresses.origin_of(web.url)
-        described = ProtectedResource(addresses.canonical(web.url), (issuer,))
-    server = await _first(web, described.authorization_servers[:MOST_SERVERS])
+        described = ProtectedResource(addresses.canonical_url(web.url), (issuer,))
+    server = await _first_server(web, described.authorization_servers[:MAX_SERVERS])
     if server is None:
         raise LoginFailed(
             f"{web.name} names no login server that describes itself",
             hint="it may want a key instead: `headers` of the server in mcp_servers",
         )
     scope = challenge.get("scope") or " ".join(described.scopes_supported)
-    return Discovered(server, described.resource, scopes(scope))
+    return DiscoveryResult(server, described.resource, join_scopes(scope))
 
 
-async def _resource(web: Web, told: str) -> ProtectedResource | None:
+async def _find_resource(web: LoginHttpClient, told: str) -> ProtectedResource | None:
     what = f"the description of {web.name}"
-    for place in dict.fromkeys([*([told] if told else []), *addresses.resource_places(web.url)]):
+    for place in dict.fromkeys(
+        [*([told] if told else []), *addresses.resource_metadata_urls(web.url)]
+    ):
         fields = await web.document(place, what)
         if fields is None:
             continue
-        described = _converted(fields, ProtectedResource, what)
-        if not addresses.covers(described.resource, web.url):
+        described = _convert(fields, ProtectedResource, what)
+        if not addresses.covers_url(described.resource, web.url):
             raise LoginFailed(
-                f"{what} is one of another server: {addresses.shown(described.resource)}",
+                f"{what} is one of another server: {addresses.quote_address(described.resource)}",
                 hint="whoever runs the server has to correct that",
             )
         if not described.authorization_servers:
@@ -85,28 +268,30 @@ async def _resource(web: Web, told: str) -> ProtectedResource | None:
     return None
 
 
-async def _first(web: Web, issuers: tuple[str, ...]) -> LoginServer | None:
+async def _first_server(
+    web: LoginHttpClient, issuers: tuple[str, ...]
+) -> AuthorizationServer | None:
     """The first one that describes itself."""
     for issuer in issuers:
-        addresses.checked(issuer, f"the login server of {web.name}", web.url)
-        server = await _described(web, issuer)
+        addresses.check_address(issuer, f"the login server of {web.name}", web.url)
+        server = await _fetch_server(web, issuer)
         if server is not None:
             return server
     return None
 
 
-async def _described(web: Web, issuer: str) -> LoginServer | None:
+async def _fetch_server(web: LoginHttpClient, issuer: str) -> AuthorizationServer | None:
     what = f"the description of the login server of {web.name}"
-    for place in addresses.issuer_places(issuer):
+    for place in addresses.issuer_metadata_urls(issuer):
         fields = await web.document(place, what)
         if fields is None:
             continue
-        server = _converted(fields, LoginServer, what)
+        server = _convert(fields, AuthorizationServer, what)
         # Another one could make us send codes and secrets to the wrong place (RFC 8414, 3.3).
         if not addresses.same_issuer(server.issuer, issuer):
             raise LoginFailed(
-                f"{what} belongs to {addresses.shown(server.issuer)} and not to "
-                f"{addresses.shown(issuer)}"
+                f"{what} belongs to {addresses.quote_address(server.issuer)} and not to "
+                f"{addresses.quote_address(issuer)}"
             )
         if "S256" not in server.code_challenge_methods_supported:
             raise LoginFailed(
@@ -114,12 +299,12 @@ async def _described(web: Web, issuer: str) -> LoginServer | None:
                 hint="whoever runs it has to switch that on",
             )
         for field in ("authorization_endpoint", "token_endpoint"):
-            addresses.checked(getattr(server, field), f"{field} of {web.name}", web.url)
+            addresses.check_address(getattr(server, field), f"{field} of {web.name}", web.url)
         return server
     return None
 
 
-def _converted(fields: dict[str, Any], kind: type[T], what: str) -> T:
+def _convert(fields: dict[str, Any], kind: type[T], what: str) -> T:
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:

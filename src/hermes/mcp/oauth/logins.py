@@ -1,33 +1,65 @@
 """The logins: one file for each server in `<home>/mcp-tokens`, for its owner's eyes only."""
 
 import asyncio
+import base64
 import hashlib
+import logging
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
 from hermes.config.home import tilde, unusable
-from hermes.mcp.failures import Unreachable
-from hermes.mcp.oauth.client import Client
-from hermes.mcp.oauth.failures import LoginNeeded
+from hermes.core.errors import ConfigError, HermesError
+from hermes.core.ports import Clock
+from hermes.mcp.errors import LoginFailed, LoginRequired, ServerUnreachable
+from hermes.mcp.oauth.addresses import join_scopes, may_carry_tokens, parse_bearer_challenge
 from hermes.util import atomic
+
+# Who we are to a login server.
+
+AUTH_NONE, AUTH_POST, AUTH_BASIC = "none", "client_secret_post", "client_secret_basic"
+AUTH_METHODS = (AUTH_NONE, AUTH_POST, AUTH_BASIC)
+"""How a client can show that it is itself, the best for a program on somebody's machine first."""
+
+
+class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
+    id: str
+    """May be the https address of a document that describes the client."""
+    secret: str = ""
+    method: str = AUTH_NONE
+    port: int = 0
+    """Where the browser comes back to, for a client that somebody registered by hand: the login
+    server knows that address. 0 for one that registers itself."""
+
+    def __repr__(self) -> str:
+        return f"Client({self.id!r})"
+
+    def signed(self, form: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+        """The form and the headers of a request to the login server."""
+        if self.method == AUTH_BASIC and self.secret:
+            pair = f"{quote(self.id, safe='')}:{quote(self.secret, safe='')}"
+            return form, {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+        secret = {"client_secret": self.secret} if self.secret else {}
+        return {**form, "client_id": self.id, **secret}, {}
+
 
 LOCK_SECONDS = 60.0
 """Longest wait for another process that renews the same login."""
 POLL_SECONDS = 0.05
 
 
-class Login(msgspec.Struct, frozen=True, omit_defaults=True):
+class McpLogin(msgspec.Struct, frozen=True, omit_defaults=True):
     url: str
     """The server it is for. Nobody else gets its tokens."""
     issuer: str
     resource: str
     token_endpoint: str
-    client: Client
+    client: OAuthClient
     access_token: str
     refresh_token: str = ""
     expires_at: float | None = None
@@ -62,18 +94,18 @@ class LoginStore:
             plain += "-" + hashlib.sha256(name.encode()).hexdigest()[:8]
         self.path, self._lock = folder / f"{plain}.json", folder / f".{plain}.lock"
 
-    def load(self) -> Login | None:
+    def load(self) -> McpLogin | None:
         """None when there is none. Raises `ConfigError`, or `LoginNeeded` for a damaged one."""
         try:
-            return msgspec.json.decode(self.path.read_bytes(), type=Login)
+            return msgspec.json.decode(self.path.read_bytes(), type=McpLogin)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise unusable(self.path, error) from error
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise LoginNeeded(self._name, f"{tilde(self.path)} is damaged") from None
+            raise LoginRequired(self._name, f"{tilde(self.path)} is damaged") from None
 
-    def save(self, login: Login) -> None:
+    def save(self, login: McpLogin) -> None:
         """Raises `ConfigError`."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -107,7 +139,7 @@ class LoginStore:
                 break
             except filelock.Timeout:
                 if loop.time() >= deadline:
-                    raise Unreachable(
+                    raise ServerUnreachable(
                         f"another process has been busy with the login of {self._name} for too long"
                     ) from None
                 await asyncio.sleep(POLL_SECONDS)
@@ -117,3 +149,135 @@ class LoginStore:
             yield
         finally:
             lock.release()
+
+
+# Authorising requests with a stored login: renewed by itself, but nobody is asked to sign in.
+
+MARGIN_SECONDS = 60.0
+"""A token that expires sooner is renewed before it is used."""
+YOUNG_SECONDS = 30.0
+"""A token that was just given and is refused will not get better by another one."""
+UNAUTHORIZED, FORBIDDEN = 401, 403
+
+log = logging.getLogger(__name__)
+
+
+class StoredLoginAuthorizer:
+    """An `mcp.authorising.Authoriser`. Processes share the login through `store`."""
+
+    def __init__(self, name: str, url: str, store: LoginStore, clock: Clock) -> None:
+        self._name, self._url, self._store, self._clock = name, url, store, clock
+        self._given = ""
+        """The token of the last request."""
+        self._unsaved: tuple[str, McpLogin] | None = None
+        """The token in the file, and the login in its place when that could not be written."""
+        self._renewing: set[asyncio.Task[McpLogin]] = set()
+
+    async def headers(self) -> dict[str, str]:
+        login = self._read()
+        if not login.is_valid(self._now(), MARGIN_SECONDS):
+            login = await self._renewed(login, refused="")
+        self._given = login.access_token
+        return {"Authorization": f"Bearer {login.access_token}"}
+
+    async def refused(self, response_status: int, www_authenticate: str) -> bool:
+        login = self._read()
+        if login.access_token != self._given:
+            return True  # renewed meanwhile, here or by another process
+        if response_status == UNAUTHORIZED:
+            # Of several requests at once the first renewed it; the others need only try again.
+            if self._now() - login.obtained_at > YOUNG_SECONDS:
+                await self._renewed(login, refused=login.access_token)
+            return True
+        challenge = parse_bearer_challenge(www_authenticate)
+        if response_status != FORBIDDEN or challenge.get("error") != "insufficient_scope":
+            return False
+        return await self._wants_more(login, join_scopes(challenge.get("scope", "")))
+
+    async def _wants_more(self, login: McpLogin, wanted: str) -> bool:
+        """Remember what the next login has to ask for. Raises `LoginNeeded`."""
+        missing = join_scopes(
+            " ".join(each for each in wanted.split() if each not in login.scope.split())
+        )
+        if not missing:
+            return False  # it has them all: signing in again will not help
+        async with self._store.alone():
+            login = self._read()
+            more = join_scopes(login.wanted or login.scope, missing)
+            if more != login.wanted:
+                self._store.save(msgspec.structs.replace(login, wanted=more))
+        raise LoginRequired(self._name, f"the login has not the rights for this ({missing})")
+
+    async def _renewed(self, login: McpLogin, refused: str) -> McpLogin:
+        """A login that can be used. A token that still works is used when there is no other."""
+        if not login.refresh_token:
+            if refused or not login.is_valid(self._now()):
+                raise self._ended()
+            return login
+        # Whoever waits may be cancelled; a renewal must not be: its answer would be lost and the
+        # old refresh token is used up.
+        task = asyncio.create_task(self._renew(refused))
+        self._renewing.add(task)
+        task.add_done_callback(self._finished)
+        try:
+            return await asyncio.shield(task)
+        except LoginRequired:
+            raise
+        except HermesError as error:
+            login = self._read()
+            if login.access_token == refused or not login.is_valid(self._now()):
+                raise
+            log.warning("%s; the present token is used while it lasts", error)
+            return login
+
+    async def _renew(self, refused: str) -> McpLogin:
+        exchange = import_module("hermes.mcp.oauth.flow")
+        web = import_module("hermes.mcp.oauth.discovery")
+        async with self._store.alone(), web.LoginHttpClient(self._name, self._url) as client:
+            old = self._read()
+            if old.access_token != refused and old.is_valid(self._now(), MARGIN_SECONDS):
+                return old  # another one was quicker
+            new: McpLogin | None = await exchange.refresh_login(client, old, self._now())
+            if new is None:
+                self._save(old, msgspec.structs.replace(old, gone=True, refresh_token=""))
+                raise self._ended()
+            self._save(old, new)
+            return new
+
+    def _read(self) -> McpLogin:
+        """Raises `LoginNeeded`, or `ConfigError`."""
+        if not may_carry_tokens(self._url):
+            raise LoginFailed(
+                "its url is not protected by TLS, so no token is sent there",
+                hint="begin `url` with https://; only a server on this machine may do without",
+            )
+        login = self._store.load()
+        if login is not None and self._unsaved and self._unsaved[0] == login.access_token:
+            login = self._unsaved[1]
+        if login is None:
+            raise LoginRequired(self._name, "nobody has signed in to it yet")
+        if login.url != self._url:
+            raise LoginRequired(self._name, "the login is for another address than its `url`")
+        if login.gone:
+            raise LoginRequired(self._name, "the login has ended")
+        return login
+
+    def _save(self, old: McpLogin, new: McpLogin) -> None:
+        try:
+            self._store.save(new)
+            self._unsaved = None
+        except ConfigError as error:
+            held = self._unsaved[0] if self._unsaved else old.access_token
+            self._unsaved = (held, new)
+            log.error("a renewed login works only until this process ends: %s", error)
+
+    def _ended(self) -> LoginRequired:
+        return LoginRequired(self._name, "the login has ended")
+
+    def _finished(self, task: asyncio.Task[McpLogin]) -> None:
+        self._renewing.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited has it
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()

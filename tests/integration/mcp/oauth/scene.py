@@ -7,9 +7,8 @@ from typing import Any
 
 import msgspec
 
-from hermes.mcp.oauth.login import Person, Wishes, login
-from hermes.mcp.oauth.logins import Login, LoginStore
-from hermes.mcp.oauth.stored import StoredAuthoriser
+from hermes.mcp.oauth.flow import LoginOptions, LoginPrompt, login
+from hermes.mcp.oauth.logins import LoginStore, McpLogin, StoredLoginAuthorizer
 from tests.integration.mcp.oauth.guarded import GuardedSite, LoginSite, browse
 
 NAME = "tickets"
@@ -36,21 +35,21 @@ class Scene:
         self.shown: list[str] = []
         self.store = LoginStore(folder, NAME)
 
-    async def sign_in(self, *, url: str = "", seconds: float = 20, **wishes: Any) -> Login:
-        person = Person(self.shown.append, browse)
+    async def sign_in(self, *, url: str = "", seconds: float = 20, **wishes: Any) -> McpLogin:
+        person = LoginPrompt(self.shown.append, browse)
         return await self.sign_in_as(person, url=url, seconds=seconds, **wishes)
 
     async def sign_in_as(
-        self, person: Person, *, url: str = "", seconds: float = 20, **wishes: Any
-    ) -> Login:
+        self, person: LoginPrompt, *, url: str = "", seconds: float = 20, **wishes: Any
+    ) -> McpLogin:
         where = url or self.guarded.url
-        given = Wishes(**wishes)
+        given = LoginOptions(**wishes)
         return await login(NAME, where, self.folder, person, self.clock, given, seconds=seconds)
 
-    def authoriser(self, url: str = "") -> StoredAuthoriser:
-        return StoredAuthoriser(NAME, url or self.guarded.url, self.store, self.clock)
+    def authoriser(self, url: str = "") -> StoredLoginAuthorizer:
+        return StoredLoginAuthorizer(NAME, url or self.guarded.url, self.store, self.clock)
 
-    def stored(self) -> Login:
+    def stored(self) -> McpLogin:
         held = self.store.load()
         assert held is not None
         return held

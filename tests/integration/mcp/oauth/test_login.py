@@ -9,9 +9,8 @@ import httpx2
 import pytest
 
 from hermes.core.errors import HermesError
-from hermes.mcp.failures import Unreachable
-from hermes.mcp.oauth.failures import LoginFailed, LoginNeeded
-from hermes.mcp.oauth.login import Person
+from hermes.mcp.errors import LoginFailed, LoginRequired, ServerUnreachable
+from hermes.mcp.oauth.flow import LoginPrompt
 from hermes.util.loopback_http import Outgoing, RecordedRequest
 from tests.integration.mcp.oauth.guarded import LoginSite, Site, browse, form_of, query_of, reply
 from tests.integration.mcp.oauth.scene import Scene
@@ -195,7 +194,7 @@ async def test_an_answer_with_another_state_is_not_listened_to(scene: Scene) -> 
             answers.extend([await client.get(f"{back}?{query}") for query in queries])
         await browse(address)
 
-    made = await scene.sign_in_as(Person(scene.shown.append, meddle))
+    made = await scene.sign_in_as(LoginPrompt(scene.shown.append, meddle))
     assert [each.status_code for each in answers] == [404] * 4
     assert made.access_token in scene.login.tokens
 
@@ -208,7 +207,7 @@ async def test_the_address_can_be_pasted_from_another_machine(scene: Scene) -> N
             ends.append((await client.get(scene.shown[0])).headers["location"])
         return f"  {ends[0]}\n"
 
-    made = await scene.sign_in_as(Person(scene.shown.append, None, elsewhere))
+    made = await scene.sign_in_as(LoginPrompt(scene.shown.append, None, elsewhere))
     assert made.access_token in scene.login.tokens
 
 
@@ -218,15 +217,15 @@ async def test_something_else_pasted_is_said_to_be(scene: Scene, text: str) -> N
         return text
 
     with pytest.raises(LoginFailed, match="not the address at which the login"):
-        await scene.sign_in_as(Person(scene.shown.append, None, paste))
+        await scene.sign_in_as(LoginPrompt(scene.shown.append, None, paste))
 
 
 async def test_nobody_comes(scene: Scene) -> None:
     async def nothing() -> str:
         return ""
 
-    with pytest.raises(LoginNeeded, match="in time"):
-        await scene.sign_in_as(Person(scene.shown.append, None, nothing), seconds=0.05)
+    with pytest.raises(LoginRequired, match="in time"):
+        await scene.sign_in_as(LoginPrompt(scene.shown.append, None, nothing), seconds=0.05)
 
 
 async def test_a_client_of_ones_own_with_a_secret(scene: Scene) -> None:
@@ -323,13 +322,13 @@ async def test_a_server_without_tls_is_not_signed_in_to(scene: Scene) -> None:
 async def test_a_server_that_is_down_is_said_so(scene: Scene) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/mcp"
-    with pytest.raises(Unreachable, match="the MCP server tickets cannot be reached"):
+    with pytest.raises(ServerUnreachable, match="the MCP server tickets cannot be reached"):
         await scene.sign_in(url=url)
 
 
 async def test_a_login_server_that_fails_is_said_so(scene: Scene) -> None:
     scene.login.pages["/token"] = lambda _: reply(503, {"error": "busy"})
-    with pytest.raises(Unreachable, match="HTTP 503: busy"):
+    with pytest.raises(ServerUnreachable, match="HTTP 503: busy"):
         await scene.sign_in()
 
 
@@ -340,7 +339,7 @@ async def test_stopping_keeps_the_login_there_was(scene: Scene) -> None:
         await asyncio.Event().wait()
         return ""
 
-    task = asyncio.create_task(scene.sign_in_as(Person(scene.shown.append, None, wait)))
+    task = asyncio.create_task(scene.sign_in_as(LoginPrompt(scene.shown.append, None, wait)))
     while len(scene.shown) < 2:
         await asyncio.sleep(0.01)
     task.cancel()

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from hermes.config.settings.abilities import McpServer
-from hermes.mcp.failures import Unreachable
+from hermes.mcp.errors import LoginFailed, LoginRequired, ServerUnreachable
 from hermes.mcp.hub import McpHub
-from hermes.mcp.oauth.failures import LoginFailed, LoginNeeded
+from hermes.mcp.oauth.flow import logout
 from hermes.mcp.oauth.logins import LoginStore
-from hermes.mcp.oauth.logout import logout
 from hermes.util.loopback_http import Outgoing, RecordedRequest
 from tests.integration.mcp.oauth.guarded import WRITE, form_of, query_of, reply
 from tests.integration.mcp.oauth.scene import NAME, Scene
@@ -25,7 +24,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 async def test_without_a_login_the_way_to_one_is_named(scene: Scene) -> None:
-    with pytest.raises(LoginNeeded, match="nobody has signed in") as caught:
+    with pytest.raises(LoginRequired, match="nobody has signed in") as caught:
         await scene.authoriser().headers()
     assert "hermes mcp login tickets" in caught.value.hint
 
@@ -146,12 +145,12 @@ async def test_a_login_that_was_taken_back_ends(scene: Scene) -> None:
     made = await scene.sign_in()
     scene.login.refreshes.clear()
     scene.clock.time += 4000
-    with pytest.raises(LoginNeeded, match="the login has ended") as caught:
+    with pytest.raises(LoginRequired, match="the login has ended") as caught:
         await scene.authoriser().headers()
     assert "hermes mcp login tickets" in caught.value.hint
     assert made.refresh_token not in str(caught.value)
     assert scene.stored().gone
-    with pytest.raises(LoginNeeded, match="has ended"):
+    with pytest.raises(LoginRequired, match="has ended"):
         await scene.authoriser().headers()
     assert len(scene.login.seen("/token")) == 2, "a login that is over is not tried again"
     await scene.sign_in()
@@ -164,10 +163,10 @@ async def test_an_expired_token_without_a_renewal_ends(scene: Scene) -> None:
     authoriser = scene.authoriser()
     scene.clock.time += 3590
     assert await authoriser.headers(), "the last seconds of a token are used"
-    with pytest.raises(LoginNeeded):
+    with pytest.raises(LoginRequired):
         await authoriser.refused(401, "")
     scene.clock.time += 10
-    with pytest.raises(LoginNeeded):
+    with pytest.raises(LoginRequired):
         await authoriser.headers()
 
 
@@ -179,7 +178,7 @@ async def test_a_login_server_that_is_down_does_not_matter_while_the_token_lasts
     scene.clock.time += 3570
     assert await scene.authoriser().headers() == bearer(made.access_token)
     scene.clock.time += 100
-    with pytest.raises(Unreachable, match="HTTP 503") as caught:
+    with pytest.raises(ServerUnreachable, match="HTTP 503") as caught:
         await scene.authoriser().headers()
     assert caught.value.transient
     assert not scene.stored().gone
@@ -220,7 +219,7 @@ async def test_more_rights_are_asked_for_at_the_next_login(scene: Scene) -> None
     authoriser = scene.authoriser()
     await authoriser.headers()
     challenge = f'Bearer error="insufficient_scope", scope="{WRITE}"'
-    with pytest.raises(LoginNeeded, match=WRITE):
+    with pytest.raises(LoginRequired, match=WRITE):
         await authoriser.refused(403, challenge)
     made = await scene.sign_in()
     asked = query_of(scene.login.seen("/authorize")[-1])["scope"]
@@ -241,7 +240,7 @@ async def test_a_plain_no_stays_one(scene: Scene, challenge: str) -> None:
 
 async def test_a_token_is_for_one_address(scene: Scene) -> None:
     await scene.sign_in()
-    with pytest.raises(LoginNeeded, match="another address"):
+    with pytest.raises(LoginRequired, match="another address"):
         await scene.authoriser(f"{scene.login.origin}/mcp").headers()
     with pytest.raises(LoginFailed, match="not protected by TLS"):
         await scene.authoriser("http://mcp.example.com/mcp").headers()

@@ -2,9 +2,9 @@
 
 import pytest
 
+from hermes.mcp.errors import LoginFailed
 from hermes.mcp.oauth import addresses
-from hermes.mcp.oauth.challenges import LONGEST_SCOPE, bearer, scopes
-from hermes.mcp.oauth.failures import LoginFailed
+from hermes.mcp.oauth.addresses import MAX_SCOPE_CHARS, join_scopes, parse_bearer_challenge
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,15 @@ from hermes.mcp.oauth.failures import LoginFailed
     ],
 )  # fmt: skip
 def test_challenges_are_read_as_they_are_written(header: str, found: dict[str, str]) -> None:
-    assert bearer(header) == found
+    assert parse_bearer_challenge(header) == found
 
 
 def test_scopes_are_joined_once_each_and_bounded() -> None:
-    assert scopes("a b", "b c") == "a b c"
-    assert scopes('a "evil\\ \x1b[2J b') == "a b"
-    assert len(scopes(" ".join(f"scope{number}" for number in range(10_000)))) <= LONGEST_SCOPE
+    assert join_scopes("a b", "b c") == "a b c"
+    assert join_scopes('a "evil\\ \x1b[2J b') == "a b"
+    assert (
+        len(join_scopes(" ".join(f"scope{number}" for number in range(10_000)))) <= MAX_SCOPE_CHARS
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,14 +62,14 @@ def test_scopes_are_joined_once_each_and_bounded() -> None:
 )
 def test_addresses_that_are_not_visited(address: str) -> None:
     with pytest.raises(LoginFailed):
-        addresses.checked(address, "the page", "https://mcp.example.com/mcp")
+        addresses.check_address(address, "the page", "https://mcp.example.com/mcp")
 
 
 def test_addresses_that_are_visited() -> None:
     for address in ("https://login.example.com/x?y=z", "https://login.example.com:8443"):
-        assert addresses.checked(address, "the page", "https://mcp.example.com") == address
+        assert addresses.check_address(address, "the page", "https://mcp.example.com") == address
     here = "http://127.0.0.1:9/x"
-    assert addresses.checked(here, "the page", "http://localhost:8/mcp") == here
+    assert addresses.check_address(here, "the page", "http://localhost:8/mcp") == here
 
 
 def test_tokens_travel_over_tls_or_stay_here() -> None:
@@ -93,21 +95,21 @@ def test_tokens_travel_over_tls_or_stay_here() -> None:
     ],
 )
 def test_which_server_a_description_is_about(resource: str, url: str, covered: bool) -> None:
-    assert addresses.covers(resource, url) is covered
+    assert addresses.covers_url(resource, url) is covered
 
 
 def test_where_descriptions_are_looked_for() -> None:
-    assert addresses.resource_places("https://a.com/x/mcp/?k=v") == [
+    assert addresses.resource_metadata_urls("https://a.com/x/mcp/?k=v") == [
         "https://a.com/.well-known/oauth-protected-resource/x/mcp",
         "https://a.com/.well-known/oauth-protected-resource",
     ]
-    assert addresses.issuer_places("https://a.com/t1") == [
+    assert addresses.issuer_metadata_urls("https://a.com/t1") == [
         "https://a.com/.well-known/oauth-authorization-server/t1",
         "https://a.com/.well-known/openid-configuration/t1",
         "https://a.com/t1/.well-known/openid-configuration",
     ]
-    assert addresses.issuer_places("https://a.com/") == [
+    assert addresses.issuer_metadata_urls("https://a.com/") == [
         "https://a.com/.well-known/oauth-authorization-server",
         "https://a.com/.well-known/openid-configuration",
     ]
-    assert addresses.canonical("HTTPS://A.com:443/?x#y") == "https://a.com"
+    assert addresses.canonical_url("HTTPS://A.com:443/?x#y") == "https://a.com"

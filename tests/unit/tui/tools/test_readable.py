@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hermes.core.messages import ToolCall
-from hermes.mcp.results import fenced
+from hermes.mcp.tools import fence_data
 from hermes.tui.tools.calls import call_of
 from hermes.tui.tools.readable import readable
 from hermes.tui.tools.wording import about
@@ -48,9 +48,9 @@ def test_json_that_was_cut_still_shows_its_text() -> None:
 
 
 def test_what_a_server_sent_is_shown_without_its_fence() -> None:
-    assert readable(fenced("plain text", "github")) == "plain text"
-    assert readable(fenced(json.dumps({"text": "inner"}), "github")) == "inner"
-    assert readable(f"{fenced('one', 'a')}\n{fenced('two', 'b')}") == "one\ntwo"
+    assert readable(fence_data("plain text", "github")) == "plain text"
+    assert readable(fence_data(json.dumps({"text": "inner"}), "github")) == "inner"
+    assert readable(f"{fence_data('one', 'a')}\n{fence_data('two', 'b')}") == "one\ntwo"
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,11 @@ from hermes.cli.commands.mcp.given import is_web_address
 from hermes.cli.context import Cli
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import ToolError, UsageError
-from hermes.mcp.catalogue import CatalogueCache
-from hermes.mcp.failures import Unavailable
-from hermes.mcp.options import McpOptions
-from hermes.mcp.probe import Probe, probe
-from hermes.mcp.transport import Limits
-from hermes.mcp.transports import Transports, program_environment
+from hermes.mcp.catalog import CatalogCache
+from hermes.mcp.connection import McpOptions, TransportFactory, program_environment
+from hermes.mcp.errors import ServerUnavailable
+from hermes.mcp.hub import ProbeResult, probe
+from hermes.mcp.transport import McpLimits
 from hermes.security.redaction import Redactor
 from hermes.util.plain import plain_line
 
@@ -37,15 +36,15 @@ def server_named(cli: Cli, name: str) -> McpServer:
     )
 
 
-def cache_of(cli: Cli) -> CatalogueCache:
-    return CatalogueCache(cli.home.cache / "mcp")
+def cache_of(cli: Cli) -> CatalogCache:
+    return CatalogCache(cli.home.cache / "mcp")
 
 
 def tokens_folder(cli: Cli) -> Path:
     return cli.home.root / "mcp-tokens"
 
 
-async def probed(cli: Cli, name: str, settings: McpServer) -> Probe:
+async def probed(cli: Cli, name: str, settings: McpServer) -> ProbeResult:
     """Connects once; new conversations start with what was found. Raises `ToolError`, with
     nothing in it that could drive a terminal."""
     options = McpOptions(cache=cli.home.cache / "mcp", folder=str(Path.cwd()))
@@ -78,8 +77,8 @@ def transport_of(settings: McpServer) -> str:
 def fault_of(name: str, settings: McpServer) -> str:
     """What is wrong with the settings, seen without starting anything; or nothing."""
     try:
-        Transports(Limits()).kinds(name, settings)
-    except Unavailable as error:
+        TransportFactory(McpLimits()).kinds(name, settings)
+    except ServerUnavailable as error:
         return f"{error} ({error.hint})"
     if settings.url and not is_web_address(settings.url):
         return "its `url` is no web address (begin it with https://)"

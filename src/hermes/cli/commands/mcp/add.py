@@ -17,9 +17,9 @@ from hermes.config.expand import expand
 from hermes.config.home import tilde
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import ToolError, UsageError
-from hermes.mcp.failures import Unauthorised
-from hermes.mcp.oauth.login import Wishes
-from hermes.mcp.probe import Probe
+from hermes.mcp.errors import ServerUnauthorized
+from hermes.mcp.hub import ProbeResult
+from hermes.mcp.oauth.flow import LoginOptions
 from hermes.util.plain import plain_line
 from hermes.util.text import many
 
@@ -75,7 +75,7 @@ def _add(args: argparse.Namespace, cli: Cli) -> int:
     found = None
     if not args.no_test and not waits:
         if args.auth == OAUTH:
-            awaited(cli, sign_in(cli, name, settings.url, Wishes()))
+            awaited(cli, sign_in(cli, name, settings.url, LoginOptions()))
         found = _tried(cli, name, settings)
     _write(cli, name, given)
     if found is not None:
@@ -109,14 +109,14 @@ def _expanded(cli: Cli, given: Given) -> McpServer:
     return msgspec.convert(settings, McpServer)
 
 
-def _tried(cli: Cli, name: str, settings: McpServer) -> Probe | None:
+def _tried(cli: Cli, name: str, settings: McpServer) -> ProbeResult | None:
     """What it offers; None when it does not work and is wanted all the same."""
     cli.note(f"connecting to {name} …")
     try:
         return awaited(cli, probed(cli, name, settings))
     except ToolError as error:
         words = words_of(error)
-        if isinstance(error, Unauthorised) and not settings.auth and not settings.headers:
+        if isinstance(error, ServerUnauthorized) and not settings.auth and not settings.headers:
             words = f"{plain_line(str(error))} (it may want --auth oauth or --auth header)"
         # After a login a thread may still wait for a line, and would take the answer.
         if cli.interactive and settings.auth != OAUTH:
@@ -136,7 +136,7 @@ def _write(cli: Cli, name: str, given: Given) -> None:
     edit.set_value(cli.home, ("mcp_servers", name), given.settings)
 
 
-def _show(cli: Cli, name: str, found: Probe) -> None:
+def _show(cli: Cli, name: str, found: ProbeResult) -> None:
     who = plain_line(f"{found.welcome.name} {found.welcome.version}")
     counts = [many(len(found.tools), "tool")]
     counts += [many(len(found.resources), "resource")] if found.resources else []

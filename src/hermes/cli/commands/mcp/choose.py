@@ -14,7 +14,7 @@ from hermes.cli.commands.mcp.wording import examples, tool_rows
 from hermes.cli.context import Cli
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import UsageError
-from hermes.mcp.catalogue import RemoteTool
+from hermes.mcp.catalog import RemoteTool
 from hermes.mcp.tools import offered_tools
 
 SECONDS = ("timeout", "connect_timeout", "idle_timeout")

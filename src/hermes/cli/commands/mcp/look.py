@@ -30,7 +30,7 @@ from hermes.cli.commands.mcp.wording import (
 from hermes.cli.context import Cli
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import HermesError
-from hermes.mcp.catalogue import Catalogue
+from hermes.mcp.catalog import ServerCatalog
 from hermes.mcp.oauth.logins import LoginStore
 from hermes.mcp.tools import offered_tools
 from hermes.util.plain import plain_line
@@ -179,11 +179,13 @@ def _tools(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def known_or_asked(cli: Cli, name: str, settings: McpServer, *, refresh: bool = False) -> Catalogue:
+def known_or_asked(
+    cli: Cli, name: str, settings: McpServer, *, refresh: bool = False
+) -> ServerCatalog:
     """What the server offers: known from earlier, else asked now. Raises `HermesError`."""
     known = None if refresh else cache_of(cli).load(name, settings)
     if known is not None:
         return known
     cli.note(f"connecting to {name} …")
     found = awaited(cli, probed(cli, name, settings))
-    return Catalogue(found.tools, bool(found.resources), bool(found.prompts), found.problems)
+    return ServerCatalog(found.tools, bool(found.resources), bool(found.prompts), found.problems)

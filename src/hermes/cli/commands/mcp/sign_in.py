@@ -16,9 +16,8 @@ from hermes.cli.context import Cli
 from hermes.config.environment import variable
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import Interrupted, ToolError, UsageError
-from hermes.mcp.oauth.login import Person, Wishes, login
+from hermes.mcp.oauth.flow import LoginOptions, LoginPrompt, login, logout
 from hermes.mcp.oauth.logins import LoginStore
-from hermes.mcp.oauth.logout import logout
 from hermes.util.clock import SystemClock
 from hermes.util.text import many
 from hermes.util.threads import in_thread
@@ -80,7 +79,7 @@ def _login(args: argparse.Namespace, cli: Cli) -> int:
         if not secret or not args.client_id:
             missing = f"{args.client_secret_env} is not set" if not secret else "say --client-id"
             raise UsageError(f"--client-secret-env: {missing}")
-    wishes = Wishes(args.client_id, secret, args.scope, args.port)
+    wishes = LoginOptions(args.client_id, secret, args.scope, args.port)
     browser = not args.no_browser
     awaited(cli, sign_in(cli, args.name, settings.url, wishes, browser=browser))
     if settings.auth != "oauth":
@@ -89,10 +88,12 @@ def _login(args: argparse.Namespace, cli: Cli) -> int:
     return _checked(cli, args.name, msgspec.structs.replace(settings, auth="oauth"))
 
 
-async def sign_in(cli: Cli, name: str, url: str, wishes: Wishes, *, browser: bool = True) -> None:
+async def sign_in(
+    cli: Cli, name: str, url: str, wishes: LoginOptions, *, browser: bool = True
+) -> None:
     """The login, kept. Raises `HermesError`."""
     opens = browser and _has_browser()
-    person = Person(
+    person = LoginPrompt(
         show=lambda address: _invite(cli, address, opens),
         open_browser=_open if opens else None,
         paste=(lambda: _pasted(cli)) if cli.interactive else None,

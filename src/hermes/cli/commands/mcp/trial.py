@@ -27,9 +27,9 @@ from hermes.cli.commands.mcp.wording import (
 from hermes.cli.context import Cli
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import HermesError
-from hermes.mcp.catalogue import Catalogue
+from hermes.mcp.catalog import ServerCatalog
+from hermes.mcp.hub import ProbeResult
 from hermes.mcp.oauth.logins import LoginStore
-from hermes.mcp.probe import Probe
 from hermes.mcp.tools import offered_tools
 from hermes.util.plain import plain_line
 from hermes.util.text import many
@@ -47,7 +47,7 @@ class Report:
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
-        self.probe: Probe | None = None
+        self.probe: ProbeResult | None = None
 
     @property
     def ok(self) -> bool:
@@ -112,7 +112,7 @@ def _steps(cli: Cli, name: str, settings: McpServer, report: Report) -> Iterator
     yield from _found(found)
 
 
-def _found(found: Probe) -> Iterator[Step]:
+def _found(found: ProbeResult) -> Iterator[Step]:
     welcome = found.welcome
     who = plain_line(f"{welcome.name} {welcome.version}") or "a server without a name"
     spoken = f"{who}, MCP {welcome.protocol} over {found.transport}"
@@ -123,8 +123,8 @@ def _found(found: Probe) -> Iterator[Step]:
     yield Step("resources and prompts", True, others, found.list_seconds)
 
 
-def _show(cli: Cli, settings: McpServer, found: Probe) -> None:
-    offered = offered_tools(settings, Catalogue(found.tools))
+def _show(cli: Cli, settings: McpServer, found: ProbeResult) -> None:
+    offered = offered_tools(settings, ServerCatalog(found.tools))
     for tool, line in zip(found.tools, tool_rows(found.tools) if found.tools else (), strict=True):
         cli.say(f"  {'✓' if tool in offered else '·'} {line}")
     for problem in found.problems:
@@ -136,7 +136,7 @@ def _facts(name: str, settings: McpServer, report: Report) -> dict[str, object]:
     found = report.probe
     if found is None:
         return facts
-    offered = offered_tools(settings, Catalogue(found.tools))
+    offered = offered_tools(settings, ServerCatalog(found.tools))
     return facts | {
         "transport": found.transport,
         "server": {

@@ -13,8 +13,8 @@ from hermes.cli.context import Cli
 from hermes.cli.render import one_line
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import HermesError
-from hermes.mcp.catalogue import RemoteTool
-from hermes.mcp.oauth.logins import Login
+from hermes.mcp.catalog import RemoteTool
+from hermes.mcp.oauth.logins import McpLogin
 from hermes.security.redaction import Redactor
 from hermes.util.plain import escaped_json, plain_line
 from hermes.util.text import human_duration
@@ -93,7 +93,7 @@ def ago(moment: float) -> str:
     return f"{human_duration(time.time() - moment)} ago"
 
 
-def login_words(login: Login | None, url: str) -> str:
+def login_words(login: McpLogin | None, url: str) -> str:
     now = time.time()
     if login is None:
         return "not signed in"

@@ -10,59 +10,56 @@ from typing import Any
 import msgspec
 
 from hermes.core.errors import HermesError
-from hermes.mcp import messages
-from hermes.mcp.caller import Ticket
-from hermes.mcp.diary import Diary
-from hermes.mcp.failures import (
+from hermes.mcp import transport
+from hermes.mcp.caller import CallTicket
+from hermes.mcp.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
-    Lost,
+    ConnectionLostError,
     McpError,
-    Refused,
-    SessionGone,
+    RequestRefused,
+    SessionExpiredError,
 )
-from hermes.mcp.lines import one_line
-from hermes.mcp.messages import Message
-from hermes.mcp.transport import Limits, Transport
+from hermes.mcp.transport import JsonRpcMessage, McpLimits, McpTransport, ServerLog, one_line
 
-MOST_ASKED = 8
+MAX_INCOMING_REQUESTS = 8
 """Requests of the server that are worked on at a time."""
 NOISE_CHARS = 100
 
-Heard = Callable[[str, Any], None]
-Asked = Callable[[dict[str, Any], Ticket | None], Awaitable[Any]]
+NotificationHandler = Callable[[str, Any], None]
+RequestHandler = Callable[[dict[str, Any], CallTicket | None], Awaitable[Any]]
 """Answers a request of the server; the ticket is that of the call it belongs to, if that is
 certain. Raises `Refused`."""
 
 log = logging.getLogger(__name__)
 
 
-class Waiting(msgspec.Struct, frozen=True, eq=False):
+class _PendingRequest(msgspec.Struct, frozen=True, eq=False):
     future: asyncio.Future[Any]
-    ticket: Ticket | None = None
+    ticket: CallTicket | None = None
     progress: Callable[[dict[str, Any]], None] | None = None
 
 
-class Peer:
+class JsonRpcConnection:
     """`heard` gets the notifications, `asked` the answers to give by method."""
 
     def __init__(
         self,
         name: str,
-        transport: Transport,
-        heard: Heard,
-        asked: dict[str, Asked],
-        limits: Limits,
-        diary: Diary,
+        transport: McpTransport,
+        heard: NotificationHandler,
+        asked: dict[str, RequestHandler],
+        limits: McpLimits,
+        diary: ServerLog,
     ) -> None:
         self._name, self._transport = name, transport
         self._heard, self._asked, self._diary = heard, asked, diary
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, Waiting] = {}
+        self._waiting: dict[int, _PendingRequest] = {}
         self._working: dict[int | str, asyncio.Task[None]] = {}
         self._passing: set[asyncio.Task[None]] = set()
-        self._flood = _Flood(limits)
+        self._flood = _FloodGuard(limits)
         self.noise = ""
         """The first that came and was no message."""
         self.gone: McpError | None = None
@@ -74,20 +71,22 @@ class Peer:
         method: str,
         params: dict[str, Any],
         *,
-        ticket: Ticket | None = None,
+        ticket: CallTicket | None = None,
         progress: Callable[[dict[str, Any]], None] | None = None,
     ) -> Any:
         """The result. Raises `Refused`, or `Lost` when the connection ends. When the wait is
         cancelled the server is told so."""
         if self.gone is not None:
-            raise SessionGone(str(self.gone))  # nothing was sent: another session can be asked
+            raise SessionExpiredError(
+                str(self.gone)
+            )  # nothing was sent: another session can be asked
         number = next(self._numbers)
         if progress is not None:
             params = {**params, "_meta": {"progressToken": number}}
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = Waiting(future, ticket, progress)
+        self._waiting[number] = _PendingRequest(future, ticket, progress)
         try:
-            await self._transport.send(messages.request(number, method, params), number)
+            await self._transport.send(transport.encode_request(number, method, params), number)
             return await future
         except asyncio.CancelledError:
             self._abandon(number, method)
@@ -98,7 +97,7 @@ class Peer:
                 future.exception()  # whoever went away meanwhile need not hear of it
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
-        await self._transport.send(messages.notification(method, params))
+        await self._transport.send(transport.encode_notification(method, params))
 
     async def close(self) -> None:
         tasks = [*self._working.values(), *self._passing]
@@ -106,12 +105,14 @@ class Peer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def received(self, message: Message, origin: int | None) -> None:
+    def received(self, message: JsonRpcMessage, origin: int | None) -> None:
         waiting = self._waiting.get(message.id) if isinstance(message.id, int) else None
         if message.is_answer and waiting is not None and not waiting.future.done():
             self._settle(waiting.future, message)
         elif self._flood.over():
-            self.lost(Lost(f"{self._name} sends messages without an end and was stopped"))
+            self.lost(
+                ConnectionLostError(f"{self._name} sends messages without an end and was stopped")
+            )
         elif not message.method:
             said = message.result or message.error or "JSON of another kind"
             if message.is_answer:
@@ -139,18 +140,18 @@ class Peer:
             task.cancel()
         self.on_lost(error)
 
-    def _settle(self, future: asyncio.Future[Any], message: Message) -> None:
+    def _settle(self, future: asyncio.Future[Any], message: JsonRpcMessage) -> None:
         if message.error is not None:
             future.set_exception(_refused(self._name, message.error))
         elif message.result is msgspec.UNSET:
-            future.set_exception(Lost(f"{self._name} answered without a result"))
+            future.set_exception(ConnectionLostError(f"{self._name} answered without a result"))
         else:
             future.set_result(message.result)
 
     def _abandon(self, number: int, method: str) -> None:
         self._transport.forget(number)
         if self.gone is None and method != "initialize":
-            cancelled = messages.notification(
+            cancelled = transport.encode_notification(
                 "notifications/cancelled", {"requestId": number, "reason": "nobody waits for it"}
             )
             self._in_passing(cancelled)
@@ -169,33 +170,35 @@ class Peer:
         else:
             self._heard(method, known)
 
-    def _work(self, number: int | str, message: Message, origin: int | None) -> None:
+    def _work(self, number: int | str, message: JsonRpcMessage, origin: int | None) -> None:
         answer = self._asked.get(message.method)
         if answer is None:
             text = f"not offered: {message.method[:100]}"
-            self._in_passing(messages.refusal(number, METHOD_NOT_FOUND, text))
-        elif len(self._working) >= MOST_ASKED or number in self._working:
-            self._in_passing(messages.refusal(number, INTERNAL_ERROR, "too many requests at once"))
+            self._in_passing(transport.encode_error(number, METHOD_NOT_FOUND, text))
+        elif len(self._working) >= MAX_INCOMING_REQUESTS or number in self._working:
+            self._in_passing(
+                transport.encode_error(number, INTERNAL_ERROR, "too many requests at once")
+            )
         else:
             task = asyncio.create_task(self._answer(number, answer, message, origin))
             self._working[number] = task
             task.add_done_callback(lambda _: self._working.pop(number, None))
 
     async def _answer(
-        self, number: int | str, answer: Asked, message: Message, origin: int | None
+        self, number: int | str, answer: RequestHandler, message: JsonRpcMessage, origin: int | None
     ) -> None:
         params = message.params if isinstance(message.params, dict) else {}
         try:
-            data = messages.answer(number, await answer(params, self._whose(origin)))
-        except Refused as refusal:
-            data = messages.refusal(number, refusal.code, str(refusal))
+            data = transport.encode_result(number, await answer(params, self._whose(origin)))
+        except RequestRefused as refusal:
+            data = transport.encode_error(number, refusal.code, str(refusal))
         except (msgspec.ValidationError, RecursionError) as error:
-            data = messages.refusal(number, INVALID_PARAMS, str(error))
+            data = transport.encode_error(number, INVALID_PARAMS, str(error))
         except HermesError as error:
-            data = messages.refusal(number, INTERNAL_ERROR, str(error))
+            data = transport.encode_error(number, INTERNAL_ERROR, str(error))
         await self._send(data)
 
-    def _whose(self, origin: int | None) -> Ticket | None:
+    def _whose(self, origin: int | None) -> CallTicket | None:
         """The call a request of the server belongs to: the one it came with, or the last one when
         all that are under way are of one session. Else nobody knows whom it concerns."""
         waiting = self._waiting.get(origin) if origin is not None else None
@@ -220,10 +223,10 @@ class Peer:
             log.info("%s could not be told: %s", self._name, error)
 
 
-class _Flood:
+class _FloodGuard:
     """Counts what nobody asked for."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: McpLimits) -> None:
         self._limits = limits
         self._count, self._since = 0.0, time.monotonic()
 
@@ -234,10 +237,10 @@ class _Flood:
         return self._count > self._limits.messages
 
 
-def _refused(name: str, error: Any) -> Refused:
+def _refused(name: str, error: Any) -> RequestRefused:
     known = error if isinstance(error, dict) else {"message": error}
     code = known.get("code")
     text = str(known.get("message") or "no reason given")
-    return Refused(
+    return RequestRefused(
         f"{name}: {text[:2_000]}", code if isinstance(code, int) else 0, known.get("data")
     )

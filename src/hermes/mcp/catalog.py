@@ -15,7 +15,7 @@ from hermes import __version__
 from hermes.config.settings.abilities import McpServer
 from hermes.util import atomic
 
-FAILED = ".failed.json"
+FAILURE_SUFFIX = ".failed.json"
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class RemoteTool(msgspec.Struct, frozen=True):
     open_world: bool = True
 
 
-class Catalogue(msgspec.Struct, frozen=True):
+class ServerCatalog(msgspec.Struct, frozen=True):
     tools: tuple[RemoteTool, ...] = ()
     """By name: the order in which the server lists them may change."""
     resources: bool = False
@@ -41,7 +41,7 @@ class Catalogue(msgspec.Struct, frozen=True):
     """Tools that were left out, each with the reason."""
 
 
-class Failure(msgspec.Struct, frozen=True):
+class ConnectFailure(msgspec.Struct, frozen=True):
     """Why a server could not be connected, the last time that was tried."""
 
     key: str
@@ -50,32 +50,34 @@ class Failure(msgspec.Struct, frozen=True):
     """Seconds since the epoch."""
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _CachedCatalog(msgspec.Struct, frozen=True):
     key: str
-    catalogue: Catalogue
+    catalogue: ServerCatalog
 
 
-class CatalogueCache:
+class CatalogCache:
     """One file for each server in `folder`, which may not exist yet, and another while it fails;
     None keeps nothing."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
-    def load(self, name: str, settings: McpServer) -> Catalogue | None:
+    def load(self, name: str, settings: McpServer) -> ServerCatalog | None:
         """None when there is none for these settings."""
         if self._folder is None:
             return None
         try:
             data = self._path(self._folder, name).read_bytes()
-            kept = msgspec.json.decode(data, type=_Kept)
+            kept = msgspec.json.decode(data, type=_CachedCatalog)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
-        return kept.catalogue if kept.key == key_of(settings) else None
+        return kept.catalogue if kept.key == cache_key(settings) else None
 
-    def save(self, name: str, settings: McpServer, catalogue: Catalogue) -> None:
+    def save(self, name: str, settings: McpServer, catalogue: ServerCatalog) -> None:
         if self._folder is not None:
-            self._write(self._path(self._folder, name), _Kept(key_of(settings), catalogue))
+            self._write(
+                self._path(self._folder, name), _CachedCatalog(cache_key(settings), catalogue)
+            )
             self._works(self._folder, name)
 
     def seen(self, name: str) -> None:
@@ -88,19 +90,19 @@ class CatalogueCache:
     def failed(self, name: str, settings: McpServer, reason: str) -> None:
         """The server could not be connected."""
         if self._folder is not None:
-            failure = Failure(key_of(settings), reason, time.time())
-            self._write(self._path(self._folder, name, FAILED), failure)
+            failure = ConnectFailure(cache_key(settings), reason, time.time())
+            self._write(self._path(self._folder, name, FAILURE_SUFFIX), failure)
 
-    def failure(self, name: str, settings: McpServer) -> Failure | None:
+    def failure(self, name: str, settings: McpServer) -> ConnectFailure | None:
         """The last one with these settings, while nothing better is known."""
         if self._folder is None:
             return None
         try:
-            data = self._path(self._folder, name, FAILED).read_bytes()
-            kept = msgspec.json.decode(data, type=Failure)
+            data = self._path(self._folder, name, FAILURE_SUFFIX).read_bytes()
+            kept = msgspec.json.decode(data, type=ConnectFailure)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
-        return kept if kept.key == key_of(settings) else None
+        return kept if kept.key == cache_key(settings) else None
 
     def last_seen(self, name: str) -> float | None:
         """When the server was last connected, in seconds since the epoch; None when never."""
@@ -115,11 +117,11 @@ class CatalogueCache:
         """Forget a server, as when it is removed."""
         if self._folder is not None:
             self._path(self._folder, name).unlink(missing_ok=True)
-            self._path(self._folder, name, FAILED).unlink(missing_ok=True)
+            self._path(self._folder, name, FAILURE_SUFFIX).unlink(missing_ok=True)
 
     def _works(self, folder: Path, name: str) -> None:
         with suppress(OSError):
-            self._path(folder, name, FAILED).unlink(missing_ok=True)
+            self._path(folder, name, FAILURE_SUFFIX).unlink(missing_ok=True)
 
     @staticmethod
     def _write(path: Path, kept: Any) -> None:
@@ -137,7 +139,7 @@ class CatalogueCache:
         return folder / f"{plain}{ending}"
 
 
-def key_of(settings: McpServer) -> str:
+def cache_key(settings: McpServer) -> str:
     """Changes with everything that decides which server it is. The rules by which its tools are
     judged belong to a version of Hermes."""
     place = (

@@ -12,54 +12,70 @@ McpError
 
 from typing import Any, ClassVar
 
-from hermes.core.errors import ToolError
+from hermes.core.errors import HermesError, ToolError
 
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 USER_REJECTED = -1
-URL_NEEDED = -32042
+URL_ELICITATION_REQUIRED = -32042
 
 
 class McpError(ToolError):
     transient: ClassVar[bool] = False
 
 
-class Unavailable(McpError):
+class ServerUnavailable(McpError):
     pass
 
 
-class Unreachable(Unavailable):
+class ServerUnreachable(ServerUnavailable):
     transient = True
 
 
-class HttpRefused(Unavailable):
+class HttpStatusError(ServerUnavailable):
     def __init__(self, message: str, status: int, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.status = status
 
 
-class HttpBroken(HttpRefused):
+class HttpTransientError(HttpStatusError):
     transient = True
 
 
-class Misdirected(Unavailable):
+class ForeignEndpointError(ServerUnavailable):
     pass
 
 
-class Unauthorised(Unavailable):
+class ServerUnauthorized(ServerUnavailable):
     pass
 
 
-class Lost(McpError):
+class ConnectionLostError(McpError):
     pass
 
 
-class SessionGone(Lost):
+class SessionExpiredError(ConnectionLostError):
     pass
 
 
-class Refused(McpError):
+class RequestRefused(McpError):
     def __init__(self, message: str, code: int, data: Any = None, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.code, self.data = code, data
+
+
+# What can go wrong with a login. A login server that is down is `mcp.failures.Unreachable`.
+
+
+class LoginFailed(HermesError):
+    """There is no login, and trying again as before will not help."""
+
+    exit_code = 4
+
+
+class LoginRequired(LoginFailed):
+    """Somebody has to sign in to the server `name`."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message, hint=f"`hermes mcp login {name}` signs in")

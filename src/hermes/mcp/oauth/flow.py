@@ -1,0 +1,489 @@
+"""Signing in to an MCP server: the authorization code flow of OAuth 2.1 with PKCE.
+
+The person opens an address in a browser. On this machine the browser comes back to a port of ours;
+on another one it ends at an address that does not load, which is then copied and pasted here.
+Nothing is stored before the end, so stopping at any moment leaves what was there.
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import math
+import re
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import msgspec
+
+from hermes.core.errors import HermesError
+from hermes.core.ports import Clock
+from hermes.mcp.errors import LoginFailed, LoginRequired
+from hermes.mcp.oauth.addresses import join_scopes, same_issuer
+from hermes.mcp.oauth.discovery import (
+    AuthorizationServer,
+    DiscoveryResult,
+    LoginHttpClient,
+    LoginResponse,
+    discover,
+    refusal_error,
+)
+from hermes.mcp.oauth.logins import (
+    AUTH_BASIC,
+    AUTH_METHODS,
+    AUTH_NONE,
+    AUTH_POST,
+    LoginStore,
+    McpLogin,
+    OAuthClient,
+)
+from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
+from hermes.util.threads import in_thread
+from hermes.util.waiting import arrived_or_typed
+
+# Where the browser comes back to after a login: an address on this machine, for one visit.
+
+PATH = "/callback"
+DONE = "You are signed in. You can close this page and go back to Hermes."
+DECLINED = "The login was not granted. You can close this page."
+UNEXPECTED = "This is not the login that is waited for."
+
+
+class RedirectResult(msgspec.Struct, frozen=True):
+    """What the browser brought: a code, or why there is none."""
+
+    code: str
+    error: str = ""
+    description: str = ""
+    issuer: str = ""
+    """Who says so (RFC 9207), or nothing."""
+
+    def __repr__(self) -> str:
+        return f"Outcome(error={self.error!r})"
+
+
+def parse_redirect(address: str, state: str) -> RedirectResult | None:
+    """What an address says; None when it is not the answer to the question with this state."""
+    query = address.partition("#")[0].rpartition("?")[2]
+    fields = {name: values[0] for name, values in parse_qs(query).items()}
+    if not hmac.compare_digest(fields.get("state", "").encode(), state.encode()):
+        return None
+    code, error = fields.get("code", ""), fields.get("error", "")
+    if not code and not error:
+        return None
+    said = fields.get("error_description", "")
+    return RedirectResult("" if error else code, error, said, fields.get("iss", ""))
+
+
+@asynccontextmanager
+async def redirect_listener(
+    state: str, port: int
+) -> AsyncIterator[tuple[str, asyncio.Future[RedirectResult]]]:
+    """The address to send the browser to, and what it will have brought. Port 0 is any.
+
+    Raises `LoginFailed` when the port is taken.
+    """
+    loop = asyncio.get_running_loop()
+    arrival: asyncio.Future[RedirectResult] = loop.create_future()
+
+    def arrived(outcome: RedirectResult) -> None:
+        if not arrival.done():
+            arrival.set_result(outcome)
+
+    def respond(request: RecordedRequest) -> Outgoing:
+        path = request.path.partition("?")[0]
+        outcome = None
+        if (request.method, path) == ("GET", PATH):
+            outcome = parse_redirect(request.path, state)
+        if outcome is None:
+            return _page(404, UNEXPECTED)
+        with suppress(RuntimeError):  # the login is over and the loop closed
+            loop.call_soon_threadsafe(arrived, outcome)
+        return _page(200, DONE if outcome.code else DECLINED)
+
+    try:
+        server = LoopbackServer(respond, port)
+    except OSError as error:
+        raise LoginFailed(
+            f"the browser cannot come back to port {port}: {(error.strerror or '').lower()}",
+            hint="stop what uses it, or choose another one with --port",
+        ) from error
+    try:
+        yield f"http://127.0.0.1:{server.port}{PATH}", arrival
+    finally:
+        await in_thread(server.close)
+
+
+def _page(status: int, words: str) -> Outgoing:
+    body = f"<!doctype html><title>Hermes</title><p>{words}</p>".encode()
+    headers = {
+        "Content-Type": "text/html; charset=utf-8",
+        "Cache-Control": "no-store",
+        "Referrer-Policy": "no-referrer",
+        "Connection": "close",
+    }
+    return Outgoing(status, headers, [body])
+
+
+# Being a client of a login server: one it knows, or one that introduces itself now.
+
+
+def configured_client(
+    client_id: str, secret: str, port: int, server: AuthorizationServer
+) -> OAuthClient:
+    """A client that somebody registered by hand."""
+    method = AUTH_NONE
+    if secret:
+        method = AUTH_POST if AUTH_POST in _methods(server) else AUTH_BASIC
+    return OAuthClient(client_id, secret, method, port)
+
+
+async def register_client(
+    web: LoginHttpClient, server: AuthorizationServer, redirect: str, scope: str
+) -> OAuthClient:
+    """A new client (RFC 7591). Raises `LoginFailed`."""
+    if not server.registration_endpoint:
+        port = urlsplit(redirect).port
+        raise LoginFailed(
+            f"the login server of {web.name} has to know its clients beforehand",
+            hint=f"register one there with the redirect address {redirect}, then "
+            f"`hermes mcp login {web.name} --port {port} --client-id ID`",
+        )
+    wanted = next((each for each in AUTH_METHODS if each in _methods(server)), AUTH_NONE)
+    what = f"the login server of {web.name} does not take Hermes as a client"
+    answer = await web.post(
+        server.registration_endpoint,
+        f"the registration at the login server of {web.name}",
+        document={
+            "client_name": "Hermes",
+            "redirect_uris": [redirect],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": wanted,
+            "application_type": "native",
+            **({"scope": scope} if scope else {}),
+        },
+    )
+    client_id, secret = answer.text("client_id"), answer.text("client_secret")
+    if not answer.ok or not client_id:
+        raise refusal_error(what, answer, (secret,))
+    method = answer.text("token_endpoint_auth_method") or (wanted if secret else AUTH_NONE)
+    if method not in AUTH_METHODS or (method != AUTH_NONE and not secret):
+        raise LoginFailed(f"{what} in a way that is understood here ({method[:60]!r})")
+    return OAuthClient(client_id, secret if method != AUTH_NONE else "", method)
+
+
+def _methods(server: AuthorizationServer) -> tuple[str, ...]:
+    """Many who leave it out take clients without a secret too."""
+    return server.token_endpoint_auth_methods_supported or (AUTH_NONE, AUTH_BASIC)
+
+
+# Tokens for a code, and new tokens for old ones.
+
+GONE = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
+"""Answers that mean: this login will not come back."""
+_TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
+
+
+async def redeem_code(
+    web: LoginHttpClient, login: McpLogin, code: str, verifier: str, redirect: str, now: float
+) -> McpLogin:
+    """`login` with its first tokens. Raises `LoginFailed`, or `Unreachable`."""
+    form = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": redirect,
+        "code_verifier": verifier,
+    }
+    answer = await _post_token_request(web, login, form)
+    what = f"the login server of {web.name} gives no tokens"
+    if not answer.ok:
+        raise refusal_error(what, answer, (code, verifier, login.client.secret))
+    return _with_tokens(login, answer, now, what)
+
+
+async def refresh_login(web: LoginHttpClient, login: McpLogin, now: float) -> McpLogin | None:
+    """New tokens for old; None when the login is gone. Raises `LoginFailed`, or `Unreachable`."""
+    form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token}
+    answer = await _post_token_request(web, login, form)
+    if answer.error in GONE:
+        return None
+    what = f"the login server of {web.name} does not renew the login"
+    if not answer.ok:
+        raise refusal_error(what, answer, (login.refresh_token, login.client.secret))
+    return _with_tokens(login, answer, now, what)
+
+
+async def revoke_login(web: LoginHttpClient, login: McpLogin) -> None:
+    """Tell the login server that the login is over (RFC 7009). Raises `LoginFailed`, or
+    `Unreachable`."""
+    token = login.refresh_token or login.access_token
+    form, headers = login.client.signed({"token": token})
+    what = f"the login server of {web.name} does not end the login"
+    answer = await web.post(login.revocation_endpoint, what, form=form, headers=headers)
+    if answer.status >= 400:
+        raise refusal_error(what, answer, (token, login.client.secret))
+
+
+async def _post_token_request(
+    web: LoginHttpClient, login: McpLogin, form: dict[str, str]
+) -> LoginResponse:
+    fields, headers = login.client.signed({**form, "resource": login.resource})
+    what = f"the login server of {web.name}"
+    return await web.post(login.token_endpoint, what, form=fields, headers=headers)
+
+
+def _with_tokens(login: McpLogin, answer: LoginResponse, now: float, what: str) -> McpLogin:
+    access, refresh = answer.text("access_token"), answer.text("refresh_token")
+    if answer.text("token_type").lower() != "bearer":
+        raise LoginFailed(f"{what} of the kind Bearer")
+    if not _TOKEN.fullmatch(access) or (refresh and not _TOKEN.fullmatch(refresh)):
+        raise LoginFailed(f"{what} that can be used")
+    seconds = _positive_number(answer.fields.get("expires_in"))
+    return msgspec.structs.replace(
+        login,
+        access_token=access,
+        refresh_token=refresh or login.refresh_token,
+        expires_at=None if seconds is None else now + seconds,
+        obtained_at=now,
+        scope=answer.text("scope") or login.scope,
+        gone=False,
+    )
+
+
+def _positive_number(value: Any) -> float | None:
+    """A number, also one written as text."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) and number > 0 else None
+
+
+LOGIN_SECONDS = 900.0
+OFFLINE = "offline_access"
+
+Paste = Callable[[], Awaitable[str]]
+"""Gives what the person pasted; empty when there will be nothing. It may be cancelled."""
+
+
+class LoginOptions(msgspec.Struct, frozen=True):
+    """What the person wants to be different from the usual."""
+
+    client_id: str = ""
+    """A client that is registered already, or the https address of a document about one."""
+    client_secret: str = ""
+    scope: str = ""
+    """Exactly these, in place of what the server wants."""
+    port: int = 0
+    """Where the browser comes back to; 0 is any."""
+
+
+class LoginPrompt(msgspec.Struct, frozen=True):
+    """How to reach whoever signs in."""
+
+    show: Callable[[str], None]
+    """Shows the address to open."""
+    open_browser: Callable[[str], Awaitable[None]] | None = None
+    """Opens it where there is a browser."""
+    paste: Paste | None = None
+    """For a browser on another machine."""
+
+
+async def login(
+    name: str,
+    url: str,
+    folder: Path,
+    person: LoginPrompt,
+    clock: Clock,
+    wishes: LoginOptions | None = None,
+    *,
+    seconds: float = LOGIN_SECONDS,
+) -> McpLogin:
+    """Sign in and keep the login in `folder`. Raises `LoginFailed`, or `Unreachable`."""
+    wishes = wishes or LoginOptions()
+    store = LoginStore(folder, name)
+    async with LoginHttpClient(name, url) as web:
+        found = await discover(web)
+        earlier = _previous_login(store, url)
+        wishes, scope = _reuse_client(found, wishes, earlier), _choose_scope(found, wishes, earlier)
+        state = secrets.token_urlsafe(32)
+        async with redirect_listener(state, wishes.port) as (redirect, arrival):
+            client = await _obtain_client(web, found.server, wishes, redirect, scope)
+            verifier = secrets.token_urlsafe(48)
+            address = _authorization_url(found, client, redirect, scope, state, verifier)
+            person.show(address)
+            outcome = await _wait_for_redirect(name, address, person, arrival, state, seconds)
+        _check_redirect(name, found.server, outcome)
+        blank = McpLogin(
+            url=url,
+            issuer=found.server.issuer,
+            resource=found.resource,
+            token_endpoint=found.server.token_endpoint,
+            client=client,
+            access_token="",
+            scope=scope,
+            revocation_endpoint=found.server.revocation_endpoint,
+        )
+        now = clock.now().timestamp()
+        made = await redeem_code(web, blank, outcome.code, verifier, redirect, now)
+    async with store.alone():
+        store.save(made)
+    return made
+
+
+def _previous_login(store: LoginStore, url: str) -> McpLogin | None:
+    """The last login, when it was for the same place."""
+    try:
+        held = store.load()
+    except LoginRequired:  # damaged, and about to be replaced
+        return None
+    return held if held is not None and held.url == url else None
+
+
+def _reuse_client(
+    found: DiscoveryResult, wishes: LoginOptions, earlier: McpLogin | None
+) -> LoginOptions:
+    """A client that was registered by hand is used again, at the login server that knows it."""
+    if wishes.client_id or earlier is None or not earlier.client.port:
+        return wishes
+    if not same_issuer(earlier.issuer, found.server.issuer):
+        return wishes
+    client = earlier.client
+    return msgspec.structs.replace(
+        wishes,
+        client_id=client.id,
+        client_secret=client.secret,
+        port=wishes.port or client.port,
+    )
+
+
+def _choose_scope(found: DiscoveryResult, wishes: LoginOptions, earlier: McpLogin | None) -> str:
+    """What to ask for: what the person says, else what the server wants and lately wanted."""
+    if wishes.scope:
+        return join_scopes(wishes.scope)
+    scope = join_scopes(found.scope, earlier.wanted if earlier else "")
+    # Without it some give no refresh token, and one has to sign in every hour.
+    return (
+        join_scopes(scope, OFFLINE) if scope and OFFLINE in found.server.scopes_supported else scope
+    )
+
+
+async def _obtain_client(
+    web: LoginHttpClient,
+    server: AuthorizationServer,
+    wishes: LoginOptions,
+    redirect: str,
+    scope: str,
+) -> OAuthClient:
+    if wishes.client_id:
+        port = urlsplit(redirect).port or 0
+        return configured_client(wishes.client_id, wishes.client_secret, port, server)
+    return await register_client(web, server, redirect, scope)
+
+
+def _authorization_url(
+    found: DiscoveryResult,
+    client: OAuthClient,
+    redirect: str,
+    scope: str,
+    state: str,
+    verifier: str,
+) -> str:
+    digest = hashlib.sha256(verifier.encode()).digest()
+    fields = {
+        "response_type": "code",
+        "client_id": client.id,
+        "redirect_uri": redirect,
+        "state": state,
+        "code_challenge": base64.urlsafe_b64encode(digest).decode().rstrip("="),
+        "code_challenge_method": "S256",
+        "resource": found.resource,
+    }
+    if scope:
+        fields["scope"] = scope
+    if OFFLINE in scope.split():
+        fields["prompt"] = "consent"  # OpenID Connect wants it with that scope
+    page = found.server.authorization_endpoint
+    return f"{page}{'&' if '?' in page else '?'}{urlencode(fields)}"
+
+
+async def _wait_for_redirect(
+    name: str,
+    address: str,
+    person: LoginPrompt,
+    arrival: asyncio.Future[RedirectResult],
+    state: str,
+    seconds: float,
+) -> RedirectResult:
+    opening = asyncio.ensure_future(person.open_browser(address)) if person.open_browser else None
+    try:
+        async with asyncio.timeout(seconds):
+            return await _redirect_or_paste(name, arrival, person.paste, state)
+    except TimeoutError:
+        raise LoginRequired(name, f"nobody signed in to {name} in time") from None
+    finally:
+        if opening is not None:
+            opening.cancel()
+
+
+async def _redirect_or_paste(
+    name: str, arrival: asyncio.Future[RedirectResult], paste: Paste | None, state: str
+) -> RedirectResult:
+    """What comes first, from the browser or from the person."""
+    came = await arrived_or_typed(arrival, paste)
+    outcome = parse_redirect(came, state) if isinstance(came, str) else came
+    if outcome is None:
+        raise LoginFailed(
+            f"what was pasted is not the address at which the login to {name} ends",
+            hint="copy the whole address of the page that does not load, from http://127.0.0.1 on",
+        )
+    return outcome
+
+
+def _check_redirect(name: str, server: AuthorizationServer, outcome: RedirectResult) -> None:
+    """Raises `LoginFailed` unless there is a code, and from whom it should be (RFC 9207)."""
+    promised = server.authorization_response_iss_parameter_supported
+    if (outcome.issuer or promised) and not same_issuer(outcome.issuer, server.issuer):
+        raise LoginFailed(
+            f"the answer to the login to {name} came from another login server",
+            hint="somebody may have tried to get at the login; nothing was sent to them",
+        )
+    if outcome.error == "access_denied":
+        raise LoginFailed(f"the login to {name} was not granted")
+    if not outcome.code:
+        told = {"error": outcome.error, "error_description": outcome.description}
+        raise refusal_error(f"the login server of {name} ended the login", LoginResponse(400, told))
+
+
+# Signing out of an MCP server.
+
+
+async def logout(name: str, folder: Path) -> str | None:
+    """Forget the login, and have the login server forget it too.
+
+    None when there was none; else what could not be done, or nothing. Raises `ConfigError`.
+    """
+    store = LoginStore(folder, name)
+    if not store.path.exists():
+        return None
+    async with store.alone():
+        try:
+            login = store.load()
+        except LoginRequired:  # damaged: there is nothing to revoke
+            login = None
+        store.remove()
+    if login is None or login.gone:
+        return ""
+    if not login.revocation_endpoint:
+        return "its login server offers no way to end a login, so the tokens last until they expire"
+    try:
+        async with LoginHttpClient(name, login.url) as web:
+            await revoke_login(web, login)
+    except HermesError as error:
+        return f"{error}; the tokens last until they expire"
+    return ""
