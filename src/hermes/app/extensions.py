@@ -87,7 +87,7 @@ class Extensions:
         if not is_logging():  # what is wrong with a plugin belongs into the log
             secrets = self._loaded.secrets() | stored_secrets(self._home)
             start_logging(self._home, settings.logging, Redactor(secrets))
-        reports = import_module("hermes.plugins.reports").Reports(tell)
+        reports = import_module("hermes.plugins.isolation").Reports(tell)
         self._shell = self._shell_hooks(reports) if settings.hooks else None
         runner = import_module("hermes.plugins.hooks").HookRunner(
             timeout=settings.plugins.hook_timeout, reports=reports, shell=self._shell
@@ -95,11 +95,11 @@ class Extensions:
         self.hooks = runner
         if not settings.plugins.enabled:
             return
-        self._names = names = import_module("hermes.plugins.names").Names(
+        self._names = names = import_module("hermes.plugins.context").Names(
             reports, taken.commands, taken.cli_commands
         )
         discovery = import_module("hermes.plugins.discovery")
-        loading = import_module("hermes.plugins.loading")
+        loading = import_module("hermes.plugins.loader")
         project = Path.cwd() if settings.plugins.project else None
         self.outcomes = loading.load_plugins(
             discovery.usual_places(self._home.plugins, project),
@@ -112,7 +112,7 @@ class Extensions:
             for each in self.outcomes
             if not each.problem
         }
-        import_module("hermes.plugins.known_commands").remember(self._home.cache, held)
+        import_module("hermes.plugins.discovery").remember(self._home.cache, held)
 
     def plugin_with(self, thing: str, name: str) -> str:
         """The plugin that brought a thing (a `plugins.names.Thing`) of this name; "" for none."""
@@ -120,7 +120,7 @@ class Extensions:
 
     def _shell_hooks(self, reports: Any) -> Any:
         module = import_module("hermes.plugins.shell_hooks")
-        consents = import_module("hermes.plugins.consents").Consents(self._home.root)
+        consents = import_module("hermes.plugins.shell_hooks").Consents(self._home.root)
         settings = self._loaded.settings
         options = module.HookOptions(
             environment=child_environment((), self._loaded.saved),

@@ -7,11 +7,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
-from hermes.compat.packages import import_folder
 from hermes.config.home import tilde
-from hermes.config.plugin_folders import PluginInfo, info_of, manifest, plugin_folders
 from hermes.context.engine import ContextEngine
 from hermes.core.errors import ConfigError
+from hermes.plugins.manifest import PluginInfo, info_of, manifest, plugin_folders
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +71,8 @@ def _load(place: Path, context_length: int) -> ContextEngine:
     if not path.is_file():
         raise ConfigError("is missing", where=tilde(path), hint="it must hold the engine")
     manifest(place)
+    from hermes.plugins.loader import import_folder  # only for engines that are plugins
+
     module = _attempt(path, "cannot be imported", lambda: import_folder(place))
     kind = _engine_in(module, path)
     engine = _attempt(path, f"cannot make a {kind.__name__}", lambda: _make(kind, context_length))

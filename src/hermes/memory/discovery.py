@@ -14,11 +14,13 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from hermes.compat.packages import import_folder
 from hermes.config.environment import export_variable
 from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded
-from hermes.config.plugin_folders import (
+from hermes.core.errors import ConfigError, ToolError
+from hermes.memory.isolation import IsolatedThread, Notify, ProviderLimits, describe_error
+from hermes.memory.provider import MemoryProvider
+from hermes.plugins.manifest import (
     CODE,
     PluginInfo,
     info_of,
@@ -26,9 +28,6 @@ from hermes.config.plugin_folders import (
     manifest,
     plugin_folders,
 )
-from hermes.core.errors import ConfigError, ToolError
-from hermes.memory.isolation import IsolatedThread, Notify, ProviderLimits, describe_error
-from hermes.memory.provider import MemoryProvider
 
 # Running the code of a memory plugin: importing it, and letting it register.
 
@@ -91,6 +90,8 @@ def run_plugin_code(
 
 def import_part(folder: Path, part: str) -> ModuleType:
     """A module of the package in `folder`."""
+    from hermes.plugins.loader import import_folder  # only for providers that are plugins
+
     return import_module(f"{import_folder(folder).__name__}.{part}")
 
 
@@ -333,6 +334,8 @@ def _load(place: Path, tell: Notify) -> MemoryProvider:
     if not path.is_file():
         raise ConfigError("is missing", where=tilde(path), hint="it must hold register(ctx)")
     manifest(place)
+    from hermes.plugins.loader import import_folder  # only for providers that are plugins
+
     module = run_plugin_code(tilde(path), "cannot be imported", lambda: import_folder(place))
     register = getattr(module, "register", None)
     if not callable(register):
@@ -365,6 +368,7 @@ def _plugin_cli(place: Path) -> RegisterCli | None:
     path = place / "cli.py"
     if not path.is_file():
         return None
+
     module = run_plugin_code(tilde(path), "cannot be imported", lambda: import_part(place, "cli"))
     found = _cli_of(module)
     if found is None:

@@ -1,21 +1,245 @@
 """`ctx`: what a plugin's `register(ctx)` is given."""
 
+import argparse
+import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from hermes.core.tool import Effect
-from hermes.plugins.apart import PluginFailed, name_of
-from hermes.plugins.events import event_named
-from hermes.plugins.guards import check_guard, cli_guards, command_guard, tool_guard
-from hermes.plugins.hooks import HookRunner
-from hermes.plugins.host import Host
-from hermes.plugins.names import Names, Thing
-from hermes.plugins.reports import Reports
-from hermes.plugins.tool_schema import own_schema
+from hermes.plugins.hooks import HookRunner, event_named
+from hermes.plugins.isolation import (
+    Known,
+    PluginFailed,
+    Reports,
+    called,
+    described,
+    is_async,
+    name_of,
+    run_apart,
+)
+
+# What plugins are given of the program; `app` fills it in.
+
+CommandHandler = Callable[[str], Awaitable[str]]
+"""Runs a slash command with the text behind it and gives what to show. It never raises."""
+SetUp = Callable[[argparse.ArgumentParser], None]
+"""Adds arguments to the parser of a subcommand. Raises `PluginFailed`."""
+Act = Callable[[argparse.Namespace], int]
+"""Does the work of a subcommand; the result is the exit code. Raises `PluginFailed`."""
+
+
+class Host(Protocol):
+    """Called from the thread that loads plugins, when a plugin's `register` has succeeded.
+
+    Names were checked before: they are valid and not taken.
+    """
+
+    def add_tool(self, plugin: str, **registration: Any) -> None:
+        """`registration` are the arguments of `ToolRegistry.register`."""
+        ...
+
+    def add_command(self, name: str, handler: CommandHandler, description: str) -> None:
+        """A slash command, without the slash."""
+        ...
+
+    def add_cli_command(self, name: str, help: str, setup_fn: SetUp, handler_fn: Act) -> None:  # noqa: A002 - the documented name
+        """`hermes <name> …`"""
+        ...
+
+    def add_skill(self, plugin: str, name: str, path: Path) -> None:
+        """A folder with SKILL.md, known as `plugin:name`."""
+        ...
+
+    def add_memory_provider(self, provider: Any) -> None: ...
+
+    def add_context_engine(self, engine: Any) -> None: ...
+
+    def inject_message(self, content: str, role: str) -> bool:
+        """Puts a message into the running conversation; False where there is none that can take
+        it (everywhere but in the terminal). Called from any thread."""
+        ...
+
+
+# Who has which name: the program's own come first, then plugins in the order of loading.
+
+OURS = "Hermes itself"
+
+
+class Thing(StrEnum):
+    TOOL = "tool"
+    COMMAND = "command"
+    CLI_COMMAND = "subcommand"
+    SKILL = "skill"
+    MEMORY = "memory provider"
+    ENGINE = "context engine"
+
+
+SINGLE = frozenset({Thing.ENGINE})
+"""Only one of these can be registered, whatever its name."""
+ONE_EACH = frozenset({Thing.MEMORY})
+"""Each plugin can register one of these, whatever its name; the first counts."""
+
+
+class Names:
+    """`commands` are the slash commands with their aliases, `cli_commands` the subcommands.
+
+    Built-in tools are not reserved: a plugin may replace one, as the registry says in the log.
+    """
+
+    def __init__(
+        self, reports: Reports, commands: Iterable[str] = (), cli_commands: Iterable[str] = ()
+    ) -> None:
+        self._reports = reports
+        self._owners: dict[tuple[Thing, str], str] = {}
+        for thing, names in ((Thing.COMMAND, commands), (Thing.CLI_COMMAND, cli_commands)):
+            self._owners |= {(thing, name.lstrip("/").lower()): OURS for name in names}
+
+    def claim(self, thing: Thing, name: str, plugin: str) -> bool:
+        """Whether the plugin may have it; a refusal is reported."""
+        holder = self._holder(thing, name, plugin)
+        if not holder or (holder == plugin and thing not in SINGLE | ONE_EACH):
+            self._owners[thing, name] = plugin
+            return True  # of what one plugin registers twice, the later counts
+        self._reports.once(
+            (plugin, thing, name),
+            f"plugin {plugin}: its {thing} {name} is left out: {holder} has one already",
+        )
+        return False
+
+    def owner(self, thing: Thing, name: str) -> str:
+        """The plugin that has it; "" when none does."""
+        return self._owners.get((thing, name), "")
+
+    def of_plugin(self, thing: Thing, plugin: str) -> list[str]:
+        """The names that it has."""
+        held = self._owners.items()
+        return [name for (kind, name), owner in held if (kind, owner) == (thing, plugin)]
+
+    def _holder(self, thing: Thing, name: str, plugin: str) -> str:
+        """Whoever has it, or the only one there can be."""
+        if thing in SINGLE:
+            return next((owner for (kind, _), owner in self._owners.items() if kind is thing), "")
+        if thing in ONE_EACH and self.of_plugin(thing, plugin):
+            return plugin
+        return self.owner(thing, name)
+
+
+# The schema a plugin gives for its tool: every request of a conversation carries it.
+
+
+def own_schema(given: Any) -> dict[str, Any]:
+    """A copy that the plugin cannot change any more. Raises `TypeError` for what endpoints refuse,
+    since that would end every conversation and not only calls of this tool."""
+    if not isinstance(given, dict):
+        raise TypeError("schema is no JSON Schema in a dict")
+    try:
+        schema: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(given))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"schema is no JSON: {error}") from error
+    parameters = schema.get("parameters", schema if "properties" in schema else {})
+    if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":
+        raise TypeError("the parameters in schema are no JSON Schema of an object")
+    properties, required = parameters.get("properties", {}), parameters.get("required", [])
+    if not isinstance(properties, dict) or not all(map(_is_schema, properties.values())):
+        raise TypeError("the properties in schema are no JSON Schemas in a dict")
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+        raise TypeError("`required` in schema is no list of names")
+    return schema
+
+
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, dict | bool)
+
+
+# Functions of plugins, wrapped so that the program can call them without care.
+
+CHECK_SECONDS = 5.0
+"""Longest time a tool's check may take; it runs when a session starts."""
+
+
+def command_guard(plugin: str, name: str, handler: Callable[..., Any]) -> CommandHandler:
+    """A slash command whose failure is what the user reads as its answer."""
+
+    async def run(raw_args: str) -> str:
+        work = asyncio.ensure_future(called(handler, raw_args))
+        try:
+            await asyncio.wait({work})
+        finally:
+            work.cancel()  # when the user stopped waiting
+        if work.cancelled():
+            return f"/{name} of plugin {plugin} was cancelled"
+        if (failure := work.exception()) is not None:
+            return f"/{name} of plugin {plugin} failed: {described(failure)}"
+        answer = work.result()
+        return "" if answer is None else str(answer)
+
+    return run
+
+
+def check_guard(
+    plugin: str, name: str, check: Callable[[], Any], reports: Reports
+) -> Callable[[], bool]:
+    """A tool's check; one that fails or hangs says no."""
+
+    def usable() -> bool:
+        try:
+            return bool(run_apart(check, CHECK_SECONDS))
+        except PluginFailed as error:
+            text = f"plugin {plugin}: tool {name} is left out: its check failed: {error}"
+            reports.once((plugin, "check", name), text, error)
+            return False
+
+    return usable
+
+
+def tool_guard(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """A tool handler that takes any keyword argument, and passes on those it knows."""
+    known = Known(handler)
+    if is_async(handler):
+
+        async def wait(arguments: dict[str, Any], **details: Any) -> Any:
+            return await handler(arguments, **known.of(details))
+
+        return wait
+
+    def call(arguments: dict[str, Any], **details: Any) -> Any:
+        return handler(arguments, **known.of(details))
+
+    return call
+
+
+def cli_guards(
+    plugin: str, name: str, setup_fn: Callable[..., Any], handler_fn: Callable[..., Any]
+) -> tuple[SetUp, Act]:
+    """A subcommand whose failure is an error like any other."""
+
+    def set_up(parser: argparse.ArgumentParser) -> None:
+        _attempt(plugin, name, lambda: setup_fn(parser))
+
+    def act(args: argparse.Namespace) -> int:
+        code = _attempt(plugin, name, lambda: handler_fn(args))
+        return code if isinstance(code, int) else 0
+
+    return set_up, act
+
+
+def _attempt(plugin: str, name: str, work: Callable[[], Any]) -> Any:
+    """In this thread: the command belongs to the user, who can end it with Ctrl-C."""
+    try:
+        return work()
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) or error.code is None else 1
+    except Exception as error:  # whatever it is, it is the plugin's
+        raise PluginFailed(
+            f"`hermes {name}` of plugin {plugin} failed: {described(error)}",
+            hint=f"`hermes plugins disable {plugin}` switches it off",
+        ) from error
+
 
 _TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What models' endpoints take as a name."""

@@ -1,5 +1,6 @@
 """Which plugins there are, and which of them may be loaded. Nothing of theirs is run."""
 
+import logging
 from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from importlib import import_module
@@ -8,7 +9,9 @@ from typing import Any
 
 import msgspec
 
-from hermes.config.home import unusable
+from hermes.config.document import read_document
+from hermes.config.home import Home, unusable
+from hermes.config.keys import find
 from hermes.core.errors import ConfigError
 from hermes.plugins.manifest import (
     CODE,
@@ -19,6 +22,7 @@ from hermes.plugins.manifest import (
     one_line,
     read_manifest,
 )
+from hermes.util import atomic
 
 ENTRY_POINTS = "hermes_agent.plugins"
 """The group of entry points that installed packages offer plugins in."""
@@ -200,3 +204,69 @@ def _in_packages() -> Iterator[Plugin]:
         author = about.get("Author") or ""
         manifest = Manifest(entry.name, version, summary, author)
         yield Plugin(manifest, Origin.PACKAGE, entry=entry)
+
+
+# Switching plugins on and off, for good.
+
+_LISTS = {True: "enabled", False: "disabled"}
+SETTINGS = {Kind.MEMORY: ("memory", "provider"), Kind.ENGINE: ("context", "engine")}
+"""Where the choice of a provider is kept."""
+
+
+def switch(home: Home, name: str, *, on: bool) -> None:
+    """Writes `plugins.enabled` and `plugins.disabled` of config.yaml."""
+    edit = import_module("hermes.config.edit")  # a heavier YAML library, only for changes
+    _take_out(home, name, _LISTS[not on])
+    edit.add_value(home, ("plugins", _LISTS[on]), name)
+
+
+def forget(home: Home, name: str) -> None:
+    """Takes a plugin that was removed out of both lists."""
+    for key in _LISTS.values():
+        _take_out(home, name, key)
+
+
+def choose(home: Home, kind: Kind, name: str) -> None:
+    """Makes a provider the one in use; empty goes back to the built-in one."""
+    edit = import_module("hermes.config.edit")
+    if name:
+        _take_out(home, name, _LISTS[False])
+        edit.set_value(home, SETTINGS[kind], name)
+    else:
+        edit.unset_value(home, SETTINGS[kind])
+
+
+def _take_out(home: Home, name: str, key: str) -> None:
+    held = find(read_document(home.config_file).data, ("plugins", key))
+    if not isinstance(held, list):
+        return
+    edit = import_module("hermes.config.edit")
+    for place in reversed([at for at, each in enumerate(held) if each == name]):
+        edit.unset_value(home, ("plugins", key, str(place)))
+
+
+# Which subcommands plugins bring, as it was when they were last loaded: help texts run none.
+
+log = logging.getLogger(__name__)
+
+FILE = "plugin-commands.json"
+
+
+def remember(folder: Path, held: Mapping[str, list[str]]) -> None:
+    """Keeps the subcommands of each plugin that was loaded in `folder`, a cache. One that cannot
+    be written holds nobody up."""
+    if held == known_commands(folder):
+        return
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        atomic.write_bytes(folder / FILE, msgspec.json.encode(held))
+    except OSError as error:
+        log.debug("the commands of plugins are not kept: %s", error)
+
+
+def known_commands(folder: Path) -> Mapping[str, list[str]]:
+    """What was remembered last."""
+    try:
+        return msgspec.json.decode((folder / FILE).read_bytes(), type=dict[str, list[str]])
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return {}

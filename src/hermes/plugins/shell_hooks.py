@@ -1,23 +1,287 @@
 """Commands of the user that run at events of the agent (the setting `hooks`)."""
 
 import asyncio
+import contextlib
 import logging
+import os
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import shlex
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from hermes.config.home import tilde, unusable
 from hermes.config.settings.abilities import ShellHook
-from hermes.core.errors import ConfigError
+from hermes.core.errors import ConfigError, ToolError
 from hermes.core.hooks import HookName
-from hermes.plugins.consents import Consents
-from hermes.plugins.events import VETOES, block, event_named, words_of
-from hermes.plugins.hook_command import Ran, Where, answer_of, payload, run_command
-from hermes.plugins.reports import Reports
+from hermes.plugins.hooks import ALLOWING, VETOES, block, event_named, verdict, words_of
+from hermes.plugins.isolation import Reports
+from hermes.util import atomic
+
+# One run of a shell hook: what it is given, what it says, and when it is stopped.
+
+MOST_OUTPUT = 1_048_576
+"""Bytes of output that are read; a hook that writes more has failed."""
+MOST_ERRORS = 4_096
+_TOLD_APART = frozenset({"tool_name", "args", "session_id", "task_id", "parent_session_id"})
+"""Arguments that have a place of their own in what a hook is given."""
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """What a command did."""
+
+    exit_code: int | None
+    """None when it was stopped or could not be started."""
+    output: str = ""
+    errors: str = ""
+    seconds: float = 0.0
+    failure: str = ""
+    """Why it did not do its work; empty when it did."""
+
+
+class Where(msgspec.Struct, frozen=True):
+    """Where hooks run."""
+
+    folder: str
+    environment: Mapping[str, str]
+    """All that a hook gets: secrets are left out by whoever makes it."""
+    lifeline: Any
+    """A `terminal.here.lifeline.Lifeline`."""
+
+
+def payload(name: HookName, details: Mapping[str, Any], folder: str) -> bytes:
+    """The JSON on a hook's standard input."""
+    session = (details.get(key) for key in ("session_id", "task_id", "parent_session_id"))
+    said = {
+        "hook_event_name": str(name),
+        "tool_name": details.get("tool_name"),
+        "tool_input": details.get("args"),
+        "session_id": next((each for each in session if each), ""),
+        "cwd": folder,
+        "extra": {key: held for key, held in details.items() if key not in _TOLD_APART},
+    }
+    return msgspec.json.encode(said, enc_hook=lambda thing: f"<{type(thing).__name__}>")
+
+
+def words(command: str) -> list[str]:
+    """The program and its arguments, split as a shell would but without one; `~` is your home.
+    Raises `ValueError`."""
+    split = shlex.split(command)
+    if not split:
+        raise ValueError("it is empty")
+    return [str(Path(word).expanduser()) if word.startswith("~/") else word for word in split]
+
+
+async def run_command(command: str, data: bytes, seconds: float, where: Where) -> Ran:
+    """Runs it to its end, or stops it with all it started. Never raises for what it does."""
+    try:
+        argv = words(command)
+    except ValueError as error:
+        return Ran(None, failure=f"its command cannot be understood: {error}")
+    # Unix only, and needed only where there are hooks.
+    spawn = import_module("hermes.terminal.local.process").spawn
+    output, errors = _Bounded(MOST_OUTPUT), _Bounded(MOST_ERRORS)
+    began = time.monotonic()
+    try:
+        process = await spawn(
+            argv,
+            environment=where.environment,
+            cwd=where.folder,
+            on_output=output.add,
+            on_error=errors.add,
+            lifeline=where.lifeline,
+        )
+    except ToolError as error:
+        return Ran(None, failure=str(error))
+    code, failure = None, ""
+    feeding = asyncio.ensure_future(_feed(process, data))
+    try:
+        async with asyncio.timeout(seconds):
+            code = await process.wait()
+    except TimeoutError:
+        failure = f"it took longer than {seconds:g} seconds"
+    finally:
+        feeding.cancel()
+        await process.stop()
+    took = time.monotonic() - began
+    said, complaint = output.text(), errors.text().strip()
+    if not failure and code:
+        failure = complaint or f"exit code {code}"
+    if not failure and output.full:
+        failure = f"it wrote more than {MOST_OUTPUT} bytes"
+    return Ran(code, said, complaint, took, failure)
+
+
+async def _feed(process: Any, data: bytes) -> None:
+    """A hook may end without reading what it is given."""
+    with contextlib.suppress(ToolError, OSError):
+        await process.write(data)
+        await process.close_input()
+
+
+def answer_of(name: HookName, output: str) -> tuple[Any, str]:
+    """A hook's answer in the form of a plugin's, or None; and what could not be understood.
+
+    Where something can be forbidden, half an answer forbids it: nobody knows what it would say.
+    """
+    text = output.strip()
+    if not text:
+        return None, ""
+    try:
+        said = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        problem = f"its output is no JSON ({error})"
+        return (block(problem) if name in VETOES and text[0] == "{" else None), problem
+    strange = [word for word in words_of(said) if word not in (*ALLOWING, "block")]
+    if name in VETOES and (veto := verdict(said)) is not None:
+        return veto, f"{strange[0]!r} is taken for `block`" if strange else ""
+    match said:
+        case {"context": str(context)}:
+            return {"context": context}, ""
+        case {"decision": _} | {"action": _}:
+            return None, "" if verdict(said) is None else f"{name} cannot forbid anything"
+        case {} if not said:
+            return None, ""
+        case _:
+            return None, "its output is none of the documented answers"
+
+
+def program_of(command: str, search_path: str) -> tuple[Path | None, str]:
+    """The file a command runs, and what is wrong with it."""
+    try:
+        first = words(command)[0]
+    except ValueError as error:
+        return None, f"cannot be understood: {error}"
+    folders = [Path()] if os.sep in first else [Path(p) for p in search_path.split(os.pathsep)]
+    found = [folder / first for folder in folders if (folder / first).is_file()]
+    if not found:
+        return None, f"there is no program {first}"
+    usable = next((path for path in found if os.access(path, os.X_OK)), None)
+    if usable is None:
+        return found[0], f"{first} is not executable (chmod +x)"
+    return usable, ""
+
+
+def files_of(command: str, program: Path) -> list[Path]:
+    """Those that decide what a hook does: its program, and the scripts among its arguments."""
+    return [program, *(path for path in map(Path, words(command)[1:]) if path.is_file())]
+
+
+class _Bounded:
+    """The first bytes of a stream; the rest is only noticed."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._bytes = most, bytearray()
+        self.full = False
+
+    def add(self, data: bytes) -> None:
+        room = self._most - len(self._bytes)
+        self.full = self.full or len(data) > room
+        self._bytes += data[:room]
+
+    def text(self) -> str:
+        return self._bytes.decode("utf-8", "replace")
+
+
+# Which shell hooks the user has consented to: (event, command) pairs in a file of the home.
 
 log = logging.getLogger(__name__)
+
+FILE = "shell-hooks-allowlist.json"
+LOCK_SECONDS = 10
+
+
+class Consent(msgspec.Struct, frozen=True):
+    event: str
+    command: str
+    given_at: float = 0.0
+
+
+class _File(msgspec.Struct, frozen=True):
+    allowed: tuple[Consent, ...] = ()
+
+
+class Consents:
+    """`<home>/shell-hooks-allowlist.json`. A changed command is another one: it needs a new
+    consent. A file that cannot be read allows nothing."""
+
+    def __init__(self, root: Path) -> None:
+        self._path = root / FILE
+
+    def find(self, event: str, command: str) -> Consent | None:
+        return next(
+            (one for one in self._saved() if (one.event, one.command) == (event, command)), None
+        )
+
+    def allow(self, event: str, command: str) -> None:
+        given = Consent(event, command, time.time())
+
+        def add(held: tuple[Consent, ...]) -> tuple[Consent, ...]:
+            return (*(each for each in held if not _same(each, given)), given)
+
+        self._change(add)
+
+    def revoke(self, command: str) -> int:
+        """How many consents to this command there were. Raises `ConfigError`."""
+        count = sum(each.command == command for each in self.all())
+        if count:
+            self._change(lambda held: tuple(each for each in held if each.command != command))
+        return count
+
+    def all(self) -> tuple[Consent, ...]:
+        """Raises `ConfigError` when the file cannot be read."""
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=_File).allowed
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise unusable(self._path, error) from error
+        except msgspec.DecodeError as error:
+            raise ConfigError(
+                f"cannot be read: {error}",
+                where=tilde(self._path),
+                hint="delete the file; each hook is asked about again",
+            ) from error
+
+    def _saved(self) -> tuple[Consent, ...]:
+        try:
+            return self.all()
+        except ConfigError as error:
+            log.warning("no shell hook is allowed: %s", error)
+            return ()
+
+    def _change(self, change: Callable[[tuple[Consent, ...]], tuple[Consent, ...]]) -> None:
+        with self._locked():
+            after = _File(change(self.all()))
+            encoded = msgspec.json.format(msgspec.json.encode(after), indent=2)
+            try:
+                atomic.write_bytes(self._path, encoded + b"\n", mode=0o600)
+            except OSError as error:
+                raise unusable(self._path, error) from error
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        filelock = import_module("filelock")  # slow to load, and only changes need it
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with filelock.FileLock(f"{self._path}.lock", timeout=LOCK_SECONDS, mode=0o600):
+                yield
+        except filelock.Timeout as error:
+            raise ConfigError(
+                f"another process is changing {tilde(self._path)}", hint="try again in a moment"
+            ) from error
+        except OSError as error:
+            raise unusable(self._path, error) from error
+
+
+def _same(one: Consent, other: Consent) -> bool:
+    return (one.event, one.command) == (other.event, other.command)
+
 
 Ask = Callable[[str, str], Awaitable[bool]]
 """Asks the user whether a command may run at an event."""

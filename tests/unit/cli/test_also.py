@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.also import also
-from hermes.plugins.known_commands import remember
+from hermes.plugins.discovery import remember
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hermes.cli.context import Cli
 from hermes.cli.main import Parser
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
-from hermes.plugins.consents import Consents
+from hermes.plugins.shell_hooks import Consents
 
 
 class Terminal(io.StringIO):

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hermes.config.plugin_folders import PluginInfo
 from hermes.context.discovery import find_engine, list_engines
 from hermes.context.engine import ContextEngine, Dicts
 from hermes.context.lcm import LcmEngine
 from hermes.core.errors import ConfigError
+from hermes.plugins.manifest import PluginInfo
 
 MANIFEST = "name: tiny\ndescription: Keeps the last messages.\nversion: 1.2.0\n"
 ENGINE = """

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hermes.plugins.context import Desk
+from hermes.plugins.context import Desk, Names
 from hermes.plugins.discovery import Choice, Places
 from hermes.plugins.hooks import HookRunner, ShellSide
-from hermes.plugins.loading import Outcome, Variables, load_plugins
-from hermes.plugins.names import Names
-from hermes.plugins.reports import Reports
+from hermes.plugins.isolation import Reports
+from hermes.plugins.loader import Outcome, Variables, load_plugins
 
 
 def write_plugin(folder: Path, name: str, code: str = "", manifest: str = "") -> Path:

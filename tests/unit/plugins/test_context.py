@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.tool import Effect
-from hermes.plugins.apart import PluginFailed
+from hermes.plugins.isolation import PluginFailed
 from hermes.tools.registry import ToolRegistry
 from tests.unit.plugins.stage import Stage
 

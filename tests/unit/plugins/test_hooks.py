@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from hermes.core.hooks import HookName, Hooks
-from hermes.plugins.events import ARGUMENTS, CHAINED, MOST_TEXT, VETOES
-from hermes.plugins.hooks import MOST_HANGS, HookRunner
-from hermes.plugins.reports import Reports
+from hermes.plugins.hooks import ARGUMENTS, CHAINED, MOST_HANGS, MOST_TEXT, VETOES, HookRunner
+from hermes.plugins.isolation import Reports
 from tests.unit.plugins.stage import Stage
 
 CALL = {"tool_name": "terminal", "args": {"command": "ls"}, "task_id": "s1"}

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.plugins.installing import Workshop
-from hermes.plugins.sources import Fetcher, GitFailed, Source, source_of
+from hermes.plugins.installer import Fetcher, GitFailed, Source, Workshop, source_of
 from tests.unit.plugins.stage import write_plugin
 
 BOOBY_TRAP = "raise SystemExit('this code was run')\n"

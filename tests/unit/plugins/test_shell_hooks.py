@@ -15,10 +15,18 @@ import pytest
 from hermes.config.settings.abilities import ShellHook
 from hermes.core.errors import ConfigError
 from hermes.core.hooks import HookName
-from hermes.plugins.consents import FILE, Consents
-from hermes.plugins.hook_command import answer_of, program_of, words
-from hermes.plugins.reports import Reports
-from hermes.plugins.shell_hooks import Hook, HookOptions, ShellHooks, hooks_of
+from hermes.plugins.isolation import Reports
+from hermes.plugins.shell_hooks import (
+    FILE,
+    Consents,
+    Hook,
+    HookOptions,
+    ShellHooks,
+    answer_of,
+    hooks_of,
+    program_of,
+    words,
+)
 
 CALL = {"tool_name": "terminal", "args": {"command": "ls -l"}, "task_id": "s1"}
 PRE, POST = HookName.PRE_TOOL_CALL, HookName.POST_TOOL_CALL

@@ -20,12 +20,10 @@ from hermes.mcp.errors import ServerUnavailable
 from hermes.mcp.oauth.logins import LoginStore
 from hermes.mcp.transport import McpLimits
 from hermes.memory.discovery import BUNDLED_PROVIDERS, list_providers, load_provider
-from hermes.plugins.consents import Consents
 from hermes.plugins.discovery import Choice, Kind, Plugin, State, find_plugins, usual_places
-from hermes.plugins.hook_command import program_of
+from hermes.plugins.isolation import Reports
 from hermes.plugins.manifest import CODE
-from hermes.plugins.reports import Reports
-from hermes.plugins.shell_hooks import hooks_of
+from hermes.plugins.shell_hooks import Consents, hooks_of, program_of
 from hermes.skills.index import Skills
 from hermes.util.text import many
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from hermes.app.documented.process import process
-from hermes.plugins.events import event_named
+from hermes.plugins.hooks import event_named
 
 
 def discover_plugins() -> list[str]:

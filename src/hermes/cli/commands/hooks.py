@@ -12,11 +12,19 @@ from hermes.cli.context import Cli
 from hermes.config.environment import child_environment, search_path
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.hooks import HookName
-from hermes.plugins.consents import Consents
-from hermes.plugins.events import ARGUMENTS, event_named
-from hermes.plugins.hook_command import Ran, answer_of, files_of, program_of
-from hermes.plugins.reports import Reports
-from hermes.plugins.shell_hooks import Hook, HookOptions, ShellHooks, hooks_of
+from hermes.plugins.hooks import ARGUMENTS, event_named
+from hermes.plugins.isolation import Reports
+from hermes.plugins.shell_hooks import (
+    Consents,
+    Hook,
+    HookOptions,
+    Ran,
+    ShellHooks,
+    answer_of,
+    files_of,
+    hooks_of,
+    program_of,
+)
 
 run = run_action
 

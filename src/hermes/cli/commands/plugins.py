@@ -10,11 +10,9 @@ from hermes.cli.plugin_rows import Row, plugins_of, row_named, rows_of
 from hermes.config.environment import child_environment
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, UsageError
-from hermes.plugins.discovery import Kind, Origin, State
-from hermes.plugins.installing import Workshop
+from hermes.plugins.discovery import Kind, Origin, State, choose, forget, switch
+from hermes.plugins.installer import Fetcher, Workshop, source_of
 from hermes.plugins.manifest import Manifest, Variable
-from hermes.plugins.sources import Fetcher, source_of
-from hermes.plugins.switching import choose, forget, switch
 
 run = run_action
 

@@ -9,12 +9,12 @@ from hermes.app.logs import start_logging
 from hermes.cli.context import Cli
 from hermes.cli.extending import looked_at
 from hermes.config.home import tilde
-from hermes.config.plugin_folders import PluginInfo
 from hermes.core.errors import ConfigError, HermesError, ToolError
 from hermes.memory.discovery import list_providers, load_provider
 from hermes.memory.isolation import ProviderLimits
 from hermes.memory.manager import IsolatedProvider
 from hermes.memory.provider import Dicts, Inspectable
+from hermes.plugins.manifest import PluginInfo
 from hermes.security.redaction import Redactor
 from hermes.util.plain import plain_line
 

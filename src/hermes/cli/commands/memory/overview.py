@@ -16,7 +16,7 @@ from hermes.cli.context import Cli
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, ToolError
 from hermes.memory.discovery import BUNDLED_PROVIDERS, config_fields
-from hermes.plugins.names import Thing
+from hermes.plugins.context import Thing
 from hermes.util.plain import plain_line
 from hermes.util.text import many
 

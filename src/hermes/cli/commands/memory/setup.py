@@ -12,9 +12,9 @@ from hermes.cli.commands.memory.desk import SECONDS, guarded_provider, offered
 from hermes.cli.context import Cli
 from hermes.config.environment import export_variable
 from hermes.config.home import ensure_hermes_home, tilde
-from hermes.config.plugin_folders import PluginInfo
 from hermes.core.errors import HermesError, ToolError, UsageError
 from hermes.memory.discovery import ConfigField, config_fields
+from hermes.plugins.manifest import PluginInfo
 
 SETTING = ("memory", "provider")
 

@@ -1,14 +1,79 @@
 """Loading plugins: each apart, so that one that fails takes nobody with it."""
 
+import hashlib
+import importlib.util
 import logging
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import msgspec
 
-from hermes.plugins.apart import PluginHangs, described, run_apart
+from hermes.compat import install
 from hermes.plugins.context import Desk, PluginContext, close, put_into_effect
 from hermes.plugins.discovery import Choice, Kind, Origin, Places, Plugin, State, find_plugins
-from hermes.plugins.importing import forget, register_function
+from hermes.plugins.isolation import PluginFailed, PluginHangs, described, run_apart
+from hermes.plugins.manifest import CODE
+
+# Importing code of others from a folder.
+
+
+def import_folder(folder: Path) -> ModuleType:
+    """The package in `folder`, under a name that nothing else can have. The documented import paths
+    work in it. Raises whatever its code raises, and leaves nothing of it behind then."""
+    name = _module_name(folder)
+    if name in sys.modules:
+        return sys.modules[name]
+    install()
+    spec = importlib.util.spec_from_file_location(
+        name, folder / CODE, submodule_search_locations=[str(folder)]
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{CODE} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        forget_folder(folder)
+        raise
+    return module
+
+
+def forget_folder(folder: Path) -> None:
+    """Whoever imports it again shall not find half a package."""
+    name = _module_name(folder)
+    for loaded in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
+        sys.modules.pop(loaded, None)
+
+
+def _module_name(folder: Path) -> str:
+    digest = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:12]
+    return f"_hermes_brought_{digest}"
+
+
+# Importing the code of a plugin.
+
+
+def register_function(plugin: Plugin) -> Callable[[Any], Any]:
+    """Imports the plugin and finds its `register`. Raises whatever its code raises."""
+    install()
+    thing = plugin.entry.load() if plugin.folder is None else import_folder(plugin.folder)
+    register = getattr(thing, "register", None)
+    if callable(register):
+        return register  # type: ignore[no-any-return]  # of foreign code
+    if plugin.folder is None and callable(thing):
+        return thing  # type: ignore[no-any-return]  # the entry point names the function itself
+    raise PluginFailed("it has no function register(ctx)")
+
+
+def forget(plugin: Plugin) -> None:
+    """Whoever imports it again shall not find half a module."""
+    if plugin.folder is not None:
+        forget_folder(plugin.folder)
+
 
 log = logging.getLogger(__name__)
 
