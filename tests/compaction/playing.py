@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from hermes.context.conversation import estimate_messages_tokens_rough
 from hermes.context.engine import ContextEngine, Summariser
-from hermes.context.rough import estimate_messages_tokens_rough
 from tests.compaction.stories import story
 from tests.compaction.talk import Dicts, Facts
 

@@ -4,8 +4,8 @@ import random
 import re
 from collections.abc import Callable, Iterable
 
+from hermes.context.conversation import estimate_messages_tokens_rough
 from hermes.context.engine import Answer, Dicts, Summariser
-from hermes.context.rough import estimate_messages_tokens_rough
 from hermes.core.errors import (
     ContextOverflow,
     CredentialMissing,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.context.compressor.engine import ContextCompressor
+from hermes.context.compressor import ContextCompressor
 from hermes.context.engine import ContextEngine
 from hermes.context.lcm.engine import LcmEngine
 from tests.compaction.checks import faults, lost, missing

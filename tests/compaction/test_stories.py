@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.context.rough import estimate_messages_tokens_rough
+from hermes.context.conversation import estimate_messages_tokens_rough
 from tests.compaction.checks import faults, lost, missing
 from tests.compaction.stories import NAMES, story
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from hermes.context.compressor.engine import ContextCompressor
+from hermes.context.compressor import ContextCompressor
+from hermes.context.conversation import estimate_messages_tokens_rough
 from hermes.context.engine import Answer, Dict, Dicts, Summariser
-from hermes.context.rough import estimate_messages_tokens_rough
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.openai_format import from_dict
 from hermes.providers.endpoints import Profile

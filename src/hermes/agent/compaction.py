@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 import msgspec
 
 from hermes.agent.turn import Turn
-from hermes.context.keeper import ContextKeeper, Shortened
+from hermes.context.policy import ContextKeeper, Shortened
 from hermes.core.errors import ContextOverflow, HermesError
 from hermes.core.events import Compacted, CompactionStarted, Event, Notice
 from hermes.core.messages import Message

@@ -26,8 +26,7 @@ from hermes.app.skill_shelf import circle_of
 from hermes.app.tools import Toolsets, build_approvals, build_toolbox, consent_seconds
 from hermes.app.workbench import Workbench
 from hermes.app.workplaces import make_place
-from hermes.context.accountant import Accountant
-from hermes.context.keeper import ContextKeeper
+from hermes.context.policy import Accountant, ContextKeeper
 from hermes.core.messages import Message, System
 from hermes.core.model import ModelRequest
 from hermes.core.ports import ChildTask, Observer

@@ -14,8 +14,7 @@ from hermes.app.session_models import AuxiliaryRouter
 from hermes.config.home import Home
 from hermes.config.settings import Settings
 from hermes.context.discovery import find_engine
-from hermes.context.engine import Answer, ContextEngine, Dicts, Summariser
-from hermes.context.none import NoEngine
+from hermes.context.engine import Answer, ContextEngine, Dicts, NoEngine, Summariser
 from hermes.core.errors import ConfigError, Interrupted
 from hermes.core.messages import Message
 from hermes.core.model import ModelRequest, ToolSpec

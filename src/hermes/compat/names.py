@@ -58,9 +58,9 @@ NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "hermes_constants": _all_of("hermes.config.home", "get_hermes_home display_hermes_home"),
         "agent.context_engine": _all_of("hermes.context.engine", "ContextEngine"),
         "agent.context_compressor": _all_of(
-            "hermes.context.compressor.engine",
+            "hermes.context.compressor",
             "ContextCompressor",
-            ("SUMMARY_PREFIX", "hermes.context.compressor.summary_message"),
+            ("SUMMARY_PREFIX", "hermes.context.notes"),
         ),
         "agent.prompt_caching": _all_of(
             "hermes.providers.wire.cache_control", "apply_anthropic_cache_control"
@@ -87,7 +87,7 @@ NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "hermes.store.trajectory", "save_trajectory convert_scratchpad_to_think"
         ),
         "agent.model_metadata": _all_of(
-            "hermes.context.rough",
+            "hermes.context.conversation",
             "estimate_messages_tokens_rough estimate_request_tokens_rough",
             ("get_model_context_length", f"{_SHIMS}.runtime_provider"),
         ),

@@ -12,7 +12,7 @@ import msgspec
 from hermes.agent.agent import Agent
 from hermes.app.app import App
 from hermes.config.settings.platforms import Role
-from hermes.context.hygiene import needs_compaction
+from hermes.context.policy import needs_compaction
 from hermes.core.errors import HermesError, Interrupted, UsageError
 from hermes.core.events import TurnFinished
 from hermes.core.ports import Clock

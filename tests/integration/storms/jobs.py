@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.context.compressor.notes import SECTIONS
+from hermes.context.notes import SECTIONS
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import Slow, Step
 from hermes.util.loopback_http import RecordedRequest

@@ -9,10 +9,8 @@ import pytest
 from hermes.agent.agent import Agent, Circumstances
 from hermes.agent.compaction import Compaction
 from hermes.agent.dispatch import Dispatcher
-from hermes.context.accountant import Accountant
-from hermes.context.engine import ContextEngine
-from hermes.context.keeper import ContextKeeper
-from hermes.context.none import NoEngine
+from hermes.context.engine import ContextEngine, NoEngine
+from hermes.context.policy import Accountant, ContextKeeper
 from hermes.core.events import Event
 from hermes.core.hooks import Hooks, NoHooks
 from hermes.core.messages import Message, System, User

@@ -2,8 +2,7 @@
 
 import pytest
 
-from hermes.context.accountant import Accountant
-from hermes.context.hygiene import needs_compaction
+from hermes.context.policy import Accountant, needs_compaction
 from hermes.core.messages import System, User
 from hermes.core.model import ToolSpec
 from hermes.core.tokens import messages_tokens, tools_tokens

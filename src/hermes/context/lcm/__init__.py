@@ -5,7 +5,6 @@ stands for messages of the log, an inner node for older notes. `lcm_grep`, `lcm_
 `lcm_expand` lead from the notes back to the messages.
 """
 
-from hermes.context.lcm.engine import LcmEngine
-from hermes.context.lcm.options import LcmOptions
+from hermes.context.lcm.engine import LcmEngine, LcmOptions
 
 __all__ = ["LcmEngine", "LcmOptions"]

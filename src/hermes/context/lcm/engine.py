@@ -1,30 +1,128 @@
 """The engine: when to compact, what becomes of a conversation, and its tools."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from hermes.context.compressor.options import Sizes
-from hermes.context.compressor.summary_message import AFTER_END, IN_TAIL, IN_USERS
-from hermes.context.compressor.user_words import latest_request, words_of
+from hermes.context.compressor import CompressionOptions, Sizes, sizes_for
 from hermes.context.engine import ContextEngine, Dict, Dicts, Summariser
-from hermes.context.lcm.archive import Archive, History
-from hermes.context.lcm.bounds import make_plan
-from hermes.context.lcm.extract import newest_todo
-from hermes.context.lcm.facts import facts_text
-from hermes.context.lcm.lookup import SCHEMAS, Lookup
-from hermes.context.lcm.node_making import NodeMaker
-from hermes.context.lcm.nodes import Node
-from hermes.context.lcm.notes import Notes, Opened, opened
-from hermes.context.lcm.options import LcmOptions
-from hermes.context.lcm.units import Limits, Plan, holds, of_units
-from hermes.context.lcm.writing import Writer
+from hermes.context.facts import latest_request, words_of
+from hermes.context.lcm.archive import SCHEMAS, Archive, History, Lookup
+from hermes.context.lcm.notes import (
+    Node,
+    Notes,
+    Opened,
+    facts_text,
+    fingerprint,
+    inner_id,
+    leaf_id,
+    opened,
+)
+from hermes.context.lcm.plan import Limits, Plan, Unit, holds, make_plan, of_units
+from hermes.context.lcm.writer import LEAST_TOKENS, Writer, newest_todo
+from hermes.context.notes import AFTER_END, IN_TAIL, IN_USERS
 from hermes.core.messages import Message
 from hermes.core.openai_format import from_dict
-from hermes.core.tokens import message_tokens
+from hermes.core.tokens import message_tokens, text_tokens
 from hermes.util.text import clean
+
+# What can be set of the engine.
+
+
+class LcmOptions(msgspec.Struct, frozen=True):
+    threshold: float = 0.50
+    """Part of the context window that may be used before compacting (`compression.threshold`)."""
+    target_ratio: float = 0.20
+    """Part of the threshold kept word for word at the end (`compression.target_ratio`)."""
+    protect_last_n: int = 20
+    """Newest messages that stay, unless they are far too long (`compression.protect_last_n`)."""
+    protect_first_n: int = 3
+    """Oldest messages that stay: the system prompt and the first exchange."""
+    notes_share: float = 0.05
+    """Part of the context window that all notes together may take."""
+    notes_tokens: int = 12_000
+    """The same in tokens; the smaller one counts."""
+    leaf_tokens: int = 20_000
+    """Tokens of messages one note stands for; a longer stretch gets several."""
+    page_chars: int = 12_000
+    """Characters of one result of a tool."""
+
+    def sizes(self, context_length: int) -> Sizes:
+        """Those of the built-in engine: what is kept word for word is the same here."""
+        given = CompressionOptions(threshold=self.threshold, target_ratio=self.target_ratio)
+        return sizes_for(context_length, given)
+
+    def notes_budget(self, context_length: int) -> int:
+        return min(int(context_length * self.notes_share), self.notes_tokens)
+
+
+# The nodes of one compaction: new leaves, and an inner node when the old ones are too many.
+
+NEW_SHARE = 0.75
+"""Part of the budget for notes that those of one compaction may take; the rest is for old ones."""
+
+
+class NodeMaker:
+    def __init__(self, writer: Writer, budget: int, leaf_tokens: int) -> None:
+        """`budget` is for the texts of all nodes; a leaf stands for at most `leaf_tokens`."""
+        self.writer, self._budget, self._leaf_tokens = writer, budget, leaf_tokens
+
+    def leaves(
+        self,
+        plan: Plan,
+        messages: Sequence[Message],
+        positions: Sequence[int | None],
+        archive: Archive,
+    ) -> Iterator[Node]:
+        """A node for each stretch of the middle, as long as one note may stand for."""
+        budget = int(self._budget * NEW_SHARE)
+        total = sum(unit.tokens for unit in plan.middle)
+        fewest = total * 2 * LEAST_TOKENS // max(1, budget)
+        most = max(fewest, min(self._leaf_tokens, self.writer.room() or total))
+        stretches = list(_stretches(plan.middle, most))
+        for units in stretches:
+            tokens = sum(unit.tokens for unit in units) // 5
+            limit = max(LEAST_TOKENS, min(tokens, budget // max(3, len(stretches))))
+            span = of_units(messages, units)
+            yield Node(
+                leaf_id(map(fingerprint, span)),
+                self.writer.leaf(span, limit),
+                runs=archive.keep(span, of_units(positions, units)),
+            )
+
+    def condensed(self, old: Sequence[Node], new: Sequence[Node]) -> list[Node]:
+        """The old nodes; as many of the oldest as must be become one when all are too long.
+
+        Only one inner node is made at a time, and only of nodes that stand in the log already:
+        whatever leaves the context can be read there.
+        """
+        room = self._budget - sum(text_tokens(node.text) for node in new)
+        sizes = [text_tokens(node.text) for node in old]
+        if sum(sizes) <= room or len(old) < 2:
+            return list(old)
+        limit = max(LEAST_TOKENS, self._budget // 4)
+        count = 2
+        while count < len(old) and sum(sizes[count:]) + limit > room:
+            count += 1
+        limit = max(LEAST_TOKENS, min(limit, sum(sizes[:count]) // 2))
+        children = tuple(node.id for node in old[:count])
+        text = self.writer.inner(old[:count], limit)
+        return [Node(inner_id(children), text, children=children), *old[count:]]
+
+
+def _stretches(units: Sequence[Unit], most_tokens: int) -> Iterator[list[Unit]]:
+    """Neighbouring units with at most so many tokens together, if a single one has not more."""
+    stretch: list[Unit] = []
+    for unit in units:
+        if stretch and sum(each.tokens for each in stretch) + unit.tokens > most_tokens:
+            yield stretch
+            stretch = []
+        stretch.append(unit)
+    if stretch:
+        yield stretch
+
 
 log = logging.getLogger(__name__)
 

@@ -21,18 +21,105 @@ Nothing else holds the DAG: a new engine learns it from the messages alone. A me
 changed or added to is an ordinary message.
 """
 
+import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from hermes.context.compressor.reading import text_of
-from hermes.context.compressor.summary_message import END, SUMMARY_PREFIX, joined, parted
+from hermes.context.conversation import text_of
 from hermes.context.engine import Dict, Dicts
-from hermes.context.lcm.nodes import Node, Run, check_of
+from hermes.context.facts import facts_of, with_facts
+from hermes.context.notes import (
+    ACTIVE,
+    END,
+    IN_USERS,
+    INTRO,
+    SUMMARY_PREFIX,
+    Summary,
+    is_summary,
+    joined,
+    merged,
+    parted,
+    read_summary,
+    write_summary,
+)
+from hermes.context.notes import Notes as NotesNotes
 from hermes.core.marks import TODO_LIST
+from hermes.core.messages import Assistant, Image, Message, ToolResult, User
 from hermes.util.text import clean
+
+# The nodes of the DAG and what their ids are made of.
+
+ID_DIGITS = 8
+CHECK_DIGITS = 6
+
+_RUN = re.compile(rf"(~?)(\d+)-(\d+)/([0-9a-f]{{{CHECK_DIGITS}}})")
+
+
+class Run(msgspec.Struct, frozen=True):
+    """Neighbouring messages by their positions in the log, the last one included."""
+
+    first: int
+    last: int
+    check: str
+    """Of their content, so that another message is never taken for one of them."""
+    aside: bool = False
+    """They are in no log; the positions are those of the engine's own copies."""
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def __str__(self) -> str:
+        return f"{'~' if self.aside else ''}{self.first}-{self.last}/{self.check}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Run | None":
+        match = _RUN.fullmatch(text)
+        if match is None or int(match[2]) > int(match[3]):
+            return None
+        return cls(int(match[2]), int(match[3]), match[4], aside=bool(match[1]))
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A note: a leaf has `runs`, an inner node `children`."""
+
+    id: str
+    text: str
+    runs: tuple[Run, ...] = ()
+    children: tuple[str, ...] = ()
+
+
+def fingerprint(message: Message) -> bytes:
+    """Of what was said; how it came about (thoughts, finish reason) and what no store can hold do
+    not count."""
+    parts = map(clean, (message.role, *_essence(message)))
+    return hashlib.sha256("\0".join(parts).encode()).digest()[:16]
+
+
+def _essence(message: Message) -> Iterable[str]:
+    if isinstance(message, User):
+        return [part.url if isinstance(part, Image) else part.text for part in message.parts]
+    if isinstance(message, Assistant):
+        calls = (text for call in message.calls for text in (call.id, call.name, call.arguments))
+        return (message.text, *calls)
+    if isinstance(message, ToolResult):
+        return (message.call_id, message.text)
+    return (message.text,)
+
+
+def check_of(prints: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(prints)).hexdigest()[:CHECK_DIGITS]
+
+
+def leaf_id(prints: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"leaf" + b"".join(prints)).hexdigest()[:ID_DIGITS]
+
+
+def inner_id(children: Sequence[str]) -> str:
+    return hashlib.sha256(f"inner {' '.join(children)}".encode()).hexdigest()[:ID_DIGITS]
+
 
 PREFIX = SUMMARY_PREFIX
 OPENING = (
@@ -158,3 +245,29 @@ def _node(header: str, _newline: str, text: str) -> Node | None:
 
 def _are_ids(words: Iterable[str]) -> bool:
     return all(map(_ID.fullmatch, words))
+
+
+# What the notes say whatever a model wrote: words and rules of the user, and files.
+
+
+def facts_text(
+    going: Dicts, before: Iterable[str], room: int, *, pending: str = "", place: str = ""
+) -> str:
+    """The facts of the messages that go and of earlier notes (`before`), in about so many tokens.
+
+    `pending` is what the user waits for, if that is to be repeated. `place` says where the newest
+    message of the user is.
+    """
+    known = [_read(text) for text in before if text]
+    known += [read_summary(message) for message in going if is_summary(message)]
+    facts = facts_of(going, merged(known), room, pending)
+    if not facts.tokens:
+        return ""
+    told = place and (facts.users or place != IN_USERS)
+    notes = with_facts(NotesNotes({ACTIVE: place} if told else {}), facts)
+    written = str(write_summary(Summary(notes, facts.users))["content"])
+    return plain(written.removeprefix(INTRO))
+
+
+def _read(text: str) -> Summary:
+    return read_summary({"role": "user", "content": f"{INTRO}\n\n{text}"})

@@ -4,8 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from hermes.context.compressor.engine import ContextCompressor
-from hermes.context.compressor.options import CompressionOptions
+from hermes.context.compressor import CompressionOptions, ContextCompressor
 from hermes.context.engine import Answer, Summariser
 
 Dict = dict[str, Any]

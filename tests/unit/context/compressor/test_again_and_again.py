@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from hermes.context.compressor.summary_message import is_summary
-from hermes.context.compressor.user_words import latest_request, words_of
-from hermes.context.rough import estimate_messages_tokens_rough
+from hermes.context.conversation import estimate_messages_tokens_rough
+from hermes.context.facts import latest_request, words_of
+from hermes.context.notes import is_summary
 from hermes.core.errors import Overloaded
 from tests.unit.context.compressor.talking import (
     GOOD,

@@ -4,10 +4,9 @@ import copy
 
 import pytest
 
-from hermes.context.compressor.notes import ACTIVE, CRITICAL, GOAL, Notes
-from hermes.context.compressor.summary import Failed, Job, Written, summarise
-from hermes.context.compressor.transcript import parts_of, rendered
-from hermes.context.rough import estimate_messages_tokens_rough
+from hermes.context.conversation import estimate_messages_tokens_rough
+from hermes.context.notes import ACTIVE, CRITICAL, GOAL, Notes
+from hermes.context.summary import Failed, Job, Written, parts_of, rendered, summarise
 from hermes.core.errors import (
     ConfigError,
     ContextOverflow,

@@ -1,10 +1,9 @@
 """The conversation put together again, and the list made without a model."""
 
-from hermes.context.compressor.assemble import STUB, repaired
-from hermes.context.compressor.extract import UNWRITTEN, extract
-from hermes.context.compressor.fitting import Fit
-from hermes.context.compressor.notes import ACTIONS, ACTIVE, CRITICAL, DECISIONS, GOAL, Notes
-from hermes.context.rough import estimate_messages_tokens_rough
+from hermes.context.conversation import estimate_messages_tokens_rough
+from hermes.context.notes import ACTIONS, ACTIVE, CRITICAL, DECISIONS, GOAL, Notes
+from hermes.context.pruning import STUB, Fit, repaired
+from hermes.context.summary import UNWRITTEN, extract
 from hermes.core.tokens import text_tokens
 from tests.unit.context.compressor.talking import (
     SYSTEM,

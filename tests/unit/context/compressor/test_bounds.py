@@ -1,8 +1,8 @@
 """What is kept at the start and at the end."""
 
-from hermes.context.compressor.bounds import find_bounds
-from hermes.context.compressor.options import CompressionOptions, sizes_for
-from hermes.context.rough import dict_tokens
+from hermes.context.compression import find_bounds
+from hermes.context.compressor import CompressionOptions, sizes_for
+from hermes.context.conversation import dict_tokens
 from tests.unit.context.compressor.talking import (
     SYSTEM,
     Dicts,

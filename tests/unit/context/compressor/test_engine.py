@@ -4,16 +4,9 @@ import copy
 
 import pytest
 
-from hermes.context.compressor.engine import ContextCompressor
-from hermes.context.compressor.summary_message import (
-    AFTER_END,
-    END,
-    IN_TAIL,
-    IN_USERS,
-    SUMMARY_PREFIX,
-    is_summary,
-)
-from hermes.context.rough import dict_tokens, estimate_messages_tokens_rough
+from hermes.context.compressor import ContextCompressor
+from hermes.context.conversation import dict_tokens, estimate_messages_tokens_rough
+from hermes.context.notes import AFTER_END, END, IN_TAIL, IN_USERS, SUMMARY_PREFIX, is_summary
 from hermes.core.errors import CredentialMissing, Overloaded
 from hermes.core.openai_format import from_dict
 from hermes.tools.builtin.todo import TodoList

@@ -6,11 +6,17 @@ import pytest
 
 from hermes.agent.turn import REMEDIES
 from hermes.app.workbench import process_news
-from hermes.context.compressor.facts import facts_of, with_facts
-from hermes.context.compressor.files import files_of, marked_in, paths_in, with_marks
-from hermes.context.compressor.notes import CONSTRAINTS, FILES, Notes
-from hermes.context.compressor.summary_message import Summary
-from hermes.context.compressor.user_words import rules_in, words_of
+from hermes.context.facts import (
+    facts_of,
+    files_of,
+    marked_in,
+    paths_in,
+    rules_in,
+    with_facts,
+    with_marks,
+    words_of,
+)
+from hermes.context.notes import CONSTRAINTS, FILES, Notes, Summary
 from hermes.core.marks import STEERED
 from hermes.core.tokens import text_tokens
 from hermes.terminal.processes import ProcessEvent

@@ -2,8 +2,7 @@
 
 import pytest
 
-from hermes.context.compressor.check import Unusable, checked
-from hermes.context.compressor.notes import (
+from hermes.context.notes import (
     ACTIONS,
     CONSTRAINTS,
     CRITICAL,
@@ -13,6 +12,7 @@ from hermes.context.compressor.notes import (
     Notes,
     parse_notes,
 )
+from hermes.context.summary import Unusable, checked
 from hermes.core.tokens import text_tokens
 from tests.unit.context.compressor.talking import GOOD
 

@@ -3,7 +3,7 @@
 import copy
 import json
 
-from hermes.context.compressor.prune import pruned, short_arguments, without_duplicates
+from hermes.context.pruning import pruned, short_arguments, without_duplicates
 from tests.unit.context.compressor.talking import (
     SYSTEM,
     asks,

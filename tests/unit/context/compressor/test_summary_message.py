@@ -1,18 +1,21 @@
 """The message that stands for what was compacted, written and read back."""
 
-from hermes.context.compressor.notes import CRITICAL, GOAL, Notes, parse_notes
-from hermes.context.compressor.summary_message import (
+from hermes.context.conversation import MARKS, list_in, newest_list
+from hermes.context.notes import (
+    CRITICAL,
     END,
+    GOAL,
     IN_TAIL,
     INTRO,
     SUMMARY_PREFIX,
+    Notes,
     Summary,
     is_summary,
     merged,
+    parse_notes,
     read_summary,
     write_summary,
 )
-from hermes.context.compressor.todo_list import MARKS, list_in, newest_list
 from hermes.core.openai_format import from_dict, to_dict
 from hermes.tools.builtin.todo import MARKS as TOOL_MARKS
 from hermes.tools.builtin.todo import TodoList

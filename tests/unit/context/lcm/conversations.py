@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from hermes.context.engine import Answer, Dicts, Summariser
 from hermes.context.lcm import LcmEngine, LcmOptions
-from hermes.context.lcm.extract import shown
 from hermes.context.lcm.notes import notes_in, opened
+from hermes.context.lcm.writer import shown
 from hermes.core.errors import Unreachable
 from hermes.core.messages import Assistant, Message, System, Text, ToolCall, ToolResult, User
 from hermes.core.openai_format import from_dict, to_dict

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.context.lcm.archive import Archive, align
-from hermes.context.lcm.nodes import Run
+from hermes.context.lcm.notes import Run
 from hermes.core.messages import Message, User
 from hermes.core.openai_format import to_dict
 

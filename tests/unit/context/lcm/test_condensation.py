@@ -4,8 +4,7 @@ import pytest
 
 from hermes.context.engine import Summariser
 from hermes.context.lcm import LcmEngine
-from hermes.context.lcm.nodes import Node
-from hermes.context.lcm.notes import notes_in
+from hermes.context.lcm.notes import Node, notes_in
 from hermes.core.tokens import text_tokens
 from tests.unit.context.lcm.conversations import (
     SMALL,

@@ -6,9 +6,8 @@ import pytest
 
 from hermes.context.engine import Answer, Summariser
 from hermes.context.lcm import LcmEngine
-from hermes.context.lcm.bounds import make_plan
 from hermes.context.lcm.notes import PREFIX, notes_in
-from hermes.context.lcm.units import Limits
+from hermes.context.lcm.plan import Limits, make_plan
 from hermes.core.errors import Interrupted
 from hermes.core.messages import System, ToolResult
 from tests.unit.context.lcm.conversations import (

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hermes.context.lcm import LcmEngine, LcmOptions
-from hermes.context.lcm.search import search_for
+from hermes.context.lcm.archive import search_for
 from hermes.core.messages import Image, Text, User
 from tests.unit.context.lcm.conversations import (
     SMALL,

@@ -3,9 +3,18 @@ from typing import Any
 
 import pytest
 
-from hermes.context.compressor.summary_message import END
-from hermes.context.lcm.nodes import Node, Run
-from hermes.context.lcm.notes import OPENING, PREFIX, Notes, notes_in, opened, plain, todo_in
+from hermes.context.lcm.notes import (
+    OPENING,
+    PREFIX,
+    Node,
+    Notes,
+    Run,
+    notes_in,
+    opened,
+    plain,
+    todo_in,
+)
+from hermes.context.notes import END
 from hermes.core.openai_format import from_dict, to_dict
 
 LEAF = Node("3f2a91c0", "What happened.", runs=(Run(3, 29, "1a2b3c"), Run(0, 4, "4d5e6f", True)))

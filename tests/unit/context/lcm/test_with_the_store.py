@@ -7,7 +7,7 @@ import pytest
 
 from hermes.app.contexts import EngineRoom
 from hermes.context.lcm import LcmEngine
-from hermes.context.lcm.extract import shown
+from hermes.context.lcm.writer import shown
 from hermes.core.messages import Message
 from hermes.core.openai_format import from_dict, to_dict
 from hermes.store.records import LoggedMessage

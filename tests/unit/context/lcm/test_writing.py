@@ -5,12 +5,10 @@ from typing import Any
 
 import pytest
 
-from hermes.context.compressor.check import Unusable
 from hermes.context.engine import Answer, Summariser
-from hermes.context.lcm.check import usable
-from hermes.context.lcm.extract import files_in
-from hermes.context.lcm.nodes import Node
-from hermes.context.lcm.writing import Writer, fit, transcript
+from hermes.context.lcm.notes import Node
+from hermes.context.lcm.writer import Writer, files_in, fit, transcript, usable
+from hermes.context.summary import Unusable
 from hermes.core.errors import BudgetSpent, ModelNotFound
 from hermes.core.messages import Message
 from hermes.core.tokens import text_tokens

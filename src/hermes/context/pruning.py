@@ -7,9 +7,17 @@ from typing import Any
 
 import msgspec
 
-from hermes.context.compressor.outcomes import described
-from hermes.context.compressor.reading import answered_calls, is_result, text_of
-from hermes.context.compressor.todo_list import newest_list
+from hermes.context.conversation import (
+    PATH_KEYS,
+    answered_calls,
+    calls_of,
+    described,
+    estimate_messages_tokens_rough,
+    group_end,
+    is_result,
+    newest_list,
+    text_of,
+)
 from hermes.context.engine import Dict, Dicts
 from hermes.core.messages import ToolCall
 from hermes.util.text import cut_middle
@@ -22,13 +30,6 @@ KEPT_CHARS = 200
 MARK = "...[truncated]"
 MOST_ITEMS = 20
 """Items of a list within long arguments."""
-PATH_KEYS = frozenset(
-    {
-        *("path", "paths", "file", "files", "file_path", "filepath", "filename", "workdir"),
-        *("cwd", "folder", "directory", "output_path", "notebook_path", "target_file"),
-    }
-)
-"""Arguments that name files or folders."""
 
 _FILE_LINE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete|Move)\b.*|(?:---|\+\+\+) \S.*)$", re.M)
 """Lines of a patch that name a file."""
@@ -125,3 +126,71 @@ def with_results_cut(messages: Dicts, chars: int) -> Dicts:
         else message
         for message in messages
     ]
+
+
+# Whether a conversation fits the window, and the last resort when nothing made it fit.
+
+LAST_RESORT = (8_000, 3_000, 1_000, 400)
+"""Characters to which results are cut, in turn, while the whole does not fit."""
+
+
+class Fit:
+    """Judges what became of a conversation of which the size is known."""
+
+    def __init__(self, estimate: int, current_tokens: int | None, limit: int) -> None:
+        """`estimate` is that of the messages as they were, `current_tokens` what their whole
+        request really has, if known. Below `limit` a request fits."""
+        self._before, self._limit = estimate, limit
+        self._current = estimate if current_tokens is None else current_tokens
+        self._factor = min(1.0, self._current / estimate) if estimate else 1.0
+
+    def __call__(self, messages: Dicts) -> bool:
+        saved = self._before - estimate_messages_tokens_rough(messages)
+        return self._current - saved * self._factor < self._limit
+
+    def forced(self, messages: Dicts) -> Dicts:
+        """`messages` themselves when they fit, else with the results of tools cut."""
+        for chars in LAST_RESORT:
+            if self(messages):
+                return messages
+            messages = with_results_cut(messages, chars)
+        return messages if self(messages) else [with_short_arguments(each) for each in messages]
+
+
+# Putting the conversation together again.
+
+STUB = "[the result was removed with earlier messages]"
+
+
+def repaired(messages: Dicts) -> Dicts:
+    """Every call with exactly one result right after it, in the order of the calls, and no result
+    without a call. Calls at the very end that nobody answered yet are left open."""
+    whole: Dicts = []
+    index = 0
+    while index < len(messages):
+        message = messages[index]
+        index += 1
+        if is_result(message):
+            continue  # an orphan: those that belong to a call are taken with it
+        whole.append(message)
+        if calls := calls_of(message):
+            end = group_end(messages, index)
+            if end == index == len(messages):
+                break
+            results = _by_id(messages[index:end])
+            whole += [_result(call, results) for call in calls]
+            index = end
+    return whole
+
+
+def _by_id(results: Dicts) -> dict[str, Dicts]:
+    found: dict[str, Dicts] = {}
+    for result in results:
+        found.setdefault(str(result.get("tool_call_id") or ""), []).append(result)
+    return found
+
+
+def _result(call: ToolCall, results: dict[str, Dicts]) -> Dict:
+    if given := results.get(call.id):
+        return given.pop(0)
+    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": STUB}

@@ -1,19 +1,148 @@
 """Writing the text of notes: by a model, or without one when none can."""
 
 import logging
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from hermes.context.compressor.check import Unusable
-from hermes.context.compressor.findings import forgotten
 from hermes.context.engine import Answer, Dicts, Summariser
-from hermes.context.lcm.check import usable
-from hermes.context.lcm.extract import files_in, findings_in, label, outline, shown
-from hermes.context.lcm.nodes import Node
-from hermes.context.lcm.notes import plain
+from hermes.context.facts import files_of
+from hermes.context.lcm.notes import PREFIX, Node, plain, todo_in
+from hermes.context.summary import LEAST_CHARS, Unusable, cleaned, forgotten
 from hermes.core.errors import BudgetSpent, ProviderError
-from hermes.core.messages import Message
+from hermes.core.messages import Assistant, Image, Message, Text, ToolResult, User
+from hermes.core.openai_format import to_dict
 from hermes.core.tokens import BYTES_PER_TOKEN, text_tokens
 from hermes.util.text import cut_middle
+
+# Whether a reply can be the text of a note.
+
+SHORT_SOURCE = 400
+"""Characters below which almost any reply will do."""
+LEAST_WORDS = 5
+PIECES, PIECE_CHARS, MOST_COPIED = 10, 100, 8
+"""A reply of which more than so many pieces stand in the source is a copy, not notes."""
+
+_WORD = re.compile(r"\w{4,}")
+_SPEAKERS = frozenset({"user", "assistant", "tool"})
+
+
+def usable(reply: str, source: str) -> str:
+    """The reply as a note on `source`. Raises `Unusable`."""
+    text = cleaned(reply)
+    if len(source) <= SHORT_SOURCE:
+        return text
+    if len(text) < LEAST_CHARS or len(set(text.split())) < LEAST_WORDS:
+        raise Unusable("it says too little")
+    if len((_words(text) & _words(source)) - _SPEAKERS) < 2:
+        raise Unusable("it is about something else")
+    if _copied(text, source):
+        raise Unusable("it only repeats what it was given")
+    return text
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text)}
+
+
+def _copied(text: str, source: str) -> bool:
+    """Whether nearly all of it stands there in one go. Notes that quote sentences have words of
+    their own, or leave something out, in between."""
+    said, there = (" ".join(each.split()) for each in (text, source))
+    step = max(1, (len(said) - PIECE_CHARS) // (PIECES - 1))
+    pieces = [said[step * number :][:PIECE_CHARS] for number in range(PIECES)]
+    return sum(piece in there for piece in pieces) > MOST_COPIED
+
+
+# What can be said of messages without a model: words of the user, tools, files, the todo list.
+
+MOST_FILES = 20
+
+_SENTENCE_END = re.compile(r"(?<=[.!?:])\s+|\n")
+
+
+def label(message: Message) -> str:
+    name = message.name if isinstance(message, ToolResult) else ""
+    return f"{message.role} {name}".strip()
+
+
+def shown(message: Message) -> str:
+    """A message as text. Thoughts are left out; an image is only named."""
+    match message:
+        case User():
+            return "\n".join(
+                part.text if isinstance(part, Text) else _image(part) for part in message.parts
+            )
+        case Assistant():
+            calls = (f"-> {call.name} {call.arguments}" for call in message.calls)
+            return "\n".join(text for text in (message.text, *calls) if text)
+        case _:
+            return message.text
+
+
+def _image(part: Image) -> str:
+    if part.url.startswith("data:"):
+        return f"[image {part.url.partition(',')[0]}, {len(part.url):,} characters]"
+    return f"[image {part.url}]"
+
+
+def files_in(messages: Iterable[Message]) -> list[str]:
+    """Files that were worked with, those used last and most first."""
+    return files_of([to_dict(message) for message in messages])[:MOST_FILES]
+
+
+def findings_in(messages: Iterable[Message]) -> list[str]:
+    """What the assistant said, sentence by sentence."""
+    said = [message.text for message in messages if isinstance(message, Assistant)]
+    sentences = (sentence for text in said for sentence in _SENTENCE_END.split(text))
+    return [f"- {' '.join(sentence.split())}" for sentence in sentences]
+
+
+def tools_in(messages: Iterable[Message]) -> str:
+    """`read_file ×3, terminal ×2`, the most used first."""
+    names = (
+        call.name
+        for message in messages
+        if isinstance(message, Assistant)
+        for call in message.calls
+    )
+    return ", ".join(f"{name} ×{count}" for name, count in Counter(names).most_common())
+
+
+def outline(messages: Sequence[Message], most_chars: int) -> str:
+    """Notes without a model: the first words of each message of the user, tools and files."""
+    facts = [
+        f"{what}: {said}"
+        for what, said in (
+            ("Tools", tools_in(messages)),
+            ("Files", ", ".join(files_in(messages))),
+        )
+        if said
+    ]
+    words = [
+        " ".join(message.text.split())
+        for message in messages
+        if isinstance(message, User) and not message.text.startswith(PREFIX)
+    ]
+    room = max(0, most_chars - sum(len(fact) + 1 for fact in facts))
+    each = max(40, room // max(1, len(words)) - len("- user: \n"))
+    lines = [f"- user: {text[:each]}{'…' if len(text) > each else ''}" for text in words]
+    answer = next((m.text for m in reversed(messages) if isinstance(m, Assistant) and m.text), "")
+    if answer:
+        lines.append(f"- last answer: {' '.join(answer.split())[:each]}")
+    return cut_middle("\n".join([*lines, *facts]), most_chars)
+
+
+def newest_todo(messages: Sequence[Message]) -> tuple[int, str] | None:
+    """The newest todo list with the index of the message that shows it."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, ToolResult) and message.name in ("todo", ""):
+            shown_list = todo_in(message.text)
+            if shown_list:
+                return index, shown_list
+    return None
+
 
 log = logging.getLogger(__name__)
 

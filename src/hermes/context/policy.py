@@ -10,13 +10,67 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hermes.context.accountant import Accountant
 from hermes.context.engine import ContextEngine, Dicts
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import Message, System
+from hermes.core.model import ToolSpec
 from hermes.core.openai_format import from_dict, to_dict
+from hermes.core.tokens import messages_tokens, tools_tokens
 from hermes.core.usage import Usage
 from hermes.util.threads import in_thread
+
+# The one estimate of how many tokens a request has.
+
+LEAST, MOST = 0.2, 3.0
+"""Bounds of the calibration. A smaller count is none of this request, and is passed over; a larger
+one is believed, since compacting too early does less harm than too late."""
+
+
+class Accountant:
+    """Counts the prefix of every request (system prompt, tools) with its messages, and learns from
+    the counts the API reports how this model counts.
+
+    What was counted by the API is not estimated again, so an estimate costs what is new.
+    """
+
+    def __init__(self, prefix: Sequence[Message] = (), tools: Sequence[ToolSpec] = ()) -> None:
+        self._fixed = messages_tokens(prefix) + tools_tokens(tools)
+        self._factor = 1.0
+        self._counted: tuple[Message | None, int, int] = (None, 0, 0)
+        """The last message of a counted request, how many there were, and their tokens."""
+
+    def tokens(self, messages: Sequence[Message]) -> int:
+        """Of a request with these messages, the prefix included."""
+        last, many, counted = self._counted
+        if last is not None and len(messages) >= many and messages[many - 1] is last:
+            return counted + round(self._factor * messages_tokens(messages[many:]))
+        return round(self._factor * (self._fixed + messages_tokens(messages)))
+
+    def reported(self, messages: Sequence[Message], prompt_tokens: int) -> None:
+        """The API counted so many tokens in a request with these messages."""
+        if prompt_tokens <= 0 or not messages:
+            return
+        last, many, counted = self._counted
+        if last is not None and len(messages) >= many and messages[many - 1] is last:
+            guess = counted / self._factor + messages_tokens(messages[many:])
+        else:
+            guess = self._fixed + messages_tokens(messages)
+        factor = prompt_tokens / guess
+        if factor < LEAST:
+            return
+        self._factor = min(factor, MOST)
+        self._counted = (messages[-1], len(messages), prompt_tokens)
+
+    def shortened(self, before: Sequence[Message], after: Sequence[Message]) -> int:
+        """Tokens of a request with `after`, which was made of `before`."""
+        share = (self._fixed + messages_tokens(after)) / (self._fixed + messages_tokens(before))
+        return round(self.tokens(before) * share)
+
+    def adopt(self, messages: Sequence[Message], tokens: int) -> None:
+        """The conversation is this one from now on, and has so many tokens until the API says."""
+        if messages:
+            self._counted = (messages[-1], len(messages), tokens)
+
 
 log = logging.getLogger(__name__)
 
@@ -211,3 +265,22 @@ def _check(messages: Sequence[Message]) -> None:
     roles = [message.role for message in messages]
     if roles[:1] != ["system"] or "user" not in roles:
         raise UsageError("the context engine returned no conversation", hint=f"roles: {roles[:9]}")
+
+
+# The safety net of services that load long histories, before an agent sees a message.
+
+SHARE = 0.85
+"""Of the context length; above the agent's own threshold on purpose."""
+LEAST_MESSAGES = 4
+
+
+def needs_compaction(
+    history: Sequence[Message], context_length: int, *, reported: int = 0, enabled: bool = True
+) -> bool:
+    """Whether `history` would hardly leave room for a turn.
+
+    `reported` is the prompt size the API told last; without it an estimate serves.
+    """
+    if not enabled or len(history) < LEAST_MESSAGES:
+        return False
+    return (reported or messages_tokens(history)) >= SHARE * context_length

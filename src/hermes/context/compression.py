@@ -1,0 +1,284 @@
+"""One compaction. Loaded with the first: most conversations never need it."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from hermes.context.compressor import CompressionOptions, Sizes
+from hermes.context.conversation import (
+    calls_of,
+    cut_to,
+    dict_tokens,
+    group_end,
+    group_start,
+    newest_list,
+)
+from hermes.context.conversation import estimate_messages_tokens_rough as _size
+from hermes.context.engine import Dict, Dicts, Summariser
+from hermes.context.facts import Facts, facts_of, latest_request, with_facts, words_of
+from hermes.context.notes import (
+    ACTIVE,
+    AFTER_END,
+    IN_TAIL,
+    IN_USERS,
+    Notes,
+    Summary,
+    is_summary,
+    merged,
+    read_summary,
+    write_summary,
+)
+from hermes.context.pruning import Fit, pruned, repaired, without_duplicates
+from hermes.context.summary import Failed, Job, Written, extract, summarise
+
+# Which messages are kept at the start and at the end.
+
+LEAST_TAIL = 3
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    head: int
+    """How many messages are kept at the start."""
+    tail: int
+    """The first message that is kept at the end."""
+    request: int
+    """The last message of the user; -1 when there is none. It may lie anywhere."""
+
+
+def find_bounds(
+    messages: Dicts, costs: Sequence[int], sizes: Sizes, options: CompressionOptions
+) -> Bounds:
+    """`costs` are the tokens of each message. An earlier summary is never in the head or tail."""
+    summaries = [index for index, message in enumerate(messages) if is_summary(message)]
+    request = latest_request(messages)
+    head = group_end(messages, min(options.protect_first_n, len(messages)))
+    if summaries:
+        head = min(head, summaries[0])
+    tail = _tail(messages, costs, sizes, options.protect_last_n)
+    if 0 <= request < tail and sum(costs[request:]) <= sizes.ceiling:
+        tail = request
+    tail = max([tail, *(index + 1 for index in summaries)])
+    tail = _not_after_user(messages, costs, head, tail, sizes)
+    return Bounds(_not_ending_with_user(messages, head), tail, request)
+
+
+def _tail(messages: Dicts, costs: Sequence[int], sizes: Sizes, protect_last_n: int) -> int:
+    """The budget decides; `protect_last_n` messages are kept when they are small enough."""
+    by_count = max(0, len(messages) - max(protect_last_n, LEAST_TAIL))
+    start, spent = len(messages), 0
+    while start > 0 and spent < sizes.tail and spent + costs[start - 1] <= sizes.ceiling:
+        start -= 1
+        spent += costs[start]
+    if sum(costs[by_count:]) <= sizes.ceiling:
+        start = min(start, by_count)
+    start = min(start, max(0, len(messages) - LEAST_TAIL))
+    begin, end = group_start(messages, start), group_end(messages, start)
+    if sum(costs[begin:]) > sizes.ceiling and len(messages) - end >= LEAST_TAIL:
+        return end  # the whole group is too much, and without it enough is left
+    return begin
+
+
+def _not_after_user(
+    messages: Dicts, costs: Sequence[int], head: int, tail: int, sizes: Sizes
+) -> int:
+    """The summary has the user's role. A tail that begins with the user takes in what the
+    assistant did before, if that is small and something is left to sum up."""
+    if tail >= len(messages) or messages[tail]["role"] != "user" or tail - 1 <= head:
+        return tail
+    start = group_start(messages, tail - 1)
+    small = sum(costs[start:tail]) <= sizes.tail // 2 and sum(costs[head:start]) >= sizes.least
+    assistant = messages[start]["role"] == "assistant" and not is_summary(messages[start])
+    whole = bool(calls_of(messages[start])) or start == tail - 1
+    return start if start > head and small and assistant and whole else tail
+
+
+def _not_ending_with_user(messages: Dicts, head: int) -> int:
+    while head > 1 and messages[head - 1]["role"] == "user":
+        head -= 1
+    return head
+
+
+# Everything about a compaction that is decided before a model is asked, and the result.
+
+
+class Layout(msgspec.Struct, frozen=True):
+    head: Dicts
+    earlier: Summary
+    """The notes of earlier compactions."""
+    fresh: Dicts
+    """The messages that are in no notes yet."""
+    going: Dicts
+    """Those of them that are not repeated."""
+    facts: Facts
+    todo: str
+    joined: Any
+    """Content of the user that follows the notes in the same message, or None."""
+    request: str
+    """The newest words of the user where they are not among `fresh`."""
+    place: str
+    """The sentence that says where these words are."""
+    tail: Dicts
+
+    @property
+    def said_and_done(self) -> Dicts:
+        """What notes are made of: also the words of the user that went before."""
+        return [*({"role": "user", "content": text} for text in self.earlier.users), *self.fresh]
+
+    def built(self, notes: Notes) -> Dicts:
+        """The conversation with `notes` for what goes."""
+        notes = with_facts(notes, self.facts)
+        if self.place:
+            notes = notes.with_lines(ACTIVE, [self.place])
+        summary = Summary(notes, self.facts.users, self.todo, self.joined)
+        return [*self.head, write_summary(summary), *self.tail]
+
+
+def lay_out(small: Dicts, messages: Dicts, bounds: Bounds, sizes: Sizes) -> Layout:
+    """`messages` with what is to be summed up still in it, `small` with as much as possible taken
+    out of it; the same messages in both."""
+    earlier, fresh = _split(messages[bounds.head : bounds.tail])
+    request = words_of(messages[bounds.request]) if bounds.request >= 0 else ""
+    tail, joined, going, place = small[bounds.tail :], list[Dict](), fresh, IN_TAIL
+    pending = ""
+    if bounds.request < bounds.head:
+        pending, place = request, IN_USERS if request else ""
+    elif bounds.request < bounds.tail:
+        last = max(index for index, each in enumerate(fresh) if words_of(each))
+        joined = [_bounded(fresh[last], sizes.request)]
+        going, request, place = [*fresh[:last], *fresh[last + 1 :]], "", AFTER_END
+    if tail and tail[0].get("role") == "user":
+        place = AFTER_END if bounds.request == bounds.tail else place
+        joined, tail = [*joined, tail[0]], tail[1:]
+    todo = newest_list(messages)
+    return Layout(
+        head=small[: bounds.head],
+        earlier=earlier,
+        fresh=fresh,
+        going=going,
+        facts=facts_of(going, earlier, sizes.facts, pending),
+        todo=todo.text if bounds.head <= todo.place < bounds.tail else "",
+        joined=_content(joined),
+        request=request,
+        place=place,
+        tail=tail,
+    )
+
+
+def _split(messages: Dicts) -> tuple[Summary, Dicts]:
+    """Earlier notes and the rest. A request joined to notes is a message of its own again."""
+    summaries: list[Summary] = []
+    fresh: Dicts = []
+    for message in messages:
+        if not is_summary(message):
+            fresh.append(message)
+            continue
+        summaries.append(read_summary(message))
+        if summaries[-1].request is not None:
+            fresh.append({"role": "user", "content": summaries[-1].request})
+    return merged(summaries), fresh
+
+
+def _bounded(message: Dict, tokens: int) -> Dict:
+    content = message.get("content")
+    if isinstance(content, str):
+        return {**message, "content": cut_to(content, tokens)}
+    blocks = [
+        {**block, "text": cut_to(block["text"], tokens)}
+        if isinstance(block, dict) and isinstance(block.get("text"), str)
+        else block
+        for block in content or ()
+    ]
+    return {**message, "content": blocks}
+
+
+def _content(messages: Dicts) -> Any:
+    """The content of all of them, one after the other; None for none."""
+    contents = [message.get("content") for message in messages]
+    if not contents:
+        return None
+    texts = [content for content in contents if isinstance(content, str)]
+    if len(texts) == len(contents):
+        return "\n\n".join(texts)
+    blocks: list[Any] = []
+    for content in contents:
+        blocks += content if isinstance(content, list) else [{"type": "text", "text": content}]
+    return blocks
+
+
+log = logging.getLogger(__name__)
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What is known before a conversation is compacted."""
+
+    sizes: Sizes
+    options: CompressionOptions
+    context_length: int
+    current_tokens: int | None
+    focus: str
+    summarisers: Sequence[Summariser] | None
+    """None while models are left alone."""
+
+
+class Made(msgspec.Struct, frozen=True):
+    messages: Dicts
+    outcome: str
+    """`summary`, `extract`, or `pruned` when nothing took the place of messages."""
+    model: str
+    rest: float
+    """Seconds for which no model should be asked."""
+
+
+class Shortening:
+    """The conversation pruned, its head and tail kept, and notes in the place of the rest."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._rest = 0.0
+
+    def made_of(self, messages: Dicts) -> Made:
+        task, costs = self._task, [dict_tokens(message) for message in messages]
+        sizes = task.sizes
+        fit = Fit(sum(costs), task.current_tokens, sizes.fits)
+        bounds = find_bounds(messages, costs, sizes, task.options)
+        single = without_duplicates(messages)
+        small = pruned(single, bounds.tail)
+        made, model = None, ""
+        if bounds.head < bounds.tail:
+            layout = lay_out(small, single, bounds, sizes)
+            notes, model = self._notes(layout, lambda: fit(small))
+            made = layout.built(notes) if notes else None
+        outcome = "summary" if model else "extract"
+        if made is None or _size(made) >= _size(small):
+            made, model, outcome = small, "", "pruned"
+        return Made(repaired(fit.forced(made)), outcome, model, self._rest)
+
+    def _notes(self, layout: Layout, fits: Callable[[], bool]) -> tuple[Notes | None, str]:
+        """The notes for what goes and who wrote them; None when nothing is to go: there is too
+        little of it, or no model answers and the pruned conversation fits."""
+        sizes, size = self._task.sizes, _size(layout.going)
+        if size < sizes.least:
+            return None, ""
+        room = max(sizes.summary - layout.facts.tokens, sizes.summary // 2)
+        tokens = min(sizes.summary_of(size), room)
+        earlier, going = layout.earlier.notes, layout.said_and_done
+        task = self._task
+        job = Job(going, earlier, tokens, task.focus, layout.request, task.context_length)
+        written = self._ask(job)
+        if isinstance(written, Written):
+            return written.notes, written.model or "unnamed"
+        if not written.answered and fits():
+            return None, ""
+        return extract(going, earlier, tokens), ""
+
+    def _ask(self, job: Job) -> Written | Failed:
+        """A failure sends the models to rest; while they rest none is asked."""
+        if self._task.summarisers is None:
+            return Failed(answered=False, lasting=False)
+        written = summarise(job, self._task.summarisers)
+        if isinstance(written, Failed):
+            self._rest = written.rest
+            log.warning("no model wrote a summary; none is asked for %d s", written.rest)
+        return written

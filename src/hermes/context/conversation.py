@@ -1,0 +1,223 @@
+"""Looking into OpenAI-format dicts."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hermes.context.engine import Dict, Dicts
+from hermes.core.marks import TODO_LIST
+from hermes.core.messages import ToolCall
+from hermes.core.openai_format import call_from_dict, from_dict
+from hermes.core.tokens import message_tokens, text_tokens
+from hermes.util.text import cut_middle, many
+
+IMAGE = "[image]"
+
+
+def content_text(content: Any) -> str:
+    """The text of a content in any of its forms, an image as a mark."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        return msgspec.json.encode(content).decode()
+    return "\n".join(filter(None, map(_block_text, content)))
+
+
+def _block_text(block: Any) -> str:
+    if not isinstance(block, dict):
+        return str(block)
+    if "image" in str(block.get("type")):
+        return IMAGE
+    return str(block.get("text") or "")
+
+
+def text_of(message: Dict) -> str:
+    return content_text(message.get("content"))
+
+
+def calls_of(message: Dict) -> list[ToolCall]:
+    if message.get("role") != "assistant":
+        return []
+    calls = message.get("tool_calls") or ()
+    return [call_from_dict(call, position) for position, call in enumerate(calls)]
+
+
+def arguments_of(call: ToolCall) -> Dict:
+    """Its arguments; empty when they are not an object."""
+    try:
+        value = msgspec.json.decode(call.arguments)
+    except msgspec.DecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def is_result(message: Dict) -> bool:
+    return message.get("role") == "tool"
+
+
+def group_start(messages: Sequence[Dict], index: int) -> int:
+    """Where the tool-call group that `index` lies in begins; `index` itself outside of one."""
+    while index > 0 and index < len(messages) and is_result(messages[index]):
+        index -= 1
+    return index
+
+
+def group_end(messages: Sequence[Dict], index: int) -> int:
+    """The first index from `index` on that is no tool result."""
+    while index < len(messages) and is_result(messages[index]):
+        index += 1
+    return index
+
+
+def answered_calls(messages: Dicts) -> dict[int, ToolCall]:
+    """For the index of each tool result the call it answers. Ids may be used again in later
+    groups, so only the group itself counts."""
+    found: dict[int, ToolCall] = {}
+    open_calls: dict[str, ToolCall] = {}
+    for index, message in enumerate(messages):
+        if not is_result(message):
+            open_calls = {call.id: call for call in calls_of(message)}
+        elif call := open_calls.get(str(message.get("tool_call_id") or "")):
+            found[index] = call
+    return found
+
+
+def one_line(text: str, chars: int) -> str:
+    """`text` as one line of at most `chars` characters."""
+    line = " ".join(text[: 4 * chars].split())
+    return line if len(line) <= chars else line[: chars - 1] + "…"
+
+
+def cut_to(text: str, tokens: int) -> str:
+    """Head and tail of `text` within about so many tokens."""
+    size = text_tokens(text)
+    if size <= tokens:
+        return text
+    return cut_middle(text, max(40, len(text) * tokens // size - 40))
+
+
+# The todo list as it stands in a conversation.
+
+MARKS = ("[x] ", "[>] ", "[ ] ", "[-] ")
+
+
+class Found(NamedTuple):
+    text: str
+    """The heading and its lines; "" when there is none."""
+    place: int
+    """Index of the message it stands in; -1 when there is none."""
+
+
+def newest_list(messages: Dicts) -> Found:
+    calls = answered_calls(messages)
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        call = calls.get(index)
+        if may_show_list(message, call.name if call else "") and (text := list_in(message)):
+            return Found(text, index)
+    return Found("", -1)
+
+
+def may_show_list(message: Dict, tool: str) -> bool:
+    if is_result(message):
+        return str(message.get("name") or tool) == "todo"
+    return message.get("role") == "user"
+
+
+def list_in(message: Dict) -> str:
+    """Only the first place counts, and only at the start of a line, as for the tool."""
+    text = text_of(message)
+    start = text.find(TODO_LIST)
+    if start < 0 or text[:start].rpartition("\n")[2]:
+        return ""
+    heading, *lines = text[start:].split("\n")
+    kept = [heading]
+    for line in lines:
+        if not line.startswith(MARKS):
+            break
+        kept.append(line)
+    typed = message.get("role") == "user" and len(kept) == 1
+    return "" if typed else "\n".join(kept)
+
+
+# A tool call and its result in one line: which tool, on what, how it ended, how much it said.
+
+SUBJECTS = (
+    *("command", "pattern", "query", "path", "file_path", "url", "urls", "goal"),
+    *("session_id", "action", "name", "question", "code"),
+)
+"""Arguments that say what a call is about, the most telling first."""
+SUBJECT_CHARS, WORDS_CHARS, LINE_CHARS = 60, 50, 180
+TELLING_AT_THE_END = frozenset({"terminal", "process", "execute_code"})
+"""Tools whose last line says more than the first."""
+
+_EXIT = re.compile(r"""\[exit code (-?\d+)|"exit_code": ?(-?\d+)""")
+_ERROR = re.compile(r'\s*\{\s*"error"\s*:\s*"((?:[^"\\]|\\.)*)')
+
+
+def subject(call: ToolCall) -> str:
+    """What the call is about, in a few words."""
+    arguments = arguments_of(call)
+    for key in (*SUBJECTS, *arguments):
+        value = arguments.get(key)
+        if value and isinstance(value, str | list):
+            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            return one_line(text, SUBJECT_CHARS)
+    return ""
+
+
+def failure(text: str) -> str:
+    """What went wrong according to a result; "" when nothing did."""
+    if error := _ERROR.match(text):
+        return f"error: {one_line(error[1], WORDS_CHARS)}"
+    codes = [code for found in _EXIT.finditer(text[-2_000:]) if (code := found[1] or found[2])]
+    return f"exit code {codes[-1]}" if codes and codes[-1] != "0" else ""
+
+
+def described(call: ToolCall | None, name: str, text: str) -> str:
+    """One line of at most `LINE_CHARS` characters."""
+    about = subject(call) if call else ""
+    told = failure(text) or f"ok: {_words(name, text)}"
+    size = f"{many(text.count(chr(10)) + 1, 'line')}, {many(len(text), 'character')}"
+    line = f"{one_line(name, 30)}{' ' + about if about else ''}: {told}"
+    return one_line(f"{line} ({size})" if len(text) > WORDS_CHARS else line, LINE_CHARS)
+
+
+def _words(name: str, text: str) -> str:
+    lines = text.splitlines()
+    for line in reversed(lines) if name in TELLING_AT_THE_END else lines:
+        if any(map(str.isalnum, line)):
+            return one_line(line, WORDS_CHARS)
+    return "nothing"
+
+
+# Token estimates of OpenAI-format dicts, for engines.
+
+
+def dict_tokens(message: dict[str, Any]) -> int:
+    """Tokens of one message, rather too many than too few."""
+    return message_tokens(from_dict(message))
+
+
+def estimate_messages_tokens_rough(messages: Iterable[dict[str, Any]]) -> int:
+    return sum(dict_tokens(message) for message in messages)
+
+
+def estimate_request_tokens_rough(
+    messages: Iterable[dict[str, Any]], tools: Iterable[dict[str, Any]] = ()
+) -> int:
+    """Tokens of a whole request, tool schemas included."""
+    schemas = sum(text_tokens(json.dumps(tool, ensure_ascii=False)) for tool in tools)
+    return estimate_messages_tokens_rough(messages) + schemas
+
+
+PATH_KEYS = frozenset(
+    {
+        *("path", "paths", "file", "files", "file_path", "filepath", "filename", "workdir"),
+        *("cwd", "folder", "directory", "output_path", "notebook_path", "target_file"),
+    }
+)
+"""Arguments that name files or folders."""
