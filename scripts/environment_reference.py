@@ -160,9 +160,9 @@ def services() -> Iterator[str]:
     yield "\n## Services\n"
     yield row("service", "key", "address")
     yield row("---", "---", "---")
-    names = dict.fromkeys((*web_search.KEYS, *web_search.ADDRESSES))
+    names = dict.fromkeys((*web_search.KEY_VARIABLES, *web_search.URL_VARIABLES))
     for name in names:
-        held = (web_search.KEYS.get(name), web_search.ADDRESSES.get(name))
+        held = (web_search.KEY_VARIABLES.get(name), web_search.URL_VARIABLES.get(name))
         yield row(f"web search: {name}", *(listed((each,) if each else ()) for each in held))
     for about in memory_services():
         held = (about.key, about.address_variable)

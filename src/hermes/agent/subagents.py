@@ -22,7 +22,7 @@ from hermes.core.hooks import HookName, Hooks
 from hermes.core.messages import User
 from hermes.core.ports import ChildResult, ChildTask, Clock
 from hermes.core.tool import ToolContext
-from hermes.tools.builtin.delegate_task import ChildReport, Stopped, message_for
+from hermes.tools.builtin.delegate_task import ChildReport, StopReason, child_prompt
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class Children:
                 child = watch.child = await self._start(watch.task, watch.place)
                 stack.push_async_callback(self._closed, child)
                 watch.tell_start(child)
-                turn = aclosing(child.run(User.say(message_for(watch.task))))
+                turn = aclosing(child.run(User.say(child_prompt(watch.task))))
                 async for event in await stack.enter_async_context(turn):
                     watch.see(event)
         except HermesError as error:
@@ -149,7 +149,7 @@ class _Watch:
 
     def __init__(self, place: int, task: ChildTask, call: ToolContext, clock: Clock) -> None:
         self.place, self.task, self.call, self._clock = place, task, call, clock
-        self.stopped: asyncio.Future[Stopped] = asyncio.get_running_loop().create_future()
+        self.stopped: asyncio.Future[StopReason] = asyncio.get_running_loop().create_future()
         self.child: Child | None = None
         self.report = ChildReport()
         self.began = clock.monotonic()
@@ -159,7 +159,7 @@ class _Watch:
     def expire(self) -> None:
         self.stop("timeout", "the time of this subagent is up")
 
-    def stop(self, status: Stopped, reason: str) -> None:
+    def stop(self, status: StopReason, reason: str) -> None:
         if self.stopped.done():
             return
         self.stopped.set_result(status)

@@ -17,7 +17,7 @@ from hermes.core.events import TurnFinished
 from hermes.core.messages import Message, User
 from hermes.core.openai_format import from_dict, to_dict
 from hermes.store.session_db import SessionDB
-from hermes.tools.toolsets import chosen
+from hermes.tools.toolsets import selected_toolsets
 from hermes.util.loop_thread import LoopThread
 
 Dict = dict[str, Any]
@@ -76,7 +76,7 @@ class AIAgent:
         self.platform = platform or "cli"
         toolsets = [*(enabled_toolsets or ()), *(f"-{name}" for name in disabled_toolsets or ())]
         if disabled_toolsets and not enabled_toolsets:
-            toolsets = [*chosen(self._loaded.settings, self.platform), *toolsets]
+            toolsets = [*selected_toolsets(self._loaded.settings, self.platform), *toolsets]
         self._request = SessionRequest(
             Path(working_folder or Path.cwd()),
             session_id=session_id or "",

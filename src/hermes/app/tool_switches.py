@@ -7,7 +7,7 @@ from hermes.app.mcp_servers import known_tools
 from hermes.app.tools import find_toolsets
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.tools.toolsets import as_written, chosen, switched
+from hermes.tools.toolsets import platform_key, selected_toolsets, switch_toolsets
 
 
 def switch(
@@ -15,8 +15,8 @@ def switch(
 ) -> list[str]:
     """Writes `platform_toolsets` of config.yaml; the result is what the platform has then."""
     found = find_toolsets(loaded, known_tools(home, loaded))
-    current = chosen(loaded.settings, platform)
-    now = switched(current, names, found.known, on=on, brought=found.brought)
+    current = selected_toolsets(loaded.settings, platform)
+    now = switch_toolsets(current, names, found.known, on=on, brought=found.brought)
     edit = import_module("hermes.config.edit")  # a heavier YAML library, only for changes
-    edit.set_value(home, ("platform_toolsets", as_written(loaded.settings, platform)), now)
+    edit.set_value(home, ("platform_toolsets", platform_key(loaded.settings, platform)), now)
     return now

@@ -14,7 +14,7 @@ from hermes.config.settings.agent import ApprovalSettings
 from hermes.core.hooks import Hooks
 from hermes.core.ports import Approver, Auxiliary
 from hermes.core.tool import Tool
-from hermes.tools.approval import Approvals, ModelJudge, Rules
+from hermes.tools.approval import ApprovalRules, Approvals, ModelJudge
 from hermes.tools.registry import (
     Assembled,
     ToolDeps,
@@ -23,17 +23,17 @@ from hermes.tools.registry import (
     discover_builtin,
     registry,
 )
-from hermes.tools.toolbox import LocalSpill, RemoteSpill, Toolbox
+from hermes.tools.toolbox import LocalResultStore, RemoteResultStore, Toolbox
 from hermes.tools.toolsets import (
-    OF_SERVER,
-    Known,
+    MCP_TOOLSET_PREFIX,
     Toolset,
+    ToolsetMap,
     all_toolsets,
-    chosen,
     custom_toolsets,
+    drop_gone_names,
     expand,
-    still_there,
-    with_brought,
+    selected_toolsets,
+    with_added,
 )
 
 
@@ -42,20 +42,20 @@ class Toolsets(msgspec.Struct, frozen=True):
 
     settings: Settings
     registry: ToolRegistry
-    known: Known
+    known: ToolsetMap
 
-    brought: Known
+    brought: ToolsetMap
     """Toolsets of plugins and MCP servers."""
 
     def usual(self, platform: str) -> tuple[str, ...]:
         """The names of toolsets and tools a platform has."""
-        return with_brought(chosen(self.settings, platform), self.brought)
+        return with_added(selected_toolsets(self.settings, platform), self.brought)
 
     def names(self, platform: str, toolsets: tuple[str, ...] = ()) -> list[str]:
         """The tools of a platform, or those behind the names in `toolsets`; raises `UsageError`."""
         if toolsets:
             return expand(toolsets, self.known)
-        return expand(still_there(self.usual(platform), self.known), self.known)
+        return expand(drop_gone_names(self.usual(platform), self.known), self.known)
 
     def make(self, names: Sequence[str], deps: ToolDeps) -> Assembled:
         return assemble(names, deps, self.registry, self.known)
@@ -66,7 +66,7 @@ def find_toolsets(loaded: Loaded, brought: Sequence[Tool] = ()) -> Toolsets:
     discover_builtin(registry)
     found, settings = registry.with_tools(brought) if brought else registry, loaded.settings
     servers = {
-        f"{OF_SERVER}{name}": Toolset("an MCP server; its tools are not known yet")
+        f"{MCP_TOOLSET_PREFIX}{name}": Toolset("an MCP server; its tools are not known yet")
         for name, server in settings.mcp_servers.items()
         if server.enabled
     }
@@ -79,7 +79,11 @@ def build_toolbox(
     assembled: Assembled, deps: ToolDeps, home: Home, redact: Callable[[str], str]
 ) -> Toolbox:
     local = deps.place.name == "local"
-    spill = LocalSpill(home.cache / "tool-results") if local else RemoteSpill(deps.place.files)
+    spill = (
+        LocalResultStore(home.cache / "tool-results")
+        if local
+        else RemoteResultStore(deps.place.files)
+    )
     return Toolbox(assembled.tools, spill.keep, rare=assembled.rare, redact=redact)
 
 
@@ -107,7 +111,9 @@ def build_approvals(
         await asyncio.to_thread(edit.add_value, home, ("command_allowlist",), kind)
 
     return Approvals(
-        Rules(settings.mode, settings.headless, seconds or settings.timeout, settings.effects),
+        ApprovalRules(
+            settings.mode, settings.headless, seconds or settings.timeout, settings.effects
+        ),
         approver,
         loaded.settings.command_allowlist,
         remember,

@@ -18,7 +18,7 @@ from hermes.tools.checkpoints.checkpoints import (
     CheckpointOptions,
     Checkpoints,
     TurnCheckpoints,
-    workspace_of,
+    find_workspace,
 )
 from hermes.tools.editing.files import FileReads
 from hermes.tools.registry import SessionServices, ToolDeps
@@ -78,7 +78,7 @@ class Workbench:
         """Those of the folder, or of the nearest above it that has any."""
         folder = self._home.root / "checkpoints"
         options = CheckpointOptions(max_snapshots=self._loaded.settings.checkpoints.max_snapshots)
-        workspace = workspace_of(folder, Path(self.place.folder))
+        workspace = find_workspace(folder, Path(self.place.folder))
         return Checkpoints(folder, workspace, Path.home(), options)
 
     async def _transformed(self, output: str) -> str:

@@ -25,7 +25,7 @@ from hermes.cron.runner import JobRunner
 from hermes.cron.service import JobService
 from hermes.cron.ticker import Ticker
 from hermes.store.records import Run
-from hermes.tools.builtin.cronjob import Window
+from hermes.tools.builtin.cronjob import JobActions
 from hermes.util.clock import SystemClock
 
 T = TypeVar("T")
@@ -204,7 +204,7 @@ def cronjob(action: str, job_id: str | None = None, **said: Any) -> str:
     given = {name: value for name, value in said.items() if value is not None}
     try:
         result = _with_service(
-            lambda service: Window(service, "", {}).act(action, job_id or "", given)
+            lambda service: JobActions(service, "", {}).act(action, job_id or "", given)
         )
     except HermesError as error:
         return error_json(f"{error} ({error.hint})" if error.hint else str(error))

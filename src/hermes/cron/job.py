@@ -13,7 +13,7 @@ import msgspec
 from hermes.core.errors import UsageError
 from hermes.cron.schedule import Schedule, format_timestamp, parse_timestamp
 from hermes.security.injection import scan
-from hermes.tools.toolsets import EVERYTHING
+from hermes.tools.toolsets import ALL_TOOLS
 
 Record = dict[str, Any]
 JobState = Literal["scheduled", "paused", "completed"]
@@ -59,7 +59,7 @@ def intersect_toolsets(first: tuple[str, ...], second: tuple[str, ...]) -> tuple
         name
         for names, limits in ((first, second), (second, first))
         for name in names
-        if name not in excluded and {name, *EVERYTHING}.intersection(limits)
+        if name not in excluded and {name, *ALL_TOOLS}.intersection(limits)
     ]
     return tuple(dict.fromkeys((*kept, *excluded))) or ("-all",)
 

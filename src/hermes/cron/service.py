@@ -399,11 +399,11 @@ def check_toolsets(loaded: Loaded, names: Sequence[str]) -> None:
     # Imported here for the same reason as in `check_skills`.
     from hermes.app.extensions import Extensions
     from hermes.app.tools import find_toolsets
-    from hermes.tools.toolsets import OF_SERVERS, PRESETS, expand
+    from hermes.tools.toolsets import MCP_PREFIXES, PRESETS, expand
 
     toolsets = find_toolsets(loaded)
     # The toolsets of MCP servers are known only while these are connected.
-    own = [name for name in names if not name.lstrip("-").startswith(OF_SERVERS)]
+    own = [name for name in names if not name.lstrip("-").startswith(MCP_PREFIXES)]
     try:
         expand(own, toolsets.known)
     except UsageError as error:

@@ -17,9 +17,9 @@ from hermes.core.tool import Concern, Effect, Tool
 
 Announce = Callable[[ApprovalAsked | ApprovalAnswered], None]
 Remember = Callable[[str], Awaitable[None]]
-Answer = Literal["allow", "ask", "deny"]
+ApprovalRule = Literal["allow", "ask", "deny"]
 
-BY_EFFECT: dict[Effect, Answer] = {
+DEFAULT_RULES: dict[Effect, ApprovalRule] = {
     Effect.READ: "allow",
     Effect.NETWORK: "allow",
     Effect.WRITE: "ask",
@@ -39,23 +39,23 @@ EFFECT_REASONS: dict[Effect, str] = {
 }
 
 
-class Judge(Protocol):
+class ApprovalJudge(Protocol):
     """A model that looks at a call before a person has to."""
 
-    async def judge(self, tool: str, concern: Concern) -> Answer:
+    async def judge(self, tool: str, concern: Concern) -> ApprovalRule:
         """`ask` when it is not sure, or cannot be asked itself."""
         ...
 
 
-class Rules(msgspec.Struct, frozen=True):
+class ApprovalRules(msgspec.Struct, frozen=True):
     """What the settings say about consent."""
 
     mode: Literal["manual", "smart", "off", "deny"] = "manual"
-    headless: Answer = "deny"
+    headless: ApprovalRule = "deny"
     """When nobody is there to ask; `ask` is the same as `deny` then."""
     timeout: float = 60
     """Seconds; no answer in time means no."""
-    effects: Mapping[str, Answer] = {}
+    effects: Mapping[str, ApprovalRule] = {}
     """Instead of `BY_EFFECT`: by effect, or by the name of a tool."""
 
 
@@ -66,12 +66,12 @@ class Approvals:
 
     def __init__(
         self,
-        rules: Rules,
+        rules: ApprovalRules,
         approver: Approver | None,
         allowlist: Iterable[str],
         remember: Remember,
         *,
-        judge: Judge | None = None,
+        judge: ApprovalJudge | None = None,
         hooks: Hooks | None = None,
     ) -> None:
         self._rules, self._approver = rules, approver
@@ -121,16 +121,16 @@ class Approvals:
 
     def _by_effect(self, name: str, effect: Effect, arguments: dict[str, Any]) -> Concern | None:
         effects = self._rules.effects
-        answer = effects.get(name) or effects.get(effect.value) or BY_EFFECT[effect]
+        answer = effects.get(name) or effects.get(effect.value) or DEFAULT_RULES[effect]
         if answer == "allow":
             return None
         given = msgspec.json.encode(arguments, enc_hook=str).decode()
         reason = f"{name} {EFFECT_REASONS[effect]}"
         subject = f"{name} {given if len(given) < 1_000 else given[:1_000] + ' …'}"
-        kind = _kind(effect, name)
+        kind = _effect_kind(effect, name)
         return Concern(kind, subject, reason, refused=answer == "deny")
 
-    async def _judged(self, tool_name: str, concern: Concern) -> Answer:
+    async def _judged(self, tool_name: str, concern: Concern) -> ApprovalRule:
         if self._rules.mode != "smart" or self._judge is None:
             return "ask"
         answer = await self._judge.judge(tool_name, concern)
@@ -144,7 +144,7 @@ class Approvals:
     def _without_anybody(self, tool_name: str, concern: Concern) -> None:
         if self._rules.headless == "allow":
             return
-        if concern.kind in (_kind(effect, tool_name) for effect in Effect):
+        if concern.kind in (_effect_kind(effect, tool_name) for effect in Effect):
             way = f"for good with `hermes config set approvals.effects.{tool_name} allow`"
         else:
             kinds = " and ".join(map(repr, _kinds(concern)))
@@ -198,7 +198,7 @@ class Approvals:
         return all(kind in self._allowed for kind in _kinds(concern))
 
 
-def _kind(effect: Effect, tool_name: str) -> str:
+def _effect_kind(effect: Effect, tool_name: str) -> str:
     """The class of a call that is judged by the effect of its tool."""
     return f"{effect.value}: {tool_name}"
 
@@ -222,7 +222,7 @@ DENY what would destroy work or data, leak secrets, weaken security or hide what
 ESCALATE everything else, and everything you are not sure of: a person will decide.
 Answer with one word: APPROVE, DENY or ESCALATE."""
 
-VERDICTS: dict[str, Answer] = {"APPROVE": "allow", "DENY": "deny", "ESCALATE": "ask"}
+VERDICTS: dict[str, ApprovalRule] = {"APPROVE": "allow", "DENY": "deny", "ESCALATE": "ask"}
 
 
 class ModelJudge:
@@ -231,7 +231,7 @@ class ModelJudge:
     def __init__(self, models: Auxiliary) -> None:
         self._models = models
 
-    async def judge(self, tool: str, concern: Concern) -> Answer:
+    async def judge(self, tool: str, concern: Concern) -> ApprovalRule:
         if concern.subject.endswith("…"):
             return "ask"  # cut: nobody may approve what they cannot see
         case = f"Tool: {tool}\nMarked because: {concern.reason}\n\n{concern.subject}"

@@ -24,7 +24,7 @@ from hermes.terminal.base import Workplace
 from hermes.terminal.output import OutputLimits
 from hermes.terminal.processes import Processes
 from hermes.tools.tool_search import tool_search_tool
-from hermes.tools.toolsets import TOOLSETS, Known, Toolset, expand, is_rare
+from hermes.tools.toolsets import TOOLSETS, Toolset, ToolsetMap, expand, is_rare
 from hermes.util.threads import in_thread
 
 if TYPE_CHECKING:  # these modules import this one
@@ -319,7 +319,7 @@ class Assembled(msgspec.Struct, frozen=True):
 
 
 def assemble(
-    names: Iterable[str], deps: ToolDeps, registry: ToolRegistry, known: Known
+    names: Iterable[str], deps: ToolDeps, registry: ToolRegistry, known: ToolsetMap
 ) -> Assembled:
     """Make the tools called `names`, in that order; unknown names are ignored."""
     reasons: dict[int, str] = {}
@@ -359,7 +359,7 @@ def schema_chars(spec: ToolSpec) -> int:
     return len(msgspec.json.encode({"type": "function", "function": spec}).decode())
 
 
-def _rare_tools(tools: Sequence[Tool], deps: ToolDeps, known: Known) -> list[Tool]:
+def _rare_tools(tools: Sequence[Tool], deps: ToolDeps, known: ToolsetMap) -> list[Tool]:
     """Return the tools of rare toolsets, and added ones that exceed `tools.max_chars`."""
     settings = deps.settings.tools
     always = set(expand(settings.always, known))

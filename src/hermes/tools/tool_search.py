@@ -11,9 +11,9 @@ from hermes.core.errors import ToolArgumentsInvalid
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool, ToolContext, no_concern
 
-MOST = 8
+MAX_SHOWN = 8
 """Tools shown at once."""
-MOST_NAMES = 20
+MAX_NAMES = 20
 """Names shown when nothing fits; a server may have a thousand."""
 
 _WORD = re.compile(r"[a-z0-9]+")
@@ -38,8 +38,8 @@ def tool_search_tool(rare: Sequence[Tool]) -> Tool:
             raise ToolArgumentsInvalid("give a query, or the name of a tool to run")
         found = _matches(query, rare)
         if not found:
-            return f"no tool fits; {_names(query, sorted(by_name))}"
-        return "\n".join(_described(tool.spec) for tool in found)
+            return f"no tool fits; {_nearest_names(query, sorted(by_name))}"
+        return "\n".join(_describe(tool.spec) for tool in found)
 
     tool = Tool.from_function(tool_search, toolset="tool_search", examine=no_concern)
     groups = ", ".join(dict.fromkeys(each.toolset for each in rare))
@@ -52,23 +52,23 @@ def _matches(query: str, tools: Sequence[Tool]) -> list[Tool]:
     wanted = set(_WORD.findall(query.lower()))
     scored = [(_score(wanted, tool), tool) for tool in tools]
     best = sorted((pair for pair in scored if pair[0]), key=lambda pair: (-pair[0], pair[1].name))
-    return [tool for _, tool in best[:MOST]]
+    return [tool for _, tool in best[:MAX_SHOWN]]
 
 
-def _names(query: str, names: Sequence[str]) -> str:
-    if len(names) <= MOST_NAMES:
+def _nearest_names(query: str, names: Sequence[str]) -> str:
+    if len(names) <= MAX_NAMES:
         return f"there are: {', '.join(names)}"
-    nearest = difflib.get_close_matches(query.lower(), names, n=MOST_NAMES, cutoff=0)
+    nearest = difflib.get_close_matches(query.lower(), names, n=MAX_NAMES, cutoff=0)
     return f"of {len(names):,} the nearest by name are: {', '.join(nearest)}"
 
 
 def _score(wanted: set[str], tool: Tool) -> int:
     name = set(_WORD.findall(tool.name.lower())) | set(_WORD.findall(tool.toolset.lower()))
     text = set(_WORD.findall(tool.spec.description.lower()))
-    return sum(_shares(word, name) * 3 + _shares(word, text) for word in wanted)
+    return sum(_has_word(word, name) * 3 + _has_word(word, text) for word in wanted)
 
 
-def _shares(word: str, words: set[str]) -> bool:
+def _has_word(word: str, words: set[str]) -> bool:
     """Whether the word, or a longer or shorter form of it, is among `words`."""
     if word in words:
         return True
@@ -77,7 +77,7 @@ def _shares(word: str, words: set[str]) -> bool:
     )
 
 
-def _described(spec: ToolSpec) -> str:
+def _describe(spec: ToolSpec) -> str:
     parameters = msgspec.json.encode(spec.parameters.get("properties", {})).decode()
     required = spec.parameters.get("required")
     needs = f" required: {', '.join(required)}" if required else ""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Values as a schema wants them, where a model wrote the right thing in the wrong type.
 
 
-def coerced(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+def coerce_arguments(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     """`arguments` with "42" as 42, "true" as true and JSON text as the array or object in it.
 
     What does not convert cleanly stays, for the validator to complain about. A null for a
@@ -32,7 +32,7 @@ def coerced(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]
     properties = schema.get("properties", {})
     required = schema.get("required", ())
     return {
-        name: _value(value, properties.get(name, {}))
+        name: _coerce(value, properties.get(name, {}))
         for name, value in arguments.items()
         if value is not None or name in required or _allows_null(properties.get(name, {}))
     }
@@ -43,23 +43,23 @@ def _allows_null(schema: dict[str, Any]) -> bool:
     return any("null" in _types(option) for option in options)
 
 
-def _value(value: Any, schema: dict[str, Any]) -> Any:
+def _coerce(value: Any, schema: dict[str, Any]) -> Any:
     types = _types(schema)
     if _is_one_of(value, types):
-        return _inner(value, schema)
+        return _coerce_children(value, schema)
     for kind in types:
         convert = _CONVERSIONS.get(kind)
         converted = convert(value) if convert else value
         if _is_one_of(converted, (kind,)):
-            return _inner(converted, schema)
+            return _coerce_children(converted, schema)
     return value
 
 
-def _inner(value: Any, schema: dict[str, Any]) -> Any:
+def _coerce_children(value: Any, schema: dict[str, Any]) -> Any:
     if isinstance(value, dict) and "properties" in schema:
-        return coerced(value, schema)
+        return coerce_arguments(value, schema)
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
-        return [_value(item, schema["items"]) for item in value]
+        return [_coerce(item, schema["items"]) for item in value]
     return value
 
 
@@ -89,7 +89,9 @@ def _to_number(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return (
-        _json(value.strip()) if value.strip().lstrip("+-").replace(".", "", 1).isdigit() else value
+        _decode_json(value.strip())
+        if value.strip().lstrip("+-").replace(".", "", 1).isdigit()
+        else value
     )
 
 
@@ -107,12 +109,12 @@ def _to_string(value: Any) -> Any:
 
 def _to_array(value: Any) -> Any:
     if isinstance(value, str):
-        decoded = _json(value)
+        decoded = _decode_json(value)
         return decoded if isinstance(decoded, list) else [value]
     return [value]
 
 
-def _json(value: Any) -> Any:
+def _decode_json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
@@ -127,15 +129,15 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "boolean": _to_boolean,
     "string": _to_string,
     "array": _to_array,
-    "object": _json,
+    "object": _decode_json,
 }
 
 
-PREVIEW_SHARE = 10
+PREVIEW_DIVISOR = 10
 """A result that is too long is shown with this fraction of the allowed size."""
 
 
-Keep = Callable[[str, str], Awaitable[str]]
+SaveResult = Callable[[str, str], Awaitable[str]]
 """Keeps a text under a file name where `read_file` finds it; the result is its path."""
 
 
@@ -149,7 +151,7 @@ class Toolbox:
     def __init__(
         self,
         tools: Iterable[Tool],
-        keep: Keep,
+        keep: SaveResult,
         *,
         rare: Iterable[Tool] = (),
         max_chars: int = 100_000,
@@ -176,12 +178,14 @@ class Toolbox:
         Raises `ToolArgumentsInvalid` with a message the model can act on.
         """
         schema = tool.spec.parameters
-        arguments = _drop_unknown(tool.spec, coerced(_parse(text, tool.spec), schema))
-        problems = [_problem(error) for error in self._validator(tool).iter_errors(arguments)]
+        arguments = _drop_unknown(tool.spec, coerce_arguments(_parse(text, tool.spec), schema))
+        problems = [
+            _validation_message(error) for error in self._validator(tool).iter_errors(arguments)
+        ]
         if problems:
             raise ToolArgumentsInvalid(
                 f"the arguments of {tool.name} are wrong: {'; '.join(problems[:5])}",
-                hint=usage(tool.spec),
+                hint=usage_hint(tool.spec),
             )
         return arguments
 
@@ -202,7 +206,7 @@ class Toolbox:
         result = self.redact(clean(result))
         if len(result) <= self._max_chars:
             return result
-        room = self._max_chars // PREVIEW_SHARE
+        room = self._max_chars // PREVIEW_DIVISOR
         head, tail = result[: room * 2 // 5], result[-(room * 3 // 5) :]
         file = re.sub(r"[^\w.-]", "_", f"{name}-{call_id}")[:100] + ".txt"
         try:
@@ -213,7 +217,7 @@ class Toolbox:
         return f"{head}\n[… {len(result)} characters in all; {where} …]\n{tail}"
 
 
-def usage(spec: ToolSpec) -> str:
+def usage_hint(spec: ToolSpec) -> str:
     """`write_file(path: string, content: string)`; optional parameters in brackets."""
     required = spec.parameters.get("required", ())
     parts = [
@@ -232,12 +236,12 @@ def _parse(text: str, spec: ToolSpec) -> dict[str, Any]:
                 value = msgspec.json.decode(value) if value.strip() else {}
     except msgspec.DecodeError as error:
         raise ToolArgumentsInvalid(
-            f"the arguments are not valid JSON: {error}", hint=usage(spec)
+            f"the arguments are not valid JSON: {error}", hint=usage_hint(spec)
         ) from error
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ToolArgumentsInvalid("the arguments are not a JSON object", hint=usage(spec))
+        raise ToolArgumentsInvalid("the arguments are not a JSON object", hint=usage_hint(spec))
     return value
 
 
@@ -252,22 +256,22 @@ def _drop_unknown(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
             close = difflib.get_close_matches(name, properties, n=1)
             meant = f"; did you mean {close[0]!r}?" if close else ""
             raise ToolArgumentsInvalid(
-                f"{spec.name} has no parameter {name!r}{meant}", hint=usage(spec)
+                f"{spec.name} has no parameter {name!r}{meant}", hint=usage_hint(spec)
             )
     return {name: value for name, value in arguments.items() if name in properties}
 
 
-def _problem(error: "jsonschema_rs.ValidationError") -> str:
+def _validation_message(error: "jsonschema_rs.ValidationError") -> str:
     place = ".".join(str(part) for part in error.instance_path)
     return f"{place}: {error.message}" if place else error.message
 
 
 # Where results go that are too long for the model.
 
-KEPT_DAYS = 7
+RESULT_DAYS = 7
 
 
-class LocalSpill:
+class LocalResultStore:
     """Keeps texts in a folder of ours; what is older than a week goes when a new one comes."""
 
     def __init__(self, folder: Path) -> None:
@@ -275,7 +279,7 @@ class LocalSpill:
 
     async def keep(self, name: str, text: str) -> str:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        old = time.time() - KEPT_DAYS * 86_400
+        old = time.time() - RESULT_DAYS * 86_400
         for file in self._folder.iterdir():
             if file.stat().st_mtime < old:
                 file.unlink(missing_ok=True)
@@ -284,7 +288,7 @@ class LocalSpill:
         return str(path)
 
 
-class RemoteSpill:
+class RemoteResultStore:
     """Keeps texts where the session works, so that its `read_file` can read them."""
 
     def __init__(self, files: Files, folder: str = "/tmp/hermes-results") -> None:

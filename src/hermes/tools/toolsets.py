@@ -108,22 +108,24 @@ PRESETS: dict[str, Toolset] = {
 """What a platform has unless the settings say otherwise."""
 
 DEFAULT = "hermes-cli"
-EVERYTHING = ("all", "*")
+ALL_TOOLS = ("all", "*")
 _LEGACY_ENDING = "_tools"
-OF_SERVER = "mcp-"
+MCP_TOOLSET_PREFIX = "mcp-"
 """How the toolsets of MCP servers begin."""
-OF_SERVERS = (OF_SERVER, "mcp_")
+MCP_PREFIXES = (MCP_TOOLSET_PREFIX, "mcp_")
 """The same, and how their tools begin."""
 
-Known = Mapping[str, Toolset]
+ToolsetMap = Mapping[str, Toolset]
 
 
-def all_toolsets(custom: Known | None = None, found: Known | None = None) -> dict[str, Toolset]:
+def all_toolsets(
+    custom: ToolsetMap | None = None, found: ToolsetMap | None = None
+) -> dict[str, Toolset]:
     """Ours, those that plugins and MCP servers brought (`found`), and the user's own."""
     return {**TOOLSETS, **PRESETS, **(found or {}), **(custom or {})}
 
 
-def expand(names: Iterable[str], known: Known) -> list[str]:
+def expand(names: Iterable[str], known: ToolsetMap) -> list[str]:
     """The tools behind names of toolsets and tools, in order, each once.
 
     `-name` takes a toolset or a tool away again, whatever stands before or after it. Raises
@@ -133,37 +135,37 @@ def expand(names: Iterable[str], known: Known) -> list[str]:
     unwanted: set[str] = set()
     for name in names:
         if name.startswith("-"):
-            unwanted |= set(_tools_of(name[1:], known, set()))
+            unwanted |= set(_resolve(name[1:], known, set()))
         else:
-            wanted |= dict.fromkeys(_tools_of(name, known, set()))
+            wanted |= dict.fromkeys(_resolve(name, known, set()))
     return [tool for tool in wanted if tool not in unwanted]
 
 
-def still_there(names: Iterable[str], known: Known) -> list[str]:
+def drop_gone_names(names: Iterable[str], known: ToolsetMap) -> list[str]:
     """`names` of settings, without those of MCP servers that are gone and without `-name` of what
     nobody knows, such as a plugin that is off: it brings nothing to take away. What looks like a
     mistake stays, and `expand` says so."""
     return [name for name in names if not _is_gone(name, known)]
 
 
-def _is_gone(name: str, known: Known) -> bool:
+def _is_gone(name: str, known: ToolsetMap) -> bool:
     plain = name.removeprefix("-")
     try:
-        _tools_of(plain, known, set())
+        _resolve(plain, known, set())
     except UsageError:
-        return plain.startswith(OF_SERVERS) or (
-            name != plain and plain != "" and not _close_to(plain, known)
+        return plain.startswith(MCP_PREFIXES) or (
+            name != plain and plain != "" and not _similar_names(plain, known)
         )
     return False
 
 
-def _close_to(name: str, known: Known) -> list[str]:
+def _similar_names(name: str, known: ToolsetMap) -> list[str]:
     every = [*known, *(tool for each in known.values() for tool in each.tools)]
     return difflib.get_close_matches(name, every, n=1)
 
 
-def _tools_of(name: str, known: Known, above: set[str]) -> list[str]:
-    if name in EVERYTHING:
+def _resolve(name: str, known: ToolsetMap, above: set[str]) -> list[str]:
+    if name in ALL_TOOLS:
         return [tool for toolset in known.values() for tool in toolset.tools]
     if name not in known and name.endswith(_LEGACY_ENDING):
         name = name.removesuffix(_LEGACY_ENDING)
@@ -171,7 +173,7 @@ def _tools_of(name: str, known: Known, above: set[str]) -> list[str]:
     if toolset is None:
         if any(name in each.tools for each in known.values()):
             return [name]
-        close = _close_to(name, known)
+        close = _similar_names(name, known)
         meant = f"; did you mean {close[0]}?" if close else ""
         raise UsageError(
             f"there is no toolset or tool {name!r}{meant}",
@@ -181,7 +183,7 @@ def _tools_of(name: str, known: Known, above: set[str]) -> list[str]:
         return []
     found = list(toolset.tools)
     for each in toolset.includes:
-        found += _tools_of(each, known, above | {name})
+        found += _resolve(each, known, above | {name})
     return found
 
 
@@ -191,7 +193,7 @@ def preset_of(platform: str) -> str:
     return name if name in PRESETS else DEFAULT
 
 
-def is_rare(tool: str, toolset: str, known: Known) -> bool:
+def is_rare(tool: str, toolset: str, known: ToolsetMap) -> bool:
     group = known.get(toolset)
     return group is not None and group.rare and tool in group.tools
 
@@ -199,16 +201,16 @@ def is_rare(tool: str, toolset: str, known: Known) -> bool:
 # Which tools a platform has, and how that is changed.
 
 
-def chosen(settings: Settings, platform: str) -> tuple[str, ...]:
+def selected_toolsets(settings: Settings, platform: str) -> tuple[str, ...]:
     """The names of toolsets and tools that the settings switch on for `platform`."""
-    name = as_written(settings, platform)
+    name = platform_key(settings, platform)
     if name in settings.platform_toolsets:
         return settings.platform_toolsets[name]
     preset = preset_of(name)
     return settings.toolsets if preset == DEFAULT else (preset,)
 
 
-def as_written(settings: Settings, platform: str) -> str:
+def platform_key(settings: Settings, platform: str) -> str:
     """The name by which the settings know `platform`: `api-server` and `api_server` are one."""
     if platform in settings.platform_toolsets:
         return platform
@@ -217,7 +219,7 @@ def as_written(settings: Settings, platform: str) -> str:
     return next(same, plain)
 
 
-def with_brought(names: Iterable[str], brought: Iterable[str]) -> tuple[str, ...]:
+def with_added(names: Iterable[str], brought: Iterable[str]) -> tuple[str, ...]:
     """What plugins and MCP servers brought belongs to every preset; who lists toolsets one by one
     gets no more than these. `-name` takes one away."""
     listed = tuple(names)
@@ -234,10 +236,10 @@ def custom_toolsets(settings: Settings) -> dict[str, Toolset]:
     }
 
 
-def switched(
+def switch_toolsets(
     current: Iterable[str],
     names: Iterable[str],
-    known: Known,
+    known: ToolsetMap,
     *,
     on: bool,
     brought: Iterable[str] = (),
@@ -248,8 +250,8 @@ def switched(
     for name in names:
         tools = set(expand([name], known))  # an unknown name ends here
         result = [each for each in result if each not in (name, f"-{name}")]
-        usual = with_brought(result, more)
-        there = tools & set(expand(still_there(usual, known), known))
+        usual = with_added(result, more)
+        there = tools & set(expand(drop_gone_names(usual, known), known))
         # The tools of a server may not be known yet: then its name has to do.
         if on and (there != tools if tools else name not in usual):
             result.append(name)

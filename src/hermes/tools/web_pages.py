@@ -23,9 +23,9 @@ from hermes.util.threads import in_thread
 
 # What a server sends: which kind of document, and its text in which encoding.
 
-Kind = Literal["html", "pdf", "text", "unknown"]
+ContentKind = Literal["html", "pdf", "text", "unknown"]
 
-KINDS: dict[str, Kind] = {
+CONTENT_KINDS: dict[str, ContentKind] = {
     "": "unknown",
     "application/octet-stream": "unknown",
     "binary/octet-stream": "unknown",
@@ -53,8 +53,8 @@ _META = re.compile(
 _HTML = re.compile(
     rb"^\s*(<!--.{0,2000}?-->\s*)*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
 )
-_META_WITHIN = 4_096
-_SNIFFED = 4_096
+_META_BYTES = 4_096
+_SNIFF_BYTES = 4_096
 
 BOMS = {
     codecs.BOM_UTF8: "utf-8",
@@ -62,7 +62,7 @@ BOMS = {
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 
-_SAME_AS = {
+_ENCODING_ALIASES = {
     "us-ascii": "cp1252", "ascii": "cp1252", "iso-8859-1": "cp1252", "latin1": "cp1252",
     "iso8859-1": "cp1252", "iso-8859-9": "cp1254", "iso-8859-11": "cp874", "tis-620": "cp874",
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "shift-jis": "cp932",
@@ -71,25 +71,25 @@ _SAME_AS = {
 }  # fmt: skip
 """Labels that browsers read as a wider encoding than their name says."""
 
-_KNOWN = re.compile(
+_ENCODINGS = re.compile(
     r"utf-8|utf-16-?[lb]e|windows-?125[0-8]|cp125[0-8]|iso-8859-\d{1,2}|koi8-[ru]|gb18030|big5hkscs"
     r"|euc-jp|iso-2022-jp|cp932|cp949|cp874|mac-roman|ibm866|cp866"
 )
 """Encodings of web pages. Python has others that run code of their own over the text."""
 
 
-def kind_of(media_type: str) -> Kind | None:
+def content_kind(media_type: str) -> ContentKind | None:
     """The kind of a `Content-Type`; None when it is nothing to read."""
     plain = media_type.partition(";")[0].strip().lower()
-    known = KINDS.get(plain)
+    known = CONTENT_KINDS.get(plain)
     if known is None and (plain.startswith("text/") or plain.endswith(("+json", "+xml", "+yaml"))):
         return "text"
     return known
 
 
-def sniffed(kind: Kind, data: bytes) -> Kind | None:
+def sniff_kind(kind: ContentKind, data: bytes) -> ContentKind | None:
     """The kind by what the data looks like, where the server did not say or said wrong."""
-    start = data[:_SNIFFED]
+    start = data[:_SNIFF_BYTES]
     if b"%PDF-" in start[:1_024]:
         return "pdf"
     if kind == "pdf":
@@ -103,14 +103,14 @@ def sniffed(kind: Kind, data: bytes) -> Kind | None:
     return "html" if _HTML.match(start) else "text"
 
 
-def decoded(data: bytes, declared: str, kind: Kind) -> str:
+def decode_text(data: bytes, declared: str, kind: ContentKind) -> str:
     """The text of `data`: by its byte order mark, the server's word, the page's own, a guess."""
     for mark, name in BOMS.items():
         if data.startswith(mark):
             return data[len(mark) :].decode(name, "replace")
-    meta = _META.search(data[:_META_WITHIN]) if kind == "html" else None
+    meta = _META.search(data[:_META_BYTES]) if kind == "html" else None
     for label in (declared, meta[1].decode("ascii") if meta else ""):
-        if name := _encoding(label):
+        if name := _python_encoding(label):
             return data.decode(name, "replace")
     try:
         return data.decode("utf-8")
@@ -119,10 +119,10 @@ def decoded(data: bytes, declared: str, kind: Kind) -> str:
         return data.decode("utf-8" if only_cut else "cp1252", "replace")
 
 
-def _encoding(label: str) -> str:
+def _python_encoding(label: str) -> str:
     plain = label.strip().strip("\"'").lower()
-    name = _SAME_AS.get(plain, plain)
-    return name if _KNOWN.fullmatch(name) else ""
+    name = _ENCODING_ALIASES.get(plain, plain)
+    return name if _ENCODINGS.fullmatch(name) else ""
 
 
 # Fetching a page: guarded, bounded, without cookies and without a trace of this machine.
@@ -158,10 +158,10 @@ class FetchLimits(msgspec.Struct, frozen=True):
     redirects: int = 5
 
 
-class Fetched(msgspec.Struct, frozen=True):
+class FetchedPage(msgspec.Struct, frozen=True):
     url: str
     """Where it was found, after the redirects."""
-    kind: Kind
+    kind: ContentKind
     """Never `unknown`."""
     charset: str
     """As the server said it, or empty."""
@@ -170,7 +170,7 @@ class Fetched(msgspec.Struct, frozen=True):
     """There is more than the limit allows."""
 
 
-class Fetcher:
+class PageFetcher:
     """Fetches with GET. Each page has a connection of its own; nothing is remembered."""
 
     def __init__(
@@ -187,7 +187,7 @@ class Fetcher:
     def _trust(self) -> ssl.SSLContext:
         return self._context or httpx2.create_ssl_context()
 
-    async def fetch(self, url: str) -> Fetched:
+    async def fetch(self, url: str) -> FetchedPage:
         """The page, or a `ToolError`: refused, not found, too slow, nothing to read."""
         try:
             async with asyncio.timeout(self.limits.seconds):
@@ -198,11 +198,11 @@ class Fetcher:
                 hint=SERVER_HINT,
             ) from error
 
-    async def _follow(self, url: str) -> Fetched:
+    async def _follow(self, url: str) -> FetchedPage:
         place = self.guard.check(url)
         for _ in range(self.limits.redirects + 1):
             answer = await self._get(place)
-            if isinstance(answer, Fetched):
+            if isinstance(answer, FetchedPage):
                 return answer
             if (place.scheme, answer.scheme) == ("https", "http"):
                 raise ToolDenied(
@@ -212,7 +212,7 @@ class Fetcher:
             place = answer
         raise ToolError(f"{shown(url)} redirects more than {self.limits.redirects} times")
 
-    async def _get(self, place: httpx2.URL) -> Fetched | httpx2.URL:
+    async def _get(self, place: httpx2.URL) -> FetchedPage | httpx2.URL:
         """The page, or where it redirects to."""
         transport = GuardedTransport(self.guard, self._trust)
         timeout = httpx2.Timeout(self.limits.seconds, connect=CONNECT_SECONDS)
@@ -228,24 +228,24 @@ class Fetcher:
             words = str(error) or type(error).__name__
             raise ToolError(f"{shown(place)} cannot be fetched: {words}") from error
 
-    async def _read(self, place: httpx2.URL, response: httpx2.Response) -> Fetched:
+    async def _read(self, place: httpx2.URL, response: httpx2.Response) -> FetchedPage:
         status = response.status_code
         if status >= 300:
             hint = HINTS.get(status, SERVER_HINT if status >= 500 else "")
             raise ToolError(f"{shown(place)} answered with HTTP {status}", hint=hint)
         media_type = response.headers.get("content-type", "")
-        kind = kind_of(media_type)
+        kind = content_kind(media_type)
         if kind is None:
-            raise _unreadable(place, media_type)
+            raise _unreadable_error(place, media_type)
         _check_encodings(place, response.headers.get("content-encoding", ""))
         data, cut = await self._body(response)
-        found = sniffed(kind, data)
+        found = sniff_kind(kind, data)
         if found is None:
-            raise _unreadable(place, media_type)
+            raise _unreadable_error(place, media_type)
         if found == "pdf" and cut:
             limit = human_size(self.limits.bytes)
             raise ToolError(f"{shown(place)} is a PDF larger than {limit}")
-        return Fetched(str(place), found, response.charset_encoding or "", data, cut)
+        return FetchedPage(str(place), found, response.charset_encoding or "", data, cut)
 
     async def _body(self, response: httpx2.Response) -> tuple[bytes, bool]:
         """The unpacked body up to the limit; the rest is neither unpacked nor awaited."""
@@ -264,7 +264,7 @@ def _check_encodings(place: httpx2.URL, header: str) -> None:
         raise ToolError(f"{shown(place)} is packed in a way that was not asked for: {header[:80]}")
 
 
-def _unreadable(place: httpx2.URL, media_type: str) -> ToolError:
+def _unreadable_error(place: httpx2.URL, media_type: str) -> ToolError:
     what = media_type.partition(";")[0].strip()[:80] or "binary data"
     return ToolError(
         f"{shown(place)} is {what}, not a page",
@@ -274,8 +274,8 @@ def _unreadable(place: httpx2.URL, media_type: str) -> ToolError:
 
 # The text of a PDF, by pypdf.
 
-MOST_PAGES = 100
-MOST_CHARACTERS = 200_000
+MAX_PDF_PAGES = 100
+MAX_PDF_CHARS = 200_000
 
 
 class PdfText(msgspec.Struct, frozen=True):
@@ -294,7 +294,7 @@ def pdf_text(data: bytes, stop: Event) -> PdfText:
         hint = "the user can install it: pip install 'hermes[web]'"
         raise ToolError("PDFs cannot be read: pypdf is not installed", hint=hint) from error
     try:
-        return _pdf_text_read(pypdf, data, stop)
+        return _extract_pdf(pypdf, data, stop)
     except ToolError:
         raise
     except Exception as error:  # a parser over hostile input
@@ -302,15 +302,15 @@ def pdf_text(data: bytes, stop: Event) -> PdfText:
         raise ToolError(f"the PDF is damaged and cannot be read ({words})") from error
 
 
-def _pdf_text_read(pypdf: Any, data: bytes, stop: Event) -> PdfText:
+def _extract_pdf(pypdf: Any, data: bytes, stop: Event) -> PdfText:
     reader = pypdf.PdfReader(io.BytesIO(data))
-    if reader.is_encrypted and not _opened(pypdf, reader):
+    if reader.is_encrypted and not _opens_without_password(pypdf, reader):
         raise ToolError("the PDF is encrypted and needs a password", hint="use another source")
     pages = len(reader.pages)
     texts: list[str] = []
     size = 0
-    for number in range(min(pages, MOST_PAGES)):
-        if stop.is_set() or size >= MOST_CHARACTERS:
+    for number in range(min(pages, MAX_PDF_PAGES)):
+        if stop.is_set() or size >= MAX_PDF_CHARS:
             break
         texts.append((reader.pages[number].extract_text() or "").strip())
         size += len(texts[-1])
@@ -321,7 +321,7 @@ def _pdf_text_read(pypdf: Any, data: bytes, stop: Event) -> PdfText:
     return PdfText(" ".join(title.split())[:300], "\n\n".join(texts), pages, len(texts))
 
 
-def _opened(pypdf: Any, reader: Any) -> bool:
+def _opens_without_password(pypdf: Any, reader: Any) -> bool:
     """Many are encrypted with an empty password, only to forbid printing."""
     try:
         return bool(reader.decrypt(""))
@@ -346,13 +346,13 @@ _ATTRIBUTE = re.compile(
 """Those that tell something of what a reader sees."""
 
 
-def tamed(html: str) -> str:
+def sanitize_html(html: str) -> str:
     """Whole tags with few attributes, and text without "<"."""
-    html = _DECLARATION.sub("", _without_comments(html))
+    html = _DECLARATION.sub("", _strip_comments(html))
     pieces: list[str] = []
     place = 0
     for tag in _TAG.finditer(html):
-        known = [_attribute(*found.groups()) for found in _ATTRIBUTE.finditer(tag[2] or "")]
+        known = [_format_attribute(*found.groups()) for found in _ATTRIBUTE.finditer(tag[2] or "")]
         pieces += [
             html[place : tag.start()].replace("<", "&lt;"),
             f"<{' '.join([tag[1], *known])}>",
@@ -361,7 +361,7 @@ def tamed(html: str) -> str:
     return "".join([*pieces, html[place:].replace("<", "&lt;")])
 
 
-def _without_comments(html: str) -> str:
+def _strip_comments(html: str) -> str:
     pieces: list[str] = []
     place = 0
     while (start := html.find("<!--", place)) >= 0:
@@ -373,7 +373,7 @@ def _without_comments(html: str) -> str:
     return "".join([*pieces, html[place:]])
 
 
-def _attribute(name: str, value: str | None) -> str:
+def _format_attribute(name: str, value: str | None) -> str:
     """With quotes that are closed: else the tag would take in what follows it."""
     bare = (value or "").strip("\"'").replace('"', "&quot;")
     return f'{name}="{bare}"'
@@ -381,11 +381,11 @@ def _attribute(name: str, value: str | None) -> str:
 
 # An HTML page as Markdown: its main part by trafilatura, or all of it by a plain reader.
 
-LARGEST = 500_000
+MAX_TRAFILATURA_CHARS = 500_000
 """Characters trafilatura gets; its time grows with the square of them."""
-MAIN_PART = 250
+MIN_MAIN_CHARS = 250
 """Characters below which a main part that was found may be a mistake."""
-TIMES_LONGER = 4
+MAX_LENGTH_RATIO = 4
 """So much more text on the page says that it is one."""
 
 _SKIPPED = {"script", "style", "noscript", "template", "svg", "iframe", "object", "select", "head"}
@@ -408,12 +408,12 @@ class HtmlText(msgspec.Struct, frozen=True):
 def html_text(html: str, url: str) -> HtmlText:
     """Title and text. Slow for large pages: run it in a thread."""
     plain = plain_text(html)
-    main = _main_part(html, url) if len(html) <= LARGEST else ""
-    mistaken = len(main) < MAIN_PART and len(plain.text) > TIMES_LONGER * max(len(main), 1)
+    main = _main_content(html, url) if len(html) <= MAX_TRAFILATURA_CHARS else ""
+    mistaken = len(main) < MIN_MAIN_CHARS and len(plain.text) > MAX_LENGTH_RATIO * max(len(main), 1)
     return HtmlText(plain.title, plain.text if mistaken else main or plain.text)
 
 
-def _main_part(html: str, url: str) -> str:
+def _main_content(html: str, url: str) -> str:
     """What trafilatura finds; empty when it is not installed, finds nothing or fails."""
     try:
         trafilatura = import_module("trafilatura")
@@ -428,7 +428,7 @@ def _main_part(html: str, url: str) -> str:
     return str(found or "").strip()
 
 
-class _Reader(HTMLParser):
+class _TextParser(HTMLParser):
     """Text with line breaks, headings, list items and links; what is not text is left out."""
 
     def __init__(self) -> None:
@@ -479,8 +479,8 @@ class _Reader(HTMLParser):
 
 def plain_text(html: str) -> HtmlText:
     """Everything on a page that is text, in order."""
-    reader = _Reader()
-    reader.feed(tamed(html))
+    reader = _TextParser()
+    reader.feed(sanitize_html(html))
     reader.close()
     lines = (_SPACES.sub(" ", line).strip() for line in "".join(reader.pieces).split("\n"))
     title = " ".join("".join(reader.title).split())
@@ -489,11 +489,11 @@ def plain_text(html: str) -> HtmlText:
 
 # From what was fetched to text a model can read.
 
-LONGEST = 30.0
+READ_SECONDS = 30.0
 """Seconds for reading one page."""
 
 
-class Reading(msgspec.Struct, frozen=True):
+class PageText(msgspec.Struct, frozen=True):
     """A page as text."""
 
     url: str
@@ -503,36 +503,36 @@ class Reading(msgspec.Struct, frozen=True):
     """What the reader should know about it, in our own words."""
 
 
-async def read(page: Fetched) -> Reading:
+async def read_page(page: FetchedPage) -> PageText:
     """Raises `ToolError` when nothing can be read from it."""
     stop = Event()
     try:
-        async with asyncio.timeout(LONGEST):
-            return await in_thread(_read, page, stop)
+        async with asyncio.timeout(READ_SECONDS):
+            return await in_thread(_extract, page, stop)
     except TimeoutError as error:
-        raise ToolTimedOut(f"reading it took longer than {LONGEST:g} seconds") from error
+        raise ToolTimedOut(f"reading it took longer than {READ_SECONDS:g} seconds") from error
     finally:
         stop.set()
 
 
-def _read(page: Fetched, stop: Event) -> Reading:
+def _extract(page: FetchedPage, stop: Event) -> PageText:
     notes = ("only the beginning was fetched: the page is very large",) if page.cut else ()
     if page.kind == "pdf":
         pdf = pdf_text(page.data, stop)
         if pdf.read < pdf.pages:
             notes = (f"the first {pdf.read} of {pdf.pages} pages",)
-        return Reading(page.url, clean(pdf.title), clean(pdf.text), notes)
-    text = clean(decoded(page.data, page.charset, page.kind))
+        return PageText(page.url, clean(pdf.title), clean(pdf.text), notes)
+    text = clean(decode_text(page.data, page.charset, page.kind))
     if page.kind == "html":
         found = html_text(text, page.url)
-        return Reading(page.url, found.title, found.text, notes)
-    return Reading(page.url, "", text.strip(), notes)
+        return PageText(page.url, found.title, found.text, notes)
+    return PageText(page.url, "", text.strip(), notes)
 
 
 # Text from the web, handed to a model as data.
 
 
-def fenced(text: str, what: str) -> str:
+def fence_untrusted(text: str, what: str) -> str:
     """`text` between two lines that it cannot contain, so it cannot pretend to end there.
 
     `what` says in our own words what it is. A page that tells the model what to do is quoted, not

@@ -18,7 +18,7 @@ from hermes.core.model import Model, ModelRequest
 from hermes.core.testing import ScriptedModel, scripts
 from hermes.core.tool import Tool
 from hermes.store.session_store import SqlSessionStore, open_store
-from hermes.tools.toolbox import LocalSpill, Toolbox
+from hermes.tools.toolbox import LocalResultStore, Toolbox
 from hermes.util.clock import SystemClock
 
 
@@ -77,7 +77,7 @@ async def make_agent(log: SqlSessionStore, tmp_path: Path) -> MakeAgent:
         history: tuple[Message, ...] = (),
         **circumstances: Any,
     ) -> Agent:
-        box = Toolbox(tools, LocalSpill(tmp_path / "spill").keep)
+        box = Toolbox(tools, LocalResultStore(tmp_path / "spill").keep)
         dispatcher = Dispatcher(
             box, policy or AllowAll(), log, hooks or NoHooks(), SystemClock(), workspace
         )

@@ -9,7 +9,7 @@ from hermes.core.errors import ToolDenied
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
 from hermes.core.ports import Consent
 from hermes.core.tool import Concern, Effect, Tool
-from hermes.tools.approval import Approvals, Rules
+from hermes.tools.approval import ApprovalRules, Approvals
 
 DELETE = Concern("recursive delete", "rm -rf x", "deletes folders")
 BOTH = Concern("privileges", "sudo rm -rf x", "two reasons", also=("recursive delete",))
@@ -48,7 +48,7 @@ class Bench:
         self.events: list[ApprovalAsked | ApprovalAnswered] = []
         self.remembered: list[str] = []
         self._approvals = Approvals(
-            Rules(**rules), approver, allowlist, self._remember, judge=judge
+            ApprovalRules(**rules), approver, allowlist, self._remember, judge=judge
         )
 
     async def _remember(self, kind: str) -> None:

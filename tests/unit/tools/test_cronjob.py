@@ -8,7 +8,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ConfigError, StoreError, ToolDenied, ToolError, UsageError
 from hermes.core.tool import Concern, ToolContext
-from hermes.tools.builtin.cronjob import FOR_OWNERS, cronjob_tool
+from hermes.tools.builtin.cronjob import OWNER_FIELDS, cronjob_tool
 
 
 class Jobs:
@@ -106,7 +106,7 @@ async def test_a_guest_sees_and_touches_only_what_is_theirs() -> None:
     assert len((await call(cronjob_tool(jobs), action="list"))["jobs"]) == 2
 
 
-@pytest.mark.parametrize("field", [*FOR_OWNERS, "deliver"])
+@pytest.mark.parametrize("field", [*OWNER_FIELDS, "deliver"])
 async def test_a_guest_cannot_widen_their_limits(field: str) -> None:
     jobs = Jobs()
     guest = cronjob_tool(jobs, "telegram:7", {"user": "telegram:7"})
@@ -116,7 +116,7 @@ async def test_a_guest_cannot_widen_their_limits(field: str) -> None:
     await call(guest, action="create", schedule="30m", prompt="x", deliver="origin,local")
     with pytest.raises(ToolError, match="only the owner"):
         await call(guest, action="update", job_id="job0", **{field: "telegram:9"})
-    assert not set(guest.spec.parameters["properties"]) & set(FOR_OWNERS)
+    assert not set(guest.spec.parameters["properties"]) & set(OWNER_FIELDS)
 
 
 async def test_jobs_of_others_are_no_twins_of_a_guests() -> None:

@@ -10,15 +10,15 @@ import pytest
 from hermes.core.errors import ToolError
 from hermes.core.ports import ChildResult, ChildTask
 from hermes.core.tool import Tool, ToolContext
-from hermes.tools.approval import Approvals, Rules
+from hermes.tools.approval import ApprovalRules, Approvals
 from hermes.tools.builtin.delegate_task import (
-    MOST_CHARS,
+    MAX_SUMMARY_CHARS,
     DelegationOptions,
     allowed_tools,
     delegate_task_tool,
-    role_of,
+    effective_role,
 )
-from hermes.tools.toolbox import LocalSpill, Toolbox
+from hermes.tools.toolbox import LocalResultStore, Toolbox
 
 
 class Workers:
@@ -108,16 +108,16 @@ async def test_orchestrators_can_be_turned_off(use):
 
 
 async def test_long_summaries_share_the_room_and_say_what_is_missing(use):
-    workers = Workers(*[ChildResult("completed", "x" * MOST_CHARS) for _ in range(2)])
+    workers = Workers(*[ChildResult("completed", "x" * MAX_SUMMARY_CHARS) for _ in range(2)])
     answer = await use(tool_over(workers), tasks=[{"goal": "a"}, {"goal": "b"}])
-    assert len(answer) < MOST_CHARS + 1_000
+    assert len(answer) < MAX_SUMMARY_CHARS + 1_000
     for result in msgspec.json.decode(answer)["results"]:
         assert "10,000 characters left out" in result["summary"]
 
 
 async def test_arguments_as_models_write_them(tmp_path: Path):
     tool = tool_over(Workers())
-    box = Toolbox([tool], LocalSpill(tmp_path).keep)
+    box = Toolbox([tool], LocalResultStore(tmp_path).keep)
     written = '{"tasks": "[{\\"goal\\": \\"a\\", \\"context\\": null}]", "max_iterations": "5"}'
     assert box.decode(tool, written) == {"tasks": [{"goal": "a"}], "max_iterations": 5}
     for wrong in ('{"goal": "a", "role": "boss"}', '{"tasks": [{}]}', '{"max_iterations": 0}'):
@@ -130,7 +130,7 @@ async def test_delegating_asks_nobody_and_runs_beside_other_calls():
 
     async def remember(_kind: str) -> None: ...
 
-    nobody = Approvals(Rules(mode="deny"), None, (), remember)
+    nobody = Approvals(ApprovalRules(mode="deny"), None, (), remember)
     await nobody.permit(tool, {"goal": "a"}, "c1", lambda _event: None)
     assert not tool.serial
     assert tool.toolset == "delegation"
@@ -156,7 +156,7 @@ PARENT = ["terminal", "delegate_task", "clarify", "memory", "send_message", "exe
 def test_subagents_lack_what_only_a_main_agent_may_use(role, depth, max_depth, enabled, delegates):
     tools = allowed_tools(PARENT, role, depth, max_depth, enabled)
     assert tools == ["terminal", "todo", *(["delegate_task"] if delegates else [])]
-    real = role_of(role, depth, max_depth, orchestrator_enabled=enabled)
+    real = effective_role(role, depth, max_depth, orchestrator_enabled=enabled)
     assert (real == "orchestrator") is delegates
 
 

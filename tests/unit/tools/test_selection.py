@@ -7,11 +7,11 @@ from hermes.config.settings.abilities import CustomToolset
 from hermes.core.errors import UsageError
 from hermes.tools.toolsets import (
     all_toolsets,
-    as_written,
-    chosen,
     custom_toolsets,
     expand,
-    switched,
+    platform_key,
+    selected_toolsets,
+    switch_toolsets,
 )
 
 KNOWN = all_toolsets()
@@ -19,20 +19,20 @@ KNOWN = all_toolsets()
 
 def test_a_platform_has_its_preset_until_the_settings_say_otherwise():
     settings = Settings(platform_toolsets={"slack": ("web",)})
-    assert chosen(settings, "cli") == ("hermes-cli",)
-    assert chosen(settings, "telegram") == ("hermes-telegram",)
-    assert chosen(settings, "slack") == ("web",)
-    assert chosen(Settings(toolsets=("file",)), "cli") == ("file",)
+    assert selected_toolsets(settings, "cli") == ("hermes-cli",)
+    assert selected_toolsets(settings, "telegram") == ("hermes-telegram",)
+    assert selected_toolsets(settings, "slack") == ("web",)
+    assert selected_toolsets(Settings(toolsets=("file",)), "cli") == ("file",)
 
 
 @pytest.mark.parametrize("name", ["api-server", "api_server"])
 @pytest.mark.parametrize("written", ["api-server", "api_server"])
 def test_a_platform_is_the_same_whichever_way_its_name_is_written(name, written):
-    assert chosen(Settings(), name) == ("hermes-api-server",)
+    assert selected_toolsets(Settings(), name) == ("hermes-api-server",)
     settings = Settings(platform_toolsets={written: ("web",)})
-    assert chosen(settings, name) == ("web",)
-    assert as_written(settings, name) == written
-    assert as_written(Settings(), name) == "api-server"
+    assert selected_toolsets(settings, name) == ("web",)
+    assert platform_key(settings, name) == written
+    assert platform_key(Settings(), name) == "api-server"
 
 
 @pytest.mark.parametrize(
@@ -49,19 +49,19 @@ def test_a_platform_is_the_same_whichever_way_its_name_is_written(name, written)
     ],
 )
 def test_switching(current, names, on, expected):
-    assert switched(current, names, KNOWN, on=on) == expected
+    assert switch_toolsets(current, names, KNOWN, on=on) == expected
 
 
 def test_what_was_switched_off_is_off_and_back_on_again():
-    off = switched(["hermes-cli"], ["file", "todo"], KNOWN, on=False)
+    off = switch_toolsets(["hermes-cli"], ["file", "todo"], KNOWN, on=False)
     assert not {"read_file", "todo"} & set(expand(off, KNOWN))
-    on = switched(off, ["todo"], KNOWN, on=True)
+    on = switch_toolsets(off, ["todo"], KNOWN, on=True)
     assert "todo" in expand(on, KNOWN)
 
 
 def test_a_name_nobody_knows_changes_nothing():
     with pytest.raises(UsageError):
-        switched(["file"], ["todo", "nonsense"], KNOWN, on=True)
+        switch_toolsets(["file"], ["todo", "nonsense"], KNOWN, on=True)
 
 
 def test_toolsets_of_the_user_are_known():

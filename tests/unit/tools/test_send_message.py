@@ -9,7 +9,7 @@ from hermes.core.errors import ToolDenied, ToolError, UsageError
 from hermes.core.events import ApprovalAsked
 from hermes.core.ports import Consent
 from hermes.core.tool import ToolContext
-from hermes.tools.approval import Approvals, Rules
+from hermes.tools.approval import ApprovalRules, Approvals
 from hermes.tools.builtin.send_message import send_message_tool
 
 MESSAGE = {"target": "telegram", "message": "hi"}
@@ -38,7 +38,7 @@ async def no_memory(_kind: str) -> None:
 
 
 async def permitted(effects: dict[str, Any], arguments: dict[str, Any]) -> bool:
-    policy = Approvals(Rules(effects=effects), Nobody(), (), no_memory)
+    policy = Approvals(ApprovalRules(effects=effects), Nobody(), (), no_memory)
     try:
         await policy.permit(send_message_tool(Letters()), arguments, "c", lambda _event: None)
     except ToolDenied:

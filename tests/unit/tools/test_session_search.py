@@ -22,9 +22,9 @@ from hermes.core.tool import ToolContext
 from hermes.core.usage import Usage
 from hermes.store.session_store import SqlSessionStore, open_engine
 from hermes.tools.builtin.session_search import (
-    MOST_CHARS,
-    NOTHING,
-    SearchOptions,
+    MAX_ANSWER_CHARS,
+    NO_MATCH,
+    SessionSearchOptions,
     session_search_tool,
 )
 
@@ -85,7 +85,7 @@ def searching(
     cancel: CancelToken | None = None,
     **options: object,
 ) -> Callable[..., Awaitable[str]]:
-    tool = session_search_tool(store, models, lambda: current, SearchOptions(**options))  # type: ignore[arg-type]
+    tool = session_search_tool(store, models, lambda: current, SessionSearchOptions(**options))  # type: ignore[arg-type]
 
     async def search(query: str = "", **arguments: object) -> str:
         context = ToolContext(current, "call", cancel or CancelToken(), lambda _text: None)
@@ -171,7 +171,7 @@ async def test_ones_own_conversation_is_left_out_all_of_it(store: SqlSessionStor
     await store.compact("first", "second", [User.say("summary")])
     await talk(store, "child", "invoice again", parent_id="second")
     for current in ("first", "second", "child"):
-        assert await searching(store, current=current)("invoice") == NOTHING
+        assert await searching(store, current=current)("invoice") == NO_MATCH
         assert "no other conversation" in await searching(store, current=current)()
 
 
@@ -308,7 +308,7 @@ async def test_results_are_bounded_whatever_the_model_says(store: SqlSessionStor
     for models in (Models(endless), None):
         for limit in (1, 5):
             result = await searching(store, models)("invoice", limit=limit)
-            assert len(result) <= MOST_CHARS
+            assert len(result) <= MAX_ANSWER_CHARS
             assert len(sessions_in(result)) == limit
 
 
@@ -362,12 +362,12 @@ async def test_when_no_conversation_has_all_words_those_with_some_are_shown(
     assert sessions_in(result) == ["s"]
     assert "None has all of the words" in result.splitlines()[0]
     for query in ("overdue", '"overdue invoice"', "overdue OR gone", "invoice NOT late"):
-        assert await search(query) == NOTHING
+        assert await search(query) == NO_MATCH
 
 
 async def test_sessions_of_programs_are_not_searched(store: SqlSessionStore) -> None:
     await talk(store, "batch", "invoice", source="batch")
-    assert await searching(store)("invoice") == NOTHING
+    assert await searching(store)("invoice") == NO_MATCH
     assert sessions_in(await searching(store, hidden_sources=())("invoice")) == ["batch"]
 
 
@@ -394,7 +394,7 @@ async def test_a_store_that_fails_is_one_clear_line(tmp_path: Path) -> None:
 
 
 async def test_nothing_stored_is_no_error(store: SqlSessionStore) -> None:
-    assert await searching(store)("invoice") == NOTHING
+    assert await searching(store)("invoice") == NO_MATCH
     assert await searching(store)() == "There is no other conversation yet."
 
 

@@ -10,7 +10,14 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid
 from hermes.core.messages import Assistant, Text, ToolResult, User
 from hermes.core.tool import ToolContext
-from hermes.tools.builtin.todo import MARKS, MOST_CHARS, MOST_ITEMS, Todo, TodoList, todo_tool
+from hermes.tools.builtin.todo import (
+    MARKS,
+    MAX_ITEMS,
+    MAX_TASK_CHARS,
+    TodoItem,
+    TodoList,
+    todo_tool,
+)
 
 
 async def call(todos: TodoList, /, **arguments: Any) -> str:
@@ -61,16 +68,16 @@ async def test_one_wrong_item_changes_nothing() -> None:
     await call(todos, todos=[{"id": "a", "content": "one"}])
     with pytest.raises(ToolArgumentsInvalid, match="'b' needs an id and a content"):
         await call(todos, todos=[{"id": "a", "status": "completed"}, {"id": "b"}], merge=True)
-    many = [{"id": str(n), "content": "x"} for n in range(MOST_ITEMS + 1)]
+    many = [{"id": str(n), "content": "x"} for n in range(MAX_ITEMS + 1)]
     with pytest.raises(ToolArgumentsInvalid, match="too many"):
         await call(todos, todos=many)
-    assert todos.items == (Todo("a", "one"),)
+    assert todos.items == (TodoItem("a", "one"),)
 
 
 async def test_long_tasks_are_cut() -> None:
     todos = TodoList()
     await call(todos, todos=[{"id": "a", "content": "x" * 9_999}])
-    assert len(todos.items[0].content) == MOST_CHARS + 1
+    assert len(todos.items[0].content) == MAX_TASK_CHARS + 1
 
 
 async def test_a_resumed_session_has_its_list_again() -> None:

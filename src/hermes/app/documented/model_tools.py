@@ -7,7 +7,7 @@ import msgspec
 
 from hermes.app.documented.process import tell
 from hermes.app.documented.workshop import workshop
-from hermes.tools.toolbox import coerced
+from hermes.tools.toolbox import coerce_arguments
 from hermes.tools.toolsets import expand
 
 Dict = dict[str, Any]
@@ -49,7 +49,7 @@ def handle_function_call(
 
 def coerce_tool_args(tool_name: str, args: Mapping[str, Any]) -> Dict:
     """`args` with the types that the tool's schema wants ("42" as 42), where that is clear."""
-    return coerced(dict(args), workshop().find(tool_name).spec.parameters)
+    return coerce_arguments(dict(args), workshop().find(tool_name).spec.parameters)
 
 
 class _ToolsetOfTool(Mapping[str, str]):

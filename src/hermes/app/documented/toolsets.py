@@ -3,7 +3,7 @@
 from typing import Any
 
 from hermes.app.documented.workshop import workshop
-from hermes.tools.toolsets import EVERYTHING, PRESETS, Known, Toolset, expand
+from hermes.tools.toolsets import ALL_TOOLS, PRESETS, Toolset, ToolsetMap, expand
 from hermes.tools.toolsets import TOOLSETS as SHIPPED
 
 Dict = dict[str, Any]
@@ -33,7 +33,7 @@ def get_all_toolsets() -> dict[str, Dict]:
 
 
 def validate_toolset(name: str) -> bool:
-    return name in EVERYTHING or name in _known()
+    return name in ALL_TOOLS or name in _known()
 
 
 def resolve_toolset(name: str) -> list[str]:
@@ -42,5 +42,5 @@ def resolve_toolset(name: str) -> list[str]:
     return expand([name], _known())
 
 
-def _known() -> Known:
+def _known() -> ToolsetMap:
     return workshop().toolsets.known

@@ -22,7 +22,7 @@ from hermes.app.references.written import (
 )
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.tokens import BYTES_PER_TOKEN, IMAGE_TOKENS, text_tokens
-from hermes.tools.web_pages import fenced
+from hermes.tools.web_pages import fence_untrusted
 from hermes.util.text import clean
 from hermes.util.threads import in_thread
 
@@ -157,4 +157,6 @@ async def _page(reference: Reference, desk: Desk) -> Attached:
     except TimeoutError as error:
         raise NotAttached(f"it was not there after {PAGE_SECONDS:g} seconds") from error
     text = await in_thread(desk.redact, clean(page))
-    return Attached(f"url {url}", reference.written, "web page", fenced(text, one_line(url)))
+    return Attached(
+        f"url {url}", reference.written, "web page", fence_untrusted(text, one_line(url))
+    )

@@ -12,9 +12,9 @@ from hermes.core.errors import UsageError
 from hermes.tools.checkpoints.checkpoints import (
     CheckpointOptions,
     Checkpoints,
-    listing,
-    report,
-    workspace_of,
+    find_workspace,
+    format_checkpoints,
+    format_restored,
 )
 from hermes.util.text import many
 
@@ -54,7 +54,7 @@ run = run_action
 def _open(cli: Cli) -> Checkpoints:
     folder = cli.home.root / "checkpoints"
     options = CheckpointOptions(max_snapshots=cli.load().settings.checkpoints.max_snapshots)
-    return Checkpoints(folder, workspace_of(folder, Path.cwd()), Path.home(), options)
+    return Checkpoints(folder, find_workspace(folder, Path.cwd()), Path.home(), options)
 
 
 def _file(args: argparse.Namespace) -> str:
@@ -67,7 +67,9 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
     if args.json:
         cli.json([msgspec.to_builtins(each) for each in found])
     else:
-        cli.say(listing(found, checkpoints.problem, command="hermes checkpoints restore"))
+        cli.say(
+            format_checkpoints(found, checkpoints.problem, command="hermes checkpoints restore")
+        )
     return 0
 
 
@@ -80,7 +82,7 @@ def _diff(args: argparse.Namespace, cli: Cli) -> int:
 def _restore(args: argparse.Namespace, cli: Cli) -> int:
     checkpoints = _open(cli)
     done = asyncio.run(checkpoints.restore(args.number, _file(args), force=args.force))
-    cli.say(report(done, command="hermes checkpoints restore"))
+    cli.say(format_restored(done, command="hermes checkpoints restore"))
     for notice in checkpoints.notices():
         cli.note(notice)
     return 1 if done.kept else 0

@@ -11,7 +11,7 @@ from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.cli.extending import extended
 from hermes.cli.render import one_line
-from hermes.tools.toolsets import OF_SERVER
+from hermes.tools.toolsets import MCP_TOOLSET_PREFIX
 
 DESCRIPTION = 60
 
@@ -88,7 +88,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
             cli.say(f"{toolset}: {row.purpose}" if row.purpose else toolset)
         cli.say(f"  {_mark(row)} {row.name:<{width}}  {_state(row)}".rstrip())
     for name, on in untold_toolsets(cli.load(), cli.home, args.platform).items():
-        server, off = name.removeprefix(OF_SERVER), "" if on else "off; "
+        server, off = name.removeprefix(MCP_TOOLSET_PREFIX), "" if on else "off; "
         cli.say(f"{name}: {off}its tools are not known yet (`hermes mcp test {server}` looks)")
     return 0
 

@@ -11,7 +11,7 @@ from hermes.core.ports import Clarifier
 from hermes.core.tool import Tool, ToolContext
 from hermes.tools.registry import ToolDeps, ToolEntry
 
-MOST_CHOICES = 4
+MAX_CHOICES = 4
 DECIDE = "Decide by yourself what is most sensible, and say in your answer what you assumed."
 
 
@@ -22,7 +22,7 @@ def clarify_tool(clarifier: Clarifier | None, timeout: float = 120) -> Tool:
     async def clarify(
         call: ToolContext,
         question: str,
-        choices: Annotated[list[str], msgspec.Meta(max_length=MOST_CHOICES)] | None = None,
+        choices: Annotated[list[str], msgspec.Meta(max_length=MAX_CHOICES)] | None = None,
     ) -> str:
         """Ask the user a question you cannot go on without.
 
@@ -36,13 +36,13 @@ def clarify_tool(clarifier: Clarifier | None, timeout: float = 120) -> Tool:
         asked = QuestionAsked(call.call_id, question.strip(), offered)
         with call.cancel.scope():
             async with one_question:
-                answer = await _answer(call, clarifier, asked, timeout)
+                answer = await _ask(call, clarifier, asked, timeout)
         return f"The user answers: {answer}" if answer else f"Nobody answered in time. {DECIDE}"
 
     return Tool.from_function(clarify, toolset="clarify", serial=True)
 
 
-async def _answer(
+async def _ask(
     call: ToolContext, clarifier: Clarifier, asked: QuestionAsked, timeout: float
 ) -> str:
     """What the person said, or "" when the time was up. The question is closed in every case."""

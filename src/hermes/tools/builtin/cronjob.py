@@ -13,11 +13,11 @@ from hermes.tools.registry import ToolDeps, ToolEntry, require
 
 NAME = "cronjob"
 ACTIONS = ("create", "list", "update", "pause", "resume", "run", "remove")
-FOR_OWNERS = ("script", "workdir", "model", "enabled_toolsets", "context_from")
+OWNER_FIELDS = ("script", "workdir", "model", "enabled_toolsets", "context_from")
 """What somebody else than the owner cannot say: it would lead out of their limits."""
-BESIDE = ("name", "schedule", "repeat", "deliver")
+HARMLESS_FIELDS = ("name", "schedule", "repeat", "deliver")
 """What changes nothing of what a run does."""
-SHOWN = (
+SHOWN_FIELDS = (
     "id", "name", "schedule_display", "state", "next_run_at", "last_run_at", "last_status",
     "last_error", "deliver", "skills", "script", "workdir", "model", "provider", "context_from",
     "enabled_toolsets", "prompt",
@@ -58,7 +58,7 @@ def cronjob_tool(
     What a job's agent does is judged when it runs, by the policy for when nobody is there; so
     scheduling it needs no consent. A script is run as it is, so that is asked about, and so is a
     folder that a conversation with limits may not have itself."""
-    window = Window(scheduler, origin, dict(by or {}))
+    window = JobActions(scheduler, origin, dict(by or {}))
 
     async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
         said = {name: value for name, value in arguments.items() if name in _FIELDS}
@@ -83,11 +83,11 @@ async def _examine(arguments: dict[str, Any]) -> Concern | None:
     return Concern("cron script", str(arguments["script"]), reason)
 
 
-async def _unasked(_concern: Concern) -> None:
+async def _no_approval(_concern: Concern) -> None:
     """For code, which has no limits to be asked about."""
 
 
-class Window(msgspec.Struct, frozen=True):
+class JobActions(msgspec.Struct, frozen=True):
     """What the user of a conversation may see and do of a schedule."""
 
     scheduler: Scheduler
@@ -104,24 +104,26 @@ class Window(msgspec.Struct, frozen=True):
         action: str,
         job_id: str,
         said: dict[str, Any],
-        consent: Callable[[Concern], Awaitable[None]] = _unasked,
+        consent: Callable[[Concern], Awaitable[None]] = _no_approval,
     ) -> dict[str, Any]:
         """Raises `UsageError`."""
         if action not in ACTIONS:
             raise UsageError(f"there is no action {action!r}", hint=", ".join(ACTIONS))
         if action == "list":
             jobs = await self.scheduler.list()
-            return {"jobs": [_brief(each) for each in jobs if _belongs(each, self.guest)]}
-        _refuse(said, self.guest)
+            return {
+                "jobs": [_summarize_job(each) for each in jobs if _is_visible(each, self.guest)]
+            }
+        _check_guest_fields(said, self.guest)
         self._refuse_toolsets(said)
         if action == "create":
             made = {"origin": self.origin or None, **await self._limited(said, {}, consent)}
-            return {"job": _brief(await self.scheduler.create(made))}
+            return {"job": _summarize_job(await self.scheduler.create(made))}
         job = await self._own(job_id)
         if action == "update":
             changes = await self._limited(said, job, consent)
-            return {"job": _brief(await self.scheduler.update(job["id"], changes))}
-        return {"job": _brief(await getattr(self.scheduler, action)(job["id"]))}
+            return {"job": _summarize_job(await self.scheduler.update(job["id"], changes))}
+        return {"job": _summarize_job(await getattr(self.scheduler, action)(job["id"]))}
 
     async def _limited(
         self,
@@ -131,7 +133,7 @@ class Window(msgspec.Struct, frozen=True):
     ) -> dict[str, Any]:
         """What was said, with the limits of who said it: a run must not do for a conversation what
         that may not do itself."""
-        if not self.by or (job and all(name in BESIDE for name in said)):
+        if not self.by or (job and all(name in HARMLESS_FIELDS for name in said)):
             return said
         if self.by.get("backend") and (folder := said.get("workdir", job.get("workdir"))):
             reason = "a run of the job may change what is there, beside the folder of this chat"
@@ -155,7 +157,7 @@ class Window(msgspec.Struct, frozen=True):
         if not self.guest:
             return await self.scheduler.get(job_id)
         # Jobs of others do not exist for a guest, not even as twins of a name.
-        jobs = [each for each in await self.scheduler.list() if _belongs(each, self.guest)]
+        jobs = [each for each in await self.scheduler.list() if _is_visible(each, self.guest)]
         wanted = job_id.strip()
         fits = [each for each in jobs if wanted in (each["id"], each.get("name"))]
         if len(fits) > 1:
@@ -166,27 +168,29 @@ class Window(msgspec.Struct, frozen=True):
         return fits[0]
 
 
-def _belongs(record: Mapping[str, Any], guest: str) -> bool:
+def _is_visible(record: Mapping[str, Any], guest: str) -> bool:
     return not guest or (record.get("by") or {}).get("user") == guest
 
 
-def _refuse(said: Mapping[str, Any], guest: str) -> None:
+def _check_guest_fields(said: Mapping[str, Any], guest: str) -> None:
     """What only the owner may ask for."""
     if not guest:
         return
-    if refused := [name for name in FOR_OWNERS if said.get(name)]:
+    if refused := [name for name in OWNER_FIELDS if said.get(name)]:
         raise UsageError(f"only the owner may set {', '.join(refused)}")
     targets = str(said.get("deliver") or "").split(",")
     if any(target.strip() not in ("", "origin", "local") for target in targets):
         raise UsageError("only the owner may deliver to other chats")
 
 
-def _brief(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: record[name] for name in SHOWN if record.get(name)}
+def _summarize_job(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: record[name] for name in SHOWN_FIELDS if record.get(name)}
 
 
 def _spec(guest: str) -> ToolSpec:
-    fields = {name: field for name, field in _FIELDS.items() if not guest or name not in FOR_OWNERS}
+    fields = {
+        name: field for name, field in _FIELDS.items() if not guest or name not in OWNER_FIELDS
+    }
     return ToolSpec(
         name=NAME,
         description="Schedule work: at its time a new session gets the prompt, and its answer is"

@@ -26,12 +26,12 @@ from hermes.util.text import cut_middle
 Role = Literal["leaf", "orchestrator"]
 
 NAME = "delegate_task"
-NOT_FOR_CHILDREN = frozenset({NAME, "clarify", "memory", "send_message", "execute_code"})
+CHILD_DENIED_TOOLS = frozenset({NAME, "clarify", "memory", "send_message", "execute_code"})
 """Tools a subagent never has; an orchestrator has `delegate_task` again."""
-MOST_DEPTH = 3
-MOST_CHARS = 20_000
+MAX_DEPTH = 3
+MAX_SUMMARY_CHARS = 20_000
 """Characters of all summaries together."""
-ALONE = (
+CHILD_INSTRUCTIONS = (
     "You work alone: nobody can be asked, and only your last message is read. End with a summary: "
     "what you did and found, which files changed (paths), what is still open."
 )
@@ -44,7 +44,7 @@ _TASK: dict[str, Any] = {
 }
 
 
-def _with(name: str, description: str) -> dict[str, Any]:
+def _describe(name: str, description: str) -> dict[str, Any]:
     return {**_TASK[name], "description": description}
 
 
@@ -56,10 +56,10 @@ SPEC = ToolSpec(
     parameters={
         "type": "object",
         "properties": {
-            "goal": _with("goal", "one task"),
-            "context": _with("context", "facts, paths, limits"),
-            "toolsets": _with("toolsets", "default: yours"),
-            "role": _with("role", "an orchestrator may delegate too"),
+            "goal": _describe("goal", "one task"),
+            "context": _describe("context", "facts, paths, limits"),
+            "toolsets": _describe("toolsets", "default: yours"),
+            "role": _describe("role", "an orchestrator may delegate too"),
             "tasks": {
                 "type": "array",
                 "items": {"type": "object", "properties": _TASK, "required": ["goal"]},
@@ -78,7 +78,7 @@ class DelegationOptions(msgspec.Struct, frozen=True):
     """`delegation.orchestrator_enabled`."""
 
 
-class _Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _TaskArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     goal: str
     context: str = ""
     toolsets: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class _Arguments(msgspec.Struct, frozen=True):
     context: str = ""
     toolsets: tuple[str, ...] = ()
     role: Role = "leaf"
-    tasks: tuple[_Task, ...] = ()
+    tasks: tuple[_TaskArguments, ...] = ()
     max_iterations: int | None = None
 
 
@@ -98,8 +98,8 @@ def delegate_task_tool(spawner: Spawner, options: DelegationOptions) -> Tool:
     """What the subagents do is judged call by call, so the delegation itself needs no consent."""
 
     async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
-        tasks = _tasks(arguments, options)
-        return _text(await spawner.run(tasks, call))
+        tasks = _parse_tasks(arguments, options)
+        return _results_json(await spawner.run(tasks, call))
 
     return Tool(
         spec=SPEC,
@@ -110,10 +110,10 @@ def delegate_task_tool(spawner: Spawner, options: DelegationOptions) -> Tool:
     )
 
 
-def role_of(role: Role, depth: int, max_depth: int, *, orchestrator_enabled: bool) -> Role:
+def effective_role(role: Role, depth: int, max_depth: int, *, orchestrator_enabled: bool) -> Role:
     """The role a subagent really has. `depth` is its own, 1 for one the main agent starts; at the
     greatest depth (`delegation.max_spawn_depth`, taken as 1 to 3) there are only leaves."""
-    deepest = min(max(max_depth, 1), MOST_DEPTH)
+    deepest = min(max(max_depth, 1), MAX_DEPTH)
     return role if orchestrator_enabled and depth < deepest else "leaf"
 
 
@@ -122,18 +122,18 @@ def allowed_tools(
 ) -> list[str]:
     """Those of `names` a subagent may have, in their order. An orchestrator can always delegate,
     whatever toolsets it was given. The other parameters are those of `role_of`."""
-    allowed = [name for name in names if name not in NOT_FOR_CHILDREN]
-    real = role_of(role, depth, max_depth, orchestrator_enabled=orchestrator_enabled)
+    allowed = [name for name in names if name not in CHILD_DENIED_TOOLS]
+    real = effective_role(role, depth, max_depth, orchestrator_enabled=orchestrator_enabled)
     return [*allowed, NAME] if real == "orchestrator" else allowed
 
 
-def message_for(task: ChildTask) -> str:
+def child_prompt(task: ChildTask) -> str:
     """What a subagent is told."""
-    parts = (task.goal, task.context and f"Context:\n{task.context}", ALONE)
+    parts = (task.goal, task.context and f"Context:\n{task.context}", CHILD_INSTRUCTIONS)
     return "\n\n".join(part for part in parts if part)
 
 
-def _tasks(arguments: dict[str, Any], options: DelegationOptions) -> list[ChildTask]:
+def _parse_tasks(arguments: dict[str, Any], options: DelegationOptions) -> list[ChildTask]:
     try:
         asked = msgspec.convert(arguments, _Arguments)
     except msgspec.ValidationError as error:
@@ -141,7 +141,7 @@ def _tasks(arguments: dict[str, Any], options: DelegationOptions) -> list[ChildT
             f"the tasks are wrong: {error}",
             hint="a task has goal, context, toolsets and role, which is leaf or orchestrator",
         ) from error
-    tasks = [_child(task, asked) for task in _asked_for(asked)]
+    tasks = [_child_task(task, asked) for task in _task_list(asked)]
     if len(tasks) > options.max_concurrent:
         raise ToolArgumentsInvalid(
             f"{len(tasks)} tasks are too many, the limit is {options.max_concurrent}",
@@ -161,7 +161,7 @@ def _tasks(arguments: dict[str, Any], options: DelegationOptions) -> list[ChildT
     return tasks
 
 
-def _asked_for(asked: _Arguments) -> tuple[_Task, ...]:
+def _task_list(asked: _Arguments) -> tuple[_TaskArguments, ...]:
     """The tasks, of which `goal` may be the only one."""
     if asked.tasks and asked.goal and asked.goal.strip():
         raise ToolArgumentsInvalid(
@@ -171,10 +171,10 @@ def _asked_for(asked: _Arguments) -> tuple[_Task, ...]:
         return asked.tasks
     if asked.goal is None:
         raise ToolArgumentsInvalid("there is no task", hint="give goal, or tasks for several")
-    return (_Task(asked.goal),)
+    return (_TaskArguments(asked.goal),)
 
 
-def _child(task: _Task, asked: _Arguments) -> ChildTask:
+def _child_task(task: _TaskArguments, asked: _Arguments) -> ChildTask:
     """`task`, with what is said beside the tasks holding for each of them."""
     contexts = (asked.context.strip(), task.context.strip())
     return ChildTask(
@@ -186,9 +186,9 @@ def _child(task: _Task, asked: _Arguments) -> ChildTask:
     )
 
 
-def _text(results: Sequence[ChildResult]) -> str:
+def _results_json(results: Sequence[ChildResult]) -> str:
     """What the model sees: every result, in the order of the tasks."""
-    room = MOST_CHARS // max(len(results), 1)
+    room = MAX_SUMMARY_CHARS // max(len(results), 1)
     shown = [
         {
             "task": number,
@@ -207,11 +207,11 @@ def _text(results: Sequence[ChildResult]) -> str:
 # What a subagent did, as seen in its events: a line for each step, and a result at the end.
 
 LINE_WIDTH = 100
-MOST_CALLS = 40
+MAX_LISTED_CALLS = 40
 """Finished calls told about a subagent that did not come to its end."""
 
-Stopped = Literal["interrupted", "timeout"]
-Status = Literal["completed", "failed", "interrupted", "timeout"]
+StopReason = Literal["interrupted", "timeout"]
+ChildStatus = Literal["completed", "failed", "interrupted", "timeout"]
 
 
 class ChildReport:
@@ -225,7 +225,7 @@ class ChildReport:
         self._text = ""
         self._unfinished: list[str] = []
         self._running: dict[str, str] = {}
-        self._calls: deque[str] = deque(maxlen=MOST_CALLS)
+        self._calls: deque[str] = deque(maxlen=MAX_LISTED_CALLS)
 
     def see(self, event: Event) -> str:
         """One line about a step worth showing, else ""."""
@@ -238,9 +238,9 @@ class ChildReport:
             case TextFinished():
                 self._text = event.text
                 self._unfinished.clear()
-                return _short(event.text)
+                return _one_line(event.text)
             case ToolStarted(call=call):
-                self._running[call.id] = line = _line(call)
+                self._running[call.id] = line = _call_line(call)
                 return line
             case ToolFinished():
                 self._done += 1
@@ -252,7 +252,7 @@ class ChildReport:
                 self._end = event
         return ""
 
-    def result(self, session_id: str, seconds: float, stopped: Stopped | None) -> ChildResult:
+    def result(self, session_id: str, seconds: float, stopped: StopReason | None) -> ChildResult:
         """`stopped` says why the subagent was told to stop, if it was; it may have ended before."""
         status, end = self._status(stopped), self._end
         if end is None:
@@ -270,7 +270,7 @@ class ChildReport:
             "" if status == "completed" else error,
         )
 
-    def _status(self, stopped: Stopped | None) -> Status:
+    def _status(self, stopped: StopReason | None) -> ChildStatus:
         if self._end is not None and self._end.completed:
             return "completed"
         if stopped is None and self._end is not None and self._end.interrupted:
@@ -287,17 +287,17 @@ class ChildReport:
         return "\n\n".join(said)
 
 
-def _line(call: ToolCall) -> str:
+def _call_line(call: ToolCall) -> str:
     """The tool and the first text among its arguments: a path, a command, a question."""
     try:
         given = msgspec.json.decode(call.arguments)
     except msgspec.DecodeError:
         given = None
     values = given.values() if isinstance(given, dict) else ()
-    return _short(f"{call.name} {next((each for each in values if isinstance(each, str)), '')}")
+    return _one_line(f"{call.name} {next((each for each in values if isinstance(each, str)), '')}")
 
 
-def _short(text: str) -> str:
+def _one_line(text: str) -> str:
     line = " ".join(text[: 10 * LINE_WIDTH].split())
     return line if len(line) <= LINE_WIDTH else line[: LINE_WIDTH - 1] + "…"
 

@@ -16,15 +16,15 @@ from hermes.core.tool import Concern, Effect, Tool, ToolContext, no_concern
 from hermes.security.paths import Guard
 from hermes.terminal.base import Shell
 from hermes.tools.code.script import (
-    CHANGING,
-    LEFT_OUT,
+    OMITTED_PARAMETERS,
+    SERIAL_TOOLS,
     STDOUT_LIMIT,
     Mode,
-    Outcome,
+    ScriptOutcome,
     ScriptRun,
     callable_specs,
-    concern_of,
-    launch,
+    effect_concern,
+    prepare_launch,
 )
 from hermes.tools.registry import ToolDeps, ToolEntry
 
@@ -53,7 +53,7 @@ def execute_code_tool(
     specs = callable_specs(tools)
 
     async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
-        prepared = launch(
+        prepared = prepare_launch(
             str(arguments["code"]),
             specs,
             guard,
@@ -62,10 +62,10 @@ def execute_code_tool(
             options.passthrough(),
         )
         run = ScriptRun(call.output)
-        answers = Answers(call, specs, guard, options, run.paused)
+        answers = ScriptRequests(call, specs, guard, options, run.paused)
         with call.cancel.scope():
             outcome = await run.run(shell, prepared, options.timeout, answers.answer)
-        return report(outcome, answers.calls, options.timeout)
+        return format_outcome(outcome, answers.calls, options.timeout)
 
     return Tool(
         spec=_spec(specs, options),
@@ -77,7 +77,7 @@ def execute_code_tool(
     )
 
 
-class Answers:
+class ScriptRequests:
     """Answers what one script asks for: tools to call, and verdicts on what it is about to do."""
 
     def __init__(
@@ -100,11 +100,11 @@ class Answers:
             if request.get("kind") == "tool":
                 arguments = dict(request["arguments"])
                 return {"result": await self._tool(str(request["name"]), arguments)}
-            await self._permit(concern_of(request, self._guard))
+            await self._permit(effect_concern(request, self._guard))
         except ToolDenied as error:
-            return {"denied": str(error), "error": _told(error)}
+            return {"denied": str(error), "error": _error_text(error)}
         except ToolError as error:
-            return {"error": _told(error)}
+            return {"error": _error_text(error)}
         except Interrupted:
             return {"error": "interrupted"}  # the whole script ends now
         return {}
@@ -112,17 +112,19 @@ class Answers:
     async def _tool(self, name: str, arguments: dict[str, Any]) -> str:
         if name not in self._names:
             raise ToolError(f"a script cannot call {name!r}; it can call: {', '.join(self._names)}")
-        if unfit := LEFT_OUT.get(name, frozenset()) & {key for key, on in arguments.items() if on}:
+        if unfit := OMITTED_PARAMETERS.get(name, frozenset()) & {
+            key for key, on in arguments.items() if on
+        }:
             raise ToolError(f"{name} in a script has no {', '.join(sorted(unfit))}")
         if self.calls >= self._options.max_tool_calls:
             raise ToolError(
                 f"the script has made all of its {self._options.max_tool_calls} tool calls",
                 hint="print what you have and go on with another script",
             )
-        if not _is_text(arguments):
+        if not _is_valid_text(arguments):
             raise ToolError(f"an argument of {name} is not valid text: it holds lone surrogates")
         self.calls += 1
-        if name not in CHANGING:
+        if name not in SERIAL_TOOLS:
             return await self._call.invoke(name, arguments)
         async with self._changing:
             return await self._call.invoke(name, arguments)
@@ -143,7 +145,7 @@ class Answers:
             raise
 
 
-def report(outcome: Outcome, calls: int, timeout: float) -> str:
+def format_outcome(outcome: ScriptOutcome, calls: int, timeout: float) -> str:
     """The result as JSON."""
     status = "timeout" if outcome.timed_out else "error" if outcome.code else "success"
     output, errors = outcome.stdout.rstrip(), outcome.stderr.rstrip()
@@ -151,14 +153,14 @@ def report(outcome: Outcome, calls: int, timeout: float) -> str:
     if status == "success":
         result["output"] = f"{output}\n[stderr]\n{errors}".lstrip() if errors else output
     else:
-        reason = f"stopped after {timeout:g} s" if outcome.timed_out else _ending(outcome.code)
+        reason = f"stopped after {timeout:g} s" if outcome.timed_out else _exit_note(outcome.code)
         result["error"] = "\n".join(filter(None, (errors, reason)))
     result["tool_calls_made"] = calls
     result["duration_seconds"] = round(outcome.seconds, 2)
     return msgspec.json.encode(result).decode()
 
 
-def _ending(code: int | None) -> str:
+def _exit_note(code: int | None) -> str:
     """What the exit code adds to a traceback."""
     if code is None or code == 1:
         return ""
@@ -168,7 +170,7 @@ def _ending(code: int | None) -> str:
     return f"[ended by {known.get(-code, f'signal {-code}')}]"
 
 
-def _is_text(arguments: dict[str, Any]) -> bool:
+def _is_valid_text(arguments: dict[str, Any]) -> bool:
     try:
         json.dumps(arguments, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -176,7 +178,7 @@ def _is_text(arguments: dict[str, Any]) -> bool:
     return True
 
 
-def _told(error: ToolError) -> str:
+def _error_text(error: ToolError) -> str:
     return f"{error} ({error.hint})" if error.hint else str(error)
 
 

@@ -9,10 +9,24 @@ from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.paths import Guard
 from hermes.terminal.base import Files
-from hermes.tools.editing.document import Document, from_model, is_binary, new_problem, unified
-from hermes.tools.editing.files import MOST_BYTES, Change, FileReads, Target, Writing, aside, shown
-from hermes.tools.editing.matching import Located, locate
-from hermes.tools.editing.patch_format import Section, locate_hunks, parse_patch
+from hermes.tools.editing.document import (
+    Document,
+    is_binary,
+    new_syntax_problem,
+    normalize_argument,
+    unified_diff,
+)
+from hermes.tools.editing.files import (
+    MAX_EDIT_BYTES,
+    FileChange,
+    FileEditor,
+    FileReads,
+    WriteTarget,
+    display_path,
+    run_sized,
+)
+from hermes.tools.editing.matching import LocatedEdits, locate
+from hermes.tools.editing.patch_format import PatchSection, locate_hunks, parse_patch
 from hermes.tools.registry import ToolDeps, ToolEntry
 
 
@@ -23,7 +37,7 @@ def patch_tool(
     *,
     isolated: bool = False,
 ) -> Tool:
-    writing = Writing(files, guard, reads, isolated=isolated)
+    writing = FileEditor(files, guard, reads, isolated=isolated)
 
     async def patch(
         call: ToolContext,
@@ -41,46 +55,49 @@ def patch_tool(
         replace_all: every place instead of the only one
         patch: *** Begin Patch … *** Update File: P / Add File / Delete File … *** End Patch, or a unified diff
         """  # noqa: E501 - a note is one line
-        plan = Plan(writing, call)
+        plan = PatchPlan(writing, call)
         if mode == "patch" or (patch and not old_string):
-            for section in parse_patch(from_model(patch, "patch")):
+            for section in parse_patch(normalize_argument(patch, "patch")):
                 await plan.section(section)
         else:
-            old, new = from_model(old_string, "old_string"), from_model(new_string, "new_string")
+            old, new = (
+                normalize_argument(old_string, "old_string"),
+                normalize_argument(new_string, "new_string"),
+            )
             await plan.replace(path, old, new, replace_all=replace_all)
         changes = plan.changes()
         await writing.save(call, changes)
-        return await aside(plan.size, lambda: plan.report(changes))
+        return await run_sized(plan.size, lambda: plan.report(changes))
 
     async def examine(arguments: dict[str, Any]) -> Concern | None:
-        return await writing.examine(paths_of(arguments))
+        return await writing.examine(changed_paths(arguments))
 
     return Tool.from_function(
         patch, effect=Effect.WRITE, toolset="file", serial=True, examine=examine
     )
 
 
-def paths_of(arguments: dict[str, Any]) -> list[str]:
+def changed_paths(arguments: dict[str, Any]) -> list[str]:
     """Every file the call would touch; what cannot be read fails in the call itself."""
     patch = str(arguments.get("patch") or "")
     if arguments.get("mode") == "patch" or (patch and not arguments.get("old_string")):
         try:
-            sections = parse_patch(from_model(patch, "patch"))
+            sections = parse_patch(normalize_argument(patch, "patch"))
             return [path for section in sections for path in section.paths]
         except ToolArgumentsInvalid:
             return []
     return [str(arguments.get("path") or "")]
 
 
-class Planned(msgspec.Struct):
+class PlannedFile(msgspec.Struct):
     """A file as it was and as it is going to be."""
 
-    target: Target
+    target: WriteTarget
     before: bytes | None
     after: bytes | None
     past: str = ""
     """What was looked past to find a place."""
-    moved_from: "Planned | None" = None
+    moved_from: "PlannedFile | None" = None
 
     @property
     def base(self) -> bytes | None:
@@ -91,15 +108,15 @@ class Planned(msgspec.Struct):
     def warning(self) -> str:
         if not self.target.stale:
             return ""
-        return f"warning: {shown(self.target.path)} had been changed since you last saw it"
+        return f"warning: {display_path(self.target.path)} had been changed since you last saw it"
 
 
-class Plan:
+class PatchPlan:
     """Everything is found and judged in memory before anything is written."""
 
-    def __init__(self, writing: Writing, call: ToolContext) -> None:
+    def __init__(self, writing: FileEditor, call: ToolContext) -> None:
         self._writing, self._call = writing, call
-        self._files: dict[str, Planned] = {}
+        self._files: dict[str, PlannedFile] = {}
 
     @property
     def size(self) -> int:
@@ -110,13 +127,13 @@ class Plan:
         document = Document(file.after or b"")
 
         def work() -> bytes:
-            located: Located = locate(document.text, old, new, replace_all=replace_all)
+            located: LocatedEdits = locate(document.text, old, new, replace_all=replace_all)
             file.past = located.past
             return document.edited(located.edits)
 
-        file.after = await _in_thread(file, work)
+        file.after = await _edit_text(file, work)
 
-    async def section(self, section: Section) -> None:
+    async def section(self, section: PatchSection) -> None:
         match section.kind:
             case "add":
                 file = await self._file(section.path)
@@ -127,7 +144,7 @@ class Plan:
             case "update":
                 await self._update(section)
 
-    async def _update(self, section: Section) -> None:
+    async def _update(self, section: PatchSection) -> None:
         file = await self._existing(section.path)
         if section.hunks:
             document = Document(file.after or b"")
@@ -137,54 +154,58 @@ class Plan:
                 file.past = ", ".join(past)
                 return document.edited(edits)
 
-            file.after = await _in_thread(file, work)
+            file.after = await _edit_text(file, work)
         if section.move_to:
             goal = await self._file(section.move_to)
             self._require_free(goal)
             goal.after, goal.moved_from, goal.past = file.after, file, file.past
             file.after = None
 
-    async def _file(self, path: str) -> Planned:
+    async def _file(self, path: str) -> PlannedFile:
         target = await self._writing.target(self._call, path)
         if target.real not in self._files:
             content = await self._writing.content(target)
-            self._files[target.real] = Planned(target, content, content)
+            self._files[target.real] = PlannedFile(target, content, content)
         return self._files[target.real]
 
-    async def _existing(self, path: str) -> Planned:
+    async def _existing(self, path: str) -> PlannedFile:
         file = await self._file(path)
         info = file.target.info
         if file.after is not None:
             if is_binary(file.after):
                 raise ToolError(
-                    f"{shown(path)} is a binary file", hint="change it with the terminal tool"
+                    f"{display_path(path)} is a binary file",
+                    hint="change it with the terminal tool",
                 )
             return file
         if info is None or file.before is not None:
-            raise ToolError(f"there is no file {shown(path)}", hint="write_file makes a new one")
+            raise ToolError(
+                f"there is no file {display_path(path)}", hint="write_file makes a new one"
+            )
         if info.kind != "file":
             what = "a folder" if info.kind == "folder" else "a device, pipe or socket"
-            raise ToolError(f"{shown(path)} is {what}")
+            raise ToolError(f"{display_path(path)} is {what}")
+        limit = MAX_EDIT_BYTES // 1_000_000
         raise ToolError(
-            f"{shown(path)} cannot be read, or is larger than {MOST_BYTES // 1_000_000} MB",
+            f"{display_path(path)} cannot be read, or is larger than {limit} MB",
             hint="change it with the terminal tool, for example with sed",
         )
 
-    def _require_free(self, file: Planned) -> None:
+    def _require_free(self, file: PlannedFile) -> None:
         if file.after is not None or (file.before is None and file.target.exists):
             raise ToolError(
-                f"{shown(file.target.path)} exists already", hint="use `*** Update File:`"
+                f"{display_path(file.target.path)} exists already", hint="use `*** Update File:`"
             )
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[FileChange]:
         made = [file for file in self._files.values() if file.before != file.after]
         if not made:
             raise ToolError("nothing would change")
         # New content first: should that fail, nothing was deleted yet.
         made.sort(key=lambda file: file.after is None)
-        return [Change(file.target, file.before, file.after) for file in made]
+        return [FileChange(file.target, file.before, file.after) for file in made]
 
-    def report(self, changes: Sequence[Change]) -> str:
+    def report(self, changes: Sequence[FileChange]) -> str:
         """What happened to each file, with its diff."""
         parts: list[str] = []
         moved = [file.moved_from for file in self._files.values() if file.moved_from]
@@ -192,31 +213,36 @@ class Plan:
             file = self._files[change.target.real]
             if file in moved and change.after is None:
                 continue  # told with the file it became
-            parts += [file.moved_from.warning if file.moved_from else file.warning, *_told(file)]
+            parts += [
+                file.moved_from.warning if file.moved_from else file.warning,
+                *_report_file(file),
+            ]
         return "\n".join(filter(None, parts))
 
 
-async def _in_thread(file: Planned, work: Callable[[], bytes]) -> bytes:
+async def _edit_text(file: PlannedFile, work: Callable[[], bytes]) -> bytes:
     try:
-        return await aside(len(file.after or b""), work)
+        return await run_sized(len(file.after or b""), work)
     except ToolArgumentsInvalid:
         raise
     except ToolError as error:
         stale = f"; {file.warning}" if file.warning else ""
-        raise ToolError(f"{shown(file.target.path)}: {error}{stale}", hint=error.hint) from error
+        raise ToolError(
+            f"{display_path(file.target.path)}: {error}{stale}", hint=error.hint
+        ) from error
 
 
-def _told(file: Planned) -> list[str]:
-    name, base, after = shown(file.target.path), file.base, file.after
+def _report_file(file: PlannedFile) -> list[str]:
+    name, base, after = display_path(file.target.path), file.base, file.after
     if after is None:
         return [f"deleted {name}"]
     if file.moved_from:
-        head = f"moved {shown(file.moved_from.target.path)} to {name}"
+        head = f"moved {display_path(file.moved_from.target.path)} to {name}"
     else:
         head = f"changed {name}" if base is not None else f"created {name}"
     past = f" (found by looking past {file.past})" if file.past else ""
-    diff = unified(base, after) if base is not None else ""
-    problem = new_problem(file.target.real, base, after)
+    diff = unified_diff(base, after) if base is not None else ""
+    problem = new_syntax_problem(file.target.real, base, after)
     return [head + past, diff, f"[syntax error: {problem}]" if problem else ""]
 
 

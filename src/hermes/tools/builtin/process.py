@@ -8,13 +8,13 @@ from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.paths import Guard
 from hermes.terminal.output import HeadAndTail, OutputLimits, cut_line, plain
 from hermes.terminal.processes import MOST_RUNNING, Output, Page, Processes, ProcessState
-from hermes.tools.builtin.terminal import concern_of
+from hermes.tools.builtin.terminal import command_concern
 from hermes.tools.registry import ToolDeps, ToolEntry
 
 Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"]
 
-LONGEST_WAIT = 3_600
-SHOWN_COMMAND = 120
+MAX_WAIT = 3_600
+MAX_COMMAND_CHARS = 120
 """Characters of a command in a list."""
 
 _LINE_END = re.compile(r"[\r\n\x03]")
@@ -31,7 +31,7 @@ def process_tool(
 ) -> Tool:
     """`isolated` as for `terminal`; `limits` is the setting `tool_output`."""
     kept = limits or OutputLimits()
-    keyboard = _Keyboard(processes, guard, isolated=isolated)
+    keyboard = _ProcessInput(processes, guard, isolated=isolated)
 
     async def process(
         call: ToolContext,
@@ -52,7 +52,7 @@ def process_tool(
         offset: first line, for log; 0 = the last ones
         """
         if action == "list":
-            return _listed(processes.list())
+            return _format_list(processes.list())
         if not session_id:
             raise ToolArgumentsInvalid(
                 f"{action} needs a session_id", hint="action='list' shows those there are"
@@ -60,15 +60,17 @@ def process_tool(
         with call.cancel.scope():
             match action:
                 case "poll":
-                    return _news(processes.poll(session_id), kept)
+                    return _format_output(processes.poll(session_id), kept)
                 case "log":
                     page = processes.log(session_id, offset=offset, limit=max(limit, 1))
-                    return _page(page, kept)
+                    return _format_log(page, kept)
                 case "wait":
-                    seconds = min(max(timeout, 1), LONGEST_WAIT)
-                    return _news(await processes.wait(session_id, seconds, call.output), kept)
+                    seconds = min(max(timeout, 1), MAX_WAIT)
+                    return _format_output(
+                        await processes.wait(session_id, seconds, call.output), kept
+                    )
                 case "kill":
-                    return _standing(await processes.kill(session_id))
+                    return _format_state(await processes.kill(session_id))
                 case "write" | "submit" | "close":
                     await keyboard.use(action, session_id, data)
                     return "[done; poll shows the answer]"
@@ -86,7 +88,7 @@ def process_tool(
     )
 
 
-class _Keyboard:
+class _ProcessInput:
     """What is typed may be a command for a shell, so it is examined like one, line by line."""
 
     def __init__(self, processes: Processes, guard: Guard, *, isolated: bool) -> None:
@@ -104,7 +106,7 @@ class _Keyboard:
             return None  # there is no such process, which the call itself will tell
         line = self._begun.get(session_id, "") + data
         real = self._guard.real(folder, folder)
-        return concern_of(line, self._guard, real, isolated=self._isolated)
+        return command_concern(line, self._guard, real, isolated=self._isolated)
 
     async def use(
         self, action: Literal["write", "submit", "close"], session_id: str, data: str
@@ -123,7 +125,7 @@ class _Keyboard:
                 assert_never(action)
 
 
-def _listed(states: list[ProcessState]) -> str:
+def _format_list(states: list[ProcessState]) -> str:
     if not states:
         return "[no background processes]"
     running = sum(state.state == "running" for state in states)
@@ -133,13 +135,13 @@ def _listed(states: list[ProcessState]) -> str:
         marks += ["pty"] if state.pty else []
         marks += ["notifies"] if state.notify else []
         marks += [f"watches {', '.join(state.watch_patterns)}"] if state.watch_patterns else []
-        command = cut_line(" ".join(state.command.split()), SHOWN_COMMAND)
+        command = cut_line(" ".join(state.command.split()), MAX_COMMAND_CHARS)
         place = ", ".join([f"in {state.cwd}", f"{state.output_bytes} bytes of output", *marks])
-        lines.append(f"{state.id} {_standing(state)} {command}\n  {place}")
+        lines.append(f"{state.id} {_format_state(state)} {command}\n  {place}")
     return "\n".join(lines)
 
 
-def _standing(state: ProcessState) -> str:
+def _format_state(state: ProcessState) -> str:
     spent = f"{state.seconds:.0f} s"
     match state.state:
         case "running":
@@ -154,17 +156,17 @@ def _standing(state: ProcessState) -> str:
             assert_never(state.state)
 
 
-def _news(output: Output, limits: OutputLimits) -> str:
+def _format_output(output: Output, limits: OutputLimits) -> str:
     window = HeadAndTail(limits)
     window.add(output.text.encode("utf-8", "replace"))
     text, _ = window.text()
-    return f"{plain(text) or '[no new output]'}\n{_standing(output.process)}"
+    return f"{plain(text) or '[no new output]'}\n{_format_state(output.process)}"
 
 
-def _page(page: Page, limits: OutputLimits) -> str:
+def _format_log(page: Page, limits: OutputLimits) -> str:
     if not page.lines:
         nothing = f"[there are {page.total} lines]" if page.total else "[no output]"
-        return f"{nothing}\n{_standing(page.process)}"
+        return f"{nothing}\n{_format_state(page.process)}"
     lines: list[str] = []
     expected = page.lines[0][0]
     for number, text in page.lines:
@@ -173,7 +175,7 @@ def _page(page: Page, limits: OutputLimits) -> str:
         lines.append(cut_line(plain(text), limits.max_line_length))
         expected = number + 1
     shown = f"[lines {page.lines[0][0]} to {page.lines[-1][0]} of {page.total}]"
-    return "\n".join([*lines, shown, _standing(page.process)])
+    return "\n".join([*lines, shown, _format_state(page.process)])
 
 
 def make(deps: ToolDeps) -> Tool:

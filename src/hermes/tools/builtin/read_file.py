@@ -11,10 +11,10 @@ from hermes.core.tool import Concern, Effect, Tool
 from hermes.security.paths import Guard
 from hermes.terminal.base import FileInfo, Files, Lines
 from hermes.terminal.output import OutputLimits
-from hermes.tools.editing.files import FileReads, Page, failure, shown
+from hermes.tools.editing.files import FileReads, ReadPage, display_path, file_error
 from hermes.tools.registry import ToolDeps, ToolEntry
 
-MOST_NAMES = 2_000
+MAX_NAMES = 2_000
 """Names of a folder looked at for a suggestion."""
 
 
@@ -44,36 +44,34 @@ def read_file_tool(
                 real, offset=offset, limit=limit, longest=limits.max_line_length
             )
         except OSError as error:
-            raise failure("read", path, error) from error
+            raise file_error("read", path, error) from error
         if page.binary:
             raise ToolError(
-                f"{shown(path)} is a binary file",
+                f"{display_path(path)} is a binary file",
                 hint="use the terminal tool to look at it, for example with `file` or `xxd`",
             )
-        text = _numbered(page, offset)
+        text = _number_lines(page, offset)
         if len(text) > max_chars:
             lines = max(1, limit * max_chars // len(text) * 4 // 5)
             raise ToolError(
-                f"{len(page.lines)} lines of {shown(path)} are {len(text)} characters, "
+                f"{len(page.lines)} lines of {display_path(path)} are {len(text)} characters, "
                 f"the limit is {max_chars}",
                 hint=f"read fewer lines at once, for example offset={offset}, limit={lines}",
             )
         reads.saw(real, info)
-        result = "\n".join([text, *_notes(page, offset)]) if text else _nothing(page, offset)
-        if reads.repeats(Page(real, offset, limit), result):
+        result = "\n".join([text, *_notes(page, offset)]) if text else _empty_note(page, offset)
+        if reads.repeats(ReadPage(real, offset, limit), result):
             last = offset + len(page.lines) - 1
             return f"[unchanged since you read it (lines {offset}-{last}); read again to see it]"
         return result
 
     async def examine(arguments: dict[str, Any]) -> Concern | None:
-        return await concern_of_reading(files, guard, str(arguments.get("path", "")), isolated)
+        return await read_concern(files, guard, str(arguments.get("path", "")), isolated)
 
     return Tool.from_function(read_file, effect=Effect.READ, toolset="file", examine=examine)
 
 
-async def concern_of_reading(
-    files: Files, guard: Guard, path: str, isolated: bool
-) -> Concern | None:
+async def read_concern(files: Files, guard: Guard, path: str, isolated: bool) -> Concern | None:
     """In a place of its own there is nothing to read that was not put there on purpose."""
     if isolated:
         return None
@@ -86,12 +84,12 @@ async def concern_of_reading(
 async def _require_file(files: Files, path: str, real: str) -> FileInfo:
     info = await files.stat(real)
     if info is None:
-        similar = await _similar(files, real)
+        similar = await _similar_names(files, real)
         hint = f"did you mean {', '.join(similar)}?" if similar else "search_files finds files"
-        raise ToolError(f"there is no file {shown(path)}", hint=hint)
+        raise ToolError(f"there is no file {display_path(path)}", hint=hint)
     if info.kind == "folder":
         raise ToolError(
-            f"{shown(path)} is a folder",
+            f"{display_path(path)} is a folder",
             hint=f"list its files with search_files(pattern='*', target='files', path={path!r})",
         )
     if info.kind == "other":
@@ -99,22 +97,22 @@ async def _require_file(files: Files, path: str, real: str) -> FileInfo:
     return info
 
 
-async def _similar(files: Files, real: str) -> list[str]:
+async def _similar_names(files: Files, real: str) -> list[str]:
     """Names in the same folder that are close to the missing one."""
     wanted = PurePath(real)
     folder = str(wanted.parent)
     info = await files.stat(folder)
     if info is None or info.kind != "folder":
         return []
-    names = (await files.names(folder))[:MOST_NAMES]
+    names = (await files.names(folder))[:MAX_NAMES]
     by_lower = {name.lower(): name for name in names}
     close = difflib.get_close_matches(wanted.name.lower(), by_lower, n=3, cutoff=0.6)
     same_stem = [name for name in names if PurePath(name).stem == wanted.stem]
     found = dict.fromkeys([*(by_lower[name] for name in close), *same_stem])
-    return [shown(os.path.join(folder, name)) for name in list(found)[:3]]  # noqa: PTH118 - text
+    return [display_path(os.path.join(folder, name)) for name in list(found)[:3]]  # noqa: PTH118 - text
 
 
-def _numbered(page: Lines, offset: int) -> str:
+def _number_lines(page: Lines, offset: int) -> str:
     return "\n".join(f"{number}|{line}" for number, line in enumerate(page.lines, offset))
 
 
@@ -131,7 +129,7 @@ def _notes(page: Lines, offset: int) -> list[str]:
     return notes
 
 
-def _nothing(page: Lines, offset: int) -> str:
+def _empty_note(page: Lines, offset: int) -> str:
     if page.total == 0:
         return "[the file is empty]"
     return f"[the file has {page.total} lines; line {offset} is past its end]"

@@ -11,12 +11,12 @@ from hermes.security.paths import Guard
 from hermes.terminal.base import Files, Grep, Grepped, Hit
 from hermes.terminal.local.search import relative_to
 from hermes.terminal.output import OutputLimits
-from hermes.tools.builtin.read_file import concern_of_reading
-from hermes.tools.editing.files import failure, plural, shown
+from hermes.tools.builtin.read_file import read_concern
+from hermes.tools.editing.files import display_path, file_error, plural
 from hermes.tools.registry import ToolDeps, ToolEntry
 
 
-class Page(msgspec.Struct, frozen=True):
+class ResultPage(msgspec.Struct, frozen=True):
     """The part of a long list that is asked for, and how its paths are shown."""
 
     offset: int
@@ -35,7 +35,7 @@ class Page(msgspec.Struct, frozen=True):
         return [f"[shown: {min(self.offset + 1, total)}-{min(end, total)} of {total}{following}]"]
 
     def name(self, path: str) -> str:
-        return shown(relative_to(path, self.folder))
+        return display_path(relative_to(path, self.folder))
 
 
 def search_files_tool(
@@ -66,14 +66,14 @@ def search_files_tool(
         file_glob: search only files with such names
         context: lines shown around a match
         """
-        page = Page(max(offset, 0), max(limit, 1), folder())
+        page = ResultPage(max(offset, 0), max(limit, 1), folder())
         try:
             root = await files.locate(path or ".")
             if await files.stat(root) is None:
-                raise ToolError(f"there is no folder or file {shown(path)}")
+                raise ToolError(f"there is no folder or file {display_path(path)}")
             if target == "files":
                 found = await files.find(pattern, root, call.cancel)
-                return _files_found(found, pattern, path, page)
+                return _format_files(found, pattern, path, page)
             if not pattern:
                 raise ToolArgumentsInvalid("pattern is empty")
             query = Grep(
@@ -81,25 +81,25 @@ def search_files_tool(
             )
             grepped = await files.grep(query, call.cancel)
         except OSError as error:
-            raise failure("search", path, error) from error
-        return _lines_found(grepped, query, output_mode, page)
+            raise file_error("search", path, error) from error
+        return _format_matches(grepped, query, output_mode, page)
 
     async def examine(arguments: dict[str, Any]) -> Concern | None:
-        return await concern_of_reading(files, guard, str(arguments.get("path") or "."), isolated)
+        return await read_concern(files, guard, str(arguments.get("path") or "."), isolated)
 
     return Tool.from_function(search_files, effect=Effect.READ, toolset="file", examine=examine)
 
 
-def _files_found(found: list[str], pattern: str, path: str, page: Page) -> str:
+def _format_files(found: list[str], pattern: str, path: str, page: ResultPage) -> str:
     if not found:
-        return f"0 files match {pattern} in {shown(path)}"
+        return f"0 files match {pattern} in {display_path(path)}"
     names = [page.name(name) for name in page.cut(found)]
     verb = "matches" if len(found) == 1 else "match"
-    head = f"{plural(len(found), 'file')} {verb} {pattern} in {shown(path)}:"
+    head = f"{plural(len(found), 'file')} {verb} {pattern} in {display_path(path)}:"
     return "\n".join([head, *names, *page.note(len(found))])
 
 
-def _lines_found(grepped: Grepped, query: Grep, mode: str, page: Page) -> str:
+def _format_matches(grepped: Grepped, query: Grep, mode: str, page: ResultPage) -> str:
     counts = grepped.counts
     total = sum(counts.values())
     head = f"{plural(total, 'match')} in {plural(len(counts), 'file')}"
@@ -107,7 +107,7 @@ def _lines_found(grepped: Grepped, query: Grep, mode: str, page: Page) -> str:
         where = f" ({query.file_glob})" if query.file_glob else ""
         return f"{head} for {query.pattern!r}{where}"
     if mode == "content":
-        return "\n".join([f"{head}:", *_hits(grepped.hits, query, page), *page.note(total)])
+        return "\n".join([f"{head}:", *_format_hits(grepped.hits, query, page), *page.note(total)])
     names = [
         page.name(path) + (f": {count}" if mode == "count" else "")
         for path, count in counts.items()
@@ -115,7 +115,7 @@ def _lines_found(grepped: Grepped, query: Grep, mode: str, page: Page) -> str:
     return "\n".join([f"{head}:", *page.cut(names), *page.note(len(names))])
 
 
-def _hits(hits: Sequence[Hit], query: Grep, page: Page) -> list[str]:
+def _format_hits(hits: Sequence[Hit], query: Grep, page: ResultPage) -> list[str]:
     """`path:line:text` for a match, `path-line-text` for context, `--` between distant parts."""
     lines: list[str] = []
     last: Hit | None = None

@@ -7,7 +7,7 @@ from hermes.core.ports import Outbox
 from hermes.core.tool import Effect, Tool
 from hermes.tools.registry import ToolDeps, ToolEntry, require
 
-MOST_CHARS = 20_000
+MAX_MESSAGE_CHARS = 20_000
 
 
 def send_message_tool(outbox: Outbox, origin: str = "") -> Tool:
@@ -24,8 +24,10 @@ def send_message_tool(outbox: Outbox, origin: str = "") -> Tool:
             return "\n".join(await outbox.targets()) or "No platform is connected."
         if not target or not message.strip():
             raise ToolArgumentsInvalid("target and message are needed")
-        if len(message) > MOST_CHARS:
-            raise ToolArgumentsInvalid(f"the message is longer than {MOST_CHARS:,} characters")
+        if len(message) > MAX_MESSAGE_CHARS:
+            raise ToolArgumentsInvalid(
+                f"the message is longer than {MAX_MESSAGE_CHARS:,} characters"
+            )
         if origin and target in (origin, "origin"):
             raise ToolError("that is this chat: simply answer")
         try:

@@ -16,7 +16,7 @@ from hermes.tools.registry import ToolDeps, ToolEntry
 
 # What an exit code means where it is easily taken for a failure, or hides one.
 
-_OF_PROGRAMS = (
+_PROGRAM_CODES = (
     (r"(e|f|z)?grep|rg|ag|ack", 1, "nothing matched; this is not an error"),
     (r"diff|cmp|colordiff", 1, "the files differ; this is not an error"),
     (r"test|\[|\[\[", 1, "the condition is false"),
@@ -28,7 +28,7 @@ _OF_PROGRAMS = (
     (r"curl", 28, "it took too long"),
     (r"pytest", 5, "no test was found"),
 )
-_OF_ALL = {
+_GENERAL_CODES = {
     126: "found, but it cannot be executed",
     127: "command not found",
     137: "killed, often for lack of memory",
@@ -44,13 +44,13 @@ def exit_note(command: str, code: int) -> str:
     pieces = [piece for piece in _SEPARATORS.split(command) if piece.strip()]
     last = _PREFIXES.sub("", pieces[-1]) if pieces else ""
     program = re.split(r"[\s;)]", last, maxsplit=1)[0].rpartition("/")[2]
-    for names, known, meaning in _OF_PROGRAMS:
+    for names, known, meaning in _PROGRAM_CODES:
         if code == known and re.fullmatch(names, program):
             return meaning
-    return _OF_ALL.get(code, "")
+    return _GENERAL_CODES.get(code, "")
 
 
-LONGEST_TIMEOUT = 3_600
+MAX_TIMEOUT = 3_600
 
 Transform = Callable[[str], Awaitable[str]]
 
@@ -99,8 +99,8 @@ def terminal_tool(
                 notify=notify_on_complete,
                 watch_patterns=watch_patterns,
             )
-            return _started(started, told=notify_on_complete)
-        before, seconds = shell.cwd, min(max(timeout, 1), LONGEST_TIMEOUT)
+            return _started_text(started, told=notify_on_complete)
+        before, seconds = shell.cwd, min(max(timeout, 1), MAX_TIMEOUT)
         if pty:
             result = await run_in_terminal(
                 shell,
@@ -123,12 +123,12 @@ def terminal_tool(
                 f"the command was stopped after {seconds} s. Its output:\n{output}",
                 hint="give a longer timeout, or run it with background=true",
             )
-        return _report(command, result, output, shell.cwd if shell.cwd != before else "")
+        return _format_result(command, result, output, shell.cwd if shell.cwd != before else "")
 
     async def examine(arguments: dict[str, Any]) -> Concern | None:
         folder = str(arguments.get("workdir") or shell.cwd)
         command = str(arguments.get("command", ""))
-        return concern_of(command, guard, guard.real(folder, shell.cwd), isolated=isolated)
+        return command_concern(command, guard, guard.real(folder, shell.cwd), isolated=isolated)
 
     kind: dict[str, Any] = {"effect": Effect.EXECUTE, "toolset": "terminal", "serial": True}
     return Tool.from_function(terminal, examine=examine, changes=_may_change, **kind)
@@ -138,13 +138,13 @@ def _may_change(arguments: dict[str, Any]) -> bool:
     return not only_looks(str(arguments.get("command", "")))
 
 
-def concern_of(command: str, guard: Guard, folder: str, *, isolated: bool) -> Concern | None:
+def command_concern(command: str, guard: Guard, folder: str, *, isolated: bool) -> Concern | None:
     """All that stands against `command`; where the place is the boundary, only refusals."""
     found = examine_command(command, guard, folder)
     return one_concern([concern for concern in found if concern.refused or not isolated])
 
 
-def _started(process_id: str, *, told: bool) -> str:
+def _started_text(process_id: str, *, told: bool) -> str:
     end = "you will be told when it ends" if told else "action='wait' waits for its end"
     return (
         f"[started in the background: {process_id}]\n"
@@ -152,7 +152,7 @@ def _started(process_id: str, *, told: bool) -> str:
     )
 
 
-def _report(command: str, result: CommandResult, output: str, moved_to: str) -> str:
+def _format_result(command: str, result: CommandResult, output: str, moved_to: str) -> str:
     parts = [output or "[no output]"]
     if result.exit_code:
         note = exit_note(command, result.exit_code)

@@ -16,10 +16,10 @@ from hermes.tools.registry import ToolDeps, ToolEntry
 
 MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]", "cancelled": "[-]"}
 """How each status is shown; the order is that of the counts."""
-MOST_ITEMS = 100
-MOST_CHARS = 500
+MAX_ITEMS = 100
+MAX_TASK_CHARS = 500
 """Characters of one task."""
-MOST_ID = 40
+MAX_ID_CHARS = 40
 
 _STATUS = {mark: status for status, mark in MARKS.items()}
 _LINE = re.compile(r"(\[[x> -]\]) (\S+): (.*)")
@@ -56,7 +56,7 @@ SPEC = ToolSpec(
 )
 
 
-class Todo(msgspec.Struct, frozen=True):
+class TodoItem(msgspec.Struct, frozen=True):
     id: str
     """One word."""
     content: str
@@ -68,21 +68,21 @@ class TodoList:
     """The list of one session."""
 
     def __init__(self) -> None:
-        self._items: dict[str, Todo] = {}
+        self._items: dict[str, TodoItem] = {}
 
     @property
-    def items(self) -> tuple[Todo, ...]:
+    def items(self) -> tuple[TodoItem, ...]:
         return tuple(self._items.values())
 
     def write(self, todos: Iterable[Mapping[str, Any]], *, merge: bool = False) -> None:
         """Replace the list, or change and add by id. Nothing changes when one item is wrong."""
         items = dict(self._items) if merge else {}
         for given in todos:
-            todo = _todo(given, items)
+            todo = _parse_todo(given, items)
             items[todo.id] = todo
-        if len(items) > MOST_ITEMS:
+        if len(items) > MAX_ITEMS:
             raise ToolArgumentsInvalid(
-                f"{len(items)} tasks are too many, the limit is {MOST_ITEMS}",
+                f"{len(items)} tasks are too many, the limit is {MAX_ITEMS}",
                 hint="put small steps together",
             )
         self._items = items
@@ -107,9 +107,9 @@ class TodoList:
         """Take over the list a conversation ended with; what it never had stays empty."""
         self._items = {}
         for message in reversed(messages):
-            shown = _list_in(message)
+            shown = _find_list(message)
             if shown is not None:
-                self._items = {todo.id: todo for todo in shown[:MOST_ITEMS]}
+                self._items = {todo.id: todo for todo in shown[:MAX_ITEMS]}
                 return
 
 
@@ -122,19 +122,19 @@ def todo_tool(todos: TodoList) -> Tool:
     return Tool(spec=SPEC, handler=handler, serial=True, toolset="todo")
 
 
-def _todo(given: Mapping[str, Any], known: Mapping[str, Todo]) -> Todo:
+def _parse_todo(given: Mapping[str, Any], known: Mapping[str, TodoItem]) -> TodoItem:
     """One item, with what it does not say taken from the one of the same id."""
-    name = "-".join(str(given["id"]).split())[:MOST_ID]
+    name = "-".join(str(given["id"]).split())[:MAX_ID_CHARS]
     before = known.get(name)
     content = " ".join(str(given.get("content") or "").split())
     if not content and before is not None:
         content = before.content
     if not name or not content:
         raise ToolArgumentsInvalid(f"task {name!r} needs an id and a content")
-    if len(content) > MOST_CHARS:
-        content = content[:MOST_CHARS] + "…"
+    if len(content) > MAX_TASK_CHARS:
+        content = content[:MAX_TASK_CHARS] + "…"
     status = str(given.get("status") or (before.status if before else "pending"))
-    return Todo(name, content, status)
+    return TodoItem(name, content, status)
 
 
 def _warnings(todos: TodoList) -> list[str]:
@@ -144,7 +144,7 @@ def _warnings(todos: TodoList) -> list[str]:
     return [f"[{len(active)} tasks are in progress ({', '.join(active)}): keep only one]"]
 
 
-def _list_in(message: Message) -> list[Todo] | None:
+def _find_list(message: Message) -> list[TodoItem] | None:
     """The list a message shows; None when it shows none."""
     if isinstance(message, ToolResult):
         text = message.text if message.name == "todo" and not message.failed else ""
@@ -161,7 +161,7 @@ def _list_in(message: Message) -> list[Todo] | None:
         match = _LINE.fullmatch(line)
         if match is None:
             break
-        found.append(Todo(match[2], match[3], _STATUS[match[1]]))
+        found.append(TodoItem(match[2], match[3], _STATUS[match[1]]))
     return found
 
 

@@ -23,22 +23,22 @@ from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.urls import Blocklist, UrlGuard, allowed_places, shown
 from hermes.tools.builtin.web_search import (
     Connect,
-    SearchOptions,
-    ask,
-    chosen,
+    WebSearchOptions,
+    request_json,
     search_options,
+    select_service,
     service_client,
 )
 from hermes.tools.registry import ToolDeps, ToolEntry
-from hermes.tools.web_pages import Fetcher, Reading, fenced, read
+from hermes.tools.web_pages import PageFetcher, PageText, fence_untrusted, read_page
 from hermes.util.text import clean
 
 # Long pages, made short by the auxiliary model.
 
-TASK = "web_extract"
-RAW = 5_000
+AUXILIARY_TASK = "web_extract"
+MAX_RAW_CHARS = 5_000
 """Characters up to which a page is handed on as it is."""
-MOST = 100_000
+MAX_SUMMARIZED_CHARS = 100_000
 """Characters of a page the auxiliary model gets."""
 MAX_TOKENS = 2_000
 
@@ -50,39 +50,42 @@ INSTRUCTIONS = (
 )
 
 
-async def shortened(reading: Reading, auxiliary: Auxiliary | None) -> Reading:
+async def shorten(reading: PageText, auxiliary: Auxiliary | None) -> PageText:
     """The page itself when it is short, else its summary, else its beginning."""
     length = len(reading.text)
-    if length <= RAW:
+    if length <= MAX_RAW_CHARS:
         return reading
     if auxiliary is None:
-        return _beginning(reading, "no model is there to summarise it")
+        return _truncate(reading, "no model is there to summarise it")
     request = ModelRequest(
-        (System(INSTRUCTIONS), User.say(fenced(reading.text[:MOST], f"page {reading.url}"))),
+        (
+            System(INSTRUCTIONS),
+            User.say(fence_untrusted(reading.text[:MAX_SUMMARIZED_CHARS], f"page {reading.url}")),
+        ),
         max_tokens=MAX_TOKENS,
     )
     try:
-        reply = await auxiliary.ask(TASK, request)
+        reply = await auxiliary.ask(AUXILIARY_TASK, request)
     except ProviderError as error:
-        return _beginning(reading, f"it could not be summarised: {error}")
+        return _truncate(reading, f"it could not be summarised: {error}")
     summary = reply.message.text.strip()
     if not summary:
-        return _beginning(reading, "its summary came back empty")
+        return _truncate(reading, "its summary came back empty")
     note = f"summary of {length:,} characters"
-    if length > MOST:
-        note = f"summary of the first {MOST:,} of {length:,} characters"
+    if length > MAX_SUMMARIZED_CHARS:
+        note = f"summary of the first {MAX_SUMMARIZED_CHARS:,} of {length:,} characters"
     return msgspec.structs.replace(reading, text=summary, notes=(*reading.notes, note))
 
 
-def _beginning(reading: Reading, why: str) -> Reading:
-    note = f"the first {RAW:,} of {len(reading.text):,} characters; {why}"
-    text = reading.text[:RAW]
+def _truncate(reading: PageText, why: str) -> PageText:
+    note = f"the first {MAX_RAW_CHARS:,} of {len(reading.text):,} characters; {why}"
+    text = reading.text[:MAX_RAW_CHARS]
     return msgspec.structs.replace(reading, text=text, notes=(*reading.notes, note))
 
 
-MOST_URLS = 5
+MAX_URLS = 5
 
-Scrape = Callable[[str], Awaitable[Reading]]
+Scrape = Callable[[str], Awaitable[PageText]]
 """Another way to a page: a service that fetches it. Raises `ToolError`."""
 FindScrape = Callable[[], Scrape | None]
 
@@ -92,24 +95,26 @@ def no_scrape() -> None:
 
 
 def web_extract_tool(
-    fetcher: Fetcher, auxiliary: Auxiliary | None = None, find_scrape: FindScrape = no_scrape
+    fetcher: PageFetcher, auxiliary: Auxiliary | None = None, find_scrape: FindScrape = no_scrape
 ) -> Tool:
     """`auxiliary` summarises long pages; what `find_scrape` finds is tried before our own fetch."""
 
     async def web_extract(
-        call: ToolContext, urls: Annotated[list[str], Meta(min_length=1, max_length=MOST_URLS)]
+        call: ToolContext, urls: Annotated[list[str], Meta(min_length=1, max_length=MAX_URLS)]
     ) -> str:
         """Get the text of web pages and PDFs as Markdown; long ones are summarised."""
         wanted = list(dict.fromkeys(url.strip() for url in urls))
-        if not 0 < len(wanted) <= MOST_URLS:
-            raise ToolArgumentsInvalid(f"urls must name 1 to {MOST_URLS} pages")
+        if not 0 < len(wanted) <= MAX_URLS:
+            raise ToolArgumentsInvalid(f"urls must name 1 to {MAX_URLS} pages")
         call.cancel.check()
         scrape = find_scrape()
-        pages = asyncio.gather(*(_page(url, fetcher, auxiliary, scrape) for url in wanted))
+        pages = asyncio.gather(*(_extract_page(url, fetcher, auxiliary, scrape) for url in wanted))
         found = await call.cancel.guard(pages)
         if all(isinstance(page, ToolError) for page in found):
-            raise _all_failed([page for page in found if isinstance(page, ToolError)])
-        return "\n\n".join(_failed(page) if isinstance(page, ToolError) else page for page in found)
+            raise _all_failed_error([page for page in found if isinstance(page, ToolError)])
+        return "\n\n".join(
+            _failure_text(page) if isinstance(page, ToolError) else page for page in found
+        )
 
     async def examine(arguments: dict[str, Any]) -> Concern | None:
         concerns = (fetcher.guard.examine(str(url)) for url in arguments.get("urls", ()))
@@ -118,26 +123,28 @@ def web_extract_tool(
     return Tool.from_function(web_extract, effect=Effect.NETWORK, toolset="web", examine=examine)
 
 
-async def _page(
-    url: str, fetcher: Fetcher, auxiliary: Auxiliary | None, scrape: Scrape | None
+async def _extract_page(
+    url: str, fetcher: PageFetcher, auxiliary: Auxiliary | None, scrape: Scrape | None
 ) -> str | ToolError:
     """The fenced page, or what went wrong: one page that fails leaves the others alone."""
     try:
-        reading = await _scraped(url, fetcher, scrape) or await read(await fetcher.fetch(url))
+        reading = await _scrape(url, fetcher, scrape) or await read_page(await fetcher.fetch(url))
         if not reading.text:
             raise ToolError(
                 f"{shown(url)} has no text in it",
                 hint="it may need JavaScript; use the browser tools or another source",
             )
-        reading = await shortened(reading, auxiliary)
+        reading = await shorten(reading, auxiliary)
     except ToolError as error:
         known = shown(url) in str(error)
         return error if known else type(error)(f"{shown(url)}: {error}", hint=error.hint)
     what = "; ".join((shown(reading.url), *reading.notes))
-    return fenced("\n\n".join(part for part in (_title(reading), reading.text) if part), what)
+    return fence_untrusted(
+        "\n\n".join(part for part in (_title(reading), reading.text) if part), what
+    )
 
 
-async def _scraped(url: str, fetcher: Fetcher, scrape: Scrape | None) -> Reading | None:
+async def _scrape(url: str, fetcher: PageFetcher, scrape: Scrape | None) -> PageText | None:
     """By the service, when there is one and it can. It must not be sent behind the firewall
     either, so the guard is asked first."""
     if scrape is None:
@@ -151,44 +158,44 @@ async def _scraped(url: str, fetcher: Fetcher, scrape: Scrape | None) -> Reading
         return None
 
 
-def _title(reading: Reading) -> str:
+def _title(reading: PageText) -> str:
     """The page's title, unless its text begins with it anyway."""
     begins = reading.text.lstrip("# ").startswith(reading.title)
     return "" if begins else f"# {reading.title}"
 
 
-def _failed(error: ToolError) -> str:
+def _failure_text(error: ToolError) -> str:
     return f"[failed: {error}{f' ({error.hint})' if error.hint else ''}]"
 
 
-def _all_failed(errors: list[ToolError]) -> ToolError:
+def _all_failed_error(errors: list[ToolError]) -> ToolError:
     if len(errors) == 1:
         return errors[0]
-    return ToolError("\n".join(_failed(error) for error in errors))
+    return ToolError("\n".join(_failure_text(error) for error in errors))
 
 
 # Pages fetched by Firecrawl, which also runs their JavaScript.
 
-PATH = "/v2/scrape"
+SCRAPE_PATH = "/v2/scrape"
 
 
-def firecrawl_scrape(options: SearchOptions, connect: Connect = service_client) -> Scrape | None:
+def find_firecrawl(options: WebSearchOptions, connect: Connect = service_client) -> Scrape | None:
     """The way to a page over Firecrawl; None when it is not the service that is used."""
     try:
-        service = chosen(options)
+        service = select_service(options)
     except ToolError:
         return None  # web_search says what is wrong with the setting.
     if service is None or service.name != "firecrawl":
         return None
 
-    async def scrape(url: str) -> Reading:
+    async def scrape(url: str) -> PageText:
         body = {"url": url, "formats": ["markdown"], "onlyMainContent": True}
-        answer = await ask(service, options, connect, PATH, body)
+        answer = await request_json(service, options, connect, SCRAPE_PATH, body)
         data = answer.get("data") if isinstance(answer, dict) else None
         text = data.get("markdown") if isinstance(data, dict) else None
         if not isinstance(text, str) or not text.strip():
             raise ToolError("firecrawl found no text on the page")
-        return Reading(url, _firecrawl_title(data), clean(text).strip())
+        return PageText(url, _firecrawl_title(data), clean(text).strip())
 
     return scrape
 
@@ -216,8 +223,8 @@ def url_guard(deps: ToolDeps) -> UrlGuard:
 
 
 def make(deps: ToolDeps) -> Tool:
-    find_scrape = partial(firecrawl_scrape, search_options(deps))
-    return web_extract_tool(Fetcher(url_guard(deps)), deps.auxiliary, find_scrape)
+    find_scrape = partial(find_firecrawl, search_options(deps))
+    return web_extract_tool(PageFetcher(url_guard(deps)), deps.auxiliary, find_scrape)
 
 
 ENTRY = ToolEntry("web_extract", "web", make, emoji="📄")

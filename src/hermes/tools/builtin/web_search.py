@@ -13,7 +13,7 @@ from hermes import __version__
 from hermes.core.errors import ToolArgumentsInvalid, ToolError, ToolTimedOut
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.tools.registry import ToolDeps, ToolEntry
-from hermes.tools.web_pages import fenced
+from hermes.tools.web_pages import fence_untrusted
 from hermes.util.late_tls import LateTls
 from hermes.util.packages import is_installed
 from hermes.util.text import clean
@@ -21,11 +21,11 @@ from hermes.util.threads import in_thread
 
 # Search services of the web, as data: how each is asked and how it answers.
 
-SHOWN = 5
+MAX_RESULTS = 5
 """Results of one search."""
 
 
-class SearchOptions(msgspec.Struct, frozen=True):
+class WebSearchOptions(msgspec.Struct, frozen=True):
     """What the user has configured."""
 
     backend: str = "auto"
@@ -45,12 +45,12 @@ class SearchOptions(msgspec.Struct, frozen=True):
         return f"SearchOptions({self.backend!r}, keys of {sorted(self.keys)}, {dict(self.urls)!r})"
 
 
-class Service(msgspec.Struct, frozen=True):
+class SearchService(msgspec.Struct, frozen=True):
     name: str
     url: str
     """Empty: the user must say where it is."""
     path: str
-    ask: Callable[[str, SearchOptions], dict[str, Any]]
+    ask: Callable[[str, WebSearchOptions], dict[str, Any]]
     """The JSON of a POST, or the parameters of a GET."""
     rows: tuple[str, ...]
     """Where in the answer the results are."""
@@ -64,13 +64,13 @@ class Service(msgspec.Struct, frozen=True):
     url_variable: str = ""
     """Where the address of the user's own server comes from."""
 
-    def configured(self, options: SearchOptions) -> bool:
+    def configured(self, options: WebSearchOptions) -> bool:
         return bool(options.keys.get(self.name) or options.urls.get(self.name))
 
-    def address(self, options: SearchOptions) -> str:
+    def address(self, options: WebSearchOptions) -> str:
         return (options.urls.get(self.name) or self.url).rstrip("/")
 
-    def headers(self, options: SearchOptions) -> dict[str, str]:
+    def headers(self, options: WebSearchOptions) -> dict[str, str]:
         key = options.keys.get(self.name, "")
         return {self.key_header: self.key_form.format(key)} if key else {}
 
@@ -81,60 +81,60 @@ _PARALLEL_QUERY = 200
 _BRAVE_QUERY, _BRAVE_WORDS = 400, 50
 
 
-def _parallel(query: str, options: SearchOptions) -> dict[str, Any]:
+def _parallel_body(query: str, options: WebSearchOptions) -> dict[str, Any]:
     mode = _PARALLEL_MODES.get(options.parallel_mode, options.parallel_mode)
     return {
         "objective": query,
         "search_queries": [query[:_PARALLEL_QUERY]],
         "mode": mode or "advanced",
-        "advanced_settings": {"max_results": SHOWN},
+        "advanced_settings": {"max_results": MAX_RESULTS},
     }
 
 
-def _brave(query: str, _options: SearchOptions) -> dict[str, Any]:
+def _brave_params(query: str, _options: WebSearchOptions) -> dict[str, Any]:
     short = " ".join(query.split()[:_BRAVE_WORDS])[:_BRAVE_QUERY]
-    return {"q": short, "count": SHOWN, "text_decorations": "false"}
+    return {"q": short, "count": MAX_RESULTS, "text_decorations": "false"}
 
 
-SERVICES: tuple[Service, ...] = (
-    Service(
+SEARCH_SERVICES: tuple[SearchService, ...] = (
+    SearchService(
         "firecrawl",
         "https://api.firecrawl.dev",
         "/v2/search",
-        lambda query, _: {"query": query, "limit": SHOWN},
+        lambda query, _: {"query": query, "limit": MAX_RESULTS},
         rows=("data", "web"),
         snippet="description",
         variable="FIRECRAWL_API_KEY",
         url_variable="FIRECRAWL_API_URL",
     ),
-    Service(
+    SearchService(
         "parallel",
         "https://api.parallel.ai",
         "/v1/search",
-        _parallel,
+        _parallel_body,
         rows=("results",),
         snippet="excerpts",
         key_header="x-api-key",
         key_form="{}",
         variable="PARALLEL_API_KEY",
     ),
-    Service(
+    SearchService(
         "tavily",
         "https://api.tavily.com",
         "/search",
-        lambda query, _: {"query": query, "max_results": SHOWN, "search_depth": "basic"},
+        lambda query, _: {"query": query, "max_results": MAX_RESULTS, "search_depth": "basic"},
         rows=("results",),
         snippet="content",
         variable="TAVILY_API_KEY",
     ),
-    Service(
+    SearchService(
         "exa",
         "https://api.exa.ai",
         "/search",
         lambda query, _: {
             "query": query,
             "type": "auto",
-            "numResults": SHOWN,
+            "numResults": MAX_RESULTS,
             "contents": {"highlights": True},
         },
         rows=("results",),
@@ -143,11 +143,11 @@ SERVICES: tuple[Service, ...] = (
         key_form="{}",
         variable="EXA_API_KEY",
     ),
-    Service(
+    SearchService(
         "brave",
         "https://api.search.brave.com",
         "/res/v1/web/search",
-        _brave,
+        _brave_params,
         rows=("web", "results"),
         snippet="description",
         method="GET",
@@ -155,7 +155,7 @@ SERVICES: tuple[Service, ...] = (
         key_form="{}",
         variable="BRAVE_API_KEY",
     ),
-    Service(
+    SearchService(
         "searxng",
         "",
         "/search",
@@ -168,19 +168,19 @@ SERVICES: tuple[Service, ...] = (
 )
 """In the order `auto` takes them."""
 
-BY_NAME = {service.name: service for service in SERVICES}
+SERVICES_BY_NAME = {service.name: service for service in SEARCH_SERVICES}
 
 
 # One request to a search service, and its refusals in words.
 
-LARGEST = 5_000_000
+MAX_ANSWER_BYTES = 5_000_000
 """Bytes of an answer."""
-QUOTED = 200
+MAX_QUOTED_CHARS = 200
 """Characters of a refusal that are shown."""
 
 Connect = Callable[[], httpx2.AsyncClient]
 
-_ANOTHER = "the user can choose another service with the setting web.backend"
+_OTHER_SERVICE_HINT = "the user can choose another service with the setting web.backend"
 
 
 def service_client() -> httpx2.AsyncClient:
@@ -188,13 +188,19 @@ def service_client() -> httpx2.AsyncClient:
     return httpx2.AsyncClient(follow_redirects=False, trust_env=True, verify=LateTls())
 
 
-async def ask(
-    service: Service, options: SearchOptions, connect: Connect, path: str, body: dict[str, Any]
+async def request_json(
+    service: SearchService,
+    options: WebSearchOptions,
+    connect: Connect,
+    path: str,
+    body: dict[str, Any],
 ) -> Any:
     """The decoded answer. Raises `ToolError`; no message has a key in it."""
     key = options.keys.get(service.name, "")
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise ToolError(f"the key of {service.name} has odd characters in it", hint=_key(service))
+        raise ToolError(
+            f"the key of {service.name} has odd characters in it", hint=_key_hint(service)
+        )
     url = f"{service.address(options)}{path}"
     sent: dict[str, Any] = {"params": body} if service.method == "GET" else {"json": body}
     headers = {
@@ -210,97 +216,107 @@ async def ask(
             async with asked as response:
                 data = await _body(response, service.name)
     except (TimeoutError, httpx2.TimeoutException) as error:
-        raise ToolTimedOut(f"{service.name} did not answer in time", hint=_ANOTHER) from error
+        raise ToolTimedOut(
+            f"{service.name} did not answer in time", hint=_OTHER_SERVICE_HINT
+        ) from error
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        words = _without_key(f"{service.name} cannot be reached: {error}", service, options)
-        raise ToolError(words, hint=_where(service)) from error
+        words = _mask_key(f"{service.name} cannot be reached: {error}", service, options)
+        raise ToolError(words, hint=_address_hint(service)) from error
     if response.status_code >= 300:
-        raise refusal(service, options, response.status_code, data)
+        raise http_error(service, options, response.status_code, data)
     try:
         return msgspec.json.decode(data)
     except msgspec.DecodeError as error:
-        raise ToolError(f"{service.name} did not answer with JSON", hint=_where(service)) from error
+        raise ToolError(
+            f"{service.name} did not answer with JSON", hint=_address_hint(service)
+        ) from error
 
 
 async def _body(response: httpx2.Response, name: str) -> bytes:
     data = bytearray()
     async for chunk in response.aiter_bytes():
         data += chunk
-        if len(data) > LARGEST:
+        if len(data) > MAX_ANSWER_BYTES:
             raise ToolError(f"the answer of {name} is too large")
     return bytes(data)
 
 
-def refusal(service: Service, options: SearchOptions, status: int, body: bytes) -> ToolError:
+def http_error(
+    service: SearchService, options: WebSearchOptions, status: int, body: bytes
+) -> ToolError:
     """What a status of a service means, and what to do."""
     name = service.name
     if name == "searxng" and status == 403:
         hint = "the server must list json under search.formats in its settings.yml"
         return ToolError("searxng does not answer in JSON (HTTP 403)", hint=hint)
     if status in (401, 403):
-        return ToolError(f"{name} refused the key (HTTP {status})", hint=_key(service))
+        return ToolError(f"{name} refused the key (HTTP {status})", hint=_key_hint(service))
     if status in (402, 432, 433):
-        return ToolError(f"the plan of {name} is used up (HTTP {status})", hint=_ANOTHER)
+        return ToolError(f"the plan of {name} is used up (HTTP {status})", hint=_OTHER_SERVICE_HINT)
     if status == 429:
-        hint = f"wait a little; {_ANOTHER}"
+        hint = f"wait a little; {_OTHER_SERVICE_HINT}"
         return ToolError(f"{name} gets too many searches (HTTP 429)", hint=hint)
     if status >= 500:
-        return ToolError(f"{name} has a problem (HTTP {status}); try again later", hint=_ANOTHER)
+        return ToolError(
+            f"{name} has a problem (HTTP {status}); try again later", hint=_OTHER_SERVICE_HINT
+        )
     if status < 400:
-        return ToolError(f"{name} redirects (HTTP {status})", hint=_where(service))
+        return ToolError(f"{name} redirects (HTTP {status})", hint=_address_hint(service))
     said = " ".join(body.decode("utf-8", "replace").split())
-    words = _without_key(f"{name} refused the search (HTTP {status}): {said}", service, options)
-    return ToolError(words[:QUOTED], hint=_ANOTHER)
+    words = _mask_key(f"{name} refused the search (HTTP {status}): {said}", service, options)
+    return ToolError(words[:MAX_QUOTED_CHARS], hint=_OTHER_SERVICE_HINT)
 
 
-def _key(service: Service) -> str:
-    return f"the user should check {service.variable}" if service.variable else _where(service)
+def _key_hint(service: SearchService) -> str:
+    return (
+        f"the user should check {service.variable}" if service.variable else _address_hint(service)
+    )
 
 
-def _where(service: Service) -> str:
+def _address_hint(service: SearchService) -> str:
     if service.url_variable:
         return f"the user should check {service.url_variable}"
-    return _ANOTHER
+    return _OTHER_SERVICE_HINT
 
 
-def _without_key(text: str, service: Service, options: SearchOptions) -> str:
+def _mask_key(text: str, service: SearchService, options: WebSearchOptions) -> str:
     key = options.keys.get(service.name, "")
     return text.replace(key, "…") if key else text
 
 
 # The search without a key: the library ddgs, which asks several engines by itself.
 
-NAME = "ddgs"
+DDGS = "ddgs"
 ENGINE_SECONDS = 10
 """For one engine."""
-_NOTHING = "no results found"
+_NO_RESULTS = "no results found"
 
 Search = Callable[[str, int], list[dict[str, Any]]]
 """Query and count → rows with `title`, `href` and `body`."""
 
-MISSING = "ddgs is not installed: pip install 'hermes[web]'"
+DDGS_MISSING = "ddgs is not installed: pip install 'hermes[web]'"
 
 
-def installed() -> bool:
-    return is_installed(NAME)
+def is_ddgs_installed() -> bool:
+    return is_installed(DDGS)
 
 
-def library_search(query: str, count: int) -> list[dict[str, Any]]:
+def search_ddgs(query: str, count: int) -> list[dict[str, Any]]:
     """Asks the library. It does its own networking: a name, a proxy and TLS are its business."""
     try:
-        library, errors = import_module(NAME), import_module(f"{NAME}.exceptions")
+        library, errors = import_module(DDGS), import_module(f"{DDGS}.exceptions")
     except ImportError as error:
-        raise ToolError(MISSING) from error
+        raise ToolError(DDGS_MISSING) from error
     try:
         rows = library.DDGS(timeout=ENGINE_SECONDS).text(query, max_results=count)
     except errors.TimeoutException as error:
-        raise ToolTimedOut("the search engines did not answer in time", hint=_LATER) from error
+        raise ToolTimedOut("the search engines did not answer in time", hint=_LATER_HINT) from error
     except errors.RatelimitException as error:
-        raise ToolError("the search engines get too many searches", hint=_LATER) from error
+        raise ToolError("the search engines get too many searches", hint=_LATER_HINT) from error
     except errors.DDGSException as error:
-        if _NOTHING in str(error).lower():
+        if _NO_RESULTS in str(error).lower():
             return []
-        raise ToolError(f"the search failed: {str(error)[:200]}", hint=_LATER) from error
+        raise ToolError(f"the search failed: {str(error)[:200]}", hint=_LATER_HINT) from error
     return list(rows)
 
 
@@ -308,43 +324,43 @@ async def ddgs_rows(query: str, seconds: float, search: Search) -> list[dict[str
     """Rows as the other services have them."""
     try:
         async with asyncio.timeout(seconds):
-            rows = await in_thread(search, query, SHOWN)
+            rows = await in_thread(search, query, MAX_RESULTS)
     except TimeoutError as error:
-        raise ToolTimedOut("the search engines did not answer in time", hint=_LATER) from error
+        raise ToolTimedOut("the search engines did not answer in time", hint=_LATER_HINT) from error
     return [
         {"title": row.get("title"), "url": row.get("href"), "snippet": row.get("body")}
         for row in rows
     ]
 
 
-_LATER = "wait a little; with the key of a search service it works better"
+_LATER_HINT = "wait a little; with the key of a search service it works better"
 
 
 AUTO = "auto"
-LONGEST_QUERY = 1_000
-LONGEST_TITLE = 200
-LONGEST_SNIPPET = 400
+MAX_QUERY_CHARS = 1_000
+MAX_TITLE_CHARS = 200
+MAX_SNIPPET_CHARS = 400
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,100}>")
 
 
-class Result(msgspec.Struct, frozen=True):
+class SearchResult(msgspec.Struct, frozen=True):
     title: str
     url: str
     snippet: str
 
 
-def chosen(options: SearchOptions) -> Service | None:
+def select_service(options: WebSearchOptions) -> SearchService | None:
     """The service to ask; None is ddgs. Raises `ToolError` when `web.backend` names none that can
     be used."""
-    name = _wished(options)
+    name = _backend_name(options)
     if name == AUTO:
-        return next((service for service in SERVICES if service.configured(options)), None)
-    if name == NAME:
+        return next((service for service in SEARCH_SERVICES if service.configured(options)), None)
+    if name == DDGS:
         return None
-    service = BY_NAME.get(name)
+    service = SERVICES_BY_NAME.get(name)
     if service is None:
-        known = ", ".join((AUTO, *BY_NAME, NAME))
+        known = ", ".join((AUTO, *SERVICES_BY_NAME, DDGS))
         raise ToolError(f"web.backend is {name!r}; it can be {known}")
     if not service.configured(options):
         needed = " or ".join(filter(None, (service.variable, service.url_variable)))
@@ -352,48 +368,50 @@ def chosen(options: SearchOptions) -> Service | None:
     return service
 
 
-def web_search_available(options: SearchOptions) -> str:
+def search_unavailable(options: WebSearchOptions) -> str:
     """Why there can be no search; empty when there can."""
-    if _wished(options) in (AUTO, NAME) and installed():
+    if _backend_name(options) in (AUTO, DDGS) and is_ddgs_installed():
         return ""  # whichever keys there are
     try:
-        service = chosen(options)
+        service = select_service(options)
     except ToolError as error:
         return str(error)
-    return "" if service else f"no search service has a key, and {MISSING}"
+    return "" if service else f"no search service has a key, and {DDGS_MISSING}"
 
 
-def _wished(options: SearchOptions) -> str:
+def _backend_name(options: WebSearchOptions) -> str:
     return options.backend.strip().lower() or AUTO
 
 
 def web_search_tool(
-    options: SearchOptions, connect: Connect = service_client, search: Search = library_search
+    options: WebSearchOptions, connect: Connect = service_client, search: Search = search_ddgs
 ) -> Tool:
     """`connect` makes the HTTP client for a service; `search` is the library without a key."""
 
     async def web_search(call: ToolContext, query: str) -> str:
         """Search the web: up to 5 results with title, URL, snippet. web_extract reads them."""
         query = " ".join(clean(query).split())
-        if not 0 < len(query) <= LONGEST_QUERY:
-            raise ToolArgumentsInvalid(f"query must have 1 to {LONGEST_QUERY} characters")
-        service = chosen(options)
+        if not 0 < len(query) <= MAX_QUERY_CHARS:
+            raise ToolArgumentsInvalid(f"query must have 1 to {MAX_QUERY_CHARS} characters")
+        service = select_service(options)
         if service is None:
             rows = await call.cancel.guard(ddgs_rows(query, options.seconds, search))
         else:
             body = service.ask(query, options)
-            answer = await call.cancel.guard(ask(service, options, connect, service.path, body))
-            rows = _rows(answer, service)
-        found = list(_results(rows))[:SHOWN]
+            answer = await call.cancel.guard(
+                request_json(service, options, connect, service.path, body)
+            )
+            rows = _result_rows(answer, service)
+        found = list(_parse_results(rows))[:MAX_RESULTS]
         if not found:
             return f"nothing was found for {query!r}; try other words"
-        text = "\n\n".join(_shown(number, result) for number, result in enumerate(found, 1))
-        return fenced(text, f"results of {service.name if service else NAME}")
+        text = "\n\n".join(_format_result(number, result) for number, result in enumerate(found, 1))
+        return fence_untrusted(text, f"results of {service.name if service else DDGS}")
 
     return Tool.from_function(web_search, effect=Effect.NETWORK, toolset="web")
 
 
-def _rows(answer: Any, service: Service) -> list[dict[str, Any]]:
+def _result_rows(answer: Any, service: SearchService) -> list[dict[str, Any]]:
     """The results of an answer, with their text under `snippet`."""
     for step in service.rows:
         answer = answer.get(step) if isinstance(answer, dict) else None
@@ -401,15 +419,17 @@ def _rows(answer: Any, service: Service) -> list[dict[str, Any]]:
     return [{**row, "snippet": row.get(service.snippet)} for row in rows if isinstance(row, dict)]
 
 
-def _results(rows: list[dict[str, Any]]) -> Iterator[Result]:
+def _parse_results(rows: list[dict[str, Any]]) -> Iterator[SearchResult]:
     for row in rows:
-        url = _line(row.get("url"), 2_000)
+        url = _clean_line(row.get("url"), 2_000)
         if url.startswith(("http://", "https://")):
-            title = _line(row.get("title"), LONGEST_TITLE)
-            yield Result(title or url, url, _line(row.get("snippet"), LONGEST_SNIPPET))
+            title = _clean_line(row.get("title"), MAX_TITLE_CHARS)
+            yield SearchResult(
+                title or url, url, _clean_line(row.get("snippet"), MAX_SNIPPET_CHARS)
+            )
 
 
-def _line(value: Any, longest: int) -> str:
+def _clean_line(value: Any, longest: int) -> str:
     """Text of a result on one line, without tags; several pieces are joined."""
     pieces = value if isinstance(value, list) else [value]
     text = " … ".join(piece for piece in pieces if isinstance(piece, str))
@@ -417,28 +437,28 @@ def _line(value: Any, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
-def _shown(number: int, result: Result) -> str:
+def _format_result(number: int, result: SearchResult) -> str:
     lines = (f"{number}. {result.title}", f"   {result.url}", f"   {result.snippet}")
     return "\n".join(line for line in lines if line.strip())
 
 
 # web_search over the service the settings choose.
 
-KEYS = {
+KEY_VARIABLES = {
     "firecrawl": "FIRECRAWL_API_KEY",
     "parallel": "PARALLEL_API_KEY",
     "tavily": "TAVILY_API_KEY",
     "exa": "EXA_API_KEY",
     "brave": "BRAVE_API_KEY",
 }
-ADDRESSES = {"firecrawl": "FIRECRAWL_API_URL", "searxng": "SEARXNG_URL"}
+URL_VARIABLES = {"firecrawl": "FIRECRAWL_API_URL", "searxng": "SEARXNG_URL"}
 
 
-def search_options(deps: ToolDeps) -> SearchOptions:
-    return SearchOptions(
+def search_options(deps: ToolDeps) -> WebSearchOptions:
+    return WebSearchOptions(
         backend=deps.settings.web.backend,
-        keys=deps.keys(KEYS),
-        urls=deps.keys(ADDRESSES),
+        keys=deps.keys(KEY_VARIABLES),
+        urls=deps.keys(URL_VARIABLES),
         parallel_mode=deps.variables("PARALLEL_SEARCH_MODE") or "agentic",
     )
 
@@ -448,9 +468,9 @@ def make(deps: ToolDeps) -> Tool:
 
 
 def unavailable(deps: ToolDeps) -> str:
-    return web_search_available(search_options(deps))
+    return search_unavailable(search_options(deps))
 
 
 ENTRY = ToolEntry(
-    "web_search", "web", make, unavailable, requires_env=tuple(KEYS.values()), emoji="🌐"
+    "web_search", "web", make, unavailable, requires_env=tuple(KEY_VARIABLES.values()), emoji="🌐"
 )

@@ -5,8 +5,22 @@ from typing import Any
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.paths import Guard
 from hermes.terminal.base import Files
-from hermes.tools.editing.document import Document, encoded, from_model, is_binary, new_problem
-from hermes.tools.editing.files import Change, FileReads, Target, Writing, aside, plural, shown
+from hermes.tools.editing.document import (
+    Document,
+    encode_text,
+    is_binary,
+    new_syntax_problem,
+    normalize_argument,
+)
+from hermes.tools.editing.files import (
+    FileChange,
+    FileEditor,
+    FileReads,
+    WriteTarget,
+    display_path,
+    plural,
+    run_sized,
+)
 from hermes.tools.registry import ToolDeps, ToolEntry
 
 
@@ -17,20 +31,20 @@ def write_file_tool(
     *,
     isolated: bool = False,
 ) -> Tool:
-    writing = Writing(files, guard, reads, isolated=isolated)
+    writing = FileEditor(files, guard, reads, isolated=isolated)
 
     async def write_file(call: ToolContext, path: str, content: str) -> str:
         """Write a whole file; missing folders are made, an existing file is replaced."""
-        from_model(content, "content")
+        normalize_argument(content, "content")
         target = await writing.target(call, path)
         old = await writing.content(target)
-        data, kept = _like(old, content)
-        warning = _warning(writing, target)
-        await writing.save(call, [Change(target, old, data)])
-        problem = await aside(len(data), lambda: new_problem(target.real, old, data))
+        data, kept = _match_encoding(old, content)
+        warning = _stale_warning(writing, target)
+        await writing.save(call, [FileChange(target, old, data)])
+        problem = await run_sized(len(data), lambda: new_syntax_problem(target.real, old, data))
         done = "replaced" if target.exists else "created"
         lines = data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
-        said = f"{done} {shown(path)}: {plural(len(data), 'byte')}, {plural(lines, 'line')}"
+        said = f"{done} {display_path(path)}: {plural(len(data), 'byte')}, {plural(lines, 'line')}"
         checked = f"[syntax error: {problem}]" if problem else ""
         return "\n".join(filter(None, [warning, said + kept, checked]))
 
@@ -42,7 +56,7 @@ def write_file_tool(
     )
 
 
-def _like(old: bytes | None, content: str) -> tuple[bytes, str]:
+def _match_encoding(old: bytes | None, content: str) -> tuple[bytes, str]:
     """The content with the line ends and the mark the file has, and a word on what was kept.
 
     A model sees neither. Content that has carriage returns or a mark of its own is left alone.
@@ -56,17 +70,17 @@ def _like(old: bytes | None, content: str) -> tuple[bytes, str]:
     marked = document.marked and not content.startswith("\ufeff")
     if marked:
         kept.append("byte order mark")
-    return encoded(content, marked=marked), f" ({' and '.join(kept)} kept)" if kept else ""
+    return encode_text(content, marked=marked), f" ({' and '.join(kept)} kept)" if kept else ""
 
 
-def _warning(writing: Writing, target: Target) -> str:
+def _stale_warning(writing: FileEditor, target: WriteTarget) -> str:
     if target.stale:
         return (
-            f"warning: {shown(target.path)} had been changed since you last saw it; "
+            f"warning: {display_path(target.path)} had been changed since you last saw it; "
             "those changes are overwritten"
         )
     if writing.unseen(target):
-        return f"note: {shown(target.path)} existed and you had not read it"
+        return f"note: {display_path(target.path)} existed and you had not read it"
     return ""
 
 

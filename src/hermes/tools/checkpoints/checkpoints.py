@@ -22,25 +22,25 @@ from hermes.security.paths import below
 from hermes.store.git import SETTINGS, Git, GitFailed, TooMuch
 from hermes.terminal.local.search import Walk
 from hermes.tools.checkpoints.restore import (
-    MOST_SKIPPED,
-    Record,
-    Records,
+    MAX_SKIPPED,
+    CheckpointRecord,
+    CheckpointRecords,
+    CheckpointTrees,
     Restored,
     Restorer,
-    Trees,
-    new_id,
-    plan,
+    new_record_id,
+    plan_restore,
 )
-from hermes.tools.editing.files import shown
+from hermes.tools.editing.files import display_path
 from hermes.util.atomic import write_text
 from hermes.util.text import human_duration, many
 
 # The state of a workspace as a tree in the store. What has not changed costs nothing.
 
-LONGEST_NAME = 256
+MAX_PATH_BYTES = 256
 """Bytes of a path on average, generously; bounds what is read of a huge workspace."""
 
-OWN_SETTINGS = """\
+EXTRA_SETTINGS = """\
 [core]
 	looseCompression = 1
 [gc]
@@ -55,7 +55,7 @@ EXCLUDED = (
 """Never kept, besides what the workspace's own .gitignore files say."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class SnapshotLimits(msgspec.Struct, frozen=True):
     file_bytes: int = 10_000_000
     """Larger files are not kept."""
     files: int = 50_000
@@ -66,16 +66,18 @@ class TooManyFiles(StoreError):
     pass
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class WorkspaceSnapshot(msgspec.Struct, frozen=True):
     tree: str
     skipped: tuple[str, ...] = ()
     """Files that were there but are not in the tree, as text."""
 
 
-class Snapshots:
+class WorkspaceSnapshots:
     """Used by one process at a time; the caller holds the lock."""
 
-    def __init__(self, git: Git, workspace: Path, limits: Limits, excluded: Sequence[str]) -> None:
+    def __init__(
+        self, git: Git, workspace: Path, limits: SnapshotLimits, excluded: Sequence[str]
+    ) -> None:
         self._git, self._workspace, self._limits = git, workspace, limits
         self._excluded = "".join(f"{line}\n" for line in (*EXCLUDED, *excluded))
 
@@ -86,7 +88,7 @@ class Snapshots:
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, text in {
             "HEAD": "ref: refs/heads/none\n",
-            "config": SETTINGS + OWN_SETTINGS,
+            "config": SETTINGS + EXTRA_SETTINGS,
             "info/exclude": self._excluded,
             "info/attributes": ATTRIBUTES,
         }.items():
@@ -95,7 +97,7 @@ class Snapshots:
                 write_text(path, text, mode=0o600)
         (folder / "index.lock").unlink(missing_ok=True)  # left by a git that was killed
 
-    async def take(self) -> Snapshot:
+    async def take(self) -> WorkspaceSnapshot:
         try:
             return await self._take()
         except GitFailed:
@@ -104,7 +106,7 @@ class Snapshots:
             (self._git.folder / "index").unlink(missing_ok=True)
             return await self._take()
 
-    async def _take(self) -> Snapshot:
+    async def _take(self) -> WorkspaceSnapshot:
         names = await self._changed_names()
         keep, drop, skipped = await asyncio.to_thread(self._sort, names)
         if keep:
@@ -112,7 +114,7 @@ class Snapshots:
         if drop:
             await self._update("--force-remove", names=drop)
         tree = (await self._git.run("write-tree")).decode().strip()
-        return Snapshot(tree, tuple(map(shown, skipped[:MOST_SKIPPED])))
+        return WorkspaceSnapshot(tree, tuple(map(display_path, skipped[:MAX_SKIPPED])))
 
     async def _update(self, *options: str, names: Sequence[str]) -> None:
         data = b"".join(os.fsencode(name) + b"\0" for name in names)
@@ -123,7 +125,7 @@ class Snapshots:
         try:
             output = await self._git.run(
                 "ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard",
-                most=self._limits.files * LONGEST_NAME,
+                most=self._limits.files * MAX_PATH_BYTES,
             )  # fmt: skip
         except TooMuch as error:
             raise self._too_many() from error
@@ -183,11 +185,11 @@ class Snapshots:
 # Where the checkpoints of one workspace lie: a git store, records beside it, and a lock.
 
 LOCK_SECONDS = 10.0
-STARTS_OVER = "if it stays so, `hermes checkpoints clear` starts over"
+RESET_HINT = "if it stays so, `hermes checkpoints clear` starts over"
 REFS = "refs/checkpoints"
 
 
-class Shelf:
+class CheckpointRepo:
     """`notify` is told what the user should know."""
 
     def __init__(
@@ -195,16 +197,16 @@ class Shelf:
         folder: Path,
         workspace: Path,
         program: str,
-        limits: Limits,
+        limits: SnapshotLimits,
         notify: Callable[[str], None],
     ) -> None:
         self._folder = store_folder(folder, workspace)
         self._workspace, self._notify = workspace, notify
         self._lock = self._folder.with_suffix(".lock")
-        self.git = Git(program, self._folder / "git", workspace, STARTS_OVER)
-        self.records = Records(self._folder / "records")
-        excluded = _excluded(folder.parent, workspace)
-        self._snapshots = Snapshots(self.git, workspace, limits, excluded)
+        self.git = Git(program, self._folder / "git", workspace, RESET_HINT)
+        self.records = CheckpointRecords(self._folder / "records")
+        excluded = _exclude_own_home(folder.parent, workspace)
+        self._snapshots = WorkspaceSnapshots(self.git, workspace, limits, excluded)
 
     @property
     def exists(self) -> bool:
@@ -217,7 +219,7 @@ class Shelf:
             self._prepare()
             yield
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> WorkspaceSnapshot:
         """The workspace as it is."""
         return await self._snapshots.take()
 
@@ -235,14 +237,14 @@ class Shelf:
             return True
         return False
 
-    async def keep(self, record: Record) -> None:
+    async def keep(self, record: CheckpointRecord) -> None:
         lines = [f"update {REFS}/{record.id}/before {record.before}\n"]
         if record.after:
             lines.append(f"update {REFS}/{record.id}/after {record.after}\n")
         await self.git.run("update-ref", "--stdin", data="".join(lines).encode())
         await asyncio.to_thread(self.records.save, record)
 
-    async def drop(self, records: Sequence[Record]) -> None:
+    async def drop(self, records: Sequence[CheckpointRecord]) -> None:
         for record in records:
             self.records.drop(record)
         await self._drop_loose()
@@ -298,14 +300,14 @@ def store_folder(folder: Path, workspace: Path) -> Path:
     return folder / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
 
 
-def workspace_of(folder: Path, place: Path) -> Path:
+def find_workspace(folder: Path, place: Path) -> Path:
     """The nearest folder at or above `place` that has checkpoints, else `place` itself."""
     real = Path(os.path.realpath(place))
     above = (real, *real.parents)
     return next((each for each in above if store_folder(folder, each).exists()), real)
 
 
-def _excluded(own_home: Path, workspace: Path) -> list[str]:
+def _exclude_own_home(own_home: Path, workspace: Path) -> list[str]:
     """Our own home when it is inside the workspace."""
     home = os.path.realpath(own_home)
     if not below(home, str(workspace)) or home == str(workspace):
@@ -318,7 +320,7 @@ class CheckpointOptions(msgspec.Struct, frozen=True):
     max_snapshots: int = 50
     """The setting `checkpoints.max_snapshots`."""
     max_age_days: float = 30
-    limits: Limits = Limits()
+    limits: SnapshotLimits = SnapshotLimits()
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -358,13 +360,15 @@ class Checkpoints:
         self._now = now
         self._notices: list[str] = []
         program = shutil.which("git") if git is None else git
-        self._shelf = Shelf(
+        self._shelf = CheckpointRepo(
             folder, self.workspace, program or "git", self._options.limits, self._notices.append
         )
-        self._trees = Trees(self._shelf.git)
+        self._trees = CheckpointTrees(self._shelf.git)
         self.problem = "" if program else "git is not installed, so there are no checkpoints"
         """Why there are no checkpoints here; "" when there are."""
-        self.problem = self.problem or _unfit(str(self.workspace), folder.parent, user_home)
+        self.problem = self.problem or _unsuitable_reason(
+            str(self.workspace), folder.parent, user_home
+        )
 
     def notices(self) -> list[str]:
         """What the user should know; each is told once."""
@@ -372,7 +376,7 @@ class Checkpoints:
         self._notices.clear()
         return told
 
-    async def take(self, reason: str, session: str = "") -> Record | None:
+    async def take(self, reason: str, session: str = "") -> CheckpointRecord | None:
         """A checkpoint before changes; None when there is none, and a notice says why."""
         if self.problem:
             return None
@@ -390,12 +394,12 @@ class Checkpoints:
             self._notices.append(f"no checkpoint was made: {error}")
         return None
 
-    async def _taken(self, reason: str, session: str) -> Record:
+    async def _taken(self, reason: str, session: str) -> CheckpointRecord:
         record = self._new(reason, session, await self._shelf.snapshot())
         await self._shelf.keep(record)
         return record
 
-    async def finish(self, record: Record) -> None:
+    async def finish(self, record: CheckpointRecord) -> None:
         """The changes that `record` stands before are over; without any it is dropped."""
         try:
             async with self._shelf.opened():
@@ -408,7 +412,7 @@ class Checkpoints:
         except (StoreError, OSError) as error:
             self._notices.append(f"the checkpoint is not complete: {error}")
 
-    async def _finish(self, record: Record, snapshot: Snapshot) -> None:
+    async def _finish(self, record: CheckpointRecord, snapshot: WorkspaceSnapshot) -> None:
         if snapshot.tree == record.before:
             await self._shelf.drop([record])
             return
@@ -437,7 +441,7 @@ class Checkpoints:
         async with self._shelf.opened():
             chain = self._numbered(number)
             now = await self._shelf.snapshot()
-            made = await plan(self._trees, chain, now.tree, only, force=force)
+            made = await plan_restore(self._trees, chain, now.tree, only, force=force)
             if only and not made.goal and not made.kept:
                 raise UsageError(
                     f"{file} was not changed since checkpoint {number}",
@@ -477,7 +481,7 @@ class Checkpoints:
         if self.problem:
             raise UsageError(self.problem)
 
-    def _numbered(self, number: int) -> Sequence[Record]:
+    def _numbered(self, number: int) -> Sequence[CheckpointRecord]:
         """The records from the newest to the one with this number."""
         records = self._shelf.records.all()
         if 1 <= number <= len(records):
@@ -485,9 +489,13 @@ class Checkpoints:
         there = f"the oldest is {len(records)}" if records else "there are none yet"
         raise UsageError(f"there is no checkpoint {number}", hint=there)
 
-    def _new(self, reason: str, session: str, snapshot: Snapshot, **fields: str) -> Record:
+    def _new(
+        self, reason: str, session: str, snapshot: WorkspaceSnapshot, **fields: str
+    ) -> CheckpointRecord:
         now = self._now()
-        record = Record(new_id(now), now, reason, session, snapshot.tree, skipped=snapshot.skipped)
+        record = CheckpointRecord(
+            new_record_id(now), now, reason, session, snapshot.tree, skipped=snapshot.skipped
+        )
         return msgspec.structs.replace(record, **fields)
 
     async def _prune(self) -> int:
@@ -511,7 +519,7 @@ class Checkpoints:
         ]  # fmt: skip
 
 
-def _unfit(workspace: str, own_home: Path, user_home: Path) -> str:
+def _unsuitable_reason(workspace: str, own_home: Path, user_home: Path) -> str:
     if below(os.path.realpath(user_home), workspace):
         return f"no checkpoints: {workspace} holds your whole home folder"
     if os.path.realpath(own_home) == workspace:
@@ -523,8 +531,8 @@ def _unfit(workspace: str, own_home: Path, user_home: Path) -> str:
 
 # Checkpoints as a conversation needs them: one before the first change of each turn.
 
-UNSAID = "changes by the agent"
-LONGEST_REASON = 80
+DEFAULT_REASON = "changes by the agent"
+MAX_REASON = 80
 
 
 class TurnCheckpoints:
@@ -539,17 +547,17 @@ class TurnCheckpoints:
     def __init__(self, find: Callable[[], Checkpoints]) -> None:
         self._find = find
         self._checkpoints: Checkpoints | None = None
-        self._session_id, self._reason = "", UNSAID
+        self._session_id, self._reason = "", DEFAULT_REASON
         self._taken = False
-        self._record: Record | None = None
+        self._record: CheckpointRecord | None = None
         self._told = False
         self._one_at_a_time = asyncio.Lock()
 
     def turn_started(self, session_id: str, reason: str) -> None:
         """`reason` is what the user asked; the list of checkpoints shows its beginning."""
         first = next(iter(reason.strip().splitlines()), "")
-        cut = first if len(first) <= LONGEST_REASON else f"{first[:LONGEST_REASON]}…"
-        self._session_id, self._reason = session_id, cut or UNSAID
+        cut = first if len(first) <= MAX_REASON else f"{first[:MAX_REASON]}…"
+        self._session_id, self._reason = session_id, cut or DEFAULT_REASON
 
     async def before_change(self, call: ToolContext) -> None:
         """Returns when the state before the change is safe, or cannot be made so."""
@@ -569,7 +577,7 @@ class TurnCheckpoints:
     async def turn_ended(self) -> list[str]:
         """Call it at the end of each turn, however it ended; what the user should know."""
         record, self._record, self._taken = self._record, None, False
-        self._session_id, self._reason = "", UNSAID
+        self._session_id, self._reason = "", DEFAULT_REASON
         if self._checkpoints is None:
             return []
         if record is not None:
@@ -579,9 +587,9 @@ class TurnCheckpoints:
 
 # `/rollback` as text, the same for the terminal and for chats.
 
-COMMAND = "/rollback"
-USAGE = "/rollback, /rollback N, /rollback diff N or /rollback N FILE"
-MOST_NAMED = 20
+ROLLBACK_COMMAND = "/rollback"
+ROLLBACK_USAGE = "/rollback, /rollback N, /rollback diff N or /rollback N FILE"
+MAX_NAMED_FILES = 20
 """Files named one by one in a report."""
 _ARGUMENTS = re.compile(r"(?P<diff>diff\s+)?(?P<number>\d+)(?:\s+(?P<file>.+))?")
 
@@ -589,21 +597,21 @@ _ARGUMENTS = re.compile(r"(?P<diff>diff\s+)?(?P<number>\d+)(?:\s+(?P<file>.+))?"
 async def rollback(checkpoints: Checkpoints, arguments: str) -> str:
     """What `/rollback ARGUMENTS` answers. Raises `UsageError` and `StoreError`."""
     if not arguments.strip():
-        return listing(await checkpoints.list(), checkpoints.problem)
+        return format_checkpoints(await checkpoints.list(), checkpoints.problem)
     match = _ARGUMENTS.fullmatch(arguments.strip())
     if match is None:
-        raise UsageError(f"{arguments.strip()!r} is not understood", hint=USAGE)
+        raise UsageError(f"{arguments.strip()!r} is not understood", hint=ROLLBACK_USAGE)
     number, file = int(match["number"]), match["file"] or ""
     if match["diff"]:
         return await checkpoints.diff(number, file) or f"nothing differs from checkpoint {number}"
-    return report(await checkpoints.restore(number, file))
+    return format_restored(await checkpoints.restore(number, file))
 
 
-def listing(
+def format_checkpoints(
     found: Sequence[Checkpoint],
     problem: str = "",
     *,
-    command: str = COMMAND,
+    command: str = ROLLBACK_COMMAND,
     now: float | None = None,
 ) -> str:
     """`command` is what goes back, as the reader types it."""
@@ -611,37 +619,39 @@ def listing(
         return problem or "there are no checkpoints here yet"
     moment = time.time() if now is None else now
     lines = [
-        f"{each.number:>3}  {human_duration(moment - each.time):>7} ago  {_changed(each):>9}  "
+        f"{each.number:>3}  {human_duration(moment - each.time):>7} ago  {_changed_text(each):>9}  "
         f"{each.reason}"
         for each in found
     ]
     return "\n".join([*lines, "", f"Files as they were before each. `{command} N` goes back."])
 
 
-def _changed(each: Checkpoint) -> str:
+def _changed_text(each: Checkpoint) -> str:
     return many(each.changed, "file") if each.ended else "…"
 
 
-def report(done: Restored, *, command: str = COMMAND) -> str:
+def format_restored(done: Restored, *, command: str = ROLLBACK_COMMAND) -> str:
     lines = [
-        *_named("restored", done.restored),
-        *_named("restored, with your own changes kept", done.merged),
-        *_named("removed", done.removed),
+        *_files_line("restored", done.restored),
+        *_files_line("restored, with your own changes kept", done.merged),
+        *_files_line("removed", done.removed),
     ]
     if not lines:
         lines = ["nothing to restore"]
     if done.kept:
         lines.append("left as they are:")
         kept = list(done.kept.items())
-        lines += [f"  {path}: {reason}" for path, reason in kept[:MOST_NAMED]]
-        lines += [f"  and {len(kept) - MOST_NAMED} more"] if len(kept) > MOST_NAMED else []
+        lines += [f"  {path}: {reason}" for path, reason in kept[:MAX_NAMED_FILES]]
+        lines += (
+            [f"  and {len(kept) - MAX_NAMED_FILES} more"] if len(kept) > MAX_NAMED_FILES else []
+        )
     if done.restored or done.merged or done.removed:
         lines.append(f"`{command} 1` undoes this.")
     return "\n".join(lines)
 
 
-def _named(what: str, paths: Sequence[str]) -> list[str]:
+def _files_line(what: str, paths: Sequence[str]) -> list[str]:
     if not paths:
         return []
-    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
-    return [f"{what}: {', '.join(paths[:MOST_NAMED])}{more}"]
+    more = f" and {len(paths) - MAX_NAMED_FILES} more" if len(paths) > MAX_NAMED_FILES else ""
+    return [f"{what}: {', '.join(paths[:MAX_NAMED_FILES])}{more}"]

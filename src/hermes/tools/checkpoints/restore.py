@@ -14,15 +14,15 @@ import msgspec
 
 from hermes.store.git import Git, GitFailed
 from hermes.terminal.local.files import make_link, remove, replace
-from hermes.tools.editing.files import shown
+from hermes.tools.editing.files import display_path
 from hermes.util.atomic import write_bytes
 
 # What is known of each checkpoint, one small file each.
 
-MOST_SKIPPED = 1_000
+MAX_SKIPPED = 1_000
 
 
-class Record(msgspec.Struct, frozen=True):
+class CheckpointRecord(msgspec.Struct, frozen=True):
     """A stretch of time in which the agent (or a rollback) changed files.
 
     What changed between `before` and `after` is the agent's. What changed between the `after` of
@@ -45,33 +45,33 @@ class Record(msgspec.Struct, frozen=True):
     """Files that were there but are too big to keep."""
 
 
-def new_id(now: float) -> str:
+def new_record_id(now: float) -> str:
     return f"{int(now * 1_000_000):017d}-{secrets.token_hex(3)}"
 
 
-class Records:
+class CheckpointRecords:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def all(self) -> list[Record]:
+    def all(self) -> list[CheckpointRecord]:
         """The newest first. A file that cannot be read is none of ours."""
-        found: list[Record] = []
+        found: list[CheckpointRecord] = []
         names = sorted(self._folder.glob("*.json"), reverse=True)
         for path in names:
             with contextlib.suppress(OSError, msgspec.DecodeError):
-                found.append(msgspec.json.decode(path.read_bytes(), type=Record))
+                found.append(msgspec.json.decode(path.read_bytes(), type=CheckpointRecord))
         return found
 
-    def save(self, record: Record) -> None:
+    def save(self, record: CheckpointRecord) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_bytes(self._path(record.id), msgspec.json.encode(record), mode=0o600)
 
-    def get(self, record_id: str) -> Record | None:
+    def get(self, record_id: str) -> CheckpointRecord | None:
         with contextlib.suppress(OSError, msgspec.DecodeError):
-            return msgspec.json.decode(self._path(record_id).read_bytes(), type=Record)
+            return msgspec.json.decode(self._path(record_id).read_bytes(), type=CheckpointRecord)
         return None
 
-    def drop(self, record: Record) -> None:
+    def drop(self, record: CheckpointRecord) -> None:
         self._path(record.id).unlink(missing_ok=True)
 
     def _path(self, record_id: str) -> Path:
@@ -84,54 +84,58 @@ class Records:
 # and
 # now. Undoing is a three-way merge: what leads from after to before is done to what is there now.
 
-REGULAR = ("100644", "100755")
+REGULAR_MODES = ("100644", "100755")
 
 
-class Entry(msgspec.Struct, frozen=True):
+class TreeEntry(msgspec.Struct, frozen=True):
     """A file in a tree."""
 
     mode: str
     id: str
 
 
-class Delta(msgspec.Struct, frozen=True):
+class TreeDelta(msgspec.Struct, frozen=True):
     """What a stretch of work did to one file; None is no file."""
 
     path: str
-    before: Entry | None
-    after: Entry | None
+    before: TreeEntry | None
+    after: TreeEntry | None
 
 
-class Conflict(msgspec.Struct, frozen=True):
+class RestoreConflict(msgspec.Struct, frozen=True):
     reason: str
 
 
-Merge = Callable[[str, str, str], Awaitable[str | None]]
+MergeBlobs = Callable[[str, str, str], Awaitable[str | None]]
 """The id of `now` with the way from `after` to `before` done to it; None when they collide."""
 
 
-async def undone(delta: Delta, now: Entry | None, merge: Merge) -> Entry | Conflict | None:
+async def undo_delta(
+    delta: TreeDelta, now: TreeEntry | None, merge: MergeBlobs
+) -> TreeEntry | RestoreConflict | None:
     before, after = delta.before, delta.after
     if now == after:
         return before
     if now == before:
         return now
     if now is None:
-        return Conflict("you deleted it since")
+        return RestoreConflict("you deleted it since")
     if after is None:
-        return Conflict("the agent deleted it and you made it anew")
+        return RestoreConflict("the agent deleted it and you made it anew")
     if before is None:
-        return Conflict("the agent made it and you changed it since")
-    if not all(entry.mode in REGULAR for entry in (before, after, now)):
-        return Conflict("you changed it since")
+        return RestoreConflict("the agent made it and you changed it since")
+    if not all(entry.mode in REGULAR_MODES for entry in (before, after, now)):
+        return RestoreConflict("you changed it since")
     mode = before.mode if now.mode == after.mode else now.mode
-    content = await _content(before, after, now, merge)
+    content = await _undo_content(before, after, now, merge)
     if content is None:
-        return Conflict("you changed the same lines since")
-    return Entry(mode, content)
+        return RestoreConflict("you changed the same lines since")
+    return TreeEntry(mode, content)
 
 
-async def _content(before: Entry, after: Entry, now: Entry, merge: Merge) -> str | None:
+async def _undo_content(
+    before: TreeEntry, after: TreeEntry, now: TreeEntry, merge: MergeBlobs
+) -> str | None:
     if now.id == after.id:
         return before.id
     if before.id in (now.id, after.id):
@@ -141,34 +145,34 @@ async def _content(before: Entry, after: Entry, now: Entry, merge: Merge) -> str
 
 # Trees of the store: what is in them, how they differ, and merging files of them.
 
-NOTHING = "000000"
-MOST_DIFF = 60_000
+NO_FILE = "000000"
+MAX_DIFF_BYTES = 60_000
 """Bytes of a diff that are shown."""
 
 
-class Trees:
+class CheckpointTrees:
     def __init__(self, git: Git) -> None:
         self._git = git
 
-    async def entries(self, tree: str) -> dict[str, Entry]:
+    async def entries(self, tree: str) -> dict[str, TreeEntry]:
         output = await self._git.run("ls-tree", "-r", "-z", tree)
-        found: dict[str, Entry] = {}
+        found: dict[str, TreeEntry] = {}
         for line in output.split(b"\0"):
             if line:
                 meta, _, name = line.partition(b"\t")
                 mode, _, object_id = meta.decode().split()
-                found[os.fsdecode(name)] = Entry(mode, object_id)
+                found[os.fsdecode(name)] = TreeEntry(mode, object_id)
         return found
 
-    async def deltas(self, before: str, after: str) -> list[Delta]:
+    async def deltas(self, before: str, after: str) -> list[TreeDelta]:
         output = await self._git.run(
             "diff-tree", "-r", "-z", "--raw", "--no-renames", before, after
         )
         fields = output.split(b"\0")
-        found: list[Delta] = []
+        found: list[TreeDelta] = []
         for meta, name in zip(fields[0::2], fields[1::2], strict=False):
             old_mode, new_mode, old, new, _ = meta.decode().lstrip(":").split()
-            found.append(Delta(os.fsdecode(name), _entry(old_mode, old), _entry(new_mode, new)))
+            found.append(TreeDelta(os.fsdecode(name), _entry(old_mode, old), _entry(new_mode, new)))
         return found
 
     async def diff(self, before: str, after: str, path: str = "") -> str:
@@ -176,8 +180,8 @@ class Trees:
         output = await self._git.run(
             "diff", "--no-color", "--no-ext-diff", "--no-textconv", before, after, *only
         )
-        text = output[:MOST_DIFF].decode("utf-8", "replace")
-        rest = output[MOST_DIFF:].count(b"\n")
+        text = output[:MAX_DIFF_BYTES].decode("utf-8", "replace")
+        rest = output[MAX_DIFF_BYTES:].count(b"\n")
         return f"{text}\n[… {rest} more lines]" if rest else text
 
     async def merge(self, now: str, after: str, before: str) -> str | None:
@@ -195,12 +199,12 @@ class Trees:
         return output.decode().strip()
 
 
-def _entry(mode: str, object_id: str) -> Entry | None:
-    return None if mode == NOTHING else Entry(mode, object_id)
+def _entry(mode: str, object_id: str) -> TreeEntry | None:
+    return None if mode == NO_FILE else TreeEntry(mode, object_id)
 
 
-LINK, EXECUTABLE = "120000", "100755"
-AT_ONCE = 16
+LINK_MODE, EXECUTABLE_MODE = "120000", "100755"
+BLOBS_PER_READ = 16
 """Files read from the store at a time."""
 
 
@@ -216,32 +220,37 @@ class Restored(msgspec.Struct, frozen=True):
     """Left as they are, with the reason."""
 
 
-class Plan(msgspec.Struct):
-    now: dict[str, Entry]
-    goal: dict[str, Entry | None]
+class RestorePlan(msgspec.Struct):
+    now: dict[str, TreeEntry]
+    goal: dict[str, TreeEntry | None]
     """What becomes of each file that is touched."""
     kept: dict[str, str]
     merged: set[str]
     """Those of `goal` in which changes of both are."""
 
 
-async def plan(
-    trees: Trees, chain: Sequence[Record], now_tree: str, only: str, *, force: bool
-) -> Plan:
+async def plan_restore(
+    trees: CheckpointTrees,
+    chain: Sequence[CheckpointRecord],
+    now_tree: str,
+    only: str,
+    *,
+    force: bool,
+) -> RestorePlan:
     """Undo the records of `chain`, the newest first; `only` is a file or a folder, or ""."""
     now = await trees.entries(now_tree)
-    made = Plan(now, {}, {}, set())
+    made = RestorePlan(now, {}, {}, set())
     ended = now_tree
     for record in chain:
         for delta in await trees.deltas(record.before, record.after or ended):
             path = delta.path
-            if (only and not _within(path, only)) or path in made.kept:
+            if (only and not _is_within(path, only)) or path in made.kept:
                 continue
             current = made.goal.get(path, now.get(path))
             if current is None and path == only:
                 current = delta.after  # who names a file that is gone wants it back
-            result = await undone(delta, current, trees.merge)
-            if isinstance(result, Conflict):
+            result = await undo_delta(delta, current, trees.merge)
+            if isinstance(result, RestoreConflict):
                 made.kept[path] = result.reason
                 made.goal.pop(path, None)
             else:
@@ -256,13 +265,13 @@ async def plan(
         made.kept.clear()
     skipped = {path for record in chain for path in record.skipped}
     for path in [path for path, entry in made.goal.items() if entry is None]:
-        if shown(path) in skipped:
+        if display_path(path) in skipped:
             made.kept[path] = "it was too big to keep"
             del made.goal[path]
     return made
 
 
-def _within(path: str, only: str) -> bool:
+def _is_within(path: str, only: str) -> bool:
     return path == only or path.startswith(f"{only}/")
 
 
@@ -270,7 +279,7 @@ class Restorer:
     def __init__(self, git: Git, workspace: Path) -> None:
         self._git, self._workspace = git, workspace
 
-    async def carry_out(self, number: int, made: Plan) -> Restored:
+    async def carry_out(self, number: int, made: RestorePlan) -> Restored:
         """First the rules of what git ignores: they say what may be removed. Then the removals,
         which may make room for a file where a folder is. Then the rest."""
         differing = {
@@ -290,17 +299,17 @@ class Restorer:
         done = sorted([*done, *await self._write(rest, kept)])
         return Restored(
             number,
-            tuple(shown(path) for path in done if path not in made.merged),
-            tuple(map(shown, removed)),
-            tuple(shown(path) for path in done if path in made.merged),
-            {shown(path): reason for path, reason in sorted(kept.items())},
+            tuple(display_path(path) for path in done if path not in made.merged),
+            tuple(map(display_path, removed)),
+            tuple(display_path(path) for path in done if path in made.merged),
+            {display_path(path): reason for path, reason in sorted(kept.items())},
         )
 
-    async def _write(self, back: dict[str, Entry], kept: dict[str, str]) -> list[str]:
+    async def _write(self, back: dict[str, TreeEntry], kept: dict[str, str]) -> list[str]:
         done: list[str] = []
         paths = sorted(back)
-        for start in range(0, len(paths), AT_ONCE):
-            some = paths[start : start + AT_ONCE]
+        for start in range(0, len(paths), BLOBS_PER_READ):
+            some = paths[start : start + BLOBS_PER_READ]
             contents = await self._git.blobs([back[path].id for path in some])
             for path, content in zip(some, contents, strict=True):
                 try:
@@ -313,10 +322,10 @@ class Restorer:
     def _put(self, name: str, mode: str, content: bytes) -> None:
         path = os.path.join(self._workspace, name)  # noqa: PTH118 - bytes that are no text
         try:
-            _put(path, mode, content)
+            _write_entry(path, mode, content)
         except IsADirectoryError:
             os.rmdir(path)  # noqa: PTH106 - an empty folder has nothing to lose
-            _put(path, mode, content)
+            _write_entry(path, mode, content)
 
     async def _ignored(self, paths: Sequence[str]) -> set[str]:
         if not paths:
@@ -351,15 +360,15 @@ class Restorer:
                 folder = folder.parent
 
 
-def _put(path: str, mode: str, content: bytes) -> None:
-    if mode == LINK or os.path.islink(path):  # noqa: PTH114 - bytes that are no text
+def _write_entry(path: str, mode: str, content: bytes) -> None:
+    if mode == LINK_MODE or os.path.islink(path):  # noqa: PTH114 - bytes that are no text
         with contextlib.suppress(FileNotFoundError):
             remove(path, link=True)
-    if mode == LINK:
+    if mode == LINK_MODE:
         make_link(path, content)
         return
     replace(path, content)
     current = stat.S_IMODE(os.lstat(path).st_mode)
-    wanted = current | (current & 0o444) >> 2 if mode == EXECUTABLE else current & ~0o111
+    wanted = current | (current & 0o444) >> 2 if mode == EXECUTABLE_MODE else current & ~0o111
     if wanted != current:
         os.chmod(path, wanted)  # noqa: PTH101 - the same

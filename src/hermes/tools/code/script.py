@@ -35,7 +35,7 @@ def protected_places(guard: Guard) -> list[str]:
     return [*map(str, guard.own), *in_home, *SYSTEM_CREDENTIALS]
 
 
-def concern_of(effect: Effect, guard: Guard) -> Concern | None:
+def effect_concern(effect: Effect, guard: Guard) -> Concern | None:
     """None when it may happen."""
     judge = _JUDGES.get(str(effect.get("effect")))
     if judge is None:
@@ -44,16 +44,16 @@ def concern_of(effect: Effect, guard: Guard) -> Concern | None:
     if concern is None:
         return None
     return msgspec.structs.replace(
-        concern, subject=_valid(concern.subject), reason=_valid(concern.reason)
+        concern, subject=_printable(concern.subject), reason=_printable(concern.reason)
     )
 
 
-def _valid(text: str) -> str:
+def _printable(text: str) -> str:
     """Names of files may hold bytes that are no text; people and events need text."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _command(effect: Effect, guard: Guard) -> Concern | None:
+def _command_concern(effect: Effect, guard: Guard) -> Concern | None:
     words = [str(word) for word in effect["words"]]
     text = str(effect["text"])
     if words:
@@ -61,18 +61,18 @@ def _command(effect: Effect, guard: Guard) -> Concern | None:
     return one_concern(examine_command(text, guard, str(effect["folder"])))
 
 
-def _write(effect: Effect, guard: Guard) -> Concern | None:
+def _write_concern(effect: Effect, guard: Guard) -> Concern | None:
     path, real = str(effect["path"]), str(effect["real"])
     if effect["device"]:
         return Concern("disk wipe", path, f"{real} is a device", refused=True)
-    if effect["goes"] and _holds_own(real, guard):
+    if effect["goes"] and _contains_own_files(real, guard):
         return Concern("protected file", path, f"{real} holds Hermes' own files", refused=True)
     return guard.writing(path, real)
 
 
-def _tree(effect: Effect, guard: Guard) -> Concern | None:
+def _tree_concern(effect: Effect, guard: Guard) -> Concern | None:
     path, real = str(effect["path"]), str(effect["real"])
-    if _holds_own(real, guard):
+    if _contains_own_files(real, guard):
         return Concern("protected file", path, f"{real} holds Hermes' own files", refused=True)
     concerns = examine_command(shlex.join(["rm", "-rf", "--", real]), guard, "/")
     written = guard.writing(path, real)
@@ -80,36 +80,36 @@ def _tree(effect: Effect, guard: Guard) -> Concern | None:
     return one_concern(sorted(concerns, key=lambda concern: not concern.refused))
 
 
-def _read(effect: Effect, guard: Guard) -> Concern | None:
+def _read_concern(effect: Effect, guard: Guard) -> Concern | None:
     return guard.reading(str(effect["path"]), str(effect["real"]))
 
 
-def _memory(effect: Effect, _guard: Guard) -> Concern | None:
+def _memory_concern(effect: Effect, _guard: Guard) -> Concern | None:
     path = str(effect["path"])
     return Concern("credential access", path, f"{path} holds what another program keeps to itself")
 
 
-def _native(effect: Effect, _guard: Guard) -> Concern | None:
+def _native_concern(effect: Effect, _guard: Guard) -> Concern | None:
     what = str(effect["what"])
     return Concern("native code", what, f"the script uses {what}; what that does cannot be seen")
 
 
-def _hook(_effect: Effect, _guard: Guard) -> Concern | None:
+def _hook_concern(_effect: Effect, _guard: Guard) -> Concern | None:
     return Concern("native code", "sys.addaudithook", "the script adds an audit hook of its own")
 
 
-def _holds_own(real: str, guard: Guard) -> bool:
+def _contains_own_files(real: str, guard: Guard) -> bool:
     return any(below(guard.real(str(root), "/"), real) for root in guard.own)
 
 
 _JUDGES: dict[str, Callable[[Effect, Guard], Concern | None]] = {
-    "command": _command,
-    "write": _write,
-    "tree": _tree,
-    "read": _read,
-    "memory": _memory,
-    "native": _native,
-    "hook": _hook,
+    "command": _command_concern,
+    "write": _write_concern,
+    "tree": _tree_concern,
+    "read": _read_concern,
+    "memory": _memory_concern,
+    "native": _native_concern,
+    "hook": _hook_concern,
 }
 
 
@@ -119,13 +119,13 @@ CALLABLE = (
     "web_search", "web_extract", "read_file", "write_file", "search_files", "patch", "terminal",
 )  # fmt: skip
 """The tools a script may call, where the session has them."""
-CHANGING = frozenset({"write_file", "patch", "terminal"})
+SERIAL_TOOLS = frozenset({"write_file", "patch", "terminal"})
 """Those that run one at a time, also when threads of the script call them at once."""
-LEFT_OUT = {
+OMITTED_PARAMETERS = {
     "terminal": frozenset({"background", "notify_on_complete", "watch_patterns", "pty"}),
 }
 """Parameters that make no sense in a script: its commands run in the foreground."""
-KINDS = {
+PYTHON_TYPES = {
     "string": "str",
     "integer": "int",
     "number": "float",
@@ -138,16 +138,16 @@ KINDS = {
 def callable_specs(specs: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
     """Those of the tools that a script may call, as it may call them."""
     known = {spec.name: spec for spec in specs}
-    return tuple(_without(known[name]) for name in CALLABLE if name in known)
+    return tuple(_omit_parameters(known[name]) for name in CALLABLE if name in known)
 
 
 def stub_source(client: str, specs: Iterable[ToolSpec]) -> str:
     """The source of `hermes_tools`: what talks with us, then the functions."""
-    return "\n\n".join([client.rstrip(), *map(_function, specs)]) + "\n"
+    return "\n\n".join([client.rstrip(), *map(_stub_function, specs)]) + "\n"
 
 
-def _without(spec: ToolSpec) -> ToolSpec:
-    left_out = LEFT_OUT.get(spec.name)
+def _omit_parameters(spec: ToolSpec) -> ToolSpec:
+    left_out = OMITTED_PARAMETERS.get(spec.name)
     if left_out is None:
         return spec
     properties = spec.parameters.get("properties", {})
@@ -155,15 +155,15 @@ def _without(spec: ToolSpec) -> ToolSpec:
     return msgspec.structs.replace(spec, parameters={**spec.parameters, "properties": kept})
 
 
-def _function(spec: ToolSpec) -> str:
+def _stub_function(spec: ToolSpec) -> str:
     properties: dict[str, Any] = spec.parameters.get("properties", {})
     names = [name for name in properties if name.isidentifier() and not keyword.iskeyword(name)]
     required = [name for name in names if name in spec.parameters.get("required", ())]
     optional = [name for name in names if name not in required]
     signature = [
-        *(f"{name}: {_kind(properties[name])}" for name in required),
+        *(f"{name}: {_python_type(properties[name])}" for name in required),
         *(
-            f"{name}: {_kind(properties[name])} = {properties[name].get('default')!r}"
+            f"{name}: {_python_type(properties[name])} = {properties[name].get('default')!r}"
             for name in optional
         ),
     ]
@@ -175,9 +175,9 @@ def _function(spec: ToolSpec) -> str:
     )
 
 
-def _kind(schema: dict[str, Any]) -> str:
+def _python_type(schema: dict[str, Any]) -> str:
     kind = schema.get("type")
-    return KINDS.get(kind, "object") if isinstance(kind, str) else "object"
+    return PYTHON_TYPES.get(kind, "object") if isinstance(kind, str) else "object"
 
 
 # How a script gets to where the shell is, and which Python runs it there.
@@ -187,9 +187,9 @@ Mode = Literal["project", "strict"]
 STDOUT_LIMIT = 50_000
 STDERR_LIMIT = 10_000
 """Bytes of each that are kept."""
-TOO_OLD = 97
+TOO_OLD_EXIT = 97
 """What the Python over there ends with when it cannot run our part."""
-NOT_FOUND = 127
+NOT_FOUND_EXIT = 127
 
 PROJECT_PYTHONS = (
     '${VIRTUAL_ENV:+"$VIRTUAL_ENV/bin/python"}',
@@ -200,7 +200,7 @@ PLAIN_PYTHONS = ("python3", "python")
 
 # The source comes over standard input, so that it meets no limit on a command line. `-I` keeps the
 # files of the project from standing in for modules of the standard library.
-START = """\
+START_COMMAND = """\
 for python in {pythons}; do
   command -v "$python" >/dev/null 2>&1 || continue
   "$python" -I -u -c {boot}
@@ -208,7 +208,7 @@ for python in {pythons}; do
   [ "$code" -eq {too_old} ] || exit "$code"
 done
 exit {not_found}"""
-BOOT = """\
+BOOT_SOURCE = """\
 import sys
 if sys.version_info < (3, 8):
     sys.exit({too_old})
@@ -219,7 +219,7 @@ exec(compile(setup["runner"], "runner.py", "exec"), names)
 names["main"](setup, dict(os.environ))"""
 
 
-class Launch(msgspec.Struct, frozen=True):
+class ScriptLaunch(msgspec.Struct, frozen=True):
     """All that is needed to run one script."""
 
     command: str
@@ -230,14 +230,14 @@ class Launch(msgspec.Struct, frozen=True):
     """What its messages begin with."""
 
 
-def launch(
+def prepare_launch(
     code: str, specs: Sequence[ToolSpec], guard: Guard, mode: Mode, python: str, let: Sequence[str]
-) -> Launch:
+) -> ScriptLaunch:
     """`let` are the variables given although their names look secret."""
     mark = f"\x1e{secrets.token_hex(8)} "
-    client = _source("client.py")
+    client = _remote_source("client.py")
     setup: dict[str, Any] = {
-        "runner": _source("runner.py"),
+        "runner": _remote_source("runner.py"),
         "mark": mark,
         "strict": mode == "strict",
         "passthrough": list(let),
@@ -245,41 +245,45 @@ def launch(
         "roots": [str(root) for root in guard.workspace],
         "protected": protected_places(guard),
         "files": {
-            "boot.py": _source("boot.py"),
+            "boot.py": _remote_source("boot.py"),
             "client.py": client,
-            "hook.py": _source("hook.py"),
+            "hook.py": _remote_source("hook.py"),
             "hermes_tools.py": stub_source(client, specs),
             "script.py": code,
         },
     }
-    return Launch(_launch_command(mode, python), json.dumps(setup).encode() + b"\n", mark.encode())
+    return ScriptLaunch(
+        _launch_command(mode, python), json.dumps(setup).encode() + b"\n", mark.encode()
+    )
 
 
 def _launch_command(mode: Mode, python: str) -> str:
     pythons = [*(PROJECT_PYTHONS if mode == "project" else ()), *PLAIN_PYTHONS]
     if python:
         pythons.append(shlex.quote(python))
-    boot = shlex.quote(BOOT.format(too_old=TOO_OLD))
-    return START.format(pythons=" ".join(pythons), boot=boot, too_old=TOO_OLD, not_found=NOT_FOUND)
+    boot = shlex.quote(BOOT_SOURCE.format(too_old=TOO_OLD_EXIT))
+    return START_COMMAND.format(
+        pythons=" ".join(pythons), boot=boot, too_old=TOO_OLD_EXIT, not_found=NOT_FOUND_EXIT
+    )
 
 
-def _source(name: str) -> str:
+def _remote_source(name: str) -> str:
     return resources.files("hermes.tools.code.remote").joinpath(name).read_text("utf-8")
 
 
 # One run of a script: the talk with its runner, its time, and its certain end.
 
-GRACE = 5.0
+STOP_GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL when the time is up."""
-PATIENCE = 5.0
+STOP_WAIT = 5.0
 """Seconds after that until we stop waiting to be told of the end."""
-MOST_NOISE = 2_000
+MAX_NOISE_CHARS = 2_000
 """Characters kept of what is not ours: messages of a shell, or of a Python that cannot start."""
 
-Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+AnswerRequest = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ScriptOutcome(msgspec.Struct, frozen=True):
     code: int | None
     """As Python's `returncode`; None when it is not known."""
     stdout: str
@@ -303,7 +307,9 @@ class ScriptRun:
         self._questions = 0
         self._left = 0.0
 
-    async def run(self, shell: Shell, launch: Launch, seconds: float, answer: Answer) -> Outcome:
+    async def run(
+        self, shell: Shell, launch: ScriptLaunch, seconds: float, answer: AnswerRequest
+    ) -> ScriptOutcome:
         """`answer` is given what the script asks for.
 
         Everything the script started is gone when this returns, or raises.
@@ -331,7 +337,7 @@ class ScriptRun:
         if ended is None and not timed_out:
             raise self._cannot_start(running.exit_code)
         ended = ended or {}
-        return Outcome(
+        return ScriptOutcome(
             code=ended.get("code"),
             stdout=self._plain(ended.get("stdout", "")),
             stderr=self._plain(ended.get("stderr", "")),
@@ -385,8 +391,8 @@ class ScriptRun:
         """The time is up."""
         await self._drop_answers()
         try:
-            async with asyncio.timeout(GRACE + PATIENCE):
-                await _send(running, type="stop", grace=GRACE)
+            async with asyncio.timeout(STOP_GRACE + STOP_WAIT):
+                await _send(running, type="stop", grace=STOP_GRACE)
                 return await self._converse(running)
         except TimeoutError:
             return None
@@ -418,14 +424,16 @@ class ScriptRun:
             if mark:
                 self._messages.put_nowait(json.loads(text))
             if before or not mark:
-                self._noise = (self._noise + before.decode("utf-8", "replace") + "\n")[-MOST_NOISE:]
+                self._noise = (self._noise + before.decode("utf-8", "replace") + "\n")[
+                    -MAX_NOISE_CHARS:
+                ]
 
     def _plain(self, text: str) -> str:
         """The script by its name alone."""
         return text.replace(f"{self._folder}/", "") if self._folder else text
 
     def _cannot_start(self, exit_code: int | None) -> ToolError:
-        if exit_code in (NOT_FOUND, TOO_OLD):
+        if exit_code in (NOT_FOUND_EXIT, TOO_OLD_EXIT):
             return ToolError(
                 "there is no Python 3.8 or newer where commands run",
                 hint="install python3 there, or do it with the terminal tool",

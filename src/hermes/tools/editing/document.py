@@ -19,10 +19,10 @@ import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid
 
-MARK = "\ufeff"
+BOM = "\ufeff"
 """The byte order mark as a character."""
 
-_MIXED = re.compile(r"\r\n")
+_CRLF = re.compile(r"\r\n")
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Document:
         self._raw = raw
         # Where in `text` a line feed stands that follows a carriage return in the file.
         self._returns = (
-            [match.start() - number for number, match in enumerate(_MIXED.finditer(raw))]
+            [match.start() - number for number, match in enumerate(_CRLF.finditer(raw))]
             if "\r\n" in raw
             else []
         )
@@ -59,7 +59,7 @@ class Document:
             pieces.append(edit.new.replace("\n", "\r\n") if self.crlf else edit.new)
             position = edit.end
         pieces.append(self._original(position, len(self.text)))
-        return encoded("".join(pieces), marked=self.marked)
+        return encode_text("".join(pieces), marked=self.marked)
 
     def _original(self, start: int, end: int) -> str:
         return self._raw[self._place(start) : self._place(end)]
@@ -73,20 +73,20 @@ def is_binary(data: bytes) -> bool:
     return b"\0" in data
 
 
-def encoded(text: str, *, marked: bool) -> bytes:
+def encode_text(text: str, *, marked: bool) -> bytes:
     return (codecs.BOM_UTF8 if marked else b"") + text.encode("utf-8", "surrogateescape")
 
 
-def from_model(text: str, name: str) -> str:
+def normalize_argument(text: str, name: str) -> str:
     """An argument as it is looked for: plain line feeds, no byte order mark, valid text."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise ToolArgumentsInvalid(f"{name} is not valid text: {error.reason}") from error
-    return text.removeprefix(MARK).replace("\r\n", "\n")
+    return text.removeprefix(BOM).replace("\r\n", "\n")
 
 
-def for_model(text: str) -> str:
+def display_text(text: str) -> str:
     """Text of a file as a model may see it: odd bytes as U+FFFD, as `read_file` shows them."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
@@ -131,33 +131,33 @@ class TextLines:
 
 # What an edit changed, as a unified diff of bounded size.
 
-MOST_LINES = 80
-MOST_CHARS = 6_000
-LONGEST = 300
+MAX_DIFF_LINES = 80
+MAX_DIFF_CHARS = 6_000
+MAX_LINE_CHARS = 300
 """Characters of a line that are shown."""
-CONTEXT = 3
-MOST_COMPARED = 20_000
+CONTEXT_LINES = 3
+MAX_COMPARED_LINES = 20_000
 """Changed lines that are worth comparing."""
 
 
-def unified(before: bytes, after: bytes) -> str:
+def unified_diff(before: bytes, after: bytes) -> str:
     """The diff without its two header lines; "" when only line ends differ."""
     if is_binary(before) or is_binary(after):
         return ""
     old, new = (Document(data).text.splitlines() for data in (before, after))
-    head = _same(old, new)
-    tail = _same(old[head:][::-1], new[head:][::-1])
+    head = _common_prefix(old, new)
+    tail = _common_prefix(old[head:][::-1], new[head:][::-1])
     changed = max(len(old), len(new)) - head - tail
     if not changed:
         return ""
-    if changed > MOST_COMPARED:
+    if changed > MAX_COMPARED_LINES:
         return f"[{len(old)} lines became {len(new)}]"
-    first = max(head - CONTEXT, 0)
-    cut = max(tail - CONTEXT, 0)
-    return _bounded(_hunks(old[first : len(old) - cut], new[first : len(new) - cut], first))
+    first = max(head - CONTEXT_LINES, 0)
+    cut = max(tail - CONTEXT_LINES, 0)
+    return _limit_diff(_hunks(old[first : len(old) - cut], new[first : len(new) - cut], first))
 
 
-def _same(old: Sequence[str], new: Sequence[str]) -> int:
+def _common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
     """How many lines at the start are the same."""
     for count, (one, other) in enumerate(zip(old, new, strict=False)):
         if one != other:
@@ -167,7 +167,7 @@ def _same(old: Sequence[str], new: Sequence[str]) -> int:
 
 def _hunks(old: Sequence[str], new: Sequence[str], above: int) -> list[str]:
     lines: list[str] = []
-    for group in difflib.SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT):
+    for group in difflib.SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT_LINES):
         (_, start, _, begin, _), (_, _, end, _, finish) = group[0], group[-1]
         lines.append(
             f"@@ -{above + start + 1},{end - start} +{above + begin + 1},{finish - begin} @@"
@@ -181,12 +181,12 @@ def _hunks(old: Sequence[str], new: Sequence[str], above: int) -> list[str]:
     return lines
 
 
-def _bounded(lines: list[str]) -> str:
+def _limit_diff(lines: list[str]) -> str:
     shown: list[str] = []
-    room = MOST_CHARS
-    for line in lines[:MOST_LINES]:
-        text = for_model(line)
-        text = text if len(text) <= LONGEST else f"{text[:LONGEST]} […]"
+    room = MAX_DIFF_CHARS
+    for line in lines[:MAX_DIFF_LINES]:
+        text = display_text(line)
+        text = text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]} […]"
         room -= len(text)
         if room < 0:
             break
@@ -198,11 +198,11 @@ def _bounded(lines: list[str]) -> str:
 
 # Whether a file still parses after an edit. In-process only: no linter is started.
 
-MOST_BYTES = 500_000
+MAX_CHECKED_BYTES = 500_000
 """Larger files are not checked."""
 
 
-class Problem(msgspec.Struct, frozen=True):
+class SyntaxProblem(msgspec.Struct, frozen=True):
     line: int
     """0 when it is not known."""
     text: str
@@ -211,22 +211,22 @@ class Problem(msgspec.Struct, frozen=True):
         return f"line {self.line}: {self.text}" if self.line else self.text
 
 
-Check = Callable[[bytes], Problem | None]
+SyntaxCheck = Callable[[bytes], SyntaxProblem | None]
 
 
-def new_problem(path: str, before: bytes | None, after: bytes) -> Problem | None:
+def new_syntax_problem(path: str, before: bytes | None, after: bytes) -> SyntaxProblem | None:
     """What is wrong with the file now and was not before the edit; None when nothing is."""
-    check = _check_of(path, after)
-    if check is None or len(after) > MOST_BYTES:
+    check = _check_for(path, after)
+    if check is None or len(after) > MAX_CHECKED_BYTES:
         return None
     problem = check(after)
-    if problem is None or before is None or len(before) > MOST_BYTES:
+    if problem is None or before is None or len(before) > MAX_CHECKED_BYTES:
         return problem
     old = check(before)
     return None if old is not None and old.text == problem.text else problem
 
 
-def _check_of(path: str, data: bytes) -> Check | None:
+def _check_for(path: str, data: bytes) -> SyntaxCheck | None:
     name = PurePath(path)
     if name.suffix:
         return CHECKS.get(name.suffix.lower())
@@ -236,42 +236,42 @@ def _check_of(path: str, data: bytes) -> Check | None:
     return None
 
 
-_FILTERS = threading.Lock()
+_WARNINGS_LOCK = threading.Lock()
 """The filters of warnings belong to the whole process."""
 
 
-def _python(data: bytes) -> Problem | None:
+def _python(data: bytes) -> SyntaxProblem | None:
     version = ".".join(map(str, _VERSION))
     try:
-        with _FILTERS, warnings.catch_warnings():
+        with _WARNINGS_LOCK, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             symtable.symtable(data, "", "exec")  # type: ignore[arg-type] # bytes: for `coding:`
     except SyntaxError as error:
-        return Problem(error.lineno or 0, f"{error.msg} (Python {version})")
+        return SyntaxProblem(error.lineno or 0, f"{error.msg} (Python {version})")
     except (ValueError, RecursionError, MemoryError) as error:
-        return Problem(0, f"{str(error) or 'too deeply nested'} (Python {version})")
+        return SyntaxProblem(0, f"{str(error) or 'too deeply nested'} (Python {version})")
     return None
 
 
 _VERSION = sys.version_info[:2]
 
 
-def _json(data: bytes) -> Problem | None:
+def _json(data: bytes) -> SyntaxProblem | None:
     try:
         json.loads(data)
     except json.JSONDecodeError as error:
         if _COMMENTS.search(data):
             return None  # JSON with comments: settings of editors and compilers
-        return Problem(error.lineno, error.msg)
+        return SyntaxProblem(error.lineno, error.msg)
     except (UnicodeDecodeError, RecursionError) as error:
-        return Problem(0, str(error))
+        return SyntaxProblem(0, str(error))
     return None
 
 
 _COMMENTS = re.compile(rb"^\s*(//|/\*)|[,{\[]\s*(//|/\*)", re.MULTILINE)
 
 
-def _yaml(data: bytes) -> Problem | None:
+def _yaml(data: bytes) -> SyntaxProblem | None:
     if b"{{" in data or b"{%" in data:
         return None  # a template, not YAML yet
     yaml = import_module("yaml")
@@ -281,43 +281,43 @@ def _yaml(data: bytes) -> Problem | None:
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         text = getattr(error, "problem", None) or str(error)
-        return Problem(mark.line + 1 if mark else 0, text)
+        return SyntaxProblem(mark.line + 1 if mark else 0, text)
     except RecursionError as error:
-        return Problem(0, str(error))
+        return SyntaxProblem(0, str(error))
     return None
 
 
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)")
 
 
-def _toml(data: bytes) -> Problem | None:
+def _toml(data: bytes) -> SyntaxProblem | None:
     try:
         tomllib.loads(data.decode())
     except tomllib.TOMLDecodeError as error:
         found = _AT_LINE.search(str(error))
-        return Problem(int(found[1]) if found else 0, _AT_LINE.sub("", str(error)))
+        return SyntaxProblem(int(found[1]) if found else 0, _AT_LINE.sub("", str(error)))
     except (UnicodeDecodeError, RecursionError) as error:
-        return Problem(0, str(error))
+        return SyntaxProblem(0, str(error))
     return None
 
 
-def _xml(data: bytes) -> Problem | None:
+def _xml(data: bytes) -> SyntaxProblem | None:
     expat = import_module("xml.parsers.expat")
     try:
         expat.ParserCreate().Parse(data, True)
     except expat.ExpatError as error:
-        return Problem(error.lineno, expat.ErrorString(error.code))
+        return SyntaxProblem(error.lineno, expat.ErrorString(error.code))
     return None
 
 
-def _shell(data: bytes) -> Problem | None:
+def _shell(data: bytes) -> SyntaxProblem | None:
     tree_sitter, bash = import_module("tree_sitter"), import_module("tree_sitter_bash")
     tree = tree_sitter.Parser(tree_sitter.Language(bash.language())).parse(data)
     if not tree.root_node.has_error:
         return None
     wrong = _first_error(tree.root_node)
     last = len(data.splitlines())  # what is missing at the end is told of the last line
-    return Problem(min(wrong.start_point[0] + 1, last), "the shell syntax looks wrong")
+    return SyntaxProblem(min(wrong.start_point[0] + 1, last), "the shell syntax looks wrong")
 
 
 def _first_error(node: Any) -> Any:
@@ -330,8 +330,8 @@ def _first_error(node: Any) -> Any:
     return node
 
 
-CHECKS: dict[str, Check] = {
+CHECKS: dict[str, SyntaxCheck] = {
     ".py": _python, ".pyi": _python, ".json": _json, ".yaml": _yaml, ".yml": _yaml,
     ".toml": _toml, ".xml": _xml, ".svg": _xml, ".sh": _shell, ".bash": _shell,
 }  # fmt: skip
-SHEBANGS: dict[bytes, Check] = {b"python3": _python, b"bash": _shell, b"/sh": _shell}
+SHEBANGS: dict[bytes, SyntaxCheck] = {b"python3": _python, b"bash": _shell, b"/sh": _shell}

@@ -17,16 +17,16 @@ from hermes.terminal.base import FileInfo, Files
 
 # What this session has seen of the files it works on.
 
-MOST_PAGES = 500
-MOST_FILES = 5_000
-WORTH_A_NOTE = 400
+MAX_PAGES = 500
+MAX_FILES = 5_000
+MIN_REPEAT_CHARS = 400
 """Characters; a shorter page is simply shown again."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Page(msgspec.Struct, frozen=True):
+class ReadPage(msgspec.Struct, frozen=True):
     """What was asked for."""
 
     path: str
@@ -34,12 +34,12 @@ class Page(msgspec.Struct, frozen=True):
     limit: int
 
 
-class Stamp(msgspec.Struct, frozen=True):
+class FileStamp(msgspec.Struct, frozen=True):
     size: int
     modified_ns: int
 
     @classmethod
-    def of(cls, info: FileInfo) -> "Stamp":
+    def of(cls, info: FileInfo) -> "FileStamp":
         return cls(info.size, info.modified_ns)
 
 
@@ -51,25 +51,25 @@ class FileReads:
     """
 
     def __init__(self) -> None:
-        self._pages: OrderedDict[Page, bytes] = OrderedDict()
-        self._files: OrderedDict[str, Stamp] = OrderedDict()
+        self._pages: OrderedDict[ReadPage, bytes] = OrderedDict()
+        self._files: OrderedDict[str, FileStamp] = OrderedDict()
 
-    def repeats(self, page: Page, text: str) -> bool:
+    def repeats(self, page: ReadPage, text: str) -> bool:
         """Whether the model was shown this very text for this page.
 
         After a yes the page counts as not shown, so whoever asks once more gets the text.
         """
-        if len(text) < WORTH_A_NOTE:
+        if len(text) < MIN_REPEAT_CHARS:
             return False
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         if self._pages.pop(page, None) == digest:
             return True
-        _keep(self._pages, page, digest, MOST_PAGES)
+        _put_bounded(self._pages, page, digest, MAX_PAGES)
         return False
 
     def saw(self, path: str, info: FileInfo) -> None:
         """The session knows the file `path` (a real path) as it is now."""
-        _keep(self._files, path, Stamp.of(info), MOST_FILES)
+        _put_bounded(self._files, path, FileStamp.of(info), MAX_FILES)
 
     def knows(self, path: str) -> bool:
         return path in self._files
@@ -77,7 +77,7 @@ class FileReads:
     def changed(self, path: str, info: FileInfo) -> bool:
         """Whether somebody else changed the file since the session saw it."""
         seen = self._files.get(path)
-        return seen is not None and seen != Stamp.of(info)
+        return seen is not None and seen != FileStamp.of(info)
 
     def forget(self) -> None:
         """The conversation was shortened: pages may be gone from it. Files stay known."""
@@ -88,7 +88,7 @@ class FileReads:
         self._files.pop(path, None)
 
 
-def _keep(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+def _put_bounded(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
     kept[key] = value
     kept.move_to_end(key)
     if len(kept) > most:
@@ -98,15 +98,15 @@ def _keep(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
 # Words for the model that several tools share.
 
 
-def shown(path: str) -> str:
+def display_path(path: str) -> str:
     """A path as valid text: bytes that are not UTF-8 as `\\xNN`."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def failure(action: str, path: str, error: OSError) -> ToolError:
+def file_error(action: str, path: str, error: OSError) -> ToolError:
     """What the file system refused, in one line."""
     reason = (error.strerror or str(error)).lower()
-    return ToolError(f"cannot {action} {shown(path)}: {reason}")
+    return ToolError(f"cannot {action} {display_path(path)}: {reason}")
 
 
 def plural(count: int, noun: str) -> str:
@@ -114,18 +114,18 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}{ending}"
 
 
-MOST_BYTES = 10_000_000
+MAX_EDIT_BYTES = 10_000_000
 """Larger files are neither edited nor compared."""
-MOST_JUDGED = 1_000
+MAX_EXAMINED = 1_000
 SETTLE_SECONDS = 0.8
 """How long a call that is stopped waits for writes under way."""
-SMALL = 50_000
+INLINE_BYTES = 50_000
 """Bytes of text that are worked on at once; a thread would cost more than the work."""
 
 T = TypeVar("T")
 
 
-class Target(msgspec.Struct, frozen=True):
+class WriteTarget(msgspec.Struct, frozen=True):
     """A file that is about to be changed."""
 
     path: str
@@ -141,15 +141,15 @@ class Target(msgspec.Struct, frozen=True):
         return self.info is not None
 
 
-class Change(msgspec.Struct, frozen=True):
-    target: Target
+class FileChange(msgspec.Struct, frozen=True):
+    target: WriteTarget
     before: bytes | None
     """None when there was no file, or when it was not read."""
     after: bytes | None
     """None when the file goes."""
 
 
-class Writing:
+class FileEditor:
     """What write_file and patch share. `isolated`: only protected files are an obstacle."""
 
     def __init__(
@@ -185,11 +185,11 @@ class Writing:
         return msgspec.structs.replace(concerns[0], subject=subjects)
 
     def _remember(self, path: str, real: str) -> None:
-        if len(self._judged) >= MOST_JUDGED:
+        if len(self._judged) >= MAX_EXAMINED:
             self._judged.clear()
         self._judged[path] = real
 
-    async def target(self, call: ToolContext, path: str) -> Target:
+    async def target(self, call: ToolContext, path: str) -> WriteTarget:
         """Looked at again where it counts: a link may have changed since the call was allowed."""
         if not path:
             raise ToolArgumentsInvalid("path is empty")
@@ -199,32 +199,32 @@ class Writing:
                 await self._judge(call, path)
             info = await self._files.stat(real)
         except OSError as error:
-            raise failure("write", path, error) from error
+            raise file_error("write", path, error) from error
         stale = info is not None and self._reads.changed(real, info)
-        return Target(path, real, info, stale)
+        return WriteTarget(path, real, info, stale)
 
     async def _judge(self, call: ToolContext, path: str) -> None:
         concern = await self.examine([path])
         if concern is not None and concern.refused:
-            raise ToolDenied(f"{shown(path)} must not be written: {concern.reason}")
+            raise ToolDenied(f"{display_path(path)} must not be written: {concern.reason}")
         if concern is not None:
             await call.consent(concern)
 
-    async def content(self, target: Target) -> bytes | None:
+    async def content(self, target: WriteTarget) -> bytes | None:
         """The bytes of the file; None when there is none, or it cannot be read as a whole."""
         if target.info is None or target.info.kind != "file":
             return None
         try:
-            return await self._files.read(target.real, most=MOST_BYTES)
+            return await self._files.read(target.real, most=MAX_EDIT_BYTES)
         except OSError as error:
             if error.errno in (errno.EFBIG, errno.EACCES, errno.EPERM):
                 return None
-            raise failure("read", target.path, error) from error
+            raise file_error("read", target.path, error) from error
 
-    def unseen(self, target: Target) -> bool:
+    def unseen(self, target: WriteTarget) -> bool:
         return target.exists and not self._reads.knows(target.real)
 
-    async def save(self, call: ToolContext, changes: Sequence[Change]) -> None:
+    async def save(self, call: ToolContext, changes: Sequence[FileChange]) -> None:
         """Make all the changes, or none. Once begun it is not left half done."""
         call.cancel.check()
         saving = asyncio.ensure_future(self._save_all(changes))
@@ -236,29 +236,29 @@ class Writing:
                 saving.exception()  # asked for, so that it is not reported as forgotten
             raise
 
-    async def _save_all(self, changes: Sequence[Change]) -> None:
+    async def _save_all(self, changes: Sequence[FileChange]) -> None:
         for change in changes:
             await self._require_as_seen(change.target)
-        done: list[Change] = []
+        done: list[FileChange] = []
         for change in changes:
             try:
                 await self._put(change.target.real, change.after)
                 done.append(change)
             except OSError as error:
                 action = "delete" if change.after is None else "write"
-                problem = failure(action, change.target.path, error)
+                problem = file_error(action, change.target.path, error)
                 raise await self._undone(problem, done) from error
         for change in changes:
             await self._note(change)
 
-    async def _require_as_seen(self, target: Target) -> None:
+    async def _require_as_seen(self, target: WriteTarget) -> None:
         try:
             now = await self._files.stat(target.real)
         except OSError as error:
-            raise failure("write", target.path, error) from error
+            raise file_error("write", target.path, error) from error
         if now != target.info:
             raise ToolError(
-                f"{shown(target.path)} was changed by somebody else just now",
+                f"{display_path(target.path)} was changed by somebody else just now",
                 hint="read it again and repeat the edit",
             )
 
@@ -268,18 +268,18 @@ class Writing:
         else:
             await self._files.write(real, data)
 
-    async def _undone(self, problem: ToolError, done: Sequence[Change]) -> ToolError:
+    async def _undone(self, problem: ToolError, done: Sequence[FileChange]) -> ToolError:
         left: list[str] = []
         for change in reversed(done):
             try:
                 await self._put(change.target.real, change.before)
             except OSError:
-                left.append(shown(change.target.path))
+                left.append(display_path(change.target.path))
         if left:
             return ToolError(f"{problem}; these are changed already: {', '.join(left)}")
         return ToolError(f"{problem}; nothing was changed") if done else problem
 
-    async def _note(self, change: Change) -> None:
+    async def _note(self, change: FileChange) -> None:
         real = change.target.real
         info = None if change.after is None else await self._stat(real)
         if info is None:
@@ -294,6 +294,6 @@ class Writing:
             return None
 
 
-async def aside(size: int, work: Callable[[], T]) -> T:
+async def run_sized(size: int, work: Callable[[], T]) -> T:
     """`work` over so many bytes: in a thread when it would keep others waiting."""
-    return await asyncio.to_thread(work) if size > SMALL else work()
+    return await asyncio.to_thread(work) if size > INLINE_BYTES else work()

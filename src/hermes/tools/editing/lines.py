@@ -15,7 +15,7 @@ import msgspec
 # line that was quoted as context never reaches the file.
 
 
-class Shift:
+class IndentShift:
     """How the indentation of the old lines became that of the file; new lines follow it."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
@@ -83,7 +83,7 @@ def indentation(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-class Alignment(msgspec.Struct, frozen=True):
+class LineAlignment(msgspec.Struct, frozen=True):
     """Which line of the file stands for which old line."""
 
     old: Sequence[str]
@@ -92,24 +92,24 @@ class Alignment(msgspec.Struct, frozen=True):
     """Index of the old line → index of the line of the file."""
 
     @classmethod
-    def one_to_one(cls, old: Sequence[str], found: Sequence[str]) -> "Alignment":
+    def one_to_one(cls, old: Sequence[str], found: Sequence[str]) -> "LineAlignment":
         return cls(old, found, {index: index for index in range(len(old))})
 
 
-def merged(alignment: Alignment, new: Sequence[str]) -> list[str] | None:
+def merge_change(alignment: LineAlignment, new: Sequence[str]) -> list[str] | None:
     """The lines of the file with the change made, or None when its place is not certain.
 
     Every old line that the change touches must be aligned, and without a gap.
     """
     old, found, places = alignment.old, alignment.found, alignment.places
-    shift = Shift([(old[one], found[other]) for one, other in places.items()])
+    shift = IndentShift([(old[one], found[other]) for one, other in places.items()])
     result: list[str] = []
     done = 0
     changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     for kind, first, last, start, end in changes:
         if kind == "equal":
             continue
-        reach = _reach(places, first, last)
+        reach = _replaced_span(places, first, last)
         if reach is None or reach[0] < done:
             return None
         result += found[done : reach[0]]
@@ -118,7 +118,7 @@ def merged(alignment: Alignment, new: Sequence[str]) -> list[str] | None:
     return [*result, *found[done:]]
 
 
-def _reach(places: dict[int, int], first: int, last: int) -> tuple[int, int] | None:
+def _replaced_span(places: dict[int, int], first: int, last: int) -> tuple[int, int] | None:
     """The lines of the file that a change of the old lines `first` to before `last` replaces."""
     if last > first:
         touched = [places.get(index, -1) for index in range(first, last)]
@@ -133,7 +133,7 @@ def _reach(places: dict[int, int], first: int, last: int) -> tuple[int, int] | N
 
 Key = Callable[[str], str]
 
-_ONE_FOR_ONE = str.maketrans(
+_TYPOGRAPHY = str.maketrans(
     {
         **dict.fromkeys("‘’‚‛′", "'"),
         **dict.fromkeys("“”„‟″", '"'),
@@ -145,36 +145,36 @@ _INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff]")
 _SPACES = re.compile(r"[ \t]+")
 
 
-def as_typed(text: str) -> str:
+def plain_typography(text: str) -> str:
     """Typographic quotes, dashes and spaces as a keyboard has them; the length stays."""
-    return text if text.isascii() else text.translate(_ONE_FOR_ONE)
+    return text if text.isascii() else text.translate(_TYPOGRAPHY)
 
 
-def without_trailing(line: str) -> str:
+def strip_trailing(line: str) -> str:
     return line.rstrip()
 
 
-def plain(line: str) -> str:
+def normalize_typography(line: str) -> str:
     line = line.rstrip()
     if line.isascii():
         return line
-    line = _INVISIBLE.sub("", as_typed(line)).replace("…", "...")
+    line = _INVISIBLE.sub("", plain_typography(line)).replace("…", "...")
     return unicodedata.normalize("NFC", line).rstrip()
 
 
-def spaced(line: str) -> str:
+def normalize_spacing(line: str) -> str:
     """Runs of spaces inside the line as one; its indentation counts."""
-    line = plain(line)
+    line = normalize_typography(line)
     start = indentation(line)
     return start + _SPACES.sub(" ", line[len(start) :])
 
 
-def bare(line: str) -> str:
+def normalize_line(line: str) -> str:
     """Without indentation as well."""
-    return _SPACES.sub(" ", plain(line).strip())
+    return _SPACES.sub(" ", normalize_typography(line).strip())
 
 
-class Look(msgspec.Struct, frozen=True):
+class LineMatcher(msgspec.Struct, frozen=True):
     """One way to compare lines."""
 
     name: str
@@ -194,13 +194,13 @@ class Look(msgspec.Struct, frozen=True):
         size = len(target)
         return [
             start
-            for start in places_of(target[0], keys[: len(keys) - size + 1])
+            for start in indexes_of(target[0], keys[: len(keys) - size + 1])
             if keys[start : start + size] == target
-            and (not self.shifted or _consistent(wanted, lines[start : start + size]))
+            and (not self.shifted or _is_consistent_shift(wanted, lines[start : start + size]))
         ]
 
 
-def places_of(key: str, keys: Sequence[str]) -> list[int]:
+def indexes_of(key: str, keys: Sequence[str]) -> list[int]:
     found: list[int] = []
     start = 0
     while True:
@@ -212,13 +212,13 @@ def places_of(key: str, keys: Sequence[str]) -> list[int]:
         start += 1
 
 
-def _consistent(wanted: Sequence[str], found: Sequence[str]) -> bool:
-    return Shift(list(zip(wanted, found, strict=True))).consistent
+def _is_consistent_shift(wanted: Sequence[str], found: Sequence[str]) -> bool:
+    return IndentShift(list(zip(wanted, found, strict=True))).consistent
 
 
-TRAILING = Look("spaces at line ends", without_trailing)
-TYPOGRAPHY = Look("quotes and dashes", plain)
-SPACING = Look("the amount of spaces", spaced)
-INDENTATION = Look("indentation", bare, shifted=True)
-LADDER = (TRAILING, TYPOGRAPHY, SPACING, INDENTATION)
+TRAILING = LineMatcher("spaces at line ends", strip_trailing)
+TYPOGRAPHY = LineMatcher("quotes and dashes", normalize_typography)
+SPACING = LineMatcher("the amount of spaces", normalize_spacing)
+INDENTATION = LineMatcher("indentation", normalize_line, shifted=True)
+LINE_MATCHERS = (TRAILING, TYPOGRAPHY, SPACING, INDENTATION)
 """From strict to loose; each looks past all that the one before does."""

@@ -24,18 +24,18 @@ from typing import Any
 import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
-from hermes.tools.editing.document import Edit, TextLines, for_model
+from hermes.tools.editing.document import Edit, TextLines, display_text
 from hermes.tools.editing.lines import (
     INDENTATION,
     SPACING,
     TRAILING,
     TYPOGRAPHY,
-    Alignment,
-    Look,
-    as_typed,
-    bare,
-    merged,
-    places_of,
+    LineAlignment,
+    LineMatcher,
+    indexes_of,
+    merge_change,
+    normalize_line,
+    plain_typography,
 )
 
 # Blocks of lines that are alike but not the same. Used last, and only where one place is meant.
@@ -43,19 +43,19 @@ from hermes.tools.editing.lines import (
 # What the change touches must be in the file word for word (but for spaces and quotes); only lines
 # quoted around it may differ, and those stay as the file has them.
 
-CLOSE = 80.0
+MIN_BLOCK_SCORE = 80.0
 """Least likeness, of 100, of a block between its first and its last line."""
-LINE_CLOSE = 70.0
+MIN_LINE_SCORE = 70.0
 """Least likeness of a single line."""
-RIVAL = 15.0
+RIVAL_MARGIN = 15.0
 """A second block that is less alike by no more than this makes the first one uncertain."""
-MOST_WORK = 5_000_000
+MAX_COMPARISONS = 5_000_000
 """Comparisons of lines; beyond that a look is not worth the time."""
-SHOWN = 12
+SHOWN_LINES = 12
 """Lines shown of the closest block."""
 
 
-class Block(msgspec.Struct, frozen=True):
+class SimilarBlock(msgspec.Struct, frozen=True):
     first: int
     last: int
     """The line after its end."""
@@ -63,88 +63,94 @@ class Block(msgspec.Struct, frozen=True):
     score: float
 
 
-def anchored(lines: Sequence[str], old: Sequence[str], new: Sequence[str]) -> list[Block]:
+def find_anchored(
+    lines: Sequence[str], old: Sequence[str], new: Sequence[str]
+) -> list[SimilarBlock]:
     """Blocks with the same first and last line and much the same between them."""
-    keys, wanted = [bare(line) for line in lines], [bare(line) for line in old]
+    keys, wanted = [normalize_line(line) for line in lines], [normalize_line(line) for line in old]
     if len(wanted) < 3 or len(re.findall(r"\w", wanted[0])) < 3 or not wanted[-1]:
         return []
     slack = max(1, len(wanted) // 4)
-    blocks: list[Block] = []
-    for start in places_of(wanted[0], keys):
+    blocks: list[SimilarBlock] = []
+    for start in indexes_of(wanted[0], keys):
         ends = range(start + max(2, len(wanted) - slack), start + len(wanted) + slack + 1)
         found = [
             block
             for end in ends
             if end <= len(keys) and keys[end - 1] == wanted[-1]
-            if (block := _block(lines, keys, (start, end), old, wanted, new))
+            if (block := _score_block(lines, keys, (start, end), old, wanted, new))
         ]
         if found:
             blocks.append(max(found, key=lambda block: block.score))
-    return _certain(blocks)
+    return _best_blocks(blocks)
 
 
-def _block(
+def _score_block(
     lines: Sequence[str],
     keys: Sequence[str],
     span: tuple[int, int],
     old: Sequence[str],
     wanted: Sequence[str],
     new: Sequence[str],
-) -> Block | None:
+) -> SimilarBlock | None:
     first, last = span
     score = _ratio("\n".join(wanted), "\n".join(keys[first:last]))
-    places = _same(wanted, keys[first:last])
-    if score < CLOSE or len(places) * 2 < len(wanted):
+    places = _matching_lines(wanted, keys[first:last])
+    if score < MIN_BLOCK_SCORE or len(places) * 2 < len(wanted):
         return None
-    result = merged(Alignment(old, lines[first:last], places), new)
-    return None if result is None else Block(first, last, result, score)
+    result = merge_change(LineAlignment(old, lines[first:last], places), new)
+    return None if result is None else SimilarBlock(first, last, result, score)
 
 
-def _same(wanted: Sequence[str], keys: Sequence[str]) -> dict[int, int]:
+def _matching_lines(wanted: Sequence[str], keys: Sequence[str]) -> dict[int, int]:
     blocks = difflib.SequenceMatcher(None, wanted, keys, autojunk=False).get_matching_blocks()
     return {block.a + n: block.b + n for block in blocks for n in range(block.size)}
 
 
-def alike(lines: Sequence[str], old: Sequence[str], new: Sequence[str]) -> list[Block]:
+def find_similar(
+    lines: Sequence[str], old: Sequence[str], new: Sequence[str]
+) -> list[SimilarBlock]:
     """Blocks of the same length in which hardly a line differs, and none by a name or a number."""
     size = len(old)
-    if size < 4 or len(lines) * size > MOST_WORK:
+    if size < 4 or len(lines) * size > MAX_COMPARISONS:
         return []
-    keys, wanted = [bare(line) for line in lines], [bare(line) for line in old]
+    keys, wanted = [normalize_line(line) for line in lines], [normalize_line(line) for line in old]
     allowed = max(1, size // 5)
-    blocks: list[Block] = []
+    blocks: list[SimilarBlock] = []
     for first in range(len(keys) - size + 1):
         here = keys[first : first + size]
         differing = [n for n in range(size) if wanted[n] != here[n]]
-        if len(differing) > allowed or not all(_kin(wanted[n], here[n]) for n in differing):
+        if len(differing) > allowed or not all(
+            _is_similar_line(wanted[n], here[n]) for n in differing
+        ):
             continue
         places = {n: n for n in range(size) if n not in differing}
-        result = merged(Alignment(old, lines[first : first + size], places), new)
+        result = merge_change(LineAlignment(old, lines[first : first + size], places), new)
         if result is not None:
             score = _ratio("\n".join(wanted), "\n".join(here))
-            blocks.append(Block(first, first + size, result, score))
-    return _certain(blocks)
+            blocks.append(SimilarBlock(first, first + size, result, score))
+    return _best_blocks(blocks)
 
 
-def _kin(one: str, other: str) -> bool:
+def _is_similar_line(one: str, other: str) -> bool:
     """One line says what the other says and something more; neither has a word of its own."""
     words, others = set(re.findall(r"\w+", one)), set(re.findall(r"\w+", other))
-    return (words <= others or others <= words) and _ratio(one, other) >= LINE_CLOSE
+    return (words <= others or others <= words) and _ratio(one, other) >= MIN_LINE_SCORE
 
 
-def _certain(blocks: list[Block]) -> list[Block]:
+def _best_blocks(blocks: list[SimilarBlock]) -> list[SimilarBlock]:
     """The best block alone when no other comes near, else all that do."""
     best = max((block.score for block in blocks), default=0.0)
-    return [block for block in blocks if block.score >= best - RIVAL]
+    return [block for block in blocks if block.score >= best - RIVAL_MARGIN]
 
 
-def closest(lines: Sequence[str], old: Sequence[str]) -> tuple[int, int] | None:
+def closest_block(lines: Sequence[str], old: Sequence[str]) -> tuple[int, int] | None:
     """The lines (first, and the one after the last) most like `old`, if any are."""
-    wanted = [bare(line) for line in old]
+    wanted = [normalize_line(line) for line in old]
     telling = max(range(len(wanted)), key=lambda n: len(wanted[n]))
     if not wanted[telling]:
         return None
-    keys = [bare(line) for line in lines]
+    keys = [normalize_line(line) for line in lines]
     process, fuzz = import_module("rapidfuzz.process"), import_module("rapidfuzz.fuzz")
     near: list[Any] = process.extract(
         wanted[telling], keys, scorer=fuzz.ratio, limit=20, score_cutoff=50
@@ -164,11 +170,11 @@ def _ratio(one: str, other: str) -> float:
     return float(import_module("rapidfuzz.fuzz").ratio(one, other))
 
 
-MOST_LISTED = 20
+MAX_LISTED = 20
 """Line numbers listed when a text is found more than once."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class Replacement(msgspec.Struct, frozen=True):
     """What to replace and with what."""
 
     old: str
@@ -183,16 +189,16 @@ class Wanted(msgspec.Struct, frozen=True):
         return [] if not self.new and self.old.endswith("\n") else _lines(self.new)
 
 
-class Located(msgspec.Struct, frozen=True):
+class LocatedEdits(msgspec.Struct, frozen=True):
     edits: list[Edit]
     past: str = ""
     """What was looked past to find it; "" when the text is there exactly."""
 
 
-Strategy = Callable[[TextLines, Wanted], list[Edit]]
+Strategy = Callable[[TextLines, Replacement], list[Edit]]
 
 
-def locate(text: str, old: str, new: str, *, replace_all: bool = False) -> Located:
+def locate(text: str, old: str, new: str, *, replace_all: bool = False) -> LocatedEdits:
     """The edits that replace `old` by `new` in `text`. Raises `ToolError` when it is not clear."""
     if not old.strip("\n"):
         raise ToolArgumentsInvalid(
@@ -200,22 +206,22 @@ def locate(text: str, old: str, new: str, *, replace_all: bool = False) -> Locat
         )
     if old == new:
         raise ToolArgumentsInvalid("old_string and new_string are the same")
-    target, wanted = TextLines(text), Wanted(old, new)
+    target, wanted = TextLines(text), Replacement(old, new)
     found = _exact(target, wanted)
     past, choice = "", True
     for step in () if found else STEPS:
         prepared = step.prepare(wanted)
-        if prepared is wanted and step.prepare is not _as_it_is:
+        if prepared is wanted and step.prepare is not _unchanged:
             continue
         wanted = prepared
         found, past, choice = step.find(target, wanted), step.name, step.several
         if found:
             break
     if not found:
-        raise _missing(target, wanted)
+        raise _not_found_error(target, wanted)
     if len(found) > 1 and not (replace_all and choice):
-        raise _ambiguous(target, found, past)
-    return Located(_apart(found), past)
+        raise _ambiguous_error(target, found, past)
+    return LocatedEdits(_drop_overlaps(found), past)
 
 
 def _lines(text: str) -> list[str]:
@@ -225,11 +231,11 @@ def _lines(text: str) -> list[str]:
     return lines
 
 
-def _exact(target: TextLines, wanted: Wanted) -> list[Edit]:
-    return _everywhere(target.text, wanted.old, wanted.new)
+def _exact(target: TextLines, wanted: Replacement) -> list[Edit]:
+    return _find_all(target.text, wanted.old, wanted.new)
 
 
-def _everywhere(text: str, old: str, new: str) -> list[Edit]:
+def _find_all(text: str, old: str, new: str) -> list[Edit]:
     found: list[Edit] = []
     start = text.find(old) if old else -1
     while start >= 0:
@@ -238,13 +244,13 @@ def _everywhere(text: str, old: str, new: str) -> list[Edit]:
     return found
 
 
-def _by_lines(look: Look) -> Strategy:
-    def find(target: TextLines, wanted: Wanted) -> list[Edit]:
+def _by_lines(look: LineMatcher) -> Strategy:
+    def find(target: TextLines, wanted: Replacement) -> list[Edit]:
         old, new = wanted.old_lines, wanted.new_lines
         edits: list[Edit] = []
         for start in look.windows(target.lines, old):
             end = start + len(old)
-            result = merged(Alignment.one_to_one(old, target.lines[start:end]), new)
+            result = merge_change(LineAlignment.one_to_one(old, target.lines[start:end]), new)
             if result is not None:
                 edits.append(target.replaced(start, end, result))
         return edits
@@ -252,7 +258,7 @@ def _by_lines(look: Look) -> Strategy:
     return find
 
 
-def _typography(target: TextLines, wanted: Wanted) -> list[Edit]:
+def _typography(target: TextLines, wanted: Replacement) -> list[Edit]:
     if target.text.isascii() and wanted.old.isascii():
         return []
     if "\n" in wanted.old.rstrip("\n"):
@@ -260,17 +266,17 @@ def _typography(target: TextLines, wanted: Wanted) -> list[Edit]:
         if found:
             return found
     # Within a line: what old and new have in common at both ends stays as the file has it.
-    head = _common(wanted.old, wanted.new)
-    tail = _common(wanted.old[head:][::-1], wanted.new[head:][::-1])
+    head = _common_length(wanted.old, wanted.new)
+    tail = _common_length(wanted.old[head:][::-1], wanted.new[head:][::-1])
     new = wanted.new[head : len(wanted.new) - tail]
     within = [
         Edit(edit.start + head, edit.end - tail, new)
-        for edit in _everywhere(as_typed(target.text), as_typed(wanted.old), "")
+        for edit in _find_all(plain_typography(target.text), plain_typography(wanted.old), "")
     ]
     return within or _by_lines(TYPOGRAPHY)(target, wanted)
 
 
-def _common(one: str, other: str) -> int:
+def _common_length(one: str, other: str) -> int:
     length = 0
     for a, b in zip(one, other, strict=False):
         if a != b:
@@ -280,36 +286,36 @@ def _common(one: str, other: str) -> int:
 
 
 _ESCAPE = re.compile(r"\\([ntr\"'\\])")
-_MEANING = {"n": "\n", "t": "\t", "r": ""}
+_ESCAPE_VALUES = {"n": "\n", "t": "\t", "r": ""}
 
 
-def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda match: _MEANING.get(match[1], match[1]), text)
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda match: _ESCAPE_VALUES.get(match[1], match[1]), text)
 
 
-def _escapes(target: TextLines, wanted: Wanted) -> list[Edit]:
-    meant = Wanted(_unescaped(wanted.old), _unescaped(wanted.new))
+def _escapes(target: TextLines, wanted: Replacement) -> list[Edit]:
+    meant = Replacement(_unescape(wanted.old), _unescape(wanted.new))
     if meant.old == wanted.old:
         return []
     return _exact(target, meant) or _by_lines(TRAILING)(target, meant)
 
 
-def _spacing(target: TextLines, wanted: Wanted) -> list[Edit]:
+def _spacing(target: TextLines, wanted: Replacement) -> list[Edit]:
     found = _by_lines(SPACING)(target, wanted)
     if found or "\n" in wanted.old:
         return found
-    words = as_typed(wanted.old).split()
+    words = plain_typography(wanted.old).split()
     if len(words) < 2:
         return []
     pattern = re.compile(r"[ \t]+".join(map(re.escape, words)))
     return [
         Edit(match.start(), match.end(), wanted.new.strip())
-        for match in pattern.finditer(as_typed(target.text))
+        for match in pattern.finditer(plain_typography(target.text))
     ]
 
 
-def _by_blocks(find: Callable[..., list[Block]]) -> Strategy:
-    def blocks(target: TextLines, wanted: Wanted) -> list[Edit]:
+def _by_blocks(find: Callable[..., list[SimilarBlock]]) -> Strategy:
+    def blocks(target: TextLines, wanted: Replacement) -> list[Edit]:
         return [
             target.replaced(block.first, block.last, block.new)
             for block in find(target.lines, wanted.old_lines, wanted.new_lines)
@@ -321,7 +327,7 @@ def _by_blocks(find: Callable[..., list[Block]]) -> Strategy:
 _NUMBERED = re.compile(r"^ *(\d+)\|", re.MULTILINE)
 
 
-def _unnumbered(wanted: Wanted) -> Wanted:
+def _strip_line_numbers(wanted: Replacement) -> Replacement:
     """Without the line numbers of read_file, when every line has one and they count up."""
     numbers = [_NUMBERED.match(line) for line in wanted.old_lines]
     counted = [int(match[1]) for match in numbers if match]
@@ -329,10 +335,10 @@ def _unnumbered(wanted: Wanted) -> Wanted:
         range(counted[0], counted[0] + len(counted))
     ):
         return wanted
-    return Wanted(_NUMBERED.sub("", wanted.old), _NUMBERED.sub("", wanted.new))
+    return Replacement(_NUMBERED.sub("", wanted.old), _NUMBERED.sub("", wanted.new))
 
 
-def _unpadded(wanted: Wanted) -> Wanted:
+def _strip_blank_lines(wanted: Replacement) -> Replacement:
     """Without blank lines around; the new text loses no more of them than the old one did."""
     old, new = wanted.old_lines, wanted.new_lines
     head = next((n for n, line in enumerate(old) if line.strip()), 0)
@@ -344,36 +350,36 @@ def _unpadded(wanted: Wanted) -> Wanted:
     while tail and new and not new[-1].strip():
         new, old, tail = new[:-1], old[:-1], tail - 1
     kept = old[head : len(old) - tail]
-    return Wanted("\n".join(kept) + "\n", "".join(f"{line}\n" for line in new))
+    return Replacement("\n".join(kept) + "\n", "".join(f"{line}\n" for line in new))
 
 
-def _as_it_is(wanted: Wanted) -> Wanted:
+def _unchanged(wanted: Replacement) -> Replacement:
     return wanted
 
 
-class Step(msgspec.Struct, frozen=True):
+class MatchStep(msgspec.Struct, frozen=True):
     name: str
     find: Strategy
-    prepare: Callable[[Wanted], Wanted] = _as_it_is
+    prepare: Callable[[Replacement], Replacement] = _unchanged
     """Takes off what is not part of the text, for this step and all that follow."""
     several: bool = True
     """Good enough to replace several places at once."""
 
 
-STEPS: Sequence[Step] = (
-    Step("line numbers", _by_lines(TRAILING), _unnumbered),
-    Step(TRAILING.name, _by_lines(TRAILING)),
-    Step("blank lines around it", _by_lines(TRAILING), _unpadded),
-    Step(TYPOGRAPHY.name, _typography),
-    Step("escapes such as \\n", _escapes),
-    Step(SPACING.name, _spacing),
-    Step(INDENTATION.name, _by_lines(INDENTATION)),
-    Step("lines in between", _by_blocks(anchored), several=False),
-    Step("a line of context", _by_blocks(alike), several=False),
+STEPS: Sequence[MatchStep] = (
+    MatchStep("line numbers", _by_lines(TRAILING), _strip_line_numbers),
+    MatchStep(TRAILING.name, _by_lines(TRAILING)),
+    MatchStep("blank lines around it", _by_lines(TRAILING), _strip_blank_lines),
+    MatchStep(TYPOGRAPHY.name, _typography),
+    MatchStep("escapes such as \\n", _escapes),
+    MatchStep(SPACING.name, _spacing),
+    MatchStep(INDENTATION.name, _by_lines(INDENTATION)),
+    MatchStep("lines in between", _by_blocks(find_anchored), several=False),
+    MatchStep("a line of context", _by_blocks(find_similar), several=False),
 )
 
 
-def _apart(edits: list[Edit]) -> list[Edit]:
+def _drop_overlaps(edits: list[Edit]) -> list[Edit]:
     """Without those that reach into the one before."""
     kept: list[Edit] = []
     for edit in sorted(edits, key=lambda edit: edit.start):
@@ -382,37 +388,37 @@ def _apart(edits: list[Edit]) -> list[Edit]:
     return kept
 
 
-def _ambiguous(target: TextLines, found: Sequence[Edit], past: str) -> ToolError:
+def _ambiguous_error(target: TextLines, found: Sequence[Edit], past: str) -> ToolError:
     numbers = [str(target.number_at(edit.start)) for edit in found]
-    more = f" and {len(numbers) - MOST_LISTED} more" if len(numbers) > MOST_LISTED else ""
+    more = f" and {len(numbers) - MAX_LISTED} more" if len(numbers) > MAX_LISTED else ""
     looked = f", looking past {past}" if past else ""
     return ToolError(
         f"old_string is there {len(numbers)} times{looked}: at lines "
-        f"{', '.join(numbers[:MOST_LISTED])}{more}",
+        f"{', '.join(numbers[:MAX_LISTED])}{more}",
         hint="add lines before or after it that only the right place has"
         + ("" if past else ", or set replace_all=true"),
     )
 
 
-def _missing(target: TextLines, wanted: Wanted) -> ToolError:
+def _not_found_error(target: TextLines, wanted: Replacement) -> ToolError:
     made = target.text.find(wanted.new) if len(wanted.new.strip()) > 9 else -1
     if made >= 0:
         return ToolError(
             f"old_string is not in the file, but new_string is, at line {target.number_at(made)}",
             hint="the change may be there already; read the file",
         )
-    span = closest(target.lines, wanted.old_lines)
+    span = closest_block(target.lines, wanted.old_lines)
     if span is None:
         return ToolError("old_string is not in the file", hint="read the file first")
     return ToolError(
-        f"old_string is not in the file; the closest is\n{numbered(target.lines, *span)}",
+        f"old_string is not in the file; the closest is\n{number_lines(target.lines, *span)}",
         hint="copy the text to replace from the file as it is",
     )
 
 
-def numbered(lines: Sequence[str], first: int, last: int) -> str:
+def number_lines(lines: Sequence[str], first: int, last: int) -> str:
     shown = [
-        f"{number}|{for_model(line)[:300]}"
-        for number, line in enumerate(lines[first : min(last, first + SHOWN)], first + 1)
+        f"{number}|{display_text(line)[:300]}"
+        for number, line in enumerate(lines[first : min(last, first + SHOWN_LINES)], first + 1)
     ]
     return "\n".join(shown)

@@ -9,13 +9,19 @@ import msgspec
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.tools.editing import matching
 from hermes.tools.editing.document import Edit, TextLines
-from hermes.tools.editing.lines import LADDER, Alignment, Look, bare, merged
-from hermes.tools.editing.matching import numbered
+from hermes.tools.editing.lines import (
+    LINE_MATCHERS,
+    LineAlignment,
+    LineMatcher,
+    merge_change,
+    normalize_line,
+)
+from hermes.tools.editing.matching import number_lines
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 ADD, UPDATE, DELETE = "*** Add File:", "*** Update File:", "*** Delete File:"
 MOVE, END_OF_FILE = "*** Move to:", "*** End of File"
-NOWHERE = "/dev/null"
+NO_FILE = "/dev/null"
 HINT = (
     "a patch is `*** Begin Patch`, then for each file `*** Add File: P` (lines with +), "
     "`*** Update File: P` (`@@` hunks of lines with space, - or +) or `*** Delete File: P`, "
@@ -38,7 +44,7 @@ class Hunk(msgspec.Struct, frozen=True):
     """Whether the file ends with a line end afterwards; None when nobody says."""
 
 
-class Section(msgspec.Struct, frozen=True):
+class PatchSection(msgspec.Struct, frozen=True):
     """What happens to one file."""
 
     kind: Literal["add", "update", "delete"]
@@ -53,14 +59,14 @@ class Section(msgspec.Struct, frozen=True):
         return [self.path, self.move_to] if self.move_to else [self.path]
 
 
-def parse_patch(text: str) -> list[Section]:
+def parse_patch(text: str) -> list[PatchSection]:
     """The sections of a patch, in order. Raises `ToolArgumentsInvalid`."""
     lines = text.split("\n")
     stripped = [line.strip() for line in lines]
     if BEGIN in stripped:
-        sections = _Envelope(lines, stripped).sections()
+        sections = _EnvelopeParser(lines, stripped).sections()
     elif any(line.startswith("--- ") for line in lines) or "rename from" in text:
-        sections = _Unified(lines).sections()
+        sections = _UnifiedParser(lines).sections()
     else:
         raise ToolArgumentsInvalid("this is not a patch", hint=HINT)
     if not sections:
@@ -68,7 +74,7 @@ def parse_patch(text: str) -> list[Section]:
     return sections
 
 
-def _hunk(lines: Sequence[str], **fields: object) -> Hunk:
+def _make_hunk(lines: Sequence[str], **fields: object) -> Hunk:
     """From lines with their signs. Blank lines at the end that have none belong to nobody."""
     body = list(lines)
     while body and not body[-1]:
@@ -78,7 +84,7 @@ def _hunk(lines: Sequence[str], **fields: object) -> Hunk:
     return msgspec.structs.replace(Hunk(old, new), **fields)
 
 
-class _Envelope:
+class _EnvelopeParser:
     def __init__(self, lines: list[str], stripped: list[str]) -> None:
         first = stripped.index(BEGIN)
         if END not in stripped[first:]:
@@ -88,17 +94,19 @@ class _Envelope:
         self._lines = lines[: stripped.index(END, first)]
         self._next = first + 1
 
-    def sections(self) -> list[Section]:
-        found: list[Section] = []
+    def sections(self) -> list[PatchSection]:
+        found: list[PatchSection] = []
         while self._next < len(self._lines):
             line = self._take()
             if line.startswith(ADD):
                 body = self._body()
-                found.append(Section("add", _path(line, ADD), content=self._added(body)))
+                found.append(
+                    PatchSection("add", _header_path(line, ADD), content=self._added(body))
+                )
             elif line.startswith(DELETE):
-                found.append(Section("delete", _path(line, DELETE)))
+                found.append(PatchSection("delete", _header_path(line, DELETE)))
             elif line.startswith(UPDATE):
-                found.append(self._update(_path(line, UPDATE)))
+                found.append(self._update(_header_path(line, UPDATE)))
             elif line.strip():
                 self._wrong(line, "is no file header")
         return found
@@ -124,25 +132,25 @@ class _Envelope:
                 self._wrong(line, "of a new file must begin with +")
         return "".join(f"{line[1:]}\n" for line in body)
 
-    def _update(self, path: str) -> Section:
+    def _update(self, path: str) -> PatchSection:
         body = self._body()
         move_to = ""
         if body and body[0].startswith(MOVE):
-            move_to = _path(body.pop(0), MOVE)
+            move_to = _header_path(body.pop(0), MOVE)
         hunks: list[Hunk] = []
         headers: list[str] = []
         lines: list[str] = []
 
         def finish(*, at_end: bool = False) -> None:
             if any(lines) or (headers and at_end):
-                hunks.append(_hunk(lines, headers=tuple(headers), at_end=at_end))
+                hunks.append(_make_hunk(lines, headers=tuple(headers), at_end=at_end))
                 headers.clear()
             lines.clear()
 
         for line in body:
             if line.startswith("@@"):
                 finish()
-                headers += [header] if (header := _header(line)) else []
+                headers += [header] if (header := _hunk_header(line)) else []
             elif line.startswith(END_OF_FILE):
                 finish(at_end=True)
             elif line[:1] in ("", " ", "+", "-"):
@@ -152,13 +160,13 @@ class _Envelope:
         finish()
         if not hunks and not move_to:
             raise ToolArgumentsInvalid(f"the update of {path} has no hunk", hint=HINT)
-        return Section("update", path, tuple(hunks), move_to=move_to)
+        return PatchSection("update", path, tuple(hunks), move_to=move_to)
 
     def _wrong(self, line: str, what: str) -> NoReturn:
         raise ToolArgumentsInvalid(f"the line {line[:80]!r} of the patch {what}", hint=HINT)
 
 
-def _path(line: str, header: str) -> str:
+def _header_path(line: str, header: str) -> str:
     path = line[len(header) :].strip()
     if not path:
         raise ToolArgumentsInvalid(f"`{header}` names no file", hint=HINT)
@@ -168,17 +176,17 @@ def _path(line: str, header: str) -> str:
 _RANGE = re.compile(r"@@+ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@+ ?(.*)")
 
 
-def _header(line: str) -> str:
+def _hunk_header(line: str) -> str:
     """The text behind `@@`; the numbers of a unified diff say nothing in this format."""
     numbers = _RANGE.match(line)
     return (numbers[3] if numbers else line[2:].removesuffix("@@")).strip()
 
 
-class _Unified:
+class _UnifiedParser:
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
 
-    def sections(self) -> list[Section]:
+    def sections(self) -> list[PatchSection]:
         starts = [n for n in range(len(self._lines)) if self._is_header(n)]
         renames = self._renames()
         found = [
@@ -193,7 +201,9 @@ class _Unified:
             for section in found
         ]
         alone = moved - {section.path for section in found}
-        return done + [Section("update", old, move_to=new) for old, new in renames if old in alone]
+        return done + [
+            PatchSection("update", old, move_to=new) for old, new in renames if old in alone
+        ]
 
     def _is_header(self, number: int) -> bool:
         """A removed line may look like `--- x` too; a header is followed by `+++` and a hunk."""
@@ -209,20 +219,20 @@ class _Unified:
         new = [line[10:].strip() for line in self._lines if line.startswith("rename to ")]
         return list(zip(old, new, strict=False))
 
-    def _section(self, start: int, end: int) -> Section:
+    def _section(self, start: int, end: int) -> PatchSection:
         old, new = self._name(start), self._name(start + 1)
-        if old.startswith(("a/", NOWHERE)) and new.startswith(("b/", NOWHERE)):
+        if old.startswith(("a/", NO_FILE)) and new.startswith(("b/", NO_FILE)):
             old, new = old.removeprefix("a/"), new.removeprefix("b/")
         hunks = self._hunks(start + 2, end)
-        if old == NOWHERE:
+        if old == NO_FILE:
             lines = [line for hunk in hunks for line in hunk.new]
             unended = any(hunk.ended is False for hunk in hunks)
-            return Section("add", new, content="\n".join(lines) + ("" if unended else "\n"))
-        if new == NOWHERE:
-            return Section("delete", old)
+            return PatchSection("add", new, content="\n".join(lines) + ("" if unended else "\n"))
+        if new == NO_FILE:
+            return PatchSection("delete", old)
         if not hunks:
             raise ToolArgumentsInvalid(f"the diff of {old} has no hunk", hint=HINT)
-        return Section("update", old, tuple(hunks), move_to=new if new != old else "")
+        return PatchSection("update", old, tuple(hunks), move_to=new if new != old else "")
 
     def _name(self, number: int) -> str:
         return self._lines[number][4:].partition("\t")[0].strip().strip('"')
@@ -242,14 +252,14 @@ class _Unified:
                     )
             elif line[:1] in ("", " ", "+", "-", "\\"):
                 body.append(line)
-            elif not line.startswith(_BETWEEN):
+            elif not line.startswith(_GIT_LINES):
                 raise ToolArgumentsInvalid(
                     f"the line {line[:80]!r} of the diff begins with neither space, + nor -"
                 )
         return hunks
 
 
-_BETWEEN = (
+_GIT_LINES = (
     "diff ", "index ", "new file", "deleted file", "similarity", "rename ", "old mode", "new mode",
     "Binary files", "```",
 )  # fmt: skip
@@ -266,13 +276,13 @@ def _numbered_hunk(body: list[str], numbers: re.Match[str]) -> Hunk:
     lines = [line for line in body if not line.startswith("\\")]
     inserts = numbers[2] == "0"
     line = int(numbers[1]) + inserts
-    return _hunk(lines, line=line, ended=ended, at_end=bool(unended))
+    return _make_hunk(lines, line=line, ended=ended, at_end=bool(unended))
 
 
 # Finding the places of a patch's hunks in a file.
 
-LOOKS = (Look("", lambda line: line), *LADDER)
-SHOWN = 20
+HUNK_MATCHERS = (LineMatcher("", lambda line: line), *LINE_MATCHERS)
+SHOWN_PLACES = 20
 
 
 def locate_hunks(text: str, hunks: Sequence[Hunk]) -> tuple[list[Edit], list[str]]:
@@ -281,12 +291,12 @@ def locate_hunks(text: str, hunks: Sequence[Hunk]) -> tuple[list[Edit], list[str
     Raises `ToolError` for the first hunk whose place is missing or not certain.
     """
     target = TextLines(text)
-    search = _Search(target)
+    search = _HunkLocator(target)
     edits = [search.hunk(number, hunk) for number, hunk in enumerate(hunks, 1)]
     return edits, sorted(search.past)
 
 
-class _Search:
+class _HunkLocator:
     """Goes through the file from hunk to hunk; a hunk is looked for below the one before."""
 
     def __init__(self, target: TextLines) -> None:
@@ -305,7 +315,7 @@ class _Search:
             return self._insert(hunk, start)
         first = self._place(number, hunk, start)
         found = self._target.lines[first : first + len(hunk.old)]
-        lines = merged(Alignment.one_to_one(hunk.old, found), hunk.new)
+        lines = merge_change(LineAlignment.one_to_one(hunk.old, found), hunk.new)
         if lines is None:  # every line is aligned, so every change has its place
             raise ToolError(f"hunk {number} cannot be carried over")
         self._taken.append(range(first, first + len(hunk.old)))
@@ -316,8 +326,8 @@ class _Search:
         """The line below the last of the headers, each looked for below the one before."""
         start = self._below
         for header in headers:
-            keys = [bare(line) for line in self._target.lines]
-            wanted = bare(header)
+            keys = [normalize_line(line) for line in self._target.lines]
+            wanted = normalize_line(header)
             below = [n for n in range(start, len(keys)) if keys[n] == wanted] or [
                 n for n in range(start, len(keys)) if wanted in keys[n]
             ]
@@ -333,7 +343,7 @@ class _Search:
 
     def _above(self, number: int, headers: Sequence[str]) -> int:
         """A hunk that stands above the one before: looked for from the top."""
-        search = _Search(self._target)
+        search = _HunkLocator(self._target)
         return search._after_headers(number, headers)
 
     def _insert(self, hunk: Hunk, start: int) -> Edit:
@@ -348,7 +358,7 @@ class _Search:
 
     def _place(self, number: int, hunk: Hunk, start: int) -> int:
         lines = self._target.lines
-        for look in LOOKS:
+        for look in HUNK_MATCHERS:
             found = [place for place in look.windows(lines, hunk.old) if self._free(place, hunk)]
             if hunk.at_end:
                 found = [place for place in found if place + len(hunk.old) == len(lines)] or found
@@ -377,7 +387,7 @@ class _Search:
         below = [place for place in found if place >= start]
         if len(below) == 1 or (below and hunk.headers):
             return below[0]
-        numbers = ", ".join(str(place + 1) for place in found[:SHOWN])
+        numbers = ", ".join(str(place + 1) for place in found[:SHOWN_PLACES])
         raise ToolError(
             f"hunk {number} fits {len(found)} places: lines {numbers}",
             hint="add lines of context, or `@@ line` with a line above the right place",
@@ -385,8 +395,8 @@ class _Search:
 
     def _missing(self, number: int, hunk: Hunk) -> ToolError:
         lines = self._target.lines
-        span = matching.closest(lines, hunk.old)
-        closest = f"; the closest is\n{numbered(lines, *span)}" if span else ""
+        span = matching.closest_block(lines, hunk.old)
+        closest = f"; the closest is\n{number_lines(lines, *span)}" if span else ""
         return ToolError(
             f"the lines of hunk {number} are not in the file{closest}",
             hint="copy context and removed lines from the file as they are",

@@ -9,8 +9,8 @@ from hermes.core.errors import UsageError
 from hermes.tools.checkpoints.checkpoints import (
     CheckpointOptions,
     Checkpoints,
-    Limits,
-    report,
+    SnapshotLimits,
+    format_restored,
     rollback,
 )
 
@@ -101,7 +101,7 @@ async def test_where_both_changed_the_same_the_users_version_stays(
     assert done.kept == {"a": reason}
     assert (work.read("a") if user is not None else None) == user
     assert work.read("other.txt") == "1\n", "the rest is restored"
-    assert f"left as they are:\n  a: {reason}" in report(done)
+    assert f"left as they are:\n  a: {reason}" in format_restored(done)
     forced = await checkpoints.restore(2, force=True)
     assert not forced.kept
     assert (work.read("a") if "a" in work.names else None) == before
@@ -234,7 +234,7 @@ async def test_a_turn_that_was_killed_counts_until_the_next_one(
 
 
 async def test_what_was_too_big_to_keep_is_not_removed(store, work, user_home) -> None:
-    options = CheckpointOptions(limits=Limits(file_bytes=100))
+    options = CheckpointOptions(limits=SnapshotLimits(file_bytes=100))
     checkpoints = Checkpoints(store, work.folder, user_home, options)
     work.write("big.bin", "x" * 101)
     record = await checkpoints.take("shrink")

@@ -13,12 +13,12 @@ from hermes.core.tool import ToolContext
 from hermes.tools.checkpoints.checkpoints import (
     CheckpointOptions,
     Checkpoints,
-    Limits,
+    SnapshotLimits,
     TurnCheckpoints,
-    listing,
+    find_workspace,
+    format_checkpoints,
     rollback,
     store_folder,
-    workspace_of,
 )
 
 
@@ -69,7 +69,7 @@ async def test_the_text_of_rollback(checkpoints: Checkpoints, work, turn) -> Non
         work.write("b.txt", "2\n")
         work.write("c.txt", "2\n")
     found = await checkpoints.list()
-    lines = listing(found, now=found[0].time + 3_700).splitlines()
+    lines = format_checkpoints(found, now=found[0].time + 3_700).splitlines()
     assert lines[0] == "  1    1h 1m ago    2 files  changes by the agent"
     assert lines[1].startswith("  2    1h 1m ago     1 file  first xxx")
     assert lines[1].endswith("x…")
@@ -206,7 +206,7 @@ async def test_other_places_without_checkpoints(
     assert without.problem == "git is not installed, so there are no checkpoints"
     assert await without.take("x") is None
     assert await rollback(without, "") == without.problem
-    few = CheckpointOptions(limits=Limits(files=3))
+    few = CheckpointOptions(limits=SnapshotLimits(files=3))
     full = Checkpoints(store, work.folder, user_home, few)
     for number in range(4):
         work.write(f"{number}.txt", "x")
@@ -312,6 +312,6 @@ async def test_a_stopped_checkpoint_leaves_nothing_behind(
 def test_the_nearest_folder_with_checkpoints(store: Path, work) -> None:
     below = work.folder / "src/deep"
     below.mkdir(parents=True)
-    assert workspace_of(store, below) == below
+    assert find_workspace(store, below) == below
     store_folder(store, work.folder).mkdir(parents=True)
-    assert workspace_of(store, below) == work.folder
+    assert find_workspace(store, below) == work.folder

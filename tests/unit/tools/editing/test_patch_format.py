@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.core.errors import ToolArgumentsInvalid
-from hermes.tools.editing.patch_format import Hunk, Section, parse_patch
+from hermes.tools.editing.patch_format import Hunk, PatchSection, parse_patch
 
 
 def envelope(*lines: str) -> str:
@@ -19,9 +19,9 @@ def test_all_kinds_of_sections() -> None:
         "@@", "-last", "+LAST", "*** End of File",
     )  # fmt: skip
     assert parse_patch(patch) == [
-        Section("add", "new.py", content="import os\n\nx = 1\n"),
-        Section("delete", "old.py"),
-        Section(
+        PatchSection("add", "new.py", content="import os\n\nx = 1\n"),
+        PatchSection("delete", "old.py"),
+        PatchSection(
             "update",
             "a/b.py",
             (
@@ -39,7 +39,7 @@ def test_all_kinds_of_sections() -> None:
 
 def test_text_around_the_patch_and_missing_first_marks_are_no_matter() -> None:
     patch = "Here:\n```\n" + envelope("*** Update File: a", "-x", "+y", "") + "\n```\n"
-    assert parse_patch(patch) == [Section("update", "a", (Hunk(["x"], ["y"]),))]
+    assert parse_patch(patch) == [PatchSection("update", "a", (Hunk(["x"], ["y"]),))]
 
 
 UNIFIED = """\
@@ -75,7 +75,7 @@ rename to is.txt
 
 def test_a_unified_diff() -> None:
     assert parse_patch(UNIFIED) == [
-        Section(
+        PatchSection(
             "update",
             "src/a.py",
             (
@@ -83,16 +83,16 @@ def test_a_unified_diff() -> None:
                 Hunk([], ["more"], line=21),
             ),
         ),
-        Section("add", "new.txt", content="hello\nworld"),
-        Section("delete", "gone.txt"),
-        Section("update", "was.txt", move_to="is.txt"),
+        PatchSection("add", "new.txt", content="hello\nworld"),
+        PatchSection("delete", "gone.txt"),
+        PatchSection("update", "was.txt", move_to="is.txt"),
     ]
 
 
 def test_a_removed_line_of_dashes_is_no_header() -> None:
     diff = "--- a.sql\n+++ a.sql\n@@ -1,2 +1,2 @@\n--- old comment\n+++ new comment\n x\n"
     assert parse_patch(diff) == [
-        Section(
+        PatchSection(
             "update", "a.sql", (Hunk(["-- old comment", "x"], ["++ new comment", "x"], line=1),)
         )
     ]

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from hermes.tools.editing.document import new_problem
+from hermes.tools.editing.document import new_syntax_problem
 
 GOOD = {
     "a.py": b"x: int = 1\n",
@@ -38,28 +38,28 @@ BAD = {
 
 @pytest.mark.parametrize("name", GOOD)
 def test_what_is_right_passes(name: str) -> None:
-    assert new_problem(name, None, GOOD[name]) is None
+    assert new_syntax_problem(name, None, GOOD[name]) is None
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_wrong_is_told_with_its_line(name: str) -> None:
     data, line = BAD[name]
-    problem = new_problem(name, None, data)
+    problem = new_syntax_problem(name, None, data)
     assert problem is not None
     assert problem.text
     assert not line or problem.line == line
 
 
 def test_only_what_the_edit_did_counts() -> None:
-    assert new_problem("a.py", b"def f(:\n", b"x = 1\ndef f(:\n") is None
-    assert new_problem("a.py", b"x = 1\n", b"def f(:\n") is not None
-    assert new_problem("a.json", b"{", b'{"a" 1}') is not None, "another problem"
+    assert new_syntax_problem("a.py", b"def f(:\n", b"x = 1\ndef f(:\n") is None
+    assert new_syntax_problem("a.py", b"x = 1\n", b"def f(:\n") is not None
+    assert new_syntax_problem("a.json", b"{", b'{"a" 1}') is not None, "another problem"
 
 
 def test_a_huge_file_is_left_out_and_no_warning_escapes() -> None:
-    assert new_problem("a.json", None, b"{" * 600_000) is None
+    assert new_syntax_problem("a.json", None, b"{" * 600_000) is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert new_problem("a.py", None, b"x = '\\d'\n") is None
+        assert new_syntax_problem("a.py", None, b"x = '\\d'\n") is None
     deep = b"-" * 200_000 + b"1\n"
-    assert new_problem("a.py", None, b"x = " + deep) is not None
+    assert new_syntax_problem("a.py", None, b"x = " + deep) is not None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from hermes.security.urls import Blocklist, UrlGuard
-from hermes.tools.web_pages import Fetcher
+from hermes.tools.web_pages import PageFetcher
 from hermes.util.loopback_http import Action, LoopbackServer, Outgoing, RecordedRequest
 
 
@@ -65,8 +65,8 @@ def guard(site: Site) -> UrlGuard:
 
 
 @pytest.fixture
-def fetcher(guard: UrlGuard) -> Fetcher:
-    return Fetcher(guard)
+def fetcher(guard: UrlGuard) -> PageFetcher:
+    return PageFetcher(guard)
 
 
 async def eventually(true: Callable[[], bool]) -> None:

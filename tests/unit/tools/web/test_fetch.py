@@ -13,7 +13,7 @@ from hermes import __version__
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolDenied, ToolError, ToolTimedOut
 from hermes.security.urls import ANY_PORT, Blocklist, UrlGuard
-from hermes.tools.web_pages import Fetcher, FetchLimits
+from hermes.tools.web_pages import FetchLimits, PageFetcher
 from hermes.util.loopback_http import Stop
 from tests.unit.security.certificates import server_and_trust
 from tests.unit.tools.web.conftest import Site, eventually, pdf
@@ -21,7 +21,7 @@ from tests.unit.tools.web.conftest import Site, eventually, pdf
 HTML = b"<html><body><p>hello</p></body></html>"
 
 
-async def test_a_page_with_what_was_sent_for_it(fetcher: Fetcher, site: Site) -> None:
+async def test_a_page_with_what_was_sent_for_it(fetcher: PageFetcher, site: Site) -> None:
     url = site.page("/a?b=1", HTML, content_type="text/html; charset=ISO-8859-1")
     page = await fetcher.fetch(url)
     assert (page.url, page.kind, page.charset) == (url, "html", "iso-8859-1")
@@ -33,7 +33,7 @@ async def test_a_page_with_what_was_sent_for_it(fetcher: Fetcher, site: Site) ->
     assert not {"cookie", "authorization", "referer"} & set(request.headers)
 
 
-async def test_redirects_are_followed_without_cookies(fetcher: Fetcher, site: Site) -> None:
+async def test_redirects_are_followed_without_cookies(fetcher: PageFetcher, site: Site) -> None:
     end = site.page("/end", b"done", content_type="text/plain")
     site.redirect("/two", end, 308, set_cookie="id=2")
     start = site.redirect("/one", "two", 301, set_cookie="id=1; Path=/")
@@ -42,7 +42,7 @@ async def test_redirects_are_followed_without_cookies(fetcher: Fetcher, site: Si
     assert not any("cookie" in request.headers for request in site.requests)
 
 
-async def test_the_sixth_redirect_is_one_too_many(fetcher: Fetcher, site: Site) -> None:
+async def test_the_sixth_redirect_is_one_too_many(fetcher: PageFetcher, site: Site) -> None:
     site.page("/5", b"done", content_type="text/plain")
     for number in range(5):
         site.redirect(f"/{number}", f"/{number + 1}")
@@ -79,11 +79,11 @@ async def test_a_redirect_to_a_private_place_is_refused(
     site.redirect("/middle", target)
     start = site.redirect("/start", "/middle")
     with pytest.raises(ToolDenied, match=reason):
-        await Fetcher(guard).fetch(start)
+        await PageFetcher(guard).fetch(start)
     assert [request.path for request in site.requests] == ["/start", "/middle"]
 
 
-async def test_a_redirect_that_makes_no_sense_is_an_error(fetcher: Fetcher, site: Site) -> None:
+async def test_a_redirect_that_makes_no_sense_is_an_error(fetcher: PageFetcher, site: Site) -> None:
     site.redirect("/odd", "http://[::1/")
     with pytest.raises(ToolError, match="cannot be fetched"):
         await fetcher.fetch(site.url("/odd"))
@@ -96,7 +96,7 @@ async def test_a_redirect_that_makes_no_sense_is_an_error(fetcher: Fetcher, site
     ("status", "hint"), [(403, "does not let programs in"), (404, "web_search"), (503, "later")]
 )
 async def test_a_refusal_says_what_to_do(
-    fetcher: Fetcher, site: Site, status: int, hint: str
+    fetcher: PageFetcher, site: Site, status: int, hint: str
 ) -> None:
     with pytest.raises(ToolError, match=f"HTTP {status}") as refusal:
         await fetcher.fetch(site.page("/x", HTML, status=status))
@@ -105,7 +105,7 @@ async def test_a_refusal_says_what_to_do(
 
 async def test_a_huge_page_is_cut_and_the_rest_is_not_awaited(guard: UrlGuard, site: Site) -> None:
     url = site.page("/big", *[b"x" * 100_000] * 200, chunked=True, content_type="text/plain")
-    page = await Fetcher(guard, FetchLimits(bytes=250_000)).fetch(url)
+    page = await PageFetcher(guard, FetchLimits(bytes=250_000)).fetch(url)
     assert page.data == b"x" * 250_000
     assert page.cut
     await eventually(lambda: site.server.hangups == 1)
@@ -119,7 +119,7 @@ async def test_a_packed_flood_stops_at_the_limit(guard: UrlGuard, site: Site, pa
     url = site.page("/bomb", packed, content_type="text/plain", content_encoding=packing)
     tracemalloc.start()
     try:
-        page = await Fetcher(guard, FetchLimits(bytes=2_000_000)).fetch(url)
+        page = await PageFetcher(guard, FetchLimits(bytes=2_000_000)).fetch(url)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -130,14 +130,14 @@ async def test_a_packed_flood_stops_at_the_limit(guard: UrlGuard, site: Site, pa
 
 @pytest.mark.parametrize("packing", ["gzip, gzip", "br", "zstd"])
 async def test_a_packing_nobody_asked_for_is_refused(
-    fetcher: Fetcher, site: Site, packing: str
+    fetcher: PageFetcher, site: Site, packing: str
 ) -> None:
     url = site.page("/x", b"??", content_type="text/html", content_encoding=packing)
     with pytest.raises(ToolError, match="packed in a way"):
         await fetcher.fetch(url)
 
 
-async def test_damaged_packing_and_a_cut_body_are_errors(fetcher: Fetcher, site: Site) -> None:
+async def test_damaged_packing_and_a_cut_body_are_errors(fetcher: PageFetcher, site: Site) -> None:
     bad = site.page("/bad", b"not gzip", content_type="text/html", content_encoding="gzip")
     with pytest.raises(ToolError, match="cannot be fetched"):
         await fetcher.fetch(bad)
@@ -150,10 +150,10 @@ async def test_damaged_packing_and_a_cut_body_are_errors(fetcher: Fetcher, site:
 async def test_a_page_that_takes_too_long(guard: UrlGuard, site: Site, pauses: list[bytes]) -> None:
     url = site.page("/slow", *pauses, 60.0, b"late", chunked=True, content_type="text/html")
     with pytest.raises(ToolTimedOut, match=r"after 0\.2 seconds"):
-        await Fetcher(guard, FetchLimits(seconds=0.2)).fetch(url)
+        await PageFetcher(guard, FetchLimits(seconds=0.2)).fetch(url)
 
 
-async def test_stopping_ends_a_slow_page_at_once(fetcher: Fetcher, site: Site) -> None:
+async def test_stopping_ends_a_slow_page_at_once(fetcher: PageFetcher, site: Site) -> None:
     url = site.page("/slow", b"first", 60.0, b"late", chunked=True, content_type="text/html")
     token = CancelToken()
 
@@ -187,7 +187,7 @@ async def test_stopping_ends_a_slow_page_at_once(fetcher: Fetcher, site: Site) -
     ],
 )
 async def test_kinds_of_documents(
-    fetcher: Fetcher, site: Site, media_type: str, data: bytes, kind: str
+    fetcher: PageFetcher, site: Site, media_type: str, data: bytes, kind: str
 ) -> None:
     headers = {"content_type": media_type} if media_type else {}
     assert (await fetcher.fetch(site.page("/x", data, **headers))).kind == kind
@@ -204,7 +204,7 @@ async def test_kinds_of_documents(
     ],
 )
 async def test_other_files_are_refused_in_words(
-    fetcher: Fetcher, site: Site, media_type: str, data: bytes
+    fetcher: PageFetcher, site: Site, media_type: str, data: bytes
 ) -> None:
     with pytest.raises(ToolError, match=f"is {media_type}, not a page") as refusal:
         await fetcher.fetch(site.page("/x", data, content_type=media_type))
@@ -214,13 +214,13 @@ async def test_other_files_are_refused_in_words(
 async def test_a_pdf_beyond_the_limit_is_refused(guard: UrlGuard, site: Site) -> None:
     url = site.page("/x", pdf("x") + bytes(20_000), content_type="application/pdf")
     with pytest.raises(ToolError, match=r"larger than 10\.0 kB"):
-        await Fetcher(guard, FetchLimits(bytes=10_000)).fetch(url)
+        await PageFetcher(guard, FetchLimits(bytes=10_000)).fetch(url)
 
 
 async def test_a_server_that_is_not_there() -> None:
     guard = UrlGuard(allowed=frozenset({("127.0.0.1", 1)}))
     with pytest.raises(ToolError, match="cannot be fetched"):
-        await Fetcher(guard).fetch("http://127.0.0.1:1/")
+        await PageFetcher(guard).fetch("http://127.0.0.1:1/")
 
 
 async def test_https_does_not_become_http_on_the_way(tmp_path: Path, site: Site) -> None:
@@ -238,6 +238,6 @@ async def test_https_does_not_become_http_on_the_way(tmp_path: Path, site: Site)
     async with await asyncio.start_server(redirect, "127.0.0.1", 0, ssl=tls) as server:
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(ToolDenied, match="redirects from https to http") as refusal:
-            await Fetcher(guard, context=trust).fetch(f"https://127.0.0.1:{port}/")
+            await PageFetcher(guard, context=trust).fetch(f"https://127.0.0.1:{port}/")
     assert target in refusal.value.hint
     assert site.requests == []

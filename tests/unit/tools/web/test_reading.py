@@ -9,16 +9,16 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.tools.web_pages import (
-    LARGEST,
-    MOST_PAGES,
-    Fetched,
-    Kind,
-    Reading,
-    decoded,
+    MAX_PDF_PAGES,
+    MAX_TRAFILATURA_CHARS,
+    ContentKind,
+    FetchedPage,
+    PageText,
+    decode_text,
     html_text,
     pdf_text,
     plain_text,
-    read,
+    read_page,
 )
 from tests.unit.tools.web.conftest import pdf
 
@@ -33,9 +33,9 @@ It has been used for thousands of years, and whole towns were named after the tr
 </article><script>alert("hidden")</script><footer>Imprint and cookies</footer></body></html>"""
 
 
-async def reading(data: bytes | str, kind: Kind = "html", charset: str = "") -> Reading:
+async def reading(data: bytes | str, kind: ContentKind = "html", charset: str = "") -> PageText:
     raw = data.encode() if isinstance(data, str) else data
-    return await read(Fetched("https://site.example/a", kind, charset, raw))
+    return await read_page(FetchedPage("https://site.example/a", kind, charset, raw))
 
 
 async def test_the_main_part_of_a_page_as_markdown() -> None:
@@ -69,8 +69,8 @@ async def test_without_the_libraries_html_is_read_plainly_and_a_pdf_says_what_is
 
 
 def test_a_huge_page_is_read_plainly_and_whole() -> None:
-    page = html_text("<p>word</p>" * (LARGEST // 10), "")
-    assert page.text.count("word") == LARGEST // 10
+    page = html_text("<p>word</p>" * (MAX_TRAFILATURA_CHARS // 10), "")
+    assert page.text.count("word") == MAX_TRAFILATURA_CHARS // 10
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_broken_html_is_read_as_far_as_it_goes(html: str, text: str) -> None:
     ],
 )  # fmt: skip
 def test_text_in_any_encoding_of_the_web(data: bytes, charset: str, text: str) -> None:
-    assert decoded(data, charset, "html").rpartition(">")[2] == text
+    assert decode_text(data, charset, "html").rpartition(">")[2] == text
 
 
 async def test_text_and_json_stay_as_they_are() -> None:
@@ -128,7 +128,7 @@ async def test_text_and_json_stay_as_they_are() -> None:
 
 
 async def test_a_cut_page_says_so() -> None:
-    page = await read(Fetched("https://site.example/", "text", "", b"start", cut=True))
+    page = await read_page(FetchedPage("https://site.example/", "text", "", b"start", cut=True))
     assert page.notes == ("only the beginning was fetched: the page is very large",)
 
 
@@ -140,9 +140,9 @@ async def test_a_pdf_is_read_page_by_page() -> None:
 
 
 async def test_a_long_pdf_is_read_in_part() -> None:
-    page = await reading(pdf(*(f"page {n}" for n in range(MOST_PAGES + 20))), "pdf")
-    assert page.text.endswith(f"page {MOST_PAGES - 1}")
-    assert page.notes == (f"the first {MOST_PAGES} of {MOST_PAGES + 20} pages",)
+    page = await reading(pdf(*(f"page {n}" for n in range(MAX_PDF_PAGES + 20))), "pdf")
+    assert page.text.endswith(f"page {MAX_PDF_PAGES - 1}")
+    assert page.notes == (f"the first {MAX_PDF_PAGES} of {MAX_PDF_PAGES + 20} pages",)
 
 
 def encrypted(password: str) -> bytes:

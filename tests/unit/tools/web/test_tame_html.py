@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.tools.web_pages import plain_text, tamed
+from hermes.tools.web_pages import plain_text, sanitize_html
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_broken_pages_are_read_to_the_end(unit: str) -> None:
 
 
 def test_only_what_is_looked_at_is_kept_of_a_tag() -> None:
-    assert tamed('<p onclick="x()" CLASS=a hidden>') == '<p CLASS="a" hidden="">'
+    assert sanitize_html('<p onclick="x()" CLASS=a hidden>') == '<p CLASS="a" hidden="">'

@@ -12,9 +12,9 @@ from hermes.core.messages import Assistant, Text
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.core.usage import Usage
-from hermes.tools.builtin.web_extract import firecrawl_scrape, web_extract_tool
-from hermes.tools.builtin.web_search import SearchOptions
-from hermes.tools.web_pages import Fetcher, fenced
+from hermes.tools.builtin.web_extract import find_firecrawl, web_extract_tool
+from hermes.tools.builtin.web_search import WebSearchOptions
+from hermes.tools.web_pages import PageFetcher, fence_untrusted
 from tests.unit.tools.web.conftest import Site, eventually, pdf
 
 Use = Callable[..., Awaitable[str]]
@@ -35,7 +35,7 @@ class Summariser:
 
 
 @pytest.fixture
-def tool(fetcher: Fetcher) -> Tool:
+def tool(fetcher: PageFetcher) -> Tool:
     return web_extract_tool(fetcher)
 
 
@@ -86,7 +86,7 @@ async def test_a_page_cannot_end_its_own_fence(tool: Tool, use: Use, site: Site)
 
 def test_the_mark_of_a_fence_is_not_in_the_text() -> None:
     text = "".join(f"{number:012x}" for number in range(1_000))
-    mark = fenced(text, "x").rpartition("\n")[2].removesuffix(">>>")
+    mark = fence_untrusted(text, "x").rpartition("\n")[2].removesuffix(">>>")
     assert mark not in text
 
 
@@ -154,7 +154,7 @@ def long_page(site: Site) -> str:
 
 
 async def test_a_page_of_5000_characters_is_not_summarised(
-    fetcher: Fetcher, use: Use, site: Site
+    fetcher: PageFetcher, use: Use, site: Site
 ) -> None:
     url = site.page("/x", b"x" * 5_000, content_type="text/plain")
     summariser = Summariser("short")
@@ -164,7 +164,7 @@ async def test_a_page_of_5000_characters_is_not_summarised(
 
 
 async def test_a_long_page_is_summarised_as_data(
-    fetcher: Fetcher, use: Use, long_page: str
+    fetcher: PageFetcher, use: Use, long_page: str
 ) -> None:
     summariser = Summariser("The gist.")
     about, text = unfenced(await use(web_extract_tool(fetcher, summariser), urls=[long_page]))
@@ -187,7 +187,7 @@ async def test_a_long_page_is_summarised_as_data(
     ],
 )
 async def test_without_a_summary_the_beginning_is_shown(
-    fetcher: Fetcher, use: Use, long_page: str, summariser: Summariser | None, why: str
+    fetcher: PageFetcher, use: Use, long_page: str, summariser: Summariser | None, why: str
 ) -> None:
     about, text = unfenced(await use(web_extract_tool(fetcher, summariser), urls=[long_page]))
     assert text == LONG[:5_000]
@@ -210,10 +210,10 @@ async def test_stopping_ends_the_call(tool: Tool, site: Site) -> None:
 
 
 @pytest.fixture
-def firecrawl(site: Site, fetcher: Fetcher) -> Tool:
+def firecrawl(site: Site, fetcher: PageFetcher) -> Tool:
     """web_extract over a fake of Firecrawl's `POST /v2/scrape` on the site."""
-    options = SearchOptions(urls={"firecrawl": site.url("/fc/")}, keys={"firecrawl": "fc-1"})
-    return web_extract_tool(fetcher, find_scrape=lambda: firecrawl_scrape(options))
+    options = WebSearchOptions(urls={"firecrawl": site.url("/fc/")}, keys={"firecrawl": "fc-1"})
+    return web_extract_tool(fetcher, find_scrape=lambda: find_firecrawl(options))
 
 
 async def test_firecrawl_fetches_when_it_is_the_service(
@@ -247,6 +247,6 @@ async def test_firecrawl_is_not_sent_behind_the_firewall(
 
 
 def test_other_services_do_not_fetch_pages() -> None:
-    assert firecrawl_scrape(SearchOptions(keys={"tavily": "k"})) is None
-    assert firecrawl_scrape(SearchOptions(backend="nonsense")) is None
-    assert firecrawl_scrape(SearchOptions(backend="exa", keys={"firecrawl": "k"})) is None
+    assert find_firecrawl(WebSearchOptions(keys={"tavily": "k"})) is None
+    assert find_firecrawl(WebSearchOptions(backend="nonsense")) is None
+    assert find_firecrawl(WebSearchOptions(backend="exa", keys={"firecrawl": "k"})) is None

@@ -22,9 +22,9 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError, ToolTimedOut
 from hermes.core.tool import Effect, ToolContext
 from hermes.tools.builtin.web_search import (
-    SearchOptions,
-    library_search,
-    web_search_available,
+    WebSearchOptions,
+    search_ddgs,
+    search_unavailable,
     web_search_tool,
 )
 from tests.unit.tools.web.conftest import Site, eventually
@@ -126,10 +126,10 @@ FAKES: dict[str, dict[str, Any]] = {
 SNIPPETS = {"parallel": "A … text", "exa": "A … text"}
 
 
-def configured(name: str, **fields: Any) -> SearchOptions:
+def configured(name: str, **fields: Any) -> WebSearchOptions:
     if name == "searxng":
-        return SearchOptions(urls={name: "http://search.lan:8080/"}, **fields)
-    return SearchOptions(keys={name: KEY}, **fields)
+        return WebSearchOptions(urls={name: "http://search.lan:8080/"}, **fields)
+    return WebSearchOptions(keys={name: KEY}, **fields)
 
 
 def path_of(name: str) -> str:
@@ -185,7 +185,7 @@ async def test_a_self_hosted_server_may_be_in_a_private_network(site: Site, use:
     site.page("/sx/search?q=salt&format=json", b'{"results": []}')
     site.page("/fc/v2/search", b'{"data": {"web": []}}')
     for name, path in {"searxng": "/sx", "firecrawl": "/fc"}.items():
-        tool = web_search_tool(SearchOptions(urls={name: site.url(path)}))
+        tool = web_search_tool(WebSearchOptions(urls={name: site.url(path)}))
         assert "nothing was found" in await use(tool, query="salt")
     assert "authorization" not in site.requests[-1].headers
 
@@ -193,15 +193,15 @@ async def test_a_self_hosted_server_may_be_in_a_private_network(site: Site, use:
 def test_the_first_configured_service_is_taken_in_the_documented_order() -> None:
     names = ["firecrawl", "parallel", "tavily", "exa", "brave"]
     for position, name in enumerate(names):
-        options = SearchOptions(keys=dict.fromkeys(names[position:], KEY))
-        assert web_search_available(options) == ""
+        options = WebSearchOptions(keys=dict.fromkeys(names[position:], KEY))
+        assert search_unavailable(options) == ""
         assert name in _service_used(options)
-    assert "searxng" in _service_used(SearchOptions(urls={"searxng": "http://127.0.0.1:1"}))
-    both = SearchOptions(backend="exa", keys={"tavily": KEY, "exa": KEY})
+    assert "searxng" in _service_used(WebSearchOptions(urls={"searxng": "http://127.0.0.1:1"}))
+    both = WebSearchOptions(backend="exa", keys={"tavily": KEY, "exa": KEY})
     assert "exa" in _service_used(both)
 
 
-def _service_used(options: SearchOptions) -> str:
+def _service_used(options: WebSearchOptions) -> str:
     """The service whose search fails, since nothing can be reached."""
 
     def refuse(request: httpx2.Request) -> httpx2.Response:
@@ -249,7 +249,7 @@ async def test_a_refusal_says_what_to_do_and_never_the_key(
 async def test_searxng_without_json_is_explained(site: Site, use: Use) -> None:
     site.page("/search?q=salt&format=json", b"Forbidden", status=403)
     with pytest.raises(ToolError, match="does not answer in JSON") as refusal:
-        await use(web_search_tool(SearchOptions(urls={"searxng": site.url("")})), query="salt")
+        await use(web_search_tool(WebSearchOptions(urls={"searxng": site.url("")})), query="salt")
     assert "settings.yml" in refusal.value.hint
 
 
@@ -318,7 +318,7 @@ async def test_stopping_ends_a_search(site: Site, rerouted: Rerouted) -> None:
 async def test_a_key_with_odd_characters_is_not_sent_and_not_shown(
     site: Site, rerouted: Rerouted, use: Use, key: str
 ) -> None:
-    tool = web_search_tool(SearchOptions(keys={"tavily": key}), connect(rerouted))
+    tool = web_search_tool(WebSearchOptions(keys={"tavily": key}), connect(rerouted))
     with pytest.raises(ToolError, match="odd characters") as refusal:
         await use(tool, query="salt")
     assert key not in str(refusal.value)
@@ -326,11 +326,11 @@ async def test_a_key_with_odd_characters_is_not_sent_and_not_shown(
 
 
 def test_options_do_not_show_their_keys() -> None:
-    assert KEY not in repr(SearchOptions(keys={"exa": KEY}))
+    assert KEY not in repr(WebSearchOptions(keys={"exa": KEY}))
 
 
 def test_what_the_model_pays_for() -> None:
-    tool = web_search_tool(SearchOptions())
+    tool = web_search_tool(WebSearchOptions())
     assert tool.name == "web_search"
     assert tool.effect is Effect.NETWORK
     assert tool.spec.parameters == {
@@ -343,22 +343,25 @@ def test_what_the_model_pays_for() -> None:
 @pytest.mark.parametrize("query", ["", "  \n ", "x" * 1_001])
 async def test_a_query_has_words(use: Use, query: str) -> None:
     with pytest.raises(ToolArgumentsInvalid):
-        await use(web_search_tool(SearchOptions()), query=query)
+        await use(web_search_tool(WebSearchOptions()), query=query)
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (SearchOptions(backend="bing"), "it can be auto, firecrawl, parallel, tavily, exa, brave"),
-        (SearchOptions(backend="tavily"), "set TAVILY_API_KEY"),
-        (SearchOptions(backend="searxng"), "set SEARXNG_URL"),
-        (SearchOptions(backend="firecrawl"), "set FIRECRAWL_API_KEY or FIRECRAWL_API_URL"),
+        (
+            WebSearchOptions(backend="bing"),
+            "it can be auto, firecrawl, parallel, tavily, exa, brave",
+        ),
+        (WebSearchOptions(backend="tavily"), "set TAVILY_API_KEY"),
+        (WebSearchOptions(backend="searxng"), "set SEARXNG_URL"),
+        (WebSearchOptions(backend="firecrawl"), "set FIRECRAWL_API_KEY or FIRECRAWL_API_URL"),
     ],
 )
 async def test_a_backend_that_cannot_be_used_says_what_is_missing(
-    use: Use, options: SearchOptions, reason: str
+    use: Use, options: WebSearchOptions, reason: str
 ) -> None:
-    assert reason in web_search_available(options)
+    assert reason in search_unavailable(options)
     with pytest.raises(ToolError, match=reason):
         await use(web_search_tool(options), query="salt")
 
@@ -370,8 +373,8 @@ async def test_ddgs_is_asked_when_nothing_is_configured(use: Use) -> None:
         asked.append((query, count, threading.current_thread().daemon))
         return [{"title": "A title", "href": "https://a.example/x", "body": "A text"}]
 
-    assert web_search_available(SearchOptions()) == ""
-    for options in (SearchOptions(), SearchOptions(backend="DDGS", keys={"exa": KEY})):
+    assert search_unavailable(WebSearchOptions()) == ""
+    for options in (WebSearchOptions(), WebSearchOptions(backend="DDGS", keys={"exa": KEY})):
         about, text = unfenced(await use(web_search_tool(options, search=search), query="salt"))
         assert about == "results of ddgs"
         assert text == "1. A title\n   https://a.example/x\n   A text"
@@ -386,9 +389,9 @@ async def test_ddgs_that_hangs_is_left_behind(use: Use) -> None:
         return []
 
     with pytest.raises(ToolTimedOut, match="did not answer in time"):
-        await use(web_search_tool(SearchOptions(seconds=0.1), search=search), query="salt")
+        await use(web_search_tool(WebSearchOptions(seconds=0.1), search=search), query="salt")
     token = CancelToken()
-    tool = web_search_tool(SearchOptions(), search=search)
+    tool = web_search_tool(WebSearchOptions(), search=search)
     call = ToolContext("session", "call", token, print)
     running = asyncio.ensure_future(tool.handler(call, {"query": "salt"}))
     await asyncio.sleep(0)
@@ -427,30 +430,30 @@ def test_errors_of_the_ddgs_library(
     """With the library's real exceptions; its network is replaced."""
     ddgs = importlib.import_module("ddgs")
     monkeypatch.setattr(ddgs, "DDGS", Library)
-    assert library_search("salt", 3)[0]["body"] == "3"
+    assert search_ddgs("salt", 3)[0]["body"] == "3"
     error = getattr(importlib.import_module("ddgs.exceptions"), name)(words)
     monkeypatch.setattr(Library, "error", error)
     if expected is None:
-        assert library_search("salt", 3) == []
+        assert search_ddgs("salt", 3) == []
     else:
         with pytest.raises(ToolError, match=expected):
-            library_search("salt", 3)
+            search_ddgs("salt", 3)
 
 
 def test_without_ddgs_and_without_a_key_there_is_no_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "ddgs", None)
-    assert "hermes[web]" in web_search_available(SearchOptions())
-    assert web_search_available(SearchOptions(keys={"exa": KEY})) == ""
+    assert "hermes[web]" in search_unavailable(WebSearchOptions())
+    assert search_unavailable(WebSearchOptions(keys={"exa": KEY})) == ""
     with pytest.raises(ToolError, match="ddgs is not installed"):
-        library_search("salt", 5)
+        search_ddgs("salt", 5)
 
 
 def test_the_libraries_are_not_imported_before_they_are_used() -> None:
     code = (
         "import sys, hermes.tools.builtin.web_extract as web\n"
-        "from hermes.tools.builtin.web_search import web_search_available\n"
+        "from hermes.tools.builtin.web_search import search_unavailable as web_search_available\n"
         "assert web_search_available(web.SearchOptions()) == ''\n"
         "print(sorted({'ddgs', 'trafilatura', 'pypdf', 'lxml', 'primp'} & set(sys.modules)))"
     )

@@ -15,16 +15,16 @@ from hermes.security.paths import Guard
 from hermes.terminal.local.files import LocalFiles
 from hermes.terminal.local.shell import LocalShell
 from hermes.terminal.processes import Processes
-from hermes.tools.builtin.execute_code import report
+from hermes.tools.builtin.execute_code import format_outcome
 from hermes.tools.builtin.patch import patch_tool
 from hermes.tools.builtin.read_file import read_file_tool
 from hermes.tools.builtin.search_files import search_files_tool
 from hermes.tools.builtin.terminal import terminal_tool
 from hermes.tools.builtin.todo import TodoList, todo_tool
 from hermes.tools.builtin.write_file import write_file_tool
-from hermes.tools.code.script import Outcome
+from hermes.tools.code.script import ScriptOutcome
 from hermes.tools.editing.files import FileReads
-from hermes.tools.web_pages import fenced
+from hermes.tools.web_pages import fence_untrusted
 from hermes.tui.looks import Looks
 
 Show = Callable[..., list[str]]
@@ -174,25 +174,25 @@ async def test_a_list_of_tasks(run: Run, looks: Looks) -> None:
 
 
 def test_a_script(show: Show) -> None:
-    fine = report(Outcome(0, "a\nb\nc\n", "", 0.5), 2, 300)
+    fine = format_outcome(ScriptOutcome(0, "a\nb\nc\n", "", 0.5), 2, 300)
     arguments = {"code": "import os\n\nfor name in os.listdir():\n    print(name)\n"}
     assert show("execute_code", arguments, fine) == [
         "● execute_code for name in os.listdir(): · 3 lines, 2 tool calls ✓", "   a", "   b",
     ]  # fmt: skip
-    broken = report(Outcome(1, "a\n", "Traceback:\nValueError: no", 0.5), 0, 300)
+    broken = format_outcome(ScriptOutcome(1, "a\n", "Traceback:\nValueError: no", 0.5), 0, 300)
     assert show("execute_code", arguments, broken) == [
         "● execute_code for name in os.listdir(): · error ✗", "   Traceback:", "   ValueError: no",
     ]  # fmt: skip
 
 
 def test_text_from_the_web_is_shown_without_its_fence(show: Show, looks: Looks) -> None:
-    text = fenced("1. One\n   https://one\n\n2. Two\n   https://two", "results of ddgs")
+    text = fence_untrusted("1. One\n   https://one\n\n2. Two\n   https://two", "results of ddgs")
     assert show("web_search", {"query": "count"}, text) == ["● web_search count · 2 results ✓"]
     looks.detail("full")
     assert show("web_search", {"query": "count"}, text)[1:] == [
         "   1. One", "      https://one", "   ", "   2. Two", "      https://two",
     ]  # fmt: skip
-    page = fenced("# Title\ntext", "https://one")
+    page = fence_untrusted("# Title\ntext", "https://one")
     urls = ["https://one", "https://two"]
     assert show("web_extract", {"urls": urls}, f"{page}\n\n{page}") == [
         "● web_extract https://one +1 · 5 lines ✓",

@@ -9,7 +9,7 @@ from hermes.cli.commands.setup.asking import fresh
 from hermes.cli.context import Cli
 from hermes.config import edit
 from hermes.core.errors import UsageError
-from hermes.tools.toolsets import switched
+from hermes.tools.toolsets import switch_toolsets
 
 PLATFORM = "cli"
 
@@ -35,8 +35,8 @@ def apply(args: argparse.Namespace, cli: Cli) -> bool:
     names = [name.strip() for name in args.toolsets.split(",") if name.strip()]
     known = find_toolsets(fresh(cli).load()).known
     plain = [name for name in names if not name.startswith("-")]
-    now = switched((), plain, known, on=True)
-    now = switched(now, [name[1:] for name in names if name not in plain], known, on=False)
+    now = switch_toolsets((), plain, known, on=True)
+    now = switch_toolsets(now, [name[1:] for name in names if name not in plain], known, on=False)
     edit.set_value(cli.home, ("platform_toolsets", PLATFORM), now)
     cli.say(f"tools: {', '.join(now) or 'none'}")
     return True

@@ -10,7 +10,7 @@ from hermes.core.errors import UsageError
 from hermes.core.ports import Scheduler
 from hermes.gateway.platforms.api_server.exchange import Reply, Request, answered
 from hermes.gateway.platforms.api_server.refusals import Refused, missing
-from hermes.tools.builtin.cronjob import BESIDE
+from hermes.tools.builtin.cronjob import HARMLESS_FIELDS
 
 Text = str | UnsetType | None
 Names = str | list[str] | UnsetType | None
@@ -70,7 +70,7 @@ class Jobs:
     async def update(self, request: Request) -> Reply:
         changes = msgspec.to_builtins(request.decoded(JobWanted))
         job = await self._found(request)
-        limits = self._limits if changes.keys() - set(BESIDE) else {}
+        limits = self._limits if changes.keys() - set(HARMLESS_FIELDS) else {}
         return answered(JobRecord(await self._scheduler.update(job["id"], changes | limits)))
 
     async def remove(self, request: Request) -> Reply:

@@ -3,7 +3,7 @@
 import re
 from html.parser import HTMLParser
 
-from hermes.tools.web_pages import plain_text, tamed
+from hermes.tools.web_pages import plain_text, sanitize_html
 
 _HIDING = re.compile(
     r"display:none|visibility:hidden|mso-hide:all"
@@ -72,6 +72,6 @@ class _Sorter(HTMLParser):
 def split_html(html: str) -> tuple[str, str]:
     """What is new and what is quoted, as text."""
     sorter = _Sorter()
-    sorter.feed(tamed(html[:LARGEST]))
+    sorter.feed(sanitize_html(html[:LARGEST]))
     sorter.close()
     return plain_text("".join(sorter.new)).text, plain_text("".join(sorter.quoted)).text
