@@ -22,7 +22,7 @@ from bench.cache_worker import KEY
 from bench.contenders import ROOT, Contender, ours, peer
 from hermes.core.testing import ModelServer, SessionReport
 from hermes.core.usage import Price
-from hermes.providers.catalog.tables import CATALOGUE
+from hermes.providers.catalog.tables import MODELS
 
 LEAST_READ = 0.90
 """Share of the prompt tokens that must come from the cache ..."""
@@ -40,7 +40,7 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def price(self) -> Price:
-        entry = next(entry for entry in CATALOGUE if entry.name == self.model)
+        entry = next(entry for entry in MODELS if entry.name == self.model)
         if entry.price is None:
             raise SystemExit(f"the price of {self.model} is not known")
         # No prompt is long here; the sum of all of them is, and must not be taken for one.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.providers.local.weights import fetch, find
+from hermes.providers.local.weights import fetch_weights, find_weights
 
 CACHE = Path(os.environ.get("HERMES_TEST_CACHE") or Path.home() / ".cache" / "hermes-tests")
 """Read at import: tests run with a home of their own."""
@@ -23,9 +23,9 @@ class Silent:
 @pytest.fixture(scope="session")
 def weights_file() -> Path:
     """The smallest model of the catalogue."""
-    weights = find("0.5b")
+    weights = find_weights("0.5b")
     assert weights is not None
-    return asyncio.run(fetch(weights, CACHE / "models", Silent()))
+    return asyncio.run(fetch_weights(weights, CACHE / "models", Silent()))
 
 
 @pytest.fixture

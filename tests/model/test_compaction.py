@@ -13,7 +13,7 @@ from hermes.context.conversation import estimate_messages_tokens_rough
 from hermes.context.engine import Answer, Dict, Dicts, Summariser
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.openai_format import from_dict
-from hermes.providers.endpoints import Profile
+from hermes.providers.endpoints import ModelProfile
 from hermes.providers.local.runtime import ModelProcess
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel
@@ -74,7 +74,7 @@ async def test_a_small_model_writes_the_notes_and_nothing_needed_is_gone(
         model="tiny",
         base_url=process.base_url,
         credentials=(Credential("process", process.api_key),),
-        profile=Profile(keep_alive=False),
+        profile=ModelProfile(keep_alive=False),
     )
     async with httpx2.AsyncClient() as client:
         model = WireModel(target, client)

@@ -16,8 +16,8 @@ from hermes.core.errors import LocalModelError
 from hermes.core.messages import System, User
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.usage import Usage
-from hermes.providers.endpoints import Profile
-from hermes.providers.local.runtime import ModelProcess, RememberedPrefix
+from hermes.providers.endpoints import ModelProfile
+from hermes.providers.local.runtime import ModelProcess, PromptPrefixCache
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel
 
@@ -36,9 +36,9 @@ async def ask(process: ModelProcess, client: httpx2.AsyncClient, cache: Path) ->
         model="m",
         base_url=process.base_url,
         credentials=(Credential("process", process.api_key),),
-        profile=Profile(keep_alive=False),
+        profile=ModelProfile(keep_alive=False),
     )
-    model = RememberedPrefix(WireModel(target, client), process, client, cache)
+    model = PromptPrefixCache(WireModel(target, client), process, client, cache)
     request = ModelRequest((LONG, User.say("Say yes.")), max_tokens=4, temperature=0)
     events = [event async for event in model.stream(request)]
     assert isinstance(events[-1], Reply)
@@ -101,7 +101,7 @@ async def test_a_file_that_is_no_model_is_said_in_one_line(tmp_path: Path, conte
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from hermes.providers.local.runtime import RememberedPrefix
+from hermes.providers.local.runtime import PromptPrefixCache as RememberedPrefix
 from hermes.providers.local.runtime import ModelProcess
 async def main():
     process = await ModelProcess.start(

@@ -17,7 +17,7 @@ import pytest
 from hermes.config.settings.model import ApiMode
 from hermes.core.messages import Assistant, Message, System, ToolResult, User
 from hermes.core.model import ModelRequest, Reply, TextDelta, ToolSpec
-from hermes.providers.endpoints import Profile
+from hermes.providers.endpoints import ModelProfile
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel
 
@@ -47,7 +47,7 @@ CHILD = """
 import json, sys
 import xllamacpp
 from hermes.providers.local.serve import ServeOrder
-from hermes.providers.local.serve import params_of
+from hermes.providers.local.serve import server_parameters as params_of
 given = json.loads(sys.stdin.readline())
 template = given.pop("template")
 params = params_of(ServeOrder(**given))
@@ -127,7 +127,7 @@ async def test_a_tool_is_called_and_its_result_is_told(
         base_url=f"{address}/v1",
         api_mode=mode,
         credentials=(Credential("test", KEY),),
-        profile=Profile(keep_alive=False),
+        profile=ModelProfile(keep_alive=False),
     )
     model = WireModel(target, client)
     texts, reply = await ask(model, ASKED, stream=stream)

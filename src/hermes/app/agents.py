@@ -32,8 +32,8 @@ from hermes.core.model import ModelRequest
 from hermes.core.ports import ChildTask, Observer
 from hermes.core.tool import Tool
 from hermes.prompt.context_files import LocalTree, SubfolderHints, paths_in
-from hermes.providers.policy.budget import Purse
-from hermes.providers.resolver import Choice
+from hermes.providers.policy.budget import Budget
+from hermes.providers.resolver import ModelChoice
 from hermes.providers.target import Target
 from hermes.security.injection import BLOCKED
 from hermes.tools.approval import Approvals
@@ -54,10 +54,10 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     broken_off: bool = False
     """That session was left without an end."""
     target: Target
-    fallbacks: tuple[Choice, ...] = ()
+    fallbacks: tuple[ModelChoice, ...] = ()
     tools: Sequence[str]
     """Names of those it may have."""
-    purse: Purse
+    purse: Budget
     max_iterations: int
     depth: int = 0
     """0 for an agent that talks to people, 1 for those it starts, and so on."""

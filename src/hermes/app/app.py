@@ -38,7 +38,7 @@ from hermes.core.errors import SessionNotFound
 from hermes.core.hooks import HookName
 from hermes.core.messages import System, User
 from hermes.core.ports import Clock, SessionInfo
-from hermes.providers.local.weights import Progress
+from hermes.providers.local.weights import DownloadProgress
 from hermes.providers.target import Target
 from hermes.security.redaction import Redactor
 from hermes.store.rows import repair
@@ -57,7 +57,7 @@ class App:
         self,
         home: Home,
         loaded: Loaded,
-        progress: Progress,
+        progress: DownloadProgress,
         tell: Callable[[str], None],
         *,
         state_db: Path | None = None,

@@ -18,33 +18,33 @@ from hermes.core.errors import UsageError
 from hermes.core.ports import Clock
 from hermes.providers import endpoints
 from hermes.providers.credentials.auth_file import (
-    AuthStore,
-    Entry,
-    drop,
+    AuthFile,
+    KeyEntry,
+    count_invalid_entries,
     entries_of,
-    not_understood,
-    providers_of,
-    put,
+    put_entry,
+    remove_entries,
+    stored_providers,
 )
-from hermes.providers.credentials.pool import PoolState, Standing
-from hermes.providers.credentials.sources import ANTHROPIC, Sources
-from hermes.providers.endpoints import Endpoint, Login
+from hermes.providers.credentials.pool import CredentialStatus, PoolState
+from hermes.providers.credentials.sources import ANTHROPIC, CredentialSources
+from hermes.providers.endpoints import Endpoint, LoginSpec
 from hermes.providers.login.flows import (
-    Paste,
-    Show,
-    codex_cli_tokens,
+    ReadPaste,
+    ShowPrompt,
     codex_login,
-    device_login,
+    device_code_login,
     google_login,
-    needed_client,
+    read_codex_cli_tokens,
+    require_google_client,
 )
 from hermes.providers.login.oauth import Tokens
 from hermes.providers.login.tokens import StoredLogin
-from hermes.providers.resolver import CUSTOM, custom_endpoint, custom_named
-from hermes.providers.target import MANUAL, OAUTH, variable_in
+from hermes.providers.resolver import CUSTOM, custom_endpoint, find_custom_provider
+from hermes.providers.target import MANUAL, OAUTH, variable_name
 
 State = Literal["ready", "resting", "expired", "gone"]
-FLOWS = {"device": device_login, "codex": codex_login}
+FLOWS = {"device": device_code_login, "codex": codex_login}
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -72,26 +72,26 @@ class Desk:
     def __init__(self, home: Home, loaded: Loaded, clock: Clock) -> None:
         self._loaded, self._clock = loaded, clock
         self._home = home
-        self._store = AuthStore(home.auth_file)
-        self._sources = Sources(
+        self._store = AuthFile(home.auth_file)
+        self._sources = CredentialSources(
             self._store, loaded, user_home(home), aws_profile=loaded.settings.bedrock.profile
         )
 
     def endpoint(self, name: str) -> Endpoint:
         """The provider a person means. Raises `UsageError` with names that are like it."""
         wanted = name.strip()
-        if custom := custom_named(self._loaded.settings, wanted):
+        if custom := find_custom_provider(self._loaded.settings, wanted):
             return custom_endpoint(custom)
-        found = endpoints.find(wanted.lower())
+        found = endpoints.find_endpoint(wanted.lower())
         if found is not None:
             return found
-        if wanted in providers_of(self._store.read()):  # its endpoint is gone, its keys are not
+        if wanted in stored_providers(self._store.read()):  # its endpoint is gone, its keys are not
             return Endpoint(id=wanted, label=wanted)
         raise UsageError(f"there is no provider {name!r}", hint=self._suggestion(wanted))
 
     def used(self) -> Iterator[Endpoint]:
         """Every provider there is something for."""
-        stored = providers_of(self._store.read())
+        stored = stored_providers(self._store.read())
         customs = [custom_endpoint(one) for one in self._loaded.settings.custom_providers]
         known = [*endpoints.ENDPOINTS, *customs]
         for endpoint in known:
@@ -117,7 +117,7 @@ class Desk:
 
     def not_understood(self, endpoint: Endpoint) -> int:
         """Entries of auth.json in an unknown form: they are kept, and not used."""
-        return not_understood(self._store.read(), endpoint.id)
+        return count_invalid_entries(self._store.read(), endpoint.id)
 
     def add(self, endpoint: Endpoint, key: str, label: str) -> tuple[str, bool]:
         """The id of the entry with this key, and whether it is new."""
@@ -135,7 +135,7 @@ class Desk:
                         hint="choose another label",
                     )
             name = _new_id(entries)
-            put(data, endpoint.id, Entry(name, label=label, source=MANUAL, secret=key))
+            put_entry(data, endpoint.id, KeyEntry(name, label=label, source=MANUAL, secret=key))
         return name, True
 
     def pick(self, endpoint: Endpoint, which: str) -> Row:
@@ -152,7 +152,7 @@ class Desk:
 
     def check_removable(self, endpoint: Endpoint, row: Row) -> None:
         """Raises `UsageError` for what is kept elsewhere."""
-        if name := variable_in(row.id):
+        if name := variable_name(row.id):
             how = f"`hermes config unset {name}`" if name in self._loaded.saved else f"unset {name}"
             raise UsageError(f"this key comes from {row.source}", hint=f"to remove it: {how}")
         if self._sources.belongs_to_other(endpoint, row.id):
@@ -162,7 +162,7 @@ class Desk:
         if row.id == OAUTH:
             StoredLogin(self._store, endpoint.id).forget()
         with self._store.change() as data:
-            drop(data, endpoint.id, lambda entry: entry.id == row.id)
+            remove_entries(data, endpoint.id, lambda entry: entry.id == row.id)
 
     def reset(self, endpoint: Endpoint) -> int:
         """Forget all rests; how many there were."""
@@ -171,11 +171,11 @@ class Desk:
             resting = [entry for entry in entries if entry.resting_until]
             for entry in resting:
                 rested = msgspec.structs.replace(entry, resting_until=0.0, rest_reason="")
-                put(data, endpoint.id, rested)
+                put_entry(data, endpoint.id, rested)
         now = self._clock.now().timestamp()
         return sum(1 for entry in resting if entry.resting_until > now)
 
-    def login_of(self, endpoint: Endpoint) -> Login:
+    def login_of(self, endpoint: Endpoint) -> LoginSpec:
         """Raises `UsageError` when one cannot log in."""
         login = endpoint.login
         if login is not None and (login.device_url or login.flow == "google"):
@@ -186,12 +186,16 @@ class Desk:
         raise UsageError(f"{endpoint.label} has no login that Hermes can use", hint=hint)
 
     async def log_in(
-        self, endpoint: Endpoint, client: httpx2.AsyncClient, show: Show, paste: Paste | None = None
+        self,
+        endpoint: Endpoint,
+        client: httpx2.AsyncClient,
+        show: ShowPrompt,
+        paste: ReadPaste | None = None,
     ) -> None:
         """Raises a `ProviderError` when nobody logged in. `paste` is for Google's login."""
         login = self.login_of(endpoint)
         if login.flow == "google":
-            google = needed_client(self._loaded.secret, endpoint.id)
+            google = require_google_client(self._loaded.secret, endpoint.id)
             tokens = await google_login(google, endpoint.id, client, self._clock, show, paste=paste)
         else:
             tokens = await FLOWS[login.flow](login, endpoint.id, client, self._clock, show)
@@ -201,7 +205,7 @@ class Desk:
         """In the place of an earlier login, whose past is forgotten."""
         StoredLogin(self._store, endpoint.id).save(tokens)
         with self._store.change() as data:
-            drop(data, endpoint.id, lambda entry: entry.id == OAUTH)
+            remove_entries(data, endpoint.id, lambda entry: entry.id == OAUTH)
 
     def importable(self, endpoint: Endpoint) -> tuple[str, Tokens] | None:
         """The login of the Codex CLI on this machine and where it is, for OpenAI's Codex."""
@@ -209,10 +213,10 @@ class Desk:
             return None
         named = self._loaded.secret("CODEX_HOME")
         folder = Path(named) if named else user_home(self._home) / ".codex"
-        tokens = codex_cli_tokens(folder, endpoint.login)
+        tokens = read_codex_cli_tokens(folder, endpoint.login)
         return (tilde(folder / "auth.json"), tokens) if tokens else None
 
-    def _row(self, index: int, endpoint: Endpoint, one: Standing) -> Row:
+    def _row(self, index: int, endpoint: Endpoint, one: CredentialStatus) -> Row:
         credential, now = one.credential, self._clock.now().timestamp()
         place = self._sources.place_of(endpoint, credential)
         tokens = place.read() if place else None
@@ -261,7 +265,7 @@ def _gone_row(index: int, name: str, source: str, tokens: Tokens) -> Row:
     )
 
 
-def _new_id(taken: dict[str, Entry]) -> str:
+def _new_id(taken: dict[str, KeyEntry]) -> str:
     while (name := f"{MANUAL}:{secrets.token_hex(2)}") in taken:
         pass
     return name

@@ -12,12 +12,12 @@ import msgspec
 from hermes.config.loader import Kind, Loaded, Origin
 from hermes.config.settings import Settings
 from hermes.config.settings.model import FallbackProvider, ModelSettings
-from hermes.providers.resolver import CUSTOM, Choice, with_alias
+from hermes.providers.resolver import CUSTOM, ModelChoice, expand_alias
 
 _STRENGTH: dict[Kind, int] = {"cli": 4, "config": 3, "dotenv": 2, "env": 1, "default": 0}
 
 
-def main_choice(loaded: Loaded) -> Choice:
+def main_choice(loaded: Loaded) -> ModelChoice:
     """What answers in conversations."""
     settings = loaded.settings.model
     provider = loaded.origin("model.provider")
@@ -30,7 +30,7 @@ def main_choice(loaded: Loaded) -> Choice:
             model, why=f"the model of {name.where} names it", context_length=_length(loaded)
         )
         return at_own_endpoint(named, settings)
-    said = Choice(
+    said = ModelChoice(
         provider=settings.provider or "auto",
         model=model.model if _fits(loaded, "model.default", provider) else "",
         why=f"model.provider is set by {provider.where}",
@@ -54,7 +54,7 @@ def main_choice(loaded: Loaded) -> Choice:
     )
 
 
-def at_own_endpoint(choice: Choice, settings: ModelSettings) -> Choice:
+def at_own_endpoint(choice: ModelChoice, settings: ModelSettings) -> ModelChoice:
     """`custom` without an address means the endpoint of `model`, with its key."""
     if choice.provider != CUSTOM or choice.base_url:
         return choice
@@ -66,25 +66,25 @@ def at_own_endpoint(choice: Choice, settings: ModelSettings) -> Choice:
     )
 
 
-def named_model(loaded: Loaded) -> Choice:
+def named_model(loaded: Loaded) -> ModelChoice:
     """`model.default` with aliases and a provider in front of it understood."""
     settings = loaded.settings
-    return with_alias(settings.model.default, settings.model_aliases, custom_names(settings))
+    return expand_alias(settings.model.default, settings.model_aliases, custom_names(settings))
 
 
 def custom_names(settings: Settings) -> tuple[str, ...]:
     return tuple(custom.name for custom in settings.custom_providers)
 
 
-def fallback_choices(settings: Settings) -> Iterator[Choice]:
+def fallback_choices(settings: Settings) -> Iterator[ModelChoice]:
     """The chain behind the main model; entries without a provider or a model are left out."""
     for at, entry in enumerate(settings.fallback_providers, start=1):
         if entry.provider and entry.model:
             yield _fallback(entry, f"fallback_providers[{at}]")
 
 
-def _fallback(entry: FallbackProvider, name: str) -> Choice:
-    return Choice(
+def _fallback(entry: FallbackProvider, name: str) -> ModelChoice:
+    return ModelChoice(
         provider=entry.provider,
         model=entry.model,
         base_url=entry.base_url,

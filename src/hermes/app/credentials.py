@@ -7,14 +7,14 @@ import httpx2
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.ports import Clock
-from hermes.providers.credentials.auth_file import AuthStore, entries_of, providers_of
+from hermes.providers.credentials.auth_file import AuthFile, entries_of, stored_providers
 from hermes.providers.credentials.pool import Keyring
 
 
 def build_keyring(home: Home, loaded: Loaded, client: httpx2.AsyncClient, clock: Clock) -> Keyring:
     """`client` stays the caller's."""
     return Keyring(
-        AuthStore(home.auth_file),
+        AuthFile(home.auth_file),
         loaded,
         client=client,
         clock=clock,
@@ -29,8 +29,8 @@ TOKENS = ("access_token", "refresh_token", "client_secret")
 
 def stored_secrets(home: Home) -> frozenset[str]:
     """Every secret in auth.json, for redaction."""
-    data = AuthStore(home.auth_file).read()
-    keys = {e.secret for name in providers_of(data) for e in entries_of(data, name).values()}
+    data = AuthFile(home.auth_file).read()
+    keys = {e.secret for name in stored_providers(data) for e in entries_of(data, name).values()}
     logins = data.get("providers", {}).values()
     tokens = {login.get(name) for login in logins for name in TOKENS}
     return frozenset(value for value in keys | tokens if isinstance(value, str) and value)

@@ -8,10 +8,10 @@ import msgspec
 from hermes.core.errors import ProviderError
 from hermes.core.usage import Price
 from hermes.providers import endpoints
-from hermes.providers.catalog.catalog import KnownModels, ModelFacts, bundled_models
+from hermes.providers.catalog.catalog import ModelCatalog, ModelFacts, bundled_models
 from hermes.providers.credentials.pool import Keyring
 from hermes.providers.endpoints import Endpoint
-from hermes.providers.resolver import Choice, Resolver
+from hermes.providers.resolver import ModelChoice, Resolver
 from hermes.providers.target import Credential, Target
 
 
@@ -67,7 +67,7 @@ class ModelLister:
     """Lists the models of providers, each asked at most once a day."""
 
     def __init__(
-        self, resolver: Resolver, known: KnownModels, keyring: Keyring, client: httpx2.AsyncClient
+        self, resolver: Resolver, known: ModelCatalog, keyring: Keyring, client: httpx2.AsyncClient
     ) -> None:
         self._resolver, self._known = resolver, known
         self._keyring, self._client = keyring, client
@@ -82,7 +82,7 @@ class ModelLister:
             return current
         # The name does not matter here, but a provider without a default model needs one.
         return self._resolver.resolve(
-            Choice(provider=endpoint.id, model=endpoint.default_model or "-")
+            ModelChoice(provider=endpoint.id, model=endpoint.default_model or "-")
         )
 
     def with_keys(self) -> tuple[str, ...]:

@@ -12,9 +12,9 @@ import msgspec
 from hermes.config.home import Home
 from hermes.config.settings.model import LocalModelSettings
 from hermes.core.model import Model, ModelEvent, ModelRequest
-from hermes.providers.local.runtime import ModelProcess, RememberedPrefix
-from hermes.providers.local.weights import Progress, Weights, weights_for
-from hermes.providers.resolver import NO_KEY
+from hermes.providers.local.runtime import ModelProcess, PromptPrefixCache
+from hermes.providers.local.weights import DownloadProgress, Weights, resolve_weights
+from hermes.providers.resolver import NO_KEY_REASON
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel
 
@@ -37,7 +37,7 @@ class LocalModel:
         home: Home,
         settings: LocalModelSettings,
         client: httpx2.AsyncClient,
-        progress: Progress,
+        progress: DownloadProgress,
     ) -> None:
         self._home, self._settings, self._client = home, settings, client
         self._progress = progress
@@ -59,7 +59,7 @@ class LocalModel:
         weights = self._weights(target)
         async with self._starting:
             if self._process is None:
-                if target.source == NO_KEY:
+                if target.source == NO_KEY_REASON:
                     self._progress.say(STARTER.format(label=weights.label))
                 # What fetches and starts it takes a while to load; most use another model.
                 starting = import_module("hermes.app.local_start")
@@ -73,14 +73,16 @@ class LocalModel:
             )
             wire = WireModel(running, self._client)
             cache = cache_of(self._home, Path(weights.file))
-            self._models[weights.label] = RememberedPrefix(wire, self._process, self._client, cache)
+            self._models[weights.label] = PromptPrefixCache(
+                wire, self._process, self._client, cache
+            )
         return self._models[weights.label]
 
     def _weights(self, target: Target) -> Weights:
         """What `target` names, by id, file, address or by the label it got here."""
         weights = self._labels.get(target.model)
         if weights is None:
-            weights = weights_for(target.model or self._settings.model, self._home.models)
+            weights = resolve_weights(target.model or self._settings.model, self._home.models)
             self._labels[weights.label] = weights
         return weights
 

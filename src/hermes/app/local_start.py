@@ -9,21 +9,21 @@ from hermes.providers.local.runtime import (
     ModelProcess,
     install_runtime,
     runtime_is_installed,
-    threads_for,
+    thread_count,
 )
-from hermes.providers.local.weights import Progress, Weights, fetch
+from hermes.providers.local.weights import DownloadProgress, Weights, fetch_weights
 
 
 async def start(
-    weights: Weights, home: Home, settings: LocalModelSettings, progress: Progress
+    weights: Weights, home: Home, settings: LocalModelSettings, progress: DownloadProgress
 ) -> ModelProcess:
     if not runtime_is_installed():
         await install_runtime(checkout())
-    path = await fetch(weights, home.models, progress)
+    path = await fetch_weights(weights, home.models, progress)
     return await ModelProcess.start(
         path,
         context=settings.context_length,
-        threads=threads_for(settings.threads),
+        threads=thread_count(settings.threads),
         cache=cache_of(home, path),
     )
 

@@ -10,19 +10,22 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.errors import UsageError
 from hermes.providers import endpoints
-from hermes.providers.resolver import CUSTOM, Choice, with_alias
+from hermes.providers.resolver import CUSTOM, ModelChoice, expand_alias
 from hermes.providers.target import Target
 
 
-def asked_for(text: str, loaded: Loaded, current: Target | None) -> Choice:
+def asked_for(text: str, loaded: Loaded, current: Target | None) -> ModelChoice:
     """The choice behind what a person typed: a model, an alias, or `provider:model`.
 
     The name of a provider alone stands for its usual model. Without a provider the one in use is
     kept, with its address.
     """
-    if endpoints.find(text.strip().lower()) and text.strip() not in loaded.settings.model_aliases:
-        return Choice(provider=text.strip().lower())
-    choice = with_alias(text, loaded.settings.model_aliases, custom_names(loaded.settings))
+    if (
+        endpoints.find_endpoint(text.strip().lower())
+        and text.strip() not in loaded.settings.model_aliases
+    ):
+        return ModelChoice(provider=text.strip().lower())
+    choice = expand_alias(text, loaded.settings.model_aliases, custom_names(loaded.settings))
     if choice.is_open and not choice.model:
         raise UsageError("no model was named", hint="hermes model set provider:model")
     if choice.is_open and current is not None:
@@ -30,12 +33,12 @@ def asked_for(text: str, loaded: Loaded, current: Target | None) -> Choice:
     return at_own_endpoint(choice, loaded.settings.model)
 
 
-def requested(request: SessionRequest, loaded: Loaded) -> Choice:
+def requested(request: SessionRequest, loaded: Loaded) -> ModelChoice:
     """The choice of a session that names a model, a provider or an address of its own."""
-    choice = Choice()
+    choice = ModelChoice()
     if request.model:
         settings = loaded.settings
-        choice = with_alias(request.model, settings.model_aliases, custom_names(settings))
+        choice = expand_alias(request.model, settings.model_aliases, custom_names(settings))
     if request.provider:
         choice = msgspec.structs.replace(choice, provider=request.provider)
     if request.base_url:
@@ -48,7 +51,7 @@ def requested(request: SessionRequest, loaded: Loaded) -> Choice:
     return at_own_endpoint(choice, loaded.settings.model)
 
 
-def save_choice(home: Home, choice: Choice, target: Target) -> None:
+def save_choice(home: Home, choice: ModelChoice, target: Target) -> None:
     """Write it to config.yaml; what belonged to another endpoint is taken out."""
     edit = import_module("hermes.config.edit")  # a heavier YAML library, only for changes
     edit.set_value(home, ("model", "provider"), target.provider)

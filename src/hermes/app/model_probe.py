@@ -31,7 +31,7 @@ from hermes.core.model import (
     TextDelta,
     ToolSpec,
 )
-from hermes.providers.endpoints import Profile
+from hermes.providers.endpoints import ModelProfile
 
 Verdict = Literal["works", "does not", "not tried", "failed"]
 
@@ -81,7 +81,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Probe:
-    def __init__(self, model: Model, profile: Profile, monotonic: Callable[[], float]) -> None:
+    def __init__(self, model: Model, profile: ModelProfile, monotonic: Callable[[], float]) -> None:
         self._model, self._profile, self._monotonic = model, profile, monotonic
 
     async def call(self, request: ModelRequest) -> Call:
@@ -190,7 +190,7 @@ class Probe:
 
 
 async def probe(
-    model: Model, profile: Profile, *, monotonic: Callable[[], float] = time.monotonic
+    model: Model, profile: ModelProfile, *, monotonic: Callable[[], float] = time.monotonic
 ) -> AsyncIterator[Finding]:
     """What works, one finding after the other. Each check stands for itself: a refusal is its
     finding. Only when the first shows that no call can succeed are the others not tried."""

@@ -12,18 +12,22 @@ from hermes.core.errors import Unreachable
 from hermes.core.model import Model
 from hermes.core.ports import Clock
 from hermes.providers.credentials.pool import Keyring
-from hermes.providers.policy.budget import MeteredModel, Purse
-from hermes.providers.policy.circuit_breaker import BreakingModel, Circuit, Health
-from hermes.providers.policy.key_rotation import RotatingModel
-from hermes.providers.policy.repair import RepairingModel
-from hermes.providers.policy.retry import WORTH_ANOTHER_TRY, Entry, FallbackModel, RetryingModel
-from hermes.providers.resolver import LOCAL, Choice, Resolver
+from hermes.providers.policy.budget import Budget, MeteredModel
+from hermes.providers.policy.circuit_breaker import (
+    CircuitBreakerModel,
+    EndpointCircuit,
+    EndpointHealth,
+)
+from hermes.providers.policy.key_rotation import KeyRotationModel
+from hermes.providers.policy.repair import RequestRepairModel
+from hermes.providers.policy.retry import RETRYABLE_ERRORS, FallbackModel, ModelFactory, RetryModel
+from hermes.providers.resolver import LOCAL, ModelChoice, Resolver
 from hermes.providers.small_model import SMALL, SmallModel
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel
 
 if TYPE_CHECKING:
-    from hermes.providers.acp.process import AcpAgents
+    from hermes.providers.acp.process import AgentPool
 
 
 class ModelMaker:
@@ -39,39 +43,39 @@ class ModelMaker:
     ) -> None:
         self._resolver, self._keyring, self._client = resolver, keyring, client
         self._clock, self._local = clock, local
-        self._health = Health(clock)
+        self._health = EndpointHealth(clock)
         self._plain: set[tuple[str, str]] = set()
         """Models that were found to refuse options."""
-        self._agents: AcpAgents | None = None
+        self._agents: AgentPool | None = None
 
-    def chain(self, links: Sequence[Target | Choice], purse: Purse) -> Model:
+    def chain(self, links: Sequence[Target | ModelChoice], purse: Budget) -> Model:
         """The first of `links` that works; for one turn or one piece of work.
 
         A choice is resolved when its turn comes; one that cannot be is passed over.
         """
         alone = len(links) == 1
 
-        def entry(link: Target | Choice) -> Entry:
+        def entry(link: Target | ModelChoice) -> ModelFactory:
             return lambda: self.model(self._resolved(link), purse, patient=alone)
 
         return FallbackModel([entry(link) for link in links])
 
-    def _resolved(self, link: Target | Choice) -> Target:
+    def _resolved(self, link: Target | ModelChoice) -> Target:
         return link if isinstance(link, Target) else self._resolver.resolve(link)
 
-    def model(self, target: Target, purse: Purse, *, patient: bool = True) -> Model:
+    def model(self, target: Target, purse: Budget, *, patient: bool = True) -> Model:
         """One target with its keys. Not `patient`: there is another one to turn to."""
         if target.credentials:
             inner: Model = self._rotating(target, purse)
         else:
             inner = self._watched(target, None, purse)
         # What may have reached an agent is not asked for again: it would act twice.
-        again = (Unreachable,) if target.profile.acts else WORTH_ANOTHER_TRY
-        return RetryingModel(inner, self._clock, patient=patient, again=again)
+        again = (Unreachable,) if target.profile.acts else RETRYABLE_ERRORS
+        return RetryModel(inner, self._clock, patient=patient, again=again)
 
-    def _rotating(self, target: Target, purse: Purse) -> Model:
+    def _rotating(self, target: Target, purse: Budget) -> Model:
         endpoint = self._resolver.endpoint(target.key_owner or target.provider)
-        return RotatingModel(
+        return KeyRotationModel(
             self._keyring.pool(endpoint, target.credentials),
             lambda credential: self._watched(target, credential, purse),
             self._clock,
@@ -80,10 +84,10 @@ class ModelMaker:
             circuits={c.id: self._circuit(target, c) for c in target.credentials},
         )
 
-    def _watched(self, target: Target, credential: Credential | None, purse: Purse) -> Model:
+    def _watched(self, target: Target, credential: Credential | None, purse: Budget) -> Model:
         wire = self._wire(target, credential)
-        metered = MeteredModel(RepairingModel(wire, self._plain), purse, target.profile)
-        return BreakingModel(metered, self._circuit(target, credential))
+        metered = MeteredModel(RequestRepairModel(wire, self._plain), purse, target.profile)
+        return CircuitBreakerModel(metered, self._circuit(target, credential))
 
     def _wire(self, target: Target, credential: Credential | None) -> Model:
         if target.provider == LOCAL:
@@ -104,7 +108,7 @@ class ModelMaker:
         if self._agents is None:
             command = import_module("hermes.providers.acp.process")
             agents = import_module("hermes.providers.acp.process")
-            self._agents = agents.AcpAgents(command.agent_command(self._keyring.variable))
+            self._agents = agents.AgentPool(command.agent_command(self._keyring.variable))
         model: Model = acp.AcpModel(target, self._agents)
         return model
 
@@ -113,6 +117,6 @@ class ModelMaker:
         if self._agents is not None:
             await self._agents.close()
 
-    def _circuit(self, target: Target, credential: Credential | None) -> Circuit:
+    def _circuit(self, target: Target, credential: Credential | None) -> EndpointCircuit:
         name = credential.id if credential else ""
         return self._health.circuit(target.provider, target.base_url, name)

@@ -18,9 +18,9 @@ from hermes.app.models import ModelMaker
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.ports import Clock
-from hermes.providers.catalog.catalog import KnownModels, overrides_of
-from hermes.providers.local.weights import Progress
-from hermes.providers.resolver import LOCAL, Choice, Resolver
+from hermes.providers.catalog.catalog import ModelCatalog, model_overrides
+from hermes.providers.local.weights import DownloadProgress
+from hermes.providers.resolver import LOCAL, ModelChoice, Resolver
 from hermes.providers.target import Target
 from hermes.util.late_tls import LateTls
 
@@ -36,7 +36,9 @@ between two turns: a new one costs a handshake."""
 class Providers:
     """Shared by everything in the process; connections are kept open until it is closed."""
 
-    def __init__(self, home: Home, loaded: Loaded, clock: Clock, progress: Progress) -> None:
+    def __init__(
+        self, home: Home, loaded: Loaded, clock: Clock, progress: DownloadProgress
+    ) -> None:
         self._loaded, self.clock = loaded, clock
         self._main: Target | None = None
         self._learning: asyncio.Task[None] | None = None
@@ -49,11 +51,11 @@ class Providers:
             trust_env=True,
             limits=CONNECTIONS,
             verify=tls,
-            transport=network.transport(tls, CONNECTIONS),
+            transport=network.make_transport(tls, CONNECTIONS),
         )
         self.keyring = build_keyring(home, loaded, self.client, clock)
-        overrides = overrides_of(loaded.settings)
-        self.known = KnownModels(home.cache / "models", overrides, clock)
+        overrides = model_overrides(loaded.settings)
+        self.known = ModelCatalog(home.cache / "models", overrides, clock)
         self.resolver = Resolver(loaded.settings, self.keyring, self.known)
         self.local = LocalModel(home, loaded.settings.local, self.client, progress)
         self.lister = ModelLister(self.resolver, self.known, self.keyring, self.client)
@@ -67,12 +69,12 @@ class Providers:
     ) -> None:
         await self.close()
 
-    def known_target(self, choice: Choice) -> Target:
+    def known_target(self, choice: ModelChoice) -> Target:
         """Where requests go; the embedded model by its own name."""
         target = self.resolver.resolve(choice)
         return self.local.known(target) if target.provider == LOCAL else target
 
-    def main_choice(self) -> Choice:
+    def main_choice(self) -> ModelChoice:
         return main_choice(self._loaded)
 
     async def main(self) -> Target:
@@ -82,7 +84,7 @@ class Providers:
         self._main = await self.ready(self.main_choice())
         return self._main
 
-    async def ready(self, choice: Choice) -> Target:
+    async def ready(self, choice: ModelChoice) -> Target:
         """The target of a choice, made ready as `main` is."""
         target = self.known_target(choice)
         if target.provider == LOCAL:

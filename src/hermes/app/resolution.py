@@ -9,7 +9,7 @@ from hermes.config.masking import mask
 from hermes.config.settings.model import AuxiliaryTask
 from hermes.core.errors import HermesError
 from hermes.core.usage import Price
-from hermes.providers.resolver import Choice, auxiliary_targets
+from hermes.providers.resolver import ModelChoice, auxiliary_targets
 from hermes.providers.target import Target
 
 
@@ -74,7 +74,7 @@ def whole_resolution(loaded: Loaded, providers: Providers) -> Resolution:
     )
 
 
-def resolved(choice: Choice, providers: Providers) -> Resolved:
+def resolved(choice: ModelChoice, providers: Providers) -> Resolved:
     try:
         return shown(providers.known_target(choice))
     except HermesError as error:

@@ -12,8 +12,8 @@ from hermes.core.errors import ReplyInvalid, UsageError
 from hermes.core.model import Model, ModelRequest, Reply
 from hermes.core.ports import SessionLog
 from hermes.core.usage import ModelCall
-from hermes.providers.policy.budget import Purse
-from hermes.providers.resolver import Choice, auxiliary_targets
+from hermes.providers.policy.budget import Budget
+from hermes.providers.resolver import ModelChoice, auxiliary_targets
 from hermes.providers.target import Target
 
 logger = logging.getLogger(__name__)
@@ -29,8 +29,8 @@ class SessionModels:
         self,
         maker: ModelMaker,
         main: Target,
-        fallbacks: Sequence[Choice],
-        purse: Purse,
+        fallbacks: Sequence[ModelChoice],
+        purse: Budget,
         *,
         within: bool = False,
     ) -> None:
@@ -59,7 +59,7 @@ class AuxiliaryRouter:
         settings: Settings,
         providers: Providers,
         main: Target,
-        purse: Purse,
+        purse: Budget,
         log: SessionLog,
         session_id: str,
     ) -> None:

@@ -14,7 +14,7 @@ from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
 from hermes.core.ports import SecretAsker
 from hermes.core.tool import Tool
-from hermes.providers.endpoints import own_keys
+from hermes.providers.endpoints import own_key_variables
 from hermes.skills.history import SkillHistory
 from hermes.skills.history_repo import Who
 from hermes.skills.index import Skills
@@ -184,7 +184,7 @@ class Carrying:
 
     def _may_have(self, skill: Skill, name: str) -> bool:
         """A stranger's skill does not get the keys that pay for our models by naming them."""
-        if skill.source in (Source.USER, Source.BUNDLED) or name not in own_keys():
+        if skill.source in (Source.USER, Source.BUNDLED) or name not in own_key_variables():
             return True
         if name in self._loaded.settings.terminal.env_passthrough:
             return True

@@ -15,21 +15,21 @@ from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.config.settings.agent import BudgetSettings
 from hermes.core.ports import Clock, Ledger, SessionInfo
-from hermes.providers.policy.budget import DayTally, Limits, Purse, midnight
+from hermes.providers.policy.budget import Budget, BudgetLimits, DailySpend, start_of_day
 from hermes.store.port import SessionStore
 
 logger = logging.getLogger(__name__)
 
 
-def limits_of(budget: BudgetSettings) -> Limits:
-    return Limits(budget.turn_usd, budget.session_usd, budget.job_usd, budget.day_usd)
+def limits_of(budget: BudgetSettings) -> BudgetLimits:
+    return BudgetLimits(budget.turn_usd, budget.session_usd, budget.job_usd, budget.day_usd)
 
 
-def day_tally(settings: Settings, ledger: Ledger, clock: Clock) -> DayTally | None:
+def day_tally(settings: Settings, ledger: Ledger, clock: Clock) -> DailySpend | None:
     """What is spent today, shared by all sessions of the process; None without a cap."""
     if settings.budget.day_usd is None:
         return None
-    return DayTally(settings.budget.day_usd, ledger, clock, user_zone(settings))
+    return DailySpend(settings.budget.day_usd, ledger, clock, user_zone(settings))
 
 
 class Purses:
@@ -38,24 +38,24 @@ class Purses:
     def __init__(self, settings: Settings, store: SessionStore, clock: Clock) -> None:
         self._settings, self._store, self._clock = settings, store, clock
         # Kept as long as somebody works with it; what a session spent is in the ledger.
-        self._purses: WeakValueDictionary[str, Purse] = WeakValueDictionary()
-        self._users: dict[str, DayTally] = {}
+        self._purses: WeakValueDictionary[str, Budget] = WeakValueDictionary()
+        self._users: dict[str, DailySpend] = {}
         self._day = day_tally(settings, store, clock)
 
-    def of(self, session_id: str, request: SessionRequest | None = None) -> Purse:
+    def of(self, session_id: str, request: SessionRequest | None = None) -> Budget:
         """That of the session; `request` says who it is for and what it may cost."""
         purse = self._purses.get(session_id)
         if purse is None:
             purse = self._purses[session_id] = self._made(session_id, request)
         return purse
 
-    def _made(self, session_id: str, request: SessionRequest | None) -> Purse:
+    def _made(self, session_id: str, request: SessionRequest | None) -> Budget:
         limits, job = limits_of(self._settings.budget), False
         if request is not None:
             job = request.source == "cron"
             if job and request.budget_usd is not None:
                 limits = msgspec.structs.replace(limits, job=request.budget_usd)
-        return Purse(
+        return Budget(
             limits,
             self._store,
             session_id,
@@ -65,13 +65,13 @@ class Purses:
             user=self._user(request) if request else None,
         )
 
-    def _user(self, request: SessionRequest) -> DayTally | None:
+    def _user(self, request: SessionRequest) -> DailySpend | None:
         cap, user = request.user_day_usd, request.user_id
         if cap is None or not user:
             return None
         if user not in self._users:
             zone = user_zone(self._settings)
-            self._users[user] = DayTally(cap, self._store, self._clock, zone, user=user)
+            self._users[user] = DailySpend(cap, self._store, self._clock, zone, user=user)
         return self._users[user]
 
     async def root(self, session_id: str, past: SessionInfo | None) -> str:
@@ -87,19 +87,19 @@ class Purses:
 
 def today_began(settings: Settings, clock: Clock) -> float:
     """Midnight of the user's day, in seconds since the epoch."""
-    return midnight(clock.now(), user_zone(settings)).timestamp()
+    return start_of_day(clock.now(), user_zone(settings)).timestamp()
 
 
 @asynccontextmanager
-async def trial_purse(home: Home, loaded: Loaded, clock: Clock) -> AsyncIterator[Purse]:
+async def trial_purse(home: Home, loaded: Loaded, clock: Clock) -> AsyncIterator[Budget]:
     """For trying a model out: calls of no session, under the cap of the day all the same."""
     settings = loaded.settings
     if settings.budget.day_usd is None:
-        yield Purse(Limits(), NothingSpent(), "", clock)
+        yield Budget(BudgetLimits(), NothingSpent(), "", clock)
         return
-    limits = Limits(day=settings.budget.day_usd)
+    limits = BudgetLimits(day=settings.budget.day_usd)
     async with opened_store(home, settings.store.url, logger.warning) as store:
-        yield Purse(limits, store, "", clock, zone=user_zone(settings))
+        yield Budget(limits, store, "", clock, zone=user_zone(settings))
 
 
 class NothingSpent:

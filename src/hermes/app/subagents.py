@@ -13,7 +13,7 @@ from hermes.config.settings.agent import DelegationSettings
 from hermes.core.events import Event
 from hermes.core.messages import User
 from hermes.core.ports import ChildTask
-from hermes.providers.resolver import CUSTOM, Choice
+from hermes.providers.resolver import CUSTOM, ModelChoice
 from hermes.providers.target import Target
 from hermes.tools.builtin.delegate_task import allowed_tools
 from hermes.util.session_ids import new_session_id
@@ -106,7 +106,7 @@ class Subagents:
         if settings.model and not (settings.provider or settings.base_url):
             return resolver.another_model(main, settings.model)
         return resolver.resolve(
-            Choice(
+            ModelChoice(
                 provider=settings.provider or CUSTOM,
                 model=settings.model or main.model,
                 base_url=settings.base_url,

@@ -6,7 +6,7 @@ from hermes.app.listing import Wanted
 from hermes.app.providers import Providers
 from hermes.cli.context import Cli
 from hermes.providers.endpoints import ENDPOINTS
-from hermes.providers.resolver import CUSTOM, Choice
+from hermes.providers.resolver import CUSTOM, ModelChoice
 from hermes.providers.target import Target
 from hermes.util.text import many
 
@@ -42,7 +42,7 @@ class Wizard:
 
     def _offers(self) -> list[tuple[str, str]]:
         """Providers that can be used now, and why."""
-        found = [(c.endpoint.id, c.why) for c in self._providers.resolver.candidates(Choice())]
+        found = [(c.endpoint.id, c.why) for c in self._providers.resolver.candidates(ModelChoice())]
         own = [(f"{CUSTOM}:{name}", "custom_providers") for name in self._providers.custom_names()]
         here = [(e.id, e.label) for e in ENDPOINTS if not e.needs_key and e.id != CUSTOM]
         return [*found, *own, *here]

@@ -16,7 +16,7 @@ from hermes.cli.extending import Consent, extended
 from hermes.cli.scheduling import LateScheduler, jobs_beside
 from hermes.config.loader import Loaded
 from hermes.core.messages import User
-from hermes.providers.local.weights import Progress
+from hermes.providers.local.weights import DownloadProgress
 
 
 @asynccontextmanager
@@ -26,7 +26,7 @@ async def started(
     cli: Cli,
     *,
     asker: Any,
-    progress: Progress,
+    progress: DownloadProgress,
     consent: Consent | None,
     goes_on: bool = True,
 ) -> AsyncIterator[tuple[App, Agent, Path]]:

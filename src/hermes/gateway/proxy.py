@@ -16,7 +16,7 @@ from hermes.app.request import SessionRequest
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.core.usage import Price
-from hermes.providers.endpoints import Profile, checked_address, is_loopback
+from hermes.providers.endpoints import ModelProfile, check_base_url, is_loopback
 from hermes.providers.failures import http_errors, refused, unreachable
 from hermes.providers.failures.rules import OTHER_HERMES
 from hermes.providers.target import ENV, Credential, Target, Timeouts
@@ -87,7 +87,7 @@ def proxy_of(loaded: Loaded) -> Proxy | None:
     if not said:
         return None
     try:
-        address = checked_address(said, "gateway.proxy_url").removesuffix(API)
+        address = check_base_url(said, "gateway.proxy_url").removesuffix(API)
     except ConfigError as error:
         raise ConfigError(str(error), hint=HINT) from None
     key = (loaded.variable(KEY) or "").strip()
@@ -105,7 +105,7 @@ def proxy_of(loaded: Loaded) -> Proxy | None:
             base_url=url,
             source="gateway.proxy_url",
             credentials=(credential,) if key else (),
-            profile=Profile(context_length=ENDLESS, price=FREE, images=True, acts=True),
+            profile=ModelProfile(context_length=ENDLESS, price=FREE, images=True, acts=True),
             timeouts=Timeouts(
                 request=LONGEST_TURN, silence=LONGEST_TURN, read=SILENCE, stale=LONGEST_TURN
             ),

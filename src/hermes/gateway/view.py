@@ -27,7 +27,7 @@ from hermes.gateway.growing import Growing
 from hermes.gateway.lines import Line
 from hermes.gateway.platforms.base import Capabilities
 from hermes.gateway.showing import Showing, tool_line
-from hermes.providers.target import RemoteTool
+from hermes.providers.target import RemoteToolProgress
 from hermes.store.records import Draft, Mail
 
 log = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class TurnView:
 
     async def see(self, event: Event) -> None:
         match event:
-            case RemoteTool():
+            case RemoteToolProgress():
                 self._show_tool(event)
             case TextDelta():
                 self._text += event.text
@@ -182,7 +182,7 @@ class TurnView:
         else:
             await self._desk.mail.put(made, self._now())
 
-    def _show_tool(self, event: ToolStarted | RemoteTool) -> None:
+    def _show_tool(self, event: ToolStarted | RemoteToolProgress) -> None:
         progress = self._look.progress
         if progress == "off" or (progress == "new" and event.call.name == self._last_tool):
             return

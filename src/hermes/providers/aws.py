@@ -34,7 +34,7 @@ class AccessKey(NamedTuple):
     session_token: str = ""
 
 
-def signed_headers(
+def sign_request(
     method: str,
     url: str,
     headers: Mapping[str, str],
@@ -55,7 +55,7 @@ def signed_headers(
             provider="bedrock",
             hint="set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         )
-    key = access_key(credential.secret.strip())
+    key = parse_access_key(credential.secret.strip())
     sent = {name.lower(): value for name, value in headers.items()}
     if key is None:
         return sent | {"authorization": f"Bearer {credential.secret.strip()}"}
@@ -64,18 +64,18 @@ def signed_headers(
     if key.session_token:
         sent["x-amz-security-token"] = key.session_token
     scope = f"{moment:%Y%m%d}/{region}/{service}/aws4_request"
-    signed = _signed(sent, url)
+    signed = _headers_to_sign(sent, url)
     names = ";".join(signed)
     request = canonical_request(method, url, signed, body)
     text = "\n".join((ALGORITHM, sent["x-amz-date"], scope, _sha256(request.encode())))
-    signature = _mac(signing_key(key.secret, scope), text).hex()
+    signature = _hmac(signing_key(key.secret, scope), text).hex()
     sent["authorization"] = (
         f"{ALGORITHM} Credential={key.id}/{scope}, SignedHeaders={names}, Signature={signature}"
     )
     return sent
 
 
-def access_key(secret: str) -> AccessKey | None:
+def parse_access_key(secret: str) -> AccessKey | None:
     """The parts of a composed secret; None for a Bedrock API key, which is no such thing."""
     parts = secret.split(":", 2)
     if len(parts) < 2 or not all(parts[:2]):
@@ -97,7 +97,7 @@ def signing_key(secret: str, scope: str) -> bytes:
     """The key for one day, region and service."""
     key = f"AWS4{secret}".encode()
     for part in scope.split("/"):
-        key = _mac(key, part)
+        key = _hmac(key, part)
     return key
 
 
@@ -111,25 +111,27 @@ def aws_credentials(
     """
     given = variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")
     if all(given) and not profile:
-        secret = composed(given[0] or "", given[1] or "", variable("AWS_SESSION_TOKEN") or "")
+        secret = join_access_key(
+            given[0] or "", given[1] or "", variable("AWS_SESSION_TOKEN") or ""
+        )
         return Credential("env:AWS_ACCESS_KEY_ID", secret, source="AWS_ACCESS_KEY_ID")
     name = profile or variable("AWS_PROFILE") or DEFAULT_PROFILE
     folder = home / ".aws"
     places = ((folder / "credentials", name), (folder / "config", f"profile {name}"))
     for path, section in places:
-        key = _read(path, section)
+        key = _read_profile(path, section)
         if key is not None:
             source = f"profile {name} in ~/.aws/{path.name}"
-            return Credential("env:AWS_PROFILE", composed(*key), source=source)
+            return Credential("env:AWS_PROFILE", join_access_key(*key), source=source)
     return None
 
 
-def composed(key_id: str, secret: str, session_token: str = "") -> str:
+def join_access_key(key_id: str, secret: str, session_token: str = "") -> str:
     """The secret of a credential; neither of the first two ever holds a colon."""
     return ":".join(part for part in (key_id, secret, session_token) if part)
 
 
-def _read(path: Path, section: str) -> AccessKey | None:
+def _read_profile(path: Path, section: str) -> AccessKey | None:
     """A file that is missing or not understood holds no key."""
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
@@ -146,7 +148,7 @@ def _read(path: Path, section: str) -> AccessKey | None:
     return AccessKey(key_id, secret, values.get("aws_session_token", "").strip())
 
 
-def _signed(sent: Mapping[str, str], url: str) -> dict[str, str]:
+def _headers_to_sign(sent: Mapping[str, str], url: str) -> dict[str, str]:
     """The headers that are signed, in order."""
     chosen = {
         name: value
@@ -160,5 +162,5 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _mac(key: bytes, text: str) -> bytes:
+def _hmac(key: bytes, text: str) -> bytes:
     return hmac.new(key, text.encode(), hashlib.sha256).digest()

@@ -13,13 +13,13 @@ from hermes.core.usage import FREE, Price
 
 # What is known of a model: facts and quirks, as data.
 
-ReasoningForm = Literal["", "effort", "object", "budget", "adaptive", "switch", "enable_thinking"]
+ReasoningFormat = Literal["", "effort", "object", "budget", "adaptive", "switch", "enable_thinking"]
 """How effort is asked for: not at all; `reasoning_effort: "low"`; `reasoning: {"effort": "low"}`;
 Anthropic's `thinking` with a budget of tokens; the same left to the model, with
 `output_config.effort`; `thinking: {"type": "enabled"}`; `enable_thinking: true`."""
 
 
-class Profile(msgspec.Struct, frozen=True):
+class ModelProfile(msgspec.Struct, frozen=True):
     context_length: int = 128_000
     max_output: int | None = None
     """Longest reply in tokens; None when it is not known."""
@@ -28,7 +28,7 @@ class Profile(msgspec.Struct, frozen=True):
     images: bool | None = None
     """Whether it sees images; None when it is not known."""
     tools: bool = True
-    reasoning: ReasoningForm = ""
+    reasoning: ReasoningFormat = ""
     developer_role: bool = False
     """The system message is sent with the role `developer`."""
     thinking_field: str = ""
@@ -56,11 +56,11 @@ class Profile(msgspec.Struct, frozen=True):
     """False where the server may drop a connection between two requests."""
 
 
-Auth = Literal["bearer", "x-api-key", "aws"]
+AuthScheme = Literal["bearer", "x-api-key", "aws"]
 """`aws` signs each request with AWS Signature 4, or sends a Bedrock API key as a bearer."""
 
 
-class Login(msgspec.Struct, frozen=True):
+class LoginSpec(msgspec.Struct, frozen=True):
     """How a person logs in instead of pasting a key: the device flow of RFC 8628."""
 
     client_id: str
@@ -83,7 +83,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     api_mode: WireMode = "chat_completions"
     mode_elsewhere: WireMode | None = None
     """How an address in the place of its own is spoken to; None: in the same way."""
-    auth: Auth = "bearer"
+    auth: AuthScheme = "bearer"
     key_vars: tuple[str, ...] = ()
     """Variables that may hold the key, best first."""
     other_uses: tuple[str, ...] = ()
@@ -100,10 +100,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Where the list of models is, after `base_url`; empty when there is none."""
     headers: dict[str, str] = {}
     """Sent with every request."""
-    login: Login | None = None
+    login: LoginSpec | None = None
     request_seconds: float | None = None
     """Longest time for one request; None: `timeouts.request_seconds`."""
-    profile: Profile = Profile()
+    profile: ModelProfile = ModelProfile()
     """What holds for all its models unless a model's own facts say otherwise."""
 
 
@@ -112,7 +112,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 # Only logins whose protocol is public are here. Nous Portal has one too, but it is not documented:
 # its users make an API key on the portal.
 
-CODEX = Login(
+CODEX_LOGIN = LoginSpec(
     client_id="app_EMoamEEZ73f0CkXaXp7hrann",
     device_url="https://auth.openai.com/api/accounts/deviceauth/usercode",
     token_url="https://auth.openai.com/oauth/token",
@@ -121,7 +121,7 @@ CODEX = Login(
 )
 """A ChatGPT subscription, the way the Codex CLI logs in on a machine without a browser."""
 
-COPILOT = Login(
+COPILOT_LOGIN = LoginSpec(
     client_id="Iv1.b507a08c87ecfe98",
     device_url="https://github.com/login/device/code",
     token_url="https://github.com/login/oauth/access_token",
@@ -130,12 +130,12 @@ COPILOT = Login(
 )
 """A GitHub account with Copilot, by the client id editors use."""
 
-GOOGLE = Login(
+GOOGLE_LOGIN = LoginSpec(
     client_id="", device_url="", token_url="https://oauth2.googleapis.com/token", flow="google"
 )
 """A Google account, by the OAuth client in HERMES_GEMINI_CLIENT_ID and _SECRET."""
 
-QWEN = Login(
+QWEN_LOGIN = LoginSpec(
     client_id="f0304373b74a44d2b584a3fb70ca9e56",
     device_url="https://chat.qwen.ai/api/v1/oauth2/device/code",
     token_url="https://chat.qwen.ai/api/v1/oauth2/token",
@@ -150,8 +150,10 @@ QWEN = Login(
 # The order is that of `auto`: the first one with a key of its own is used. What is said of a model
 # in general stands in `facts`; a profile here holds for every model of its endpoint.
 
-_CODEX = Profile(reasoning="object", streaming="always", max_tokens_field="", temperature=False)
-_THINKS_ALOUD = "reasoning_content"
+_CODEX_PROFILE = ModelProfile(
+    reasoning="object", streaming="always", max_tokens_field="", temperature=False
+)
+_REASONING_FIELD = "reasoning_content"
 """The field in which makers of open models send thoughts and want them back."""
 
 ENDPOINTS = (
@@ -163,7 +165,7 @@ ENDPOINTS = (
         base_url_vars=("OPENROUTER_BASE_URL",),
         default_model="anthropic/claude-sonnet-5.5",
         small_model="openai/gpt-6-luna",
-        profile=Profile(reasoning="object", cache_marks=True),
+        profile=ModelProfile(reasoning="object", cache_marks=True),
     ),
     Endpoint(
         id="nous",
@@ -184,7 +186,7 @@ ENDPOINTS = (
         aliases=("vercel",),
         default_model="anthropic/claude-sonnet-5.5",
         small_model="openai/gpt-6-luna",
-        profile=Profile(reasoning="object", cache_marks=True),
+        profile=ModelProfile(reasoning="object", cache_marks=True),
     ),
     Endpoint(
         id="anthropic",
@@ -197,7 +199,7 @@ ENDPOINTS = (
         default_model="claude-sonnet-5-5",
         small_model="claude-haiku-5-5",
         request_seconds=900,
-        profile=Profile(cache_marks=True, images=True),
+        profile=ModelProfile(cache_marks=True, images=True),
     ),
     # The newer models refuse tools on chat completions: the responses API is the one for agents.
     Endpoint(
@@ -209,7 +211,7 @@ ENDPOINTS = (
         key_vars=("OPENAI_API_KEY",),
         default_model="gpt-6-sol",
         small_model="gpt-6-luna",
-        profile=Profile(reasoning="object"),
+        profile=ModelProfile(reasoning="object"),
     ),
     Endpoint(
         id="gemini",
@@ -220,7 +222,7 @@ ENDPOINTS = (
         aliases=("google", "google-gemini"),
         default_model="gemini-3.8-flash",
         small_model="gemini-3.1-flash-lite",
-        profile=Profile(reasoning="effort"),
+        profile=ModelProfile(reasoning="effort"),
     ),
     Endpoint(
         id="xai",
@@ -231,7 +233,7 @@ ENDPOINTS = (
         aliases=("grok", "x-ai"),
         default_model="grok-4.7",
         models_path="/language-models",
-        profile=Profile(reasoning="effort"),
+        profile=ModelProfile(reasoning="effort"),
     ),
     Endpoint(
         id="deepseek",
@@ -241,7 +243,7 @@ ENDPOINTS = (
         base_url_vars=("DEEPSEEK_BASE_URL",),
         default_model="deepseek-v4-pro",
         small_model="deepseek-flash",
-        profile=Profile(reasoning="effort", thinking_field=_THINKS_ALOUD),
+        profile=ModelProfile(reasoning="effort", thinking_field=_REASONING_FIELD),
     ),
     Endpoint(
         id="mistral",
@@ -251,7 +253,7 @@ ENDPOINTS = (
         aliases=("mistralai",),
         default_model="mistral-large-latest",
         small_model="mistral-small-latest",
-        profile=Profile(strict=True, nine_letter_ids=True),
+        profile=ModelProfile(strict=True, nine_letter_ids=True),
     ),
     Endpoint(
         id="groq",
@@ -261,7 +263,7 @@ ENDPOINTS = (
         base_url_vars=("GROQ_BASE_URL",),
         default_model="openai/gpt-oss-120b",
         small_model="openai/gpt-oss-20b",
-        profile=Profile(reasoning="effort", strict=True),
+        profile=ModelProfile(reasoning="effort", strict=True),
     ),
     Endpoint(
         id="zai",
@@ -273,7 +275,7 @@ ENDPOINTS = (
         aliases=("glm", "z-ai", "zhipu"),
         default_model="glm-5.3",
         small_model="glm-5.3-flash",
-        profile=Profile(reasoning="switch", thinking_field=_THINKS_ALOUD),
+        profile=ModelProfile(reasoning="switch", thinking_field=_REASONING_FIELD),
     ),
     Endpoint(
         id="kimi-coding",
@@ -285,7 +287,7 @@ ENDPOINTS = (
         aliases=("kimi", "moonshot", "moonshotai"),
         default_model="kimi-k3",
         small_model="kimi-k2.5",
-        profile=Profile(reasoning="switch", thinking_field=_THINKS_ALOUD),
+        profile=ModelProfile(reasoning="switch", thinking_field=_REASONING_FIELD),
     ),
     Endpoint(
         id="kimi-coding-cn",
@@ -295,7 +297,7 @@ ENDPOINTS = (
         aliases=("kimi-cn", "moonshot-cn"),
         default_model="kimi-k3",
         small_model="kimi-k2.5",
-        profile=Profile(reasoning="switch", thinking_field=_THINKS_ALOUD),
+        profile=ModelProfile(reasoning="switch", thinking_field=_REASONING_FIELD),
     ),
     Endpoint(
         id="minimax",
@@ -304,7 +306,7 @@ ENDPOINTS = (
         key_vars=("MINIMAX_API_KEY",),
         base_url_vars=("MINIMAX_BASE_URL",),
         default_model="MiniMax-M3",
-        profile=Profile(extra_body={"reasoning_split": True}),
+        profile=ModelProfile(extra_body={"reasoning_split": True}),
     ),
     Endpoint(
         id="minimax-cn",
@@ -313,7 +315,7 @@ ENDPOINTS = (
         key_vars=("MINIMAX_CN_API_KEY",),
         base_url_vars=("MINIMAX_CN_BASE_URL",),
         default_model="MiniMax-M3",
-        profile=Profile(extra_body={"reasoning_split": True}),
+        profile=ModelProfile(extra_body={"reasoning_split": True}),
     ),
     Endpoint(
         id="alibaba",
@@ -331,7 +333,7 @@ ENDPOINTS = (
         aliases=("dashscope", "qwen", "alibaba-cloud"),
         default_model="qwen3.7-plus",
         small_model="qwen-flash",
-        profile=Profile(reasoning="enable_thinking", thinking_field=_THINKS_ALOUD),
+        profile=ModelProfile(reasoning="enable_thinking", thinking_field=_REASONING_FIELD),
     ),
     Endpoint(
         id="xiaomi",
@@ -342,7 +344,7 @@ ENDPOINTS = (
         aliases=("mimo", "xiaomi-mimo"),
         default_model="mimo-v2.6-pro",
         small_model="mimo-v2.6-flash",
-        profile=Profile(reasoning="switch", thinking_field=_THINKS_ALOUD),
+        profile=ModelProfile(reasoning="switch", thinking_field=_REASONING_FIELD),
     ),
     Endpoint(
         id="arcee",
@@ -372,7 +374,7 @@ ENDPOINTS = (
         base_url_vars=("KILOCODE_BASE_URL",),
         aliases=("kilo", "kilo-code"),
         default_model="kilo/auto",
-        profile=Profile(reasoning="object", cache_marks=True),
+        profile=ModelProfile(reasoning="object", cache_marks=True),
     ),
     # Both OpenCode gateways serve Claude and GPT models on other APIs; the defaults are of those
     # that chat completions reach.
@@ -404,7 +406,7 @@ ENDPOINTS = (
         base_url_vars=("OLLAMA_BASE_URL",),
         default_model="glm-5.3",
         small_model="gpt-oss:20b",
-        profile=Profile(reasoning="effort", strict=True),
+        profile=ModelProfile(reasoning="effort", strict=True),
     ),
     Endpoint(
         id="openai-codex",
@@ -415,8 +417,8 @@ ENDPOINTS = (
         default_model="gpt-6-sol",
         small_model="gpt-6-luna",
         models_path="",
-        login=CODEX,
-        profile=_CODEX,
+        login=CODEX_LOGIN,
+        profile=_CODEX_PROFILE,
     ),
     Endpoint(
         id="qwen-oauth",
@@ -427,8 +429,8 @@ ENDPOINTS = (
         aliases=("qwen-portal", "qwen-code"),
         default_model="coder-model",
         models_path="",
-        login=QWEN,
-        profile=Profile(thinking_field=_THINKS_ALOUD),
+        login=QWEN_LOGIN,
+        profile=ModelProfile(thinking_field=_REASONING_FIELD),
     ),
     # From here on the variables are often set for other programs.
     Endpoint(
@@ -457,7 +459,7 @@ ENDPOINTS = (
             "Editor-Version": "vscode/1.107.0",
             "Openai-Intent": "conversation-edits",
         },
-        login=COPILOT,
+        login=COPILOT_LOGIN,
     ),
     Endpoint(
         id="bedrock",
@@ -472,7 +474,7 @@ ENDPOINTS = (
         default_model="openai.gpt-oss-120b-1:0",
         small_model="openai.gpt-oss-20b-1:0",
         models_path="",
-        profile=Profile(reasoning="effort"),
+        profile=ModelProfile(reasoning="effort"),
     ),
     # A program on this machine with a login of its own; see `providers.acp`.
     Endpoint(
@@ -483,7 +485,7 @@ ENDPOINTS = (
         needs_key=False,
         default_model="default",
         models_path="",
-        profile=Profile(price=FREE),
+        profile=ModelProfile(price=FREE),
     ),
     Endpoint(
         id="google-gemini-cli",
@@ -494,15 +496,15 @@ ENDPOINTS = (
         default_model="gemini-3-flash-preview",
         small_model="gemini-2.5-flash-lite",
         models_path="",
-        login=GOOGLE,
-        profile=Profile(reasoning="effort", streaming="always"),
+        login=GOOGLE_LOGIN,
+        profile=ModelProfile(reasoning="effort", streaming="always"),
     ),
     Endpoint(
         id="ollama",
         label="Ollama on this machine",
         base_url="http://127.0.0.1:11434/v1",
         needs_key=False,
-        profile=Profile(price=FREE, reasoning="effort"),
+        profile=ModelProfile(price=FREE, reasoning="effort"),
     ),
     Endpoint(
         id="lmstudio",
@@ -511,14 +513,14 @@ ENDPOINTS = (
         needs_key=False,
         aliases=("lm-studio",),
         models_path="/../api/v0/models",
-        profile=Profile(price=FREE),
+        profile=ModelProfile(price=FREE),
     ),
     Endpoint(
         id="vllm",
         label="vLLM on this machine",
         base_url="http://127.0.0.1:8000/v1",
         needs_key=False,
-        profile=Profile(price=FREE, reasoning="effort"),
+        profile=ModelProfile(price=FREE, reasoning="effort"),
     ),
     Endpoint(
         id="llamacpp",
@@ -526,7 +528,7 @@ ENDPOINTS = (
         base_url="http://127.0.0.1:8080/v1",
         needs_key=False,
         aliases=("llama.cpp", "llama-cpp", "llama-server"),
-        profile=Profile(price=FREE),
+        profile=ModelProfile(price=FREE),
     ),
     Endpoint(
         id="custom",
@@ -534,24 +536,24 @@ ENDPOINTS = (
         key_vars=("OPENAI_API_KEY",),
         base_url_vars=("OPENAI_BASE_URL",),
         needs_key=False,
-        profile=Profile(reasoning="effort"),
+        profile=ModelProfile(reasoning="effort"),
     ),
     Endpoint(
         id="local",
         label="the embedded starter model",
         needs_key=False,
         models_path="",
-        profile=Profile(price=FREE, small=True, keep_alive=False),
+        profile=ModelProfile(price=FREE, small=True, keep_alive=False),
     ),
 )
 
 
-def find(name: str) -> Endpoint | None:
+def find_endpoint(name: str) -> Endpoint | None:
     """The endpoint with this id or alias."""
     return next((e for e in ENDPOINTS if name == e.id or name in e.aliases), None)
 
 
-def own_keys() -> frozenset[str]:
+def own_key_variables() -> frozenset[str]:
     """The variables with keys for models, but those that are often set for other programs."""
     return frozenset(
         name for each in ENDPOINTS for name in each.key_vars if name not in each.other_uses
@@ -566,42 +568,44 @@ def own_keys() -> frozenset[str]:
 # read
 # by the parser that will send the request, so both mean the same host.
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
-_ODD = re.compile(r"[\s\\\x00-\x1f\x7f]")
-_HTTPS = 443
+_UNSAFE_CHARACTERS = re.compile(r"[\s\\\x00-\x1f\x7f]")
+_HTTPS_PORT = 443
 
 
-def may_receive(endpoint: Endpoint, url: str) -> bool:
+def may_receive_key(endpoint: Endpoint, url: str) -> bool:
     """Whether the keys of `endpoint` may be sent to `url`."""
-    parsed = _parsed(url)
+    parsed = _parse_url(url)
     if parsed is None:
         return False
-    own = _parsed(endpoint.base_url)
-    if own is not None and _place(parsed) == _place(own):
+    own = _parse_url(endpoint.base_url)
+    if own is not None and _origin(parsed) == _origin(own):
         return True
-    if parsed.scheme != "https" or parsed.port not in (None, _HTTPS):
+    if parsed.scheme != "https" or parsed.port not in (None, _HTTPS_PORT):
         return False
-    return any(_matches(pattern, parsed.raw_host.decode()) for pattern in endpoint.key_hosts)
+    return any(_host_matches(pattern, parsed.raw_host.decode()) for pattern in endpoint.key_hosts)
 
 
 @lru_cache(maxsize=256)
-def owner_of(url: str) -> Endpoint | None:
+def endpoint_of_host(url: str) -> Endpoint | None:
     """The provider whose host this is, or None."""
-    return next((e for e in ENDPOINTS if (e.base_url or e.key_hosts) and may_receive(e, url)), None)
+    return next(
+        (e for e in ENDPOINTS if (e.base_url or e.key_hosts) and may_receive_key(e, url)), None
+    )
 
 
 def is_loopback(url: str) -> bool:
-    parsed = _parsed(url)
-    return parsed is not None and parsed.host in LOOPBACK
+    parsed = _parse_url(url)
+    return parsed is not None and parsed.host in LOOPBACK_HOSTS
 
 
-def checked_address(url: str, said_by: str) -> str:
+def check_base_url(url: str, said_by: str) -> str:
     """`url` as it is used, without a slash at the end. Raises `ConfigError` for no address.
 
     `said_by` names the setting or variable it came from.
     """
-    parsed = _parsed(url)
+    parsed = _parse_url(url)
     if (
         parsed is not None
         and parsed.host
@@ -615,13 +619,13 @@ def checked_address(url: str, said_by: str) -> str:
     raise ConfigError(f"{said_by}: {url!r} is not an address that can be used", hint=hint)
 
 
-def _place(url: httpx2.URL) -> tuple[str, str, int | None]:
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.raw_host.decode(), url.port
 
 
 @lru_cache(maxsize=256)
-def _parsed(url: str) -> httpx2.URL | None:
-    if _ODD.search(url) or not url.startswith(("http://", "https://")):
+def _parse_url(url: str) -> httpx2.URL | None:
+    if _UNSAFE_CHARACTERS.search(url) or not url.startswith(("http://", "https://")):
         return None
     try:
         return httpx2.URL(url)
@@ -629,7 +633,7 @@ def _parsed(url: str) -> httpx2.URL | None:
         return None
 
 
-def _matches(pattern: str, host: str) -> bool:
+def _host_matches(pattern: str, host: str) -> bool:
     """`*` stands for one label, so `api.*.example.com` is never a host of somebody else."""
     wanted, labels = pattern.split("."), host.split(".")
     return len(wanted) == len(labels) and all(

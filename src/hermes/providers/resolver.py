@@ -12,11 +12,11 @@ from hermes.core.errors import ConfigError, CredentialMissing, HermesError
 from hermes.providers import endpoints
 from hermes.providers.endpoints import (
     Endpoint,
-    Profile,
-    checked_address,
+    ModelProfile,
+    check_base_url,
+    endpoint_of_host,
     is_loopback,
-    may_receive,
-    owner_of,
+    may_receive_key,
 )
 from hermes.providers.target import ENV, GIVEN, Credential, Target, Timeouts, timeouts_for
 
@@ -25,7 +25,7 @@ from hermes.providers.target import ENV, GIVEN, Credential, Target, Timeouts, ti
 CUSTOM = "custom"
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     """From the command line, config.yaml or the environment; empty means not said."""
 
     provider: str = "auto"
@@ -49,7 +49,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         return self.provider.strip().lower() in ("", "auto")
 
 
-def parse_model(text: str, custom_names: Collection[str] = ()) -> Choice:
+def parse_model(text: str, custom_names: Collection[str] = ()) -> ModelChoice:
     """A model as people write it: `name`, `provider:model`, `custom:model`, `custom:name:model`.
 
     Model names hold colons too (`qwen3:4b`, `…:free`), so what stands before the first colon is a
@@ -60,24 +60,26 @@ def parse_model(text: str, custom_names: Collection[str] = ()) -> Choice:
     if name == CUSTOM:
         inner, more, model = rest.partition(":")
         if more and inner in custom_names:
-            return Choice(provider=f"{CUSTOM}:{inner}", model=model)
+            return ModelChoice(provider=f"{CUSTOM}:{inner}", model=model)
         if rest in custom_names:
-            return Choice(provider=f"{CUSTOM}:{rest}")
-        return Choice(provider=CUSTOM, model=rest)
+            return ModelChoice(provider=f"{CUSTOM}:{rest}")
+        return ModelChoice(provider=CUSTOM, model=rest)
     if colon and head in custom_names:
-        return Choice(provider=f"{CUSTOM}:{head}", model=rest)
-    if colon and (endpoint := endpoints.find(name)):
-        return Choice(provider=endpoint.id, model=rest)
-    return Choice(model=text.strip())
+        return ModelChoice(provider=f"{CUSTOM}:{head}", model=rest)
+    if colon and (endpoint := endpoints.find_endpoint(name)):
+        return ModelChoice(provider=endpoint.id, model=rest)
+    return ModelChoice(model=text.strip())
 
 
-def with_alias(
+def expand_alias(
     text: str, aliases: Mapping[str, str | ModelAlias], custom_names: Collection[str] = ()
-) -> Choice:
+) -> ModelChoice:
     """`parse_model`, after the user's own short names (`model_aliases`)."""
     alias = aliases.get(text.strip())
     if isinstance(alias, ModelAlias):
-        return Choice(provider=alias.provider or "auto", model=alias.model, base_url=alias.base_url)
+        return ModelChoice(
+            provider=alias.provider or "auto", model=alias.model, base_url=alias.base_url
+        )
     return parse_model(alias or text, custom_names)
 
 
@@ -116,41 +118,17 @@ class Keys(Protocol):
 class Models(Protocol):
     """What is known of models."""
 
-    def profile(self, endpoint: Endpoint, base_url: str, model: str) -> Profile: ...
+    def profile(self, endpoint: Endpoint, base_url: str, model: str) -> ModelProfile: ...
 
 
-class Pool(Protocol):
-    """The credentials of one target while requests are made."""
-
-    @property
-    def size(self) -> int: ...
-
-    async def take(self, avoid: Collection[str] = ()) -> Credential:
-        """The next one by the pool's strategy, with a token that is not about to expire.
-
-        One whose id is in `avoid` is taken only when there is no other.
-
-        Raises `CredentialsExhausted` when all rest, and says until when.
-        """
-        ...
-
-    async def renew(self, credential: Credential) -> Credential | None:
-        """After a 401: the credential with a new token, or None when it has none to get."""
-        ...
-
-    async def rest(self, credential: Credential, seconds: float, reason: str) -> None:
-        """Do not hand it out for so long. Kept over restarts."""
-        ...
-
-
-NO_KEY = "no key is configured"
+NO_KEY_REASON = "no key is configured"
 """The `Target.source` of a request nobody configured anything for."""
 
 LOCAL = "local"
 DEFAULT_REGION = "us-east-1"
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class ProviderCandidate(msgspec.Struct, frozen=True):
     """A provider that could be used, and why."""
 
     endpoint: Endpoint
@@ -163,7 +141,7 @@ class Resolver:
     def __init__(self, settings: Settings, keys: Keys, models: Models) -> None:
         self._settings, self._keys, self._models = settings, keys, models
 
-    def resolve(self, choice: Choice) -> Target:
+    def resolve(self, choice: ModelChoice) -> Target:
         """The target of `choice`. Raises `ConfigError` or `CredentialMissing`."""
         if not choice.is_open:
             endpoint = self.endpoint(choice.provider)
@@ -172,15 +150,15 @@ class Resolver:
         first = next(self.candidates(choice), None)
         if first is not None:
             return self._target(first.endpoint, choice, first.why)
-        local = Choice(provider=LOCAL, context_length=choice.context_length)
-        return self._target(self.endpoint(LOCAL), local, NO_KEY)
+        local = ModelChoice(provider=LOCAL, context_length=choice.context_length)
+        return self._target(self.endpoint(LOCAL), local, NO_KEY_REASON)
 
-    def candidates(self, choice: Choice) -> Iterator[Candidate]:
+    def candidates(self, choice: ModelChoice) -> Iterator[ProviderCandidate]:
         """What `auto` can choose from, in its order: the first is taken.
 
         What was saved on purpose comes before what the shell happens to export.
         """
-        exported: list[Candidate] = []
+        exported: list[ProviderCandidate] = []
         for one in self._possible(choice):
             if one.saved:
                 yield one
@@ -191,10 +169,10 @@ class Resolver:
     def endpoint(self, name: str) -> Endpoint:
         """The endpoint of a provider id, an alias or the name of a custom provider."""
         wanted = name.strip()
-        custom = custom_named(self._settings, wanted)
+        custom = find_custom_provider(self._settings, wanted)
         if custom is not None:
             return custom_endpoint(custom)
-        endpoint = endpoints.find(wanted.lower())
+        endpoint = endpoints.find_endpoint(wanted.lower())
         if endpoint is None:
             raise ConfigError(f"unknown provider {name!r}", hint=f"known: {self._known_names()}")
         return endpoint
@@ -209,10 +187,10 @@ class Resolver:
         own = [f"{CUSTOM}:{custom.name}" for custom in self._settings.custom_providers]
         return ", ".join([e.id for e in endpoints.ENDPOINTS] + own)
 
-    def _possible(self, choice: Choice) -> Iterator[Candidate]:
+    def _possible(self, choice: ModelChoice) -> Iterator[ProviderCandidate]:
         if choice.base_url:
             why = f"{choice.base_url_said} is set"
-            yield Candidate(self.endpoint(CUSTOM), why, choice.base_url_saved)
+            yield ProviderCandidate(self.endpoint(CUSTOM), why, choice.base_url_saved)
         for endpoint in endpoints.ENDPOINTS:
             if not endpoint.base_url or not endpoint.needs_key:
                 continue
@@ -220,21 +198,21 @@ class Resolver:
                 variable = credential.variable
                 if not credential.is_foreign and variable not in endpoint.other_uses:
                     saved = not variable or self._keys.is_saved(variable)
-                    yield Candidate(endpoint, credential.source, saved)
+                    yield ProviderCandidate(endpoint, credential.source, saved)
                     break
 
-    def _target(self, endpoint: Endpoint, choice: Choice, why: str) -> Target:
+    def _target(self, endpoint: Endpoint, choice: ModelChoice, why: str) -> Target:
         settings = self._settings
         region = settings.bedrock.region or DEFAULT_REGION
         if choice.is_open and endpoint.id != CUSTOM:
             # An address, and a key said with it, belong to a custom endpoint that lost against a
             # saved provider; a key said without any address belongs to nobody.
-            _check_key_has_owner(choice)
+            _check_key_has_provider(choice)
             choice = msgspec.structs.replace(choice, base_url="", api_key="", key_env="")
         base_url = self._address(endpoint, choice).replace("{region}", region)
         owner = self._key_owner(endpoint, base_url)
         credentials = self._credentials(endpoint, owner, choice, base_url)
-        endpoint = _as_spoken(endpoint, owner, base_url)
+        endpoint = _with_api_of_address(endpoint, owner, base_url)
         model = choice.model or endpoint.default_model
         if not model and endpoint.id != LOCAL:
             raise ConfigError(
@@ -260,7 +238,7 @@ class Resolver:
             region=region if endpoint.auth == "aws" else "",
         )
 
-    def _profile(self, endpoint: Endpoint, base_url: str, model: str) -> Profile:
+    def _profile(self, endpoint: Endpoint, base_url: str, model: str) -> ModelProfile:
         """What is known of the model, and what the settings make of it."""
         settings, profile = self._settings, self._models.profile(endpoint, base_url, model)
         profile = _with_cache_price(profile, settings.prompt_caching.cache_ttl)
@@ -268,49 +246,53 @@ class Resolver:
             profile = msgspec.structs.replace(profile, extra_body={**profile.extra_body, **extra})
         return profile
 
-    def _address(self, endpoint: Endpoint, choice: Choice) -> str:
+    def _address(self, endpoint: Endpoint, choice: ModelChoice) -> str:
         if endpoint.id == LOCAL:
             return ""
         if choice.base_url:
-            return checked_address(choice.base_url, choice.base_url_said)
+            return check_base_url(choice.base_url, choice.base_url_said)
         for variable in endpoint.base_url_vars:
             if url := self._keys.variable(variable):
-                return checked_address(url, variable)
+                return check_base_url(url, variable)
         if not endpoint.base_url:
             raise ConfigError(
                 f"provider {endpoint.id} needs an address",
                 hint="hermes config set model.base_url http://127.0.0.1:8080/v1",
             )
         if endpoint.id.startswith(f"{CUSTOM}:"):
-            return checked_address(endpoint.base_url, f"custom_providers {endpoint.label}")
+            return check_base_url(endpoint.base_url, f"custom_providers {endpoint.label}")
         return endpoint.base_url
 
     def _key_owner(self, endpoint: Endpoint, base_url: str) -> Endpoint:
         """The user's own endpoint gets OPENAI_API_KEY, unless it is a provider we know."""
-        return (endpoint.id == CUSTOM and owner_of(base_url)) or endpoint
+        return (endpoint.id == CUSTOM and endpoint_of_host(base_url)) or endpoint
 
     def _credentials(
-        self, endpoint: Endpoint, owner: Endpoint, choice: Choice, base_url: str
+        self, endpoint: Endpoint, owner: Endpoint, choice: ModelChoice, base_url: str
     ) -> tuple[Credential, ...]:
         if choice.api_key:
-            elsewhere = "" if may_receive(endpoint, base_url) else base_url
-            return (_given(choice.api_key, "given with the choice", elsewhere),)
+            elsewhere = "" if may_receive_key(endpoint, base_url) else base_url
+            return (_explicit_credential(choice.api_key, "given with the choice", elsewhere),)
         if choice.key_env:
             return self._named_key(choice.key_env, base_url)
-        if custom := custom_named(self._settings, endpoint.id):
+        if custom := find_custom_provider(self._settings, endpoint.id):
             if custom.api_key:
-                return (_given(custom.api_key, f"custom_providers {custom.name}", base_url),)
-            _check_owner(custom.key_env, base_url)
-        elif endpoint.id != CUSTOM and not may_receive(endpoint, base_url):
+                return (
+                    _explicit_credential(
+                        custom.api_key, f"custom_providers {custom.name}", base_url
+                    ),
+                )
+            _check_key_recipient(custom.key_env, base_url)
+        elif endpoint.id != CUSTOM and not may_receive_key(endpoint, base_url):
             return self._elsewhere(endpoint, base_url)
         found = self._keys.credentials(owner)
         if not found and endpoint.needs_key:
-            raise _missing(endpoint)
+            raise _missing_key_error(endpoint)
         return found
 
     def _named_key(self, variable: str, base_url: str) -> tuple[Credential, ...]:
         """The key of a variable the user named, unless it belongs to somebody else."""
-        _check_owner(variable, base_url)
+        _check_key_recipient(variable, base_url)
         secret = self._keys.variable(variable)
         if not secret:
             raise CredentialMissing(
@@ -331,7 +313,7 @@ class Resolver:
         )
 
 
-def custom_named(settings: Settings, name: str) -> CustomProvider | None:
+def find_custom_provider(settings: Settings, name: str) -> CustomProvider | None:
     """The entry of `custom_providers` that `NAME` or `custom:NAME` means."""
     own = name.removeprefix(f"{CUSTOM}:").lower()
     customs = settings.custom_providers
@@ -352,18 +334,18 @@ def custom_endpoint(custom: CustomProvider) -> Endpoint:
     )
 
 
-def _as_spoken(endpoint: Endpoint, owner: Endpoint, base_url: str) -> Endpoint:
+def _with_api_of_address(endpoint: Endpoint, owner: Endpoint, base_url: str) -> Endpoint:
     """The endpoint with the API that this address speaks."""
     if owner is not endpoint:  # an endpoint of the user's own at the host of a provider we know
         return msgspec.structs.replace(
             endpoint, api_mode=owner.api_mode, auth=owner.auth, headers=owner.headers
         )
-    if endpoint.mode_elsewhere and not may_receive(endpoint, base_url):
+    if endpoint.mode_elsewhere and not may_receive_key(endpoint, base_url):
         return msgspec.structs.replace(endpoint, api_mode=endpoint.mode_elsewhere)
     return endpoint
 
 
-def _with_cache_price(profile: Profile, ttl: str) -> Profile:
+def _with_cache_price(profile: ModelProfile, ttl: str) -> ModelProfile:
     """Where prefixes are marked, keeping one for an hour costs twice what reading it does."""
     price = profile.price
     if price is None or not profile.cache_marks or ttl != "1h":
@@ -372,7 +354,7 @@ def _with_cache_price(profile: Profile, ttl: str) -> Profile:
     return msgspec.structs.replace(profile, price=dearer)
 
 
-def _given(key: str, source: str, address: str) -> Credential:
+def _explicit_credential(key: str, source: str, address: str) -> Credential:
     """A key said together with the address it is for. Raises `CredentialMissing` when it is a
     `${NAME}` that nobody set."""
     if names := unset_names(key):
@@ -383,7 +365,7 @@ def _given(key: str, source: str, address: str) -> Credential:
     return Credential(id=GIVEN, secret=key, source=source, base_url=address)
 
 
-def _missing(endpoint: Endpoint) -> HermesError:
+def _missing_key_error(endpoint: Endpoint) -> HermesError:
     how = [f"hermes auth add {endpoint.id}"]
     if endpoint.key_vars:
         how.append(f"hermes config set {endpoint.key_vars[0]} <your key>")
@@ -392,7 +374,7 @@ def _missing(endpoint: Endpoint) -> HermesError:
     )
 
 
-def _check_key_has_owner(choice: Choice) -> None:
+def _check_key_has_provider(choice: ModelChoice) -> None:
     if choice.api_key and not choice.base_url:
         raise ConfigError(
             "model.api_key is set, but neither model.provider nor model.base_url says whose it is",
@@ -400,12 +382,12 @@ def _check_key_has_owner(choice: Choice) -> None:
         )
 
 
-def _check_owner(variable: str, base_url: str) -> None:
+def _check_key_recipient(variable: str, base_url: str) -> None:
     """Raises `ConfigError` when `variable` holds a provider's own key and this is not its host."""
     owners = [e for e in endpoints.ENDPOINTS if variable in e.key_vars and e.base_url]
     if not owners or variable == "OPENAI_API_KEY":
         return
-    if not any(may_receive(owner, base_url) for owner in owners):
+    if not any(may_receive_key(owner, base_url) for owner in owners):
         raise ConfigError(
             f"{variable} is the key of {owners[0].label} and is not sent to {base_url}",
             hint="put the key for this address into a variable of another name",
@@ -433,19 +415,19 @@ def auxiliary_targets(
     if asked.provider == MAIN:
         found = [resolver.another_model(main, asked.model) if asked.model else main]
     elif asked.provider not in ("", "auto") or asked.base_url:
-        found = [_explicit(task, asked, main, resolver)]
+        found = [_explicit_target(task, asked, main, resolver)]
     else:
-        found = list(_chain(task, asked, main, resolver))
+        found = list(_auto_chain(task, asked, main, resolver))
     if not found:
         raise ConfigError(
             "no model that can see images is configured",
             hint="name one: hermes config set auxiliary.vision.provider <provider>",
         )
-    return tuple(_as_asked(target, asked) for target in found)
+    return tuple(_with_task_options(target, asked) for target in found)
 
 
-def _explicit(task: str, asked: AuxiliaryTask, main: Target, resolver: Resolver) -> Target:
-    choice = Choice(
+def _explicit_target(task: str, asked: AuxiliaryTask, main: Target, resolver: Resolver) -> Target:
+    choice = ModelChoice(
         provider=asked.provider if asked.provider not in ("", "auto") else CUSTOM,
         model=asked.model,
         base_url=asked.base_url,
@@ -456,7 +438,7 @@ def _explicit(task: str, asked: AuxiliaryTask, main: Target, resolver: Resolver)
     return resolver.resolve(_with_default_model(choice, main, resolver))
 
 
-def _with_default_model(choice: Choice, main: Target, resolver: Resolver) -> Choice:
+def _with_default_model(choice: ModelChoice, main: Target, resolver: Resolver) -> ModelChoice:
     """Without a model: the provider's small one, or that of the conversation on the same one."""
     if choice.model:
         return choice
@@ -466,8 +448,10 @@ def _with_default_model(choice: Choice, main: Target, resolver: Resolver) -> Cho
     return msgspec.structs.replace(choice, model=model)
 
 
-def _chain(task: str, asked: AuxiliaryTask, main: Target, resolver: Resolver) -> Iterator[Target]:
-    ready = [candidate.endpoint.id for candidate in resolver.candidates(Choice())]
+def _auto_chain(
+    task: str, asked: AuxiliaryTask, main: Target, resolver: Resolver
+) -> Iterator[Target]:
+    ready = [candidate.endpoint.id for candidate in resolver.candidates(ModelChoice())]
     if task == VISION:
         order = list(VISION_CHAIN)
     else:
@@ -476,7 +460,7 @@ def _chain(task: str, asked: AuxiliaryTask, main: Target, resolver: Resolver) ->
     model = asked.model
     seen: set[str] = set()
     for name in order:
-        target = _member(name, model, main, resolver, ready)
+        target = _chain_member(name, model, main, resolver, ready)
         if target is None or target.provider in seen:
             continue
         if task == VISION and not target.profile.images:
@@ -486,7 +470,7 @@ def _chain(task: str, asked: AuxiliaryTask, main: Target, resolver: Resolver) ->
         model = ""
 
 
-def _member(
+def _chain_member(
     name: str, model: str, main: Target, resolver: Resolver, ready: list[str]
 ) -> Target | None:
     """The target of a link of the chain; None when it is not configured, or not fully."""
@@ -494,14 +478,14 @@ def _member(
         return resolver.another_model(main, model) if model else main
     if name not in ready:
         return None
-    choice = Choice(provider=name, model=model, why="auxiliary tasks are set to auto")
+    choice = ModelChoice(provider=name, model=model, why="auxiliary tasks are set to auto")
     try:
         return resolver.resolve(_with_default_model(choice, main, resolver))
     except (ConfigError, CredentialMissing):
         return None
 
 
-def _as_asked(target: Target, asked: AuxiliaryTask) -> Target:
+def _with_task_options(target: Target, asked: AuxiliaryTask) -> Target:
     """With the time and the further fields of the task. What is asked once is not worth a place in
     a cache that has to be paid for."""
     seconds = float(asked.timeout)

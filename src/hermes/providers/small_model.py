@@ -32,25 +32,25 @@ class ToolHint(msgspec.Struct, frozen=True):
     parameters: tuple[str, ...]
 
 
-class Step(msgspec.Struct, frozen=True):
+class ExampleStep(msgspec.Struct, frozen=True):
     tool: str
     arguments: dict[str, Any]
     result: str
 
 
-class Example(msgspec.Struct, frozen=True):
+class PromptExample(msgspec.Struct, frozen=True):
     """One exchange shown before the conversation; left out when its tool is not offered."""
 
     user: str
     reply: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ExampleStep, ...] = ()
 
 
 class SmallProfile(msgspec.Struct, frozen=True):
     system: str
     hints: tuple[ToolHint, ...]
     """Known tools, the most useful first; the order decides which are offered."""
-    examples: tuple[Example, ...]
+    examples: tuple[PromptExample, ...]
     max_tools: int = 5
     max_calls: int = 6
     """Calls after one message of the user; then the model has to reply."""
@@ -66,58 +66,58 @@ class SmallProfile(msgspec.Struct, frozen=True):
     """For estimates; low on purpose, since code and numbers take more tokens than prose."""
 
 
-_READ = Example(
+_READ = PromptExample(
     "What is set in settings.json?",
     "settings.json sets the name to demo and the timeout to 30.",
-    (Step("read_file", {"path": "settings.json"}, '1|{"name": "demo",\n2| "timeout": 30}'),),
+    (ExampleStep("read_file", {"path": "settings.json"}, '1|{"name": "demo",\n2| "timeout": 30}'),),
 )
-_SEARCH = Example(
+_SEARCH = PromptExample(
     "Where is login used?",
     "login is used in src/auth.py, line 12.",
     (
-        Step(
+        ExampleStep(
             "search_files",
             {"pattern": "login", "target": "content"},
             "1 match in 1 file:\nsrc/auth.py:12:def login(user):",
         ),
     ),
 )
-_WRITE = Example(
+_WRITE = PromptExample(
     "Write hello.py, it should greet Bob",
     "I wrote hello.py, which greets Bob.",
     (
-        Step(
+        ExampleStep(
             "write_file",
             {"path": "hello.py", "content": "name = 'Bob'\nprint('Hello', name)\n"},
             "created hello.py: 35 bytes, 2 lines",
         ),
     ),
 )
-_KNOWLEDGE = Example("What's the capital of Spain?", "The capital of Spain is Madrid.")
-_COUNT = Example(
+_KNOWLEDGE = PromptExample("What's the capital of Spain?", "The capital of Spain is Madrid.")
+_COUNT = PromptExample(
     "How many text files are here?",
     "There are 4 text files here.",
-    (Step("terminal", {"command": "find . -name '*.txt' | wc -l"}, "4"),),
+    (ExampleStep("terminal", {"command": "find . -name '*.txt' | wc -l"}, "4"),),
 )
-_LENGTH = Example(
+_LENGTH = PromptExample(
     "How long is poem.txt?",
     "poem.txt has 25 lines.",
-    (Step("terminal", {"command": "wc -l < poem.txt"}, "25"),),
+    (ExampleStep("terminal", {"command": "wc -l < poem.txt"}, "25"),),
 )
-_LIST = Example(
+_LIST = PromptExample(
     "Show me what is here",
     "This folder contains docs, settings.json, src and tasks.md.",
-    (Step("terminal", {"command": "ls"}, "docs\nsettings.json\nsrc\ntasks.md"),),
+    (ExampleStep("terminal", {"command": "ls"}, "docs\nsettings.json\nsrc\ntasks.md"),),
 )
-_CALCULATE = Example(
+_CALCULATE = PromptExample(
     "What is 12 * 9?",
     "12 * 9 is 108.",
-    (Step("terminal", {"command": "echo $((12 * 9))"}, "108"),),
+    (ExampleStep("terminal", {"command": "echo $((12 * 9))"}, "108"),),
 )
-_RENAME = Example(
+_RENAME = PromptExample(
     "Rename todo.md to tasks.md",
     "I renamed todo.md to tasks.md.",
-    (Step("terminal", {"command": "mv todo.md tasks.md"}, "[no output]"),),
+    (ExampleStep("terminal", {"command": "mv todo.md tasks.md"}, "[no output]"),),
 )
 
 SMALL = SmallProfile(
@@ -170,7 +170,7 @@ _PIECE = re.compile(
 )
 
 
-class ReplyText:
+class ReplyTextReader:
     """Feed it the JSON as it arrives; it gives back the new text of the reply, decoded.
 
     For anything that is not a reply (a tool call) it stays silent. It never guesses: an escape
@@ -216,10 +216,10 @@ def _decoded(piece: str) -> str:
 
 # The tools a small model is offered, and the grammar its answer must follow.
 
-ABOUT_LENGTH = 80
+MAX_DESCRIPTION = 80
 
 
-def offered(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[ToolSpec, ...]:
+def select_tools(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[ToolSpec, ...]:
     """At most `max_tools`: those of the profile in its order, then the others in theirs.
 
     Each is cut to the parameters of its hint, or to the required ones where there is no hint.
@@ -228,7 +228,7 @@ def offered(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[ToolSpe
     hints = {hint.name: hint for hint in profile.hints}
     known = [spec for spec in specs if spec.name != REPLY]
     known.sort(key=lambda spec: rank.get(spec.name, len(rank)))
-    return tuple(_short(spec, hints.get(spec.name)) for spec in known[: profile.max_tools])
+    return tuple(_shorten_tool(spec, hints.get(spec.name)) for spec in known[: profile.max_tools])
 
 
 def reply_schema(specs: tuple[ToolSpec, ...]) -> dict[str, Any]:
@@ -237,17 +237,17 @@ def reply_schema(specs: tuple[ToolSpec, ...]) -> dict[str, Any]:
     return {"oneOf": [*options, _option(REPLY, {"type": "string"})]}
 
 
-def describe(spec: ToolSpec) -> str:
+def describe_tool(spec: ToolSpec) -> str:
     """The tool's line in the system prompt."""
     names = ", ".join(spec.parameters["properties"])
     return f"{spec.name}({names}): {spec.description}"
 
 
-def _short(spec: ToolSpec, hint: ToolHint | None) -> ToolSpec:
+def _shorten_tool(spec: ToolSpec, hint: ToolHint | None) -> ToolSpec:
     properties: dict[str, Any] = spec.parameters.get("properties", {})
     required = tuple(spec.parameters.get("required", ()))
     names = hint.parameters if hint else required
-    shown = {name: _bare(properties[name]) for name in names if name in properties}
+    shown = {name: _schema_without_text(properties[name]) for name in names if name in properties}
     parameters = {
         "type": "object",
         "properties": shown,
@@ -255,10 +255,10 @@ def _short(spec: ToolSpec, hint: ToolHint | None) -> ToolSpec:
         "additionalProperties": False,
     }
     sentence = spec.description.split("\n", 1)[0].split(". ", 1)[0]
-    return ToolSpec(spec.name, hint.about if hint else sentence[:ABOUT_LENGTH], parameters)
+    return ToolSpec(spec.name, hint.about if hint else sentence[:MAX_DESCRIPTION], parameters)
 
 
-def _bare(schema: dict[str, Any]) -> dict[str, Any]:
+def _schema_without_text(schema: dict[str, Any]) -> dict[str, Any]:
     """A parameter's schema without the texts, which a grammar has no use for.
 
     A reference would point into the tool's own schema, which is not sent: any value is admitted.
@@ -286,9 +286,9 @@ MARGIN = 64
 """Tokens left over for the chat template's own marks."""
 
 
-def front(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[Message, ...]:
+def prompt_prefix(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[Message, ...]:
     """System text and the examples whose tools are offered."""
-    lines = "\n".join(f"- {describe(spec)}" for spec in specs)
+    lines = "\n".join(f"- {describe_tool(spec)}" for spec in specs)
     names = {spec.name for spec in specs}
     messages: list[Message] = [System(profile.system.replace("{tools}", lines))]
     for example in profile.examples:
@@ -297,7 +297,7 @@ def front(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[Message, 
     return tuple(messages)
 
 
-def shortened(
+def fit_conversation(
     messages: tuple[Message, ...], profile: SmallProfile, budget: int
 ) -> tuple[Message, ...]:
     """The conversation in `budget` tokens: the newest turns that fit, the latest one always.
@@ -308,12 +308,12 @@ def shortened(
     turns = _turns(messages)
     if not turns:
         return ()
-    newest = _fitted([_small(m, profile) for m in turns[-1]], profile, budget)
-    room = budget - _cost(newest, profile)
+    newest = _fit_turn([_simplify(m, profile) for m in turns[-1]], profile, budget)
+    room = budget - _estimate(newest, profile)
     kept: list[Message] = newest
     for turn in reversed(turns[:-1]):
-        older = [_small(message, profile) for message in turn]
-        room -= _cost(older, profile)
+        older = [_simplify(message, profile) for message in turn]
+        room -= _estimate(older, profile)
         if room < 0:
             break
         kept = older + kept
@@ -326,14 +326,14 @@ def latest_turn(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     return tuple(turns[-1]) if turns else ()
 
 
-def tokens_of(messages: Iterable[Message], profile: SmallProfile) -> int:
-    return _cost([_small(message, profile) for message in messages], profile)
+def estimate_tokens(messages: Iterable[Message], profile: SmallProfile) -> int:
+    return _estimate([_simplify(message, profile) for message in messages], profile)
 
 
-def shown_result(message: ToolResult, profile: SmallProfile) -> str:
+def shorten_result(message: ToolResult, profile: SmallProfile) -> str:
     """What the model gets to see of a result."""
     limit = int(profile.result_tokens * profile.bytes_per_token)
-    return cut_middle(_flat(message.text).strip() or "[no output]", limit)
+    return cut_middle(_flatten_json(message.text).strip() or "[no output]", limit)
 
 
 def _turns(messages: tuple[Message, ...]) -> list[list[Message]]:
@@ -347,15 +347,15 @@ def _turns(messages: tuple[Message, ...]) -> list[list[Message]]:
     return turns
 
 
-def _example(example: Example) -> Iterable[Message]:
+def _example(example: PromptExample) -> Iterable[Message]:
     yield User.say(example.user)
     for step in example.steps:
-        yield _say({step.tool: step.arguments})
+        yield _assistant_json({step.tool: step.arguments})
         yield _result(step.result)
-    yield _say({REPLY: example.reply})
+    yield _assistant_json({REPLY: example.reply})
 
 
-def _small(message: Message, profile: SmallProfile) -> Message:
+def _simplify(message: Message, profile: SmallProfile) -> Message:
     """The message in the form of the examples."""
     match message:
         case System():
@@ -363,34 +363,34 @@ def _small(message: Message, profile: SmallProfile) -> Message:
         case User():
             return User.say(message.text)
         case Assistant():
-            return _small_assistant(message)
+            return _simplify_assistant(message)
         case ToolResult():
-            text = shown_result(message, profile)
+            text = shorten_result(message, profile)
             return _result(f"Error: {text}" if message.failed else text)
         case _:
             assert_never(message)
 
 
-def _small_assistant(message: Assistant) -> Assistant:
+def _simplify_assistant(message: Assistant) -> Assistant:
     """Several calls at once become one line each; a small model itself makes one at a time."""
     if not message.calls:
-        return _say({REPLY: message.text})
-    lines = [_encode({call.name: _arguments(call.arguments)}) for call in message.calls]
+        return _assistant_json({REPLY: message.text})
+    lines = [_encode_json({call.name: _parse_arguments(call.arguments)}) for call in message.calls]
     return Assistant((Text("\n".join(lines)),))
 
 
-def _fitted(turn: list[Message], profile: SmallProfile, budget: int) -> list[Message]:
+def _fit_turn(turn: list[Message], profile: SmallProfile, budget: int) -> list[Message]:
     first, rest = turn[:1], turn[1:]
-    while len(rest) > 2 and _cost(first + rest, profile) > budget:
+    while len(rest) > 2 and _estimate(first + rest, profile) > budget:
         rest = rest[2:]
-    over = _cost(first + rest, profile) - budget
+    over = _estimate(first + rest, profile) - budget
     if over <= 0 or not isinstance(first[0], User):
         return first + rest
     limit = max(len(first[0].text) - int((over + MARGIN) * profile.bytes_per_token), 200)
     return [User.say(cut_middle(first[0].text, limit)), *rest]
 
 
-def _cost(messages: list[Message], profile: SmallProfile) -> int:
+def _estimate(messages: list[Message], profile: SmallProfile) -> int:
     sizes = (len(_text(message).encode()) for message in messages)
     return sum(int(size / profile.bytes_per_token) + 6 for size in sizes)
 
@@ -399,26 +399,26 @@ def _text(message: Message) -> str:
     return message.text
 
 
-def _say(value: dict[str, Any]) -> Assistant:
-    return Assistant((Text(_encode(value)),))
+def _assistant_json(value: dict[str, Any]) -> Assistant:
+    return Assistant((Text(_encode_json(value)),))
 
 
 def _result(text: str) -> User:
     return User.say(f"Result:\n{text}")
 
 
-def _encode(value: Any) -> str:
+def _encode_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _arguments(text: str) -> Any:
+def _parse_arguments(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
 
 
-def _flat(text: str) -> str:
+def _flatten_json(text: str) -> str:
     """A JSON object as `name: value` lines, which a small model reads better."""
     try:
         value = msgspec.json.decode(text)
@@ -427,7 +427,7 @@ def _flat(text: str) -> str:
     if not isinstance(value, dict):
         return text
     shown = {key: item for key, item in value.items() if item not in (None, "", [], {})}
-    texts = {k: item if isinstance(item, str) else _encode(item) for k, item in shown.items()}
+    texts = {k: item if isinstance(item, str) else _encode_json(item) for k, item in shown.items()}
     return "\n".join(f"{key}: {item}" for key, item in texts.items())
 
 
@@ -447,7 +447,7 @@ class SmallModel(ModelWrapper):
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """As `Model.stream`. Raises `ReplyInvalid` when the answer is no call and no text."""
-        reply_text = ReplyText()
+        reply_text = ReplyTextReader()
         async with aclosing(self._inner.stream(self.small_request(request))) as events:
             async for event in events:
                 match event:
@@ -466,13 +466,13 @@ class SmallModel(ModelWrapper):
     def small_request(self, request: ModelRequest) -> ModelRequest:
         """What is really sent."""
         profile = self._profile
-        specs = offered(request.tools, profile)
-        head = front(specs, profile)
+        specs = select_tools(request.tools, profile)
+        head = prompt_prefix(specs, profile)
         max_tokens = min(request.max_tokens or profile.max_tokens, profile.max_tokens)
-        budget = profile.context - tokens_of(head, profile) - max_tokens - MARGIN
+        budget = profile.context - estimate_tokens(head, profile) - max_tokens - MARGIN
         allowed = () if self._must_reply(request.messages) else specs
         return ModelRequest(
-            messages=head + shortened(request.messages, profile, budget),
+            messages=head + fit_conversation(request.messages, profile, budget),
             max_tokens=max_tokens,
             temperature=0 if request.temperature is None else request.temperature,
             reply_schema=reply_schema(allowed),
@@ -493,7 +493,7 @@ class SmallModel(ModelWrapper):
         """What is missing of "The files are:": a small model announces a list and stops."""
         last = messages[-1] if messages else None
         if text.rstrip().endswith(":") and isinstance(last, ToolResult):
-            return f"\n{shown_result(last, self._profile)}"
+            return f"\n{shorten_result(last, self._profile)}"
         return ""
 
     def _mapped(self, reply: Reply, text: str, request: ModelRequest) -> Reply:

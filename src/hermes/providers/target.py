@@ -8,14 +8,14 @@ from hermes.config.settings import Settings
 from hermes.config.settings.model import ProviderModel, ProviderSettings
 from hermes.core.messages import ToolCall
 from hermes.core.model import TextDelta, WireMode
-from hermes.providers.endpoints import Auth, Endpoint, Profile
+from hermes.providers.endpoints import AuthScheme, Endpoint, ModelProfile
 
 ENV, MANUAL, OAUTH, GIVEN = "env", "manual", "oauth", "given"
 """How the id of a credential begins: a variable, a key added by hand, a login made here, a key said
 together with the choice. Any other id is that of another program's login."""
 
 
-def variable_in(credential_id: str) -> str:
+def variable_name(credential_id: str) -> str:
     """The variable an id names, or empty."""
     kind, _, name = credential_id.partition(":")
     return name if kind == ENV else ""
@@ -49,7 +49,7 @@ class Credential(msgspec.Struct, frozen=True):
     @property
     def variable(self) -> str:
         """The variable it came from, or empty."""
-        return variable_in(self.id)
+        return variable_name(self.id)
 
     def __repr__(self) -> str:
         return f"Credential({self.id!r}, kind={self.kind!r}, source={self.source!r})"
@@ -77,12 +77,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     base_url: str
     api_mode: WireMode = "chat_completions"
-    auth: Auth = "bearer"
+    auth: AuthScheme = "bearer"
     source: str = ""
     """Why this one, in words a user understands."""
     credentials: tuple[Credential, ...] = ()
     """Best first. Empty when none is needed."""
-    profile: Profile = Profile()
+    profile: ModelProfile = ModelProfile()
     timeouts: Timeouts = Timeouts()
     headers: dict[str, str] = {}
     cache_ttl: Literal["5m", "1h"] = "5m"
@@ -96,7 +96,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 # What an agent that answers for a model does meanwhile.
 
 
-class RemoteTool(TextDelta, frozen=True, tag="remote_tool"):
+class RemoteToolProgress(TextDelta, frozen=True, tag="remote_tool"):
     """It began to use a tool of its own. A delta without text: who does not know it shows nothing,
     and takes it for the sign of life it is."""
 

@@ -16,29 +16,31 @@ from urllib.request import getproxies
 import httpcore2
 import httpx2
 
-MOST_UNSENT = 65_536
+WRITE_BUFFER_SIZE = 65_536
 """Bytes. The head of a request waits for its body, so that both leave together."""
-MOST_UNREAD = 1_048_576
+READ_BUFFER_LIMIT = 1_048_576
 """Bytes that came and nobody has read; the other side waits then."""
-NEXT_ADDRESS = 0.25
+HAPPY_EYEBALLS_DELAY = 0.25
 """Seconds until another address of the same name is tried as well."""
-FACTS = {
+EXTRA_INFO_NAMES = {
     "ssl_object": "ssl_object",
     "client_addr": "sockname",
     "server_addr": "peername",
     "socket": "socket",
 }
 """What the client asks for, and the name asyncio has for it."""
-PROXIED = {"http", "https", "all"}
+PROXY_SCHEMES = {"http", "https", "all"}
 """What a proxy may be for."""
 
 
-def transport(context: ssl.SSLContext, limits: httpx2.Limits) -> httpx2.AsyncBaseTransport | None:
+def make_transport(
+    context: ssl.SSLContext, limits: httpx2.Limits
+) -> httpx2.AsyncBaseTransport | None:
     """None where the environment names a proxy: the client's own transport knows the way."""
-    return None if PROXIED & getproxies().keys() else Transport(context, limits)
+    return None if PROXY_SCHEMES & getproxies().keys() else AsyncioTransport(context, limits)
 
 
-class Transport(httpx2.AsyncHTTPTransport):
+class AsyncioTransport(httpx2.AsyncHTTPTransport):
     def __init__(self, context: ssl.SSLContext, limits: httpx2.Limits) -> None:
         super().__init__(verify=context, limits=limits)
         self._pool = httpcore2.AsyncConnectionPool(
@@ -46,11 +48,11 @@ class Transport(httpx2.AsyncHTTPTransport):
             max_connections=limits.max_connections,
             max_keepalive_connections=limits.max_keepalive_connections,
             keepalive_expiry=limits.keepalive_expiry,
-            network_backend=Network(),
+            network_backend=AsyncioBackend(),
         )
 
 
-class Network(httpcore2.AsyncNetworkBackend):
+class AsyncioBackend(httpcore2.AsyncNetworkBackend):
     async def connect_tcp(
         self,
         host: str,
@@ -58,14 +60,14 @@ class Network(httpcore2.AsyncNetworkBackend):
         timeout: float | None = None,
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> "Connection":
+    ) -> "AsyncioStream":
         make = asyncio.get_running_loop().create_connection
         own = (local_address, 0) if local_address else None
-        delay = None if _is_address(host) else NEXT_ADDRESS
+        delay = None if _is_address(host) else HAPPY_EYEBALLS_DELAY
         try:
             async with asyncio.timeout(timeout):
                 _, connection = await make(
-                    Connection, host, port, local_addr=own, happy_eyeballs_delay=delay
+                    AsyncioStream, host, port, local_addr=own, happy_eyeballs_delay=delay
                 )
         except TimeoutError as error:
             raise httpcore2.ConnectTimeout(str(error)) from error
@@ -79,7 +81,7 @@ class Network(httpcore2.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
 
-class Connection(asyncio.Protocol, httpcore2.AsyncNetworkStream):
+class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
     """Used by one task at a time, as the client does with HTTP/1.1."""
 
     def __init__(self) -> None:
@@ -97,7 +99,7 @@ class Connection(asyncio.Protocol, httpcore2.AsyncNetworkStream):
     def data_received(self, data: bytes) -> None:
         self._unread.append(data)
         self._size += len(data)
-        if self._size > MOST_UNREAD and not self._stopped:
+        if self._size > READ_BUFFER_LIMIT and not self._stopped:
             self._stopped = True
             self._transport.pause_reading()
         self._wake()
@@ -148,14 +150,14 @@ class Connection(asyncio.Protocol, httpcore2.AsyncNetworkStream):
             self._unread.appendleft(data[max_bytes:])
             data = data[:max_bytes]
         self._size -= len(data)
-        if self._stopped and not self._ended and self._size < MOST_UNREAD:
+        if self._stopped and not self._ended and self._size < READ_BUFFER_LIMIT:
             self._stopped = False
             self._transport.resume_reading()
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         self._unsent += buffer
-        if len(self._unsent) < MOST_UNSENT:
+        if len(self._unsent) < WRITE_BUFFER_SIZE:
             return
         self._send()
         try:
@@ -180,7 +182,7 @@ class Connection(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         ssl_context: ssl.SSLContext,
         server_hostname: str | None = None,
         timeout: float | None = None,
-    ) -> "Connection":
+    ) -> "AsyncioStream":
         async with AsyncExitStack() as unless_done:
             unless_done.push_async_callback(self.aclose)
             try:
@@ -205,7 +207,11 @@ class Connection(asyncio.Protocol, httpcore2.AsyncNetworkStream):
     def get_extra_info(self, info: str) -> Any:
         if info == "is_readable":  # nothing is, between two requests, but for the end
             return self._ended or bool(self._unread)
-        return self._transport.get_extra_info(FACTS[info]) if info in FACTS else None
+        return (
+            self._transport.get_extra_info(EXTRA_INFO_NAMES[info])
+            if info in EXTRA_INFO_NAMES
+            else None
+        )
 
 
 def _is_address(host: str) -> bool:

@@ -9,9 +9,9 @@ import httpx2
 
 from hermes.cli.main import main
 from hermes.providers import endpoints
-from hermes.providers.credentials.auth_file import AuthStore, Entry, put
+from hermes.providers.credentials.auth_file import AuthFile, KeyEntry, put_entry
 from hermes.providers.credentials.pool import Keyring
-from hermes.providers.endpoints import Endpoint, Login
+from hermes.providers.endpoints import Endpoint, LoginSpec
 from hermes.util.clock import SystemClock
 from tests.unit.providers.credentials.parts import Values
 
@@ -20,16 +20,16 @@ SHOP = Endpoint(id="shop", label="The Shop", base_url="https://shop.example/v1")
 
 def add(path: str, name: str, count: str) -> None:
     """Adds keys as fast as it can."""
-    store = AuthStore(Path(path))
+    store = AuthFile(Path(path))
     for number in range(int(count)):
         with store.change() as data:
-            entry = Entry(f"manual:{name}-{number}", source="manual", secret=f"{name}-{number}")
-            put(data, "shop", entry)
+            entry = KeyEntry(f"manual:{name}-{number}", source="manual", secret=f"{name}-{number}")
+            put_entry(data, "shop", entry)
 
 
 def write(path: str) -> None:
     """Writes until it is killed."""
-    store, number = AuthStore(Path(path)), 0
+    store, number = AuthFile(Path(path)), 0
     while True:
         number += 1
         with store.change() as data:
@@ -45,7 +45,7 @@ def take(path: str, count: str, strategy: str) -> None:
 async def _take(path: Path, count: int, strategy: str) -> None:
     async with httpx2.AsyncClient(trust_env=False) as client:
         keyring = Keyring(
-            AuthStore(path),
+            AuthFile(path),
             Values(),
             client=client,
             clock=SystemClock(),
@@ -60,7 +60,7 @@ async def _take(path: Path, count: int, strategy: str) -> None:
 
 def hermes(url: str, *words: str) -> None:
     """`hermes` with a provider whose login server is at `url`."""
-    login = Login("test-client", f"{url}/device/code", f"{url}/token")
+    login = LoginSpec("test-client", f"{url}/device/code", f"{url}/token")
     shop = Endpoint(id="shop", label="The Shop", base_url="https://shop.example", login=login)
     endpoints.ENDPOINTS = (*endpoints.ENDPOINTS, shop)
     sys.exit(main(list(words)))

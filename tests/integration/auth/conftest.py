@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.providers.credentials.auth_file import AuthStore
+from hermes.providers.credentials.auth_file import AuthFile
 from tests.unit.providers.credentials.oauth_server import OAuthServer
 
 ROOT = Path(__file__).parents[3]
@@ -38,8 +38,8 @@ def start() -> Iterator[Start]:
 
 
 @pytest.fixture
-def store(hermes_home: Path) -> AuthStore:
-    return AuthStore(hermes_home / "auth.json")
+def store(hermes_home: Path) -> AuthFile:
+    return AuthFile(hermes_home / "auth.json")
 
 
 @pytest.fixture

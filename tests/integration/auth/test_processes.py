@@ -4,14 +4,14 @@ import signal
 import time
 from collections import Counter
 
-from hermes.providers.credentials.auth_file import AuthStore, Entry, put
+from hermes.providers.credentials.auth_file import AuthFile, KeyEntry, put_entry
 from hermes.providers.login.oauth import Tokens
 from hermes.providers.login.tokens import StoredLogin
 from tests.integration.auth.conftest import Start
 from tests.unit.providers.credentials.oauth_server import CLIENT, OAuthServer
 
 
-def test_keys_added_at_once_are_all_there(start: Start, store: AuthStore) -> None:
+def test_keys_added_at_once_are_all_there(start: Start, store: AuthFile) -> None:
     processes = [start("add", store.path, name, 20) for name in "abcd"]
     assert [process.wait(60) for process in processes] == [0, 0, 0, 0]
     found = Counter(entry["id"][7] for entry in store.read()["credential_pool"]["shop"])
@@ -19,7 +19,7 @@ def test_keys_added_at_once_are_all_there(start: Start, store: AuthStore) -> Non
     assert store.path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_process_killed_while_writing_leaves_a_whole_file(start: Start, store: AuthStore) -> None:
+def test_a_process_killed_while_writing_leaves_a_whole_file(start: Start, store: AuthFile) -> None:
     with store.change() as data:
         data["providers"] = {"shop": {"access_token": "precious"}}
     for round_ in range(8):
@@ -38,7 +38,7 @@ def test_a_process_killed_while_writing_leaves_a_whole_file(start: Start, store:
 
 
 def test_processes_that_renew_at_once_burn_one_refresh_token(
-    start: Start, store: AuthStore, server: OAuthServer
+    start: Start, store: AuthFile, server: OAuthServer
 ) -> None:
     place = StoredLogin(store, "shop")
     url = f"{server.url}/token"
@@ -53,10 +53,12 @@ def test_processes_that_renew_at_once_burn_one_refresh_token(
     assert kept.refresh_token == "refresh-1"
 
 
-def test_processes_take_turns_with_the_keys(start: Start, store: AuthStore) -> None:
+def test_processes_take_turns_with_the_keys(start: Start, store: AuthFile) -> None:
     with store.change() as data:
         for name in "ab":
-            put(data, "shop", Entry(f"manual:{name}", source="manual", secret=f"key-{name}"))
+            put_entry(
+                data, "shop", KeyEntry(f"manual:{name}", source="manual", secret=f"key-{name}")
+            )
     processes = [start("take", store.path, 10, "round_robin") for _ in range(2)]
     outputs = [process.communicate(timeout=60)[0].decode().split() for process in processes]
     assert Counter(key for output in outputs for key in output) == {"key-a": 10, "key-b": 10}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pexpect
 import pytest
 
-from hermes.providers.credentials.auth_file import AuthStore
+from hermes.providers.credentials.auth_file import AuthFile
 from tests.integration.auth.conftest import ACTOR, ROOT, environment
 from tests.unit.providers.credentials.oauth_server import OAuthServer
 
@@ -35,7 +35,7 @@ def end_of(child: "pexpect.spawn[str]") -> tuple[str, int | None]:
     return child.before or "", child.exitstatus
 
 
-def test_the_key_is_asked_for_and_not_shown(spawn: Spawn, store: AuthStore) -> None:
+def test_the_key_is_asked_for_and_not_shown(spawn: Spawn, store: AuthFile) -> None:
     child = spawn("add", "openrouter")
     child.expect("it is not shown")
     child.sendline("sk-or-v1-0123456789abcdef")
@@ -47,7 +47,7 @@ def test_the_key_is_asked_for_and_not_shown(spawn: Spawn, store: AuthStore) -> N
     assert entry["secret"] == "sk-or-v1-0123456789abcdef"
 
 
-def test_no_key_is_an_error(spawn: Spawn, store: AuthStore) -> None:
+def test_no_key_is_an_error(spawn: Spawn, store: AuthFile) -> None:
     child = spawn("add", "openrouter")
     child.expect("it is not shown")
     child.sendline("")
@@ -57,7 +57,7 @@ def test_no_key_is_an_error(spawn: Spawn, store: AuthStore) -> None:
 
 
 def test_ctrl_c_ends_the_wait_for_a_login(
-    spawn: Spawn, server: OAuthServer, store: AuthStore
+    spawn: Spawn, server: OAuthServer, store: AuthFile
 ) -> None:
     server.polls = ["authorization_pending"] * 100
     child = spawn("add", "shop")
@@ -70,7 +70,7 @@ def test_ctrl_c_ends_the_wait_for_a_login(
     assert not store.path.exists()
 
 
-def test_a_login_is_kept_and_shown(spawn: Spawn, server: OAuthServer, store: AuthStore) -> None:
+def test_a_login_is_kept_and_shown(spawn: Spawn, server: OAuthServer, store: AuthFile) -> None:
     server.interval = 0
     text, code = end_of(spawn("add", "shop"))
     assert (code, "logged in for shop" in text) == (0, True)

@@ -20,7 +20,7 @@ from hermes.core.model import ModelRequest
 from hermes.core.testing import ModelServer, Redirect
 from hermes.core.testing.server import echo
 from hermes.providers.endpoints import ENDPOINTS
-from hermes.providers.policy.budget import Limits, Purse
+from hermes.providers.policy.budget import Budget, BudgetLimits
 from hermes.providers.resolver import auxiliary_targets
 from hermes.util.clock import SystemClock
 
@@ -156,7 +156,7 @@ async def test_auxiliary_tasks_at_an_address_of_their_own(provider, hostile, her
             targets = auxiliary_targets("compression", asked, main, providers.resolver)
         except HermesError:
             targets = ()
-        purse = Purse(Limits(), None, "", clock)
+        purse = Budget(BudgetLimits(), None, "", clock)
         for target in targets:
             request = ModelRequest((User.say("hello"),))
             async for _ in providers.maker.model(target, purse).stream(request):

@@ -7,12 +7,14 @@ import pytest
 from hermes.app.choices import fallback_choices, main_choice
 from hermes.config.home import Home
 from hermes.config.loader import load
-from hermes.providers.resolver import Choice
+from hermes.providers.resolver import ModelChoice
 
 
 @pytest.fixture
 def chosen(hermes_home: Path, monkeypatch: pytest.MonkeyPatch):
-    def choose(config: str = "", env: str = "", shell: dict | None = None, **said: str) -> Choice:
+    def choose(
+        config: str = "", env: str = "", shell: dict | None = None, **said: str
+    ) -> ModelChoice:
         hermes_home.mkdir(exist_ok=True)
         (hermes_home / "config.yaml").write_text(config)
         (hermes_home / ".env").write_text(env)
@@ -24,7 +26,7 @@ def chosen(hermes_home: Path, monkeypatch: pytest.MonkeyPatch):
     return choose
 
 
-def parts(choice: Choice) -> tuple[str, str, str, str]:
+def parts(choice: ModelChoice) -> tuple[str, str, str, str]:
     return choice.provider, choice.model, choice.base_url, choice.api_key
 
 

@@ -11,7 +11,7 @@ from hermes.core.messages import Image, Thinking, ToolCall
 from hermes.core.testing import ScriptedModel, Step
 from hermes.core.testing.steps import as_step
 from hermes.core.usage import Price, Usage
-from hermes.providers.endpoints import Profile
+from hermes.providers.endpoints import ModelProfile
 
 BLUE = ToolCall("c1", "report_colour", '{"colour": "blue"}')
 THOUGHT = [Thinking("hm"), "0.05"]
@@ -32,7 +32,7 @@ GOOD = (
 )
 
 
-async def findings(steps, profile: Profile = Profile(), **options) -> dict[str, Finding]:  # noqa: B008
+async def findings(steps, profile: ModelProfile = ModelProfile(), **options) -> dict[str, Finding]:  # noqa: B008
     with ScriptedModel(steps) as model:
         return {finding.name: finding async for finding in probe(model, profile, **options)}
 
@@ -60,7 +60,7 @@ async def test_times_are_told():
 
 
 async def test_the_cost_of_each_call_is_told_when_the_price_is_known():
-    found = await findings(GOOD, Profile(price=Price(10, 100, 1, 10)))
+    found = await findings(GOOD, ModelProfile(price=Price(10, 100, 1, 10)))
     assert found["answer"].cost == pytest.approx(0.0002)
     assert found["caching"].cost == pytest.approx(0.0251 + 0.0035)
     assert (await findings(GOOD))["answer"].cost is None
@@ -117,7 +117,7 @@ async def test_with_a_wrong_key_nothing_more_is_tried():
 
 async def test_what_a_model_is_known_not_to_have_is_not_tried():
     steps = [GOOD[0], THOUGHT, *GOOD[4:]]
-    found = await findings(steps, Profile(tools=False, images=False))
+    found = await findings(steps, ModelProfile(tools=False, images=False))
     assert (found["tools"].verdict, found["images"].verdict) == ("not tried", "not tried")
 
 
@@ -132,14 +132,14 @@ async def test_a_call_that_is_not_valid_does_not_count(call):
 @pytest.mark.parametrize(("form", "effort"), [("effort", "low"), ("", "")])
 async def test_effort_is_asked_for_only_where_there_is_a_way_to(form, effort):
     with ScriptedModel(GOOD) as model:
-        async for _finding in probe(model, Profile(reasoning=form)):
+        async for _finding in probe(model, ModelProfile(reasoning=form)):
             pass
     assert model.requests[3].reasoning_effort == effort
 
 
 async def test_the_prompts_for_caching_differ_only_at_their_end():
     with ScriptedModel(GOOD) as model:
-        async for _finding in probe(model, Profile()):
+        async for _finding in probe(model, ModelProfile()):
             pass
     one, two = model.requests[-2:]
     assert one.messages[0] == two.messages[0]
@@ -149,7 +149,7 @@ async def test_the_prompts_for_caching_differ_only_at_their_end():
 
 async def test_the_picture_is_a_red_square():
     with ScriptedModel(GOOD) as model:
-        async for _finding in probe(model, Profile()):
+        async for _finding in probe(model, ModelProfile()):
             pass
     picture = model.requests[2].messages[0].parts[1]
     assert isinstance(picture, Image)

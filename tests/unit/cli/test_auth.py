@@ -14,7 +14,7 @@ from hermes.cli.context import Cli
 from hermes.cli.main import Parser, main
 from hermes.config.home import Home
 from hermes.providers import endpoints
-from hermes.providers.credentials.auth_file import AuthStore
+from hermes.providers.credentials.auth_file import AuthFile
 from hermes.providers.endpoints import Endpoint
 from tests.unit.providers.credentials.oauth_server import OAuthServer, jwt
 
@@ -45,11 +45,11 @@ def hermes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
-def store(hermes_home: Path) -> AuthStore:
-    return AuthStore(hermes_home / "auth.json")
+def store(hermes_home: Path) -> AuthFile:
+    return AuthFile(hermes_home / "auth.json")
 
 
-def rests(store: AuthStore, index: int, seconds: float) -> None:
+def rests(store: AuthFile, index: int, seconds: float) -> None:
     with store.change() as data:
         entry = data["credential_pool"]["openrouter"][index]
         entry |= {"resting_until": time.time() + seconds, "rest_reason": "rate limited"}
@@ -63,7 +63,7 @@ def test_without_keys_it_says_how_to_begin(hermes: Run, hermes_home: Path) -> No
     assert not hermes_home.exists()
 
 
-def test_a_key_is_added_listed_and_removed(hermes: Run, store: AuthStore) -> None:
+def test_a_key_is_added_listed_and_removed(hermes: Run, store: AuthFile) -> None:
     assert hermes("add", "openrouter", "--api-key", KEY, "--label", "work").out == (
         "added sk-o…cdef to openrouter as number 1 of 1\n"
     )
@@ -97,7 +97,7 @@ def test_a_whole_key_is_never_shown(hermes: Run, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_key_that_is_there_is_not_added_twice(
-    hermes: Run, store: AuthStore, monkeypatch: pytest.MonkeyPatch
+    hermes: Run, store: AuthFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hermes("add", "openrouter", "--api-key", KEY)
     again = hermes("add", "openrouter", "--api-key", KEY)
@@ -132,7 +132,7 @@ def test_a_key_that_is_there_is_not_added_twice(
     ],
 )
 def test_mistakes_are_one_clear_line(
-    hermes: Run, store: AuthStore, words: tuple[str, ...], stdin: str, message: str
+    hermes: Run, store: AuthFile, words: tuple[str, ...], stdin: str, message: str
 ) -> None:
     outcome = hermes(*words, stdin=stdin)
     assert outcome.code == 2
@@ -176,7 +176,7 @@ def test_the_login_of_another_program_is_not_ours_to_remove(hermes: Run, user_ho
 
 
 def test_a_resting_key_says_until_when_and_why_and_can_be_woken(
-    hermes: Run, store: AuthStore
+    hermes: Run, store: AuthFile
 ) -> None:
     for key in (KEY, OTHER):
         hermes("add", "openrouter", "--api-key", key)
@@ -193,7 +193,7 @@ def test_a_resting_key_says_until_when_and_why_and_can_be_woken(
     assert hermes("reset", "--all").out == "1 key of all providers can be used again\n"
 
 
-def test_nobody_there_means_nothing_is_removed(hermes: Run, store: AuthStore) -> None:
+def test_nobody_there_means_nothing_is_removed(hermes: Run, store: AuthFile) -> None:
     hermes("add", "openrouter", "--api-key", KEY)
     outcome = hermes("remove", "openrouter", "1")
     assert (outcome.code, "needs --yes" in outcome.err) == (2, True)
@@ -206,9 +206,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, 0), ("", 1, 1)])
-def test_a_person_is_asked(
-    hermes: Run, store: AuthStore, answer: str, code: int, left: int
-) -> None:
+def test_a_person_is_asked(hermes: Run, store: AuthFile, answer: str, code: int, left: int) -> None:
     hermes("add", "openrouter", "--api-key", KEY)
     parser = Parser()
     auth.configure(parser)
@@ -241,7 +239,7 @@ def test_a_strategy_is_shown(hermes: Run, hermes_home: Path) -> None:
     assert hermes("list").out.startswith("openrouter (round_robin)\n")
 
 
-def test_a_damaged_file_stops_with_what_to_do(hermes: Run, store: AuthStore) -> None:
+def test_a_damaged_file_stops_with_what_to_do(hermes: Run, store: AuthFile) -> None:
     store.path.parent.mkdir()
     store.path.write_text("{")
     for words in (("list",), ("add", "openrouter", "--api-key", KEY), ("reset", "--all")):
@@ -251,7 +249,7 @@ def test_a_damaged_file_stops_with_what_to_do(hermes: Run, store: AuthStore) -> 
     assert store.path.read_text() == "{"
 
 
-def test_entries_of_unknown_form_are_mentioned(hermes: Run, store: AuthStore) -> None:
+def test_entries_of_unknown_form_are_mentioned(hermes: Run, store: AuthFile) -> None:
     with store.change() as data:
         data["credential_pool"] = {"openrouter": [{"theirs": 1}]}
     assert "kept and not used: 1" in hermes("list").err
@@ -278,7 +276,7 @@ class TestLogin:
         server.close()
 
     def test_a_code_is_shown_and_the_login_kept(
-        self, hermes: Run, server: OAuthServer, store: AuthStore
+        self, hermes: Run, server: OAuthServer, store: AuthFile
     ) -> None:
         outcome = hermes("add", "shop")
         assert outcome.code == 0
@@ -292,7 +290,7 @@ class TestLogin:
         assert store.read()["providers"] == {}
 
     def test_a_refusal_stores_nothing(
-        self, hermes: Run, server: OAuthServer, store: AuthStore
+        self, hermes: Run, server: OAuthServer, store: AuthFile
     ) -> None:
         server.polls = ["authorization_pending", "access_denied"]
         outcome = hermes("add", "shop")
@@ -300,7 +298,7 @@ class TestLogin:
         assert not store.path.exists()
 
     def test_a_new_login_replaces_one_that_is_gone(
-        self, hermes: Run, server: OAuthServer, store: AuthStore
+        self, hermes: Run, server: OAuthServer, store: AuthFile
     ) -> None:
         hermes("add", "shop")
         with store.change() as data:
@@ -314,7 +312,7 @@ class TestLogin:
         self,
         hermes: Run,
         server: OAuthServer,
-        store: AuthStore,
+        store: AuthFile,
         user_home: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:

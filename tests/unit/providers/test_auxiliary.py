@@ -6,22 +6,22 @@ import pytest
 from hermes.config.settings import Settings
 from hermes.config.settings.model import AuxiliaryTask, CustomProvider
 from hermes.core.errors import ConfigError, CredentialMissing
-from hermes.providers.endpoints import Endpoint, Profile
-from hermes.providers.resolver import Choice, Resolver, auxiliary_targets
+from hermes.providers.endpoints import Endpoint, ModelProfile
+from hermes.providers.resolver import ModelChoice, Resolver, auxiliary_targets
 from tests.dict_keys import DictKeys
 
 SEES = ("openrouter", "anthropic")
 
 
 class Models:
-    def profile(self, endpoint: Endpoint, base_url: str, model: str) -> Profile:
+    def profile(self, endpoint: Endpoint, base_url: str, model: str) -> ModelProfile:
         return msgspec.structs.replace(endpoint.profile, images=endpoint.id in SEES)
 
 
 def plan(task="compression", main="groq", settings=None, keys=("GROQ_API_KEY",), **asked):
     variables = {name: f"key-in-{name}" for name in keys}
     resolver = Resolver(settings or Settings(), DictKeys(variables), Models())
-    choice = Choice(provider=main, model="talk", base_url=_own(main))
+    choice = ModelChoice(provider=main, model="talk", base_url=_own(main))
     targets = auxiliary_targets(task, AuxiliaryTask(**asked), resolver.resolve(choice), resolver)
     return [(target.provider, target.model) for target in targets]
 
@@ -95,7 +95,7 @@ def test_images_without_any_model_that_sees_them_say_what_to_set():
 
 def test_further_fields_of_a_task_are_sent():
     resolver = Resolver(Settings(), DictKeys({}), Models())
-    main = resolver.resolve(Choice(provider="ollama", model="m"))
+    main = resolver.resolve(ModelChoice(provider="ollama", model="m"))
     asked = AuxiliaryTask(provider="main", extra_body={"top_k": 1})
     (target,) = auxiliary_targets("mcp", asked, main, resolver)
     assert target.profile.extra_body["top_k"] == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import CredentialMissing
-from hermes.providers.aws import aws_credentials, signed_headers
+from hermes.providers.aws import aws_credentials, sign_request
 from hermes.providers.target import Credential
 
 NOW = datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
@@ -17,7 +17,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 def sign(method="GET", url=f"{ROOT}/", headers=None, body=b"", secret=PAIR, service="service"):
     credential = Credential("manual:1", secret)
-    return signed_headers(
+    return sign_request(
         method,
         url,
         headers or {},
@@ -97,7 +97,7 @@ def test_a_bedrock_key_is_sent_as_it_is():
 
 def test_without_a_key_the_variables_are_named():
     with pytest.raises(CredentialMissing) as caught:
-        signed_headers("GET", f"{ROOT}/", {}, b"", region="us-east-1", credential=None)
+        sign_request("GET", f"{ROOT}/", {}, b"", region="us-east-1", credential=None)
     assert "AWS_BEARER_TOKEN_BEDROCK" in caught.value.hint
 
 

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from hermes.providers import endpoints
-from hermes.providers.endpoints import ENDPOINTS, LOOPBACK, may_receive
+from hermes.providers.endpoints import ENDPOINTS, LOOPBACK_HOSTS, may_receive_key
 
 CHAT, MESSAGES, RESPONSES = "chat_completions", "anthropic_messages", "codex_responses"
 
@@ -89,7 +89,7 @@ def test_a_name_means_one_provider():
 
 @pytest.mark.parametrize(("alias", "provider"), DOCUMENTED.items())
 def test_documented_aliases_are_understood(alias, provider):
-    found = endpoints.find(alias)
+    found = endpoints.find_endpoint(alias)
     assert found is not None
     assert found.id == provider
 
@@ -99,7 +99,7 @@ def test_keys_travel_encrypted_unless_they_stay_on_this_machine(endpoint):
     parts = urlsplit(endpoint.base_url)
     if endpoint.api_mode == "acp":
         assert not endpoint.key_vars
-    elif endpoint.base_url and parts.hostname not in LOOPBACK:
+    elif endpoint.base_url and parts.hostname not in LOOPBACK_HOSTS:
         assert parts.scheme == "https"
     assert not endpoint.base_url.endswith("/")
 
@@ -110,8 +110,8 @@ def test_other_hosts_of_a_provider_are_plain_names(endpoint):
         labels = host.split(".")
         assert "*" not in labels[-2:], "a whole domain would let strangers in"
         assert all(label == "*" or label.replace("-", "").isalnum() for label in labels)
-        assert may_receive(endpoint, f"https://{host.replace('*', 'eu-west-1')}/v1")
-        assert not may_receive(endpoint, f"https://{host.replace('*', 'x')}.example.org/v1")
+        assert may_receive_key(endpoint, f"https://{host.replace('*', 'eu-west-1')}/v1")
+        assert not may_receive_key(endpoint, f"https://{host.replace('*', 'x')}.example.org/v1")
 
 
 SHARED = {"OPENAI_API_KEY": {"openai", "custom"}}
@@ -135,7 +135,7 @@ def test_a_variable_holds_the_key_of_one_provider():
     ],
 )
 def test_of_several_variables_the_documented_one_counts_first(provider, order):
-    endpoint = endpoints.find(provider)
+    endpoint = endpoints.find_endpoint(provider)
     assert endpoint is not None
     assert endpoint.key_vars == order
 

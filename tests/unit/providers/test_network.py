@@ -11,14 +11,19 @@ from urllib.request import getproxies
 import httpx2
 import pytest
 
-from hermes.providers.transport import MOST_UNREAD, Connection, Transport, transport
+from hermes.providers.transport import (
+    READ_BUFFER_LIMIT,
+    AsyncioStream,
+    AsyncioTransport,
+    make_transport,
+)
 from hermes.util.late_tls import LateTls
 from tests.unit.security.certificates import server_and_trust
 
 Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
 Answer = Callable[[Reader, Writer], Awaitable[None]]
 
-LARGE = 8 * MOST_UNREAD
+LARGE = 8 * READ_BUFFER_LIMIT
 HELLO = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 
@@ -51,7 +56,7 @@ async def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIte
 
 
 def client(context: ssl.SSLContext | None = None, **options: object) -> httpx2.AsyncClient:
-    connections = Transport(context or LateTls(), httpx2.Limits())
+    connections = AsyncioTransport(context or LateTls(), httpx2.Limits())
     return httpx2.AsyncClient(transport=connections, timeout=10, **options)
 
 
@@ -71,7 +76,7 @@ class Noted(asyncio.Transport):
 
 
 async def test_head_and_body_leave_together() -> None:
-    connection, way = Connection(), Noted()
+    connection, way = AsyncioStream(), Noted()
     connection.connection_made(way)
     for piece in (b"head ", b"body", b""):
         await connection.write(piece)
@@ -291,6 +296,6 @@ def test_a_proxy_of_the_environment_is_left_to_the_client(monkeypatch: pytest.Mo
     for name in getproxies():
         monkeypatch.delenv(f"{name}_proxy", raising=False)
         monkeypatch.delenv(f"{name}_proxy".upper(), raising=False)
-    assert isinstance(transport(LateTls(), limits), Transport)
+    assert isinstance(make_transport(LateTls(), limits), AsyncioTransport)
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    assert transport(LateTls(), limits) is None
+    assert make_transport(LateTls(), limits) is None

@@ -15,8 +15,8 @@ from hermes.config.settings.model import (
 )
 from hermes.core.errors import ConfigError, CredentialMissing
 from hermes.core.usage import Price
-from hermes.providers.endpoints import ENDPOINTS, Endpoint, Profile
-from hermes.providers.resolver import NO_KEY, Choice, Resolver, parse_model
+from hermes.providers.endpoints import ENDPOINTS, Endpoint, ModelProfile
+from hermes.providers.resolver import NO_KEY_REASON, ModelChoice, Resolver, parse_model
 from hermes.providers.target import Credential
 from tests.dict_keys import DictKeys
 
@@ -26,7 +26,7 @@ ALL_KEYS = {
 
 
 class PlainModels:
-    def profile(self, endpoint: Endpoint, base_url: str, model: str) -> Profile:
+    def profile(self, endpoint: Endpoint, base_url: str, model: str) -> ModelProfile:
         return endpoint.profile
 
 
@@ -39,13 +39,13 @@ def keys_of(target) -> list[str]:
 
 
 def test_without_any_key_the_embedded_model_answers():
-    target = resolver().resolve(Choice())
-    assert (target.provider, target.source) == ("local", NO_KEY)
+    target = resolver().resolve(ModelChoice())
+    assert (target.provider, target.source) == ("local", NO_KEY_REASON)
     assert target.profile.small
 
 
 def test_a_key_in_the_environment_chooses_its_provider():
-    target = resolver({"DEEPSEEK_API_KEY": "k"}).resolve(Choice())
+    target = resolver({"DEEPSEEK_API_KEY": "k"}).resolve(ModelChoice())
     assert (target.provider, keys_of(target)) == ("deepseek", ["k"])
     assert target.source == "DEEPSEEK_API_KEY is set"
 
@@ -53,29 +53,29 @@ def test_a_key_in_the_environment_chooses_its_provider():
 def test_a_key_saved_on_purpose_beats_one_the_shell_exports():
     keys = {"OPENROUTER_API_KEY": "shell", "DEEPSEEK_API_KEY": "saved"}
     found = resolver(keys, saved=("DEEPSEEK_API_KEY",))
-    assert found.resolve(Choice()).provider == "deepseek"
-    order = [candidate.endpoint.id for candidate in found.candidates(Choice())]
+    assert found.resolve(ModelChoice()).provider == "deepseek"
+    order = [candidate.endpoint.id for candidate in found.candidates(ModelChoice())]
     assert order == ["deepseek", "openrouter"]
 
 
 def test_an_address_exported_in_the_shell_does_not_beat_a_saved_key():
-    exported = Choice(base_url="http://127.0.0.1:9/v1", base_url_saved=False)
+    exported = ModelChoice(base_url="http://127.0.0.1:9/v1", base_url_saved=False)
     target = resolver({"DEEPSEEK_API_KEY": "k"}, saved=("DEEPSEEK_API_KEY",)).resolve(exported)
     assert (target.provider, target.base_url) == ("deepseek", "https://api.deepseek.com/v1")
 
 
 def test_a_chosen_provider_beats_keys_of_others():
-    assert resolver(ALL_KEYS).resolve(Choice(provider="groq")).provider == "groq"
+    assert resolver(ALL_KEYS).resolve(ModelChoice(provider="groq")).provider == "groq"
 
 
 def test_an_alias_names_the_same_provider():
-    assert resolver(ALL_KEYS).resolve(Choice(provider="Grok")).provider == "xai"
+    assert resolver(ALL_KEYS).resolve(ModelChoice(provider="Grok")).provider == "xai"
 
 
 def test_variables_other_programs_use_do_not_choose_a_provider():
     for endpoint in ENDPOINTS:
         for variable in endpoint.other_uses:
-            assert resolver({variable: "k"}).resolve(Choice()).provider == "local"
+            assert resolver({variable: "k"}).resolve(ModelChoice()).provider == "local"
 
 
 def test_a_login_of_another_program_does_not_choose_a_provider():
@@ -84,17 +84,17 @@ def test_a_login_of_another_program_does_not_choose_a_provider():
             return (Credential("claude-code", "t"),) if endpoint.id == "anthropic" else ()
 
     found = Resolver(Settings(), Found({}), PlainModels())
-    assert found.resolve(Choice()).provider == "local"
-    assert keys_of(found.resolve(Choice(provider="anthropic"))) == ["t"]
+    assert found.resolve(ModelChoice()).provider == "local"
+    assert keys_of(found.resolve(ModelChoice(provider="anthropic"))) == ["t"]
 
 
 def test_a_custom_endpoint_gets_the_openai_key_and_no_other():
-    choice = Choice(provider="custom", base_url="https://llm.example/v1", model="m")
+    choice = ModelChoice(provider="custom", base_url="https://llm.example/v1", model="m")
     assert keys_of(resolver(ALL_KEYS).resolve(choice)) == [ALL_KEYS["OPENAI_API_KEY"]]
 
 
 def test_a_custom_endpoint_at_a_known_host_gets_the_key_of_that_host():
-    choice = Choice(provider="custom", base_url="https://openrouter.ai/api/v1", model="m")
+    choice = ModelChoice(provider="custom", base_url="https://openrouter.ai/api/v1", model="m")
     assert keys_of(resolver(ALL_KEYS).resolve(choice)) == [ALL_KEYS["OPENROUTER_API_KEY"]]
 
 
@@ -102,11 +102,11 @@ def test_a_named_endpoint_is_found_by_its_name_and_gets_its_own_key_only():
     named = CustomProvider(name="Lab", base_url="https://lab.example/v1", key_env="LAB_KEY")
     found = resolver({**ALL_KEYS, "LAB_KEY": "l"}, Settings(custom_providers=(named,)))
     for name in ("Lab", "lab", "custom:lab"):
-        target = found.resolve(Choice(provider=name, model="m"))
+        target = found.resolve(ModelChoice(provider=name, model="m"))
         assert (target.provider, keys_of(target)) == ("custom:Lab", ["l"])
     open_one = CustomProvider(name="open", base_url="https://open.example/v1")
     target = resolver(ALL_KEYS, Settings(custom_providers=(open_one,))).resolve(
-        Choice(provider="open", model="m")
+        ModelChoice(provider="open", model="m")
     )
     assert target.credentials == ()
 
@@ -116,7 +116,7 @@ def test_a_named_endpoint_may_hold_its_key_and_speak_another_wire():
         name="lab", base_url="https://lab.example", api_key="k", api_mode="anthropic_messages"
     )
     target = resolver(settings=Settings(custom_providers=(named,))).resolve(
-        Choice(provider="lab", model="m")
+        ModelChoice(provider="lab", model="m")
     )
     assert (keys_of(target), target.api_mode, target.auth) == (
         ["k"],
@@ -131,15 +131,15 @@ def test_a_variable_of_a_known_provider_is_not_sent_elsewhere_even_when_named(ho
     named = CustomProvider(name="x", base_url=url, key_env="OPENROUTER_API_KEY")
     found = resolver(ALL_KEYS, Settings(custom_providers=(named,)))
     asked = {
-        "key_env": Choice(provider="custom", base_url=url, key_env="GROQ_API_KEY", model="m"),
-        "custom": Choice(provider="x", model="m"),
+        "key_env": ModelChoice(provider="custom", base_url=url, key_env="GROQ_API_KEY", model="m"),
+        "custom": ModelChoice(provider="x", model="m"),
     }
     with pytest.raises(ConfigError, match=r"is not sent to https://evil\.example/v1"):
         found.resolve(asked[how])
 
 
 def test_a_named_variable_that_is_not_set_is_named():
-    choice = Choice(provider="groq", model="m", key_env="SPARE_KEY")
+    choice = ModelChoice(provider="groq", model="m", key_env="SPARE_KEY")
     with pytest.raises(CredentialMissing, match="SPARE_KEY"):
         resolver(ALL_KEYS).resolve(choice)
 
@@ -148,7 +148,7 @@ def test_a_named_variable_that_is_not_set_is_named():
 def test_a_providers_key_is_not_sent_to_an_address_in_its_place(variable):
     url = "https://api.deepseek.com.evil.example/v1"
     keys = {**ALL_KEYS, variable: url}
-    choice = Choice(provider="deepseek", base_url="" if variable else url)
+    choice = ModelChoice(provider="deepseek", base_url="" if variable else url)
     with pytest.raises(CredentialMissing) as caught:
         resolver(keys).resolve(choice)
     assert "not an address of DeepSeek" in str(caught.value)
@@ -156,13 +156,15 @@ def test_a_providers_key_is_not_sent_to_an_address_in_its_place(variable):
 
 
 def test_a_key_given_with_the_address_is_sent_there():
-    choice = Choice(provider="deepseek", base_url="http://127.0.0.1:9/v1", api_key="mine")
+    choice = ModelChoice(provider="deepseek", base_url="http://127.0.0.1:9/v1", api_key="mine")
     target = resolver(ALL_KEYS).resolve(choice)
     assert (target.base_url, keys_of(target)) == ("http://127.0.0.1:9/v1", ["mine"])
 
 
 def test_a_key_that_nobody_set_is_missing_and_no_other_is_sent_instead():
-    choice = Choice(provider="custom", model="m", base_url="https://h.example", api_key="${MINE}")
+    choice = ModelChoice(
+        provider="custom", model="m", base_url="https://h.example", api_key="${MINE}"
+    )
     with pytest.raises(CredentialMissing, match=r"\$\{MINE\} is not set") as caught:
         resolver(ALL_KEYS).resolve(choice)
     assert "hermes config set MINE" in caught.value.hint
@@ -170,14 +172,14 @@ def test_a_key_that_nobody_set_is_missing_and_no_other_is_sent_instead():
 
 def test_a_missing_key_is_named_with_the_ways_to_set_it():
     with pytest.raises(CredentialMissing) as caught:
-        resolver().resolve(Choice(provider="openai"))
+        resolver().resolve(ModelChoice(provider="openai"))
     assert "hermes auth add openai" in caught.value.hint
     assert "OPENAI_API_KEY" in caught.value.hint
 
 
 def test_an_unknown_provider_lists_the_known_ones():
     with pytest.raises(ConfigError) as caught:
-        resolver().resolve(Choice(provider="opnai"))
+        resolver().resolve(ModelChoice(provider="opnai"))
     assert "openai" in caught.value.hint
 
 
@@ -195,15 +197,15 @@ def test_an_unknown_provider_lists_the_known_ones():
 )
 def test_what_is_no_address_is_refused_without_repeating_a_password(url):
     with pytest.raises(ConfigError, match=r"model\.base_url") as caught:
-        resolver().resolve(Choice(provider="custom", base_url=url, model="m"))
+        resolver().resolve(ModelChoice(provider="custom", base_url=url, model="m"))
     assert "pw" not in str(caught.value)
 
 
 def test_a_custom_endpoint_without_an_address_or_a_model_says_what_is_missing():
     with pytest.raises(ConfigError, match="needs an address"):
-        resolver().resolve(Choice(provider="custom", model="m"))
+        resolver().resolve(ModelChoice(provider="custom", model="m"))
     with pytest.raises(ConfigError, match="no model is chosen"):
-        resolver().resolve(Choice(provider="custom", base_url="http://127.0.0.1:9/v1"))
+        resolver().resolve(ModelChoice(provider="custom", base_url="http://127.0.0.1:9/v1"))
 
 
 def test_timeouts_of_a_model_beat_those_of_its_provider_and_of_all():
@@ -217,15 +219,15 @@ def test_timeouts_of_a_model_beat_those_of_its_provider_and_of_all():
         },
     )
     found = resolver(ALL_KEYS, settings)
-    assert found.resolve(Choice(provider="groq", model="m")).timeouts.request == 5
-    assert found.resolve(Choice(provider="groq")).timeouts.request == 50
-    assert found.resolve(Choice(provider="groq")).timeouts.read == 7
-    xai = found.resolve(Choice(provider="xai")).timeouts
+    assert found.resolve(ModelChoice(provider="groq", model="m")).timeouts.request == 5
+    assert found.resolve(ModelChoice(provider="groq")).timeouts.request == 50
+    assert found.resolve(ModelChoice(provider="groq")).timeouts.read == 7
+    xai = found.resolve(ModelChoice(provider="xai")).timeouts
     assert (xai.request, xai.silence, xai.read, xai.stale) == (1800, 9, 9, 9)
 
 
 def test_a_server_on_this_machine_may_think_as_long_as_the_request_may_take():
-    here = resolver().resolve(Choice(provider="ollama", model="m")).timeouts
+    here = resolver().resolve(ModelChoice(provider="ollama", model="m")).timeouts
     assert here.read == here.stale == here.request == 1800
 
 
@@ -233,20 +235,20 @@ def test_openrouter_is_told_the_routing_and_nobody_else():
     settings = Settings(provider_routing=RoutingSettings(only=("groq",), data_collection="deny"))
     found = resolver(ALL_KEYS, settings)
     wanted = {"provider": {"only": ["groq"], "data_collection": "deny"}}
-    sent = found.resolve(Choice(provider="openrouter")).profile.extra_body
+    sent = found.resolve(ModelChoice(provider="openrouter")).profile.extra_body
     assert msgspec.json.decode(msgspec.json.encode(sent)) == wanted
-    assert "provider" not in found.resolve(Choice(provider="groq")).profile.extra_body
-    assert resolver(ALL_KEYS).resolve(Choice(provider="openrouter")).profile.extra_body == {}
+    assert "provider" not in found.resolve(ModelChoice(provider="groq")).profile.extra_body
+    assert resolver(ALL_KEYS).resolve(ModelChoice(provider="openrouter")).profile.extra_body == {}
 
 
 def test_bedrock_is_asked_in_the_region_of_the_settings():
     settings = Settings(bedrock=BedrockSettings(region="eu-west-1"))
-    target = resolver(ALL_KEYS, settings).resolve(Choice(provider="bedrock", model="m"))
+    target = resolver(ALL_KEYS, settings).resolve(ModelChoice(provider="bedrock", model="m"))
     assert "bedrock-runtime.eu-west-1.amazonaws.com" in target.base_url
 
 
 def test_a_context_length_in_the_settings_beats_what_is_known():
-    choice = Choice(provider="groq", context_length=1234)
+    choice = ModelChoice(provider="groq", context_length=1234)
     assert resolver(ALL_KEYS).resolve(choice).profile.context_length == 1234
 
 
@@ -272,7 +274,7 @@ def test_a_model_may_be_written_with_its_provider(text, provider, model):
 
 
 def test_a_custom_endpoint_at_a_known_host_is_spoken_to_as_that_provider_is():
-    choice = Choice(provider="custom", base_url="https://api.anthropic.com/v1", model="m")
+    choice = ModelChoice(provider="custom", base_url="https://api.anthropic.com/v1", model="m")
     target = resolver(ALL_KEYS).resolve(choice)
     assert (target.provider, target.api_mode, target.auth) == (
         "custom",
@@ -283,8 +285,8 @@ def test_a_custom_endpoint_at_a_known_host_is_spoken_to_as_that_provider_is():
 
 
 def test_an_address_in_the_place_of_openai_speaks_chat_completions():
-    own = resolver(ALL_KEYS).resolve(Choice(provider="openai"))
-    other = Choice(provider="openai", base_url="http://127.0.0.1:9/v1", api_key="k", model="m")
+    own = resolver(ALL_KEYS).resolve(ModelChoice(provider="openai"))
+    other = ModelChoice(provider="openai", base_url="http://127.0.0.1:9/v1", api_key="k", model="m")
     assert own.api_mode == "codex_responses"
     assert resolver(ALL_KEYS).resolve(other).api_mode == "chat_completions"
 
@@ -292,11 +294,13 @@ def test_an_address_in_the_place_of_openai_speaks_chat_completions():
 def test_a_prefix_kept_for_an_hour_costs_more_to_keep():
     class Priced:
         def profile(self, endpoint, base_url, model):
-            return Profile(price=Price(3, 15, 0.3, 3.75), cache_marks=True)
+            return ModelProfile(price=Price(3, 15, 0.3, 3.75), cache_marks=True)
 
     def price(ttl):
         settings = Settings(prompt_caching=PromptCachingSettings(cache_ttl=ttl))
-        found = Resolver(settings, DictKeys(ALL_KEYS), Priced()).resolve(Choice(provider="groq"))
+        found = Resolver(settings, DictKeys(ALL_KEYS), Priced()).resolve(
+            ModelChoice(provider="groq")
+        )
         return found.profile.price.cache_write
 
     assert (price("5m"), price("1h")) == (3.75, 6)
@@ -304,18 +308,18 @@ def test_a_prefix_kept_for_an_hour_costs_more_to_keep():
 
 def test_a_key_without_an_owner_is_sent_to_nobody():
     with pytest.raises(ConfigError, match="says whose it is"):
-        resolver({"GROQ_API_KEY": "g"}).resolve(Choice(api_key="somebodys"))
+        resolver({"GROQ_API_KEY": "g"}).resolve(ModelChoice(api_key="somebodys"))
 
 
 def test_a_key_said_with_an_address_that_lost_is_not_sent_to_the_winner():
-    exported = Choice(base_url="http://127.0.0.1:9/v1", base_url_saved=False, api_key="labs")
+    exported = ModelChoice(base_url="http://127.0.0.1:9/v1", base_url_saved=False, api_key="labs")
     target = resolver({"GROQ_API_KEY": "g"}, saved=("GROQ_API_KEY",)).resolve(exported)
     assert (target.provider, keys_of(target)) == ("groq", ["g"])
 
 
 def test_another_model_of_a_target_keeps_what_the_settings_make_of_it():
     found = resolver(ALL_KEYS, Settings(provider_routing=RoutingSettings(only=("groq",))))
-    main = found.resolve(Choice(provider="openrouter"))
+    main = found.resolve(ModelChoice(provider="openrouter"))
     other = found.another_model(main, "other")
     assert (other.model, other.credentials) == ("other", main.credentials)
     assert other.profile.extra_body == main.profile.extra_body

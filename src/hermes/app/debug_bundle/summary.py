@@ -19,8 +19,8 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.masking import is_secret_variable, mask
 from hermes.core.errors import HermesError
-from hermes.providers.credentials.auth_file import AuthStore, providers_of
-from hermes.providers.endpoints import own_keys
+from hermes.providers.credentials.auth_file import AuthFile, stored_providers
+from hermes.providers.endpoints import own_key_variables
 from hermes.util.clock import SystemClock
 from hermes.util.text import human_size
 
@@ -110,16 +110,16 @@ def _abilities(loaded: Loaded) -> Iterator[Fact]:
 def _keys(home: Home, loaded: Loaded | None, *, show_keys: bool) -> Iterator[str]:
     """Names and where they are; never a whole value."""
     saved = loaded.saved if loaded is not None else {}
-    for name in sorted({*(n for n in saved if is_secret_variable(n)), *own_keys()}):
+    for name in sorted({*(n for n in saved if is_secret_variable(n)), *own_key_variables()}):
         places = ((saved.get(name), ".env"), (environment.variable(name), "environment"))
         for value, where in places:
             if value:
                 shown = mask(value) if show_keys else "set"
                 yield f"  {name} {shown} ({where})"
     try:
-        stored = AuthStore(home.auth_file).read()
+        stored = AuthFile(home.auth_file).read()
     except HermesError:
         yield "  auth.json cannot be read"
         return
-    for provider in sorted(providers_of(stored)):
+    for provider in sorted(stored_providers(stored)):
         yield f"  {provider} set (auth.json)"

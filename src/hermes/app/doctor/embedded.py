@@ -10,7 +10,7 @@ from hermes.app.doctor.scene import Scene
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, UsageError
 from hermes.providers.local.runtime import runtime_is_installed
-from hermes.providers.local.weights import Weights, sha256_of, weights_for
+from hermes.providers.local.weights import Weights, resolve_weights, sha256_of
 from hermes.providers.resolver import LOCAL
 from hermes.util.text import human_size
 
@@ -22,7 +22,7 @@ def weights(scene: Scene) -> Found:
     if not _is_wanted(scene):
         return [fine("not in use")]
     try:
-        wanted = weights_for(scene.settings.local.model, scene.home.models)
+        wanted = resolve_weights(scene.settings.local.model, scene.home.models)
     except UsageError as error:
         return [problem(str(error), error.hint)]
     file = scene.home.models / wanted.file

@@ -16,7 +16,7 @@ from hermes.core.errors import (
     RateLimited,
     Unreachable,
 )
-from hermes.providers.resolver import LOCAL, NO_KEY, Choice
+from hermes.providers.resolver import LOCAL, NO_KEY_REASON, ModelChoice
 from hermes.providers.target import Target
 from hermes.util.text import many
 
@@ -32,7 +32,7 @@ def chosen(scene: Scene) -> Found:
     except HermesError as error:
         return [problem(f"no model can answer: {error}", error.hint or "hermes model")]
     named = f"{target.model} on {target.provider}"
-    if target.source == NO_KEY:
+    if target.source == NO_KEY_REASON:
         text = f"no key is set: only the small embedded model answers ({target.model})"
         return [warning(text, "hermes auth add openrouter (or another provider) adds a key")]
     return [fine(f"{named}: {target.source}")]
@@ -95,7 +95,7 @@ async def fallbacks(scene: Scene) -> Found:
     return list(await asyncio.gather(*(_fallback(scene, choice) for choice in choices)))
 
 
-async def _fallback(scene: Scene, choice: Choice) -> Finding:
+async def _fallback(scene: Scene, choice: ModelChoice) -> Finding:
     named = f"{choice.why}: {choice.model} on {choice.provider}"
     try:
         target = scene.providers.known_target(choice)

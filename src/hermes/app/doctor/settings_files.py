@@ -11,7 +11,7 @@ from hermes.config.home import Home, tilde
 from hermes.config.loader import describe, examine
 from hermes.config.masking import is_secret_variable
 from hermes.core.errors import ConfigError
-from hermes.providers.credentials.auth_file import AuthStore, providers_of
+from hermes.providers.credentials.auth_file import AuthFile, stored_providers
 from hermes.util.text import many
 
 PREFIXED = {
@@ -126,8 +126,8 @@ def _differences(pieces: list[dotenv.Piece], environ: Mapping[str, str]) -> Iter
 
 
 def logins(scene: Scene) -> Found:
-    data = AuthStore(scene.home.auth_file).read()  # raises ConfigError with a hint
+    data = AuthFile(scene.home.auth_file).read()  # raises ConfigError with a hint
     if not scene.home.auth_file.exists():
         return [fine("there is no auth.json: no key was added with `hermes auth`")]
-    names = ", ".join(sorted(providers_of(data))) or "nobody"
+    names = ", ".join(sorted(stored_providers(data))) or "nobody"
     return [fine(f"auth.json holds keys or logins of {names}")]

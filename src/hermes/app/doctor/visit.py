@@ -9,7 +9,7 @@ from hermes.app.doctor.table import CHECKS
 from hermes.app.providers import Providers
 from hermes.config.home import Home
 from hermes.core.ports import Clock
-from hermes.providers.local.weights import Progress
+from hermes.providers.local.weights import DownloadProgress
 
 
 class Unseen:
@@ -35,7 +35,7 @@ async def visit(
     async with AsyncExitStack() as stack:
         providers = None
         if loaded is not None:
-            seen: Progress = Unseen()
+            seen: DownloadProgress = Unseen()
             providers = await stack.enter_async_context(Providers(home, loaded, clock, seen))
         scene = Scene(home, loaded, providers, clock, screen, offline=offline)
         outcomes = await examine(scene, CHECKS)

@@ -8,7 +8,7 @@ import msgspec
 
 from hermes.core import errors
 from hermes.core.errors import ProviderError
-from hermes.providers.failures.classify import failed_inside, refused, unreachable
+from hermes.providers.failures.classify import failed_in_stream, refused, unreachable
 
 RETRY = (
     errors.Transient,
@@ -78,7 +78,7 @@ def _ours(error: BaseException, provider: str) -> ProviderError:
         return errors.StreamStalled(f"no answer in time: {error}", provider=provider)
     if isinstance(error, ConnectionError):
         return errors.Unreachable(f"no connection: {error}", provider=provider)
-    return failed_inside(provider, getattr(error, "body", None) or str(error))
+    return failed_in_stream(provider, getattr(error, "body", None) or str(error))
 
 
 def _address(error: httpx2.HTTPError | httpx2.InvalidURL) -> str:

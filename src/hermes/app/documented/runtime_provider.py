@@ -10,7 +10,7 @@ from hermes.app.documented.process import Process, process
 from hermes.app.model_choice import asked_for, save_choice
 from hermes.config.loader import load
 from hermes.core.errors import HermesError
-from hermes.providers.resolver import CUSTOM, Choice, parse_model
+from hermes.providers.resolver import CUSTOM, ModelChoice, parse_model
 from hermes.providers.target import Target
 
 Dict = dict[str, Any]
@@ -42,7 +42,7 @@ def resolve_runtime_provider(
     if requested == asked.provider and not base_url and not api_key:
         asked = msgspec.structs.replace(asked, model=model or asked.model)
     elif requested or model or base_url or api_key:
-        asked = Choice(
+        asked = ModelChoice(
             provider=requested or (CUSTOM if base_url else "auto"),
             model=model or "",
             base_url=base_url or "",

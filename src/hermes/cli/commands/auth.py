@@ -15,7 +15,7 @@ from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.core.errors import Interrupted, UsageError
 from hermes.providers.endpoints import Endpoint
-from hermes.providers.login.flows import Invitation, Paste
+from hermes.providers.login.flows import LoginPrompt, ReadPaste
 from hermes.providers.resolver import LOCAL
 from hermes.util.clock import SystemClock
 from hermes.util.text import human_duration, many
@@ -192,7 +192,7 @@ def _wants_copy(cli: Cli, where: str) -> bool:
     return cli.ask("Copy it? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _invite(cli: Cli, invitation: Invitation) -> None:
+def _invite(cli: Cli, invitation: LoginPrompt) -> None:
     cli.say(f"Open   {invitation.direct_url or invitation.url}")
     if invitation.code:
         lasts = human_duration(invitation.seconds)
@@ -204,7 +204,7 @@ def _invite(cli: Cli, invitation: Invitation) -> None:
     cli.say("Waiting; Ctrl-C stops.")
 
 
-def _pasting(cli: Cli) -> Paste:
+def _pasting(cli: Cli) -> ReadPaste:
     """One line of the terminal. The thread that reads it never holds up the end of the program."""
 
     async def paste() -> str:

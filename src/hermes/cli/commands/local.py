@@ -11,7 +11,13 @@ from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.cli.progress import ProgressLine
 from hermes.core.errors import UsageError
-from hermes.providers.local.weights import ShelfModel, fetch, on_shelf, sha256_of, weights_for
+from hermes.providers.local.weights import (
+    LocalModelFile,
+    fetch_weights,
+    local_models,
+    resolve_weights,
+    sha256_of,
+)
 from hermes.util.text import human_size
 
 EPILOG = """\
@@ -46,8 +52,8 @@ run = run_action
 
 def _pull(args: argparse.Namespace, cli: Cli) -> int:
     name = args.model or cli.load().settings.local.model
-    weights = weights_for(name, cli.home.models)
-    path = asyncio.run(fetch(weights, cli.home.models, ProgressLine(cli.stderr)))
+    weights = resolve_weights(name, cli.home.models)
+    path = asyncio.run(fetch_weights(weights, cli.home.models, ProgressLine(cli.stderr)))
     if not weights.sha256:
         cli.note(f"SHA-256 {sha256_of(path)[0]}")
     cli.say(f"{weights.label} is in {path}")
@@ -58,7 +64,7 @@ def _pull(args: argparse.Namespace, cli: Cli) -> int:
 
 def _list(args: argparse.Namespace, cli: Cli) -> int:
     chosen = cli.load().settings.local.model
-    models = on_shelf(cli.home.models)
+    models = local_models(cli.home.models)
     if args.json:
         facts = [msgspec.to_builtins(model, enc_hook=str) for model in models]
         used = [{"in_use": _means(chosen, model)} for model in models]
@@ -74,7 +80,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _use(args: argparse.Namespace, cli: Cli) -> int:
-    weights = weights_for(args.model, cli.home.models)
+    weights = resolve_weights(args.model, cli.home.models)
     path = Path(weights.file)
     name = str(path) if path.is_absolute() and path.parent != cli.home.models else weights.id
     import_module("hermes.config.edit").set_value(cli.home, ("local", "model"), name)
@@ -85,7 +91,7 @@ def _use(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _remove(args: argparse.Namespace, cli: Cli) -> int:
-    model = next((m for m in on_shelf(cli.home.models) if _means(args.model, m)), None)
+    model = next((m for m in local_models(cli.home.models) if _means(args.model, m)), None)
     if model is None or not model.fetched:
         raise UsageError(f"{args.model!r} is not on this machine", hint="hermes local list")
     if not args.yes:
@@ -97,5 +103,5 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _means(name: str, model: ShelfModel) -> bool:
+def _means(name: str, model: LocalModelFile) -> bool:
     return name in (model.name, model.path.name, str(model.path))

@@ -108,7 +108,7 @@ def _split(words: Sequence[str], custom_names: Sequence[str]) -> tuple[str, Sequ
     if not words:
         return "", ()
     name = words[0].removeprefix("custom:")
-    if endpoints.find(words[0].lower()) or name.lower() in map(str.lower, custom_names):
+    if endpoints.find_endpoint(words[0].lower()) or name.lower() in map(str.lower, custom_names):
         return words[0], words[1:]
     return "", words
 

@@ -22,22 +22,22 @@ from hermes.core.messages import Text, Thinking
 from hermes.core.model import ModelEvent, ModelRequest, ReasoningDelta, TextDelta
 from hermes.core.openai_format import made_call_id
 from hermes.core.usage import Usage
-from hermes.providers.acp.process import AcpAgents, Agent, AgentLost, reply_error
+from hermes.providers.acp.process import AgentExited, AgentPool, AgentProcess, agent_error
 from hermes.providers.acp.protocol import (
-    CallSplitter,
-    Content,
-    FoundCall,
-    NewSession,
+    ContentBlock,
+    NewSessionResult,
+    ParsedCall,
+    SessionUpdate,
     TokenCounts,
+    ToolCallSplitter,
     TurnEnd,
-    Update,
     prompt_blocks,
 )
 from hermes.providers.acp.rpc import RpcError
-from hermes.providers.failures import failed_inside
+from hermes.providers.failures import failed_in_stream
 from hermes.providers.target import Target
-from hermes.providers.wire.codec import ReplyDraft, count, declined
-from hermes.providers.wire.model import Watch
+from hermes.providers.wire.codec import ReplyBuilder, content_refused, token_count
+from hermes.providers.wire.model import StallTimer
 
 # What the Copilot CLI says itself among the words of its model.
 #
@@ -47,17 +47,17 @@ from hermes.providers.wire.model import Watch
 
 _NOTICE = re.compile(r"(Info|Warning|Error): (\S.*)", re.DOTALL)
 _STATUS = re.compile(r"(?:^|HTTP |Last error: )([45]\d\d)\b")
-_STOPPED = "Operation cancelled by user"
+_TOOL_REFUSED = "Operation cancelled by user"
 """Its model called a tool of its own, and we refused."""
 
 
-class Notice(msgspec.Struct, frozen=True):
+class CopilotNotice(msgspec.Struct, frozen=True):
     kind: str
     text: str
 
     def trouble(self, provider: str) -> ProviderError | None:
         """The error it tells of, should the turn end with it; None when it is only news."""
-        if self.text == _STOPPED:
+        if self.text == _TOOL_REFUSED:
             return ReplyInvalid(
                 f"{provider} tried to use a tool of its own instead of one of Hermes",
                 provider=provider,
@@ -69,15 +69,15 @@ class Notice(msgspec.Struct, frozen=True):
         told: dict[str, object] = {"message": self.text}
         if status := _STATUS.search(self.text):
             told["status"] = int(status[1])
-        error = failed_inside(provider, told)
+        error = failed_in_stream(provider, told)
         if isinstance(error, CredentialRefused):
             error.hint = "log in with that program: run `copilot login`"
         return error
 
 
-def notice_in(chunk: str) -> Notice | None:
+def parse_notice(chunk: str) -> CopilotNotice | None:
     found = _NOTICE.fullmatch(chunk)
-    return Notice(found[1], found[2].strip()) if found else None
+    return CopilotNotice(found[1], found[2].strip()) if found else None
 
 
 # From the updates of one prompt to a reply.
@@ -89,12 +89,12 @@ _FINISH = {"max_turn_requests": "length"}
 """It ended for its own limit of model calls: what came is a part."""
 
 
-class AgentReply:
+class AgentReplyReader:
     """Takes updates as they come, and makes the reply once the turn has ended."""
 
     def __init__(self, target: Target, request: ModelRequest) -> None:
         self._target, self._request = target, request
-        self._splitter = CallSplitter() if request.tools else None
+        self._splitter = ToolCallSplitter() if request.tools else None
         self._said: list[str] = []
         self._thought: list[str] = []
         self._copilot = False
@@ -117,15 +117,15 @@ class AgentReply:
         An empty delta is news as well: a call is being written.
         """
         try:
-            update = msgspec.convert(raw, Update)
+            update = msgspec.convert(raw, SessionUpdate)
             if update.session_update not in ("agent_message_chunk", "agent_thought_chunk"):
                 return []
-            text = msgspec.convert(update.content, Content).text or ""
+            text = msgspec.convert(update.content, ContentBlock).text or ""
         except msgspec.ValidationError:
             return []
         if not text:
             return []
-        if self._copilot and (notice := notice_in(text)):
+        if self._copilot and (notice := parse_notice(text)):
             self._trouble = notice.trouble(self._target.provider)
             return []
         self._trouble = None
@@ -146,8 +146,8 @@ class AgentReply:
         last = self._say(rest)
         text = "".join(self._said)
         if end.stop_reason == "refusal":
-            raise declined(provider, text)
-        draft = ReplyDraft(self._target)
+            raise content_refused(provider, text)
+        draft = ReplyBuilder(self._target)
         if self._thought:
             draft.add(Thinking("".join(self._thought)))
         if text:
@@ -162,7 +162,7 @@ class AgentReply:
             self._said.append(text)
         return TextDelta(text)
 
-    def _add_call(self, draft: ReplyDraft, position: int, call: FoundCall) -> None:
+    def _add_call(self, draft: ReplyBuilder, position: int, call: ParsedCall) -> None:
         if not call.name:
             raise ReplyInvalid(
                 f"{self._target.provider} wrote a call that names no tool",
@@ -178,9 +178,9 @@ class AgentReply:
         if told is None:
             size = CHARACTERS_PER_TOKEN
             return Usage(-(-self._prompt_size // size), -(-self._reply_size // size))
-        read, write = count(told.cached_read_tokens), count(told.cached_write_tokens)
-        thought = count(told.thought_tokens)
-        given, made = count(told.input_tokens), count(told.output_tokens)
+        read, write = token_count(told.cached_read_tokens), token_count(told.cached_write_tokens)
+        thought = token_count(told.thought_tokens)
+        given, made = token_count(told.input_tokens), token_count(told.output_tokens)
         if told.total_tokens == given + made:
             given -= read + write  # the special ones are parts of the two
         else:
@@ -207,7 +207,7 @@ class AcpModel:
     for them, so these fields of a request have no effect.
     """
 
-    def __init__(self, target: Target, agents: AcpAgents) -> None:
+    def __init__(self, target: Target, agents: AgentPool) -> None:
         self._target, self._agents = target, agents
 
     @property
@@ -221,9 +221,9 @@ class AcpModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         limits = self._target.timeouts
         stale = limits.stale if request.stream else limits.request
-        reply = AgentReply(self._target, request)
+        reply = AgentReplyReader(self._target, request)
         try:
-            with Watch(self.provider, limits.request, stale) as watch:
+            with StallTimer(self.provider, limits.request, stale) as watch:
                 async with aclosing(self._turn(request, reply)) as updates:
                     async for update in updates:
                         deltas = reply.take(update)
@@ -244,7 +244,9 @@ class AcpModel:
         for event in (*last, whole) if request.stream else (whole,):
             yield event
 
-    async def _turn(self, request: ModelRequest, reply: AgentReply) -> AsyncGenerator[Any, None]:
+    async def _turn(
+        self, request: ModelRequest, reply: AgentReplyReader
+    ) -> AsyncGenerator[Any, None]:
         """The updates of one prompt; how it ended is told to `reply`."""
         agent = await self._soon(self._agents.ready(), request)
         try:
@@ -264,13 +266,13 @@ class AcpModel:
             finally:
                 asking.cancel()
                 agent.leave(session, unfinished=unfinished)
-        except (RpcError, AgentLost, msgspec.ValidationError, UnicodeEncodeError) as error:
+        except (RpcError, AgentExited, msgspec.ValidationError, UnicodeEncodeError) as error:
             raise self._failure(agent, error) from error
 
-    async def _session(self, agent: Agent) -> str:
+    async def _session(self, agent: AgentProcess) -> str:
         """A new session with the model the target names, as far as the agent lets us choose."""
         params = {"cwd": str(agent.folder), "mcpServers": []}
-        session = msgspec.convert(await agent.rpc.request("session/new", params), NewSession)
+        session = msgspec.convert(await agent.rpc.request("session/new", params), NewSessionResult)
         choice, wanted = session.model_choice(), self._target.model
         if wanted in ("", DEFAULT_MODEL):
             return session.session_id
@@ -301,11 +303,11 @@ class AcpModel:
                 hint="try again; `timeouts` in config.yaml holds the limits",
             ) from None
 
-    def _failure(self, agent: Agent, error: Exception) -> ProviderError:
+    def _failure(self, agent: AgentProcess, error: Exception) -> ProviderError:
         match error:
             case RpcError():
-                return reply_error(self.provider, agent, error)
-            case AgentLost():
+                return agent_error(self.provider, agent, error)
+            case AgentExited():
                 return StreamCut(str(error), provider=self.provider)
             case UnicodeEncodeError():
                 told = f"the conversation contains characters that cannot be sent: {error.reason}"

@@ -17,23 +17,23 @@ import msgspec
 from hermes import __version__
 from hermes.config.environment import child_environment
 from hermes.core.errors import CredentialRefused, ProviderError, RequestRefused, Unreachable
-from hermes.providers.acp.protocol import AUTH_REQUIRED, VERSION, Initialized, Permission
-from hermes.providers.acp.rpc import LONGEST_LINE, METHOD_NOT_FOUND, Connection, RpcError
-from hermes.providers.failures import failed_inside
-from hermes.providers.failures.body import presentable
+from hermes.providers.acp.protocol import AUTH_REQUIRED, VERSION, Initialized, PermissionRequest
+from hermes.providers.acp.rpc import MAX_LINE, METHOD_NOT_FOUND, RpcConnection, RpcError
+from hermes.providers.failures import failed_in_stream
+from hermes.providers.failures.body import printable
 from hermes.util.programs import start_program
 
 STOP_SECONDS = 2.0
 """How long the program may take to end by itself once its standard input has."""
-LAST_WORDS = 10
+MAX_STDERR_LINES = 10
 """Lines of its standard error that are kept for the error message."""
 
 
-class AgentLost(Exception):
+class AgentExited(Exception):
     """The program ended, or had to be ended; the text says how."""
 
 
-class Agent:
+class AgentProcess:
     """A child process that speaks the protocol on its standard input and output.
 
     It works in an empty folder of its own, so it finds no project to read or to change. It has
@@ -48,14 +48,14 @@ class Agent:
         self.abilities = Initialized(VERSION)
         """What it said of itself; set by whoever started it."""
         self._process, self._stderr = process, process.stderr
-        self._words: deque[str] = deque(maxlen=LAST_WORDS)
+        self._words: deque[str] = deque(maxlen=MAX_STDERR_LINES)
         self._sinks: dict[str, Callable[[Any], None]] = {}
         self._why = ""
-        self.rpc = Connection(process.stdout, process.stdin, self._heard, _asked)
+        self.rpc = RpcConnection(process.stdout, process.stdin, self._heard, _answer_request)
         self._listening = asyncio.create_task(self._listen())
 
     @classmethod
-    async def start(cls, command: Sequence[str], environment: Mapping[str, str]) -> "Agent":
+    async def start(cls, command: Sequence[str], environment: Mapping[str, str]) -> "AgentProcess":
         """Raises `OSError` when there is no such program or it cannot be run."""
         program = shutil.which(command[0], path=environment.get("PATH"))
         if program is None:
@@ -72,7 +72,7 @@ class Agent:
                 stderr=asyncio.subprocess.PIPE,
                 cwd=folder,
                 env=environment,
-                limit=LONGEST_LINE,
+                limit=MAX_LINE,
             )
             undo.pop_all()
         return cls(process, Path(program).name, folder)
@@ -117,12 +117,12 @@ class Agent:
         try:
             await self.rpc.listen()
         except ValueError:
-            self.kill(f"sent a line of more than {LONGEST_LINE // 1024**2} MB")
+            self.kill(f"sent a line of more than {MAX_LINE // 1024**2} MB")
         finally:
             self.ended = True
             exited = asyncio.create_task(self._process.wait())
             await asyncio.wait({exited, complaining}, timeout=STOP_SECONDS)
-            self.kill(_ending(self._process.returncode))
+            self.kill(_exit_reason(self._process.returncode))
             await exited
             await asyncio.wait({complaining}, timeout=STOP_SECONDS)
             complaining.cancel()
@@ -134,9 +134,9 @@ class Agent:
             lines = piece.decode("utf-8", "replace").splitlines()
             self._words.extend(line for line in lines if line.strip())
 
-    def _lost(self) -> AgentLost:
-        words = presentable(" / ".join(self._words), 400)
-        return AgentLost(f"{self.name} {self._why}" + (f": {words}" if words else ""))
+    def _lost(self) -> AgentExited:
+        words = printable(" / ".join(self._words), 400)
+        return AgentExited(f"{self.name} {self._why}" + (f": {words}" if words else ""))
 
     def _heard(self, method: str, params: Any) -> None:
         if method != "session/update" or not isinstance(params, dict):
@@ -146,18 +146,18 @@ class Agent:
             sink(params.get("update"))
 
 
-def _ending(code: int | None) -> str:
+def _exit_reason(code: int | None) -> str:
     if code is None:
         return "closed its output"
     return f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
 
 
-def _asked(method: str, params: Any) -> Any:
+def _answer_request(method: str, params: Any) -> Any:
     """What the agent gets for a request of its own: a no."""
     if method != "session/request_permission":
         raise RpcError(METHOD_NOT_FOUND, f"not offered here: {method}")
     try:
-        options = msgspec.convert(params, Permission).options
+        options = msgspec.convert(params, PermissionRequest).options
     except msgspec.ValidationError:
         options = []
     for kind in ("reject_once", "reject_always"):
@@ -173,8 +173,8 @@ COMMAND_VARS = ("HERMES_COPILOT_ACP_COMMAND", "COPILOT_CLI_PATH")
 ARGS_VAR = "HERMES_COPILOT_ACP_ARGS"
 
 _PROGRAM = "copilot"
-_SPEAK = ("--acp", "--stdio")
-_NO_HANDS = ("--available-tools=none", "--disable-builtin-mcps", "--no-custom-instructions")
+_ACP_ARGUMENTS = ("--acp", "--stdio")
+_DISABLE_TOOLS = ("--available-tools=none", "--disable-builtin-mcps", "--no-custom-instructions")
 """Leaves the model of the Copilot CLI without its own tools and texts: it cannot reach for them,
 and each call is some 6,000 tokens shorter."""
 
@@ -188,42 +188,42 @@ def agent_command(variable: Callable[[str], str | None]) -> tuple[str, ...]:
     if written := variable(ARGS_VAR):
         return (program, *shlex.split(written))
     is_copilot = Path(program).name.startswith(_PROGRAM)
-    return (program, *_SPEAK, *(_NO_HANDS if is_copilot else ()))
+    return (program, *_ACP_ARGUMENTS, *(_DISABLE_TOOLS if is_copilot else ()))
 
 
 # From an error the agent answered with to the class that decides what happens next.
 
-_OURS = range(-32602, -32599)
+_CLIENT_ERRORS = range(-32602, -32599)
 """Invalid request, method not found, invalid params: asking again does not help."""
 
 
-def reply_error(provider: str, agent: Agent, error: RpcError) -> ProviderError:
-    said = presentable(" ".join(filter(None, (str(error), _details(error.data)))), 400)
+def agent_error(provider: str, agent: AgentProcess, error: RpcError) -> ProviderError:
+    said = printable(" ".join(filter(None, (str(error), _error_text(error.data)))), 400)
     if error.code == AUTH_REQUIRED:
         return CredentialRefused(
-            f"{agent.name} is not logged in: {said}", provider=provider, hint=_login(agent)
+            f"{agent.name} is not logged in: {said}", provider=provider, hint=_login_hint(agent)
         )
-    if error.code in _OURS:
+    if error.code in _CLIENT_ERRORS:
         return RequestRefused(f"{agent.name} refused the request: {said}", provider=provider)
-    return failed_inside(provider, {"message": said})
+    return failed_in_stream(provider, {"message": said})
 
 
-def _login(agent: Agent) -> str:
+def _login_hint(agent: AgentProcess) -> str:
     ways = [way.description or way.name for way in agent.abilities.auth_methods or ()]
-    told = presentable("; or ".join(filter(None, ways)), 300)
+    told = printable("; or ".join(filter(None, ways)), 300)
     return f"log in with that program: {told or f'run {agent.name} in a terminal'}"
 
 
-def _details(data: Any) -> str:
+def _error_text(data: Any) -> str:
     """The words in what came along with an error."""
     if isinstance(data, dict):
-        return " ".join(_details(value) for value in data.values())
+        return " ".join(_error_text(value) for value in data.values())
     return data if isinstance(data, str) else ""
 
 
 # The agent program of a provider: started when it is needed, ended with its owner.
 
-OWN_KEYS = (
+LOGIN_VARIABLES = (
     "COPILOT_GITHUB_TOKEN",
     "GH_TOKEN",
     "GITHUB_TOKEN",
@@ -231,18 +231,18 @@ OWN_KEYS = (
     "COPILOT_PROVIDER_BEARER_TOKEN",
 )
 """The keys the program logs in with. No other key is given to it."""
-WITHHELD = ("COPILOT_ALLOW_ALL",)
+WITHHELD_VARIABLES = ("COPILOT_ALLOW_ALL",)
 """What would let it use its tools without asking."""
 
 
 def agent_environment() -> dict[str, str]:
-    environment = child_environment(OWN_KEYS)
-    for name in WITHHELD:
+    environment = child_environment(LOGIN_VARIABLES)
+    for name in WITHHELD_VARIABLES:
         environment.pop(name, None)
     return environment
 
 
-class AcpAgents:
+class AgentPool:
     """Holds at most one process of `command`, shared by all the models made over it.
 
     It is started with the first call and again after it died; `close` ends it. `environment`
@@ -259,10 +259,10 @@ class AcpAgents:
         self._command, self._provider = tuple(command), provider
         self._environment = environment
         self._starting = asyncio.Lock()
-        self._agents: list[Agent] = []
+        self._agents: list[AgentProcess] = []
         """The one in use is the last; those before it are about to be gone."""
 
-    async def ready(self) -> Agent:
+    async def ready(self) -> AgentProcess:
         """The running program. Raises `Unreachable` when it cannot be started."""
         async with self._starting:
             self._agents = [agent for agent in self._agents if not agent.gone]
@@ -282,7 +282,7 @@ class AcpAgents:
 
     async def _start(self) -> None:
         try:
-            agent = await Agent.start(self._command, self._environment())
+            agent = await AgentProcess.start(self._command, self._environment())
         except FileNotFoundError:
             raise self._unreachable(
                 f"the program {self._command[0]} is not installed",
@@ -300,7 +300,7 @@ class AcpAgents:
             agent.abilities = await self._introduced(agent)
             undo.pop_all()
 
-    async def _introduced(self, agent: Agent) -> Initialized:
+    async def _introduced(self, agent: AgentProcess) -> Initialized:
         greeting: dict[str, Any] = {
             "protocolVersion": VERSION,
             "clientCapabilities": {
@@ -312,11 +312,11 @@ class AcpAgents:
         try:
             answer = await agent.rpc.request("initialize", greeting)
             abilities = msgspec.convert(answer, Initialized)
-        except AgentLost as error:
+        except AgentExited as error:
             call = " ".join(self._command)
             raise self._unreachable(str(error), f"run `{call}` by hand to see why") from error
         except RpcError as error:
-            raise reply_error(self._provider, agent, error) from error
+            raise agent_error(self._provider, agent, error) from error
         except msgspec.ValidationError as error:
             raise self._unlike(agent, str(error)) from error
         if abilities.protocol_version != VERSION:
@@ -326,7 +326,7 @@ class AcpAgents:
     def _unreachable(self, message: str, hint: str) -> Unreachable:
         return Unreachable(message, provider=self._provider, hint=hint)
 
-    def _unlike(self, agent: Agent, what: str) -> ProviderError:
+    def _unlike(self, agent: AgentProcess, what: str) -> ProviderError:
         return RequestRefused(
             f"{agent.name} does not speak version {VERSION} of the Agent Client Protocol: {what}",
             provider=self._provider,

@@ -17,34 +17,34 @@ VERSION = 1
 AUTH_REQUIRED = -32000
 
 
-class Wire(msgspec.Struct, frozen=True, rename="camel"):
+class AcpStruct(msgspec.Struct, frozen=True, rename="camel"):
     """Base: names are written like `sessionId`."""
 
 
-class PromptAbilities(Wire, frozen=True):
+class PromptCapabilities(AcpStruct, frozen=True):
     image: bool | None = None
 
 
-class Abilities(Wire, frozen=True):
-    prompt_capabilities: PromptAbilities | None = None
+class AgentCapabilities(AcpStruct, frozen=True):
+    prompt_capabilities: PromptCapabilities | None = None
     session_capabilities: dict[str, Any] | None = None
     """A key for each optional method of sessions the agent knows: `close`, `delete`."""
 
 
-class LoginWay(Wire, frozen=True):
+class AuthMethod(AcpStruct, frozen=True):
     name: str | None = None
     description: str | None = None
 
 
-class AgentInfo(Wire, frozen=True):
+class AgentInfo(AcpStruct, frozen=True):
     name: str = ""
 
 
-class Initialized(Wire, frozen=True):
+class Initialized(AcpStruct, frozen=True):
     protocol_version: int
     agent_info: AgentInfo | None = None
-    agent_capabilities: Abilities | None = None
-    auth_methods: list[LoginWay] | None = None
+    agent_capabilities: AgentCapabilities | None = None
+    auth_methods: list[AuthMethod] | None = None
 
     @property
     def images(self) -> bool:
@@ -64,7 +64,7 @@ class Initialized(Wire, frozen=True):
         )
 
 
-class ModelChoice(msgspec.Struct, frozen=True):
+class ModelSelection(msgspec.Struct, frozen=True):
     """How the model of a session is chosen."""
 
     method: str
@@ -75,55 +75,55 @@ class ModelChoice(msgspec.Struct, frozen=True):
     models: list[str]
 
 
-class ModelEntry(Wire, frozen=True):
+class OfferedModel(AcpStruct, frozen=True):
     model_id: str
 
 
-class ModelList(Wire, frozen=True):
-    available_models: list[ModelEntry] = []
+class AcpModelList(AcpStruct, frozen=True):
+    available_models: list[OfferedModel] = []
 
 
-class Option(Wire, frozen=True):
+class SelectOption(AcpStruct, frozen=True):
     """A choice, or a group of choices."""
 
     value: str | None = None
-    options: list["Option"] | None = None
+    options: list["SelectOption"] | None = None
 
     def values(self) -> list[str]:
         inside = [value for option in self.options or () for value in option.values()]
         return inside if self.value is None else [self.value]
 
 
-class Setting(Wire, frozen=True):
+class ConfigOption(AcpStruct, frozen=True):
     id: str
     category: Any = None
     options: Any = None
     """Of a `select`: options."""
 
 
-class NewSession(Wire, frozen=True):
+class NewSessionResult(AcpStruct, frozen=True):
     session_id: str
-    models: ModelList | None = None
-    config_options: list[Setting] | None = None
+    models: AcpModelList | None = None
+    config_options: list[ConfigOption] | None = None
 
-    def model_choice(self) -> ModelChoice | None:
+    def model_choice(self) -> ModelSelection | None:
         """None when the agent leaves no choice.
 
         The list under `models` is the older form, the setting of category `model` the newer one.
         """
         for setting in self.config_options or ():
             if setting.category == "model":
-                options = msgspec.convert(setting.options or [], list[Option])
+                options = msgspec.convert(setting.options or [], list[SelectOption])
                 values = [value for option in options for value in option.values()]
                 fields = {"configId": setting.id}
-                return ModelChoice("session/set_config_option", fields, "value", values)
+                return ModelSelection("session/set_config_option", fields, "value", values)
         if self.models is not None:
             ids = [entry.model_id for entry in self.models.available_models]
-            return ModelChoice("session/set_model", {}, "modelId", ids)
+            return ModelSelection("session/set_model", {}, "modelId", ids)
         return None
 
 
-class TokenCounts(Wire, frozen=True):
+class TokenCounts(AcpStruct, frozen=True):
     input_tokens: int | None = None
     output_tokens: int | None = None
     thought_tokens: int | None = None
@@ -132,28 +132,28 @@ class TokenCounts(Wire, frozen=True):
     total_tokens: int | None = None
 
 
-class TurnEnd(Wire, frozen=True):
+class TurnEnd(AcpStruct, frozen=True):
     stop_reason: str
     usage: TokenCounts | None = None
 
 
-class Content(Wire, frozen=True):
+class ContentBlock(AcpStruct, frozen=True):
     type: str = ""
     text: str | None = None
 
 
-class Update(Wire, frozen=True):
+class SessionUpdate(AcpStruct, frozen=True):
     session_update: str = ""
     content: Any = None
     """Of a chunk: one `Content`."""
 
 
-class PermissionOption(Wire, frozen=True):
+class PermissionOption(AcpStruct, frozen=True):
     option_id: str
     kind: str = ""
 
 
-class Permission(Wire, frozen=True):
+class PermissionRequest(AcpStruct, frozen=True):
     options: list[PermissionOption] = []
 
 
@@ -176,21 +176,21 @@ last block: the program runs the calls in their order and sends the results. Whe
 
 _OPENING = re.compile(rf"```+[ \t]*{MARK}[ \t]*\r?\n")
 _CLOSING = re.compile(r"\s*```+[ \t]*(?=\r?\n|\Z)")
-_UNDECIDED = re.compile(r"\s*(?:`{1,2}|```+[ \t]*\w*[ \t]*\r?)?\Z")
+_POSSIBLE_OPENING = re.compile(r"\s*(?:`{1,2}|```+[ \t]*\w*[ \t]*\r?)?\Z")
 """The end of a piece that may turn out to be in front of a call, or the beginning of one."""
 _NAME = re.compile(r'"name"\s*:\s*"([^"\\]+)"')
 _LENIENT = json.JSONDecoder(strict=False)
 """Takes line breaks inside of strings."""
 
 
-class FoundCall(msgspec.Struct, frozen=True):
+class ParsedCall(msgspec.Struct, frozen=True):
     name: str
     """Empty when the block names no tool."""
     arguments: str
     """JSON, or what stands there instead."""
 
 
-class CallSplitter:
+class ToolCallSplitter:
     """Takes a text in pieces; gives what is said as soon as it is certain to be no call."""
 
     def __init__(self) -> None:
@@ -205,17 +205,17 @@ class CallSplitter:
             self._in_calls = True
             said, self._held = self._held[: opening.start()], self._held[opening.start() :]
             return self._certain(said.rstrip())
-        undecided = _UNDECIDED.search(self._held)
+        undecided = _POSSIBLE_OPENING.search(self._held)
         at = undecided.start() if undecided else len(self._held)
         said, self._held = self._held[:at], self._held[at:]
         return self._certain(said)
 
-    def end(self) -> tuple[str, list[FoundCall]]:
+    def end(self) -> tuple[str, list[ParsedCall]]:
         """What is still to be said, and the calls."""
         rest, calls, said = self._held, [], []
         while opening := _OPENING.search(rest):
             said.append(rest[: opening.start()].strip())
-            call, rest = _read_call(rest[opening.end() :])
+            call, rest = _parse_call(rest[opening.end() :])
             calls.append(call)
         if not calls:
             return rest, []
@@ -228,7 +228,7 @@ class CallSplitter:
         return said
 
 
-def written(name: str, arguments: str) -> str:
+def format_call(name: str, arguments: str) -> str:
     """A call as the model should write it."""
     try:
         given = msgspec.json.decode(arguments)
@@ -238,12 +238,12 @@ def written(name: str, arguments: str) -> str:
     return f"```{MARK}\n{body}\n```"
 
 
-def described(tools: tuple[ToolSpec, ...]) -> str:
+def describe_tools(tools: tuple[ToolSpec, ...]) -> str:
     """One line of JSON for each tool."""
     return "\n".join(msgspec.json.encode(tool).decode() for tool in tools)
 
 
-def _read_call(text: str) -> tuple[FoundCall, str]:
+def _parse_call(text: str) -> tuple[ParsedCall, str]:
     """The call at the beginning of `text`, and what comes after it."""
     start = len(text) - len(text.lstrip())
     try:
@@ -252,19 +252,19 @@ def _read_call(text: str) -> tuple[FoundCall, str]:
         # Not JSON: up to the line that closes the block.
         body, _, rest = text.partition("\n```")
         name = _NAME.search(body)
-        return FoundCall(name[1] if name else "", body.strip()), rest.lstrip("`")
+        return ParsedCall(name[1] if name else "", body.strip()), rest.lstrip("`")
     closing = _CLOSING.match(text, end)
-    return _call_of(value), text[closing.end() if closing else end :]
+    return _to_call(value), text[closing.end() if closing else end :]
 
 
-def _call_of(value: Any) -> FoundCall:
+def _to_call(value: Any) -> ParsedCall:
     name = value.get("name") if isinstance(value, dict) else None
     if not isinstance(name, str):
-        return FoundCall("", json.dumps(value))
+        return ParsedCall("", json.dumps(value))
     arguments = value.get("arguments", {})
     if isinstance(arguments, str):  # JSON in a string, as some APIs have it
-        return FoundCall(name, arguments)
-    return FoundCall(name, msgspec.json.encode(arguments).decode())
+        return ParsedCall(name, arguments)
+    return ParsedCall(name, msgspec.json.encode(arguments).decode())
 
 
 # A whole request as one prompt: an agent takes a prompt, not a conversation with tools.
@@ -285,14 +285,14 @@ def prompt_blocks(request: ModelRequest, *, images: bool) -> list[dict[str, Any]
 
     Without `images` the place of each is marked by a word.
     """
-    page = _Page(images)
+    page = _PromptBuilder(images)
     page.text(OPENING)
     messages = request.messages
     if messages and isinstance(messages[0], System):
         page.text(f"# Instructions\n\n{messages[0].text}")
         messages = messages[1:]
     if request.tools:
-        page.text(f"# Tools\n\n{INSTRUCTION}\n\n{described(request.tools)}")
+        page.text(f"# Tools\n\n{INSTRUCTION}\n\n{describe_tools(request.tools)}")
     page.text("# Conversation")
     for message in messages:
         page.message(message)
@@ -303,7 +303,7 @@ def prompt_blocks(request: ModelRequest, *, images: bool) -> list[dict[str, Any]
     return page.blocks()
 
 
-class _Page:
+class _PromptBuilder:
     def __init__(self, images: bool) -> None:
         self._images = images
         self._blocks: list[dict[str, Any]] = []
@@ -333,7 +333,7 @@ class _Page:
         return self._blocks
 
     def _turn(self, role: str, text: str, about: str = "") -> None:
-        self.text(f'<message role="{role}"{about}>\n{_quoted(text)}\n</message>')
+        self.text(f'<message role="{role}"{about}>\n{_escape_tags(text)}\n</message>')
 
     def _user(self, message: User) -> None:
         if all(isinstance(part, Text) for part in message.parts):
@@ -342,7 +342,7 @@ class _Page:
         self.text('<message role="user">')
         for part in message.parts:
             if isinstance(part, Text):
-                self.text(_quoted(part.text))
+                self.text(_escape_tags(part.text))
             else:
                 self._image(part)
         self.text("</message>")
@@ -350,7 +350,7 @@ class _Page:
     def _image(self, image: Image) -> None:
         data = _DATA_URL.fullmatch(image.url)
         if data is None:
-            self.text(f"[image: {_quoted(image.url[:500])}]")
+            self.text(f"[image: {_escape_tags(image.url[:500])}]")
         elif not self._images:
             self.text("[an image that cannot be shown here]")
         else:
@@ -360,9 +360,9 @@ class _Page:
 def _assistant(message: Assistant) -> str:
     pieces = [message.text] if message.text else []
     calls = [part for part in message.parts if isinstance(part, ToolCall)]
-    return "\n\n".join([*pieces, *(written(call.name, call.arguments) for call in calls)])
+    return "\n\n".join([*pieces, *(format_call(call.name, call.arguments) for call in calls)])
 
 
-def _quoted(text: str) -> str:
+def _escape_tags(text: str) -> str:
     """`text` in which nothing looks like the border of a message."""
     return _TAG.sub("&lt;", text)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-LONGEST_LINE = 64 * 1024 * 1024
+MAX_LINE = 64 * 1024 * 1024
 METHOD_NOT_FOUND = -32601
 
 _log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ class RpcError(Exception):
         self.code, self.data = code, data
 
 
-class Message(msgspec.Struct):
+class RpcMessage(msgspec.Struct):
     """Whatever a line may hold."""
 
     id: int | str | None = None
@@ -31,7 +31,7 @@ class Message(msgspec.Struct):
     error: Any = None
 
 
-class Connection:
+class RpcConnection:
     """`heard` gets the notifications. `asked` gets the requests of the other side and gives the
     result; it raises `RpcError` to refuse."""
 
@@ -105,7 +105,7 @@ class Connection:
         if self._lost is None and not self._writer.is_closing():
             self._writer.write(line)
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: RpcMessage) -> None:
         if message.method and message.id is None:
             self._heard(message.method, message.params)
         elif message.method:
@@ -113,14 +113,14 @@ class Connection:
         elif isinstance(message.id, int) and message.id in self._waiting:
             self._settle(self._waiting[message.id], message)
 
-    def _answer(self, message: Message) -> None:
+    def _answer(self, message: RpcMessage) -> None:
         try:
             answer = {"result": self._asked(message.method, message.params)}
         except RpcError as refusal:
             answer = {"error": {"code": refusal.code, "message": str(refusal)}}
         self._write({"id": message.id, **answer})
 
-    def _settle(self, future: asyncio.Future[Any], message: Message) -> None:
+    def _settle(self, future: asyncio.Future[Any], message: RpcMessage) -> None:
         if future.done():
             return
         if message.error is None:
@@ -137,4 +137,4 @@ class Connection:
         )
 
 
-_decoder = msgspec.json.Decoder(Message)
+_decoder = msgspec.json.Decoder(RpcMessage)

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,8 +20,8 @@ from hermes.config.settings import Settings
 from hermes.config.settings.model import ModelOverrides, ModelPrice
 from hermes.core.ports import Clock
 from hermes.core.usage import Price
-from hermes.providers.catalog.tables import CATALOGUE, FAMILIES, Entry, Family
-from hermes.providers.endpoints import Endpoint, Profile, ReasoningForm, is_loopback
+from hermes.providers.catalog.tables import FAMILIES, MODELS, Family, ModelEntry
+from hermes.providers.endpoints import Endpoint, ModelProfile, ReasoningFormat, is_loopback
 from hermes.providers.target import Credential
 from hermes.util import atomic
 from hermes.util.text import human_duration
@@ -52,7 +51,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return name == self.id or name in self.aliases
 
 
-MERGED = (
+MERGED_FIELDS = (
     "label",
     "context_length",
     "max_output",
@@ -68,20 +67,20 @@ MERGED = (
 
 # Looking a model up in the tables that come with Hermes.
 
-AT_LIST_PRICE = frozenset({"openrouter", "ai-gateway", "kilocode", "opencode-zen"})
+LIST_PRICE_PROVIDERS = frozenset({"openrouter", "ai-gateway", "kilocode", "opencode-zen"})
 """Gateways that pass a model on for what its maker asks."""
 
-PAID_OTHERWISE = frozenset({"copilot", "openai-codex", "custom"})
+UNPRICED_PROVIDERS = frozenset({"copilot", "openai-codex", "custom"})
 """Subscriptions, and endpoints of which nobody knows what they ask."""
 
-UNKNOWN = Family(pattern="")
+UNKNOWN_FAMILY = Family(pattern="")
 
 _MAKER = re.compile(r"([a-z]{2,6}\.)?(anthropic|openai|meta|mistral|deepseek|qwen|zai|minimax)\.")
 _VERSION = re.compile(r"[-@](v\d+(-\d+)?|\d{8}|\d{4}-\d{2}-\d{2}|latest|free|beta)$")
 
 
 @lru_cache(maxsize=4096)
-def normal_name(model: str) -> str:
+def normalize_name(model: str) -> str:
     """`us.anthropic.claude-opus-4-5-20251101-v1:0` and `anthropic/claude-opus-4.5` are both
     `claude-opus-4-5`."""
     name = model.lower().rpartition("/")[2]
@@ -94,17 +93,17 @@ def normal_name(model: str) -> str:
 @lru_cache(maxsize=4096)
 def family_of(model: str) -> Family:
     """The family of the model; `UNKNOWN` when its name tells nothing."""
-    name = normal_name(model)
-    return next((family for family in FAMILIES if re.match(family.pattern, name)), UNKNOWN)
+    name = normalize_name(model)
+    return next((family for family in FAMILIES if re.match(family.pattern, name)), UNKNOWN_FAMILY)
 
 
 def bundled_facts(endpoint: Endpoint, model: str) -> ModelFacts:
     """What the tables say of the model; a price only where its maker's price is asked."""
-    family, entry = family_of(model), _ENTRIES.get(normal_name(model), Entry(model))
-    if family is UNKNOWN:
+    family, entry = family_of(model), _ENTRIES.get(normalize_name(model), ModelEntry(model))
+    if family is UNKNOWN_FAMILY:
         return ModelFacts(id=model)
-    pays = endpoint.id in AT_LIST_PRICE or (
-        is_home(endpoint, family) and _kind(endpoint) not in PAID_OTHERWISE
+    pays = endpoint.id in LIST_PRICE_PROVIDERS or (
+        is_maker(endpoint, family) and _provider_kind(endpoint) not in UNPRICED_PROVIDERS
     )
     return ModelFacts(
         id=model,
@@ -120,19 +119,19 @@ def bundled_facts(endpoint: Endpoint, model: str) -> ModelFacts:
 
 def bundled_models(endpoint: Endpoint) -> tuple[str, ...]:
     """Models of the endpoint that are known by name, best first: a list for want of a better."""
-    own = [entry.name for entry in CATALOGUE if is_home(endpoint, family_of(entry.name))]
-    if _kind(endpoint) == "custom":
+    own = [entry.name for entry in MODELS if is_maker(endpoint, family_of(entry.name))]
+    if _provider_kind(endpoint) == "custom":
         own = []
     names = [endpoint.default_model, endpoint.small_model, *own]
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def is_home(endpoint: Endpoint, family: Family) -> bool:
+def is_maker(endpoint: Endpoint, family: Family) -> bool:
     """Whether the endpoint is one of the makers of the family."""
-    return _kind(endpoint) in family.home
+    return _provider_kind(endpoint) in family.home
 
 
-def whole_price(
+def complete_price(
     model: str,
     reading: float,
     writing: float,
@@ -155,12 +154,12 @@ def whole_price(
     )
 
 
-def _kind(endpoint: Endpoint) -> str:
+def _provider_kind(endpoint: Endpoint) -> str:
     """`custom` for every endpoint of the user's own."""
     return endpoint.id.partition(":")[0]
 
 
-_ENTRIES = {normal_name(entry.name): entry for entry in CATALOGUE}
+_ENTRIES = {normalize_name(entry.name): entry for entry in MODELS}
 
 
 # Lists of models on disk, one file for each endpoint.
@@ -171,7 +170,7 @@ FRESH_SECONDS = 24 * 3600
 FORMAT = 1
 
 
-class ModelList(msgspec.Struct, frozen=True):
+class CachedModelList(msgspec.Struct, frozen=True):
     """The models of one endpoint, as it listed them."""
 
     base_url: str
@@ -191,7 +190,7 @@ class ModelList(msgspec.Struct, frozen=True):
         return 0 <= now - self.fetched_at < FRESH_SECONDS
 
 
-class ListCache:
+class ModelListCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
@@ -200,11 +199,11 @@ class ListCache:
         digest = hashlib.sha256(base_url.encode()).hexdigest()[:12]
         return self.folder / f"{host}-{digest}.json"
 
-    def read(self, base_url: str) -> ModelList | None:
+    def read(self, base_url: str) -> CachedModelList | None:
         """The stored list; None when there is none, or one that cannot be understood."""
         path = self.path(base_url)
         try:
-            stored = msgspec.json.decode(path.read_bytes(), type=ModelList)
+            stored = msgspec.json.decode(path.read_bytes(), type=CachedModelList)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError) as error:
@@ -212,7 +211,7 @@ class ListCache:
             return None
         return stored if (stored.base_url, stored.format) == (base_url, FORMAT) else None
 
-    def write(self, models: ModelList) -> None:
+    def write(self, models: CachedModelList) -> None:
         """A list that cannot be stored is fetched again next time."""
         data = msgspec.json.encode(models)
         try:
@@ -228,7 +227,7 @@ Overrides = Mapping[str, Mapping[str, ModelOverrides]]
 """By provider id (`custom:NAME` for a named endpoint) and model name."""
 
 
-def overrides_of(settings: Settings) -> Overrides:
+def model_overrides(settings: Settings) -> Overrides:
     known: dict[str, Mapping[str, ModelOverrides]] = {
         name: provider.models for name, provider in settings.providers.items()
     }
@@ -238,7 +237,7 @@ def overrides_of(settings: Settings) -> Overrides:
     return known
 
 
-def said_facts(model: str, said: ModelOverrides) -> ModelFacts:
+def override_facts(model: str, said: ModelOverrides) -> ModelFacts:
     return ModelFacts(
         id=model,
         context_length=said.context_length,
@@ -265,7 +264,7 @@ _SMALL = re.compile(r"(?<![\d.])(0\.\d+|1(\.\d+)?)b\b")
 """Fewer than two billion parameters, as in `qwen2.5-coder:1.5b`."""
 
 
-class Explained(NamedTuple):
+class ExplainedFact(NamedTuple):
     """One fact and where it comes from."""
 
     field: str
@@ -273,63 +272,65 @@ class Explained(NamedTuple):
     source: str
 
 
-class Source(NamedTuple):
+class FactSource(NamedTuple):
     kind: str
     """`config`, `list`, `endpoint` or `bundled`."""
     words: str
     facts: ModelFacts
 
 
-class KnownModels:
+class ModelCatalog:
     """Cheap to ask: at most one small file is read for an endpoint in the life of a process."""
 
     def __init__(self, cache_dir: Path, overrides: Overrides, clock: Clock) -> None:
         """`cache_dir` is `models` in the cache of a home, `overrides` those of its settings."""
-        self._cache, self._overrides, self._clock = ListCache(cache_dir), overrides, clock
-        self._lists: dict[str, ModelList | None] = {}
+        self._cache, self._overrides, self._clock = ModelListCache(cache_dir), overrides, clock
+        self._lists: dict[str, CachedModelList | None] = {}
 
     def facts(self, endpoint: Endpoint, base_url: str, model: str) -> ModelFacts:
         merged: dict[str, Any] = {}
         for source in self.sources(endpoint, base_url, model):
-            for field in MERGED:
+            for field in MERGED_FIELDS:
                 if merged.get(field) is None:
                     merged[field] = getattr(source.facts, field)
         return ModelFacts(id=model, **merged)
 
-    def explain(self, endpoint: Endpoint, base_url: str, model: str) -> list[Explained]:
+    def explain(self, endpoint: Endpoint, base_url: str, model: str) -> list[ExplainedFact]:
         """Each known fact with its source in words."""
-        explained: list[Explained] = []
+        explained: list[ExplainedFact] = []
         sources = tuple(self.sources(endpoint, base_url, model))
-        for field in MERGED:
+        for field in MERGED_FIELDS:
             for source in sources:
                 value = getattr(source.facts, field)
                 if value is not None:
-                    explained.append(Explained(field, value, _words(source, field, value)))
+                    explained.append(
+                        ExplainedFact(field, value, _describe_source(source, field, value))
+                    )
                     break
         return explained
 
-    def sources(self, endpoint: Endpoint, base_url: str, model: str) -> Iterator[Source]:
+    def sources(self, endpoint: Endpoint, base_url: str, model: str) -> Iterator[FactSource]:
         """Who says anything of the model, best first."""
         said = self._overrides.get(endpoint.id, {}).get(model)
         if said is not None:
-            yield Source("config", "config.yaml", said_facts(model, said))
+            yield FactSource("config", "config.yaml", override_facts(model, said))
         listed = self.listed(base_url)
         facts = listed.find(model) if listed else None
         if listed is not None and facts is not None:
             age = human_duration(listed.age(self._now()))
-            yield Source("list", f"the list of {endpoint.label}, {age} old", facts)
+            yield FactSource("list", f"the list of {endpoint.label}, {age} old", facts)
         profile = endpoint.profile
         general = ModelFacts(id=model, price=profile.price, images=profile.images)
-        yield Source("endpoint", f"holds for all of {endpoint.label}", general)
-        yield Source("bundled", "comes with Hermes", bundled_facts(endpoint, model))
+        yield FactSource("endpoint", f"holds for all of {endpoint.label}", general)
+        yield FactSource("bundled", "comes with Hermes", bundled_facts(endpoint, model))
 
-    def profile(self, endpoint: Endpoint, base_url: str, model: str) -> Profile:
+    def profile(self, endpoint: Endpoint, base_url: str, model: str) -> ModelProfile:
         """The endpoint's profile with what is known of the model worked in."""
         base, family = endpoint.profile, family_of(model)
         facts = self.facts(endpoint, base_url, model)
         small = base.small or (is_loopback(base_url) and bool(_SMALL.search(model.lower())))
         chat = endpoint.api_mode == "chat_completions"
-        field = family.max_tokens_field if chat and is_home(endpoint, family) else ""
+        field = family.max_tokens_field if chat and is_maker(endpoint, family) else ""
         return msgspec.structs.replace(
             base,
             context_length=self._context(endpoint, base_url, model, small=small),
@@ -337,15 +338,17 @@ class KnownModels:
             price=facts.price,
             images=facts.images,
             tools=base.tools and facts.tools is not False,
-            reasoning=_form(endpoint, family, facts),
-            developer_role=base.developer_role or family.developer_role or _wants_developer(model),
-            cache_marks=_marks(endpoint, family),
+            reasoning=_reasoning_format(endpoint, family, facts),
+            developer_role=base.developer_role
+            or family.developer_role
+            or _needs_developer_role(model),
+            cache_marks=_needs_cache_marks(endpoint, family),
             max_tokens_field=field or base.max_tokens_field,
             temperature=base.temperature and family.temperature,
             small=small,
         )
 
-    def listed(self, base_url: str) -> ModelList | None:
+    def listed(self, base_url: str) -> CachedModelList | None:
         """The list of the endpoint as it was last fetched, however old; None when it never was."""
         if base_url not in self._lists:
             self._lists[base_url] = self._cache.read(base_url) if base_url else None
@@ -369,12 +372,12 @@ class KnownModels:
         """
         now = self._now()
         date = datetime.fromtimestamp(now, UTC).date().isoformat()
-        # Loaded when it is needed: most programs never ask for a list.
-        fetch = import_module("hermes.providers.catalog.listing")
-        models: tuple[ModelFacts, ...] = await fetch.fetch_models(
+        from hermes.providers.catalog.listing import fetch_models  # most processes never list
+
+        models = await fetch_models(
             endpoint, base_url, credential, client, date=date, region=region
         )
-        listed = ModelList(base_url, now, models)
+        listed = CachedModelList(base_url, now, models)
         self._lists[base_url] = listed
         self._cache.write(listed)
         return models
@@ -391,31 +394,31 @@ class KnownModels:
         return self._clock.now().timestamp()
 
 
-def _wants_developer(model: str) -> bool:
+def _needs_developer_role(model: str) -> bool:
     """The documented rule, which holds for names that tell nothing else too."""
     return "gpt-5" in model.lower() or "codex" in model.lower()
 
 
-def _words(source: Source, field: str, value: Any) -> str:
+def _describe_source(source: FactSource, field: str, value: Any) -> str:
     if field == "price" and value.date:
         return f"{source.words} (price of {value.date})"
     return source.words
 
 
-def _form(endpoint: Endpoint, family: Family, facts: ModelFacts) -> ReasoningForm:
+def _reasoning_format(endpoint: Endpoint, family: Family, facts: ModelFacts) -> ReasoningFormat:
     """How the model is asked for effort there; not at all when it is not known to think."""
     if facts.reasoning is not True:
         return ""
     if endpoint.api_mode == "anthropic_messages":
         return family.form if family.form in ("budget", "adaptive") else ""
-    if is_home(endpoint, family) and family.form:
+    if is_maker(endpoint, family) and family.form:
         return family.form
     if endpoint.id.startswith("custom:"):
         return "effort"
     return endpoint.profile.reasoning
 
 
-def _marks(endpoint: Endpoint, family: Family) -> bool:
+def _needs_cache_marks(endpoint: Endpoint, family: Family) -> bool:
     """Marks are part of Anthropic's API; elsewhere the endpoint must know them and the model
     need them."""
     if endpoint.api_mode == "anthropic_messages":

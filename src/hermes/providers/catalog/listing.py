@@ -15,18 +15,18 @@ import msgspec
 
 from hermes.core.errors import ProviderError, ReplyInvalid
 from hermes.core.usage import Price
-from hermes.providers.aws import signed_headers
-from hermes.providers.catalog.catalog import ModelFacts, family_of, whole_price
-from hermes.providers.endpoints import Endpoint, may_receive
+from hermes.providers.aws import sign_request
+from hermes.providers.catalog.catalog import ModelFacts, complete_price, family_of
+from hermes.providers.endpoints import Endpoint, may_receive_key
 from hermes.providers.failures import refused, unreachable
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.anthropic import AnthropicDialect
-from hermes.providers.wire.model import address, request_headers
+from hermes.providers.wire.model import join_url, request_headers
 
-MODELS = ("data", "models")
-IDS = ("id", "model", "slug", "name")
-LABELS = ("display_name", "displayName", "name")
-CONTEXT = (
+LIST_NAMES = ("data", "models")
+ID_NAMES = ("id", "model", "slug", "name")
+LABEL_NAMES = ("display_name", "displayName", "name")
+CONTEXT_PATHS = (
     "loaded_context_length",
     "context_length",
     "context_window",
@@ -41,7 +41,7 @@ CONTEXT = (
     "meta.n_ctx",
     "meta.n_ctx_train",
 )
-OUTPUT = (
+OUTPUT_PATHS = (
     "top_provider.max_completion_tokens",
     "max_completion_tokens",
     "max_output_tokens",
@@ -54,7 +54,7 @@ OUTPUT = (
 Signs = tuple[tuple[str, str], ...]
 """Path and word: the word is among what stands there. Without a word: what stands there is true."""
 
-IMAGES: Signs = (
+IMAGE_SIGNS: Signs = (
     ("architecture.input_modalities", "image"),
     ("input_modalities", "image"),
     ("modalities.input", "image"),
@@ -67,7 +67,7 @@ IMAGES: Signs = (
     ("supports_vision", ""),
     ("type", "vlm"),
 )
-TOOLS: Signs = (
+TOOL_SIGNS: Signs = (
     ("supported_parameters", "tools"),
     ("tags", "tool-use"),
     ("capabilities", "tools"),
@@ -77,7 +77,7 @@ TOOLS: Signs = (
     ("providers.supports_tools", ""),
     ("supports_tools", ""),
 )
-REASONING: Signs = (
+REASONING_SIGNS: Signs = (
     ("supported_parameters", "reasoning"),
     ("tags", "reasoning"),
     ("capabilities", "thinking"),
@@ -86,7 +86,7 @@ REASONING: Signs = (
     ("capabilities.supports.reasoning_effort", ""),
     ("supports_reasoning", ""),
 )
-KINDS = ("type", "capabilities.type", "model_type")
+KIND_PATHS = ("type", "capabilities.type", "model_type")
 OTHER_KINDS = frozenset(
     {
         "embedding",
@@ -103,22 +103,22 @@ OTHER_KINDS = frozenset(
         "completion",
     }
 )
-TALKS: Signs = (
+CHAT_SIGNS: Signs = (
     ("architecture.output_modalities", "text"),
     ("output_modalities", "text"),
     ("supportedGenerationMethods", "generateContent"),
     ("capabilities.completion_chat", ""),
 )
-WITHDRAWN = ("model_picker_enabled", "active")
+AVAILABILITY_FLAGS = ("model_picker_enabled", "active")
 """False here: the endpoint does not offer the model."""
-ENDS = ("deprecation", "deprecation_date", "expiration_date", "retirement_date")
+DEPRECATION_DATES = ("deprecation", "deprecation_date", "expiration_date", "retirement_date")
 
 TOOL_USERS_ONLY = frozenset({"ai-gateway"})
 """Endpoints that list much a conversation cannot use: only language models with tools are kept."""
 
-_READ, _WRITTEN = ("prompt", "input"), ("completion", "output")
-_CACHED = ("input_cache_read", "input_cache_reads", "cache_read", "cached_input")
-_CACHING = ("input_cache_write", "input_cache_writes", "cache_write")
+_INPUT_PRICE_NAMES, _OUTPUT_PRICE_NAMES = ("prompt", "input"), ("completion", "output")
+_CACHE_READ_NAMES = ("input_cache_read", "input_cache_reads", "cache_read", "cached_input")
+_CACHE_WRITE_NAMES = ("input_cache_write", "input_cache_writes", "cache_write")
 _CENTS = 10_000
 """xAI gives whole cents for a hundred million tokens."""
 
@@ -128,31 +128,31 @@ def parse_models(document: Any, *, provider: str, date: str) -> tuple[ModelFacts
     found: dict[str, ModelFacts] = {}
     for row in _rows(document):
         facts = parse_model(row, date=date)
-        if facts is not None and _kept(facts, provider):
+        if facts is not None and _is_usable(facts, provider):
             found.setdefault(facts.id, facts)
     return tuple(found.values())
 
 
 def parse_model(row: Mapping[str, Any], *, date: str) -> ModelFacts | None:
     """One model; None when it has no name or is not offered."""
-    model = _text(row, IDS)
-    if not model or any(row.get(name) is False for name in WITHDRAWN):
+    model = _text(row, ID_NAMES)
+    if not model or any(row.get(name) is False for name in AVAILABILITY_FLAGS):
         return None
     model = model.removeprefix("models/")
     aliases = row.get("aliases")
-    label = _text(row, LABELS).removeprefix("models/")
+    label = _text(row, LABEL_NAMES).removeprefix("models/")
     return ModelFacts(
         id=model,
         aliases=tuple(a for a in aliases if isinstance(a, str)) if _is_list(aliases) else (),
         label=label if label not in ("", model) else None,
-        context_length=_count(row, CONTEXT),
-        max_output=_count(row, OUTPUT),
+        context_length=_count(row, CONTEXT_PATHS),
+        max_output=_count(row, OUTPUT_PATHS),
         price=_price(model, row, date),
-        images=_says(row, IMAGES),
-        tools=_says(row, TOOLS),
-        reasoning=_says(row, REASONING),
+        images=_supports(row, IMAGE_SIGNS),
+        tools=_supports(row, TOOL_SIGNS),
+        reasoning=_supports(row, REASONING_SIGNS),
         language=_language(model, row),
-        deprecated=True if any(row.get(name) for name in ENDS) else None,
+        deprecated=True if any(row.get(name) for name in DEPRECATION_DATES) else None,
     )
 
 
@@ -166,7 +166,7 @@ def next_page(document: Any) -> str:
 
 def _rows(document: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(document, Mapping):
-        document = next((rows for name in MODELS if _is_list(rows := document.get(name))), ())
+        document = next((rows for name in LIST_NAMES if _is_list(rows := document.get(name))), ())
     if _is_list(document):
         yield from (row for row in document if isinstance(row, Mapping))
 
@@ -176,7 +176,7 @@ def _text(row: Mapping[str, Any], names: Sequence[str]) -> str:
     return next((text for text in texts if isinstance(text, str) and text), "")
 
 
-def _kept(facts: ModelFacts, provider: str) -> bool:
+def _is_usable(facts: ModelFacts, provider: str) -> bool:
     return provider not in TOOL_USERS_ONLY or (facts.language is True and facts.tools is True)
 
 
@@ -198,13 +198,13 @@ def _count(row: Mapping[str, Any], paths: Sequence[str]) -> int | None:
     return None
 
 
-def _says(row: Mapping[str, Any], signs: Signs) -> bool | None:
+def _supports(row: Mapping[str, Any], signs: Signs) -> bool | None:
     """Whether any sign is there; None when no place for one is."""
-    answers = [answer for path, word in signs for answer in _answers(row, path, word)]
+    answers = [answer for path, word in signs for answer in _sign_values(row, path, word)]
     return any(answers) if answers else None
 
 
-def _answers(row: Mapping[str, Any], path: str, word: str) -> Iterator[bool]:
+def _sign_values(row: Mapping[str, Any], path: str, word: str) -> Iterator[bool]:
     parent, _, last = path.rpartition(".")
     for holder in _values(row, parent) if parent else [row]:
         value = holder.get(last) if isinstance(holder, Mapping) else None
@@ -219,10 +219,10 @@ def _answers(row: Mapping[str, Any], path: str, word: str) -> Iterator[bool]:
 
 
 def _language(model: str, row: Mapping[str, Any]) -> bool | None:
-    kinds = [kind for path in KINDS for kind in _values(row, path) if isinstance(kind, str)]
+    kinds = [kind for path in KIND_PATHS for kind in _values(row, path) if isinstance(kind, str)]
     if any(kind.lower() in OTHER_KINDS for kind in kinds) or not family_of(model).language:
         return False
-    return True if "language" in kinds or "chat" in kinds else _says(row, TALKS)
+    return True if "language" in kinds or "chat" in kinds else _supports(row, CHAT_SIGNS)
 
 
 def _price(model: str, row: Mapping[str, Any], date: str) -> Price | None:
@@ -230,28 +230,29 @@ def _price(model: str, row: Mapping[str, Any], date: str) -> Price | None:
     prices = [
         price
         for holder in (*_values(row, "pricing"), *_values(row, "providers.pricing"))
-        if isinstance(holder, Mapping) and (price := _priced(model, holder, date)) is not None
+        if isinstance(holder, Mapping)
+        and (price := _parse_pricing(model, holder, date)) is not None
     ]
     if not prices and "prompt_text_token_price" in row:
-        prices = _in_cents(model, row, date)
+        prices = _cent_prices(model, row, date)
     return max(prices, key=lambda price: price.input + price.output) if prices else None
 
 
-def _priced(model: str, pricing: Mapping[str, Any], date: str) -> Price | None:
-    reading, writing = _dollars(pricing, _READ), _dollars(pricing, _WRITTEN)
+def _parse_pricing(model: str, pricing: Mapping[str, Any], date: str) -> Price | None:
+    reading, writing = _dollars(pricing, _INPUT_PRICE_NAMES), _dollars(pricing, _OUTPUT_PRICE_NAMES)
     if reading is None or writing is None:
         return None
-    cached, caching = _dollars(pricing, _CACHED), _dollars(pricing, _CACHING)
-    return whole_price(model, reading, writing, cached, caching, date)
+    cached, caching = _dollars(pricing, _CACHE_READ_NAMES), _dollars(pricing, _CACHE_WRITE_NAMES)
+    return complete_price(model, reading, writing, cached, caching, date)
 
 
-def _in_cents(model: str, row: Mapping[str, Any], date: str) -> list[Price]:
+def _cent_prices(model: str, row: Mapping[str, Any], date: str) -> list[Price]:
     names = ("prompt_text_token_price", "completion_text_token_price")
     cents = [row.get(name) for name in (*names, "cached_prompt_text_token_price")]
     reading, writing, cached = (v / _CENTS if isinstance(v, int) else None for v in cents)
     if reading is None or writing is None:
         return []
-    return [whole_price(model, reading, writing, cached, None, date)]
+    return [complete_price(model, reading, writing, cached, None, date)]
 
 
 def _dollars(pricing: Mapping[str, Any], names: Sequence[str]) -> float | None:
@@ -274,12 +275,12 @@ def _is_list(value: Any) -> TypeGuard[list[Any]]:
 
 # Asking an endpoint for its list of models.
 
-LARGEST = 32 * 1024 * 1024
+MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 """Bytes of one answer."""
-MOST_PAGES = 20
-PAGE = 1000
+MAX_PAGES = 20
+PAGE_SIZE = 1000
 TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
-SHOWN = 100
+MAX_DETAIL_REQUESTS = 100
 """Models of Ollama that are asked for one by one."""
 
 _NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
@@ -295,7 +296,7 @@ async def fetch_models(
     region: str = "",
 ) -> tuple[ModelFacts, ...]:
     """The models the endpoint lists. Raises a `ProviderError`."""
-    asked = _Asked(endpoint, base_url, credential, client, region)
+    asked = _ListingClient(endpoint, base_url, credential, client, region)
     models: dict[str, ModelFacts] = {}
     async for page in _pages(asked):
         for facts in parse_models(page, provider=endpoint.id, date=date):
@@ -303,12 +304,14 @@ async def fetch_models(
     found = tuple(models.values())
     if endpoint.id != "ollama":
         return found
-    loaded = await _loaded(asked)
-    shown = [await _shown(asked, facts, loaded, date) for facts in found[:SHOWN]]
-    return (*shown, *found[SHOWN:])
+    loaded = await _ollama_contexts(asked)
+    shown = [
+        await _ollama_facts(asked, facts, loaded, date) for facts in found[:MAX_DETAIL_REQUESTS]
+    ]
+    return (*shown, *found[MAX_DETAIL_REQUESTS:])
 
 
-class _Asked:
+class _ListingClient:
     """One endpoint being asked."""
 
     def __init__(
@@ -320,7 +323,7 @@ class _Asked:
         region: str,
     ) -> None:
         self.endpoint, self._client = endpoint, client
-        if credential is not None and not _may_have(endpoint, credential, base_url):
+        if credential is not None and not _may_send(endpoint, credential, base_url):
             credential = None
         self._credential = credential
         base = (credential.base_url if credential else "") or base_url
@@ -343,7 +346,7 @@ class _Asked:
         """`path` under the address of the endpoint; `..` goes up, as in any path."""
         if self.is_anthropic and not self._base.endswith("/v1"):
             path = f"/v1{path}"
-        url = httpx2.URL(address(self._base, path.partition("?")[0]))
+        url = httpx2.URL(join_url(self._base, path.partition("?")[0]))
         query = path.partition("?")[2]
         plain = str(url.copy_with(path=posixpath.normpath(url.path)))
         return f"{plain}{'&' if '?' in plain else '?'}{query}" if query else plain
@@ -356,7 +359,7 @@ class _Asked:
         headers = request_headers(self._target, self._credential, own, stream=False)
         if self._target.auth == "aws":
             region = self._target.region
-            headers = signed_headers(
+            headers = sign_request(
                 method, url, headers, content, region=region, credential=self._credential
             )
         try:
@@ -385,18 +388,18 @@ class _Asked:
             ) from error
 
 
-def _may_have(endpoint: Endpoint, credential: Credential, base_url: str) -> bool:
+def _may_send(endpoint: Endpoint, credential: Credential, base_url: str) -> bool:
     """A provider's key goes to its own hosts; the user's own endpoint gets what it was given."""
     if endpoint.id.partition(":")[0] == "custom" or credential.id == "given":
         return True
-    return may_receive(endpoint, credential.base_url or base_url)
+    return may_receive_key(endpoint, credential.base_url or base_url)
 
 
-async def _pages(asked: _Asked) -> AsyncIterator[Any]:
+async def _pages(asked: _ListingClient) -> AsyncIterator[Any]:
     path = asked.endpoint.models_path
-    first = asked.url(f"{path}?limit={PAGE}" if asked.is_anthropic else path)
+    first = asked.url(f"{path}?limit={PAGE_SIZE}" if asked.is_anthropic else path)
     url, cursor = first, ""
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         page = await asked.get(url)
         yield page
         after = next_page(page)
@@ -410,12 +413,12 @@ async def _read(response: httpx2.Response, provider: str) -> bytes:
     data = bytearray()
     async for chunk in response.aiter_bytes():
         data += chunk
-        if len(data) > LARGEST:
+        if len(data) > MAX_RESPONSE_BYTES:
             raise ReplyInvalid(f"the list of models of {provider} has no end", provider=provider)
     return bytes(data)
 
 
-async def _loaded(asked: _Asked) -> dict[str, int]:
+async def _ollama_contexts(asked: _ListingClient) -> dict[str, int]:
     """The context windows Ollama gave the models that run now."""
     try:
         running = await asked.get(asked.url("/../api/ps"))
@@ -431,7 +434,9 @@ async def _loaded(asked: _Asked) -> dict[str, int]:
     }
 
 
-async def _shown(asked: _Asked, facts: ModelFacts, loaded: dict[str, int], date: str) -> ModelFacts:
+async def _ollama_facts(
+    asked: _ListingClient, facts: ModelFacts, loaded: dict[str, int], date: str
+) -> ModelFacts:
     """Ollama lists names only; the rest is told for each model.
 
     What it gives a model is often less than the model could take: the window of the running model

@@ -13,7 +13,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,13 +28,13 @@ VERSION = 1
 LOCK_SECONDS = 10.0
 """Longest wait for another process that is changing the file."""
 
-PARTS = {"providers": dict, "credential_pool": list}
+SECTIONS = {"providers": dict, "credential_pool": list}
 """The parts of the file, each an object, and what it holds for a provider."""
 
-Data = dict[str, Any]
+AuthData = dict[str, Any]
 
 
-class AuthStore:
+class AuthFile:
     """The file. Reading needs no lock, because the file is only ever replaced as a whole."""
 
     def __init__(self, path: Path) -> None:
@@ -43,7 +42,7 @@ class AuthStore:
         self._held, self._state = b"", (0, 0, 0)
         """What was read, and of which state of the file."""
 
-    def read(self) -> Data:
+    def read(self) -> AuthData:
         """What is in the file; an empty store when there is none.
 
         Raises `ConfigError` when it cannot be understood. It is then left as it is.
@@ -60,7 +59,7 @@ class AuthStore:
             raise self._damaged("it is not JSON") from error
         if not isinstance(data, dict):
             raise self._damaged("it does not hold a JSON object")
-        for part, kind in PARTS.items():
+        for part, kind in SECTIONS.items():
             held = data.get(part, {})
             if not isinstance(held, dict) or not all(isinstance(x, kind) for x in held.values()):
                 raise self._damaged(f"{part!r} does not have the right form")
@@ -80,7 +79,7 @@ class AuthStore:
         return self._held
 
     @contextmanager
-    def change(self) -> Iterator[Data]:
+    def change(self) -> Iterator[AuthData]:
         """What is in the file, to be changed in place; written at the end of the block.
 
         Two processes never lose each other's change: the second waits for the first. When the
@@ -101,7 +100,8 @@ class AuthStore:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         path = self.lock_path()
-        filelock = import_module("filelock")  # slow to load, and rarely needed
+        import filelock  # slow to load, and rarely needed
+
         lock = filelock.FileLock(path, timeout=LOCK_SECONDS, mode=0o600, fallback_to_soft=False)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ class AuthStore:
         finally:
             lock.release()
 
-    def _write(self, data: Data) -> None:
+    def _write(self, data: AuthData) -> None:
         self._warn_of_a_wide_mode()
         text = msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n"
         target = Path(os.path.realpath(self.path))
@@ -154,7 +154,7 @@ class AuthStore:
 POOL = "credential_pool"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class KeyEntry(msgspec.Struct, frozen=True):
     """A key added by hand, or the state of a credential that is kept elsewhere.
 
     The value of a variable is never copied here, only the name of the variable.
@@ -179,30 +179,30 @@ class Entry(msgspec.Struct, frozen=True):
         return f"Entry({self.id!r}, source={self.source!r})"
 
 
-_DEFAULTS = msgspec.to_builtins(Entry(""))
+_DEFAULTS = msgspec.to_builtins(KeyEntry(""))
 
 
 def fingerprint(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()[:8]
 
 
-def entries_of(data: Data, provider: str) -> dict[str, Entry]:
+def entries_of(data: AuthData, provider: str) -> dict[str, KeyEntry]:
     """By id, in the order of the file. What is not understood is left out here and kept there."""
-    entries = (_understood(raw) for raw in _raw(data, provider))
+    entries = (_parse_entry(raw) for raw in _raw_entries(data, provider))
     return {entry.id: entry for entry in entries if entry is not None}
 
 
-def not_understood(data: Data, provider: str) -> int:
+def count_invalid_entries(data: AuthData, provider: str) -> int:
     """How many entries somebody else wrote in a form that is not known."""
-    return sum(1 for raw in _raw(data, provider) if _understood(raw) is None)
+    return sum(1 for raw in _raw_entries(data, provider) if _parse_entry(raw) is None)
 
 
-def providers_of(data: Data) -> list[str]:
+def stored_providers(data: AuthData) -> list[str]:
     """Every provider the file holds something for."""
     return list(dict.fromkeys([*data.get(POOL, {}), *data.get("providers", {})]))
 
 
-def put(data: Data, provider: str, entry: Entry) -> None:
+def put_entry(data: AuthData, provider: str, entry: KeyEntry) -> None:
     """Add the entry, or replace the one with its id; keys that are not ours stay in it."""
     raws = data.setdefault(POOL, {}).setdefault(provider, [])
     raw = next((old for old in raws if _id_of(old) == entry.id), None)
@@ -215,10 +215,10 @@ def put(data: Data, provider: str, entry: Entry) -> None:
             raw.pop(name, None)
 
 
-def drop(data: Data, provider: str, unwanted: Callable[[Entry], bool]) -> int:
+def remove_entries(data: AuthData, provider: str, unwanted: Callable[[KeyEntry], bool]) -> int:
     """Take entries out; how many there were."""
-    raws = _raw(data, provider)
-    kept = [raw for raw in raws if (e := _understood(raw)) is None or not unwanted(e)]
+    raws = _raw_entries(data, provider)
+    kept = [raw for raw in raws if (e := _parse_entry(raw)) is None or not unwanted(e)]
     if len(kept) == len(raws):
         return 0
     if kept:
@@ -228,14 +228,14 @@ def drop(data: Data, provider: str, unwanted: Callable[[Entry], bool]) -> int:
     return len(raws) - len(kept)
 
 
-def _raw(data: Data, provider: str) -> list[Any]:
+def _raw_entries(data: AuthData, provider: str) -> list[Any]:
     found: list[Any] = data.get(POOL, {}).get(provider, [])
     return found
 
 
-def _understood(raw: Any) -> Entry | None:
+def _parse_entry(raw: Any) -> KeyEntry | None:
     try:
-        entry = msgspec.convert(raw, Entry)
+        entry = msgspec.convert(raw, KeyEntry)
     except msgspec.ValidationError:
         return None
     return entry if entry.id else None

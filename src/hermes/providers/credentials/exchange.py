@@ -12,11 +12,17 @@ import msgspec
 
 from hermes.core.errors import CredentialRefused
 from hermes.core.ports import Clock
-from hermes.providers.endpoints import Endpoint, may_receive
+from hermes.providers.endpoints import Endpoint, may_receive_key
 from hermes.providers.failures import refused as refusal_of
 from hermes.providers.failures import unreachable
-from hermes.providers.login.flows import PROJECT_ID
-from hermes.providers.login.oauth import HEADERS, SECONDS, Answer, fields_of, refusal
+from hermes.providers.login.flows import GOOGLE_PROJECT_ID
+from hermes.providers.login.oauth import (
+    HEADERS,
+    REQUEST_SECONDS,
+    TokenResponse,
+    json_object,
+    login_error,
+)
 from hermes.providers.target import Credential
 
 MARGIN_SECONDS = 120.0
@@ -25,7 +31,7 @@ MARGIN_SECONDS = 120.0
 _NO_ACCESS = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN, httpx2.codes.NOT_FOUND)
 
 
-class Exchange:
+class TokenExchange:
     def __init__(self, client: httpx2.AsyncClient, clock: Clock) -> None:
         self._client, self._clock = client, clock
         self._held: dict[tuple[str, str], Credential] = {}
@@ -57,12 +63,12 @@ class Exchange:
             response = await self._client.get(
                 url,
                 headers={**HEADERS, **endpoint.headers, **authorization},
-                timeout=SECONDS,
+                timeout=REQUEST_SECONDS,
                 follow_redirects=False,
             )
         except httpx2.HTTPError as error:
             raise unreachable(endpoint.id, url, error) from error
-        answer = Answer(response.status_code, fields_of(response.content))
+        answer = TokenResponse(response.status_code, json_object(response.content))
         if answer.status in _NO_ACCESS:
             raise CredentialRefused(
                 f"{endpoint.label} gives no access for {credential.source}",
@@ -72,10 +78,10 @@ class Exchange:
                 " --type oauth",
             )
         if not answer.ok or not answer.text("token"):
-            raise refusal(answer, endpoint.id, "gave no short-lived token")
+            raise login_error(answer, endpoint.id, "gave no short-lived token")
         endpoints = answer.fields.get("endpoints")
         address = endpoints.get("api") if isinstance(endpoints, dict) else None
-        own = isinstance(address, str) and may_receive(endpoint, address)
+        own = isinstance(address, str) and may_receive_key(endpoint, address)
         return msgspec.structs.replace(
             credential,
             secret=answer.text("token"),
@@ -97,10 +103,10 @@ METADATA = {
     "platform": "PLATFORM_UNSPECIFIED",
     "pluginType": "GEMINI",
 }
-LONGEST_REASON = 300
+MAX_REASON = 300
 
 
-class ProjectExchange(Exchange):
+class CodeAssistExchange(TokenExchange):
     """Exchanges tokens like any other, and gives those for Code Assist their project."""
 
     def __init__(self, client: httpx2.AsyncClient, clock: Clock, project: str = "") -> None:
@@ -123,9 +129,9 @@ class ProjectExchange(Exchange):
         token, project = self._found.get(credential.id, ("", ""))
         if token != credential.secret:
             answer = await self._load(endpoint, credential.secret)
-            project = _named_in(answer)
+            project = _parse_project(answer)
             if not project:
-                raise _no_project(endpoint, credential, answer)
+                raise _no_project_error(endpoint, credential, answer)
             self._found[credential.id] = (credential.secret, project)
         return project
 
@@ -136,24 +142,24 @@ class ProjectExchange(Exchange):
                 url,
                 json={"metadata": METADATA},
                 headers={**HEADERS, **endpoint.headers, "Authorization": f"Bearer {token}"},
-                timeout=SECONDS,
+                timeout=REQUEST_SECONDS,
                 follow_redirects=False,
             )
         except httpx2.HTTPError as error:
             raise unreachable(endpoint.id, url, error) from error
         if response.status_code >= 300:
             raise refusal_of(endpoint.id, response, response.content, secret=token)
-        return fields_of(response.content)
+        return json_object(response.content)
 
 
-def _named_in(answer: dict[str, Any]) -> str:
+def _parse_project(answer: dict[str, Any]) -> str:
     """The id stands alone, or in an object."""
     held = answer.get("cloudaicompanionProject")
     project = held.get("id") if isinstance(held, dict) else held
     return project if isinstance(project, str) else ""
 
 
-def _no_project(
+def _no_project_error(
     endpoint: Endpoint, credential: Credential, answer: dict[str, Any]
 ) -> CredentialRefused:
     tiers = answer.get("ineligibleTiers")
@@ -163,9 +169,9 @@ def _no_project(
         if isinstance(tier, dict)
     ]
     words = "".join([c if c.isprintable() else " " for c in "".join(reasons[:1])])
-    because = f": {' '.join(words.split())[:LONGEST_REASON]}" if words.strip() else ""
+    because = f": {' '.join(words.split())[:MAX_REASON]}" if words.strip() else ""
     return CredentialRefused(
         f"Google names no project for the {credential.source or endpoint.label}{because}",
         provider=endpoint.id,
-        hint=f"run `gemini` once, which sets the account up, or set {PROJECT_ID}",
+        hint=f"run `gemini` once, which sets the account up, or set {GOOGLE_PROJECT_ID}",
     )

@@ -20,26 +20,26 @@ from hermes.core.errors import (
 )
 from hermes.core.ports import Clock
 from hermes.providers.credentials.auth_file import (
-    AuthStore,
-    Data,
-    Entry,
-    drop,
+    AuthData,
+    AuthFile,
+    KeyEntry,
     entries_of,
     fingerprint,
-    put,
+    put_entry,
+    remove_entries,
 )
-from hermes.providers.credentials.exchange import Exchange, ProjectExchange
-from hermes.providers.credentials.sources import Sources, Variables, as_credential
-from hermes.providers.endpoints import QWEN, Endpoint, Login
-from hermes.providers.login.flows import PROJECT_ID
-from hermes.providers.login.tokens import CLAUDE_CODE, Renewal
-from hermes.providers.target import GIVEN, MANUAL, Credential, variable_in
+from hermes.providers.credentials.exchange import CodeAssistExchange, TokenExchange
+from hermes.providers.credentials.sources import CredentialSources, VariableSource, login_credential
+from hermes.providers.endpoints import QWEN_LOGIN, Endpoint, LoginSpec
+from hermes.providers.login.flows import GOOGLE_PROJECT_ID
+from hermes.providers.login.tokens import CLAUDE_CODE_LOGIN, TokenRefresher
+from hermes.providers.target import GIVEN, MANUAL, Credential, variable_name
 from hermes.util.text import human_duration
 
 # Which of several healthy credentials is used next.
 
 
-class Standing(msgspec.Struct, frozen=True):
+class CredentialStatus(msgspec.Struct, frozen=True):
     """A credential and what is known of it."""
 
     credential: Credential
@@ -50,9 +50,9 @@ class Standing(msgspec.Struct, frozen=True):
     rest_reason: str = ""
 
 
-Choose = Callable[[Sequence[Standing], random.Random], Standing]
+Strategy = Callable[[Sequence[CredentialStatus], random.Random], CredentialStatus]
 
-STRATEGIES: dict[PoolStrategy, Choose] = {
+STRATEGIES: dict[PoolStrategy, Strategy] = {
     "fill_first": lambda healthy, _: healthy[0],
     "round_robin": lambda healthy, _: min(healthy, key=lambda one: one.last_used),
     "least_used": lambda healthy, _: min(healthy, key=lambda one: (one.uses, one.last_used)),
@@ -60,7 +60,7 @@ STRATEGIES: dict[PoolStrategy, Choose] = {
 }
 """They get at least one standing, best first; of equal ones the better is taken."""
 
-COUNTING: frozenset[PoolStrategy] = frozenset({"round_robin", "least_used"})
+COUNTING_STRATEGIES: frozenset[PoolStrategy] = frozenset({"round_robin", "least_used"})
 """These go by earlier uses, so that the next process must know of each use."""
 
 
@@ -79,14 +79,14 @@ COUNTING: frozenset[PoolStrategy] = frozenset({"round_robin", "least_used"})
 log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 300.0
-LONGEST_REST = 7 * 86_400.0
-TICK = 1e-6
+MAX_REST = 7 * 86_400.0
+MIN_USE_INTERVAL = 1e-6
 """Two uses never have the same time, so that their order is known."""
 
-Pick = Callable[[Sequence[Standing]], Standing | None]
+Pick = Callable[[Sequence[CredentialStatus]], CredentialStatus | None]
 
 
-class News(msgspec.Struct, frozen=True):
+class PendingUsage(msgspec.Struct, frozen=True):
     """What happened to a credential since the file was written."""
 
     credential: Credential
@@ -95,7 +95,7 @@ class News(msgspec.Struct, frozen=True):
     resting_until: float = 0.0
     rest_reason: str = ""
 
-    def since(self, written: "News") -> "News | None":
+    def since(self, written: "PendingUsage") -> "PendingUsage | None":
         """What is left of it when `written` is in the file."""
         rests = self.resting_until > written.resting_until
         if self.uses == written.uses and not rests:
@@ -111,20 +111,20 @@ class PoolState:
     """Of one provider. `is_set` tells whether a variable still has a value."""
 
     def __init__(
-        self, store: AuthStore, provider: str, is_set: Callable[[str], bool], clock: Clock
+        self, store: AuthFile, provider: str, is_set: Callable[[str], bool], clock: Clock
     ) -> None:
         self._store, self._provider, self._is_set, self._clock = store, provider, is_set, clock
-        self._news: dict[str, News] = {}
+        self._news: dict[str, PendingUsage] = {}
         self._writing = asyncio.Lock()
         self._written_at = clock.monotonic()
 
-    def standings(self, credentials: Iterable[Credential]) -> list[Standing]:
+    def standings(self, credentials: Iterable[Credential]) -> list[CredentialStatus]:
         """What is known of each, in their order. A rest that is over is not mentioned."""
         return self._standings(self._store.read(), credentials, self._news)
 
     async def claim(
         self, credentials: Sequence[Credential], pick: Pick, *, shared: bool
-    ) -> Standing | None:
+    ) -> CredentialStatus | None:
         """The one `pick` chooses, counted as used; None when it chooses none.
 
         `shared` lets processes that claim at the same time see each other's uses.
@@ -146,7 +146,7 @@ class PoolState:
         return chosen
 
     async def rest(self, credential: Credential, seconds: float, reason: str) -> None:
-        until = self._now() + min(max(seconds, 0.0), LONGEST_REST)
+        until = self._now() + min(max(seconds, 0.0), MAX_REST)
         changed = {"resting_until": until, "rest_reason": reason}
         self._news[credential.id] = msgspec.structs.replace(self._of(credential), **changed)
         await self.flush()
@@ -159,7 +159,9 @@ class PoolState:
             except ConfigError as error:
                 self._complain(error)
 
-    async def _write(self, then: Callable[[Data], Standing | None]) -> Standing | None:
+    async def _write(
+        self, then: Callable[[AuthData], CredentialStatus | None]
+    ) -> CredentialStatus | None:
         """Write the news, and what `then` does to the data."""
         async with self._writing:
             news = dict(self._news)
@@ -174,59 +176,59 @@ class PoolState:
             return chosen
 
     def _change(
-        self, news: Mapping[str, News], then: Callable[[Data], Standing | None]
-    ) -> Standing | None:
+        self, news: Mapping[str, PendingUsage], then: Callable[[AuthData], CredentialStatus | None]
+    ) -> CredentialStatus | None:
         with self._store.change() as data:
             entries = entries_of(data, self._provider)
             for name, change in news.items():
                 if name in entries or not name.startswith(MANUAL):  # else it was removed
-                    put(data, self._provider, _joined(entries.get(name), change))
+                    put_entry(data, self._provider, _merge_usage(entries.get(name), change))
             self._tidy(data, news)
             return then(data)
 
     def _claimed(
-        self, data: Data, credentials: Sequence[Credential], pick: Pick
-    ) -> Standing | None:
+        self, data: AuthData, credentials: Sequence[Credential], pick: Pick
+    ) -> CredentialStatus | None:
         standings = self._standings(data, credentials, {})
         chosen = pick(standings)
         if chosen is not None:
-            use = News(chosen.credential, uses=1, last_used=self._next_time(standings))
+            use = PendingUsage(chosen.credential, uses=1, last_used=self._next_time(standings))
             entry = entries_of(data, self._provider).get(chosen.credential.id)
-            put(data, self._provider, _joined(entry, use))
+            put_entry(data, self._provider, _merge_usage(entry, use))
         return chosen
 
     def _standings(
-        self, data: Data, credentials: Iterable[Credential], news: Mapping[str, News]
-    ) -> list[Standing]:
+        self, data: AuthData, credentials: Iterable[Credential], news: Mapping[str, PendingUsage]
+    ) -> list[CredentialStatus]:
         entries, now = entries_of(data, self._provider), self._now()
-        found: list[Standing] = []
+        found: list[CredentialStatus] = []
         for one in credentials:
-            entry = _joined(entries.get(one.id), news.get(one.id, News(one)))
+            entry = _merge_usage(entries.get(one.id), news.get(one.id, PendingUsage(one)))
             rests = entry.resting_until > now
             until, reason = (entry.resting_until, entry.rest_reason) if rests else (0.0, "")
-            found.append(Standing(one, entry.uses, entry.last_used, until, reason))
+            found.append(CredentialStatus(one, entry.uses, entry.last_used, until, reason))
         return found
 
-    def _tidy(self, data: Data, news: Mapping[str, News]) -> None:
+    def _tidy(self, data: AuthData, news: Mapping[str, PendingUsage]) -> None:
         """Forget rests that are over, and credentials that are gone; never a key added by hand."""
         now = self._now()
         for entry in entries_of(data, self._provider).values():
             if 0.0 < entry.resting_until <= now:
                 rested = msgspec.structs.replace(entry, resting_until=0.0, rest_reason="")
-                put(data, self._provider, rested)
+                put_entry(data, self._provider, rested)
 
-        def is_gone(entry: Entry) -> bool:
-            if variable := variable_in(entry.id):
+        def is_gone(entry: KeyEntry) -> bool:
+            if variable := variable_name(entry.id):
                 return not entry.secret and not self._is_set(variable)
             return entry.id == GIVEN and entry.id not in news and entry.resting_until <= now
 
-        drop(data, self._provider, is_gone)
+        remove_entries(data, self._provider, is_gone)
 
-    def _of(self, credential: Credential) -> News:
-        return self._news.get(credential.id, News(credential))
+    def _of(self, credential: Credential) -> PendingUsage:
+        return self._news.get(credential.id, PendingUsage(credential))
 
-    def _next_time(self, standings: Sequence[Standing]) -> float:
-        return max(self._now(), max(one.last_used for one in standings) + TICK)
+    def _next_time(self, standings: Sequence[CredentialStatus]) -> float:
+        return max(self._now(), max(one.last_used for one in standings) + MIN_USE_INTERVAL)
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
@@ -235,14 +237,14 @@ class PoolState:
         log.warning("the state of the keys of %s is not kept: %s", self._provider, error)
 
 
-def _joined(entry: Entry | None, news: News) -> Entry:
+def _merge_usage(entry: KeyEntry | None, news: PendingUsage) -> KeyEntry:
     """The entry with the news in it. An entry of another value of the same name counts nothing."""
     credential = news.credential
     borrowed = credential.id == GIVEN or bool(credential.variable)
     mark = fingerprint(credential.secret) if borrowed else ""
     if entry is None or entry.fingerprint != mark:
         source = credential.id if borrowed else credential.id.partition(":")[0]
-        entry = Entry(credential.id, credential.kind, credential.label, source, fingerprint=mark)
+        entry = KeyEntry(credential.id, credential.kind, credential.label, source, fingerprint=mark)
     until, reason = max(
         (entry.resting_until, entry.rest_reason), (news.resting_until, news.rest_reason)
     )
@@ -265,9 +267,9 @@ class CredentialPool:
         strategy: PoolStrategy,
         *,
         state: PoolState,
-        sources: Sources,
-        renewal: Renewal,
-        exchange: Exchange,
+        sources: CredentialSources,
+        renewal: TokenRefresher,
+        exchange: TokenExchange,
         clock: Clock,
         rng: random.Random,
     ) -> None:
@@ -315,8 +317,10 @@ class CredentialPool:
     async def rest(self, credential: Credential, seconds: float, reason: str) -> None:
         await self._state.rest(self._original(credential), seconds, reason)
 
-    async def _claim(self, passed_over: set[str], avoid: Collection[str]) -> Standing | None:
-        def pick(standings: Sequence[Standing]) -> Standing | None:
+    async def _claim(
+        self, passed_over: set[str], avoid: Collection[str]
+    ) -> CredentialStatus | None:
+        def pick(standings: Sequence[CredentialStatus]) -> CredentialStatus | None:
             healthy = [
                 one
                 for one in standings
@@ -325,7 +329,7 @@ class CredentialPool:
             wanted = [one for one in healthy if one.credential.id not in avoid] or healthy
             return STRATEGIES[self._strategy](wanted, self._rng) if wanted else None
 
-        shared = self._strategy in COUNTING and self.size > 1
+        shared = self._strategy in COUNTING_STRATEGIES and self.size > 1
         return await self._state.claim(self._credentials, pick, shared=shared)
 
     async def _ready(self, credential: Credential, refused: str = "") -> Credential:
@@ -333,7 +337,7 @@ class CredentialPool:
         place = self._sources.place_of(self._endpoint, credential)
         if place is not None:
             tokens = await self._renewal.tokens(place, self._endpoint.id, refused)
-            credential = as_credential(self._endpoint, place, tokens)
+            credential = login_credential(self._endpoint, place, tokens)
             if not tokens.is_valid(self._clock.now().timestamp()):
                 raise CredentialRefused(
                     f"the login for {self._endpoint.id} has expired ({place.source})",
@@ -378,15 +382,15 @@ class Keyring:
 
     def __init__(
         self,
-        store: AuthStore,
-        variables: Variables,
+        store: AuthFile,
+        variables: VariableSource,
         *,
         client: httpx2.AsyncClient,
         clock: Clock,
         user_home: Path,
         strategies: Mapping[str, PoolStrategy] | None = None,
-        claude_code: Login = CLAUDE_CODE,
-        qwen_code: Login = QWEN,
+        claude_code: LoginSpec = CLAUDE_CODE_LOGIN,
+        qwen_code: LoginSpec = QWEN_LOGIN,
         aws_profile: str = "",
         rng: random.Random | None = None,
     ) -> None:
@@ -396,11 +400,13 @@ class Keyring:
         how those are renewed. `strategies` are by provider id; `fill_first` is the usual one.
         """
         self._store, self._variables, self._clock = store, variables, clock
-        self._sources = Sources(store, variables, user_home, claude_code, qwen_code, aws_profile)
+        self._sources = CredentialSources(
+            store, variables, user_home, claude_code, qwen_code, aws_profile
+        )
         self._strategies = dict(strategies or {})
         self._renewal, self._exchange = (
-            Renewal(client, clock),
-            ProjectExchange(client, clock, variables.secret(PROJECT_ID) or ""),
+            TokenRefresher(client, clock),
+            CodeAssistExchange(client, clock, variables.secret(GOOGLE_PROJECT_ID) or ""),
         )
         self._rng = rng or random.Random()
         self._states: dict[str, PoolState] = {}
@@ -435,7 +441,7 @@ class Keyring:
     def strategy(self, endpoint: Endpoint) -> PoolStrategy:
         return self._strategies.get(endpoint.id, "fill_first")
 
-    def standings(self, endpoint: Endpoint) -> list[Standing]:
+    def standings(self, endpoint: Endpoint) -> list[CredentialStatus]:
         """What is known of each credential, best first."""
         return self._state(endpoint).standings(self.credentials(endpoint))
 

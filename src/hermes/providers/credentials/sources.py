@@ -13,20 +13,19 @@ here: they belong to the choice they stand in, and the resolver takes them from 
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
 from hermes.config.home import tilde
-from hermes.providers.credentials.auth_file import AuthStore, entries_of
-from hermes.providers.endpoints import QWEN, Endpoint, Login, may_receive
+from hermes.providers.credentials.auth_file import AuthFile, entries_of
+from hermes.providers.endpoints import QWEN_LOGIN, Endpoint, LoginSpec, may_receive_key
 from hermes.providers.login.flows import google_client
 from hermes.providers.login.oauth import Tokens
 from hermes.providers.login.tokens import (
-    CLAUDE_CODE,
-    GeminiFile,
+    CLAUDE_CODE_LOGIN,
+    GeminiTokenFile,
     StoredLogin,
-    TokenPlace,
+    TokenStore,
     claude_code_file,
     qwen_code_file,
 )
@@ -38,7 +37,7 @@ ANTHROPIC_TOKENS = frozenset({"ANTHROPIC_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"})
 ANTHROPIC_TOKEN_START = "sk-ant-oat"
 
 
-class Variables(Protocol):
+class VariableSource(Protocol):
     """Variables of .env and of the process; `Loaded` is one."""
 
     @property
@@ -51,24 +50,24 @@ class Variables(Protocol):
         ...
 
 
-class Sources:
+class CredentialSources:
     def __init__(
         self,
-        store: AuthStore,
-        variables: Variables,
+        store: AuthFile,
+        variables: VariableSource,
         user_home: Path,
-        claude_code: Login = CLAUDE_CODE,
-        qwen_code: Login = QWEN,
+        claude_code: LoginSpec = CLAUDE_CODE_LOGIN,
+        qwen_code: LoginSpec = QWEN_LOGIN,
         aws_profile: str = "",
     ) -> None:
         """`user_home` is where other programs keep their logins."""
         self._store, self._variables = store, variables
         self._user_home, self._aws_profile = user_home, aws_profile
         claude = variables.secret("CLAUDE_CONFIG_DIR") or user_home / ".claude"
-        self._foreign: dict[str, TokenPlace] = {
+        self._foreign: dict[str, TokenStore] = {
             ANTHROPIC: claude_code_file(Path(claude), claude_code),
             "qwen-oauth": qwen_code_file(user_home / ".qwen", qwen_code),
-            GEMINI_CLI: GeminiFile(
+            GEMINI_CLI: GeminiTokenFile(
                 user_home / ".gemini",
                 google_client(variables.secret),
                 store.lock_path("gemini-cli"),
@@ -83,13 +82,13 @@ class Sources:
                 found.setdefault(credential.secret, credential)
         return tuple(found.values())
 
-    def places(self, endpoint: Endpoint) -> Iterator[TokenPlace]:
+    def places(self, endpoint: Endpoint) -> Iterator[TokenStore]:
         """Where tokens that can be renewed are kept, best first; they may be empty."""
         yield StoredLogin(self._store, endpoint.id)
         if endpoint.id in self._foreign:
             yield self._foreign[endpoint.id]
 
-    def place_of(self, endpoint: Endpoint, credential: Credential) -> TokenPlace | None:
+    def place_of(self, endpoint: Endpoint, credential: Credential) -> TokenStore | None:
         return next((one for one in self.places(endpoint) if one.id == credential.id), None)
 
     def belongs_to_other(self, endpoint: Endpoint, name: str) -> bool:
@@ -111,10 +110,9 @@ class Sources:
 
     def of_aws(self, endpoint: Endpoint) -> Iterator[Credential]:
         if endpoint.auth == "aws":
-            aws = import_module("hermes.providers.aws")
-            found: Credential | None = aws.aws_credentials(
-                self._variables.secret, self._user_home, self._aws_profile
-            )
+            from hermes.providers.aws import aws_credentials  # only Bedrock needs it
+
+            found = aws_credentials(self._variables.secret, self._user_home, self._aws_profile)
             yield from [found] if found else []
 
     def of_saved_variables(self, endpoint: Endpoint) -> Iterator[Credential]:
@@ -125,11 +123,11 @@ class Sources:
         return (one for one in exported if one.kind == "oauth")
 
     def of_login(self, endpoint: Endpoint) -> Iterator[Credential]:
-        yield from _offered(endpoint, StoredLogin(self._store, endpoint.id))
+        yield from _login_credentials(endpoint, StoredLogin(self._store, endpoint.id))
 
     def of_other_programs(self, endpoint: Endpoint) -> Iterator[Credential]:
         if endpoint.id in self._foreign:
-            yield from _offered(endpoint, self._foreign[endpoint.id])
+            yield from _login_credentials(endpoint, self._foreign[endpoint.id])
 
     def of_hand(self, endpoint: Endpoint) -> Iterator[Credential]:
         for entry in entries_of(self._store.read(), endpoint.id).values():
@@ -147,34 +145,34 @@ class Sources:
         return bool(self._variables.saved.get(credential.variable))
 
 
-Group = Callable[[Sources, Endpoint], Iterator[Credential]]
+SourceFunction = Callable[[CredentialSources, Endpoint], Iterator[Credential]]
 
-_USUAL_ORDER: tuple[Group, ...] = (
-    Sources.of_variables,
-    Sources.of_aws,
-    Sources.of_login,
-    Sources.of_other_programs,
-    Sources.of_hand,
+_USUAL_ORDER: tuple[SourceFunction, ...] = (
+    CredentialSources.of_variables,
+    CredentialSources.of_aws,
+    CredentialSources.of_login,
+    CredentialSources.of_other_programs,
+    CredentialSources.of_hand,
 )
-_ANTHROPIC_ORDER: tuple[Group, ...] = (
-    Sources.of_saved_variables,
-    Sources.of_hand,
-    Sources.of_login,
-    Sources.of_other_programs,
-    Sources.of_exported_tokens,
-    Sources.of_variables,
+_ANTHROPIC_ORDER: tuple[SourceFunction, ...] = (
+    CredentialSources.of_saved_variables,
+    CredentialSources.of_hand,
+    CredentialSources.of_login,
+    CredentialSources.of_other_programs,
+    CredentialSources.of_exported_tokens,
+    CredentialSources.of_variables,
 )
 
 
-def _offered(endpoint: Endpoint, place: TokenPlace) -> Iterator[Credential]:
+def _login_credentials(endpoint: Endpoint, place: TokenStore) -> Iterator[Credential]:
     tokens = place.read()
     if tokens is not None and not tokens.gone:
-        yield as_credential(endpoint, place, tokens)
+        yield login_credential(endpoint, place, tokens)
 
 
-def as_credential(endpoint: Endpoint, place: TokenPlace, tokens: Tokens) -> Credential:
+def login_credential(endpoint: Endpoint, place: TokenStore, tokens: Tokens) -> Credential:
     """What is sent for a login. An address it brings along counts when it is the provider's."""
-    own = tokens.base_url and may_receive(endpoint, tokens.base_url)
+    own = tokens.base_url and may_receive_key(endpoint, tokens.base_url)
     return Credential(
         id=place.id,
         secret=tokens.access_token,

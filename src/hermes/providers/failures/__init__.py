@@ -1,43 +1,50 @@
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+"""Errors for failed model calls: each says whether to retry, rotate the key or give up.
+
+The functions here import the classifier and its rule tables on the first failure, so a process
+without one never loads them, and importing a wire does not load the HTTP client.
+"""
+
+from typing import TYPE_CHECKING
 
 from hermes.core.errors import ProviderError
 
 if TYPE_CHECKING:
     import httpx2
 
-
-# Failures of a call. The tables that judge them, and the names of what the HTTP client raises,
-# are loaded when there is one: most programs end without it, and importing a wire stays cheap.
+__all__ = ["failed_in_stream", "http_errors", "refused", "unreachable"]
 
 
 def http_errors() -> tuple[type[Exception], ...]:
-    """What the client raises when no complete answer comes, or for what is no address."""
-    client = import_module("httpx2")
-    return client.HTTPError, client.InvalidURL
+    """Return what the HTTP client raises for an incomplete response or an invalid URL."""
+    import httpx2  # slow to load; the first request loads it anyway
+
+    return httpx2.HTTPError, httpx2.InvalidURL
 
 
 def refused(
     provider: str, response: "httpx2.Response", body: bytes, *, secret: str = ""
 ) -> ProviderError:
-    """`secret` is what was sent: some endpoints repeat it in their complaint."""
+    """Return the error for a response with a status of 300 or more.
+
+    `secret` is the key that was sent. Some endpoints repeat it in their message, so it is
+    replaced before the body is read.
+    """
+    from hermes.providers.failures import classify  # rule tables: only after a failure
+
     if secret:
         body = body.replace(secret.encode(), b"[key]")
-    error: ProviderError = _classify().refused(
-        provider, response.status_code, response.headers, body
-    )
-    return error
+    return classify.refused(provider, response.status_code, response.headers, body)
 
 
-def failed_inside(provider: str, told: object) -> ProviderError:
-    error: ProviderError = _classify().failed_inside(provider, told)
-    return error
+def failed_in_stream(provider: str, error: object) -> ProviderError:
+    """Return the error for decoded JSON that reports a failure inside a successful response."""
+    from hermes.providers.failures import classify  # rule tables: only after a failure
+
+    return classify.failed_in_stream(provider, error)
 
 
 def unreachable(provider: str, url: str, cause: Exception) -> ProviderError:
-    error: ProviderError = _classify().unreachable(provider, url, cause)
-    return error
+    """Return the error for a request that got no complete response."""
+    from hermes.providers.failures import classify  # rule tables: only after a failure
 
-
-def _classify() -> Any:
-    return import_module("hermes.providers.failures.classify")
+    return classify.unreachable(provider, url, cause)

@@ -18,7 +18,7 @@ from hermes.core.errors import ProviderError, QuotaSpent, RateLimited, ServerFau
 
 # What an endpoint said about a failure, whatever the shape it came in.
 
-SEARCHED = 4000
+SEARCHED_CHARACTERS = 4000
 """So many characters of the text are looked at by the rules."""
 
 
@@ -39,21 +39,21 @@ class Complaint(msgspec.Struct, frozen=True, kw_only=True):
     """It is a web page: no model endpoint answered, but something in front of it."""
 
 
-LONGEST_BODY = 1_000_000
+MAX_BODY = 1_000_000
 """Bodies longer than this are not decoded as JSON."""
-_DEEPEST = 8
+_MAX_DEPTH = 8
 _PAGE_SEARCHED = 4000
-_MESSAGES = ("message", "msg", "status_msg", "detail", "error_description", "error", "raw")
-_MARKS = re.compile(
+_MESSAGE_NAMES = ("message", "msg", "status_msg", "detail", "error_description", "error", "raw")
+_CODE_NAMES = re.compile(
     "type|code|status|reason|error_type|__type|status_code|http_code|quotaid|blockreason"
 )
-_PATHS = re.compile(
+_NESTED_NAMES = re.compile(
     "error|errors|detail|details|message|metadata|raw|innererror|base_resp|response|param"
     "|upstream_error|violations|promptfeedback"
 )
-_TELLING = re.compile("flagged_input|content_filter_result")
+_FLAG_NAMES = re.compile("flagged_input|content_filter_result")
 """Names that count as a mark by being there."""
-_WAITS = re.compile(
+_WAIT_NAMES = re.compile(
     "retrydelay|resets_in_seconds|resets_at|retry_after|retry_after_seconds|estimated_time"
 )
 _GENERIC = re.compile(
@@ -68,25 +68,25 @@ _EVENT = re.compile(r"^data: *([{\[].*)$", re.MULTILINE)
 def read_body(body: bytes, headers: Mapping[str, str]) -> Complaint:
     """What the body of an HTTP answer says; `headers` have lower-case names."""
     amazon = headers.get("x-amzn-errortype", "").partition(":")[0]
-    text = body[:LONGEST_BODY].decode("utf-8", "replace").strip()
+    text = body[:MAX_BODY].decode("utf-8", "replace").strip()
     if text.startswith("<"):
         title = _TITLE.search(text[:_PAGE_SEARCHED])
-        return _complaint(_Finds(messages=[title[2] if title else ""]), page=True)
-    finds = _Finds(marks=[amazon] if amazon else [])
+        return _complaint(_Findings(messages=[title[2] if title else ""]), page=True)
+    finds = _Findings(marks=[amazon] if amazon else [])
     _walk(text, finds, 0)
     return _complaint(finds)
 
 
-def look(error: object) -> Complaint:
+def read_error(error: object) -> Complaint:
     """What decoded JSON says."""
-    finds = _Finds()
+    finds = _Findings()
     _walk(error, finds, 0)
     if not finds.messages:
         finds.messages.append("no details" if not error else str(error))
     return _complaint(finds)
 
 
-class _Finds(msgspec.Struct):
+class _Findings(msgspec.Struct):
     messages: list[str] = []
     marks: list[str] = []
     params: list[str] = []
@@ -95,13 +95,13 @@ class _Finds(msgspec.Struct):
     headers: dict[str, str] = {}
 
 
-def _complaint(finds: _Finds, *, page: bool = False) -> Complaint:
+def _complaint(finds: _Findings, *, page: bool = False) -> Complaint:
     telling = (words for words in finds.messages if not _GENERIC.fullmatch(words.strip()))
     said = next(telling, next(iter(finds.messages), ""))
     return Complaint(
         message=said,
         marks=frozenset(mark.lower() for mark in finds.marks),
-        text="\n".join([*finds.messages, *finds.params, *finds.marks])[:SEARCHED],
+        text="\n".join([*finds.messages, *finds.params, *finds.marks])[:SEARCHED_CHARACTERS],
         status=next(iter(finds.statuses), None),
         waits=finds.waits,
         headers=finds.headers,
@@ -109,9 +109,9 @@ def _complaint(finds: _Finds, *, page: bool = False) -> Complaint:
     )
 
 
-def _walk(node: object, finds: _Finds, depth: int) -> None:
+def _walk(node: object, finds: _Findings, depth: int) -> None:
     match node:
-        case _ if depth > _DEEPEST:
+        case _ if depth > _MAX_DEPTH:
             return
         case str():
             _read_text(node, finds, depth)
@@ -124,18 +124,18 @@ def _walk(node: object, finds: _Finds, depth: int) -> None:
             return
 
 
-def _read_text(text: str, finds: _Finds, depth: int) -> None:
+def _read_text(text: str, finds: _Findings, depth: int) -> None:
     """Text is a message, unless it is JSON or holds an event with JSON."""
     event = _EVENT.search(text)
-    inside = _decoded(event[1] if event else text)
+    inside = _decode_json(event[1] if event else text)
     if inside is not None:
         _walk(inside, finds, depth + 1)
     elif text.strip():
         finds.messages.append(text)
 
 
-def _decoded(text: str) -> object:
-    if text.lstrip()[:1] not in ("{", "[") or len(text) > LONGEST_BODY:
+def _decode_json(text: str) -> object:
+    if text.lstrip()[:1] not in ("{", "[") or len(text) > MAX_BODY:
         return None
     try:
         return msgspec.json.decode(text.encode("utf-8", "replace"))
@@ -143,38 +143,38 @@ def _decoded(text: str) -> object:
         return None
 
 
-def _read_object(node: dict[object, object], finds: _Finds, depth: int) -> None:
+def _read_object(node: dict[object, object], finds: _Findings, depth: int) -> None:
     named = {str(name).lower(): value for name, value in node.items()}
-    for name in _MESSAGES:
+    for name in _MESSAGE_NAMES:
         value = named.get(name)
         if isinstance(value, str):
-            _read_text(_placed(value, named.get("loc")), finds, depth)
+            _read_text(_with_location(value, named.get("loc")), finds, depth)
     for name, value in named.items():
-        _read_mark(name, value, finds)
-        if _PATHS.fullmatch(name) and isinstance(value, (dict, list)):
+        _read_code(name, value, finds)
+        if _NESTED_NAMES.fullmatch(name) and isinstance(value, (dict, list)):
             _walk(value, finds, depth + 1)
     if isinstance(passed_on := named.get("headers"), dict):
         finds.headers |= {str(name).lower(): str(value) for name, value in passed_on.items()}
 
 
-def _placed(message: str, place: object) -> str:
+def _with_location(message: str, place: object) -> str:
     """The message with the place it is about, as FastAPI gives it."""
     if not isinstance(place, Sequence) or isinstance(place, str):
         return message
     return f"{'.'.join(str(step) for step in place)}: {message}"
 
 
-def _read_mark(name: str, value: object, finds: _Finds) -> None:
-    if _TELLING.fullmatch(name) and value:
+def _read_code(name: str, value: object, finds: _Findings) -> None:
+    if _FLAG_NAMES.fullmatch(name) and value:
         finds.marks.append(name)
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return
     words = str(value)
-    if _WAITS.fullmatch(name):
+    if _WAIT_NAMES.fullmatch(name):
         finds.waits[name] = words
     if name == "param":
         finds.params.append(words)
-    if _MARKS.fullmatch(name) or (name == "error" and " " not in words):
+    if _CODE_NAMES.fullmatch(name) or (name == "error" and " " not in words):
         finds.marks.append(words.rpartition("#")[2])
         if words.isascii() and words.isdigit() and len(words) == 3 and 300 <= int(words) < 600:
             finds.statuses.append(int(words))
@@ -202,24 +202,26 @@ _KEYS = re.compile(
     """,
     re.VERBOSE,
 )
-_UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
-def presentable(text: str, limit: int) -> str:
+def printable(text: str, limit: int) -> str:
     """At most `limit` characters of `text`, cleaned and free of what looks like a key."""
     plain = _ESCAPES.sub("", text[: limit * 10])
-    shown = "".join(char if _is_shown(char) else " " for char in plain)
+    shown = "".join(char if _is_visible(char) else " " for char in plain)
     hidden = _KEYS.sub(HIDDEN, " ".join(shown.split()))
     return hidden if len(hidden) <= limit else f"{hidden[: limit - 1].rstrip()}…"
 
 
-def _is_shown(char: str) -> bool:
-    return (char.isascii() and char.isprintable()) or unicodedata.category(char) not in _UNSHOWN
+def _is_visible(char: str) -> bool:
+    return (char.isascii() and char.isprintable()) or unicodedata.category(
+        char
+    ) not in _HIDDEN_CATEGORIES
 
 
 # How long an endpoint asked to wait, wherever it wrote that.
 
-LONGEST_WAIT = 31 * 86400.0
+MAX_WAIT = 31 * 86400.0
 """Seconds. A longer wait is taken for a mistake."""
 _EPOCH = 1_000_000_000
 _EPOCH_MS = 100_000_000_000
@@ -231,13 +233,13 @@ _PIECE = re.compile(
     re.IGNORECASE,
 )
 _SPAN = re.compile(rf"(?:{_PIECE.pattern})+", re.IGNORECASE)
-_IN_WORDS = re.compile(
+_WAIT_SENTENCE = re.compile(
     rf"(?:try again|retry|wait)\s+(?:in|after|for)?\s*(?P<span>{_SPAN.pattern})", re.IGNORECASE
 )
 _BUCKET = re.compile(r"((?:x|anthropic)-ratelimit-(?:.+-)?)reset(-.+)?")
 
 
-class Said:
+class RetryHints:
     """Everything the answer says about time, and the time it was said."""
 
     def __init__(self, headers: Mapping[str, str], complaint: Complaint, now: float) -> None:
@@ -247,28 +249,28 @@ class Said:
         self.now = now
 
     def header(self, name: str) -> float | None:
-        return read_retry_after(self.headers.get(name, ""), self.now)
+        return parse_wait(self.headers.get(name, ""), self.now)
 
     def wait(self, name: str) -> float | None:
-        return read_retry_after(self.waits.get(name, ""), self.now)
+        return parse_wait(self.waits.get(name, ""), self.now)
 
 
-def wanted(kind: type[ProviderError], said: Said) -> float | None:
+def requested_wait(kind: type[ProviderError], said: RetryHints) -> float | None:
     """Seconds to wait before an error of this kind may have passed, or None."""
-    for classes, sources in _SOURCES:
+    for classes, sources in _WAIT_SOURCES:
         if issubclass(kind, classes):
             found = (source(said) for source in sources)
             return next((seconds for seconds in found if seconds is not None), None)
     return None
 
 
-def read_retry_after(value: str, now: float) -> float | None:
+def parse_wait(value: str, now: float) -> float | None:
     """Seconds from now, of a number, a span such as `6m0s`, an epoch time or a date."""
     text = value[:100].strip()
     for reader in (_number, _span, _date):
         seconds = reader(text, now)
         if seconds is not None:
-            return max(0.0, seconds) if seconds <= LONGEST_WAIT else None
+            return max(0.0, seconds) if seconds <= MAX_WAIT else None
     return None
 
 
@@ -307,51 +309,56 @@ def _date(text: str, now: float) -> float | None:
     return None
 
 
-def _milliseconds(said: Said) -> float | None:
+def _milliseconds(said: RetryHints) -> float | None:
     seconds = _number(said.headers.get("retry-after-ms", ""), said.now)
-    return None if seconds is None or seconds < 0 else min(seconds / 1000, LONGEST_WAIT)
+    return None if seconds is None or seconds < 0 else min(seconds / 1000, MAX_WAIT)
 
 
-def _in_words(said: Said) -> float | None:
-    match = _IN_WORDS.search(said.text)
-    return read_retry_after(match["span"], said.now) if match else None
+def _wait_in_text(said: RetryHints) -> float | None:
+    match = _WAIT_SENTENCE.search(said.text)
+    return parse_wait(match["span"], said.now) if match else None
 
 
-def _first(
-    take: Callable[[Said, str], float | None], *names: str
-) -> Callable[[Said], float | None]:
-    def source(said: Said) -> float | None:
+def _first_of(
+    take: Callable[[RetryHints, str], float | None], *names: str
+) -> Callable[[RetryHints], float | None]:
+    def source(said: RetryHints) -> float | None:
         found = (take(said, name) for name in names)
         return next((seconds for seconds in found if seconds is not None), None)
 
     return source
 
 
-def _buckets(said: Said) -> float | None:
+def _rate_limit_buckets(said: RetryHints) -> float | None:
     """The limits of OpenAI, Groq and Anthropic: of the empty ones the last to be filled again,
     of others the first, because nothing tells which one was hit."""
     matches = (match for match in map(_BUCKET.fullmatch, said.headers) if match)
     resets = [(said.header(match[0]), _is_empty(match, said.headers)) for match in matches]
     empty = [seconds for seconds, nothing_left in resets if nothing_left and seconds is not None]
-    return max(empty) if empty else _least(seconds for seconds, _ in resets)
+    return max(empty) if empty else _smallest(seconds for seconds, _ in resets)
 
 
 def _is_empty(match: re.Match[str], headers: Mapping[str, str]) -> bool:
     return headers.get(f"{match[1]}remaining{match[2] or ''}") == "0"
 
 
-def _least(values: Iterable[float | None]) -> float | None:
+def _smallest(values: Iterable[float | None]) -> float | None:
     return min((value for value in values if value is not None), default=None)
 
 
-_ASKED = (_milliseconds, _first(Said.header, "retry-after"))
-_RESET = _first(Said.wait, "resets_in_seconds", "resets_at")
-_BODY = _first(Said.wait, "retrydelay", "retry_after", "retry_after_seconds", "estimated_time")
-_WINDOW = _first(Said.header, "x-ratelimit-reset")
-_SOURCES: tuple[
-    tuple[tuple[type[ProviderError], ...], tuple[Callable[[Said], float | None], ...]], ...
+_RETRY_AFTER_HEADERS = (_milliseconds, _first_of(RetryHints.header, "retry-after"))
+_RESET_FIELDS = _first_of(RetryHints.wait, "resets_in_seconds", "resets_at")
+_WAIT_FIELDS = _first_of(
+    RetryHints.wait, "retrydelay", "retry_after", "retry_after_seconds", "estimated_time"
+)
+_RESET_HEADER = _first_of(RetryHints.header, "x-ratelimit-reset")
+_WAIT_SOURCES: tuple[
+    tuple[tuple[type[ProviderError], ...], tuple[Callable[[RetryHints], float | None], ...]], ...
 ] = (
     # The short pauses of a limit per minute say nothing about a quota that is spent.
-    ((QuotaSpent,), (_RESET, *_ASKED, _WINDOW)),
-    ((RateLimited, ServerFault), (*_ASKED, _RESET, _BODY, _in_words, _buckets)),
+    ((QuotaSpent,), (_RESET_FIELDS, *_RETRY_AFTER_HEADERS, _RESET_HEADER)),
+    (
+        (RateLimited, ServerFault),
+        (*_RETRY_AFTER_HEADERS, _RESET_FIELDS, _WAIT_FIELDS, _wait_in_text, _rate_limit_buckets),
+    ),
 )

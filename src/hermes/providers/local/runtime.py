@@ -22,7 +22,7 @@ from hermes.util.packages import is_installed
 
 RUNTIME = "xllamacpp"
 LOCK = "requirements-local.lock"
-SERVE = ("-I", "-m", "hermes.providers.local.serve")
+SERVE_ARGUMENTS = ("-I", "-m", "hermes.providers.local.serve")
 START_SECONDS = 120.0
 STOP_SECONDS = 2.0
 
@@ -57,7 +57,7 @@ class ModelProcess:
 
     def __init__(self, process: asyncio.subprocess.Process, address: str, api_key: str) -> None:
         self._process = process
-        self._drain = asyncio.ensure_future(_discard(process))
+        self._drain = asyncio.ensure_future(_drain_stderr(process))
         self.base_url, self.api_key = f"{address}/v1", api_key
 
     @classmethod
@@ -74,24 +74,24 @@ class ModelProcess:
         )
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *SERVE,
+            *SERVE_ARGUMENTS,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,  # Ctrl-C at the terminal is for the agent
         )
         async with AsyncExitStack() as undo:
-            undo.push_async_callback(_end, process)
-            answer = await asyncio.wait_for(_converse(process, order), START_SECONDS)
+            undo.push_async_callback(_stop, process)
+            answer = await asyncio.wait_for(_handshake(process, order), START_SECONDS)
             undo.pop_all()
         return cls(process, answer.address, order.api_key)
 
     async def close(self) -> None:
         self._drain.cancel()
-        await _end(self._process)
+        await _stop(self._process)
 
 
-async def _converse(process: asyncio.subprocess.Process, order: ServeOrder) -> ServeAnswer:
+async def _handshake(process: asyncio.subprocess.Process, order: ServeOrder) -> ServeAnswer:
     if process.stdin is None or process.stdout is None or process.stderr is None:
         raise LocalModelError("the model process has no pipes")
     with suppress(ConnectionError):  # it died at once; what it said on stderr tells why
@@ -113,13 +113,13 @@ async def _converse(process: asyncio.subprocess.Process, order: ServeOrder) -> S
     return answer
 
 
-async def _discard(process: asyncio.subprocess.Process) -> None:
+async def _drain_stderr(process: asyncio.subprocess.Process) -> None:
     """Read what the runtime writes to stderr, so that it never blocks on a full pipe."""
     while process.stderr is not None and await process.stderr.read(65_536):
         continue
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _stop(process: asyncio.subprocess.Process) -> None:
     """The child ends by itself when its standard input does."""
     if process.stdin is not None:
         process.stdin.close()
@@ -133,11 +133,11 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 # How many threads the model gets.
 
 SAMPLE_SECONDS = 0.1
-BUSY = 50.0
+BUSY_PERCENT = 50.0
 """A core above this many percent is taken."""
 
 
-def threads_for(wanted: int) -> int:
+def thread_count(wanted: int) -> int:
     """`wanted` when it is positive; else the cores that are free right now, at least one.
 
     More threads than free cores collapse: each step waits for the slowest of them.
@@ -145,7 +145,7 @@ def threads_for(wanted: int) -> int:
     if wanted > 0:
         return wanted
     usable = _usable_cores()
-    busy = sum(share > BUSY for share in psutil.cpu_percent(SAMPLE_SECONDS, percpu=True))
+    busy = sum(share > BUSY_PERCENT for share in psutil.cpu_percent(SAMPLE_SECONDS, percpu=True))
     return max(1, min(usable, (psutil.cpu_count() or 1) - busy))
 
 
@@ -158,10 +158,10 @@ def _usable_cores() -> int:
 
 # The start of the prompt, kept on disk between runs: reading it again costs seconds.
 
-SECONDS = 10.0
+REQUEST_SECONDS = 10.0
 
 
-class RememberedPrefix(ModelWrapper):
+class PromptPrefixCache(ModelWrapper):
     """A `Model` in front of the model process.
 
     Before the first call it loads what an earlier run saved for the same system prompt; when
@@ -178,7 +178,7 @@ class RememberedPrefix(ModelWrapper):
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         first, self._asked = not self._asked, True
-        file = file_for(request)
+        file = prefix_file_name(request)
         unsaved = first and not await self._do("restore", file)
         async with aclosing(self._inner.stream(request)) as events:
             async for event in events:
@@ -196,7 +196,7 @@ class RememberedPrefix(ModelWrapper):
                 f"{address}/slots/0?action={action}",
                 json={"filename": file},
                 headers={"authorization": f"Bearer {self._process.api_key}"},
-                timeout=SECONDS,
+                timeout=REQUEST_SECONDS,
             )
             return answer.status_code == 200
         return False
@@ -207,7 +207,7 @@ class RememberedPrefix(ModelWrapper):
             old.unlink(missing_ok=True)
 
 
-def file_for(request: ModelRequest) -> str:
+def prefix_file_name(request: ModelRequest) -> str:
     """A name for the start of the prompt."""
     front = getattr(request.messages[0], "text", "") if request.messages else ""
     return f"prefix-{hashlib.sha256(front.encode()).hexdigest()[:16]}.bin"

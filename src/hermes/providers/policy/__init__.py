@@ -19,7 +19,7 @@ from hermes.core.model import Model
 # A model around another one.
 
 
-def unwell(model: Model) -> str:
+def unavailable_reason(model: Model) -> str:
     """Why `model` is better left alone just now, in words; empty when it is well. One that says
     nothing of itself is: nobody counts its failures (see `policy.health`)."""
     ask: Callable[[], str] | None = getattr(model, "unwell", None)
@@ -41,4 +41,4 @@ class ModelWrapper:
         return self._inner.provider
 
     def unwell(self) -> str:
-        return unwell(self._inner)
+        return unavailable_reason(self._inner)

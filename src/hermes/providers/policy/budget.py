@@ -26,7 +26,7 @@ from hermes.core.tokens import (
     tools_tokens,
 )
 from hermes.core.usage import Price
-from hermes.providers.endpoints import Profile
+from hermes.providers.endpoints import ModelProfile
 from hermes.providers.policy import ModelWrapper
 
 # What counts against one cap: what is spent, and what calls under way may still spend.
@@ -49,7 +49,7 @@ from hermes.providers.policy import ModelWrapper
 # part of a broken reply that was probably paid for.
 
 
-class Tally:
+class SpendCounter:
     """Of one turn: only this process spends in it."""
 
     def __init__(self, cap: float, span: str, setting: str) -> None:
@@ -91,7 +91,7 @@ class Tally:
         self._others = self._own = self._unrecorded = 0.0
 
 
-class SessionTally(Tally):
+class SessionSpend(SpendCounter):
     """Of a session or a job's run. The ledger is asked once for each turn."""
 
     def __init__(
@@ -108,7 +108,7 @@ class SessionTally(Tally):
             self.saw(total)
 
 
-class DayTally(Tally):
+class DailySpend(SpendCounter):
     """Of the user's calendar day. The ledger is asked each time, since others spend too.
 
     `zone` None is the zone of the clock, `user` "" is everybody. Share one among all purses of a
@@ -140,10 +140,10 @@ class DayTally(Tally):
         self.saw(total)
 
     def _began(self) -> datetime:
-        return midnight(self._clock.now(), self._zone)
+        return start_of_day(self._clock.now(), self._zone)
 
 
-def midnight(now: datetime, zone: tzinfo | None) -> datetime:
+def start_of_day(now: datetime, zone: tzinfo | None) -> datetime:
     """When the day began; `zone` None is that of `now`."""
     local = now.astimezone(zone) if zone else now
     return local.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
@@ -153,7 +153,7 @@ ROUNDING = 1e-9
 """Sums of floats may be off by this much."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class BudgetLimits(msgspec.Struct, frozen=True):
     """US dollars; None is no limit. The settings are `budget.turn_usd` and so on."""
 
     turn: float | None = None
@@ -165,13 +165,13 @@ class Limits(msgspec.Struct, frozen=True):
 class Reservation:
     """Money set aside for one call. It ends once: settled or released."""
 
-    def __init__(self, usd: float, tallies: tuple[Tally, ...]) -> None:
+    def __init__(self, usd: float, tallies: tuple[SpendCounter, ...]) -> None:
         self.usd = usd
         self.tallies = tallies
         self.open = True
 
 
-class Purse:
+class Budget:
     """What a session may spend: its turns, auxiliary calls and subagents share one.
 
     A reservation counts against the caps from the moment it is granted, so calls made at the same
@@ -182,22 +182,22 @@ class Purse:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: BudgetLimits,
         ledger: Ledger,
         session_id: str,
         clock: Clock,
         *,
         job: bool = False,
         zone: tzinfo | None = None,
-        day: DayTally | None = None,
-        user: DayTally | None = None,
+        day: DailySpend | None = None,
+        user: DailySpend | None = None,
     ) -> None:
         self._turn_cap = limits.turn
-        self._session = _session_tallies(limits, ledger, session_id, job=job)
+        self._session = _session_counters(limits, ledger, session_id, job=job)
         self._day, self._user = day, user
         if limits.day is not None and day is None:
-            self._day = DayTally(limits.day, ledger, clock, zone)
-        self._tallies: tuple[Tally, ...] = ()
+            self._day = DailySpend(limits.day, ledger, clock, zone)
+        self._tallies: tuple[SpendCounter, ...] = ()
         self.begin_turn()
 
     @property
@@ -211,7 +211,7 @@ class Purse:
         What was set aside before counts against the turn that it was set aside in.
         """
         turn = self._turn_cap
-        fresh = None if turn is None else Tally(turn, "one turn", "budget.turn_usd")
+        fresh = None if turn is None else SpendCounter(turn, "one turn", "budget.turn_usd")
         for tally in self._session:
             tally.stale = True
         every = (fresh, *self._session, self._day, self._user)
@@ -229,7 +229,7 @@ class Purse:
         needed = usd if least is None else least
         for tally in tallies:
             if needed > tally.left + ROUNDING:
-                raise _spent(tally, needed)
+                raise _budget_spent_error(tally, needed)
         granted = max(min([usd, *(tally.left for tally in tallies)]), needed)
         for tally in tallies:
             tally.reserved += granted
@@ -249,31 +249,32 @@ class Purse:
         self.settle(reservation, 0.0)
 
 
-def _session_tallies(
-    limits: Limits, ledger: Ledger, session_id: str, *, job: bool
-) -> tuple[SessionTally, ...]:
-    tallies: list[SessionTally] = []
+def _session_counters(
+    limits: BudgetLimits, ledger: Ledger, session_id: str, *, job: bool
+) -> tuple[SessionSpend, ...]:
+    tallies: list[SessionSpend] = []
     if job and limits.job is not None:
         name = ("one run of a job", "budget.job_usd")
-        tallies.append(SessionTally(limits.job, *name, ledger, session_id))
+        tallies.append(SessionSpend(limits.job, *name, ledger, session_id))
     if limits.session is not None:
         name = ("one session", "budget.session_usd")
-        tallies.append(SessionTally(limits.session, *name, ledger, session_id))
+        tallies.append(SessionSpend(limits.session, *name, ledger, session_id))
     return tuple(tallies)
 
 
-def _spent(tally: Tally, needed: float) -> BudgetSpent:
-    waiting = f", {dollars(tally.reserved)} is set aside for calls under way" * (
+def _budget_spent_error(tally: SpendCounter, needed: float) -> BudgetSpent:
+    waiting = f", {format_usd(tally.reserved)} is set aside for calls under way" * (
         tally.reserved > ROUNDING
     )
     return BudgetSpent(
-        f"{tally.setting} allows {dollars(tally.cap)} for {tally.span}: {dollars(tally.spent)} is "
-        f"spent{waiting} and the next call may cost {dollars(needed)}",
+        f"{tally.setting} allows {format_usd(tally.cap)} for {tally.span}: "
+        f"{format_usd(tally.spent)} is spent{waiting} and the next call may cost "
+        f"{format_usd(needed)}",
         hint=f"`hermes config set {tally.setting} N` changes the cap",
     )
 
 
-def dollars(usd: float) -> str:
+def format_usd(usd: float) -> str:
     """`$1.50`, or with more places where two would hide something."""
     if 0 < usd < 0.0001:
         return "less than $0.0001"
@@ -290,9 +291,9 @@ def dollars(usd: float) -> str:
 # begins,
 # and never in the middle of a reply.
 
-UNKNOWN_OUTPUT = 8192
+DEFAULT_MAX_OUTPUT = 8192
 """Longest reply of a model of which nobody knows it; it is then asked for no more."""
-USEFUL_REPLY = 256
+MIN_USEFUL_OUTPUT = 256
 """A reply that must be shorter than this is not worth its input."""
 MILLION = 1_000_000
 
@@ -304,14 +305,14 @@ class MeteredModel(ModelWrapper):
     it counts as spent, since it was probably paid for.
     """
 
-    def __init__(self, inner: Model, purse: Purse, profile: Profile) -> None:
+    def __init__(self, inner: Model, purse: Budget, profile: ModelProfile) -> None:
         super().__init__(inner)
         self._purse, self._profile = purse, profile
         self._tools: tuple[tuple[ToolSpec, ...], int] = ((), 0)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         price = self._profile.price
-        if not self._purse.limited or (price is not None and not _dearest(price)):
+        if not self._purse.limited or (price is not None and not _highest_price(price)):
             return self._inner.stream(request)
         return self._metered(request, price)
 
@@ -321,7 +322,7 @@ class MeteredModel(ModelWrapper):
         if price is None:
             raise self._price_unknown()
         tokens = self._input_tokens(request)
-        bill = _Bill(price.for_prompt(tokens), tokens)
+        bill = _CallEstimate(price.for_prompt(tokens), tokens)
         reservation, request = await self._reserve(request, bill)
         try:
             async with aclosing(self._inner.stream(request)) as events:
@@ -339,12 +340,12 @@ class MeteredModel(ModelWrapper):
                 self._purse.release(reservation)
 
     async def _reserve(
-        self, request: ModelRequest, bill: "_Bill"
+        self, request: ModelRequest, bill: "_CallEstimate"
     ) -> tuple[Reservation, ModelRequest]:
         """The money, and the request as it may go out."""
         known = [n for n in (request.max_tokens, self._profile.max_output) if n is not None]
-        longest = min(known, default=UNKNOWN_OUTPUT)
-        full, least = bill.cost(longest), bill.cost(min(longest, USEFUL_REPLY))
+        longest = min(known, default=DEFAULT_MAX_OUTPUT)
+        full, least = bill.cost(longest), bill.cost(min(longest, MIN_USEFUL_OUTPUT))
         reservation = await self._purse.reserve(full, least=least)
         if reservation.usd < full:
             longest = bill.affordable(reservation.usd)
@@ -352,7 +353,9 @@ class MeteredModel(ModelWrapper):
             return reservation, request
         return reservation, msgspec.structs.replace(request, max_tokens=longest)
 
-    def _settle(self, reservation: Reservation, reply: Reply, price: Price, bill: "_Bill") -> None:
+    def _settle(
+        self, reservation: Reservation, reply: Reply, price: Price, bill: "_CallEstimate"
+    ) -> None:
         cost = reply.cost_usd or price.cost(reply.usage)
         if cost:
             self._purse.settle(reservation, cost)
@@ -375,7 +378,7 @@ class MeteredModel(ModelWrapper):
         )
 
 
-class _Bill(msgspec.Struct):
+class _CallEstimate(msgspec.Struct):
     """What one call may cost."""
 
     price: Price
@@ -397,5 +400,5 @@ class _Bill(msgspec.Struct):
         return math.floor((usd - self.input_usd) * MILLION / self.price.output)
 
 
-def _dearest(price: Price) -> float:
+def _highest_price(price: Price) -> float:
     return max(price.input, price.output, price.cache_read, price.cache_write)

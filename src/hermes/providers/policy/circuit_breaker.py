@@ -32,12 +32,12 @@ from hermes.providers.policy import ModelWrapper
 # So a sick endpoint costs no time when there is something better, and nobody is locked out when
 # there is nothing: the call is then simply made.
 
-FAILURES = 5
-WINDOW = 600.0
+FAILURE_THRESHOLD = 5
+FAILURE_WINDOW = 600.0
 """Long enough for failures that take minutes each, such as a stalled stream."""
 FIRST_OPEN = 30.0
 LONGEST_OPEN = 300.0
-TRIAL = 5.0
+TRIAL_WAIT = 5.0
 """How long to stay away while another call tries whether it works again."""
 
 
@@ -47,23 +47,23 @@ class CircuitKey(NamedTuple):
     credential_id: str = ""
 
 
-class Health:
+class EndpointHealth:
     """All circuits of this process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._circuits: dict[CircuitKey, Circuit] = {}
+        self._circuits: dict[CircuitKey, EndpointCircuit] = {}
 
-    def circuit(self, provider: str, base_url: str, credential_id: str = "") -> "Circuit":
+    def circuit(self, provider: str, base_url: str, credential_id: str = "") -> "EndpointCircuit":
         """The one of this credential at this endpoint; the same object each time."""
         key = CircuitKey(provider, base_url, credential_id)
-        return self._circuits.setdefault(key, Circuit(self._clock))
+        return self._circuits.setdefault(key, EndpointCircuit(self._clock))
 
 
-class Circuit:
+class EndpointCircuit:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._failures: deque[float] = deque(maxlen=FAILURES)
+        self._failures: deque[float] = deque(maxlen=FAILURE_THRESHOLD)
         self._open_seconds = 0.0
         """How long it was opened for the last time; 0 while it is closed."""
         self._until = 0.0
@@ -77,7 +77,7 @@ class Circuit:
         left = self._until - self._clock.monotonic()
         if left > 0:
             return left
-        return TRIAL if self._on_trial else 0.0
+        return TRIAL_WAIT if self._on_trial else 0.0
 
     @contextmanager
     def call(self) -> Iterator[None]:
@@ -110,7 +110,10 @@ class Circuit:
             self._open(min(self._open_seconds * 2, LONGEST_OPEN))
         elif not self._open_seconds:
             self._failures.append(now)
-            if len(self._failures) == FAILURES and now - self._failures[0] <= WINDOW:
+            if (
+                len(self._failures) == FAILURE_THRESHOLD
+                and now - self._failures[0] <= FAILURE_WINDOW
+            ):
                 self._open(FIRST_OPEN)
 
     def _open(self, seconds: float) -> None:
@@ -119,10 +122,10 @@ class Circuit:
         self._until = self._clock.monotonic() + seconds
 
 
-class BreakingModel(ModelWrapper):
+class CircuitBreakerModel(ModelWrapper):
     """Tells `circuit` how each call of `inner` ended, and says when it is unwell."""
 
-    def __init__(self, inner: Model, circuit: Circuit) -> None:
+    def __init__(self, inner: Model, circuit: EndpointCircuit) -> None:
         super().__init__(inner)
         self._circuit = circuit
 
@@ -135,10 +138,10 @@ class BreakingModel(ModelWrapper):
                     yield event
 
     def unwell(self) -> str:
-        return complaint(self.provider, self._circuit.open_for)
+        return open_circuit_message(self.provider, self._circuit.open_for)
 
 
-def complaint(provider: str, seconds: float) -> str:
+def open_circuit_message(provider: str, seconds: float) -> str:
     """Why a provider is left alone for `seconds`; empty when it is not."""
     if not seconds:
         return ""

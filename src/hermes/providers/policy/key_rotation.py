@@ -10,8 +10,9 @@ The only key of a pool is never put to rest: its error goes out as it is, and `R
 the user waits. Each key is tried at most once in a call, these second chances aside.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
+from typing import Protocol
 
 import msgspec
 
@@ -24,12 +25,36 @@ from hermes.core.errors import (
 )
 from hermes.core.model import Model, ModelEvent, ModelRequest, Retrying
 from hermes.core.ports import Clock
-from hermes.providers.policy.circuit_breaker import Circuit, complaint
-from hermes.providers.resolver import Pool
+from hermes.providers.policy.circuit_breaker import EndpointCircuit, open_circuit_message
 from hermes.providers.target import Credential
 
+
+class KeyPool(Protocol):
+    """The credentials of one target while requests are made."""
+
+    @property
+    def size(self) -> int: ...
+
+    async def take(self, avoid: Collection[str] = ()) -> Credential:
+        """The next one by the pool's strategy, with a token that is not about to expire.
+
+        One whose id is in `avoid` is taken only when there is no other.
+
+        Raises `CredentialsExhausted` when all rest, and says until when.
+        """
+        ...
+
+    async def renew(self, credential: Credential) -> Credential | None:
+        """After a 401: the credential with a new token, or None when it has none to get."""
+        ...
+
+    async def rest(self, credential: Credential, seconds: float, reason: str) -> None:
+        """Do not hand it out for so long. Kept over restarts."""
+        ...
+
+
 HOUR = 3600.0
-RESTS: dict[type[ProviderError], float] = {
+REST_SECONDS: dict[type[ProviderError], float] = {
     RateLimited: HOUR,
     QuotaSpent: 24 * HOUR,
     CredentialRefused: HOUR,
@@ -37,11 +62,11 @@ RESTS: dict[type[ProviderError], float] = {
 SHORT_REST = 60.0
 """After any other failure, such as a token that could not be renewed just now."""
 PAUSE = 1.0
-LONGEST_PAUSE = 5.0
+MAX_PAUSE = 5.0
 """Longest wait before the second try with the same key; there are others."""
 
 
-class _Step(msgspec.Struct, frozen=True):
+class _NextAttempt(msgspec.Struct, frozen=True):
     """What comes after a failure."""
 
     credential: Credential
@@ -49,7 +74,7 @@ class _Step(msgspec.Struct, frozen=True):
     pause: float = 0.0
 
 
-class _Failures(msgspec.Struct):
+class _CallFailures(msgspec.Struct):
     """What failed so far in one call."""
 
     second_chances: set[tuple[str, type[ProviderError]]] = msgspec.field(default_factory=set)
@@ -63,7 +88,7 @@ class _Failures(msgspec.Struct):
         return first
 
 
-class RotatingModel:
+class KeyRotationModel:
     """A `Model` that asks `pool` for a credential and the model of `make` for the answer.
 
     `circuits` holds the circuit of each credential id: an unwell key makes room for one that is
@@ -72,13 +97,13 @@ class RotatingModel:
 
     def __init__(
         self,
-        pool: Pool,
+        pool: KeyPool,
         make: Callable[[Credential], Model],
         clock: Clock,
         *,
         name: str,
         provider: str,
-        circuits: Mapping[str, Circuit] | None = None,
+        circuits: Mapping[str, EndpointCircuit] | None = None,
     ) -> None:
         self._pool, self._make, self._clock = pool, make, clock
         self._name, self._provider = name, provider
@@ -96,10 +121,10 @@ class RotatingModel:
     def unwell(self) -> str:
         """Whether all its keys are."""
         waits = [circuit.open_for for circuit in self._circuits.values()]
-        return complaint(self._provider, min(waits, default=0.0))
+        return open_circuit_message(self._provider, min(waits, default=0.0))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        failures = _Failures()
+        failures = _CallFailures()
         attempt = 0
         credential = await self._take()
         while True:
@@ -124,28 +149,30 @@ class RotatingModel:
         return model
 
     async def _after(
-        self, credential: Credential, error: ProviderError, failures: _Failures
-    ) -> _Step:
+        self, credential: Credential, error: ProviderError, failures: _CallFailures
+    ) -> _NextAttempt:
         """The next thing to try after `error`; raises it when there is none."""
         alone = self._pool.size <= 1
         if isinstance(error, RateLimited) and not alone and failures.first_of(credential, error):
-            return _Step(credential, f"{named(credential)}: {error}", _pause(error))
+            return _NextAttempt(credential, f"{display_name(credential)}: {error}", _pause(error))
         if isinstance(error, CredentialRefused) and failures.first_of(credential, error):
             try:
                 renewed = await self._pool.renew(credential)
             except ProviderError as failure:
                 error, renewed = failure, None
             if renewed is not None:
-                return _Step(renewed, f"{named(credential)} is renewed: {error}")
+                return _NextAttempt(renewed, f"{display_name(credential)} is renewed: {error}")
         if alone:
             raise error
-        await self._pool.rest(credential, _rest(error), str(error))
+        await self._pool.rest(credential, _rest_seconds(error), str(error))
         failures.rested.add(credential.id)
         following = await self._take(error)
         if following.id in failures.rested:
             # It rested for no time at all; the pause is for `RetryingModel` to make.
             raise error
-        return _Step(following, f"{named(following)} replaces {named(credential)}: {error}")
+        return _NextAttempt(
+            following, f"{display_name(following)} replaces {display_name(credential)}: {error}"
+        )
 
     async def _take(self, error: ProviderError | None = None) -> Credential:
         """The next credential, a well one if there is one; `error` is what the last one met."""
@@ -153,26 +180,28 @@ class RotatingModel:
         try:
             return await self._pool.take(unwell)
         except ProviderError as failure:
-            raise _explained(failure, error) from error
+            raise _with_last_error(failure, error) from error
 
 
-def named(credential: Credential) -> str:
+def display_name(credential: Credential) -> str:
     """For messages; never the secret."""
     return credential.label or credential.id
 
 
 def _pause(error: ProviderError) -> float:
     asked = error.retry_after
-    return asked if asked is not None and asked <= LONGEST_PAUSE else PAUSE
+    return asked if asked is not None and asked <= MAX_PAUSE else PAUSE
 
 
-def _rest(error: ProviderError) -> float:
+def _rest_seconds(error: ProviderError) -> float:
     if error.retry_after is not None:
         return error.retry_after
-    return next((seconds for kind, seconds in RESTS.items() if isinstance(error, kind)), SHORT_REST)
+    return next(
+        (seconds for kind, seconds in REST_SECONDS.items() if isinstance(error, kind)), SHORT_REST
+    )
 
 
-def _explained(failure: ProviderError, error: ProviderError | None) -> ProviderError:
+def _with_last_error(failure: ProviderError, error: ProviderError | None) -> ProviderError:
     """Why there is no further key; when all rest, with what the last one met."""
     if error is None or not isinstance(failure, CredentialsExhausted):
         return failure

@@ -115,7 +115,7 @@ def _clean_part(part: Part) -> Part:
 T = TypeVar("T")
 
 
-def _same(value: T) -> T:
+def _unchanged(value: T) -> T:
     return value
 
 
@@ -124,13 +124,13 @@ class _Repair(msgspec.Struct, frozen=True):
 
     done: str
     """What was done, for the user."""
-    message: Callable[[Message], Message] = _same
-    tool: Callable[[ToolSpec], ToolSpec] = _same
-    request: Callable[[ModelRequest], ModelRequest] = _same
+    message: Callable[[Message], Message] = _unchanged
+    tool: Callable[[ToolSpec], ToolSpec] = _unchanged
+    request: Callable[[ModelRequest], ModelRequest] = _unchanged
     """For what is neither."""
 
 
-class RepairingModel(ModelWrapper):
+class RequestRepairModel(ModelWrapper):
     """Repairs a request once for each kind of refusal, and every later request in the same way.
 
     The later ones too, because the history that was refused comes again with each of them, and
@@ -142,7 +142,7 @@ class RepairingModel(ModelWrapper):
         """`plain` are the models that refuse options, as (provider, name), for all who share it."""
         super().__init__(inner)
         self._plain = set() if plain is None else plain
-        self._repairs: list[_Repair] = [OPTIONS] if self._me in self._plain else []
+        self._repairs: list[_Repair] = [DROP_OPTIONS] if self._me in self._plain else []
         self._messages: dict[int, tuple[Message, Message]] = {}
         """By identity: a message and its repaired form. Holding the first keeps its id its own."""
         self._tools: tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]] = ((), ())
@@ -164,7 +164,7 @@ class RepairingModel(ModelWrapper):
                 if repair in self._repairs or not self._helps(repair, sent):
                     raise
                 self._repairs.append(repair)
-                if repair is OPTIONS:
+                if repair is DROP_OPTIONS:
                     self._plain.add(self._me)
                 self._messages, self._tools = {}, ((), ())
                 sent = self._repaired(request)
@@ -233,16 +233,16 @@ def without_options(request: ModelRequest) -> ModelRequest:
     return msgspec.structs.replace(request, reasoning_effort="", temperature=None)
 
 
-SIGNATURES = _Repair("sent again without earlier reasoning", message=without_signatures)
-CHARACTERS = _Repair(
+DROP_SIGNATURES = _Repair("sent again without earlier reasoning", message=without_signatures)
+CLEAN_CHARACTERS = _Repair(
     "sent again without unusual characters", message=clean_message, tool=clean_tool
 )
-OPTIONS = _Repair("sent again without it", request=without_options)
+DROP_OPTIONS = _Repair("sent again without it", request=without_options)
 
 REPAIRS: dict[type[ProviderError], _Repair] = {
-    SignatureRefused: SIGNATURES,
-    UnicodeRefused: CHARACTERS,
-    OptionRefused: OPTIONS,
+    SignatureRefused: DROP_SIGNATURES,
+    UnicodeRefused: CLEAN_CHARACTERS,
+    OptionRefused: DROP_OPTIONS,
 }
 
 

@@ -17,19 +17,19 @@ from hermes.core.errors import (
 )
 from hermes.core.model import FellBack, Model, ModelEvent, ModelRequest, Retrying
 from hermes.core.ports import Clock
-from hermes.providers.policy import ModelWrapper, unwell
+from hermes.providers.policy import ModelWrapper, unavailable_reason
 
 ATTEMPTS = 3
 FIRST_DELAY = 1.0
-LONGEST_DELAY = 30.0
-LONGEST_RETRY_AFTER = 60.0
+MAX_DELAY = 30.0
+MAX_RETRY_AFTER = 60.0
 """A server that asks for a longer wait is not waited for: a fallback can act in the meantime."""
 
 
-WORTH_ANOTHER_TRY: tuple[type[ProviderError], ...] = (Transient, RateLimited)
+RETRYABLE_ERRORS: tuple[type[ProviderError], ...] = (Transient, RateLimited)
 
 
-class RetryingModel(ModelWrapper):
+class RetryModel(ModelWrapper):
     """Calls `inner` up to `attempts` times, with jittered, doubling pauses.
 
     A stream that broke after some deltas is asked for again too; the deltas are void. Not
@@ -45,7 +45,7 @@ class RetryingModel(ModelWrapper):
         *,
         attempts: int = ATTEMPTS,
         patient: bool = True,
-        again: tuple[type[ProviderError], ...] = WORTH_ANOTHER_TRY,
+        again: tuple[type[ProviderError], ...] = RETRYABLE_ERRORS,
     ) -> None:
         super().__init__(inner)
         self._clock, self._attempts, self._patient = clock, attempts, patient
@@ -72,18 +72,18 @@ class RetryingModel(ModelWrapper):
 def pause_before(attempt: int, error: ProviderError) -> float | None:
     """Seconds to wait after failed attempt number `attempt`; None when waiting is pointless."""
     if error.retry_after:
-        return error.retry_after if error.retry_after <= LONGEST_RETRY_AFTER else None
+        return error.retry_after if error.retry_after <= MAX_RETRY_AFTER else None
     # Jitter spreads callers that failed together; it is no secret, so `random` will do.
-    return random.uniform(0.5, 1.0) * min(FIRST_DELAY * 2.0 ** (attempt - 1), LONGEST_DELAY)
+    return random.uniform(0.5, 1.0) * min(FIRST_DELAY * 2.0 ** (attempt - 1), MAX_DELAY)
 
 
 # Another model takes over when one fails for good.
 
-Entry = Callable[[], Model]
+ModelFactory = Callable[[], Model]
 
-HELPED = (ProviderError, LocalModelError)
+FALLBACK_ERRORS = (ProviderError, LocalModelError)
 """What another model may do better ..."""
-NOT_HELPED = (ContextOverflow, ContentRefused)
+FINAL_ERRORS = (ContextOverflow, ContentRefused)
 """... but for these: compaction is for the first, and nobody shops around for the second."""
 
 
@@ -96,7 +96,7 @@ class FallbackModel:
     keeps every entry from being built is raised there.
     """
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[ModelFactory]) -> None:
         self._entries = deque(enumerate(entries))
         self._unwell: deque[tuple[int, Model]] = deque()
         self._errors: dict[int, HermesError] = {}
@@ -120,8 +120,8 @@ class FallbackModel:
                     async for event in events:
                         yield event
                 return
-            except HELPED as error:
-                if isinstance(error, NOT_HELPED):
+            except FALLBACK_ERRORS as error:
+                if isinstance(error, FINAL_ERRORS):
                     raise
                 self._errors[self._number] = error
                 self._number, self._model = self._next(str(error))
@@ -133,11 +133,11 @@ class FallbackModel:
             number, build = self._entries.popleft()
             try:
                 model = build()
-            except (ConfigError, *HELPED) as failure:
+            except (ConfigError, *FALLBACK_ERRORS) as failure:
                 self._errors[number] = failure
                 reason = reason or str(failure)
                 continue
-            if not (complaint := unwell(model)):
+            if not (complaint := unavailable_reason(model)):
                 return self._takes_over(number, model, reason)
             self._unwell.append((number, model))
             reason = reason or complaint

@@ -9,6 +9,7 @@ from hermes.core.messages import (
     Assistant,
     AssistantPart,
     Image,
+    Message,
     System,
     Text,
     Thinking,
@@ -16,29 +17,28 @@ from hermes.core.messages import (
     ToolResult,
     User,
 )
-from hermes.core.messages import Message as MessagesMessage
 from hermes.core.model import ModelEvent, ModelRequest, ReasoningDelta, Reply, TextDelta, ToolSpec
 from hermes.core.usage import Usage
-from hermes.providers.failures import failed_inside
+from hermes.providers.failures import failed_in_stream
 from hermes.providers.target import Target
 from hermes.providers.wire.codec import (
-    EMPTY,
-    LEAST_BUDGET,
-    MOST_MARKS,
-    ReplyDraft,
+    EMPTY_ARRAY,
+    MAX_CACHE_MARKS,
+    MIN_THINKING_BUDGET,
+    ReplyBuilder,
     cache_control,
-    count,
-    declined,
-    decoded,
+    cache_ttl_of,
+    content_refused,
+    decode_json,
     effort_fields,
-    encoded_tools,
+    encode_tools,
     has_content,
-    joined,
-    last_marked,
-    mark_of,
+    join_arrays,
+    last_positions,
     safe_call_id,
+    token_count,
 )
-from hermes.providers.wire.model import address
+from hermes.providers.wire.model import join_url
 
 # Messages and tools as the Anthropic wire writes them.
 #
@@ -47,61 +47,61 @@ from hermes.providers.wire.model import address
 
 Block = dict[str, Any]
 
-THOUGHTS = ("thinking", "redacted_thinking")
-_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+THINKING_TYPES = ("thinking", "redacted_thinking")
+_INVALID_NAME_CHARACTERS = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-class AnthropicForm(msgspec.Struct, frozen=True):
+class AnthropicEncoder(msgspec.Struct, frozen=True):
     """A wire form (see `core.messages.WireForm`); an empty list stands for nothing to send."""
 
     mark: str = ""
     """How long the prefix up to this message is to be kept; empty without a mark."""
 
-    def __call__(self, message: MessagesMessage) -> list[Block]:
+    def __call__(self, message: Message) -> list[Block]:
         blocks = _blocks(message)
         if self.mark:
-            last = max(at for at, block in enumerate(blocks) if block["type"] not in THOUGHTS)
+            last = max(at for at, block in enumerate(blocks) if block["type"] not in THINKING_TYPES)
             blocks[last] = {**blocks[last], "cache_control": cache_control(self.mark)}
         return blocks
 
 
-def tool_form(spec: ToolSpec) -> Block:
+def encode_tool(spec: ToolSpec) -> Block:
     return {"name": spec.name, "description": spec.description, "input_schema": spec.parameters}
 
 
-def signed(message: Assistant) -> bool:
+def has_signed_thinking(message: Assistant) -> bool:
     """Whether the thinking of this wire is still with the message."""
     thoughts = [part for part in message.parts if isinstance(part, Thinking)]
-    return any(detail.get("type") in THOUGHTS for part in thoughts for detail in part.details)
+    return any(detail.get("type") in THINKING_TYPES for part in thoughts for detail in part.details)
 
 
-def _blocks(message: MessagesMessage) -> list[Block]:
+def _blocks(message: Message) -> list[Block]:
     match message:
         case System():
-            return _text(message.text.strip())
+            return _text_blocks(message.text.strip())
         case User():
-            return [block for part in message.parts for block in _user_part(part)]
+            return [block for part in message.parts for block in _user_blocks(part)]
         case Assistant():
-            blocks = [block for part in message.parts for block in _assistant_part(part)]
+            blocks = [block for part in message.parts for block in _assistant_blocks(part)]
             # Thinking alone is no message.
-            return blocks if any(block["type"] not in THOUGHTS for block in blocks) else []
+            return blocks if any(block["type"] not in THINKING_TYPES for block in blocks) else []
         case ToolResult():
-            return [_result(message)]
+            return [_result_block(message)]
         case _:
             assert_never(message)
 
 
-def _text(text: str) -> list[Block]:
+def _text_blocks(text: str) -> list[Block]:
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
-def _user_part(part: Text | Image) -> list[Block]:
+def _user_blocks(part: Text | Image) -> list[Block]:
     if isinstance(part, Text):
-        return _text(part.text)
-    return [{"type": "image", "source": _source(part.url)}]
+        return _text_blocks(part.text)
+    return [{"type": "image", "source": _image_source(part.url)}]
 
 
-def _source(url: str) -> dict[str, str]:
+def _image_source(url: str) -> dict[str, str]:
     kind, comma, data = url.partition(",")
     if not (comma and kind.startswith("data:")):
         return {"type": "url", "url": url}
@@ -109,21 +109,21 @@ def _source(url: str) -> dict[str, str]:
     return {"type": "base64", "media_type": media_type or "image/png", "data": data}
 
 
-def _assistant_part(part: AssistantPart) -> list[Block]:
+def _assistant_blocks(part: AssistantPart) -> list[Block]:
     match part:
         case Text():
-            return _text(part.text.strip())
+            return _text_blocks(part.text.strip())
         case Thinking():
-            return [detail for detail in part.details if detail.get("type") in THOUGHTS]
+            return [detail for detail in part.details if detail.get("type") in THINKING_TYPES]
         case ToolCall():
-            name = _NOT_IN_A_NAME.sub("_", part.name)[:128] or "_"
+            name = _INVALID_NAME_CHARACTERS.sub("_", part.name)[:128] or "_"
             use = {"type": "tool_use", "id": safe_call_id(part.id), "name": name}
-            return [{**use, "input": _input(part.arguments)}]
+            return [{**use, "input": _tool_input(part.arguments)}]
         case _:
             assert_never(part)
 
 
-def _input(arguments: str) -> msgspec.Raw:
+def _tool_input(arguments: str) -> msgspec.Raw:
     """The arguments as an object with sorted keys, which is what the API insists on."""
     try:
         value = msgspec.json.decode(arguments or "{}")
@@ -134,7 +134,7 @@ def _input(arguments: str) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value, order="sorted"))
 
 
-def _result(message: ToolResult) -> Block:
+def _result_block(message: ToolResult) -> Block:
     block: Block = {"type": "tool_result", "tool_use_id": safe_call_id(message.call_id)}
     if message.text.strip():
         block["content"] = message.text
@@ -148,56 +148,56 @@ def _result(message: ToolResult) -> Block:
 Number = float | None
 
 
-class OutputDetails(msgspec.Struct):
+class AnthropicOutputDetails(msgspec.Struct):
     thinking_tokens: Number = None
 
 
-class UsageWire(msgspec.Struct):
+class AnthropicUsage(msgspec.Struct):
     """Each count is a total so far; one that is missing or 0 keeps its earlier value."""
 
     input_tokens: Number = None
     output_tokens: Number = None
     cache_creation_input_tokens: Number = None
     cache_read_input_tokens: Number = None
-    output_tokens_details: OutputDetails | None = None
+    output_tokens_details: AnthropicOutputDetails | None = None
 
 
-class StopDetails(msgspec.Struct):
+class AnthropicStopDetails(msgspec.Struct):
     category: str | None = None
     explanation: str | None = None
 
 
-class Message(msgspec.Struct):
+class AnthropicMessage(msgspec.Struct):
     """The message at its beginning, or the whole reply."""
 
     content: list[dict[str, Any]] | None = None
     stop_reason: str | None = None
-    stop_details: StopDetails | None = None
-    usage: UsageWire | None = None
+    stop_details: AnthropicStopDetails | None = None
+    usage: AnthropicUsage | None = None
     error: Any = None
 
 
-class Delta(msgspec.Struct):
+class AnthropicDelta(msgspec.Struct):
     text: str | None = None
     thinking: str | None = None
     partial_json: str | None = None
     signature: str | None = None
     stop_reason: str | None = None
-    stop_details: StopDetails | None = None
+    stop_details: AnthropicStopDetails | None = None
 
 
-class Event(msgspec.Struct):
+class AnthropicEvent(msgspec.Struct):
     type: str = ""
     index: int | None = None
-    message: Message | str | None = None
+    message: AnthropicMessage | str | None = None
     """Text only in an error that is not quite in order."""
     content_block: dict[str, Any] | None = None
-    delta: Delta | None = None
-    usage: UsageWire | None = None
+    delta: AnthropicDelta | None = None
+    usage: AnthropicUsage | None = None
     error: Any = None
 
 
-class _Block:
+class _ContentBlock:
     """A content block whose deltas are still coming."""
 
     def __init__(self, start: dict[str, Any]) -> None:
@@ -206,7 +206,7 @@ class _Block:
         self.pieces: list[str] = []
         self.signature = ""
 
-    def add(self, delta: Delta) -> ModelEvent | None:
+    def add(self, delta: AnthropicDelta) -> ModelEvent | None:
         if text := delta.text:
             self.pieces.append(text)
             return TextDelta(text)
@@ -223,15 +223,15 @@ class _Block:
     def text(self) -> str:
         return (self.start.get("text") or "") + "".join(self.pieces) if self.kind == "text" else ""
 
-    def finish(self, draft: ReplyDraft) -> None:
+    def finish(self, draft: ReplyBuilder) -> None:
         grown = "".join(self.pieces)
         if text := self.text:
             draft.add(Text(text))
-        elif self.kind in THOUGHTS:
+        elif self.kind in THINKING_TYPES:
             draft.add(self._thought(grown))
         elif self.kind == "tool_use":
             given = self.start.get("input")
-            arguments = grown or (_json(given) if given else "")
+            arguments = grown or (_encode_json(given) if given else "")
             draft.add_call(self.start.get("id") or "", self.start.get("name") or "", arguments)
 
     def _thought(self, grown: str) -> Thinking:
@@ -247,16 +247,16 @@ class _Block:
 class AnthropicReader:
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._blocks: list[_Block] = []
-        self._open: dict[int, _Block] = {}
+        self._blocks: list[_ContentBlock] = []
+        self._open: dict[int, _ContentBlock] = {}
         """The latest block of each index, for servers that use one twice."""
         self._finish: str | None = None
-        self._stop = StopDetails()
-        self._usage: UsageWire | None = None
+        self._stop = AnthropicStopDetails()
+        self._usage: AnthropicUsage | None = None
         self.ended = False
 
     def take(self, data: bytes) -> Sequence[ModelEvent] | None:
-        event: Event = decoded(_event_decoder, data, self._target.provider)
+        event: AnthropicEvent = decode_json(_event_decoder, data, self._target.provider)
         if event.type == "content_block_delta":
             return self._take_delta(event)
         if event.type == "ping":
@@ -264,10 +264,10 @@ class AnthropicReader:
         if event.type == "content_block_start" and event.content_block is not None:
             return self._begin(event.content_block, event.index)
         if event.error or event.type == "error":
-            raise failed_inside(self._target.provider, event.error or event.message)
+            raise failed_in_stream(self._target.provider, event.error or event.message)
         self.ended = event.type == "message_stop"
         self._count(event.usage)
-        if isinstance(event.message, Message):
+        if isinstance(event.message, AnthropicMessage):
             self._count(event.message.usage)
         if event.delta is not None:
             self._finish = event.delta.stop_reason or self._finish
@@ -275,26 +275,26 @@ class AnthropicReader:
         return ()
 
     def take_whole(self, data: bytes) -> None:
-        reply: Message = decoded(_message_decoder, data, self._target.provider)
+        reply: AnthropicMessage = decode_json(_message_decoder, data, self._target.provider)
         if reply.error:
-            raise failed_inside(self._target.provider, reply.error)
+            raise failed_in_stream(self._target.provider, reply.error)
         self.ended = True
-        self._blocks = [_Block(block) for block in reply.content or ()]
+        self._blocks = [_ContentBlock(block) for block in reply.content or ()]
         self._usage = reply.usage
         if reply.content is not None:
             self._finish = reply.stop_reason or "end_turn"
             self._stop = reply.stop_details or self._stop
 
     def reply(self) -> Reply:
-        draft = ReplyDraft(self._target)
+        draft = ReplyBuilder(self._target)
         for block in self._blocks:
             block.finish(draft)
         if self._finish == "refusal":
-            raise declined(self._target.provider, self._excuse())
-        return draft.finished(self._finish, _counted(self._usage))
+            raise content_refused(self._target.provider, self._excuse())
+        return draft.finished(self._finish, _to_usage(self._usage))
 
     def _begin(self, start: dict[str, Any], index: int | None) -> Sequence[ModelEvent]:
-        block = _Block(start)
+        block = _ContentBlock(start)
         self._open[len(self._blocks) if index is None else index] = block
         self._blocks.append(block)
         text, thought = start.get("text"), start.get("thinking")
@@ -302,7 +302,7 @@ class AnthropicReader:
             return (TextDelta(text),)
         return (ReasoningDelta(thought),) if thought else ()
 
-    def _take_delta(self, event: Event) -> Sequence[ModelEvent] | None:
+    def _take_delta(self, event: AnthropicEvent) -> Sequence[ModelEvent] | None:
         block = self._open.get(event.index) if event.index is not None else None
         if block is None and self._blocks:
             block = self._blocks[-1]
@@ -311,35 +311,35 @@ class AnthropicReader:
         shown = block.add(event.delta)
         return () if shown is None else (shown,)
 
-    def _count(self, usage: UsageWire | None) -> None:
+    def _count(self, usage: AnthropicUsage | None) -> None:
         if usage is not None:
             told = {name: n for name, n in msgspec.structs.asdict(usage).items() if n}
-            self._usage = msgspec.structs.replace(self._usage or UsageWire(), **told)
+            self._usage = msgspec.structs.replace(self._usage or AnthropicUsage(), **told)
 
     def _excuse(self) -> str:
         said = "".join([block.text for block in self._blocks])
         return self._stop.explanation or said or self._stop.category or ""
 
 
-def _counted(wire: UsageWire | None) -> Usage | None:
+def _to_usage(wire: AnthropicUsage | None) -> Usage | None:
     if wire is None:
         return None
     details = wire.output_tokens_details
     return Usage(
-        input=count(wire.input_tokens),
-        output=count(wire.output_tokens),
-        cache_read=count(wire.cache_read_input_tokens),
-        cache_write=count(wire.cache_creation_input_tokens),
-        reasoning=count(details.thinking_tokens if details else None),
+        input=token_count(wire.input_tokens),
+        output=token_count(wire.output_tokens),
+        cache_read=token_count(wire.cache_read_input_tokens),
+        cache_write=token_count(wire.cache_creation_input_tokens),
+        reasoning=token_count(details.thinking_tokens if details else None),
     )
 
 
-def _json(value: Any) -> str:
+def _encode_json(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-_event_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Event)
-_message_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Message)
+_event_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(AnthropicEvent)
+_message_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(AnthropicMessage)
 
 
 # Requests of the Anthropic messages API.
@@ -353,11 +353,11 @@ class AnthropicDialect:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._form, self._marked = AnthropicForm(), AnthropicForm(mark_of(target))
+        self._form, self._marked = AnthropicEncoder(), AnthropicEncoder(cache_ttl_of(target))
 
     def url(self, base_url: str) -> str:
         base = base_url.partition("?")[0].rstrip("/")
-        return address(base_url, "/messages" if base.endswith("/v1") else "/v1/messages")
+        return join_url(base_url, "/messages" if base.endswith("/v1") else "/v1/messages")
 
     def reader(self) -> AnthropicReader:
         return AnthropicReader(self._target)
@@ -370,12 +370,12 @@ class AnthropicDialect:
             "model": self._target.model,
             "max_tokens": request.max_tokens or profile.max_output or DEFAULT_MAX_TOKENS,
         }
-        if system != EMPTY:
+        if system != EMPTY_ARRAY:
             body["system"] = msgspec.Raw(system)
-        slots = MOST_MARKS - (system != EMPTY)
+        slots = MAX_CACHE_MARKS - (system != EMPTY_ARRAY)
         body["messages"] = self._messages(request.messages[len(leading) :], slots)
         if request.tools and profile.tools:
-            body["tools"] = encoded_tools(tool_form, request.tools)
+            body["tools"] = encode_tools(encode_tool, request.tools)
         body.update(self._thinking(request, body["max_tokens"]))
         if request.temperature is not None and profile.temperature and "thinking" not in body:
             body["temperature"] = request.temperature
@@ -386,16 +386,16 @@ class AnthropicDialect:
             body["stream"] = True
         return msgspec.json.encode(body | profile.extra_body)
 
-    def _system(self, messages: Sequence[MessagesMessage]) -> bytes:
+    def _system(self, messages: Sequence[Message]) -> bytes:
         sent = [message for message in messages if has_content(message)]
         if not sent:
-            return EMPTY
+            return EMPTY_ARRAY
         *first, last = sent
-        return bytes(joined([*(m.wire(self._form) for m in first), last.wire(self._marked)]))
+        return bytes(join_arrays([*(m.wire(self._form) for m in first), last.wire(self._marked)]))
 
-    def _messages(self, messages: Sequence[MessagesMessage], slots: int) -> list[dict[str, Any]]:
+    def _messages(self, messages: Sequence[Message], slots: int) -> list[dict[str, Any]]:
         """Neighbours of one role as one message, the last ones marked."""
-        runs: list[tuple[str, list[MessagesMessage]]] = []
+        runs: list[tuple[str, list[Message]]] = []
         for message in messages:
             if not has_content(message):
                 continue
@@ -403,16 +403,18 @@ class AnthropicDialect:
             if not runs or runs[-1][0] != role:
                 runs.append((role, []))
             runs[-1][1].append(message)
-        marks = last_marked([True] * len(runs), slots if self._marked.mark else 0)
+        marks = last_positions([True] * len(runs), slots if self._marked.mark else 0)
         return [
             {"role": role, "content": self._content(run, position in marks)}
             for position, (role, run) in enumerate(runs)
         ]
 
-    def _content(self, messages: Sequence[MessagesMessage], mark: bool) -> msgspec.Raw:
+    def _content(self, messages: Sequence[Message], mark: bool) -> msgspec.Raw:
         *first, last = messages
         end = last.wire(self._marked if mark else self._form)
-        return joined([message.wire(self._form) for message in first] + [end]) if first else end
+        return (
+            join_arrays([message.wire(self._form) for message in first] + [end]) if first else end
+        )
 
     def _thinking(self, request: ModelRequest, max_tokens: int) -> dict[str, Any]:
         """The fields that ask for thinking. A budget must leave room for the answer."""
@@ -421,17 +423,19 @@ class AnthropicDialect:
         budget = fields.get("thinking", {}).get("budget_tokens")
         if budget is None:
             return fields
-        if _thoughts_lost(request.messages):
+        if _lacks_signed_thinking(request.messages):
             return {}
         if request.max_tokens is None and max_tokens <= budget:
             max_tokens = min(max_tokens + budget, profile.max_output or max_tokens + budget)
         budget = min(budget, max_tokens // 2)
-        if budget < LEAST_BUDGET:  # a limit somebody set is kept, and leaves no room to think
+        if (
+            budget < MIN_THINKING_BUDGET
+        ):  # a limit somebody set is kept, and leaves no room to think
             return {}
         return {"thinking": {"type": "enabled", "budget_tokens": budget}, "max_tokens": max_tokens}
 
 
-def _thoughts_lost(messages: Sequence[MessagesMessage]) -> bool:
+def _lacks_signed_thinking(messages: Sequence[Message]) -> bool:
     """Between a tool call and its result the API wants the thinking that led to the call.
 
     When another model made the call there is none, and the request would be refused.
@@ -439,4 +443,4 @@ def _thoughts_lost(messages: Sequence[MessagesMessage]) -> bool:
     said = [m for m in messages if not isinstance(m, ToolResult)]
     waiting = bool(messages) and isinstance(messages[-1], ToolResult)
     last = said[-1] if said else None
-    return waiting and isinstance(last, Assistant) and not signed(last)
+    return waiting and isinstance(last, Assistant) and not has_signed_thinking(last)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hermes.core.errors import ConfigError
-from hermes.providers.wire.codec import MOST_MARKS, cache_control
+from hermes.providers.wire.codec import MAX_CACHE_MARKS, cache_control
 
 Dict = dict[str, Any]
 TTLS = ("5m", "1h")
@@ -25,12 +25,12 @@ def apply_anthropic_cache_control(
         )
     marked = list(api_messages)
     mark = cache_control(cache_ttl)
-    slots, first = MOST_MARKS, 0
+    slots, first = MAX_CACHE_MARKS, 0
     if marked and marked[0].get("role") == "system":
         first = 1
         if (system := _marked(marked[0], mark, native=native_anthropic)) is not None:
             marked[0], slots = system, slots - 1
-        slots = min(slots, MOST_MARKS - 1)
+        slots = min(slots, MAX_CACHE_MARKS - 1)
     for place in range(len(marked) - 1, first - 1, -1):
         if not slots:
             break

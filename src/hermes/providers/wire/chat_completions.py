@@ -19,64 +19,64 @@ from hermes.core.messages import (
 from hermes.core.model import ModelEvent, ModelRequest, ReasoningDelta, Reply, TextDelta, ToolSpec
 from hermes.core.openai_format import canonical_arguments, user_content
 from hermes.core.usage import Usage
-from hermes.providers.failures import failed_inside
-from hermes.providers.target import RemoteTool, Target
+from hermes.providers.failures import failed_in_stream
+from hermes.providers.target import RemoteToolProgress, Target
 from hermes.providers.wire.codec import (
-    MOST_MARKS,
-    Growing,
-    ReplyDraft,
-    ThinkTags,
+    MAX_CACHE_MARKS,
+    IncrementalEncoder,
+    ReplyBuilder,
+    ThinkTagSplitter,
     cache_control,
-    count,
-    declined,
-    decoded,
+    cache_ttl_of,
+    content_refused,
+    decode_json,
     effort_fields,
-    encoded_tools,
+    encode_tools,
     has_content,
-    last_marked,
-    mark_of,
+    last_positions,
+    token_count,
 )
-from hermes.providers.wire.model import address
+from hermes.providers.wire.model import join_url
 
 # Tool calls of the chat-completions wire, put together from their pieces.
 
 
-class FunctionPiece(msgspec.Struct):
+class FunctionDelta(msgspec.Struct):
     name: str | None = None
     arguments: Any = None
     """A piece of JSON text; some servers send the object."""
 
 
-class CallPiece(msgspec.Struct):
+class ToolCallDelta(msgspec.Struct):
     index: int | None = None
     id: str | None = None
-    function: FunctionPiece | None = None
+    function: FunctionDelta | None = None
     extra_content: dict[str, Any] | None = None
 
 
-class _Call:
+class _ToolCallParts:
     def __init__(self) -> None:
         self.id, self.name = "", ""
         self.arguments: list[str] = []
         self.extra: dict[str, Any] | None = None
 
-    def add(self, piece: CallPiece) -> None:
+    def add(self, piece: ToolCallDelta) -> None:
         self.id = self.id or piece.id or ""
         self.extra = piece.extra_content or self.extra
         if piece.function is None:
             return
         self.name = self.name or piece.function.name or ""
         if arguments := piece.function.arguments:
-            text = arguments if isinstance(arguments, str) else _json(arguments)
+            text = arguments if isinstance(arguments, str) else _encode_json(arguments)
             self.arguments.append(text)
 
-    def is_over(self, piece: CallPiece) -> bool:
+    def is_over(self, piece: ToolCallDelta) -> bool:
         """Whether `piece` begins another call, although it stands in the place of this one."""
         if piece.id and self.id:
             return piece.id != self.id or self._repeated(piece)
         return self._repeated(piece)
 
-    def _repeated(self, piece: CallPiece) -> bool:
+    def _repeated(self, piece: ToolCallDelta) -> bool:
         """A name and arguments once more, after arguments that are complete."""
         function = piece.function
         if function is None or not (function.name and function.arguments and self.arguments):
@@ -90,39 +90,39 @@ class _Call:
         return True
 
 
-class CallPieces:
+class ToolCallAssembler:
     """Knows which call a piece belongs to, also where servers leave out or repeat the index."""
 
     def __init__(self) -> None:
-        self._calls: list[_Call] = []
-        self._open: dict[int | str, _Call] = {}
+        self._calls: list[_ToolCallParts] = []
+        self._open: dict[int | str, _ToolCallParts] = {}
         self._last: int | str = 0
 
     def __bool__(self) -> bool:
         return bool(self._calls)
 
-    def add(self, pieces: list[CallPiece]) -> None:
+    def add(self, pieces: list[ToolCallDelta]) -> None:
         for position, piece in enumerate(pieces):
             place = self._place(piece, position if len(pieces) > 1 else None)
             call = self._open.get(place)
             if call is None or call.is_over(piece):
-                call = self._open[place] = _Call()
+                call = self._open[place] = _ToolCallParts()
                 self._calls.append(call)
             call.add(piece)
             self._last = place
 
-    def _place(self, piece: CallPiece, position: int | None) -> int | str:
+    def _place(self, piece: ToolCallDelta, position: int | None) -> int | str:
         if piece.index is not None:
             return piece.index
         return piece.id or (self._last if position is None else position)
 
-    def finish(self, draft: ReplyDraft) -> None:
+    def finish(self, draft: ReplyBuilder) -> None:
         for call in self._calls:
             if call.name or call.arguments:
                 draft.add_call(call.id, call.name, "".join(call.arguments), call.extra)
 
 
-def _json(value: Any) -> str:
+def _encode_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
@@ -130,17 +130,17 @@ def _json(value: Any) -> str:
 
 Detail = dict[str, Any]
 
-_GROWING = ("text", "summary", "data")
+_STREAMED_FIELDS = ("text", "summary", "data")
 
 
-class _Block:
+class _DetailBlock:
     def __init__(self) -> None:
         self.fields: Detail = {}
         self._grown: defaultdict[str, list[str]] = defaultdict(list)
 
     def add(self, piece: Detail) -> None:
         for name, value in piece.items():
-            if name in _GROWING and isinstance(value, str):
+            if name in _STREAMED_FIELDS and isinstance(value, str):
                 self._grown[name].append(value)
                 self.fields.setdefault(name, "")  # The order of the fields stays.
             elif value is not None or name not in self.fields:
@@ -161,11 +161,11 @@ class _Block:
         return not (fields.get("signature") and piece.get("text"))
 
 
-class Details:
+class ReasoningDetails:
     """Puts pieces together so that each block goes back as the provider made it."""
 
     def __init__(self) -> None:
-        self._blocks: list[_Block] = []
+        self._blocks: list[_DetailBlock] = []
 
     def add(self, pieces: list[Detail]) -> str:
         """Takes the pieces of one chunk and gives the text in them."""
@@ -178,23 +178,23 @@ class Details:
     def whole(self) -> tuple[Detail, ...]:
         return tuple(block.whole() for block in self._blocks)
 
-    def _block_of(self, piece: Detail, earlier: list[_Block]) -> _Block:
+    def _block_of(self, piece: Detail, earlier: list[_DetailBlock]) -> _DetailBlock:
         """The block that `piece` continues, or a new one."""
         for block in earlier:
             if block.continued_by(piece):
                 return block
-        self._blocks.append(_Block())
+        self._blocks.append(_DetailBlock())
         return self._blocks[-1]
 
 
 # Messages and tools as the chat-completions wire writes them.
 
-_FOREIGN = ("thinking", "redacted_thinking")
+_ANTHROPIC_TYPES = ("thinking", "redacted_thinking")
 """Blocks of the Anthropic wire, which mean nothing here."""
-_NINE = re.compile(r"[a-zA-Z0-9]{9}")
+_NINE_CHARACTERS = re.compile(r"[a-zA-Z0-9]{9}")
 
 
-class ChatForm(msgspec.Struct, frozen=True):
+class ChatEncoder(msgspec.Struct, frozen=True):
     """A wire form (see `core.messages.WireForm`); two with equal fields share a cache entry."""
 
     developer_role: bool = False
@@ -235,7 +235,7 @@ class ChatForm(msgspec.Struct, frozen=True):
             data["content"] = ""
         if self.thinking_field and message.thinking:
             data[self.thinking_field] = message.thinking
-        if not self.strict and (details := _details(message)):
+        if not self.strict and (details := _reasoning_details(message)):
             data["reasoning_details"] = details
         return data
 
@@ -248,7 +248,7 @@ class ChatForm(msgspec.Struct, frozen=True):
 
     def _id(self, call_id: str) -> str:
         """The same for a call and its result; one that fits is left as it is."""
-        if not self.nine_letter_ids or _NINE.fullmatch(call_id):
+        if not self.nine_letter_ids or _NINE_CHARACTERS.fullmatch(call_id):
             return call_id
         return hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:9]
 
@@ -259,20 +259,20 @@ class ChatForm(msgspec.Struct, frozen=True):
         return [*blocks[:last], marked, *blocks[last + 1 :]]
 
 
-def can_carry(message: Message) -> bool:
+def can_carry_mark(message: Message) -> bool:
     """Whether a mark fits: it sits on the content, and content must not be empty."""
     return has_content(message) if isinstance(message, User) else bool(message.text.strip())
 
 
-def tool_form(spec: ToolSpec) -> dict[str, Any]:
+def encode_tool(spec: ToolSpec) -> dict[str, Any]:
     function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
     return {"type": "function", "function": function}
 
 
-def _details(message: Assistant) -> list[dict[str, Any]]:
+def _reasoning_details(message: Assistant) -> list[dict[str, Any]]:
     thoughts = [part for part in message.parts if isinstance(part, Thinking)]
     details = [detail for thought in thoughts for detail in thought.details]
-    return [detail for detail in details if detail.get("type") not in _FOREIGN]
+    return [detail for detail in details if detail.get("type") not in _ANTHROPIC_TYPES]
 
 
 # Token counts of the chat-completions wire, in the spellings in use.
@@ -280,22 +280,22 @@ def _details(message: Assistant) -> list[dict[str, Any]]:
 Number = float | None
 
 
-class PromptDetails(msgspec.Struct):
+class ChatPromptDetails(msgspec.Struct):
     cached_tokens: Number = None
     cache_write_tokens: Number = None
     cache_creation_input_tokens: Number = None
 
 
-class OutputDetails(msgspec.Struct):
+class ChatOutputDetails(msgspec.Struct):
     reasoning_tokens: Number = None
 
 
-class UsageWire(msgspec.Struct):
+class ChatCompletionsUsage(msgspec.Struct):
     prompt_tokens: Number = None
     completion_tokens: Number = None
     total_tokens: Number = None
-    prompt_tokens_details: PromptDetails | None = None
-    completion_tokens_details: OutputDetails | None = None
+    prompt_tokens_details: ChatPromptDetails | None = None
+    completion_tokens_details: ChatOutputDetails | None = None
     prompt_cache_hit_tokens: Number = None
     """DeepSeek."""
     cached_tokens: Number = None
@@ -305,16 +305,16 @@ class UsageWire(msgspec.Struct):
     """OpenRouter: US dollars. Others put an object here."""
 
     def usage(self) -> Usage:
-        prompt, output = count(self.prompt_tokens), count(self.completion_tokens)
-        details = self.prompt_tokens_details or PromptDetails()
+        prompt, output = token_count(self.prompt_tokens), token_count(self.completion_tokens)
+        details = self.prompt_tokens_details or ChatPromptDetails()
         cached = self.cached_tokens or self.prompt_cache_hit_tokens or details.cached_tokens
         written = details.cache_write_tokens or details.cache_creation_input_tokens
-        read = min(count(cached), prompt)
-        write = min(count(written), prompt - read)
+        read = min(token_count(cached), prompt)
+        write = min(token_count(written), prompt - read)
         # Some leave the thinking out of the output and count it only in the total.
-        unseen = max(0, count(self.total_tokens) - prompt - output)
-        thought = self.completion_tokens_details or OutputDetails()
-        reasoning = count(thought.reasoning_tokens or self.reasoning_tokens)
+        unseen = max(0, token_count(self.total_tokens) - prompt - output)
+        thought = self.completion_tokens_details or ChatOutputDetails()
+        reasoning = token_count(thought.reasoning_tokens or self.reasoning_tokens)
         return Usage(
             input=prompt - read - write,
             output=output + unseen,
@@ -332,49 +332,49 @@ class UsageWire(msgspec.Struct):
 # A chat-completions reply, read from its chunks or from one body.
 
 
-class Delta(msgspec.Struct):
+class ChatDelta(msgspec.Struct):
     content: str | list[dict[str, Any]] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_details: list[dict[str, Any]] | None = None
     refusal: str | None = None
-    tool_calls: list[CallPiece] | None = None
-    function_call: FunctionPiece | None = None
+    tool_calls: list[ToolCallDelta] | None = None
+    function_call: FunctionDelta | None = None
     """What tool calls were called before there could be several."""
 
 
-class Choice(msgspec.Struct):
-    delta: Delta | None = None
-    message: Delta | None = None
+class ChatChoice(msgspec.Struct):
+    delta: ChatDelta | None = None
+    message: ChatDelta | None = None
     finish_reason: str | None = None
-    usage: UsageWire | None = None
+    usage: ChatCompletionsUsage | None = None
     """Moonshot puts it here."""
     error: Any = None
 
 
 class GroqExtra(msgspec.Struct):
-    usage: UsageWire | None = None
+    usage: ChatCompletionsUsage | None = None
 
 
-class BaseResp(msgspec.Struct):
+class MiniMaxStatus(msgspec.Struct):
     """How MiniMax says that something went wrong."""
 
     status_code: int = 0
     status_msg: str | None = None
 
 
-class Chunk(msgspec.Struct):
+class ChatChunk(msgspec.Struct):
     """A chunk, or a whole reply, which differs only in `choices[].message`."""
 
-    choices: list[Choice] | None = None
-    usage: UsageWire | None = None
+    choices: list[ChatChoice] | None = None
+    usage: ChatCompletionsUsage | None = None
     x_groq: GroqExtra | None = None
     error: Any = None
     object: str | None = None
     message: Any = None
     type: Any = None
     code: Any = None
-    base_resp: BaseResp | None = None
+    base_resp: MiniMaxStatus | None = None
     tool: Any = None
     """With `call_id`, `status` and `label`: what another Hermes does (`hermes.tool.progress`)."""
     call_id: Any = None
@@ -385,10 +385,10 @@ class Chunk(msgspec.Struct):
 class ChatReader:
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._tags = ThinkTags()
+        self._tags = ThinkTagSplitter()
         self._thinking: list[str] = []
-        self._details = Details()
-        self._calls = CallPieces()
+        self._details = ReasoningDetails()
+        self._calls = ToolCallAssembler()
         self._refusal = ""
         self._finish: str | None = None
         self._usage: Usage | None = None
@@ -401,10 +401,10 @@ class ChatReader:
             if self._finish is None and (self._tags.said or self._calls):
                 self._finish = "stop"  # Some servers never say why.
             return self._last_words()
-        chunk: Chunk = decoded(_decoder, data, self._target.provider)
+        chunk: ChatChunk = decode_json(_decoder, data, self._target.provider)
         self._note(chunk)
         if chunk.tool and chunk.call_id:
-            return [_progress(chunk)]
+            return [_tool_progress(chunk)]
         if not chunk.choices:
             return None if chunk.usage is None else ()
         choice = chunk.choices[0]
@@ -415,7 +415,7 @@ class ChatReader:
         return deltas
 
     def take_whole(self, data: bytes) -> None:
-        reply: Chunk = decoded(_decoder, data, self._target.provider)
+        reply: ChatChunk = decode_json(_decoder, data, self._target.provider)
         self._note(reply)
         self.ended = True
         for choice in (reply.choices or ())[:1]:
@@ -425,11 +425,11 @@ class ChatReader:
 
     def reply(self) -> Reply:
         if self._refusal:
-            raise declined(self._target.provider, self._refusal)
+            raise content_refused(self._target.provider, self._refusal)
         if self._finish == "error":
-            raise failed_inside(self._target.provider, "the reply ended with an error")
+            raise failed_in_stream(self._target.provider, "the reply ended with an error")
         self._last_words()
-        draft = ReplyDraft(self._target)
+        draft = ReplyBuilder(self._target)
         thinking = "".join(self._thinking) or "\n".join(self._tags.thought).strip()
         details = self._details.whole()
         if thinking or details:
@@ -439,22 +439,22 @@ class ChatReader:
         self._calls.finish(draft)
         return draft.finished(self._finish, self._usage, self._cost)
 
-    def _note(self, chunk: Chunk) -> None:
+    def _note(self, chunk: ChatChunk) -> None:
         """What a chunk says besides its deltas."""
         choice = chunk.choices[0] if chunk.choices else None
         if error := chunk.error or (choice and choice.error):
-            raise failed_inside(self._target.provider, error)
+            raise failed_in_stream(self._target.provider, error)
         if chunk.object == "error":
             told = {"message": chunk.message, "type": chunk.type, "code": chunk.code}
-            raise failed_inside(self._target.provider, told)
+            raise failed_in_stream(self._target.provider, told)
         if chunk.base_resp is not None and chunk.base_resp.status_code:
             told = {"base_resp": msgspec.to_builtins(chunk.base_resp)}
-            raise failed_inside(self._target.provider, told)
+            raise failed_in_stream(self._target.provider, told)
         usage = chunk.usage or (choice and choice.usage) or (chunk.x_groq and chunk.x_groq.usage)
         if usage:
             self._usage, self._cost = usage.usage(), usage.cost_usd
 
-    def _take_delta(self, delta: Delta) -> list[ModelEvent] | None:
+    def _take_delta(self, delta: ChatDelta) -> list[ModelEvent] | None:
         """The deltas to show; None when there was nothing in it."""
         shown: list[ModelEvent] = []
         self._take_thinking(delta, shown)
@@ -463,14 +463,14 @@ class ChatReader:
         if delta.tool_calls:
             self._calls.add(delta.tool_calls)
         elif delta.function_call is not None:
-            self._calls.add([CallPiece(index=0, function=delta.function_call)])
+            self._calls.add([ToolCallDelta(index=0, function=delta.function_call)])
         elif delta.refusal:
             self._refusal += delta.refusal
         elif not (shown or content or delta.reasoning_details):
             return None
         return shown
 
-    def _take_thinking(self, delta: Delta, shown: list[ModelEvent]) -> None:
+    def _take_thinking(self, delta: ChatDelta, shown: list[ModelEvent]) -> None:
         thought = delta.reasoning_content or delta.reasoning
         if delta.reasoning_details:
             # The same text comes in both fields where there are both.
@@ -482,7 +482,7 @@ class ChatReader:
 
     def _take_content(self, content: str | list[dict[str, Any]], shown: list[ModelEvent]) -> None:
         if isinstance(content, list):
-            content, thought = _from_blocks(content)
+            content, thought = _split_blocks(content)
             if thought:
                 self._thinking.append(thought)
                 shown.append(ReasoningDelta(thought))
@@ -498,15 +498,15 @@ class ChatReader:
         return [TextDelta(said)] if said else []
 
 
-def _progress(chunk: Chunk) -> TextDelta:
+def _tool_progress(chunk: ChatChunk) -> TextDelta:
     """A tool that begins; of its end only that something happened."""
     if chunk.status != "started":
         return TextDelta("")
     given = msgspec.json.encode({"label": str(chunk.label)} if chunk.label else {}).decode()
-    return RemoteTool(call=ToolCall(str(chunk.call_id), str(chunk.tool), given))
+    return RemoteToolProgress(call=ToolCall(str(chunk.call_id), str(chunk.tool), given))
 
 
-def _from_blocks(blocks: list[dict[str, Any]]) -> tuple[str, str]:
+def _split_blocks(blocks: list[dict[str, Any]]) -> tuple[str, str]:
     """The text and the thinking of content in blocks, as Mistral sends it."""
     said = [block.get("text") or "" for block in blocks if block.get("type") != "thinking"]
     inner = [block.get("thinking") or [] for block in blocks if block.get("type") == "thinking"]
@@ -518,26 +518,26 @@ def _from_blocks(blocks: list[dict[str, Any]]) -> tuple[str, str]:
     return "".join(said), "".join(thoughts)
 
 
-_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Chunk)
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ChatChunk)
 
 
 # Requests of the chat-completions API, as OpenAI defined it and many endpoints speak it.
 
 
-class ChatDialect:
+class ChatCompletionsDialect:
     headers: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, target: Target) -> None:
         profile = target.profile
         self._target = target
-        self._form = ChatForm(
+        self._form = ChatEncoder(
             profile.developer_role, profile.thinking_field, profile.strict, profile.nine_letter_ids
         )
-        self._marked = msgspec.structs.replace(self._form, mark=mark_of(target))
-        self._growing = Growing(self._form)
+        self._marked = msgspec.structs.replace(self._form, mark=cache_ttl_of(target))
+        self._growing = IncrementalEncoder(self._form)
 
     def url(self, base_url: str) -> str:
-        return address(base_url, "/chat/completions")
+        return join_url(base_url, "/chat/completions")
 
     def reader(self) -> ChatReader:
         return ChatReader(self._target)
@@ -550,7 +550,7 @@ class ChatDialect:
             "messages": self._messages(request.messages),
         }
         if request.tools and profile.tools:
-            body["tools"] = encoded_tools(tool_form, request.tools)
+            body["tools"] = encode_tools(encode_tool, request.tools)
         if request.max_tokens is not None and profile.max_tokens_field:
             body[profile.max_tokens_field] = request.max_tokens
         if request.temperature is not None and profile.temperature:
@@ -568,23 +568,23 @@ class ChatDialect:
     def _messages(self, messages: Sequence[Message]) -> list[msgspec.Raw]:
         if not self._marked.mark:
             return self._growing.encoded(messages)
-        marks = _places(messages)
+        marks = _marked_positions(messages)
         return [
             message.wire(self._marked if position in marks else self._form)
             for position, message in enumerate(messages)
         ]
 
 
-def _places(messages: Sequence[Message]) -> set[int]:
+def _marked_positions(messages: Sequence[Message]) -> set[int]:
     """Where the marks go: on the system prompt and on the last messages that can carry one.
 
     Of the results of one reply only the last is marked, so that the marks reach further back.
     """
-    system = bool(messages) and isinstance(messages[0], System) and can_carry(messages[0])
+    system = bool(messages) and isinstance(messages[0], System) and can_carry_mark(messages[0])
     carry = [
-        can_carry(message)
+        can_carry_mark(message)
         and not isinstance(message, System)
         and not (isinstance(message, ToolResult) and isinstance(after, ToolResult))
         for message, after in zip(messages, (*messages[1:], None), strict=True)
     ]
-    return last_marked(carry, MOST_MARKS - system) | ({0} if system else set())
+    return last_positions(carry, MAX_CACHE_MARKS - system) | ({0} if system else set())

@@ -22,53 +22,57 @@ from hermes.core.messages import (
 )
 from hermes.core.model import ModelEvent, ModelRequest, ReasoningDelta, Reply, TextDelta, ToolSpec
 from hermes.core.usage import Usage
-from hermes.providers.failures import failed_inside
+from hermes.providers.failures import failed_in_stream
 from hermes.providers.target import Target
 from hermes.providers.wire.codec import (
-    BUDGETS,
-    ReplyDraft,
-    count,
-    declined,
-    decoded,
-    encoded_tools,
+    THINKING_BUDGETS,
+    ReplyBuilder,
+    content_refused,
+    decode_json,
+    encode_tools,
     has_content,
-    joined,
+    join_arrays,
     safe_call_id,
+    token_count,
 )
 
 # JSON Schema as Gemini takes it: a known set of keywords, and nothing beside a reference.
 
 Schema = dict[str, Any]
 
-_PLAIN = (
+_KEYWORDS = (
     "$id $defs $ref $anchor type format title description enum items prefixItems minItems maxItems"
     " minimum maximum anyOf oneOf properties additionalProperties required propertyOrdering"
 )
-_KEPT = frozenset(_PLAIN.split())
-_ONCE_FILLED = ("required", "enum")
+_KNOWN_KEYWORDS = frozenset(_KEYWORDS.split())
+_NOT_EMPTY = ("required", "enum")
 """Refused when they are empty."""
-_SEVERAL = ("anyOf", "oneOf", "prefixItems")
-_NAMED = ("properties", "$defs")
+_SCHEMA_LISTS = ("anyOf", "oneOf", "prefixItems")
+_SCHEMA_MAPS = ("properties", "$defs")
 
 
 def gemini_schema(schema: Schema) -> Schema:
     """What is left out only narrowed the values down; the tools check their arguments anyway."""
-    schema = _respelled(schema)
+    schema = _normalize_keywords(schema)
     if "$ref" in schema and "$defs" not in schema and "description" in schema:
         return {"anyOf": [{"$ref": schema["$ref"]}], "description": schema["description"]}
     if "$ref" in schema:
-        return {key: _inner(key, value) for key, value in schema.items() if key.startswith("$")}
-    cleaned = {key: _inner(key, value) for key, value in schema.items() if key in _KEPT}
+        return {
+            key: _clean_value(key, value) for key, value in schema.items() if key.startswith("$")
+        }
+    cleaned = {
+        key: _clean_value(key, value) for key, value in schema.items() if key in _KNOWN_KEYWORDS
+    }
     if isinstance(names := cleaned.get("required"), list):
         known = cleaned.get("properties") or {}
         cleaned["required"] = [name for name in names if name in known]
     if isinstance(values := cleaned.get("enum"), list):
         # Only words and numbers are taken; of `true`, `null` and objects the type is enough.
         cleaned["enum"] = [value for value in values if type(value) in (str, int, float)]
-    return {key: value for key, value in cleaned.items() if value or key not in _ONCE_FILLED}
+    return {key: value for key, value in cleaned.items() if value or key not in _NOT_EMPTY}
 
 
-def _respelled(schema: Schema) -> Schema:
+def _normalize_keywords(schema: Schema) -> Schema:
     """The same in the keywords that are known."""
     schema = dict(schema)
     for part in schema.pop("allOf", None) or ():
@@ -83,17 +87,17 @@ def _respelled(schema: Schema) -> Schema:
     return schema
 
 
-def _inner(key: str, value: Any) -> Any:
-    if key in _NAMED and isinstance(value, dict):
-        return {name: _one(inner) for name, inner in value.items()}
-    if key in _SEVERAL and isinstance(value, list):
-        return [_one(inner) for inner in value]
+def _clean_value(key: str, value: Any) -> Any:
+    if key in _SCHEMA_MAPS and isinstance(value, dict):
+        return {name: _clean_schema(inner) for name, inner in value.items()}
+    if key in _SCHEMA_LISTS and isinstance(value, list):
+        return [_clean_schema(inner) for inner in value]
     if key == "additionalProperties" and isinstance(value, bool):
         return value
-    return _one(value) if key in ("items", "additionalProperties") else value
+    return _clean_schema(value) if key in ("items", "additionalProperties") else value
 
 
-def _one(schema: Any) -> Schema:
+def _clean_schema(schema: Any) -> Schema:
     """In most places `true` is not taken for the schema that fits everything."""
     return gemini_schema(schema) if isinstance(schema, dict) else {}
 
@@ -102,14 +106,14 @@ def _one(schema: Any) -> Schema:
 
 Part = dict[str, Any]
 
-UNSIGNED = "skip_thought_signature_validator"
+SKIP_SIGNATURE_CHECK = "skip_thought_signature_validator"
 """What Google documents as the signature of calls that no Gemini model made."""
 
-_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_.:-]")
-_LONGEST_NAME = 64
+_INVALID_NAME_CHARACTERS = re.compile(r"[^a-zA-Z0-9_.:-]")
+_MAX_NAME_LENGTH = 64
 
 
-class CodeAssistForm(msgspec.Struct, frozen=True):
+class CodeAssistEncoder(msgspec.Struct, frozen=True):
     """A wire form (see `core.messages.WireForm`); an empty list stands for nothing to send.
 
     Thoughts do not go back; their signature does, on the call that it came with.
@@ -121,13 +125,13 @@ class CodeAssistForm(msgspec.Struct, frozen=True):
     def __call__(self, message: Message) -> list[Part]:
         match message:
             case System():
-                return _text(message.text.strip())
+                return _text_parts(message.text.strip())
             case User():
-                return [part for held in message.parts for part in _user_part(held)]
+                return [part for held in message.parts for part in _user_parts(held)]
             case Assistant():
                 return self._said(message)
             case ToolResult():
-                return [_result(message)]
+                return [_result_part(message)]
             case _:
                 assert_never(message)
 
@@ -137,25 +141,27 @@ class CodeAssistForm(msgspec.Struct, frozen=True):
         for part in message.parts:
             match part:
                 case Text():
-                    parts += _text(part.text)
+                    parts += _text_parts(part.text)
                 case Thinking():
                     continue
                 case ToolCall():
-                    parts.append(_call(part, UNSIGNED if self.signed and first else ""))
+                    parts.append(
+                        _call_part(part, SKIP_SIGNATURE_CHECK if self.signed and first else "")
+                    )
                     first = False
                 case _:
                     assert_never(part)
         return parts
 
 
-def tool_form(spec: ToolSpec) -> dict[str, Any]:
-    form: dict[str, Any] = {"name": _name(spec.name), "description": spec.description}
+def encode_tool(spec: ToolSpec) -> dict[str, Any]:
+    form: dict[str, Any] = {"name": _valid_name(spec.name), "description": spec.description}
     if spec.parameters.get("properties"):  # an object without any is refused
         form["parametersJsonSchema"] = gemini_schema(spec.parameters)
     return form
 
 
-def extra_of(signature: str | None) -> dict[str, Any] | None:
+def signature_extra(signature: str | None) -> dict[str, Any] | None:
     """How a signature is kept with its call; Google's chat-completions API sends it like this."""
     return {"google": {"thought_signature": signature}} if signature else None
 
@@ -166,13 +172,13 @@ def _signature(call: ToolCall) -> str:
     return signature if isinstance(signature, str) else ""
 
 
-def _text(text: str) -> list[Part]:
+def _text_parts(text: str) -> list[Part]:
     return [{"text": text}] if text.strip() else []
 
 
-def _user_part(part: Text | Image) -> list[Part]:
+def _user_parts(part: Text | Image) -> list[Part]:
     if isinstance(part, Text):
-        return _text(part.text)
+        return _text_parts(part.text)
     kind, comma, data = part.url.partition(",")
     if comma and kind.startswith("data:"):
         media_type = kind.removeprefix("data:").partition(";")[0] or "image/png"
@@ -181,8 +187,8 @@ def _user_part(part: Text | Image) -> list[Part]:
     return [{"fileData": {"mimeType": media_type, "fileUri": part.url}}]
 
 
-def _call(call: ToolCall, unsigned: str) -> Part:
-    function = {"id": safe_call_id(call.id), "name": _name(call.name), "args": _args(call)}
+def _call_part(call: ToolCall, unsigned: str) -> Part:
+    function = {"id": safe_call_id(call.id), "name": _valid_name(call.name), "args": _args(call)}
     signature = _signature(call) or unsigned
     return {"functionCall": function} | ({"thoughtSignature": signature} if signature else {})
 
@@ -198,16 +204,16 @@ def _args(call: ToolCall) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value, order="sorted"))
 
 
-def _result(message: ToolResult) -> Part:
+def _result_part(message: ToolResult) -> Part:
     response = {"error" if message.failed else "output": message.text}
-    call_id, name = safe_call_id(message.call_id), _name(message.name)
+    call_id, name = safe_call_id(message.call_id), _valid_name(message.name)
     return {"functionResponse": {"id": call_id, "name": name, "response": response}}
 
 
-def _name(name: str) -> str:
+def _valid_name(name: str) -> str:
     """A name that is taken; the same for a tool, a call of it and the result."""
-    name = _NOT_IN_A_NAME.sub("_", name)[:_LONGEST_NAME]
-    return name if name[:1].isalpha() or name[:1] == "_" else f"_{name}"[:_LONGEST_NAME]
+    name = _INVALID_NAME_CHARACTERS.sub("_", name)[:_MAX_NAME_LENGTH]
+    return name if name[:1].isalpha() or name[:1] == "_" else f"_{name}"[:_MAX_NAME_LENGTH]
 
 
 # A Code Assist reply, read from its events or from one body: each is a whole response of Gemini's
@@ -233,29 +239,29 @@ FAILURES = {
     "TOO_MANY_TOOL_CALLS",
 }
 """The model wrote something that is no reply; asked again it may do better."""
-LOST_SIGNATURE = "MISSING_THOUGHT_SIGNATURE"
+MISSING_SIGNATURE = "MISSING_THOUGHT_SIGNATURE"
 
 
-class FunctionCall(msgspec.Struct):
+class GeminiFunctionCall(msgspec.Struct):
     name: str | None = None
     args: Any = None
     id: str | None = None
     """Only newer models give one."""
 
 
-class ReplyPart(msgspec.Struct, rename="camel"):
+class GeminiPart(msgspec.Struct, rename="camel"):
     text: str | None = None
     thought: bool | None = None
-    function_call: FunctionCall | None = None
+    function_call: GeminiFunctionCall | None = None
     thought_signature: str | None = None
 
 
-class Content(msgspec.Struct):
-    parts: list[ReplyPart] | None = None
+class GeminiContent(msgspec.Struct):
+    parts: list[GeminiPart] | None = None
 
 
-class Candidate(msgspec.Struct, rename="camel"):
-    content: Content | None = None
+class GeminiCandidate(msgspec.Struct, rename="camel"):
+    content: GeminiContent | None = None
     finish_reason: str | None = None
     finish_message: str | None = None
 
@@ -265,7 +271,7 @@ class PromptFeedback(msgspec.Struct, rename="camel"):
     block_reason_message: str | None = None
 
 
-class UsageWire(msgspec.Struct, rename="camel"):
+class GeminiUsage(msgspec.Struct, rename="camel"):
     """Totals so far."""
 
     prompt_token_count: Number = None
@@ -278,24 +284,27 @@ class UsageWire(msgspec.Struct, rename="camel"):
     """Not part of the prompt."""
 
     def usage(self) -> Usage:
-        prompt, thought = count(self.prompt_token_count), count(self.thoughts_token_count)
-        read = min(count(self.cached_content_token_count), prompt)
+        prompt, thought = (
+            token_count(self.prompt_token_count),
+            token_count(self.thoughts_token_count),
+        )
+        read = min(token_count(self.cached_content_token_count), prompt)
         return Usage(
-            input=prompt - read + count(self.tool_use_prompt_token_count),
-            output=count(self.candidates_token_count) + thought,
+            input=prompt - read + token_count(self.tool_use_prompt_token_count),
+            output=token_count(self.candidates_token_count) + thought,
             cache_read=read,
             reasoning=thought,
         )
 
 
-class Response(msgspec.Struct, rename="camel"):
-    candidates: list[Candidate] | None = None
+class GeminiResponse(msgspec.Struct, rename="camel"):
+    candidates: list[GeminiCandidate] | None = None
     prompt_feedback: PromptFeedback | None = None
-    usage_metadata: UsageWire | None = None
+    usage_metadata: GeminiUsage | None = None
 
 
-class Envelope(msgspec.Struct):
-    response: Response | None = None
+class CodeAssistEnvelope(msgspec.Struct):
+    response: GeminiResponse | None = None
     error: Any = None
 
 
@@ -305,17 +314,17 @@ class CodeAssistReader:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._parts: list[ReplyPart] = []
+        self._parts: list[GeminiPart] = []
         self._finish: str | None = None
         self._said = ""
         """Why it ended, in words."""
         self._blocked: PromptFeedback | None = None
-        self._usage: UsageWire | None = None
+        self._usage: GeminiUsage | None = None
 
     def take(self, data: bytes) -> Sequence[ModelEvent] | None:
-        envelope: Envelope = decoded(_decoder, data, self._target.provider)
+        envelope: CodeAssistEnvelope = decode_json(_decoder, data, self._target.provider)
         if envelope.error:
-            raise failed_inside(self._target.provider, envelope.error)
+            raise failed_in_stream(self._target.provider, envelope.error)
         response = envelope.response
         if response is None:
             return None
@@ -336,8 +345,8 @@ class CodeAssistReader:
 
     def reply(self) -> Reply:
         self._check()
-        draft = ReplyDraft(self._target)
-        for kind, run in groupby(self._parts, _kind):
+        draft = ReplyBuilder(self._target)
+        for kind, run in groupby(self._parts, _part_type):
             if kind is ToolCall:
                 for part in run:
                     _add_call(part, draft)
@@ -350,44 +359,46 @@ class CodeAssistReader:
         provider = self._target.provider
         if self._blocked is not None:
             said = self._blocked.block_reason_message or self._blocked.block_reason or ""
-            raise declined(provider, said)
+            raise content_refused(provider, said)
         if self._finish in REFUSALS:
-            raise declined(provider, self._said or self._finish)
-        if self._finish == LOST_SIGNATURE:
-            raise failed_inside(provider, {"message": self._said, "status": self._finish})
+            raise content_refused(provider, self._said or self._finish)
+        if self._finish == MISSING_SIGNATURE:
+            raise failed_in_stream(provider, {"message": self._said, "status": self._finish})
         if self._finish in FAILURES:
             said = self._said or self._finish
             raise ReplyInvalid(f"{provider} broke its reply off: {said}", provider=provider)
 
 
-def _delta(part: ReplyPart) -> ModelEvent:
+def _delta(part: GeminiPart) -> ModelEvent:
     return ReasoningDelta(part.text or "") if part.thought else TextDelta(part.text or "")
 
 
-def _kind(part: ReplyPart) -> type[AssistantPart]:
+def _part_type(part: GeminiPart) -> type[AssistantPart]:
     if part.function_call is not None:
         return ToolCall
     return Thinking if part.thought else Text
 
 
-def _add_call(part: ReplyPart, draft: ReplyDraft) -> None:
-    call = part.function_call or FunctionCall()
+def _add_call(part: GeminiPart, draft: ReplyBuilder) -> None:
+    call = part.function_call or GeminiFunctionCall()
     arguments = msgspec.json.encode(call.args or {}).decode()
-    draft.add_call(call.id or "", call.name or "", arguments, extra_of(part.thought_signature))
+    draft.add_call(
+        call.id or "", call.name or "", arguments, signature_extra(part.thought_signature)
+    )
 
 
-_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Envelope)
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(CodeAssistEnvelope)
 
 
 # Requests of the Code Assist API: Gemini's own API in an envelope with model and project.
 
-LEVELS = {"none": "LOW", "minimal": "LOW", "low": "LOW", "medium": "MEDIUM"}
+THINKING_LEVELS = {"none": "LOW", "minimal": "LOW", "low": "LOW", "medium": "MEDIUM"}
 """Those that every newer model knows; it cannot be kept from thinking. Anything else is HIGH."""
-MOST_BUDGET = 24_576
-LEAST_BUDGET = {"pro": 128}
+MAX_THINKING_BUDGET = 24_576
+MIN_THINKING_BUDGETS = {"pro": 128}
 """What an older model thinks at least; the others can be kept from it."""
 
-_OLDER = re.compile(r"gemini-[12]\b(?:.*\b(?P<kind>pro)\b)?")
+_BUDGET_MODEL = re.compile(r"gemini-[12]\b(?:.*\b(?P<kind>pro)\b)?")
 """Models with a budget instead of a level, whose calls need no signature."""
 
 
@@ -402,8 +413,8 @@ class CodeAssistDialect:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._older = _OLDER.search(target.model)
-        self._form = CodeAssistForm(signed=self._older is None)
+        self._older = _BUDGET_MODEL.search(target.model)
+        self._form = CodeAssistEncoder(signed=self._older is None)
         self._project = ""
 
     def url(self, base_url: str) -> str:
@@ -420,9 +431,9 @@ class CodeAssistDialect:
         system = [message.wire(self._form) for message in leading if has_content(message)]
         inner: dict[str, Any] = {}
         if system:
-            inner["systemInstruction"] = {"role": "user", "parts": joined(system)}
+            inner["systemInstruction"] = {"role": "user", "parts": join_arrays(system)}
         if request.tools and profile.tools:
-            functions = encoded_tools(tool_form, request.tools)
+            functions = encode_tools(encode_tool, request.tools)
             inner["tools"] = [{"functionDeclarations": functions}]
         if config := self._config(request, tools="tools" in inner):
             inner["generationConfig"] = config
@@ -435,11 +446,11 @@ class CodeAssistDialect:
     def _contents(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """Neighbours of one kind as one content: all results of one reply must stand together,
         and nothing may stand between a call and what was said with it."""
-        sent = [message for message in _named(messages) if has_content(message)]
+        sent = [message for message in _with_tool_names(messages) if has_content(message)]
         return [
             {
                 "role": "model" if kind is Assistant else "user",
-                "parts": joined([message.wire(self._form) for message in run]),
+                "parts": join_arrays([message.wire(self._form) for message in run]),
             }
             for kind, run in groupby(sent, type)
         ]
@@ -464,13 +475,13 @@ class CodeAssistDialect:
         if not effort:
             return thinking
         if self._older is None:
-            return {**thinking, "thinkingLevel": LEVELS.get(effort, "HIGH")}
-        least = LEAST_BUDGET.get(self._older["kind"] or "", 0)
-        budget = 0 if effort == "none" else BUDGETS.get(effort, BUDGETS["medium"])
-        return {**thinking, "thinkingBudget": min(max(budget, least), MOST_BUDGET)}
+            return {**thinking, "thinkingLevel": THINKING_LEVELS.get(effort, "HIGH")}
+        least = MIN_THINKING_BUDGETS.get(self._older["kind"] or "", 0)
+        budget = 0 if effort == "none" else THINKING_BUDGETS.get(effort, THINKING_BUDGETS["medium"])
+        return {**thinking, "thinkingBudget": min(max(budget, least), MAX_THINKING_BUDGET)}
 
 
-def _named(messages: Sequence[Message]) -> Sequence[Message]:
+def _with_tool_names(messages: Sequence[Message]) -> Sequence[Message]:
     """A result is matched by the name of its tool; one from elsewhere may lack it."""
     if all(message.name for message in messages if isinstance(message, ToolResult)):
         return messages

@@ -23,21 +23,21 @@ from hermes.core.messages import (
 from hermes.core.model import Reply, ToolSpec
 from hermes.core.openai_format import made_call_id
 from hermes.core.usage import Usage
-from hermes.providers.endpoints import ReasoningForm
+from hermes.providers.endpoints import ReasoningFormat
 from hermes.providers.target import Target
 
-EMPTY = b"[]"
+EMPTY_ARRAY = b"[]"
 _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-def joined(arrays: Iterable[msgspec.Raw]) -> msgspec.Raw:
+def join_arrays(arrays: Iterable[msgspec.Raw]) -> msgspec.Raw:
     """One JSON array with the elements of all."""
     inner = [bytes(array)[1:-1] for array in arrays]
     return msgspec.Raw(b"[" + b",".join([part for part in inner if part]) + b"]")
 
 
 @lru_cache(maxsize=64)
-def encoded_tools(
+def encode_tools(
     form: Callable[[ToolSpec], dict[str, Any]], tools: tuple[ToolSpec, ...]
 ) -> msgspec.Raw:
     """The tools as `form` writes them, encoded once for all the calls that offer them."""
@@ -49,7 +49,7 @@ def safe_call_id(call_id: str) -> str:
     return call_id if _SAFE_ID.fullmatch(call_id) else made_call_id("", call_id, 0)
 
 
-class Growing:
+class IncrementalEncoder:
     """The wire forms of a conversation that grows from request to request: what was sent before is
     only compared, not looked up again."""
 
@@ -71,23 +71,23 @@ class Growing:
 
 # How hard the model should think, in the words of its endpoint.
 
-BUDGETS = {"minimal": 1024, "low": 4096, "medium": 8192, "high": 16384, "xhigh": 32768}
+THINKING_BUDGETS = {"minimal": 1024, "low": 4096, "medium": 8192, "high": 16384, "xhigh": 32768}
 """Tokens of thinking for endpoints that want a number."""
-LEAST_BUDGET = 1024
+MIN_THINKING_BUDGET = 1024
 
 
-def effort_fields(form: ReasoningForm, effort: str) -> dict[str, Any]:
+def effort_fields(form: ReasoningFormat, effort: str) -> dict[str, Any]:
     """The fields of the request that ask for `effort`; none when there is nothing to ask."""
-    return _FORMS[form](effort) if effort else {}
+    return _EFFORT_FIELDS[form](effort) if effort else {}
 
 
-def _budget(effort: str) -> dict[str, Any]:
+def _budget_fields(effort: str) -> dict[str, Any]:
     if effort == "none":
         return {}
-    return {"thinking": {"type": "enabled", "budget_tokens": BUDGETS.get(effort, 8192)}}
+    return {"thinking": {"type": "enabled", "budget_tokens": THINKING_BUDGETS.get(effort, 8192)}}
 
 
-def _adaptive(effort: str) -> dict[str, Any]:
+def _adaptive_fields(effort: str) -> dict[str, Any]:
     if effort == "none":
         return {}
     # Newer models leave their thoughts out unless they are asked for.
@@ -97,12 +97,12 @@ def _adaptive(effort: str) -> dict[str, Any]:
     }
 
 
-_FORMS: dict[ReasoningForm, Callable[[str], dict[str, Any]]] = {
+_EFFORT_FIELDS: dict[ReasoningFormat, Callable[[str], dict[str, Any]]] = {
     "": lambda _: {},
     "effort": lambda effort: {"reasoning_effort": effort},
     "object": lambda effort: {"reasoning": {"effort": effort}},
-    "budget": _budget,
-    "adaptive": _adaptive,
+    "budget": _budget_fields,
+    "adaptive": _adaptive_fields,
     "switch": lambda effort: {
         "thinking": {"type": "disabled" if effort == "none" else "enabled"},
     },
@@ -114,10 +114,10 @@ _FORMS: dict[ReasoningForm, Callable[[str], dict[str, Any]]] = {
 #
 # A mark says that everything before it is worth keeping. An endpoint takes four.
 
-MOST_MARKS = 4
+MAX_CACHE_MARKS = 4
 
 
-def mark_of(target: Target) -> str:
+def cache_ttl_of(target: Target) -> str:
     """How long marked prefixes are kept, or empty when nothing is to be marked."""
     return target.cache_ttl if target.profile.cache_marks else ""
 
@@ -139,7 +139,7 @@ def has_content(message: Message) -> bool:
             return True
 
 
-def last_marked(can_carry: Sequence[bool], slots: int) -> set[int]:
+def last_positions(can_carry: Sequence[bool], slots: int) -> set[int]:
     """The positions of the last `slots` places that can carry a mark."""
     places = [position for position, can in enumerate(can_carry) if can]
     return set(places[-slots:]) if slots else set()
@@ -147,7 +147,7 @@ def last_marked(can_carry: Sequence[bool], slots: int) -> set[int]:
 
 # What the replies of all wires have in common.
 
-_WORDS = {
+_FINISH_WORDS = {
     "stop": "stop end_turn stop_sequence eos eos_token end complete",
     "tool_calls": "tool_calls tool_call tool_use function_call",
     # `pause_turn`: the endpoint stopped half-way and would go on if it were asked to.
@@ -155,11 +155,11 @@ _WORDS = {
     " model_context_window_exceeded pause_turn",
     "content_filter": "content_filter refusal safety sensitive recitation",
 }
-FINISH = {word: reason for reason, words in _WORDS.items() for word in words.split()}
+FINISH_REASONS = {word: reason for reason, words in _FINISH_WORDS.items() for word in words.split()}
 """Why a reply ended: what endpoints say, and what it is called here."""
 
 
-class ReplyDraft:
+class ReplyBuilder:
     """The end of reading: the parts and figures that make a `Reply`."""
 
     def __init__(self, target: Target) -> None:
@@ -188,7 +188,7 @@ class ReplyDraft:
             if self._parts:
                 raise StreamCut(f"{provider} cut the reply short", provider=provider)
             raise ReplyInvalid(f"{provider} sent an empty reply", provider=provider)
-        finish = FINISH.get(finish.lower(), finish)
+        finish = FINISH_REASONS.get(finish.lower(), finish)
         if finish in ("stop", "tool_calls"):
             finish = "tool_calls" if self._ids else "stop"
         if not self._parts:
@@ -203,12 +203,12 @@ class ReplyDraft:
         """A reply without any part is only in order when its length was the reason."""
         provider = self._target.provider
         if finish == "content_filter":
-            raise declined(provider, "the reply was filtered out")
+            raise content_refused(provider, "the reply was filtered out")
         if finish != "length":
             raise ReplyInvalid(f"{provider} sent an empty reply", provider=provider)
 
 
-def declined(provider: str, said: str) -> ContentRefused:
+def content_refused(provider: str, said: str) -> ContentRefused:
     """The model or its endpoint will not answer; `said` is how it put it."""
     said = " ".join(said.split())
     message = f"{provider} declined to answer" + (f": {said}" if said else "")
@@ -217,7 +217,7 @@ def declined(provider: str, said: str) -> ContentRefused:
     )
 
 
-def decoded(decoder: "msgspec.json.Decoder[Any]", data: bytes, provider: str) -> Any:
+def decode_json(decoder: "msgspec.json.Decoder[Any]", data: bytes, provider: str) -> Any:
     """One event or body. Raises `ReplyInvalid` when it is not what the wire sends."""
     try:
         return decoder.decode(data)
@@ -230,20 +230,20 @@ def decoded(decoder: "msgspec.json.Decoder[Any]", data: bytes, provider: str) ->
         ) from error
 
 
-def count(number: float | None) -> int:
+def token_count(number: float | None) -> int:
     """A number of tokens as an endpoint wrote it, or did not."""
     return int(number or 0)
 
 
 # Thinking that a model writes into its text, between tags.
 
-_CLOSING = {
+_CLOSING_TAGS = {
     "<think>": "</think>",
     "<REASONING_SCRATCHPAD>": "</REASONING_SCRATCHPAD>",
 }
 
 
-class ThinkTags:
+class ThinkTagSplitter:
     """Takes a text in pieces and parts what is said from what is thought.
 
     A tag may be torn over pieces. A tag in backticks is being talked about, so it stays. A block
@@ -294,9 +294,9 @@ class ThinkTags:
 
     def _outside(self, text: str) -> tuple[str, str]:
         """What is said up to the next tag, and what comes after that tag."""
-        found = [(at, tag) for tag in _CLOSING if (at := text.find(tag)) >= 0]
+        found = [(at, tag) for tag in _CLOSING_TAGS if (at := text.find(tag)) >= 0]
         if not found:
-            text, self._held = _torn(text, *_CLOSING)
+            text, self._held = _split_partial_tag(text, *_CLOSING_TAGS)
             return self._say(text), ""
         at, tag = min(found)
         before = text[at - 1] if at else self._last
@@ -309,10 +309,10 @@ class ThinkTags:
 
     def _inside(self, text: str) -> tuple[str, str]:
         """What is thought up to the closing tag, and what comes after it."""
-        closing = _CLOSING[self._opening]
+        closing = _CLOSING_TAGS[self._opening]
         thought, tag, rest = text.partition(closing)
         if not tag:
-            thought, self._held = _torn(thought, closing)
+            thought, self._held = _split_partial_tag(thought, closing)
         self._block.append(thought)
         if tag:
             self.thought.append("".join(self._block))
@@ -329,7 +329,7 @@ class ThinkTags:
         return text
 
 
-def _torn(text: str, *tags: str) -> tuple[str, str]:
+def _split_partial_tag(text: str, *tags: str) -> tuple[str, str]:
     """`text` without its end, and the end, when that may be the beginning of a tag."""
     at = text.rfind("<")
     if at >= 0 and any(tag.startswith(text[at:]) for tag in tags):

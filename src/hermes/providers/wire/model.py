@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from functools import lru_cache
-from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, assert_never
 
@@ -57,9 +56,9 @@ def dialect_for(target: Target) -> Dialect:
     # Imported here so that a process loads only the dialect it uses.
     match target.api_mode:
         case "chat_completions":
-            from hermes.providers.wire.chat_completions import ChatDialect
+            from hermes.providers.wire.chat_completions import ChatCompletionsDialect
 
-            return ChatDialect(target)
+            return ChatCompletionsDialect(target)
         case "anthropic_messages":
             from hermes.providers.wire.anthropic import AnthropicDialect
 
@@ -81,11 +80,11 @@ def dialect_for(target: Target) -> Dialect:
 # Where a request goes and what it carries besides its body.
 
 ANTHROPIC_OAUTH_BETA = "oauth-2025-04-20"
-_JOINED = "anthropic-beta"
+_BETA_HEADER = "anthropic-beta"
 """The header of which every part counts; any other is replaced by a later one."""
 
 
-def address(base_url: str, path: str) -> str:
+def join_url(base_url: str, path: str) -> str:
     """`path` under `base_url`, whose query stays at the end."""
     base, mark, query = base_url.partition("?")
     return f"{base.rstrip('/')}{path}{mark}{query}"
@@ -103,22 +102,11 @@ def request_headers(
     if not target.profile.keep_alive:
         headers["connection"] = "close"
     if credential is not None and target.auth != "aws":
-        _merge(headers, _authorization(target, credential))
-    _merge(headers, target.headers)
+        _merge_headers(headers, _authorization(target, credential))
+    _merge_headers(headers, target.headers)
     if credential is not None:
-        _merge(headers, credential.headers)
+        _merge_headers(headers, credential.headers)
     return headers
-
-
-def signed(
-    target: Target, credential: Credential | None, url: str, headers: dict[str, str], body: bytes
-) -> dict[str, str]:
-    """`headers` with the AWS signature of this very request."""
-    aws = import_module("hermes.providers.aws")
-    result: dict[str, str] = aws.signed_headers(
-        "POST", url, headers, body, region=target.region, credential=credential
-    )
-    return result
 
 
 def _authorization(target: Target, credential: Credential) -> dict[str, str]:
@@ -136,14 +124,14 @@ def _authorization(target: Target, credential: Credential) -> dict[str, str]:
         return {"x-api-key": secret}
     headers = {"authorization": f"Bearer {secret}"}
     if credential.kind == "oauth" and target.api_mode == "anthropic_messages":
-        headers[_JOINED] = ANTHROPIC_OAUTH_BETA
+        headers[_BETA_HEADER] = ANTHROPIC_OAUTH_BETA
     return headers
 
 
-def _merge(headers: dict[str, str], more: Mapping[str, str]) -> None:
+def _merge_headers(headers: dict[str, str], more: Mapping[str, str]) -> None:
     for name, value in more.items():
         name = name.lower()
-        if name == _JOINED and headers.get(name):
+        if name == _BETA_HEADER and headers.get(name):
             value = f"{headers[name]},{value}"
         headers[name] = value
 
@@ -151,7 +139,7 @@ def _merge(headers: dict[str, str], more: Mapping[str, str]) -> None:
 # How long a call may take, and how long it may bring nothing new.
 
 
-class Watch:
+class StallTimer:
     """Raises `StreamStalled` in the task that waits for a reply which takes too long.
 
     There is one timer for the whole call, not one for each chunk: when it fires, it looks whether
@@ -230,7 +218,7 @@ class Watch:
 # Only the data of an event is kept: on all three wires the JSON itself says what it is.
 
 
-class EventSplitter:
+class SseSplitter:
     """Takes chunks, whose borders mean nothing, and gives the data of each whole event.
 
     Comments and events without data are dropped.
@@ -250,23 +238,23 @@ class EventSplitter:
             chunk = chunk.replace(b"\r\n", b"\n")
         *blocks, rest = chunk.split(b"\n\n")
         self._rest = [rest] if rest else []
-        return [data for block in blocks if (data := _data_of(block))]
+        return [data for block in blocks if (data := _event_data(block))]
 
     def end(self) -> bytes:
         """What is left at the end of the stream, as it came."""
         return b"".join(self._rest)
 
 
-def looks_like_events(body: bytes) -> bool:
+def looks_like_sse(body: bytes) -> bool:
     return body.lstrip()[:6].startswith((b"data:", b"event:", b"id:", b":", b"retry:"))
 
 
-def all_events(body: bytes) -> list[bytes]:
+def split_sse(body: bytes) -> list[bytes]:
     """The data of the events in a whole body; the last one may lack its blank line."""
-    return EventSplitter().feed(body + b"\n\n")
+    return SseSplitter().feed(body + b"\n\n")
 
 
-def _data_of(block: bytes) -> bytes:
+def _event_data(block: bytes) -> bytes:
     if block.startswith(b"data:") and b"\n" not in block:
         return block[5:].lstrip()
     name, mark, data = block.partition(b"\ndata:")
@@ -308,13 +296,13 @@ class WireModel:
         streamed = request.stream if mode == "both" else mode == "always"
         reader, limits = self._dialect.reader(), self._target.timeouts
         stale = limits.stale if streamed else limits.request
-        with Watch(self.provider, limits.request, stale) as watch:
+        with StallTimer(self.provider, limits.request, stale) as watch:
             try:
                 async with self._sending(request, streamed) as response:
                     if response.status_code >= 300:
                         body = await response.aread()
                         raise refused(self.provider, response, body, secret=self._secret)
-                    async with aclosing(_deltas(response, reader, watch)) as deltas:
+                    async with aclosing(_read_deltas(response, reader, watch)) as deltas:
                         async for delta in deltas:
                             if request.stream:
                                 watch.pause()
@@ -337,13 +325,17 @@ class WireModel:
             ) from error
         headers = request_headers(target, self._credential, self._dialect.headers, streamed)
         if target.auth == "aws":
-            headers = signed(target, self._credential, self._url, headers, body)
+            from hermes.providers.aws import sign_request  # only Bedrock needs it
+
+            headers = sign_request(
+                "POST", self._url, headers, body, region=target.region, credential=self._credential
+            )
         # Waiting for a free connection counts towards the whole call, not towards its silences.
         silence = limits.read if streamed else limits.silence
         timeout = (limits.connect, silence, silence, limits.request)
         return self._client.stream(
             "POST",
-            _address(self._url),
+            _parse_url(self._url),
             content=body,
             headers=headers,
             timeout=timeout,
@@ -356,22 +348,23 @@ class WireModel:
 
 
 @lru_cache(maxsize=64)
-def _address(url: str) -> "httpx2.URL":
+def _parse_url(url: str) -> "httpx2.URL":
     """As the client takes it; reading one takes long, and few are ever sent to."""
-    address: httpx2.URL = import_module("httpx2").URL(url)
-    return address
+    import httpx2  # slow to load, so importing this module must not load it
+
+    return httpx2.URL(url)
 
 
-async def _deltas(
-    response: "httpx2.Response", reader: ReplyReader, watch: Watch
+async def _read_deltas(
+    response: "httpx2.Response", reader: ReplyReader, watch: StallTimer
 ) -> AsyncGenerator[ModelEvent, None]:
     """What `response` brings, as it comes. What kind of body it is, it says itself."""
     if response.headers.get("content-type", "").startswith("application/json"):
-        _take_body(await response.aread(), reader)
+        _feed_body(await response.aread(), reader)
         return
     # A layer less for each chunk when there is nothing to unpack.
     packed = "content-encoding" in response.headers
-    splitter = EventSplitter()
+    splitter = SseSplitter()
     async with aclosing(response.aiter_bytes() if packed else response.aiter_raw()) as chunks:
         async for chunk in chunks:
             for data in splitter.feed(chunk):
@@ -385,15 +378,15 @@ async def _deltas(
                 await _drain(chunks)
                 return
     if rest := splitter.end().strip():
-        _take_body(rest, reader)
+        _feed_body(rest, reader)
 
 
-def _take_body(body: bytes, reader: ReplyReader) -> None:
+def _feed_body(body: bytes, reader: ReplyReader) -> None:
     """A reply in one piece, be it one object or all the events at once."""
-    if not looks_like_events(body):
+    if not looks_like_sse(body):
         reader.take_whole(body)
         return
-    for data in all_events(body):
+    for data in split_sse(body):
         reader.take(data)
 
 

@@ -18,26 +18,26 @@ from hermes.core.messages import (
 from hermes.core.model import ModelEvent, ModelRequest, ReasoningDelta, Reply, TextDelta, ToolSpec
 from hermes.core.openai_format import canonical_arguments
 from hermes.core.usage import Usage
-from hermes.providers.failures import failed_inside
+from hermes.providers.failures import failed_in_stream
 from hermes.providers.target import Target
 from hermes.providers.wire.codec import (
-    Growing,
-    ReplyDraft,
-    count,
-    declined,
-    decoded,
-    encoded_tools,
-    joined,
+    IncrementalEncoder,
+    ReplyBuilder,
+    content_refused,
+    decode_json,
+    encode_tools,
+    join_arrays,
     safe_call_id,
+    token_count,
 )
-from hermes.providers.wire.model import address
+from hermes.providers.wire.model import join_url
 
 # Messages and tools as the responses wire writes them: a message becomes a list of items.
 
 Item = dict[str, Any]
 
 
-class ResponsesForm(msgspec.Struct, frozen=True):
+class ResponsesEncoder(msgspec.Struct, frozen=True):
     """A wire form (see `core.messages.WireForm`); an empty list stands for nothing to send."""
 
     developer_role: bool = False
@@ -46,11 +46,11 @@ class ResponsesForm(msgspec.Struct, frozen=True):
         match message:
             case System():
                 role = "developer" if self.developer_role else "system"
-                return _said(role, "input_text", message.text.strip())
+                return _text_message(role, "input_text", message.text.strip())
             case User():
-                return _user(message)
+                return _user_items(message)
             case Assistant():
-                items = [item for part in message.parts for item in _assistant_part(part)]
+                items = [item for part in message.parts for item in _assistant_items(part)]
                 # Thinking must be followed by what came of it.
                 return items if any(item.get("type") != "reasoning" for item in items) else []
             case ToolResult():
@@ -61,21 +61,21 @@ class ResponsesForm(msgspec.Struct, frozen=True):
                 assert_never(message)
 
 
-def tool_form(spec: ToolSpec) -> Item:
+def encode_tool(spec: ToolSpec) -> Item:
     # Without `strict: false` every argument would become a required one.
     function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
     return {"type": "function", **function, "strict": False}
 
 
-def _said(role: str, kind: str, text: str) -> list[Item]:
-    return [_message(role, [{"type": kind, "text": text}])] if text else []
+def _text_message(role: str, kind: str, text: str) -> list[Item]:
+    return [_message_item(role, [{"type": kind, "text": text}])] if text else []
 
 
-def _message(role: str, content: Sequence[Item]) -> Item:
+def _message_item(role: str, content: Sequence[Item]) -> Item:
     return {"type": "message", "role": role, "content": content}
 
 
-def _user(message: User) -> list[Item]:
+def _user_items(message: User) -> list[Item]:
     content = [
         {"type": "input_text", "text": part.text}
         if isinstance(part, Text)
@@ -83,15 +83,15 @@ def _user(message: User) -> list[Item]:
         for part in message.parts
         if not (isinstance(part, Text) and not part.text)
     ]
-    return [_message("user", content)] if content else []
+    return [_message_item("user", content)] if content else []
 
 
-def _assistant_part(part: AssistantPart) -> list[Item]:
+def _assistant_items(part: AssistantPart) -> list[Item]:
     match part:
         case Text():
-            return _said("assistant", "output_text", part.text.strip())
+            return _text_message("assistant", "output_text", part.text.strip())
         case Thinking():
-            return [item for item in part.items if _can_return(item)]
+            return [item for item in part.items if _is_self_contained(item)]
         case ToolCall():
             call = {"type": "function_call", "call_id": safe_call_id(part.id), "name": part.name}
             return [{**call, "arguments": canonical_arguments(part.arguments)}]
@@ -99,7 +99,7 @@ def _assistant_part(part: AssistantPart) -> list[Item]:
             assert_never(part)
 
 
-def _can_return(item: Item) -> bool:
+def _is_self_contained(item: Item) -> bool:
     """An item without its content is only a reference to one that the endpoint did not store."""
     return bool(item.get("encrypted_content") or item.get("content"))
 
@@ -109,36 +109,36 @@ def _can_return(item: Item) -> bool:
 Number = float | None
 
 
-class InputDetails(msgspec.Struct):
+class ResponsesInputDetails(msgspec.Struct):
     cached_tokens: Number = None
     cache_write_tokens: Number = None
 
 
-class OutputDetails(msgspec.Struct):
+class ResponsesOutputDetails(msgspec.Struct):
     reasoning_tokens: Number = None
 
 
-class UsageWire(msgspec.Struct):
+class ResponsesUsage(msgspec.Struct):
     input_tokens: Number = None
     output_tokens: Number = None
-    input_tokens_details: InputDetails | None = None
-    output_tokens_details: OutputDetails | None = None
+    input_tokens_details: ResponsesInputDetails | None = None
+    output_tokens_details: ResponsesOutputDetails | None = None
     cost: Any = None
 
 
-class Incomplete(msgspec.Struct):
+class IncompleteDetails(msgspec.Struct):
     reason: str | None = None
 
 
-class Response(msgspec.Struct):
+class ResponseBody(msgspec.Struct):
     status: str | None = None
     output: list[dict[str, Any]] | None = None
-    usage: UsageWire | None = None
+    usage: ResponsesUsage | None = None
     error: Any = None
-    incomplete_details: Incomplete | None = None
+    incomplete_details: IncompleteDetails | None = None
 
 
-class Event(msgspec.Struct):
+class ResponsesEvent(msgspec.Struct):
     type: str = ""
     delta: Any = None
     output_index: int | None = None
@@ -146,13 +146,13 @@ class Event(msgspec.Struct):
     item: dict[str, Any] | None = None
     arguments: str | None = None
     summary_index: int | None = None
-    response: Response | None = None
+    response: ResponseBody | None = None
     error: Any = None
     code: Any = None
     message: str | None = None
 
 
-class _Item:
+class _OutputItem:
     """An output item; its last word is `item`, and until then there are the pieces."""
 
     def __init__(self, item: dict[str, Any]) -> None:
@@ -161,7 +161,7 @@ class _Item:
         self.summaries = 0
         self.done = False
 
-    def finish(self, draft: ReplyDraft) -> str:
+    def finish(self, draft: ReplyBuilder) -> str:
         """Adds the item to the reply and gives the refusal in it."""
         grown = "".join(self.pieces)
         kind = self.item.get("type")
@@ -172,7 +172,7 @@ class _Item:
                 draft.add(Text(text))
             return "".join([part.get("refusal") or "" for part in content])
         if kind == "reasoning":
-            draft.add(Thinking(_thinking_of(self.item) or grown, items=(self.item,)))
+            draft.add(Thinking(_reasoning_text(self.item) or grown, items=(self.item,)))
         elif kind == "function_call":
             arguments = self.item.get("arguments") if self.done else None
             call_id, name = self.item.get("call_id") or "", self.item.get("name") or ""
@@ -183,17 +183,17 @@ class _Item:
 class ResponsesReader:
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._items: list[_Item] = []
-        self._places: dict[int | str, _Item] = {}
+        self._items: list[_OutputItem] = []
+        self._places: dict[int | str, _OutputItem] = {}
         self._refusal = ""
         self._finish: str | None = None
-        self._usage: UsageWire | None = None
+        self._usage: ResponsesUsage | None = None
         self.ended = False
 
     def take(self, data: bytes) -> Sequence[ModelEvent] | None:
         if data == b"[DONE]":
             return ()
-        event: Event = decoded(_event_decoder, data, self._target.provider)
+        event: ResponsesEvent = decode_json(_event_decoder, data, self._target.provider)
         kind, delta = event.type, event.delta
         if delta and isinstance(delta, str):
             return self._take_delta(kind, delta, event)
@@ -201,38 +201,38 @@ class ResponsesReader:
             return self._take_item(kind, event.item, event)
         if kind == "error":
             told = {"code": event.code, "message": event.message}
-            raise failed_inside(self._target.provider, event.error or told)
-        if kind in _ENDS and event.response is not None:
+            raise failed_in_stream(self._target.provider, event.error or told)
+        if kind in _END_EVENTS and event.response is not None:
             self._end(event.response, kind.removeprefix("response."))
         return None if kind == "keepalive" else ()
 
     def take_whole(self, data: bytes) -> None:
-        response: Response = decoded(_response_decoder, data, self._target.provider)
+        response: ResponseBody = decode_json(_response_decoder, data, self._target.provider)
         unsaid = "" if response.output is None else "completed"
         self._end(response, response.status or unsaid)
 
     def reply(self) -> Reply:
-        draft = ReplyDraft(self._target)
+        draft = ReplyBuilder(self._target)
         refusal = "".join([item.finish(draft) for item in self._items]) or self._refusal
         if refusal:
-            raise declined(self._target.provider, refusal)
+            raise content_refused(self._target.provider, refusal)
         cost = self._usage.cost if self._usage else None
         cost_usd = float(cost) if isinstance(cost, int | float) else None
-        return draft.finished(self._finish, _counted(self._usage), cost_usd)
+        return draft.finished(self._finish, _to_usage(self._usage), cost_usd)
 
-    def _take_delta(self, kind: str, delta: str, event: Event) -> Sequence[ModelEvent]:
+    def _take_delta(self, kind: str, delta: str, event: ResponsesEvent) -> Sequence[ModelEvent]:
         if kind == "response.output_text.delta":
             self._item_of(event, "message").pieces.append(delta)
             return (TextDelta(delta),)
         if kind == "response.function_call_arguments.delta":
             self._item_of(event, "function_call").pieces.append(delta)
-        elif kind in _THOUGHTS:
+        elif kind in _REASONING_EVENTS:
             return (ReasoningDelta(self._thought(delta, event)),)
         elif kind == "response.refusal.delta":
             self._refusal += delta
         return ()
 
-    def _thought(self, delta: str, event: Event) -> str:
+    def _thought(self, delta: str, event: ResponsesEvent) -> str:
         """Summaries come in parts, which are paragraphs."""
         item = self._item_of(event, "reasoning")
         number = event.summary_index or 0
@@ -242,7 +242,9 @@ class ResponsesReader:
         item.pieces.append(delta)
         return delta
 
-    def _take_item(self, kind: str, item: dict[str, Any], event: Event) -> Sequence[ModelEvent]:
+    def _take_item(
+        self, kind: str, item: dict[str, Any], event: ResponsesEvent
+    ) -> Sequence[ModelEvent]:
         if kind == "response.output_item.added":
             self._begin(item, event)
         elif kind == "response.output_item.done":
@@ -250,27 +252,27 @@ class ResponsesReader:
             known.item, known.done = item, True
         return ()
 
-    def _item_of(self, event: Event, kind: str) -> _Item:
+    def _item_of(self, event: ResponsesEvent, kind: str) -> _OutputItem:
         """The item an event is about. Some servers never announce it."""
-        item = self._places.get(_place(event))
+        item = self._places.get(_item_key(event))
         if item is None or (item.done and item.item.get("type") != kind):
             return self._begin({"type": kind}, event)
         return item
 
-    def _begin(self, item: dict[str, Any], event: Event) -> _Item:
-        begun = self._places[_place(event)] = _Item(item)
+    def _begin(self, item: dict[str, Any], event: ResponsesEvent) -> _OutputItem:
+        begun = self._places[_item_key(event)] = _OutputItem(item)
         self._items.append(begun)
         return begun
 
-    def _end(self, response: Response, status: str) -> None:
+    def _end(self, response: ResponseBody, status: str) -> None:
         self.ended = True
         self._usage = response.usage or self._usage
         if response.error or status in ("failed", "cancelled"):
             told = response.error or {"message": f"the reply was {status}"}
-            raise failed_inside(self._target.provider, told)
+            raise failed_in_stream(self._target.provider, told)
         if not self._items:
             for item in response.output or ():
-                self._items.append(_Item(item))
+                self._items.append(_OutputItem(item))
                 self._items[-1].done = True
         reason = response.incomplete_details.reason if response.incomplete_details else None
         if status == "completed":
@@ -279,37 +281,40 @@ class ResponsesReader:
             self._finish = reason or "length"
 
 
-def _place(event: Event) -> int | str:
+def _item_key(event: ResponsesEvent) -> int | str:
     if event.output_index is not None:
         return event.output_index
     return event.item_id or (event.item or {}).get("id") or 0
 
 
-def _thinking_of(item: dict[str, Any]) -> str:
+def _reasoning_text(item: dict[str, Any]) -> str:
     parts = item.get("summary") or item.get("content") or ()
     return "\n\n".join([part.get("text") or "" for part in parts])
 
 
-def _counted(wire: UsageWire | None) -> Usage | None:
+def _to_usage(wire: ResponsesUsage | None) -> Usage | None:
     if wire is None:
         return None
-    prompt, details = count(wire.input_tokens), wire.input_tokens_details or InputDetails()
-    read = min(count(details.cached_tokens), prompt)
-    write = min(count(details.cache_write_tokens), prompt - read)
-    thought = wire.output_tokens_details or OutputDetails()
+    prompt, details = (
+        token_count(wire.input_tokens),
+        wire.input_tokens_details or ResponsesInputDetails(),
+    )
+    read = min(token_count(details.cached_tokens), prompt)
+    write = min(token_count(details.cache_write_tokens), prompt - read)
+    thought = wire.output_tokens_details or ResponsesOutputDetails()
     return Usage(
         input=prompt - read - write,
-        output=count(wire.output_tokens),
+        output=token_count(wire.output_tokens),
         cache_read=read,
         cache_write=write,
-        reasoning=count(thought.reasoning_tokens),
+        reasoning=token_count(thought.reasoning_tokens),
     )
 
 
-_ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
-_THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
-_event_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Event)
-_response_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Response)
+_END_EVENTS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
+_REASONING_EVENTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+_event_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ResponsesEvent)
+_response_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ResponseBody)
 
 
 # Requests of the OpenAI responses API, and of the Codex service that speaks it too.
@@ -323,10 +328,10 @@ class ResponsesDialect:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._growing = Growing(ResponsesForm(target.profile.developer_role))
+        self._growing = IncrementalEncoder(ResponsesEncoder(target.profile.developer_role))
 
     def url(self, base_url: str) -> str:
-        return address(base_url, "/responses")
+        return join_url(base_url, "/responses")
 
     def reader(self) -> ResponsesReader:
         return ResponsesReader(self._target)
@@ -342,9 +347,9 @@ class ResponsesDialect:
         instructions = "\n\n".join(message.text.strip() for message in leading)
         if instructions or profile.streaming == "always":
             body["instructions"] = instructions or DEFAULT_INSTRUCTIONS
-        body["input"] = joined(self._growing.encoded(rest))
+        body["input"] = join_arrays(self._growing.encoded(rest))
         if request.tools and profile.tools:
-            body["tools"] = encoded_tools(tool_form, request.tools)
+            body["tools"] = encode_tools(encode_tool, request.tools)
         if request.max_tokens is not None and profile.max_tokens_field:
             body["max_output_tokens"] = request.max_tokens
         if request.temperature is not None and profile.temperature:

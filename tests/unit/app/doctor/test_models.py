@@ -11,7 +11,7 @@ import pytest
 from hermes.app.doctor import asking
 from hermes.config import edit
 from hermes.config.assignment import assign
-from hermes.providers.local.weights import CATALOGUE
+from hermes.providers.local.weights import WEIGHTS
 from hermes.util.loopback_http import LoopbackServer, Outgoing
 from tests.unit.app.doctor.visiting import only, texts, visited
 
@@ -170,7 +170,7 @@ async def test_without_a_key_the_embedded_model_is_named(home):
 
 
 async def test_weights_of_the_wrong_size_or_content_are_a_problem(home):
-    weights = CATALOGUE[0]
+    weights = WEIGHTS[0]
     home.models.mkdir()
     file = home.models / weights.file
     file.write_bytes(b"GGUF")

@@ -11,8 +11,8 @@ from hermes.core.messages import System, User
 from hermes.core.model import ModelEvent, ModelRequest, Reply, ToolSpec
 from hermes.core.usage import FREE
 from hermes.providers.acp.model import AcpModel
-from hermes.providers.acp.process import AcpAgents
-from hermes.providers.endpoints import Profile
+from hermes.providers.acp.process import AgentPool
+from hermes.providers.endpoints import ModelProfile
 from hermes.providers.target import Target, Timeouts
 
 PROGRAM = Path(__file__).with_name("agent_program.py")
@@ -30,8 +30,8 @@ class Stage:
 
     def __init__(self, folder: Path) -> None:
         self._log = folder / "agent.log"
-        self._open: list[AcpAgents] = []
-        self.agents: AcpAgents
+        self._open: list[AgentPool] = []
+        self.agents: AgentPool
 
     def model(
         self, *turns: list[Any], model: str = "default", limits: Timeouts = PATIENT, **plan: Any
@@ -44,13 +44,13 @@ class Stage:
     def over(
         self, command: list[Any], model: str = "default", limits: Timeouts = PATIENT
     ) -> AcpModel:
-        self.agents = AcpAgents([str(part) for part in command])
+        self.agents = AgentPool([str(part) for part in command])
         self._open.append(self.agents)
         target = Target(
             provider="copilot-acp",
             model=model,
             base_url="acp://copilot",
-            profile=Profile(price=FREE),
+            profile=ModelProfile(price=FREE),
             timeouts=limits,
         )
         return AcpModel(target, self.agents)

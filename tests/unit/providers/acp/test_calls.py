@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.providers.acp.protocol import CallSplitter, FoundCall, written
+from hermes.providers.acp.protocol import ParsedCall, ToolCallSplitter, format_call
 
 
-def read(*pieces: str) -> tuple[str, list[FoundCall]]:
+def read(*pieces: str) -> tuple[str, list[ParsedCall]]:
     """All that is said, and the calls."""
-    splitter = CallSplitter()
+    splitter = ToolCallSplitter()
     said = "".join([splitter.feed(piece) for piece in pieces])
     rest, calls = splitter.end()
     return said + rest, calls
@@ -51,11 +51,11 @@ def test_calls_and_text_are_told_apart(text, said, calls):
 def test_a_call_that_is_no_json_goes_to_the_tool_which_says_so():
     said, calls = read('```tool_call\n{"name": "t", "arguments": {"a": }}\n```\nafter')
     assert said == "after"
-    assert calls == [FoundCall("t", '{"name": "t", "arguments": {"a": }}')]
+    assert calls == [ParsedCall("t", '{"name": "t", "arguments": {"a": }}')]
 
 
 def test_text_in_front_of_a_call_does_not_wait_for_it():
-    splitter = CallSplitter()
+    splitter = ToolCallSplitter()
     assert splitter.feed("I look.\n\n```tool") == "I look."
     assert splitter.feed("_call\n{") == ""
 
@@ -73,7 +73,7 @@ JSON = st.recursive(
     st.randoms(use_true_random=False),
 )
 def test_tearing_the_text_changes_nothing(words, arguments, random):
-    blocks = [written("t", json.dumps(given)) for given in arguments]
+    blocks = [format_call("t", json.dumps(given)) for given in arguments]
     text = "".join(words) + "\n" + "\n".join(blocks)
     cuts = sorted(random.randrange(len(text) + 1) for _ in range(5))
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]

@@ -141,8 +141,8 @@ async def test_the_program_ends_with_its_owner_and_leaves_no_folder(stage: Stage
 
 
 async def test_a_line_without_end_is_not_read_for_ever(stage: Stage, monkeypatch):
-    monkeypatch.setattr("hermes.providers.acp.process.LONGEST_LINE", 2 * 1024**2)
-    assert rpc.LONGEST_LINE > 2 * 1024**2
+    monkeypatch.setattr("hermes.providers.acp.process.MAX_LINE", 2 * 1024**2)
+    assert rpc.MAX_LINE > 2 * 1024**2
     with pytest.raises(StreamCut, match="line of more than 2 MB"):
         await ask(stage.model([["raw", "x" * 5_000_000]]))
 

@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import parse_qsl
 
-from hermes.providers.login.flows import SCOPES, GoogleClient
+from hermes.providers.login.flows import GOOGLE_SCOPES, GoogleClient
 from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
 from tests.unit.providers.credentials.oauth_server import challenge, said
 
@@ -21,7 +21,7 @@ class GoogleServer:
         self.asked: dict[str, str] = {}
         """The question that the browser was sent with."""
         self.forms: list[dict[str, str]] = []
-        self.scope = " ".join(SCOPES)
+        self.scope = " ".join(GOOGLE_SCOPES)
         self.loaded: list[RecordedRequest] = []
         self.load_status = 200
         self.account: dict[str, Any] = {"cloudaicompanionProject": "found-project"}

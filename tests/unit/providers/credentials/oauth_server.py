@@ -10,7 +10,7 @@ import json
 from typing import Any
 from urllib.parse import parse_qsl
 
-from hermes.providers.endpoints import Login
+from hermes.providers.endpoints import LoginSpec
 from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest, Stop
 
 CLIENT = "test-client"
@@ -42,16 +42,16 @@ class OAuthServer:
             self._server.close()
             self.url = ""
 
-    def login(self, **changes: Any) -> Login:
+    def login(self, **changes: Any) -> LoginSpec:
         fields = {
             "client_id": CLIENT,
             "device_url": f"{self.url}/device/code",
             "token_url": f"{self.url}/token",
             "scope": "models",
         }
-        return Login(**{**fields, **changes})
+        return LoginSpec(**{**fields, **changes})
 
-    def codex(self) -> Login:
+    def codex(self) -> LoginSpec:
         return self.login(
             device_url=f"{self.url}/api/accounts/deviceauth/usercode",
             token_url=f"{self.url}/oauth/token",

@@ -10,9 +10,9 @@ import httpx2
 import msgspec
 
 from hermes.core.ports import Clock
-from hermes.providers.credentials.auth_file import AuthStore
+from hermes.providers.credentials.auth_file import AuthFile
 from hermes.providers.credentials.pool import Keyring
-from hermes.providers.endpoints import Endpoint, Login
+from hermes.providers.endpoints import Endpoint, LoginSpec
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
@@ -60,12 +60,12 @@ class Bench:
 
     def __init__(self, folder: Path, client: httpx2.AsyncClient) -> None:
         self.user_home = folder
-        self.store = AuthStore(folder / ".hermes" / "auth.json")
+        self.store = AuthFile(folder / ".hermes" / "auth.json")
         self.variables = Values()
         self.clock: Clock = HandClock()
         self.client = client
 
-    def keyring(self, strategy: str = "", **options: Login) -> Keyring:
+    def keyring(self, strategy: str = "", **options: LoginSpec) -> Keyring:
         return Keyring(
             self.store,
             self.variables,
@@ -85,7 +85,7 @@ class Bench:
         return path
 
 
-def shop(login: Login | None = None, base_url: str = "https://shop.example/v1") -> Endpoint:
+def shop(login: LoginSpec | None = None, base_url: str = "https://shop.example/v1") -> Endpoint:
     """A provider with two variables for keys."""
     return Endpoint(
         id="shop",

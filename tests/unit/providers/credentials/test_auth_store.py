@@ -7,24 +7,24 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.providers.credentials.auth_file import AuthStore
+from hermes.providers.credentials.auth_file import AuthFile
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> AuthStore:
-    return AuthStore(tmp_path / "home" / "auth.json")
+def store(tmp_path: Path) -> AuthFile:
+    return AuthFile(tmp_path / "home" / "auth.json")
 
 
 def mode_of(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_without_a_file_there_is_nothing_and_looking_makes_none(store: AuthStore) -> None:
+def test_without_a_file_there_is_nothing_and_looking_makes_none(store: AuthFile) -> None:
     assert store.read() == {"version": 1}
     assert not store.path.parent.exists()
 
 
-def test_only_the_owner_may_open_it(store: AuthStore) -> None:
+def test_only_the_owner_may_open_it(store: AuthFile) -> None:
     with store.change() as data:
         data["providers"] = {"shop": {"access_token": "t"}}
     assert mode_of(store.path) == 0o600
@@ -34,7 +34,7 @@ def test_only_the_owner_may_open_it(store: AuthStore) -> None:
 
 
 def test_a_file_others_could_read_is_closed_and_said_so(
-    store: AuthStore, caplog: pytest.LogCaptureFixture
+    store: AuthFile, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.path.parent.mkdir()
     store.path.write_text("{}")
@@ -49,7 +49,7 @@ def test_a_file_others_could_read_is_closed_and_said_so(
     assert caplog.text == ""
 
 
-def test_what_is_not_ours_stays(store: AuthStore) -> None:
+def test_what_is_not_ours_stays(store: AuthFile) -> None:
     store.path.parent.mkdir()
     foreign = {"version": 1, "theirs": [1, {"deep": None}], "providers": {"p": {"odd": True}}}
     store.path.write_text(json.dumps(foreign))
@@ -72,7 +72,7 @@ def test_what_is_not_ours_stays(store: AuthStore) -> None:
         b'{"credential_pool": null}',
     ],
 )
-def test_a_damaged_file_is_reported_and_left_alone(store: AuthStore, text: bytes) -> None:
+def test_a_damaged_file_is_reported_and_left_alone(store: AuthFile, text: bytes) -> None:
     store.path.parent.mkdir()
     store.path.write_bytes(text)
     with pytest.raises(ConfigError, match="is damaged") as caught:
@@ -83,20 +83,20 @@ def test_a_damaged_file_is_reported_and_left_alone(store: AuthStore, text: bytes
     assert store.path.read_bytes() == text
 
 
-def test_a_file_of_a_later_version_is_left_alone(store: AuthStore) -> None:
+def test_a_file_of_a_later_version_is_left_alone(store: AuthFile) -> None:
     store.path.parent.mkdir()
     store.path.write_text('{"version": 2}')
     with pytest.raises(ConfigError, match="later version"):
         store.read()
 
 
-def test_a_folder_in_its_place_is_one_clear_line(store: AuthStore) -> None:
+def test_a_folder_in_its_place_is_one_clear_line(store: AuthFile) -> None:
     store.path.mkdir(parents=True)
     with pytest.raises(ConfigError, match="cannot use"):
         store.read()
 
 
-def test_a_change_that_fails_is_no_change(store: AuthStore) -> None:
+def test_a_change_that_fails_is_no_change(store: AuthFile) -> None:
     with store.change() as data:
         data["x"] = 1
     with pytest.raises(RuntimeError), store.change() as data:
@@ -105,7 +105,7 @@ def test_a_change_that_fails_is_no_change(store: AuthStore) -> None:
     assert store.read()["x"] == 1
 
 
-def test_no_change_writes_nothing(store: AuthStore) -> None:
+def test_no_change_writes_nothing(store: AuthFile) -> None:
     with store.change() as data:
         data["x"] = 1
     before = store.path.stat().st_ino
@@ -114,11 +114,11 @@ def test_no_change_writes_nothing(store: AuthStore) -> None:
     assert store.path.stat().st_ino == before
 
 
-def test_a_link_stays_a_link_and_shares_the_lock(store: AuthStore, tmp_path: Path) -> None:
+def test_a_link_stays_a_link_and_shares_the_lock(store: AuthFile, tmp_path: Path) -> None:
     with store.change() as data:
         data["x"] = 1
     (tmp_path / "other").mkdir()
-    linked = AuthStore(tmp_path / "other" / "auth.json")
+    linked = AuthFile(tmp_path / "other" / "auth.json")
     linked.path.symlink_to(store.path)
     with linked.change() as data:
         data["x"] = 2
@@ -128,7 +128,7 @@ def test_a_link_stays_a_link_and_shares_the_lock(store: AuthStore, tmp_path: Pat
 
 
 def test_a_lock_that_is_held_for_long_is_said_so(
-    store: AuthStore, monkeypatch: pytest.MonkeyPatch
+    store: AuthFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hermes.providers.credentials.auth_file.LOCK_SECONDS", 0.05)
     with (
@@ -139,8 +139,8 @@ def test_a_lock_that_is_held_for_long_is_said_so(
         pass
 
 
-def test_a_change_by_another_process_is_seen_at_once(store: AuthStore) -> None:
-    other = AuthStore(store.path)
+def test_a_change_by_another_process_is_seen_at_once(store: AuthFile) -> None:
+    other = AuthFile(store.path)
     for number in range(20):
         with store.change() as data:
             data["x"] = number

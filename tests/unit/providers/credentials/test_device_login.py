@@ -5,8 +5,13 @@ import asyncio
 import pytest
 
 from hermes.core.errors import CredentialRefused, ProviderError, ReplyInvalid, Transient
-from hermes.providers.endpoints import CODEX, COPILOT, QWEN, Login
-from hermes.providers.login.flows import Invitation, codex_cli_tokens, codex_login, device_login
+from hermes.providers.endpoints import CODEX_LOGIN, COPILOT_LOGIN, QWEN_LOGIN, LoginSpec
+from hermes.providers.login.flows import (
+    LoginPrompt,
+    codex_login,
+    device_code_login,
+    read_codex_cli_tokens,
+)
 from hermes.util.loopback_http import Stop
 from tests.unit.providers.credentials.oauth_server import CLIENT, OAuthServer, jwt, said
 from tests.unit.providers.credentials.parts import Bench, HandClock
@@ -15,10 +20,10 @@ from tests.unit.providers.credentials.parts import Bench, HandClock
 class Person:
     def __init__(self, bench: Bench) -> None:
         self.bench, self.clock = bench, HandClock()
-        self.invited: list[Invitation] = []
+        self.invited: list[LoginPrompt] = []
 
-    async def logs_in(self, login: Login) -> str:
-        flow = codex_login if login.flow == "codex" else device_login
+    async def logs_in(self, login: LoginSpec) -> str:
+        flow = codex_login if login.flow == "codex" else device_code_login
         tokens = await flow(login, "shop", self.bench.client, self.clock, self.invited.append)
         self.tokens = tokens
         return tokens.access_token
@@ -195,12 +200,12 @@ async def test_the_form_of_openai_runs_out_after_a_quarter_of_an_hour(
 
 def test_the_login_of_the_codex_cli_can_be_read(bench: Bench) -> None:
     folder = bench.user_home / ".codex"
-    assert codex_cli_tokens(folder, CODEX) is None
+    assert read_codex_cli_tokens(folder, CODEX_LOGIN) is None
     access = jwt(exp=1_800_000_000)
     identity = jwt(**{"https://api.openai.com/auth": {"chatgpt_account_id": "acc-1"}})
     held = {"access_token": access, "refresh_token": "r", "id_token": identity}
     bench.write(".codex/auth.json", {"OPENAI_API_KEY": None, "tokens": held})
-    tokens = codex_cli_tokens(folder, CODEX)
+    tokens = read_codex_cli_tokens(folder, CODEX_LOGIN)
     assert tokens is not None
     assert (tokens.access_token, tokens.refresh_token) == (access, "r")
     assert (tokens.expires_at, tokens.account_id) == (1_800_000_000, "acc-1")
@@ -209,10 +214,10 @@ def test_the_login_of_the_codex_cli_can_be_read(bench: Bench) -> None:
 @pytest.mark.parametrize("content", [{}, {"tokens": 1}, {"tokens": {"access_token": "a"}}, []])
 def test_a_codex_file_without_a_login_is_none(bench: Bench, content: object) -> None:
     bench.write(".codex/auth.json", content)
-    assert codex_cli_tokens(bench.user_home / ".codex", CODEX) is None
+    assert read_codex_cli_tokens(bench.user_home / ".codex", CODEX_LOGIN) is None
 
 
-@pytest.mark.parametrize("login", [CODEX, COPILOT, QWEN])
-def test_every_known_login_goes_over_tls(login: Login) -> None:
+@pytest.mark.parametrize("login", [CODEX_LOGIN, COPILOT_LOGIN, QWEN_LOGIN])
+def test_every_known_login_goes_over_tls(login: LoginSpec) -> None:
     urls = [login.device_url, login.token_url, login.exchange_url or login.token_url]
     assert all(url.startswith("https://") for url in urls)

@@ -7,7 +7,7 @@ import pytest
 
 from hermes.core.errors import CredentialRefused
 from hermes.providers.login.flows import GoogleClient
-from hermes.providers.login.tokens import GeminiFile, Renewal
+from hermes.providers.login.tokens import GeminiTokenFile, TokenRefresher
 from tests.unit.providers.credentials.google_server import GoogleServer
 from tests.unit.providers.credentials.parts import Bench
 
@@ -35,15 +35,15 @@ def gemini_login(bench: Bench, lasts: float, token: str = "ya29.0") -> Path:
     )
 
 
-def place_of(bench: Bench, google: GoogleClient | None = None) -> GeminiFile:
+def place_of(bench: Bench, google: GoogleClient | None = None) -> GeminiTokenFile:
     lock = bench.store.lock_path("gemini-cli")
-    return GeminiFile(bench.user_home / ".gemini", google, lock)
+    return GeminiTokenFile(bench.user_home / ".gemini", google, lock)
 
 
 async def test_a_valid_token_is_used_as_it_is(bench: Bench, google: GoogleServer) -> None:
     gemini_login(bench, lasts=3600)
     place = place_of(bench, google.client)
-    tokens = await Renewal(bench.client, bench.clock).tokens(place, PROVIDER)
+    tokens = await TokenRefresher(bench.client, bench.clock).tokens(place, PROVIDER)
     assert tokens.access_token == "ya29.0"
     assert tokens.expires_at == bench.clock.now().timestamp() + 3600
     assert google.forms == []
@@ -61,7 +61,7 @@ def test_a_file_without_a_login_is_none(bench: Bench, content: object) -> None:
 async def test_a_renewed_token_is_kept_in_memory_only(bench: Bench, google: GoogleServer) -> None:
     path = gemini_login(bench, lasts=10)
     before = path.read_bytes()
-    place, renewal = place_of(bench, google.client), Renewal(bench.client, bench.clock)
+    place, renewal = place_of(bench, google.client), TokenRefresher(bench.client, bench.clock)
     for _ in range(2):
         assert (await renewal.tokens(place, PROVIDER)).access_token == "ya29.1"
     assert len(google.forms) == 1
@@ -73,7 +73,7 @@ async def test_what_the_gemini_cli_renewed_since_is_preferred(
     bench: Bench, google: GoogleServer
 ) -> None:
     gemini_login(bench, lasts=10)
-    place, renewal = place_of(bench, google.client), Renewal(bench.client, bench.clock)
+    place, renewal = place_of(bench, google.client), TokenRefresher(bench.client, bench.clock)
     await renewal.tokens(place, PROVIDER)
     gemini_login(bench, lasts=7200, token="ya29.cli")
     assert (await renewal.tokens(place, PROVIDER)).access_token == "ya29.cli"
@@ -82,7 +82,9 @@ async def test_what_the_gemini_cli_renewed_since_is_preferred(
 async def test_without_the_client_the_token_is_used_while_it_lasts(bench: Bench) -> None:
     gemini_login(bench, lasts=10)
     place = place_of(bench)
-    tokens = await Renewal(bench.client, bench.clock).tokens(place, PROVIDER, refused="ya29.0")
+    tokens = await TokenRefresher(bench.client, bench.clock).tokens(
+        place, PROVIDER, refused="ya29.0"
+    )
     assert (tokens.access_token, tokens.refresh_token) == ("ya29.0", "")
     assert "run `gemini` once" in place.remedy
     assert "HERMES_GEMINI_CLIENT_ID and HERMES_GEMINI_CLIENT_SECRET" in place.remedy
@@ -93,7 +95,7 @@ async def test_a_login_of_another_client_is_said_to_be_one_until_gemini_renews_i
 ) -> None:
     path = gemini_login(bench, lasts=10)
     path.write_bytes(path.read_bytes().replace(b"1//r", b"1//of-another-client"))
-    place, renewal = place_of(bench, google.client), Renewal(bench.client, bench.clock)
+    place, renewal = place_of(bench, google.client), TokenRefresher(bench.client, bench.clock)
     for _ in range(2):
         with pytest.raises(CredentialRefused, match="is gone") as caught:
             await renewal.tokens(place, PROVIDER)

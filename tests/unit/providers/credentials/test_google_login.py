@@ -9,14 +9,14 @@ import pytest
 
 from hermes.core.errors import CredentialMissing, CredentialRefused, ProviderError
 from hermes.providers.login.flows import (
-    CLIENT_ID,
-    CLIENT_SECRET,
-    SCOPES,
-    Invitation,
-    Paste,
+    GOOGLE_CLIENT_ID,
+    GOOGLE_CLIENT_SECRET,
+    GOOGLE_SCOPES,
+    LoginPrompt,
+    ReadPaste,
     google_client,
     google_login,
-    needed_client,
+    require_google_client,
 )
 from hermes.providers.login.oauth import Tokens
 from tests.unit.providers.credentials.google_server import CODE, GoogleServer
@@ -38,12 +38,12 @@ class Person:
         self.clock = HandClock()
         self.shown = asyncio.Event()
 
-    def _show(self, consent: Invitation) -> None:
+    def _show(self, consent: LoginPrompt) -> None:
         self.url = urlsplit(consent.url)
         self.asked = self._google.asked = dict(parse_qsl(self.url.query))
         self.shown.set()
 
-    def logs_in(self, paste: Paste | None = None, seconds: float = 30) -> asyncio.Task[Tokens]:
+    def logs_in(self, paste: ReadPaste | None = None, seconds: float = 30) -> asyncio.Task[Tokens]:
         login = google_login(
             self._google.client,
             "google-gemini-cli",
@@ -88,7 +88,7 @@ async def test_the_question_asks_for_what_is_needed_and_proves_who_asked(
     await login
     assert f"{google.url}/auth" == person.url._replace(query="").geturl()
     asked = person.asked
-    assert asked["scope"].split() == list(SCOPES)
+    assert asked["scope"].split() == list(GOOGLE_SCOPES)
     assert (asked["access_type"], asked["prompt"]) == ("offline", "consent")
     assert (asked["response_type"], asked["code_challenge_method"]) == ("code", "S256")
     assert urlsplit(asked["redirect_uri"]).hostname == "127.0.0.1"
@@ -147,7 +147,7 @@ async def test_the_wait_ends(person: Person) -> None:
     assert "hermes auth add google-gemini-cli" in caught.value.hint
 
 
-def pasting(text: str) -> Paste:
+def pasting(text: str) -> ReadPaste:
     async def paste() -> str:
         return text
 
@@ -207,19 +207,19 @@ async def test_a_code_that_is_refused_ends_it(person: Person) -> None:
 async def test_a_login_without_google_cloud_is_of_no_use(
     person: Person, google: GoogleServer
 ) -> None:
-    google.scope = SCOPES[1]
+    google.scope = GOOGLE_SCOPES[1]
     with pytest.raises(CredentialRefused, match="without access to Google Cloud") as caught:
         await person.logs_in(pasting(CODE))
     assert "every box" in caught.value.hint
 
 
 def test_the_client_is_the_users_own() -> None:
-    values = {CLIENT_ID: " id ", CLIENT_SECRET: "secret"}
+    values = {GOOGLE_CLIENT_ID: " id ", GOOGLE_CLIENT_SECRET: "secret"}
     client = google_client(values.get)
     assert client is not None
     assert (client.id, client.secret) == ("id", "secret")
     assert client.token_url == "https://oauth2.googleapis.com/token"
-    assert google_client({CLIENT_ID: "id"}.get) is None
+    assert google_client({GOOGLE_CLIENT_ID: "id"}.get) is None
     with pytest.raises(CredentialMissing) as caught:
-        needed_client({}.get, "google-gemini-cli")
-    assert CLIENT_ID in caught.value.hint
+        require_google_client({}.get, "google-gemini-cli")
+    assert GOOGLE_CLIENT_ID in caught.value.hint

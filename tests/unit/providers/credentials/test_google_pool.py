@@ -8,13 +8,13 @@ import pytest
 from hermes.core.errors import CredentialRefused
 from hermes.providers import endpoints
 from hermes.providers.credentials.pool import CredentialPool
-from hermes.providers.login.flows import CLIENT_ID, PROJECT_ID
+from hermes.providers.login.flows import GOOGLE_CLIENT_ID, GOOGLE_PROJECT_ID
 from hermes.providers.login.oauth import Tokens
 from hermes.providers.login.tokens import StoredLogin
 from tests.unit.providers.credentials.google_server import GoogleServer
 from tests.unit.providers.credentials.parts import Bench
 
-ENDPOINT = endpoints.find("google-gemini-cli")
+ENDPOINT = endpoints.find_endpoint("google-gemini-cli")
 assert ENDPOINT is not None
 
 
@@ -46,7 +46,7 @@ async def test_the_login_of_the_gemini_cli_is_found(bench: Bench, google: Google
 
 async def test_a_named_project_wins(bench: Bench, google: GoogleServer) -> None:
     file_of_gemini(bench, lasts=3600)
-    bench.variables.saved[PROJECT_ID] = "mine"
+    bench.variables.saved[GOOGLE_PROJECT_ID] = "mine"
     assert (await pool_of(bench, google).take()).base_url.endswith("?project=mine")
 
 
@@ -57,7 +57,7 @@ async def test_an_expired_login_without_a_client_says_what_to_do(
     with pytest.raises(CredentialRefused, match="has expired") as caught:
         await pool_of(bench, google).take()
     assert "run `gemini` once" in caught.value.hint
-    assert CLIENT_ID in caught.value.hint
+    assert GOOGLE_CLIENT_ID in caught.value.hint
 
 
 async def test_a_login_made_here_is_renewed_with_the_secret(

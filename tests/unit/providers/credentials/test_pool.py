@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from hermes.core.errors import CredentialMissing, CredentialsExhausted
-from hermes.providers.credentials.pool import FLUSH_SECONDS, LONGEST_REST, CredentialPool, Keyring
+from hermes.providers.credentials.pool import FLUSH_SECONDS, MAX_REST, CredentialPool, Keyring
 from hermes.providers.target import Credential
 from tests.unit.providers.credentials.parts import Bench, HandClock, Values, shop
 from tests.unit.providers.credentials.test_sources import by_hand
@@ -126,7 +126,7 @@ async def test_a_rest_is_never_endless(three: Bench) -> None:
     pool = pool_of(three.keyring())
     await pool.rest(await pool.take(), float("inf"), "odd")
     assert isinstance(three.clock, HandClock)
-    assert entries(three)["manual:a"]["resting_until"] == three.clock.time + LONGEST_REST
+    assert entries(three)["manual:a"]["resting_until"] == three.clock.time + MAX_REST
 
 
 async def test_a_rest_that_is_over_leaves_the_file(three: Bench) -> None:

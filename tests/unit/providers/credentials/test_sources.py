@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.providers.credentials.auth_file import Entry, put
+from hermes.providers.credentials.auth_file import KeyEntry, put_entry
 from hermes.providers.endpoints import Endpoint
 from hermes.providers.login.oauth import Tokens
 from hermes.providers.login.tokens import StoredLogin
@@ -19,7 +19,11 @@ ANTHROPIC = Endpoint(
 def by_hand(bench: Bench, provider: str, **keys: str) -> None:
     with bench.store.change() as data:
         for label, key in keys.items():
-            put(data, provider, Entry(f"manual:{label}", label=label, source="manual", secret=key))
+            put_entry(
+                data,
+                provider,
+                KeyEntry(f"manual:{label}", label=label, source="manual", secret=key),
+            )
 
 
 def ids(bench: Bench, endpoint: Endpoint) -> list[str]:
@@ -138,7 +142,7 @@ def test_chatgpt_tokens_carry_their_account_and_are_no_api_keys(bench: Bench) ->
 def test_no_secret_shows_in_a_repr(bench: Bench) -> None:
     by_hand(bench, "shop", a="very-secret")
     tokens = Tokens("very-secret", "very-secret")
-    entry = Entry("manual:a", secret="very-secret")
+    entry = KeyEntry("manual:a", secret="very-secret")
     texts = [repr(tokens), repr(entry), repr(bench.keyring().credentials(shop()))]
     assert not any("very-secret" in text for text in texts)
 

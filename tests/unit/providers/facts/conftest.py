@@ -10,7 +10,7 @@ import httpx2
 import msgspec
 import pytest
 
-from hermes.providers.catalog.catalog import KnownModels
+from hermes.providers.catalog.catalog import ModelCatalog
 from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
 
 Respond = Callable[[RecordedRequest], Outgoing]
@@ -44,8 +44,8 @@ def cache_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def known(cache_dir: Path, clock: StillClock) -> KnownModels:
-    return KnownModels(cache_dir, {}, clock)
+def known(cache_dir: Path, clock: StillClock) -> ModelCatalog:
+    return ModelCatalog(cache_dir, {}, clock)
 
 
 @pytest.fixture

@@ -5,19 +5,19 @@ from datetime import date
 import pytest
 
 from hermes.providers.catalog.catalog import (
-    UNKNOWN,
+    UNKNOWN_FAMILY,
     bundled_facts,
     bundled_models,
+    complete_price,
     family_of,
-    normal_name,
-    whole_price,
+    normalize_name,
 )
-from hermes.providers.catalog.tables import CATALOGUE
-from hermes.providers.endpoints import ENDPOINTS, Endpoint, find
+from hermes.providers.catalog.tables import MODELS
+from hermes.providers.endpoints import ENDPOINTS, Endpoint, find_endpoint
 
 
 def endpoint(name: str) -> Endpoint:
-    found = find(name)
+    found = find_endpoint(name)
     assert found is not None
     return found
 
@@ -36,15 +36,15 @@ def endpoint(name: str) -> Endpoint:
     ],
 )
 def test_a_model_is_recognised_however_it_is_written(name):
-    assert normal_name(name) == "claude-opus-4-5"
+    assert normalize_name(name) == "claude-opus-4-5"
     facts = bundled_facts(endpoint("anthropic"), name)
     assert facts.price is not None
     assert (facts.price.input, facts.context_length) == (5, 200_000)
 
 
-@pytest.mark.parametrize("entry", CATALOGUE, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", MODELS, ids=lambda entry: entry.name)
 def test_every_price_says_when_it_was_read(entry):
-    assert family_of(entry.name) is not UNKNOWN
+    assert family_of(entry.name) is not UNKNOWN_FAMILY
     if entry.price is None:
         return
     assert date(2024, 1, 1) <= date.fromisoformat(entry.price.date) <= date(2026, 11, 15)
@@ -53,7 +53,7 @@ def test_every_price_says_when_it_was_read(entry):
 
 
 def test_no_model_is_described_twice():
-    names = [normal_name(entry.name) for entry in CATALOGUE]
+    names = [normalize_name(entry.name) for entry in MODELS]
     assert len(names) == len(set(names))
 
 
@@ -134,9 +134,9 @@ def test_a_makers_price_holds_only_where_it_is_asked(provider, model, priced):
 
 
 def test_what_the_cache_costs_is_usual_for_the_family():
-    claude = whole_price("anthropic/claude-opus-4.5", 5, 25, None, None, "2026-11-15")
+    claude = complete_price("anthropic/claude-opus-4.5", 5, 25, None, None, "2026-11-15")
     assert (claude.cache_read, claude.cache_write) == (0.5, 6.25)
-    unknown = whole_price("somebody/else", 5, 25, None, None, "2026-11-15")
+    unknown = complete_price("somebody/else", 5, 25, None, None, "2026-11-15")
     assert (unknown.cache_read, unknown.cache_write) == (5, 5)
 
 

@@ -3,7 +3,12 @@
 import pytest
 
 from hermes.core.usage import Price
-from hermes.providers.catalog.catalog import FRESH_SECONDS, ListCache, ModelFacts, ModelList
+from hermes.providers.catalog.catalog import (
+    FRESH_SECONDS,
+    CachedModelList,
+    ModelFacts,
+    ModelListCache,
+)
 
 URL = "https://api.example.com/v1"
 FACTS = ModelFacts(
@@ -12,21 +17,21 @@ FACTS = ModelFacts(
 
 
 @pytest.fixture
-def cache(tmp_path) -> ListCache:
-    return ListCache(tmp_path / "cache" / "models")
+def cache(tmp_path) -> ModelListCache:
+    return ModelListCache(tmp_path / "cache" / "models")
 
 
 def test_what_was_stored_comes_back(cache):
-    cache.write(ModelList(URL, 1000.5, (FACTS,)))
+    cache.write(CachedModelList(URL, 1000.5, (FACTS,)))
     stored = cache.read(URL)
-    assert stored == ModelList(URL, 1000.5, (FACTS,))
+    assert stored == CachedModelList(URL, 1000.5, (FACTS,))
     assert stored.find("n") == FACTS
     assert stored.find("o") is None
 
 
 def test_each_address_has_its_own_file_with_a_telling_name(cache):
-    cache.write(ModelList(URL, 1, ()))
-    cache.write(ModelList(f"{URL}/", 2, ()))
+    cache.write(CachedModelList(URL, 1, ()))
+    cache.write(CachedModelList(f"{URL}/", 2, ()))
     names = sorted(path.name for path in cache.folder.iterdir())
     assert len(names) == 2
     assert all(name.startswith("api.example.com-v1") for name in names)
@@ -38,23 +43,23 @@ def test_each_address_has_its_own_file_with_a_telling_name(cache):
     [b"", b"{", b"[]", b"\xff\xfe", b'{"base_url": 3}', b'{"base_url":"x"}'],
 )
 def test_a_damaged_file_is_not_used(cache, content):
-    cache.write(ModelList(URL, 1, ()))
+    cache.write(CachedModelList(URL, 1, ()))
     cache.path(URL).write_bytes(content)
     assert cache.read(URL) is None
 
 
 def test_a_file_of_another_address_or_of_another_version_is_not_used(cache):
-    cache.write(ModelList("https://other.example/v1", 1, ()))
+    cache.write(CachedModelList("https://other.example/v1", 1, ()))
     cache.path("https://other.example/v1").rename(cache.path(URL))
     assert cache.read(URL) is None
-    cache.write(ModelList(URL, 1, (), format=99))
+    cache.write(CachedModelList(URL, 1, (), format=99))
     assert cache.read(URL) is None
 
 
 def test_a_folder_that_cannot_be_written_only_means_asking_again(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
-    cache = ListCache(tmp_path / "file" / "models")
-    cache.write(ModelList(URL, 1, ()))
+    cache = ModelListCache(tmp_path / "file" / "models")
+    cache.write(CachedModelList(URL, 1, ()))
     assert "cannot be stored" in caplog.text
     assert cache.read(URL) is None
 
@@ -64,4 +69,4 @@ def test_a_folder_that_cannot_be_written_only_means_asking_again(tmp_path, caplo
     [(0, True), (FRESH_SECONDS - 1, True), (FRESH_SECONDS, False), (-60, False)],
 )
 def test_a_list_is_fresh_for_a_day(age, fresh):
-    assert ModelList(URL, 1_000_000, ()).is_fresh(1_000_000 + age) is fresh
+    assert CachedModelList(URL, 1_000_000, ()).is_fresh(1_000_000 + age) is fresh

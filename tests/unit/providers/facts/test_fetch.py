@@ -7,7 +7,7 @@ from hermes.core.errors import CredentialRefused, ProviderError, ReplyInvalid, U
 from hermes.core.testing import ModelServer
 from hermes.providers.catalog import listing
 from hermes.providers.catalog.listing import fetch_models
-from hermes.providers.endpoints import Endpoint, find
+from hermes.providers.endpoints import Endpoint, find_endpoint
 from hermes.providers.target import Credential
 from tests.unit.providers.facts import answers
 from tests.unit.providers.facts.conftest import answer
@@ -18,7 +18,7 @@ DATE = "2026-11-15"
 
 def at(provider: str, url: str) -> Endpoint:
     """The endpoint, moved to `url`."""
-    endpoint = find(provider)
+    endpoint = find_endpoint(provider)
     assert endpoint is not None
     return msgspec.structs.replace(endpoint, base_url=url)
 
@@ -72,7 +72,7 @@ async def test_an_endpoint_that_always_has_more_comes_to_an_end(client, server):
         return answer({"data": [{"id": last}], "has_more": True, "last_id": last})
 
     server.respond = respond
-    assert len(await names(at("anthropic", f"{server.url}/v1"), client)) == listing.MOST_PAGES
+    assert len(await names(at("anthropic", f"{server.url}/v1"), client)) == listing.MAX_PAGES
     server.respond = lambda _request: answer({"data": [], "has_more": True, "last_id": "same"})
     server.requests.clear()
     await names(at("anthropic", f"{server.url}/v1"), client)
@@ -89,7 +89,7 @@ async def test_a_path_may_lead_out_of_the_address(client, server):
 async def test_a_providers_key_is_not_sent_to_a_stranger(client, server):
     """The lists of some endpoints are public, so the question is asked without the key."""
     server.respond = lambda _request: answer(answers.OPENROUTER)
-    openrouter = find("openrouter")
+    openrouter = find_endpoint("openrouter")
     assert await names(openrouter, client, KEY, base_url=f"{server.url}/v1")
     assert "sk-very-secret" not in str(server.requests[0].headers)
 
@@ -122,7 +122,7 @@ async def test_a_page_that_is_no_list_is_said(client, server):
 
 
 async def test_an_answer_without_end_is_given_up(client, server, monkeypatch):
-    monkeypatch.setattr(listing, "LARGEST", 1000)
+    monkeypatch.setattr(listing, "MAX_RESPONSE_BYTES", 1000)
     server.respond = lambda _request: answer(b"x" * 5000)
     with pytest.raises(ReplyInvalid, match="has no end"):
         await names(at("groq", f"{server.url}/v1"), client)

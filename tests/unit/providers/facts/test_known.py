@@ -12,15 +12,15 @@ from hermes.config.settings.model import (
 )
 from hermes.config.settings.model import ModelOverrides as Said
 from hermes.core.usage import FREE, Price
-from hermes.providers.catalog.catalog import KnownModels, ListCache, overrides_of
-from hermes.providers.endpoints import Endpoint, find
+from hermes.providers.catalog.catalog import ModelCatalog, ModelListCache, model_overrides
+from hermes.providers.endpoints import Endpoint, find_endpoint
 from tests.unit.providers.facts.conftest import answer
 
 SONNET = "claude-sonnet-5-5"
 
 
 def endpoint(name: str, **changes) -> Endpoint:
-    found = find(name)
+    found = find_endpoint(name)
     assert found is not None
     return msgspec.structs.replace(found, **changes)
 
@@ -62,7 +62,7 @@ async def test_what_the_user_says_beats_everything(cache_dir, clock, client, ser
             CustomProvider("mine", "http://127.0.0.1:1/v1", models={"m": Said(images=True)}),
         ),
     )
-    known = KnownModels(cache_dir, overrides_of(settings), clock)
+    known = ModelCatalog(cache_dir, model_overrides(settings), clock)
     row = {"id": "gpt-oss-20b", "context_window": 77, "max_completion_tokens": 9}
     here = await listed(known, client, server, "groq", row)
     facts = known.facts(here, here.base_url, "gpt-oss-20b")
@@ -78,23 +78,23 @@ async def test_a_later_process_knows_what_an_earlier_one_asked(
     here = await listed(known, client, server, "groq", {"id": "m", "context_window": 77})
     server.close()
     clock.pass_(days=9)
-    later = KnownModels(cache_dir, {}, clock)
+    later = ModelCatalog(cache_dir, {}, clock)
     assert later.facts(here, here.base_url, "m").context_length == 77
     assert not later.is_fresh(here.base_url)
 
 
 async def test_the_file_is_read_once(known, cache_dir, clock, client, server):
     here = await listed(known, client, server, "groq", {"id": "m", "context_window": 77})
-    later = KnownModels(cache_dir, {}, clock)
+    later = ModelCatalog(cache_dir, {}, clock)
     assert later.facts(here, here.base_url, "m").context_length == 77
-    ListCache(cache_dir).path(here.base_url).unlink()
+    ModelListCache(cache_dir).path(here.base_url).unlink()
     assert later.facts(here, here.base_url, "m").context_length == 77
 
 
 async def test_a_damaged_file_is_fetched_again(known, cache_dir, clock, client, server):
     here = await listed(known, client, server, "groq", {"id": "m", "context_window": 77})
-    ListCache(cache_dir).path(here.base_url).write_bytes(b"{")
-    later = KnownModels(cache_dir, {}, clock)
+    ModelListCache(cache_dir).path(here.base_url).write_bytes(b"{")
+    later = ModelCatalog(cache_dir, {}, clock)
     assert later.listed(here.base_url) is None
     await later.refresh(here, here.base_url, None, client)
     assert later.facts(here, here.base_url, "m").context_length == 77
@@ -102,7 +102,7 @@ async def test_a_damaged_file_is_fetched_again(known, cache_dir, clock, client, 
 
 async def test_each_fact_says_where_it_comes_from(cache_dir, clock, client, server):
     overrides = {"openrouter": {"anthropic/claude-sonnet-5.5": Said(images=False)}}
-    known = KnownModels(cache_dir, overrides, clock)
+    known = ModelCatalog(cache_dir, overrides, clock)
     row = {
         "id": "anthropic/claude-sonnet-5.5",
         "context_length": 900_000,
@@ -228,6 +228,6 @@ async def test_a_model_that_cannot_use_tools_is_not_offered_any(known, client, s
 
 @pytest.mark.parametrize("model", ["my-gpt-5-tuned", "Codex-House", "openai/gpt-5-mini"])
 def test_the_system_prompt_of_gpt_5_and_codex_has_the_role_of_the_developer(known, model):
-    endpoint = find("custom")
+    endpoint = find_endpoint("custom")
     assert known.profile(endpoint, "http://127.0.0.1:9/v1", model).developer_role
     assert not known.profile(endpoint, "http://127.0.0.1:9/v1", "gpt-4o").developer_role

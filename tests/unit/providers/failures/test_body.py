@@ -53,8 +53,8 @@ def test_amazon_names_the_error_in_a_header_or_with_a_namespace():
 
 def test_the_status_inside_the_body_is_the_outermost_one():
     inside = {"code": 502, "metadata": {"raw": json.dumps({"error": {"code": 400}})}}
-    assert bodies.look(inside).status == 502
-    assert bodies.look({"code": "1302"}).status is None
+    assert bodies.read_error(inside).status == 502
+    assert bodies.read_error({"code": "1302"}).status is None
 
 
 def test_a_page_is_told_from_an_answer():
@@ -63,13 +63,13 @@ def test_a_page_is_told_from_an_answer():
 
 
 def test_an_error_without_words_is_shown_as_it_is():
-    assert bodies.look({"odd": 1}).message == "{'odd': 1}"
-    assert bodies.look(None).message == "no details"
+    assert bodies.read_error({"odd": 1}).message == "{'odd': 1}"
+    assert bodies.read_error(None).message == "no details"
 
 
 def test_endless_nesting_is_not_followed():
     deep: object = "bottom"
     for _ in range(50):
         deep = {"error": deep}
-    assert "bottom" in bodies.look(deep).message  # shown whole, but not walked through
+    assert "bottom" in bodies.read_error(deep).message  # shown whole, but not walked through
     assert bodies.read_body(b"[" * 100_000, {}).message.startswith("[[")

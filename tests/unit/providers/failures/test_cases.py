@@ -17,8 +17,8 @@ from hermes.core import errors
 from hermes.core.errors import ProviderError
 from hermes.providers.failures import body as bodies
 from hermes.providers.failures.body import Complaint
-from hermes.providers.failures.classify import RULES, failed_inside, refused, rule_for
-from hermes.providers.failures.rules import SPECIAL, Rule
+from hermes.providers.failures.classify import RULES, failed_in_stream, refused, rule_for
+from hermes.providers.failures.rules import PROVIDER_RULES, FailureRule
 
 NOW = 1_700_000_000.0
 FILES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
@@ -35,19 +35,19 @@ def body_of(case: dict[str, Any]) -> bytes:
 def classified(case: dict[str, Any]) -> ProviderError:
     provider = case["provider"]
     if "status" not in case:
-        return failed_inside(provider, case["body"], now=lambda: NOW)
+        return failed_in_stream(provider, case["body"], now=lambda: NOW)
     headers = case.get("headers", {})
     return refused(provider, case["status"], headers, body_of(case), now=lambda: NOW)
 
 
 def complaint_of(case: dict[str, Any]) -> Complaint:
     if "status" not in case:
-        return bodies.look(case["body"])
+        return bodies.read_error(case["body"])
     headers = {name.lower(): value for name, value in case.get("headers", {}).items()}
     return bodies.read_body(body_of(case), headers)
 
 
-def deciding_rule(case: dict[str, Any], provider: str = "") -> Rule:
+def deciding_rule(case: dict[str, Any], provider: str = "") -> FailureRule:
     complaint = complaint_of(case)
     status = case.get("status", complaint.status)
     return rule_for(provider or case["provider"], status, complaint)
@@ -79,7 +79,7 @@ def test_no_rule_is_dead():
     assert [rule for rule in RULES if rule not in used] == []
 
 
-@pytest.mark.parametrize("rule", SPECIAL)
+@pytest.mark.parametrize("rule", PROVIDER_RULES)
 def test_a_rule_for_one_provider_corrects_the_general_ones(rule):
     general = [deciding_rule(case, "custom:other") for case in CASES if deciding_rule(case) == rule]
     assert any(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hermes.core import errors
 from hermes.core.errors import ProviderError
-from hermes.providers.failures.classify import failed_inside, refused, unreachable
+from hermes.providers.failures.classify import failed_in_stream, refused, unreachable
 
 KNOWN = (
     "error message type code status detail details metadata raw param headers loc msg retryDelay "
@@ -44,12 +44,12 @@ def test_any_answer_becomes_one_readable_line(provider, status, headers, body):
 @given(st.integers(300, 599), st.lists(WORDS).map("".join))
 def test_any_words_become_one_readable_line(status, text):
     check(refused("acme", status, {}, text.encode("utf-8", "surrogatepass")))
-    check(failed_inside("acme", text))
+    check(failed_in_stream("acme", text))
 
 
 @given(JSON)
 def test_any_error_inside_an_answer_becomes_one_readable_line(error):
-    check(failed_inside("acme", error))
+    check(failed_in_stream("acme", error))
 
 
 @given(

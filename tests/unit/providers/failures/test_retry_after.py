@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.core import errors
-from hermes.providers.failures.body import Complaint, Said, read_retry_after, wanted
+from hermes.providers.failures.body import Complaint, RetryHints, parse_wait, requested_wait
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 
@@ -36,11 +36,11 @@ NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
     ],
 )
 def test_a_time_is_read_however_it_is_written(value, seconds):
-    assert read_retry_after(value, NOW) == pytest.approx(seconds)
+    assert parse_wait(value, NOW) == pytest.approx(seconds)
 
 
 def wait(kind, headers=None, **complaint):
-    return wanted(kind, Said(headers or {}, Complaint(**complaint), NOW))
+    return requested_wait(kind, RetryHints(headers or {}, Complaint(**complaint), NOW))
 
 
 def test_what_is_asked_for_outright_wins():

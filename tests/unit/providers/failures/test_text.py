@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.providers.failures.body import presentable
+from hermes.providers.failures.body import printable
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from hermes.providers.failures.body import presentable
     "sentence", ["Incorrect API key provided: {}. See there.", "key <{}> is bad", "Bearer {}"]
 )
 def test_a_key_the_endpoint_echoes_is_hidden(key, sentence):
-    shown = presentable(sentence.format(key), 300)
+    shown = printable(sentence.format(key), 300)
     assert key not in shown
     assert key[-6:] not in shown
     assert "***" in shown
@@ -48,7 +48,7 @@ def test_a_key_the_endpoint_echoes_is_hidden(key, sentence):
     ],
 )
 def test_ordinary_words_are_left_alone(words):
-    assert presentable(words, 300) == words
+    assert printable(words, 300) == words
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_ordinary_words_are_left_alone(words):
     ],
 )
 def test_it_is_one_line_without_control_characters(text, shown):
-    assert presentable(text, 300) == shown
+    assert printable(text, 300) == shown
 
 
 def test_it_is_cut_to_length():
-    assert presentable("word " * 100, 20) == "word word word word…"
+    assert printable("word " * 100, 20) == "word word word word…"

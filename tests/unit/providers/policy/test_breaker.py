@@ -9,17 +9,17 @@ from hermes.core.errors import BudgetSpent, CredentialRefused, ReplyInvalid, Ser
 from hermes.core.messages import Text
 from hermes.core.testing import ScriptedModel, Stall, Step
 from hermes.providers.policy.circuit_breaker import (
-    FAILURES,
+    FAILURE_THRESHOLD,
+    FAILURE_WINDOW,
     LONGEST_OPEN,
-    WINDOW,
-    BreakingModel,
-    Circuit,
-    Health,
+    CircuitBreakerModel,
+    EndpointCircuit,
+    EndpointHealth,
 )
 from tests.unit.providers.policy.parts import ASK, HandClock, ask, ask_until_delta
 
 
-def fail(circuit: Circuit, times: int = 1) -> None:
+def fail(circuit: EndpointCircuit, times: int = 1) -> None:
     for _ in range(times):
         with pytest.raises(ServerFault), circuit.call():
             raise ServerFault("down")
@@ -31,21 +31,21 @@ def clock() -> HandClock:
 
 
 @pytest.fixture
-def circuit(clock: HandClock) -> Circuit:
-    return Health(clock).circuit("acme", "https://acme.test", "env:A")
+def circuit(clock: HandClock) -> EndpointCircuit:
+    return EndpointHealth(clock).circuit("acme", "https://acme.test", "env:A")
 
 
 def test_each_credential_has_a_health_of_its_own(clock):
-    health = Health(clock)
-    fail(health.circuit("acme", "https://acme.test", "env:A"), FAILURES)
+    health = EndpointHealth(clock)
+    fail(health.circuit("acme", "https://acme.test", "env:A"), FAILURE_THRESHOLD)
     assert health.circuit("acme", "https://acme.test", "env:A").open_for == 30
     assert health.circuit("acme", "https://acme.test", "env:B").open_for == 0
     assert health.circuit("acme", "https://other.test", "env:A").open_for == 0
 
 
 async def test_five_failures_in_a_row_make_it_unwell(circuit):
-    model = BreakingModel(ScriptedModel([ReplyInvalid("empty")] * FAILURES), circuit)
-    for _ in range(FAILURES):
+    model = CircuitBreakerModel(ScriptedModel([ReplyInvalid("empty")] * FAILURE_THRESHOLD), circuit)
+    for _ in range(FAILURE_THRESHOLD):
         assert model.unwell() == ""
         with pytest.raises(ReplyInvalid):
             await ask(model)
@@ -53,28 +53,28 @@ async def test_five_failures_in_a_row_make_it_unwell(circuit):
 
 
 async def test_an_answer_in_between_begins_the_count_anew(circuit):
-    fail(circuit, FAILURES - 1)
+    fail(circuit, FAILURE_THRESHOLD - 1)
     with ScriptedModel(["fine"]) as inner:
-        await ask(BreakingModel(inner, circuit))
-    fail(circuit, FAILURES - 1)
+        await ask(CircuitBreakerModel(inner, circuit))
+    fail(circuit, FAILURE_THRESHOLD - 1)
     assert circuit.open_for == 0
 
 
 def test_failures_spread_over_a_long_time_do_not_count_together(circuit, clock):
-    for _ in range(FAILURES * 2):
+    for _ in range(FAILURE_THRESHOLD * 2):
         fail(circuit)
-        clock.pass_(WINDOW / (FAILURES - 2))
+        clock.pass_(FAILURE_WINDOW / (FAILURE_THRESHOLD - 2))
     assert circuit.open_for == 0
 
 
 async def test_after_the_time_one_call_is_let_through(circuit, clock):
-    fail(circuit, FAILURES)
+    fail(circuit, FAILURE_THRESHOLD)
     clock.pass_(29)
     assert circuit.open_for == 1
     clock.pass_(1)
     assert circuit.open_for == 0
     with ScriptedModel(["fine"]) as inner:
-        async with aclosing(BreakingModel(inner, circuit).stream(ASK)) as trial:
+        async with aclosing(CircuitBreakerModel(inner, circuit).stream(ASK)) as trial:
             await anext(trial)
             assert circuit.open_for > 0, "a second caller must look elsewhere meanwhile"
             async for _ in trial:
@@ -83,7 +83,7 @@ async def test_after_the_time_one_call_is_let_through(circuit, clock):
 
 
 def test_each_failed_trial_doubles_the_time_up_to_a_limit(circuit, clock):
-    fail(circuit, FAILURES)
+    fail(circuit, FAILURE_THRESHOLD)
     waits = []
     for _ in range(6):
         waits.append(circuit.open_for)
@@ -93,23 +93,23 @@ def test_each_failed_trial_doubles_the_time_up_to_a_limit(circuit, clock):
 
 
 def test_failing_while_it_is_left_alone_does_not_prolong_it(circuit, clock):
-    fail(circuit, FAILURES)
+    fail(circuit, FAILURE_THRESHOLD)
     clock.pass_(10)
-    fail(circuit, FAILURES)
+    fail(circuit, FAILURE_THRESHOLD)
     assert circuit.open_for == 20
 
 
 def test_a_refusal_shows_that_the_endpoint_lives(circuit, clock):
-    fail(circuit, FAILURES)
+    fail(circuit, FAILURE_THRESHOLD)
     clock.pass_(30)
     with pytest.raises(CredentialRefused), circuit.call():
         raise CredentialRefused("bad key")
-    fail(circuit, FAILURES - 1)
+    fail(circuit, FAILURE_THRESHOLD - 1)
     assert circuit.open_for == 0
 
 
 def test_a_call_that_the_budget_forbids_says_nothing_about_the_endpoint(circuit, clock):
-    fail(circuit, FAILURES)
+    fail(circuit, FAILURE_THRESHOLD)
     clock.pass_(30)
     with pytest.raises(BudgetSpent), circuit.call():
         raise BudgetSpent("too dear")
@@ -118,12 +118,12 @@ def test_a_call_that_the_budget_forbids_says_nothing_about_the_endpoint(circuit,
 
 
 async def test_stopping_a_reply_is_no_failure(circuit, clock):
-    fail(circuit, FAILURES)
+    fail(circuit, FAILURE_THRESHOLD)
     clock.pass_(30)
     inner = ScriptedModel(["a long answer", Step((Text("hm"),), faults=(Stall(after=0),))])
-    await ask_until_delta(BreakingModel(inner, circuit))
+    await ask_until_delta(CircuitBreakerModel(inner, circuit))
     assert circuit.open_for == 0, "the trial is free again"
-    task = asyncio.create_task(ask(BreakingModel(inner, circuit)))
+    task = asyncio.create_task(ask(CircuitBreakerModel(inner, circuit)))
     while len(inner.requests) < 2:
         await asyncio.sleep(0)
     task.cancel()

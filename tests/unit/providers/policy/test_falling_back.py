@@ -22,7 +22,11 @@ from hermes.core.errors import (
 )
 from hermes.core.model import FellBack, Model, Reply
 from hermes.core.testing import ScriptedModel, scripts
-from hermes.providers.policy.circuit_breaker import FAILURES, BreakingModel, Circuit
+from hermes.providers.policy.circuit_breaker import (
+    FAILURE_THRESHOLD,
+    CircuitBreakerModel,
+    EndpointCircuit,
+)
 from hermes.providers.policy.retry import FallbackModel
 from tests.unit.providers.policy.parts import HandClock, ask, kinds
 
@@ -56,12 +60,12 @@ def entries(*models: Model | Exception) -> list[Callable[[], Model]]:
     return [lambda model=model: build(model) for model in models]
 
 
-def unwell(model: ScriptedModel) -> BreakingModel:
-    circuit = Circuit(HandClock())
-    for _ in range(FAILURES):
+def unwell(model: ScriptedModel) -> CircuitBreakerModel:
+    circuit = EndpointCircuit(HandClock())
+    for _ in range(FAILURE_THRESHOLD):
         with pytest.raises(ServerFault), circuit.call():
             raise ServerFault("down")
-    return BreakingModel(model, circuit)
+    return CircuitBreakerModel(model, circuit)
 
 
 @pytest.mark.parametrize("kind", HELPED)

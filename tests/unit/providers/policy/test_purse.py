@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.core.errors import BudgetSpent
-from hermes.providers.policy.budget import DayTally, Limits, Purse, dollars
+from hermes.providers.policy.budget import Budget, BudgetLimits, DailySpend, format_usd
 from tests.unit.providers.policy.parts import NOON, HandClock, MemoryLedger
 
 
@@ -18,7 +18,7 @@ class Wallet:
     def __init__(self, clock=None, ledger=None, zone=None, **limits: float) -> None:
         self.clock = clock or HandClock()
         self.ledger = ledger or MemoryLedger()
-        self.purse = Purse(Limits(**limits), self.ledger, "s", self.clock, zone=zone)
+        self.purse = Budget(BudgetLimits(**limits), self.ledger, "s", self.clock, zone=zone)
 
     async def spend(self, usd: float) -> None:
         self.purse.settle(await self.purse.reserve(usd), usd)
@@ -141,14 +141,14 @@ async def test_a_broken_reply_counts_though_it_is_never_recorded():
 
 
 async def test_a_job_has_its_own_cap():
-    purse = Purse(Limits(session=2.0, job=1.0), MemoryLedger(), "s", HandClock(), job=True)
+    purse = Budget(BudgetLimits(session=2.0, job=1.0), MemoryLedger(), "s", HandClock(), job=True)
     purse.settle(await purse.reserve(0.9), 0.9)
     with pytest.raises(BudgetSpent, match=r"budget\.job_usd allows \$1\.00 for one run of a job"):
         await purse.reserve(0.2)
 
 
 async def test_a_job_is_under_the_cap_of_sessions_too():
-    purse = Purse(Limits(session=0.1, job=1.0), MemoryLedger(), "s", HandClock(), job=True)
+    purse = Budget(BudgetLimits(session=0.1, job=1.0), MemoryLedger(), "s", HandClock(), job=True)
     with pytest.raises(BudgetSpent, match=r"budget\.session_usd"):
         await purse.reserve(0.2)
 
@@ -158,7 +158,7 @@ async def test_the_cap_of_jobs_is_not_for_conversations():
 
 
 async def test_a_job_without_a_cap_of_its_own_is_a_session():
-    purse = Purse(Limits(session=0.1), MemoryLedger(), "s", HandClock(), job=True)
+    purse = Budget(BudgetLimits(session=0.1), MemoryLedger(), "s", HandClock(), job=True)
     with pytest.raises(BudgetSpent, match=r"budget\.session_usd"):
         await purse.reserve(0.2)
 
@@ -195,8 +195,8 @@ async def test_a_call_over_midnight_counts_in_the_new_day():
 
 async def test_sessions_of_one_process_share_the_day():
     ledger, clock = MemoryLedger(), HandClock()
-    day = DayTally(1.0, ledger, clock)
-    one, two = (Purse(Limits(), ledger, name, clock, day=day) for name in ("one", "two"))
+    day = DailySpend(1.0, ledger, clock)
+    one, two = (Budget(BudgetLimits(), ledger, name, clock, day=day) for name in ("one", "two"))
     await one.reserve(0.7)
     with pytest.raises(BudgetSpent):
         await two.reserve(0.7)
@@ -212,7 +212,7 @@ def test_without_caps_nothing_is_limited():
     [(0, "$0.00"), (1.5, "$1.50"), (0.0312, "$0.0312"), (1e-6, "less than $0.0001")],
 )
 def test_dollars_are_written_so_that_nothing_is_hidden(usd, words):
-    assert dollars(usd) == words
+    assert format_usd(usd) == words
 
 
 CAPS = {"turn": 1.0, "session": 1.5, "day": 2.0}

@@ -15,7 +15,7 @@ from hermes.core.messages import (
 )
 from hermes.core.model import ModelRequest, Retrying, ToolSpec
 from hermes.core.testing import ScriptedModel
-from hermes.providers.policy.repair import RepairingModel
+from hermes.providers.policy.repair import RequestRepairModel
 from tests.unit.providers.policy.parts import ask, kinds
 
 SIGNED = Assistant(
@@ -37,7 +37,7 @@ GOOD = "a�b�c�"
 
 async def test_refused_signatures_are_dropped_and_the_texts_kept():
     with ScriptedModel([SignatureRefused("bad signature"), "fine"]) as inner:
-        events = await ask(RepairingModel(inner), ModelRequest(HISTORY))
+        events = await ask(RequestRepairModel(inner), ModelRequest(HISTORY))
     assert inner.requests[1].messages == (*HISTORY[:2], UNSIGNED, HISTORY[3])
     assert events[0] == Retrying("bad signature; sent again without earlier reasoning", 1, 0)
     assert kinds(events) == ["Retrying", "Reply"]
@@ -45,7 +45,7 @@ async def test_refused_signatures_are_dropped_and_the_texts_kept():
 
 async def test_later_requests_of_the_turn_are_sent_without_signatures_at_once():
     with ScriptedModel([SignatureRefused("bad signature"), "one", "two"]) as inner:
-        model = RepairingModel(inner)
+        model = RequestRepairModel(inner)
         await ask(model, ModelRequest(HISTORY))
         events = await ask(model, ModelRequest((*HISTORY, SIGNED)))
     assert kinds(events) == ["Reply"]
@@ -54,7 +54,7 @@ async def test_later_requests_of_the_turn_are_sent_without_signatures_at_once():
 
 async def test_a_repaired_history_is_not_made_again_with_each_call():
     with ScriptedModel([SignatureRefused("bad signature"), "one", "two"]) as inner:
-        model = RepairingModel(inner)
+        model = RequestRepairModel(inner)
         await ask(model, ModelRequest(HISTORY))
         await ask(model, ModelRequest((*HISTORY, User.say("more"))))
     before, after = inner.requests[1].messages, inner.requests[2].messages
@@ -65,13 +65,13 @@ async def test_a_repaired_history_is_not_made_again_with_each_call():
 async def test_a_second_refusal_is_final():
     inner = ScriptedModel([SignatureRefused("1"), SignatureRefused("2")])
     with inner, pytest.raises(SignatureRefused, match="2"):
-        await ask(RepairingModel(inner), ModelRequest(HISTORY))
+        await ask(RequestRepairModel(inner), ModelRequest(HISTORY))
 
 
 @pytest.mark.parametrize("kind", [SignatureRefused, UnicodeRefused])
 async def test_without_anything_to_repair_the_refusal_is_final(kind):
     with ScriptedModel([kind("no")]) as inner, pytest.raises(kind):
-        await ask(RepairingModel(inner), ModelRequest((User.say("hi"),)))
+        await ask(RequestRepairModel(inner), ModelRequest((User.say("hi"),)))
 
 
 async def test_refused_characters_are_replaced_everywhere():
@@ -86,7 +86,7 @@ async def test_refused_characters_are_replaced_everywhere():
         (ToolSpec("read_file", BAD, schema), ToolSpec("ok", "fine", {})),
     )
     with ScriptedModel([UnicodeRefused("bad text"), "fine"]) as inner:
-        events = await ask(RepairingModel(inner), request)
+        events = await ask(RequestRepairModel(inner), request)
     sent = inner.requests[1]
     assert sent.messages == (
         System(GOOD),
@@ -111,40 +111,40 @@ async def test_refused_characters_are_replaced_everywhere():
 async def test_tool_arguments_are_cleaned_also_where_they_are_escaped(arguments, sent):
     call = Assistant((ToolCall("c", "t", arguments),))
     with ScriptedModel([UnicodeRefused("bad text"), "fine"]) as inner:
-        await ask(RepairingModel(inner), ModelRequest((System("\x00"), call)))
+        await ask(RequestRepairModel(inner), ModelRequest((System("\x00"), call)))
     assert inner.requests[1].messages[1].calls[0].arguments == sent
 
 
 async def test_ordinary_text_is_left_alone():
     text = "line\r\n\ttab, ünïcödé, 漢字, 😀, \u200d\ufeff"
     with ScriptedModel([UnicodeRefused("bad text"), "fine"]) as inner:
-        await ask(RepairingModel(inner), ModelRequest((System("\x00"), User.say(text))))
+        await ask(RequestRepairModel(inner), ModelRequest((System("\x00"), User.say(text))))
     assert inner.requests[1].messages[1].text == text
 
 
 async def test_two_halves_of_one_character_become_that_character():
     with ScriptedModel([UnicodeRefused("bad text"), "fine"]) as inner:
-        await ask(RepairingModel(inner), ModelRequest((User.say("\ud83d" + "\ude00"),)))
+        await ask(RequestRepairModel(inner), ModelRequest((User.say("\ud83d" + "\ude00"),)))
     assert inner.requests[1].messages[0].text == "😀"
 
 
 async def test_both_repairs_can_be_needed_for_one_request():
     history = (User.say("\x00"), SIGNED)
     with ScriptedModel([SignatureRefused("1"), UnicodeRefused("2"), "fine"]) as inner:
-        events = await ask(RepairingModel(inner), ModelRequest(history))
+        events = await ask(RequestRepairModel(inner), ModelRequest(history))
     assert inner.requests[2].messages == (User.say("�"), UNSIGNED)
     assert kinds(events) == ["Retrying", "Retrying", "Reply"]
 
 
 async def test_other_errors_pass():
     with ScriptedModel([ServerFault("down")]) as inner, pytest.raises(ServerFault):
-        await ask(RepairingModel(inner), ModelRequest(HISTORY))
+        await ask(RequestRepairModel(inner), ModelRequest(HISTORY))
 
 
 async def test_an_option_the_model_refuses_is_left_out():
     asked = ModelRequest(HISTORY[:2], reasoning_effort="high", temperature=0.5, max_tokens=9)
     with ScriptedModel([OptionRefused("no effort"), "fine"]) as inner:
-        events = await ask(RepairingModel(inner), asked)
+        events = await ask(RequestRepairModel(inner), asked)
     assert kinds(events) == ["Retrying", "Reply"]
     assert inner.requests[1] == ModelRequest(HISTORY[:2], max_tokens=9)
 
@@ -153,12 +153,12 @@ async def test_a_model_that_refused_an_option_is_not_asked_for_it_again():
     asked = ModelRequest(HISTORY[:2], reasoning_effort="high")
     plain: set[tuple[str, str]] = set()
     with ScriptedModel([OptionRefused("no effort"), "one", "two"]) as inner:
-        await ask(RepairingModel(inner, plain), asked)
-        events = await ask(RepairingModel(inner, plain), asked)
+        await ask(RequestRepairModel(inner, plain), asked)
+        events = await ask(RequestRepairModel(inner, plain), asked)
     assert kinds(events) == ["Reply"]
     assert inner.requests[2].reasoning_effort == ""
 
 
 async def test_a_refusal_of_what_was_not_sent_is_told():
     with ScriptedModel([OptionRefused("no effort")]) as inner, pytest.raises(OptionRefused):
-        await ask(RepairingModel(inner), ModelRequest(HISTORY[:2]))
+        await ask(RequestRepairModel(inner), ModelRequest(HISTORY[:2]))

@@ -13,8 +13,8 @@ from hermes.core.errors import (
 )
 from hermes.core.model import Reply, Retrying
 from hermes.core.testing import ScriptedModel
-from hermes.providers.policy.circuit_breaker import FAILURES, Health
-from hermes.providers.policy.key_rotation import RotatingModel
+from hermes.providers.policy.circuit_breaker import FAILURE_THRESHOLD, EndpointHealth
+from hermes.providers.policy.key_rotation import KeyRotationModel
 from tests.unit.providers.policy.parts import HandClock, MemoryPool, ask, key, kinds
 
 HOUR = 3600.0
@@ -31,17 +31,17 @@ class Keys:
             for name in [*names, *scripts]
         }
         self.made: list[str] = []
-        health = Health(self.clock)
+        health = EndpointHealth(self.clock)
         self.circuits = {
             key(name).id: health.circuit("acme", "https://acme.test", name) for name in names
         }
 
-    def model(self) -> RotatingModel:
+    def model(self) -> KeyRotationModel:
         def make(credential):
             self.made.append(credential.secret.removeprefix("secret-of-"))
             return self.models[credential.secret]
 
-        return RotatingModel(
+        return KeyRotationModel(
             self.pool,
             make,
             self.clock,
@@ -55,7 +55,7 @@ class Keys:
 
     def make_unwell(self, *names: str) -> None:
         for name in names:
-            for _ in range(FAILURES):
+            for _ in range(FAILURE_THRESHOLD):
                 with pytest.raises(ServerFault), self.circuits[key(name).id].call():
                     raise ServerFault("down")
 

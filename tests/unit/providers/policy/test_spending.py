@@ -11,20 +11,20 @@ from hermes.core.model import ModelRequest, Reply, TextDelta, ToolSpec
 from hermes.core.testing import ScriptedModel, Step
 from hermes.core.tokens import IMAGE_TOKENS, message_tokens, tools_tokens
 from hermes.core.usage import FREE, Price, Usage
-from hermes.providers.endpoints import Profile
-from hermes.providers.policy.budget import UNKNOWN_OUTPUT, Limits, MeteredModel, Purse
+from hermes.providers.endpoints import ModelProfile
+from hermes.providers.policy.budget import DEFAULT_MAX_OUTPUT, Budget, BudgetLimits, MeteredModel
 from tests.unit.providers.policy.parts import ASK, HandClock, MemoryLedger, ask, ask_until_delta
 
 # A dollar for a thousand tokens of output; what is read costs next to nothing.
-DEAR_OUTPUT = Profile(price=Price(0.001, 1000, 0.001, 0.001), max_output=4000)
-DEAR_INPUT = Profile(price=Price(1000, 0, 1000, 2000), max_output=4000)
+DEAR_OUTPUT = ModelProfile(price=Price(0.001, 1000, 0.001, 0.001), max_output=4000)
+DEAR_INPUT = ModelProfile(price=Price(1000, 0, 1000, 2000), max_output=4000)
 
 
-def purse(cap: float | None) -> Purse:
-    return Purse(Limits(turn=cap), MemoryLedger(), "s", HandClock())
+def purse(cap: float | None) -> Budget:
+    return Budget(BudgetLimits(turn=cap), MemoryLedger(), "s", HandClock())
 
 
-async def left(of: Purse) -> float:
+async def left(of: Budget) -> float:
     """All that can still be set aside."""
     reservation = await of.reserve(1e9, least=0.0)
     of.release(reservation)
@@ -37,13 +37,13 @@ def cost(output: int) -> Step:
 
 async def test_without_a_cap_the_call_is_passed_on_as_it_is():
     with ScriptedModel(["fine"]) as inner:
-        await ask(MeteredModel(inner, purse(None), Profile(price=None)))
+        await ask(MeteredModel(inner, purse(None), ModelProfile(price=None)))
     assert inner.requests == [ASK]
 
 
 async def test_a_free_model_is_always_allowed():
     with ScriptedModel(["fine"]) as inner:
-        await ask(MeteredModel(inner, purse(0.0), Profile(price=FREE)))
+        await ask(MeteredModel(inner, purse(0.0), ModelProfile(price=FREE)))
     assert inner.requests == [ASK]
 
 
@@ -104,10 +104,10 @@ async def test_a_short_reply_that_was_asked_for_is_useful():
 
 
 async def test_a_model_whose_longest_reply_is_not_known_is_asked_for_no_more_than_was_set_aside():
-    profile = Profile(price=DEAR_OUTPUT.price)
+    profile = ModelProfile(price=DEAR_OUTPUT.price)
     with ScriptedModel(["fine"]) as inner:
         await ask(MeteredModel(inner, purse(100.0), profile))
-    assert inner.requests[0].max_tokens == UNKNOWN_OUTPUT
+    assert inner.requests[0].max_tokens == DEFAULT_MAX_OUTPUT
 
 
 async def test_the_dearest_way_to_read_the_request_is_assumed():
@@ -131,7 +131,7 @@ async def test_calls_at_the_same_time_share_what_is_left():
 async def test_an_unknown_price_stops_the_call_and_the_hint_gives_it():
     inner = ScriptedModel([], name="acme/model-4.5", provider="openrouter")
     with pytest.raises(BudgetSpent, match=r"price of acme/model-4\.5 at openrouter is not") as c:
-        await ask(MeteredModel(inner, purse(1.0), Profile()))
+        await ask(MeteredModel(inner, purse(1.0), ModelProfile()))
     [key, value] = c.value.hint.split("`hermes config set ")[1].rstrip("`").split("' '")
     assignment = assign(key.strip("'"), value.strip("'"))
     assert assignment.parts == ("providers", "openrouter", "models", "acme/model-4.5", "price")
@@ -162,7 +162,7 @@ async def test_what_came_of_a_broken_reply_is_charged():
 
 async def test_what_a_broken_reply_cost_does_not_hide_what_others_spend():
     ledger, clock = MemoryLedger(), HandClock()
-    money = Purse(Limits(day=1.0), ledger, "s", clock)
+    money = Budget(BudgetLimits(day=1.0), ledger, "s", clock)
     with pytest.raises(StreamCut):
         await ask(MeteredModel(CutOff(), money, DEAR_OUTPUT))
     ledger.record(0.5, session_id="another", at=clock.now())

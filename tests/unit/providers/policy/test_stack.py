@@ -16,15 +16,15 @@ from hermes.core.messages import Assistant, Text, Thinking, User
 from hermes.core.model import FellBack, Model, ModelRequest, Retrying
 from hermes.core.testing import ScriptedModel, Step
 from hermes.core.usage import Price, Usage
-from hermes.providers.endpoints import Profile
-from hermes.providers.policy.budget import Limits, MeteredModel, Purse
-from hermes.providers.policy.circuit_breaker import BreakingModel, Health
-from hermes.providers.policy.key_rotation import RotatingModel
-from hermes.providers.policy.repair import RepairingModel
-from hermes.providers.policy.retry import FallbackModel, RetryingModel
+from hermes.providers.endpoints import ModelProfile
+from hermes.providers.policy.budget import Budget, BudgetLimits, MeteredModel
+from hermes.providers.policy.circuit_breaker import CircuitBreakerModel, EndpointHealth
+from hermes.providers.policy.key_rotation import KeyRotationModel
+from hermes.providers.policy.repair import RequestRepairModel
+from hermes.providers.policy.retry import FallbackModel, RetryModel
 from tests.unit.providers.policy.parts import HandClock, MemoryLedger, MemoryPool, ask, key
 
-PROFILE = Profile(price=Price(1, 1000, 1, 1), max_output=1000)
+PROFILE = ModelProfile(price=Price(1, 1000, 1, 1), max_output=1000)
 REQUEST = ModelRequest(
     (User.say("hi"), Assistant((Thinking("hm", details=({"signature": "x"},)), Text("yes"))))
 )
@@ -35,9 +35,9 @@ class World:
 
     def __init__(self, cap: float = 100.0, **scripts: list) -> None:
         self.clock = HandClock()
-        self.health = Health(self.clock)
+        self.health = EndpointHealth(self.clock)
         self.ledger = MemoryLedger()
-        self.purse = Purse(Limits(session=cap), self.ledger, "s", self.clock)
+        self.purse = Budget(BudgetLimits(session=cap), self.ledger, "s", self.clock)
         self.pools = {
             "main": MemoryPool(self.clock, "A", "B"),
             "spare": MemoryPool(self.clock, "C"),
@@ -56,11 +56,13 @@ class World:
         }
 
         def make(credential):
-            wire = RepairingModel(self.scripts[credential.label])
-            return BreakingModel(MeteredModel(wire, self.purse, PROFILE), circuits[credential.id])
+            wire = RequestRepairModel(self.scripts[credential.label])
+            return CircuitBreakerModel(
+                MeteredModel(wire, self.purse, PROFILE), circuits[credential.id]
+            )
 
         def build() -> Model:
-            rotating = RotatingModel(
+            rotating = KeyRotationModel(
                 self.pools[provider],
                 make,
                 self.clock,
@@ -68,7 +70,7 @@ class World:
                 provider=provider,
                 circuits=circuits,
             )
-            return RetryingModel(rotating, self.clock, patient=False)
+            return RetryModel(rotating, self.clock, patient=False)
 
         return build
 

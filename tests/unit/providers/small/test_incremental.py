@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.providers.small_model import ReplyText
+from hermes.providers.small_model import ReplyTextReader
 
 
 def fed(pieces: list[str]) -> list[str]:
-    decoder = ReplyText()
+    decoder = ReplyTextReader()
     return [decoder.feed(piece) for piece in pieces]
 
 
@@ -34,7 +34,7 @@ def test_a_call_of_a_tool_shows_nothing():
     ],
 )
 def test_escapes_are_decoded_even_when_they_arrive_letter_by_letter(json_text: str, text: str):
-    decoder = ReplyText()
+    decoder = ReplyTextReader()
     assert "".join(decoder.feed(letter) for letter in json_text) == text
     assert decoder.text == text
 

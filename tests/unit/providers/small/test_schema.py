@@ -6,7 +6,7 @@ import jsonschema_rs
 import pytest
 
 from hermes.core.model import ToolSpec
-from hermes.providers.small_model import SMALL, describe, offered, reply_schema
+from hermes.providers.small_model import SMALL, describe_tool, reply_schema, select_tools
 
 TEXT = {"type": "string", "description": "words that only cost tokens", "default": "x"}
 
@@ -24,25 +24,25 @@ WRITE = spec("write_file", ("path", "content"), path=TEXT, content=TEXT)
 
 def test_of_ten_tools_the_five_most_useful_are_offered_in_a_fixed_order():
     others = [spec(f"other_{number}") for number in range(6)]
-    names = [s.name for s in offered((*others, WRITE, TERMINAL, SEARCH, READ), SMALL)]
+    names = [s.name for s in select_tools((*others, WRITE, TERMINAL, SEARCH, READ), SMALL)]
     assert names == ["terminal", "read_file", "write_file", "search_files", "other_0"]
 
 
 def test_a_known_tool_keeps_the_parameters_of_its_hint_and_others_the_required_ones():
     mail = spec("mail", ("to",), to=TEXT, cc=TEXT)
-    read, search, other = offered((READ, SEARCH, mail), SMALL)
+    read, search, other = select_tools((READ, SEARCH, mail), SMALL)
     assert read.parameters["properties"] == {"path": {"type": "string"}}
     assert list(search.parameters["properties"]) == ["pattern", "target"]
     assert other.parameters["properties"] == {"to": {"type": "string"}}
-    assert describe(other) == "mail(to): Does mail"
+    assert describe_tool(other) == "mail(to): Does mail"
 
 
 def test_a_tool_called_reply_is_left_out():
-    assert offered((spec("reply"), READ), SMALL) == offered((READ,), SMALL)
+    assert select_tools((spec("reply"), READ), SMALL) == select_tools((READ,), SMALL)
 
 
 def test_a_parameter_with_a_reference_admits_anything():
-    (tool,) = offered((spec("plan", ("steps",), steps={"$ref": "#/$defs/Steps"}),), SMALL)
+    (tool,) = select_tools((spec("plan", ("steps",), steps={"$ref": "#/$defs/Steps"}),), SMALL)
     assert tool.parameters["properties"] == {"steps": {}}
 
 
@@ -62,7 +62,7 @@ def test_a_parameter_with_a_reference_admits_anything():
     ],
 )
 def test_the_grammar_admits_one_call_or_one_reply(answer: dict[str, object], valid: bool):
-    schema = reply_schema(offered((READ, SEARCH, TERMINAL, WRITE), SMALL))
+    schema = reply_schema(select_tools((READ, SEARCH, TERMINAL, WRITE), SMALL))
     assert jsonschema_rs.is_valid(schema, answer) is valid, json.dumps(answer)
 
 

@@ -10,7 +10,7 @@ import httpx2
 from hermes.core.messages import System, User
 from hermes.core.model import ModelEvent, ModelRequest, Reply
 from hermes.core.testing import ModelServer
-from hermes.providers.endpoints import Profile
+from hermes.providers.endpoints import ModelProfile
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.model import WireModel, dialect_for
 
@@ -23,7 +23,7 @@ def target(mode: str = "chat_completions", base_url: str = "http://x/v1", **fiel
     """A target; what is not a field of one is a field of its profile."""
     own = {name: fields.pop(name) for name in list(fields) if name in Target.__struct_fields__}
     if fields:
-        own["profile"] = Profile(**fields)
+        own["profile"] = ModelProfile(**fields)
     given = {"provider": "acme", "model": "m", "credentials": (KEY,), **own}
     return Target(base_url=base_url, api_mode=mode, **given)
 

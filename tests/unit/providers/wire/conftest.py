@@ -3,13 +3,13 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from hermes.providers.transport import Transport
+from hermes.providers.transport import AsyncioTransport
 from hermes.util.late_tls import LateTls
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx2.AsyncClient]:
     """As `app.providers` makes it."""
-    connections = Transport(LateTls(), httpx2.Limits())
+    connections = AsyncioTransport(LateTls(), httpx2.Limits())
     async with httpx2.AsyncClient(transport=connections) as client:
         yield client

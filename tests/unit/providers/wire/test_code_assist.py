@@ -20,9 +20,9 @@ from hermes.core.messages import (
 )
 from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta, ToolSpec
 from hermes.core.usage import Usage
-from hermes.providers.policy.repair import RepairingModel
+from hermes.providers.policy.repair import RequestRepairModel
 from hermes.providers.target import Credential
-from hermes.providers.wire.code_assist import UNSIGNED, CodeAssistDialect, gemini_schema
+from hermes.providers.wire.code_assist import SKIP_SIGNATURE_CHECK, CodeAssistDialect, gemini_schema
 from hermes.providers.wire.model import WireModel
 from hermes.util.loopback_http import Action, LoopbackServer, Outgoing, RecordedRequest, Stop
 from tests.unit.providers.wire.calling import ASK, ask, body_of, read, read_whole, target
@@ -161,7 +161,7 @@ def test_a_conversation_with_calls_thoughts_and_results():
 def test_calls_of_another_model_are_marked_as_such_for_newer_models_only():
     said = Assistant((ToolCall("a", "f", "{}"), ToolCall("b", "f", "{}")))
     first, second = contents_of(HI, said, **NEW)[1]["parts"]
-    assert first["thoughtSignature"] == UNSIGNED
+    assert first["thoughtSignature"] == SKIP_SIGNATURE_CHECK
     assert "thoughtSignature" not in second
     assert "thoughtSignature" not in contents_of(HI, said, **OLD)[1]["parts"][0]
 
@@ -489,7 +489,7 @@ async def test_a_refused_signature_is_dropped_and_the_request_made_again(client,
     server.streams(event({"text": "ok"}, finish="STOP"))
     said = Assistant((ToolCall("a", "now", "{}", SIGNED),))
     request = ModelRequest((HI, said, ToolResult("a", "now", "noon")))
-    _, reply = await ask(RepairingModel(model_of(server, client)), request)
+    _, reply = await ask(RequestRepairModel(model_of(server, client)), request)
     sent = [asked.body["request"]["contents"][1]["parts"][0] for asked in server.requests]
-    assert [part["thoughtSignature"] for part in sent] == ["c2ln", UNSIGNED]
+    assert [part["thoughtSignature"] for part in sent] == ["c2ln", SKIP_SIGNATURE_CHECK]
     assert reply.message.text == "ok"

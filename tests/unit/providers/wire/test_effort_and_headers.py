@@ -7,7 +7,7 @@ import pytest
 
 from hermes.core import errors
 from hermes.core.testing import ModelServer, Redirect, Refuse
-from hermes.providers.aws import signed_headers
+from hermes.providers.aws import sign_request
 from hermes.providers.target import Credential
 from hermes.providers.wire.codec import effort_fields
 from hermes.providers.wire.model import WireModel, dialect_for
@@ -119,7 +119,7 @@ async def test_a_request_to_aws_is_signed_as_it_is_sent(client):
         url = f"{server.url}/v1/messages"
     headers = request.headers
     date = datetime.strptime(headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-    again = signed_headers(
+    again = sign_request(
         "POST",
         url,
         {"content-type": headers["content-type"]},

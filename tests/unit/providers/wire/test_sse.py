@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.providers.wire.model import EventSplitter, all_events, looks_like_events
+from hermes.providers.wire.model import SseSplitter, looks_like_sse, split_sse
 
 
 def split(data: bytes, sizes: list[int]) -> list[bytes]:
-    splitter, events = EventSplitter(), []
+    splitter, events = SseSplitter(), []
     for size in sizes:
         events += splitter.feed(data[:size])
         data = data[size:]
@@ -27,14 +27,14 @@ def test_an_event_without_data_is_none():
 
 
 def test_what_is_left_at_the_end_is_given_back():
-    splitter = EventSplitter()
+    splitter = SseSplitter()
     assert splitter.feed(b'data: 1\n\n{"whole":') == [b"1"]
     assert splitter.feed(b"true}") == []
     assert splitter.end() == b'{"whole":true}'
 
 
 def test_a_body_of_events_needs_no_blank_line_at_its_end():
-    assert all_events(b"data: a\n\ndata: last") == [b"a", b"last"]
+    assert split_sse(b"data: a\n\ndata: last") == [b"a", b"last"]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_body_of_events_needs_no_blank_line_at_its_end():
     ],
 )
 def test_a_body_of_events_is_recognised(body, events):
-    assert looks_like_events(body) is events
+    assert looks_like_sse(body) is events
 
 
 @pytest.mark.parametrize("separator", [b"\n", b"\r\n"])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.providers.wire.codec import ThinkTags
+from hermes.providers.wire.codec import ThinkTagSplitter
 
 CASES = [
     ("<think>hm</think>yes", "yes", ["hm"]),
@@ -27,7 +27,7 @@ CASES = [
 @given(data=st.data())
 def test_tags_are_found_however_the_text_is_torn(data, text, said, thought):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=12)))
-    tags, shown = ThinkTags(), ""
+    tags, shown = ThinkTagSplitter(), ""
     for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
         shown += tags.feed(text[start:end])[0]
     shown += tags.end()
@@ -36,6 +36,6 @@ def test_tags_are_found_however_the_text_is_torn(data, text, said, thought):
 
 
 def test_thinking_streams_while_it_comes():
-    tags = ThinkTags()
+    tags = ThinkTagSplitter()
     pieces = [tags.feed(piece) for piece in ("<th", "ink>fir", "st</", "think>", "\n\nthen")]
     assert pieces == [("", ""), ("", "fir"), ("", "st"), ("", ""), ("then", "")]

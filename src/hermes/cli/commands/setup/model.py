@@ -70,7 +70,7 @@ def _offers(cli: Cli) -> list[tuple[str, str]]:
     ready = [found.main.provider, *(one.provider for one in found.also)]
     offers = {name: "ready" for name in ready if name not in (LOCAL, CUSTOM)}
     for name in KNOWN:
-        if endpoint := endpoints.find(name):
+        if endpoint := endpoints.find_endpoint(name):
             offers.setdefault(endpoint.id, endpoint.label)
     offers[CUSTOM] = "a server of your own, by its address"
     offers[LOCAL] = "the embedded model: no key, works offline once it is fetched (491 MB)"
@@ -132,7 +132,7 @@ def _own_endpoint(cli: Cli) -> None:
 
 
 def _choose(provider: str, model: str, base_url: str, cli: Cli) -> None:
-    endpoint = endpoints.find(provider.lower())
+    endpoint = endpoints.find_endpoint(provider.lower())
     if not model and endpoint is not None:
         model = endpoint.default_model
     text = f"{provider}:{model}"
