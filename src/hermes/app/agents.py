@@ -16,6 +16,7 @@ from hermes.app.contexts import EngineRoom, engine_tools, make_engine
 from hermes.app.given_tools import memory_of, session_services
 from hermes.app.hooked import HookedSession
 from hermes.app.looking_back import LookingBack
+from hermes.app.outgoing_files import outgoing_files
 from hermes.app.parts import AppParts
 from hermes.app.prompting import aside_of, build_prompt, prefill_messages
 from hermes.app.remembering import Remembering
@@ -85,8 +86,15 @@ class Making:
             settings, parts.providers, start.target, start.purse, parts.store, start.session_id
         )
         self.place = make_place(
-            parts.loaded, parts.home, request.working_folder, parts.tell, request.backend
+            parts.loaded,
+            parts.home,
+            request.working_folder,
+            parts.tell,
+            request.backend,
+            request.shared_folders,
         )
+        self.attachments = outgoing_files(request, self.place, parts.redactor, parts.home)
+        """Files that its messages may carry."""
         self._told = HookedSession(
             parts.hooks,
             lambda: self.auxiliary.session_id,
@@ -172,6 +180,7 @@ class Making:
             parts.services,
             remembering.on_write if remembering else None,
             self.skills,
+            self.attachments,
         )
         return Workbench(
             parts.loaded,

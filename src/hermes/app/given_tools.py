@@ -13,7 +13,7 @@ from hermes.app.skill_shelf import SessionSkills, SkillShelf
 from hermes.app.workplaces import Place
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.core.ports import Spawner
+from hermes.core.ports import Attachments, Spawner
 from hermes.memory.notes import BuiltinMemory, MemoryOptions, open_memory
 from hermes.memory.tool import OnWrite, memory_tool
 from hermes.security.injection import scan
@@ -59,6 +59,7 @@ def session_services(
     services: Services,
     on_write: OnWrite | None = None,
     skills: SessionSkills | None = None,
+    attachments: Attachments | None = None,
 ) -> SessionServices:
     """Collect what the tools of a session may use.
 
@@ -73,6 +74,7 @@ def session_services(
         # A scheduled job must not schedule further jobs.
         scheduler=services.scheduler if request.source != "cron" else None,
         outbox=services.outbox,
+        attachments=attachments,
         current_session=current,
         user=request.user_id,
         origin=request.origin,
@@ -89,6 +91,7 @@ def _limits(request: SessionRequest) -> dict[str, Any]:
         "toolsets": list(request.toolsets),
         "backend": request.backend,
         "day_usd": request.user_day_usd,
+        "no_files": not request.sends_files,
     }
     return {name: value for name, value in limits.items() if value}
 

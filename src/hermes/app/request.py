@@ -70,6 +70,10 @@ class SessionRequest(msgspec.Struct, frozen=True):
     """Where commands run, instead of `terminal.backend`."""
     origin: str = ""
     """The chat it is for, as a target of messages: `telegram:-100:17`."""
+    sends_files: bool = True
+    """False: files that the answer names are not sent, whatever folder they are in."""
+    shared_folders: tuple[Path, ...] = ()
+    """Folders of this machine, besides the working folder, whose files may be sent."""
     patience: float = 0.0
     """Seconds a question to the user waits at least: some platforms are not looked at at once."""
     user_day_usd: float | None = None

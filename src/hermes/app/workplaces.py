@@ -30,13 +30,21 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def make_place(
-    loaded: Loaded, home: Home, working_folder: Path, tell: Tell, backend: str = ""
+    loaded: Loaded,
+    home: Home,
+    working_folder: Path,
+    tell: Tell,
+    backend: str = "",
+    shared: Sequence[Path] = (),
 ) -> Place:
-    """The place of `backend`, else of `terminal.backend`. Nothing is started yet."""
+    """The place of `backend`, else of `terminal.backend`. Nothing is started yet. A sandbox can
+    read the `shared` folders, although they are in our home."""
     settings = loaded.settings.terminal
     folder = Path(working_folder, Path(settings.cwd).expanduser())
-    maker = MAKERS[backend or settings.backend]
-    return maker(loaded, home, folder, tell)
+    name = backend or settings.backend
+    if name == "sandbox":
+        return _sandbox(loaded, home, folder, shared)
+    return MAKERS[name](loaded, home, folder, tell)
 
 
 def _local(loaded: Loaded, home: Home, folder: Path, _tell: Tell) -> Place:
@@ -62,7 +70,7 @@ def _local(loaded: Loaded, home: Home, folder: Path, _tell: Tell) -> Place:
     return Place(workplace, _guard_here(home, folder), str(folder))
 
 
-def _sandbox(loaded: Loaded, home: Home, folder: Path, _tell: Tell) -> Place:
+def _sandbox(loaded: Loaded, home: Home, folder: Path, shared: Sequence[Path]) -> Place:
     settings, guard = loaded.settings.terminal, _guard_here(home, folder)
 
     def make() -> Host:
@@ -70,7 +78,7 @@ def _sandbox(loaded: Loaded, home: Home, folder: Path, _tell: Tell) -> Place:
         options = module.SandboxOptions(
             workspace=(str(folder),),
             writable=tuple(str(Path(name).expanduser()) for name in settings.sandbox_writable),
-            readonly=(*_in(guard.home, STARTUP_FILES), str(home.skills)),
+            readonly=(*_in(guard.home, STARTUP_FILES), str(home.skills), *map(str, shared)),
             hidden=(
                 *_in(guard.home, CREDENTIAL_STORES),
                 *SYSTEM_CREDENTIALS,
@@ -205,7 +213,6 @@ def _daytona(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place:
 
 MAKERS: dict[str, Callable[[Loaded, Home, Path, Tell], Place]] = {
     "local": _local,
-    "sandbox": _sandbox,
     "ssh": _ssh,
     "docker": _docker,
     "singularity": _singularity,

@@ -21,7 +21,6 @@ def kept_mail(app: App) -> Outbox | None:
         app.store,
         targets.resolve,
         platforms,
-        import_module("hermes.gateway.files_out").OutgoingFiles(app.home),
         app.clock,
         known=targets.lines,
     )

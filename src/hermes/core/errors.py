@@ -18,6 +18,7 @@
     │   ├── ToolDenied
     │   ├── ToolTimedOut
     │   └── BackendUnavailable    the place commands run in cannot be reached or started
+    ├── AttachmentRefused         a file is not sent with a message
     ├── LocalModelError           the embedded model cannot be fetched or started
     │   ├── DownloadFailed
     │   └── ChecksumMismatch
@@ -131,6 +132,15 @@ class ToolTimedOut(ToolError): ...
 
 class BackendUnavailable(ToolError):
     """The container, sandbox or machine that commands run in; the hint says what to set up."""
+
+
+class AttachmentRefused(HermesError):
+    """A file is not attached to a message. The text follows the path in a sentence: `is larger
+    than 20 MB`. `missing`: there is no such file in the conversation's folder."""
+
+    def __init__(self, message: str, *, missing: bool = False) -> None:
+        super().__init__(message)
+        self.missing = missing
 
 
 class LocalModelError(HermesError):

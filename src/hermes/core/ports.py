@@ -179,13 +179,41 @@ class Observer(Protocol):
     def see(self, event: Event) -> None: ...
 
 
+class AttachedFile(msgspec.Struct, frozen=True):
+    """A private copy of a file, made for sending it."""
+
+    name: str
+    path: str
+    size: int
+    redacted: bool = False
+    """Keys or passwords were removed from the copy."""
+
+
+class Attachments(Protocol):
+    """The files that a conversation may send: those of its own workplace."""
+
+    async def attach(self, path: str, max_bytes: int) -> AttachedFile:
+        """Copy a file for sending. `path` is absolute, in the conversation's workplace. Raises
+        `AttachmentRefused`."""
+        ...
+
+
 class Outbox(Protocol):
     """Sends messages to chats for `send_message`, cron and background work."""
 
-    async def send(self, target: str, text: str, *, key: str = "", kind: str = "send") -> str:
+    async def send(
+        self,
+        target: str,
+        text: str,
+        *,
+        key: str = "",
+        kind: str = "send",
+        attachments: Attachments | None = None,
+    ) -> str:
         """The delivery's id, once it is kept for sending. `target` is as people write it:
-        `telegram`, `telegram:-100:17`, `discord:#name`. The same `key` is sent once. Raises
-        `UsageError` for a target that is not there."""
+        `telegram`, `telegram:-100:17`, `discord:#name`. The same `key` is sent once. Files that
+        the text names are sent as far as `attachments` allows; without it the text is sent as
+        it is. Raises `UsageError` for a target that is not there."""
         ...
 
     async def delivered(self, delivery: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import HermesError
-from hermes.core.ports import Outbox
+from hermes.core.ports import Attachments, Outbox
 from hermes.cron.job import LOCAL, Job
 from hermes.cron.schedule import format_local, format_timestamp
 from hermes.store.records import Run
@@ -60,14 +60,17 @@ class Deliverer(msgspec.Struct, frozen=True):
             old.unlink(missing_ok=True)
         return path
 
-    async def send_answer(self, job: Job, run: Run, answer: str) -> str:
-        """Send the answer to the job's chats; return a summary for the history."""
+    async def send_answer(
+        self, job: Job, run: Run, answer: str, attachments: Attachments | None = None
+    ) -> str:
+        """Send the answer to the job's chats, with the files it names as far as `attachments`
+        allows; return a summary for the history."""
         if self.wrap:
             answer = (
                 f"⏰ {job.name} (job {job.id})\n\n{answer.strip()}\n\n"
                 "— Sent by a scheduled job. The agent of this chat cannot see this message."
             )
-        return await self._send(job, run, answer)
+        return await self._send(job, run, answer, attachments=attachments)
 
     async def send_failure(self, job: Job, run: Run) -> str:
         """Notify the job's chats of a failed run; return a summary for the history."""
@@ -81,7 +84,14 @@ class Deliverer(msgspec.Struct, frozen=True):
         )
         return await self._send(job, run, text, ":failed")
 
-    async def _send(self, job: Job, run: Run, text: str, key_suffix: str = "") -> str:
+    async def _send(
+        self,
+        job: Job,
+        run: Run,
+        text: str,
+        key_suffix: str = "",
+        attachments: Attachments | None = None,
+    ) -> str:
         results: list[str] = []
         for target in job.targets:
             if target == LOCAL:
@@ -91,7 +101,7 @@ class Deliverer(msgspec.Struct, frozen=True):
                 continue
             key = f"cron:{job.id}:{format_timestamp(run.instant)}:{target}{key_suffix}"
             try:
-                await self.outbox.send(target, text, key=key, kind="cron")
+                await self.outbox.send(target, text, key=key, kind="cron", attachments=attachments)
             except HermesError as error:
                 results.append(f"not sent to {target}: {error}")
             else:

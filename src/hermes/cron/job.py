@@ -32,6 +32,8 @@ class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     backend: str = ""
     toolsets: tuple[str, ...] = ()
     day_usd: float | None = None
+    no_files: bool = False
+    """Files that the answer names are not sent."""
 
     def intersect(self, other: "JobLimits") -> "JobLimits":
         """Return what both allow. If both name a user or a folder, those of `self` are used."""
@@ -47,6 +49,7 @@ class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
             backend,
             intersect_toolsets(self.toolsets, other.toolsets),
             min(caps, default=None),
+            self.no_files or other.no_files,
         )
 
 
@@ -268,7 +271,7 @@ def _parse_limits(record: Any) -> JobLimits | None:
         return msgspec.convert(record, JobLimits | None)
     except msgspec.ValidationError:
         # Unreadable limits must not turn into no limits.
-        return JobLimits(user="unknown", toolsets=("safe",), backend="sandbox")
+        return JobLimits(user="unknown", toolsets=("safe",), backend="sandbox", no_files=True)
 
 
 def _parse_pending(record: Any) -> PendingRun | None:

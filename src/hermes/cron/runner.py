@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ from hermes.config.settings.agent import CronSettings
 from hermes.core.errors import HermesError, LeaseLost, SessionNotFound, UsageError
 from hermes.core.events import Event, TurnFinished
 from hermes.core.messages import Assistant, Message
-from hermes.core.ports import Clock, Outbox
+from hermes.core.ports import Attachments, Clock, Outbox
 from hermes.cron.delivery import Deliverer
 from hermes.cron.job import Job, JobLimits, check_prompt, intersect_toolsets
 from hermes.cron.job_store import open_job_store
@@ -87,18 +87,20 @@ class JobRunner:
         )
         await self._app.store.report_run(run)
         execution = _Execution(job, run)
-        try:
-            await self._execute(execution)
-            is_silent = execution.answer.lstrip().upper().startswith(SILENT)
-            ended = replace(execution.run, state="silent" if is_silent else "ok")
-        except LeaseLost:
-            raise
-        except (HermesError, OSError) as error:
-            hint = getattr(error, "hint", "")
-            message = f"{error}{hint and f' ({hint})'}"
-            log.warning("the job %s failed: %s", job.name, message)
-            ended = replace(execution.run, state="failed", error=message)
-        return await self._deliver(execution, ended)
+        # The agent stays open until the answer is stored: its files are read where it worked.
+        async with AsyncExitStack() as stack:
+            try:
+                await self._execute(execution, stack)
+                is_silent = execution.answer.lstrip().upper().startswith(SILENT)
+                ended = replace(execution.run, state="silent" if is_silent else "ok")
+            except LeaseLost:
+                raise
+            except (HermesError, OSError) as error:
+                hint = getattr(error, "hint", "")
+                message = f"{error}{hint and f' ({hint})'}"
+                log.warning("the job %s failed: %s", job.name, message)
+                ended = replace(execution.run, state="failed", error=message)
+            return await self._deliver(execution, ended)
 
     async def abandon(self, job: Job, run: Run) -> Run:
         error = f"the process that ran it died {run.attempt - 1} times"
@@ -129,33 +131,34 @@ class JobRunner:
         # run stays open until it is delivered, so that a crash here does not lose the answer.
         await self._app.store.report_run(replace(run, state="running", ended_at=None))
         if run.state == "ok":
-            return replace(run, delivered=await self._deliverer.send_answer(job, run, answer))
+            attachments = execution.attachments
+            sent = await self._deliverer.send_answer(job, run, answer, attachments)
+            return replace(run, delivered=sent)
         if run.state == "silent":
             return replace(run, delivered="nothing to report")
         return replace(run, delivered=await self._deliverer.send_failure(job, run))
 
-    async def _execute(self, execution: "_Execution") -> None:
+    async def _execute(self, execution: "_Execution", stack: AsyncExitStack) -> None:
         """Let an agent answer, and store the answer in `execution`. Raises `HermesError`."""
         app, job = self._app, execution.job
         check_prompt(job.prompt)
         session_id = await self._newest_session(execution.run.session_id)
-        agent = await app.agent(self._session_request(job, session_id))
-        try:
-            if (answer := final_answer(agent.history)) is not None:
-                execution.answer = answer
-                return
-            if agent.unfinished:
-                events = agent.resume()
-            else:
-                execution.prompt, script_error = await self._build_prompt(job)
-                execution.run = replace(execution.run, error=script_error)
-                events = agent.run(await app.opened(agent, execution.prompt))
-            end = await self._watch(execution, agent, events)
-            execution.answer = end.text
-            if not (end.completed or end.partial):
-                raise JobFailed(end.error or f"no answer: {end.exit_reason}", hint=end.hint)
-        finally:
-            await app.leave(agent)
+        agent = await app.agent(self._session_request(execution, session_id))
+        stack.push_async_callback(app.leave, agent)
+        execution.attachments = app.session(agent).attachments
+        if (answer := final_answer(agent.history)) is not None:
+            execution.answer = answer
+            return
+        if agent.unfinished:
+            events = agent.resume()
+        else:
+            execution.prompt, script_error = await self._build_prompt(job)
+            execution.run = replace(execution.run, error=script_error)
+            events = agent.run(await app.opened(agent, execution.prompt))
+        end = await self._watch(execution, agent, events)
+        execution.answer = end.text
+        if not (end.completed or end.partial):
+            raise JobFailed(end.error or f"no answer: {end.exit_reason}", hint=end.hint)
 
     async def _watch(
         self, execution: "_Execution", agent: Agent, events: AsyncGenerator[Event, None]
@@ -181,7 +184,8 @@ class JobRunner:
             watchdog.stop()
         raise JobFailed("the turn ended without an answer")
 
-    def _session_request(self, job: Job, session_id: str) -> SessionRequest:
+    def _session_request(self, execution: "_Execution", session_id: str) -> SessionRequest:
+        job = execution.job
         limits = job.limits or JobLimits()
         folder = Path(job.workdir or limits.folder or self._app.loaded.settings.gateway.cwd)
         folder = folder.expanduser()
@@ -206,6 +210,8 @@ class JobRunner:
             backend=limits.backend,
             origin=job.origin,
             user_day_usd=limits.day_usd,
+            sends_files=not limits.no_files,
+            shared_folders=(self._deliverer.output_path(execution.run).parent,),
         )
 
     async def _newest_session(self, session_id: str) -> str:
@@ -280,6 +286,8 @@ class _Execution:
     def __init__(self, job: Job, run: Run) -> None:
         self.job, self.run = job, run
         self.prompt = self.answer = ""
+        self.attachments: Attachments | None = None
+        """Files that the answer may send; None while no agent is open."""
 
 
 class _IdleWatchdog:

@@ -10,6 +10,7 @@ from hermes.app.request import SessionRequest
 from hermes.core.errors import HermesError
 from hermes.core.events import TurnFinished
 from hermes.core.messages import User
+from hermes.core.ports import Attachments
 from hermes.gateway.events import Target
 from hermes.gateway.house import House
 from hermes.gateway.proxy import Proxy
@@ -40,11 +41,11 @@ class Boot:
         try:
             text = self._file.read_text(encoding="utf-8").strip()
             if text:
-                await self._tell(await self._answer(text))
+                await self._answer(text)
         except (HermesError, OSError, UnicodeDecodeError) as error:
             log.error("BOOT.md: %s", error)
 
-    async def _answer(self, text: str) -> str:
+    async def _answer(self, text: str) -> None:
         folder = Path(self._app.loaded.settings.gateway.cwd).expanduser()
         request = SessionRequest(folder, source="cron", goes_on=False, skip_context_files=True)
         agent = await self._app.agent(self._proxy.request(request) if self._proxy else request)
@@ -53,13 +54,13 @@ class Boot:
             async with aclosing(agent.run(asked)) as events:
                 async for event in events:
                     if isinstance(event, TurnFinished):
-                        return event.text or event.error
+                        attachments = self._app.session(agent).attachments
+                        await self._tell(event.text or event.error, attachments)
         finally:
             await self._app.leave(agent)
-        return ""
 
-    async def _tell(self, answer: str) -> None:
+    async def _tell(self, answer: str, attachments: Attachments) -> None:
         log.info("BOOT.md: %s", answer)
         if answer.strip() and not answer.lstrip().startswith(SILENT):
             for target in self._homes.values():
-                await self._house.say_now(target, answer, "notice")
+                await self._house.say_now(target, answer, "notice", attachments=attachments)

@@ -21,6 +21,7 @@ from hermes.gateway.news import News
 from hermes.gateway.platforms.base import Manifest
 from hermes.gateway.proxy import Proxy
 from hermes.gateway.session_keys import errand_of, is_shared, memory_scope
+from hermes.gateway.set_up import chat_media_folder
 from hermes.gateway.surroundings import surroundings
 from hermes.memory.notes import safe_name
 
@@ -201,9 +202,17 @@ class Conversations:
             backend=self._backend,
             origin=f"{source.platform}:{source.chat_id}{thread}",
             user_day_usd=None if owner else settings.gateway.user_day_usd,
+            sends_files=role != "guest",
+            shared_folders=(self._media_folder(source),),
             patience=self._manifests[source.platform].patience,
         )
         return self._proxy.request(asked) if self._proxy else asked
+
+    def _media_folder(self, source: SessionSource) -> Path:
+        """It exists from the beginning: a sandbox sees only folders that exist when it starts."""
+        folder = chat_media_folder(self._app.home.root, source)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder
 
     async def adopt(self, key: str, agent: Agent) -> None:
         """Another conversation takes the place of the chat's."""

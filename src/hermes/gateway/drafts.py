@@ -1,10 +1,10 @@
 """From what the agent says to messages that are kept for sending."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import msgspec
 
-from hermes.gateway.events import Button, Outgoing, Target
+from hermes.gateway.events import Button, Media, Outgoing, Target
 from hermes.gateway.lines import lane
 from hermes.gateway.platforms.base import Capabilities
 from hermes.gateway.platforms.kit.composing import compose
@@ -12,9 +12,6 @@ from hermes.store.records import Draft
 
 AT_ONCE = "!"
 """The lane of answers to commands and of questions."""
-
-MaySend = Callable[[str], bool]
-"""Whether a file of this machine may go out."""
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -38,10 +35,10 @@ class Envelope(msgspec.Struct, frozen=True):
 
 
 def drafts(
-    text: str, envelope: Envelope, capabilities: Capabilities, may_send: MaySend
+    text: str, envelope: Envelope, capabilities: Capabilities, files: Sequence[Media] = ()
 ) -> tuple[Draft, ...]:
     """As many messages as the text needs on its platform; at least one when it has any content."""
-    parts = compose(text, capabilities, may_send)
+    parts = compose(text, capabilities, files)
     last = len(parts) - 1
     return tuple(
         draft(

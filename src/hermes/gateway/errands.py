@@ -52,15 +52,16 @@ class Errand(Worker):
         else:
             await self._take_turn(rows, events, right)
 
-    def _answer(
-        self, row: InboxRow, text: str, _view: TurnView, _finish: TurnFinished | None = None
+    async def _answer(
+        self, row: InboxRow, text: str, view: TurnView, _finish: TurnFinished | None = None
     ) -> tuple[Draft, ...]:
         event, agent = event_of(row), self._house.conversations.get(self.key)
         session = f" (session `{agent.session_id}`)" if agent else ""
         report = f"**`{self.name}`** {brief(event.text)}{session}\n\n{text}"
+        report, files = await view.attach(report)
         return (
-            *self._house.at_once(row, event, report, "background"),
-            *self._house.for_home(row, event, report),
+            *self._house.at_once(row, event, report, "background", files),
+            *self._house.for_home(row, event, report, files),
         )
 
 

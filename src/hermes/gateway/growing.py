@@ -5,6 +5,7 @@ import contextlib
 import logging
 
 from hermes.core.ports import Clock
+from hermes.gateway.attachments import hide_tags
 from hermes.gateway.courier import Courier
 from hermes.gateway.drafts import Envelope, drafts
 from hermes.gateway.events import Target
@@ -91,7 +92,7 @@ class Growing:
 
     def _first(self, text: str) -> Draft | None:
         """The first part of the text; the rest comes when all of it is there."""
-        made = drafts(text, self._envelope, self._line.capabilities, _no_files)
+        made = drafts(hide_tags(text), self._envelope, self._line.capabilities)
         return made[0] if made else None
 
     async def leave(self) -> None:
@@ -112,7 +113,3 @@ class Growing:
                 log.error("text could not be shown as it grew", exc_info=fault)
             self._task = None
         return self.row
-
-
-def _no_files(_path: str) -> bool:
-    return False

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -15,22 +16,24 @@ from hermes.config.settings.platforms import Role
 from hermes.context.policy import needs_compaction
 from hermes.core.errors import HermesError, Interrupted, UsageError
 from hermes.core.events import TurnFinished
-from hermes.core.ports import Clock
+from hermes.core.ports import Attachments, Clock
 from hermes.gateway.asking import ChatAsker
+from hermes.gateway.attachments import attach_files
 from hermes.gateway.conversations import Conversations
 from hermes.gateway.courier import Courier
 from hermes.gateway.door.doorman import Doorman
-from hermes.gateway.drafts import AT_ONCE, Envelope, MaySend, drafts
+from hermes.gateway.drafts import AT_ONCE, Envelope, drafts
 from hermes.gateway.events import Button, Media, MessageEvent, SessionSource, Target
 from hermes.gateway.hooks import HookRegistry, about
 from hermes.gateway.lines import Lines
 from hermes.gateway.messages import AwayError, event_of, quotable
 from hermes.gateway.owners import Owner
-from hermes.gateway.platforms.base import Manifest
+from hermes.gateway.platforms.base import AdapterError, Manifest
 from hermes.gateway.post import Post
 from hermes.gateway.pump import Pump
 from hermes.gateway.resets import Resets
 from hermes.gateway.session_keys import errand_of
+from hermes.gateway.set_up import chat_media_folder, media_folder
 from hermes.gateway.tool_progress import ChatProgress
 from hermes.gateway.updating import Updates
 from hermes.gateway.view import Desk, TurnView
@@ -69,13 +72,12 @@ class House:
         counters: Counters,
         manifests: dict[str, Manifest],
         owner: Owner,
-        may_send: MaySend,
     ) -> None:
         self.app, self.lines, self.pump = app, lines, pump
         self.conversations, self.post = conversations, post
         self._doorman, self._resets, self.hooks = doorman, resets, hooks
         self._counters, self.manifests, self._owner = counters, manifests, owner
-        self._desk = Desk(app.store, courier, app.clock, may_send)
+        self._desk = Desk(app.store, courier, app.clock)
         self.progress = ChatProgress(
             app.loaded.settings, app.home.root / "gateway" / "tool_progress.json"
         )
@@ -188,7 +190,9 @@ class House:
             except HermesError as error:  # the turn tries again when it has to
                 log.warning("there is little room left in a conversation: %s", error)
 
-    def view(self, row: InboxRow, event: MessageEvent) -> TurnView:
+    def view(
+        self, row: InboxRow, event: MessageEvent, attachments: Attachments | None = None
+    ) -> TurnView:
         source = event.source
         target = Target(source.platform, source.chat_id, source.thread_id, source.account)
         return TurnView(
@@ -200,10 +204,16 @@ class House:
             self.progress.look(row.session_key, source.platform),
             inbox_id=row.id,
             reply_to=quotable(event),
+            attachments=attachments,
         )
 
     def at_once(
-        self, row: InboxRow, event: MessageEvent, text: str, kind: str = "command"
+        self,
+        row: InboxRow,
+        event: MessageEvent,
+        text: str,
+        kind: str = "command",
+        files: tuple[Media, ...] = (),
     ) -> tuple[Draft, ...]:
         """The answer to a message that did not wait for its turn."""
         source = event.source
@@ -212,9 +222,11 @@ class House:
             f"reply:{row.id}", target, kind, row.id, quotable(event), beside=AT_ONCE
         )
         can = self.manifests[source.platform].capabilities
-        return drafts(text, envelope, can, self._desk.may_send)
+        return drafts(text, envelope, can, files)
 
-    def for_home(self, row: InboxRow, event: MessageEvent, text: str) -> tuple[Draft, ...]:
+    def for_home(
+        self, row: InboxRow, event: MessageEvent, text: str, files: tuple[Media, ...] = ()
+    ) -> tuple[Draft, ...]:
         """The same text for the home channel; nothing when there is none, or it is the chat."""
         source = event.source
         try:
@@ -227,7 +239,7 @@ class House:
             return ()
         envelope = Envelope(f"home:{row.id}", home, "background", beside=AT_ONCE)
         can = self.manifests[source.platform].capabilities
-        return drafts(text, envelope, can, self._desk.may_send)
+        return drafts(text, envelope, can, files)
 
     async def say_aside(self, row: InboxRow, text: str) -> None:
         """Answer a message that was dealt with beside the turn."""
@@ -246,7 +258,13 @@ class House:
         return True
 
     async def say_now(
-        self, target: Target, text: str, kind: str, buttons: tuple[Button, ...] = (), key: str = ""
+        self,
+        target: Target,
+        text: str,
+        kind: str,
+        buttons: tuple[Button, ...] = (),
+        key: str = "",
+        attachments: Attachments | None = None,
     ) -> None:
         """A message that waits for nothing: a question, a notice."""
         if target.platform not in self.manifests:
@@ -256,7 +274,10 @@ class House:
         envelope = Envelope(
             name, target, kind, buttons=buttons if can.buttons else (), beside=AT_ONCE
         )
-        await self.mail.put(drafts(text, envelope, can, self._desk.may_send), self.now())
+        files: tuple[Media, ...] = ()
+        if attachments is not None:
+            text, files = await attach_files(text, attachments, can)
+        await self.mail.put(drafts(text, envelope, can, files), self.now())
         self.pump.wake()
 
     async def fetch(self, event: MessageEvent, media: Media) -> Media:
@@ -264,7 +285,22 @@ class House:
         line = self.lines.get(source.platform, source.account)
         if line is None:
             raise AwayError(f"{source.platform} is not connected")
-        return await line.adapter.fetch(media, self.app.loaded.settings.gateway.media_max_bytes)
+        limit = self.app.loaded.settings.gateway.media_max_bytes
+        fetched = await line.adapter.fetch(media, limit)
+        return await asyncio.to_thread(self._move_to_chat, source, fetched)
+
+    def _move_to_chat(self, source: SessionSource, media: Media) -> Media:
+        """Move a fetched file into the folder of its chat."""
+        root, path = self.app.home.root, Path(media.path)
+        if path.parent != media_folder(root):
+            return media  # the adapter keeps its files elsewhere
+        folder = chat_media_folder(root, source)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            moved = path.rename(folder / path.name)
+        except OSError as error:
+            raise AdapterError(f"{path.name} cannot be stored: {error.strerror}") from error
+        return msgspec.structs.replace(media, path=str(moved))
 
     def answered(self, row: InboxRow, finish: TurnFinished) -> None:
         seconds = self.now() - row.received_at

@@ -4,6 +4,7 @@ of models."""
 import asyncio
 import logging
 
+from hermes.app.outgoing_files import remove_old_copies
 from hermes.core.errors import HermesError
 from hermes.gateway.directory import Directory
 from hermes.gateway.floor import Floor
@@ -68,7 +69,9 @@ class Maintenance:
         settings = self._house.app.loaded.settings.gateway
         now = self._house.now()
         await self._house.mail.clean_mail(now - settings.keep_days * DAY)
-        gone = await asyncio.to_thread(self._cache.clean, now - settings.media_keep_days * DAY)
+        before = now - settings.media_keep_days * DAY
+        gone = await asyncio.to_thread(self._cache.clean, before)
+        gone += await asyncio.to_thread(remove_old_copies, self._house.app.home.root, before)
         if gone:
             log.info("%d old files from chats were removed", gone)
 

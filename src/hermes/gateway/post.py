@@ -4,9 +4,10 @@ import secrets
 from collections.abc import Awaitable, Callable
 
 from hermes.core.errors import UsageError
-from hermes.core.ports import Clock
-from hermes.gateway.drafts import Envelope, MaySend, drafts
-from hermes.gateway.events import Target
+from hermes.core.ports import Attachments, Clock
+from hermes.gateway.attachments import attach_files
+from hermes.gateway.drafts import Envelope, drafts
+from hermes.gateway.events import Media, Target
 from hermes.gateway.platforms.base import Manifest
 from hermes.store.records import Mail
 
@@ -22,7 +23,6 @@ class Post:
         mail: Mail,
         find: FindTarget,
         manifests: dict[str, Manifest],
-        may_send: MaySend,
         clock: Clock,
         *,
         known: Callable[[], list[str]],
@@ -32,7 +32,7 @@ class Post:
         self.learn: Callable[[str], Awaitable[object]] | None = None
         """Asks the platform of a target for the chats it has now."""
         self._mail, self._find, self._manifests = mail, find, manifests
-        self._may_send, self._clock = may_send, clock
+        self._clock = clock
         self._known, self._wake = known, wake
 
     async def find(self, target: str) -> Target:
@@ -45,7 +45,15 @@ class Post:
         await self.learn(target)  # the chat may be newer than what we know
         return self._find(target)
 
-    async def send(self, target: str, text: str, *, key: str = "", kind: str = "send") -> str:
+    async def send(
+        self,
+        target: str,
+        text: str,
+        *,
+        key: str = "",
+        kind: str = "send",
+        attachments: Attachments | None = None,
+    ) -> str:
         """What `send_message` sends is mirrored in the conversation of the chat; see `courier`."""
         place = await self.find(target)
         manifest = self._manifests.get(place.platform)
@@ -56,10 +64,11 @@ class Post:
             )
         name = key or f"{kind}:{secrets.token_hex(8)}"
         envelope = Envelope(name, place, kind, mirrored=text if kind == "send" else "")
-        rows = await self._mail.put(
-            drafts(text, envelope, manifest.capabilities, self._may_send),
-            self._clock.now().timestamp(),
-        )
+        files: tuple[Media, ...] = ()
+        if attachments is not None:
+            text, files = await attach_files(text, attachments, manifest.capabilities)
+        made = drafts(text, envelope, manifest.capabilities, files)
+        rows = await self._mail.put(made, self._clock.now().timestamp())
         if not rows:
             raise UsageError("there is nothing in the message")
         self._wake()

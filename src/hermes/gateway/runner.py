@@ -25,7 +25,6 @@ from hermes.gateway.door.pair_command import pair_command
 from hermes.gateway.door.pairing import PairingStore
 from hermes.gateway.draining import drained
 from hermes.gateway.events import SessionSource
-from hermes.gateway.files_out import OutgoingFiles
 from hermes.gateway.floor import Floor
 from hermes.gateway.hooks import HookRegistry, about
 from hermes.gateway.house import House
@@ -204,12 +203,10 @@ class GatewayRunner:
         owner = Owner(this_process(), dead_ones)
         courier = Courier(store, self.lines, clock, owner)
         self.pump = Pump(store, self.lines, courier, clock, human_pause(settings.human_delay))
-        may_send = OutgoingFiles(self._home)
         self.post = Post(
             store,
             self.targets.resolve,
             known,
-            may_send,
             clock,
             known=self.targets.lines,
             wake=self.pump.wake,
@@ -241,8 +238,6 @@ class GatewayRunner:
             self.metrics,
             known,
             owner,
-            # Files that the other Hermes names are on its machine, whatever lies here.
-            may_send if self._proxy is None else lambda _path: False,
         )
         self.floor = Floor(self.house)
         self.reception = Reception(

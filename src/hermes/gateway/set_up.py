@@ -1,5 +1,6 @@
 """Which platforms are set up, and their adapters."""
 
+import hashlib
 import logging
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +13,7 @@ from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
 from hermes.gateway.door.identity import switched_on
+from hermes.gateway.events import SessionSource
 from hermes.gateway.platforms.base import Adapter, AdapterContext, Manifest
 from hermes.gateway.platforms.catalogue import manifests, missing_modules, prefix
 from hermes.terminal.sandbox import SANDBOX, fault, is_installed
@@ -140,6 +142,12 @@ def _made(manifest: Manifest, app: App, extra: dict[str, Any]) -> Adapter:
 
 def media_folder(home: Path) -> Path:
     return home / "cache" / "media"
+
+
+def chat_media_folder(home: Path, source: SessionSource) -> Path:
+    """The folder for files that were sent to us in one chat; no other chat can send them on."""
+    chat = f"{source.platform}\0{source.account}\0{source.chat_id}"
+    return media_folder(home) / hashlib.sha256(chat.encode()).hexdigest()[:16]
 
 
 def chat_backend(settings: Settings) -> str:

@@ -19,10 +19,11 @@ from hermes.core.events import (
 )
 from hermes.core.marks import STEERED
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
-from hermes.core.ports import Clock
+from hermes.core.ports import Attachments, Clock
+from hermes.gateway.attachments import attach_files
 from hermes.gateway.courier import Courier
-from hermes.gateway.drafts import Envelope, MaySend, drafts
-from hermes.gateway.events import Target
+from hermes.gateway.drafts import Envelope, drafts
+from hermes.gateway.events import Media, Target
 from hermes.gateway.growing import Growing
 from hermes.gateway.lines import Line
 from hermes.gateway.platforms.base import Capabilities
@@ -46,7 +47,6 @@ class Desk(msgspec.Struct, frozen=True):
     mail: Mail
     courier: Courier
     clock: Clock
-    may_send: MaySend
 
 
 class TurnView:
@@ -62,7 +62,11 @@ class TurnView:
         *,
         inbox_id: int,
         reply_to: str,
+        attachments: Attachments | None = None,
     ) -> None:
+        """`attachments` are the files that the agent's texts may send; without them, tags of files
+        are text."""
+        self._attachments = attachments
         self._desk, self._line, self._target, self._look = desk, line, target, look
         self._can, self._message_id = can, reply_to
         self._inbox_id, self._reply_to = inbox_id, reply_to if look.reply_to != "off" else ""
@@ -176,7 +180,7 @@ class TurnView:
         if row is None and not (whole or self._look.interim):
             return
         name = hashlib.sha256(text.encode()).hexdigest()[:10]
-        made = self._drafts(text, f"interim:{self._inbox_id}:{name}", "interim")
+        made = await self._drafts(text, f"interim:{self._inbox_id}:{name}", "interim")
         if row is not None:
             await self._desk.mail.answer((), made, None, self._now(), adopt=row.id)
         else:
@@ -231,18 +235,25 @@ class TurnView:
         row = await self._growing.stop() if self._growing else None
         return row.id if row else 0
 
-    def answer(self, text: str, finish: TurnFinished | None = None) -> tuple[Draft, ...]:
+    async def answer(self, text: str, finish: TurnFinished | None = None) -> tuple[Draft, ...]:
         """The messages of the answer; its keys are the same whoever makes them."""
         if self._reasoning and finish is not None:
             thought = "\n> ".join(self._reasoning.strip().splitlines())
             text = f"> {thought}\n\n{text}"
-        return self._drafts(text, f"reply:{self._inbox_id}", "reply")
+        return await self._drafts(text, f"reply:{self._inbox_id}", "reply")
 
-    def so_far(self) -> tuple[Draft, ...]:
+    async def so_far(self) -> tuple[Draft, ...]:
         """What was said of an answer that will never be finished, as it was shown."""
-        return self._drafts(self._text, f"reply:{self._inbox_id}", "reply")
+        return await self._drafts(self._text, f"reply:{self._inbox_id}", "reply")
 
-    def _drafts(self, text: str, key: str, kind: str) -> tuple[Draft, ...]:
+    async def attach(self, text: str) -> tuple[str, tuple[Media, ...]]:
+        """Return the text without tags of files, and copies of the files it may send."""
+        if self._attachments is None:
+            return text, ()
+        return await attach_files(text, self._attachments, self._can)
+
+    async def _drafts(self, text: str, key: str, kind: str) -> tuple[Draft, ...]:
+        text, files = await self.attach(text)
         envelope = Envelope(
             key,
             self._target,
@@ -251,7 +262,7 @@ class TurnView:
             reply_to=self._reply_to,
             reply_to_all=self._look.reply_to == "all",
         )
-        return drafts(text, envelope, self._can, self._desk.may_send)
+        return drafts(text, envelope, self._can, files)
 
     def _now(self) -> float:
         return self._desk.clock.now().timestamp()

@@ -204,7 +204,8 @@ class Worker:
         self.turning.begin(again=rows[0].state == "working")
         try:
             agent = await self._house.conversations.open(self.key, source, self.role, self.asker)
-            view = self._house.view(rows[-1], event_of(rows[-1]))
+            attachments = self._house.app.session(agent).attachments
+            view = self._house.view(rows[-1], event_of(rows[-1]), attachments)
             self.asker.person, self.asker.role = source, self.role
             finish, shown = await self.turning.take(agent, view, rows, events, right, question)
         finally:
@@ -230,9 +231,9 @@ class Worker:
             self._merge = why == "newer"
             if self._merge and not self.turning.began:
                 return  # nobody has heard it yet: it is answered with the newer one
-            made = view.so_far() if shown else ()
+            made = await view.so_far() if shown else ()
         else:
-            made = self._answer(rows[-1], _text(finish, why), view, finish)
+            made = await self._answer(rows[-1], _text(finish, why), view, finish)
         await self._done(rows, made, right, adopt=shown)
         self._house.answered(rows[-1], finish)
         await view.mark(failed=finish.failed or finish.interrupted)
@@ -240,13 +241,13 @@ class Worker:
     async def _say(self, rows: list[InboxRow], text: str, right: Fenced | None) -> None:
         """Answer with a text that is not the agent's."""
         view = self._house.view(rows[-1], event_of(rows[-1]))
-        made = self._answer(rows[-1], text, view) if text.strip() else ()
+        made = await self._answer(rows[-1], text, view) if text.strip() else ()
         await self._done(rows, made, right)
 
-    def _answer(
+    async def _answer(
         self, _row: InboxRow, text: str, view: TurnView, finish: TurnFinished | None = None
     ) -> tuple[Draft, ...]:
-        return view.answer(text, finish)
+        return await view.answer(text, finish)
 
     async def _done(
         self,

@@ -28,7 +28,7 @@ def load_soul(home: Path, redact: Redact = str) -> str:
 
 # What the model is told about where its words appear.
 
-_MEDIA = "Send a file by writing MEDIA:/absolute/path in your answer."
+_MEDIA = "Send a file of your working folder by writing MEDIA:/absolute/path in your answer."
 _PLAIN = "Markdown does not render: write plain text."
 
 PLATFORM_HINTS = {

@@ -17,7 +17,7 @@ import msgspec
 from hermes.config.settings import Settings
 from hermes.core.errors import ToolError
 from hermes.core.model import ToolSpec
-from hermes.core.ports import Auxiliary, Clarifier, Outbox, Scheduler, Spawner
+from hermes.core.ports import Attachments, Auxiliary, Clarifier, Outbox, Scheduler, Spawner
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.security.paths import Guard
 from hermes.terminal.base import Workplace
@@ -46,6 +46,8 @@ class SessionServices(msgspec.Struct, frozen=True):
     spawner: Spawner | None = None
     scheduler: Scheduler | None = None
     outbox: Outbox | None = None
+    attachments: Attachments | None = None
+    """Files that messages of the session may carry."""
     current_session: Callable[[], str] = lambda: ""
     """Returns the id of the session; a compaction changes it."""
     user: str = ""

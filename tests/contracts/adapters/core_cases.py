@@ -308,7 +308,7 @@ class OutboundCases:
 
     async def test_markdown_of_the_agent_is_shown_readable(self, harness: Harness) -> None:
         words = "**bold** & <tag> `code`"
-        (message,) = compose(words, harness.manifest.capabilities, lambda _: False)
+        (message,) = compose(words, harness.manifest.capabilities)
         async with talking(harness) as (adapter, _, event):
             await adapter.send(target_of(event.source), message, "markdown-1")
             (shown,) = await harness.shown(event.source.chat_id)

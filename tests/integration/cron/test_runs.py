@@ -18,6 +18,7 @@ from hermes.config.home import Home
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import UsageError
 from hermes.core.messages import Text, ToolCall, User
+from hermes.core.ports import Attachments
 from hermes.core.testing import ModelServer, Refuse, Stall, Step
 from hermes.core.tool import ToolContext
 from hermes.cron import JobService, Ticker, format_timestamp, session_id_for
@@ -34,7 +35,9 @@ class FakeOutbox:
         self.sent: dict[str, tuple[str, str]] = {}
         self.asked = 0
 
-    async def send(self, target: str, text: str, *, key: str = "", kind: str = "send") -> str:
+    async def send(
+        self, target: str, text: str, *, key: str, kind: str, attachments: Attachments | None
+    ) -> str:
         self.asked += 1
         if target.startswith("slack"):
             raise UsageError("slack is not set up")
@@ -307,14 +310,36 @@ async def test_files_that_an_answer_names_are_sent_as_files(stage, hermes_home, 
     chart.write_bytes(b"picture")
     async with stage([f"Here it is.\nMEDIA:{chart}"]) as it:
         it.outbox = kept_mail(it.app)
-        run = await it.run(await it.job(deliver="telegram:-1007,telegram:5"))
+        run = await it.run(await it.job(deliver="telegram:-1007,telegram:5", workdir=str(tmp_path)))
         assert run.delivered == "queued for telegram:-1007; queued for telegram:5"
         for target in ("telegram:-1007", "telegram:5"):
             key = f"cron:{run.job_id}:{format_timestamp(run.instant)}:{target}"
             rows = [await it.app.store.outbox_row(f"{key}:{number}") for number in range(3)]
             bodies = [row.body.decode() for row in rows if row is not None]
-            assert str(chart) in "".join(bodies)
-            assert not any("MEDIA:" in body for body in bodies)
+            assert '"name":"chart.png"' in "".join(bodies)
+            assert not any("MEDIA:" in body or str(chart) in body for body in bodies)
+
+
+async def test_files_outside_the_folder_of_the_job_are_not_sent(
+    stage, hermes_home, user_home, tmp_path
+) -> None:
+    hermes_home.mkdir(parents=True)
+    (hermes_home / ".env").write_text("TELEGRAM_BOT_TOKEN=123:abc-def-ghi\n")
+    (user_home / "tax.txt").write_text("LEAK")
+    (tmp_path / "link.txt").symlink_to(user_home / "tax.txt")
+    paths = [
+        "/proc/self/environ", "/etc/passwd", f"{user_home}/tax.txt", "~/tax.txt",
+        f"{hermes_home}/.env", f"{hermes_home}/cron/jobs.json", f"{tmp_path}/../{tmp_path.name}x/a",
+        f"{tmp_path}/link.txt", "/dev/zero",
+    ]  # fmt: skip
+    async with stage(["\n".join(["All:", *(f"MEDIA:{path}" for path in paths)])]) as it:
+        it.outbox = kept_mail(it.app)
+        run = await it.run(await it.job(deliver="telegram:5", workdir=str(tmp_path)))
+        key = f"cron:{run.job_id}:{format_timestamp(run.instant)}:telegram:5"
+        body = (await it.app.store.outbox_row(f"{key}:0")).body.decode()
+        assert await it.app.store.outbox_row(f"{key}:1") is None
+        assert body.count("file not sent: ") == 2 * len(paths)  # formatted and plain
+        assert not (hermes_home / "cache" / "outbox").exists()
 
 
 async def test_run_stops_at_the_budget_of_its_job(stage) -> None:

@@ -30,7 +30,7 @@ class Box:
 async def test_a_chat_that_is_new_to_us_is_asked_for_before_it_is_refused(tmp_path: Path) -> None:
     known, box = Directory(tmp_path / "channel_directory.json"), Box()
     find = Targets(KNOWN, lambda _name: None, known).resolve
-    post = Post(box, find, KNOWN, lambda _path: False, SystemClock(), known=list)  # type: ignore[arg-type]
+    post = Post(box, find, KNOWN, SystemClock(), known=list)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no chat of discord is called #ops"):
         await post.send("discord:#ops", "hello")
     asked: list[str] = []

@@ -7,7 +7,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolDenied, ToolError, UsageError
 from hermes.core.events import ApprovalAsked
-from hermes.core.ports import Consent
+from hermes.core.ports import Attachments, Consent
 from hermes.core.tool import ToolContext
 from hermes.tools.approval import ApprovalRules, Approvals
 from hermes.tools.builtin.send_message import send_message_tool
@@ -16,7 +16,7 @@ MESSAGE = {"target": "telegram", "message": "hi"}
 
 
 class Letters:
-    async def send(self, target: str, text: str, *, key: str = "", kind: str = "send") -> str:
+    async def send(self, target: str, text: str, *, attachments: Attachments | None = None) -> str:
         if target == "local":
             raise UsageError("'local' is a file", hint="there are telegram")
         return "send:1"

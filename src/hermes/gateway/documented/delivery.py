@@ -14,7 +14,6 @@ from hermes.core.errors import HermesError
 from hermes.gateway.directory import FILE, Directory
 from hermes.gateway.documented.config import Platform, platform_named
 from hermes.gateway.events import SessionSource
-from hermes.gateway.files_out import OutgoingFiles
 from hermes.gateway.post import Post
 from hermes.gateway.set_up import configured
 from hermes.gateway.targets import LOCAL, ORIGIN, Targets, split_chat
@@ -82,8 +81,7 @@ def post_of(shared: Process, store: SessionStore) -> Post:
     known = configured(shared.loaded)
     directory = Directory(shared.home.root / FILE)
     targets = Targets(known, shared.loaded.variable, directory)
-    may_send = OutgoingFiles(shared.home)
-    return Post(store, targets.resolve, known, may_send, SystemClock(), known=targets.lines)
+    return Post(store, targets.resolve, known, SystemClock(), known=targets.lines)
 
 
 async def _delivered(post: Post, shared: Process, target: str, content: str) -> dict[str, Any]:

@@ -3,15 +3,18 @@
 from typing import Any, Literal
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError, UsageError
-from hermes.core.ports import Outbox
+from hermes.core.ports import Attachments, Outbox
 from hermes.core.tool import Effect, Tool
 from hermes.tools.registry import ToolDeps, ToolEntry, require
 
 MAX_MESSAGE_CHARS = 20_000
 
 
-def send_message_tool(outbox: Outbox, origin: str = "") -> Tool:
-    """`origin` is the chat of the conversation, whose answers go there by themselves."""
+def send_message_tool(
+    outbox: Outbox, origin: str = "", attachments: Attachments | None = None
+) -> Tool:
+    """`origin` is the chat of the conversation, whose answers go there by themselves. Files that
+    a message names are sent as far as `attachments` allows."""
 
     async def send_message(
         action: Literal["send", "list"] = "send", target: str = "", message: str = ""
@@ -31,7 +34,7 @@ def send_message_tool(outbox: Outbox, origin: str = "") -> Tool:
         if origin and target in (origin, "origin"):
             raise ToolError("that is this chat: simply answer")
         try:
-            delivery = await outbox.send(target, message)
+            delivery = await outbox.send(target, message, attachments=attachments)
         except UsageError as error:
             raise ToolError(f"{error}. {error.hint}".strip()) from error
         return f"Kept for sending to {target} ({delivery})."
@@ -46,7 +49,8 @@ async def _examine(arguments: dict[str, Any]) -> Effect | None:
 
 
 def make(deps: ToolDeps) -> Tool:
-    return send_message_tool(require(deps.services.outbox), deps.services.origin)
+    services = deps.services
+    return send_message_tool(require(services.outbox), services.origin, services.attachments)
 
 
 def unavailable(deps: ToolDeps) -> str:

@@ -129,21 +129,6 @@ async def test_tool_calls_are_shown_in_one_message_that_grows(town: Town) -> Non
     assert [text.count("todo") for text in town.texts()] == [3, 0]
 
 
-async def test_a_file_of_the_agent_is_sent_and_a_key_file_is_not(
-    town: Town, tmp_path: Path, hermes_home: Path
-) -> None:
-    made = tmp_path / "report.txt"
-    made.write_text("fine")
-    hermes_home.mkdir(exist_ok=True)
-    secret = hermes_home / ".env"
-    secret.write_text("OPENAI_API_KEY=sk-secret-value-1234567890\n")
-    with ModelServer([f"Here:\nMEDIA:{made}\nMEDIA:{secret}"]) as server:
-        await town.open(server)
-        await town.asks("send it", "Here:")
-        await town.settled()
-    assert [name for each in town.shown() for name in each.media] == ["report.txt"]
-
-
 async def test_a_picture_reaches_the_model(town: Town, tmp_path: Path) -> None:
     picture = tmp_path / "cat.png"
     picture.write_bytes(bytes.fromhex("89504e470d0a1a0a") + b"\0" * 32)

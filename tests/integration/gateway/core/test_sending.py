@@ -57,7 +57,7 @@ async def in_doubt(runner: GatewayRunner, chat: str, *, by: str = "", now: float
     while not runner.floor._ready:
         await asyncio.sleep(0.01)
     can = runner.house.manifests["local"].capabilities
-    made = drafts("in doubt", Envelope(chat, Target("local", chat)), can, lambda _path: False)
+    made = drafts("in doubt", Envelope(chat, Target("local", chat)), can)
     (row,) = await runner.house.mail.put(made, 4e9)
     await runner.house.mail.sending(row, by=by, now=now or runner.house.now())
     runner.pump.wake()
@@ -317,7 +317,7 @@ async def test_lines_of_tools_that_a_crash_left_hold_up_no_later_ones(town: Town
         runner = await town.open(server, display__tool_progress="all")
         can = runner.house.manifests["local"].capabilities
         left = Envelope("left", Target("local", "anna"), "progress", row.id, beside="~")
-        (made,) = drafts("left by a crash", left, can, lambda _path: False)
+        (made,) = drafts("left by a crash", left, can)
         await runner.house.mail.put_sending(made, "", by="", now=runner.house.now())
         found = await runner.house.mail.outbox_row("left:0")
         assert found is not None

@@ -72,3 +72,12 @@ async def test_status_and_metrics_know_its_turns(http: httpx2.AsyncClient) -> No
 async def state(http: httpx2.AsyncClient) -> dict[str, object]:
     found: dict[str, object] = (await http.get("/health/detailed")).json()["gateway"]
     return found
+
+
+async def test_answers_of_the_api_name_files_and_send_none(
+    http: httpx2.AsyncClient, tmp_path: Path
+) -> None:
+    text = "MEDIA:/proc/self/environ"
+    reply = (await http.post("/v1/chat/completions", json=chat(text))).json()
+    assert reply["choices"][0]["message"]["content"] == text
+    assert not (tmp_path / "home" / "cache" / "outbox").exists()

@@ -101,7 +101,7 @@ class MediaCache:
         """Remove files last changed before then (seconds since 1970); how many. Unfinished ones of
         an earlier process go after an hour."""
         removed = 0
-        for path in self.folder.glob("*"):
+        for path in (*self.folder.glob("*"), *self.folder.glob("*/*")):
             try:
                 changed = path.stat().st_mtime
                 unfinished = path.suffix == _PART and changed < time.time() - 3600
