@@ -23,10 +23,10 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from hermes.skills.index import Skills
-from hermes.skills.prompt import ListedSkills
-from hermes.skills.skill import Circle, Root, Source
-from hermes.skills.usage import Use, Uses
+from hermes.skills.index import SkillIndex
+from hermes.skills.prompt import SkillsPromptCache
+from hermes.skills.skill import SkillRoot, Source, VisibilityContext
+from hermes.skills.usage import SkillUsage, UsageRecord
 
 ROOT = Path(__file__).parents[1]
 BUDGET = 3000
@@ -39,7 +39,7 @@ HINTS = (
     "docs", "compose.yaml", "Makefile", "data.csv", ".github", "invoices", "letters.docx",
 )  # fmt: skip
 
-CIRCLE = Circle(
+CIRCLE = VisibilityContext(
     system="linux",
     tools=frozenset({"terminal", "read_file", "web_search", "skill_view"}),
     toolsets=frozenset({"terminal", "file", "web", "skills"}),
@@ -110,7 +110,7 @@ def make(home: Path, count: int) -> None:
         file = home / "skills" / f"category-{number:02}" / "DESCRIPTION.md"
         file.write_text(f"All that belongs to the field {number}\n")
     used = {
-        f"skill-{chance.randrange(count)}": Use(chance.randint(1, 40), NOW - 3600 * number)
+        f"skill-{chance.randrange(count)}": UsageRecord(chance.randint(1, 40), NOW - 3600 * number)
         for number in range(USED)
     }
     (home / "skills" / ".usage.json").write_text(
@@ -120,9 +120,9 @@ def make(home: Path, count: int) -> None:
 
 def worker(home: Path) -> None:
     """One process: its first list, and the same again."""
-    skills = Skills([Root(home / "skills", Source.USER)], home / "cache" / "skills.json")
-    uses = Uses(home / "skills" / ".usage.json")
-    listed = ListedSkills(skills, uses, home / "cache" / "skills-listed.json")
+    skills = SkillIndex([SkillRoot(home / "skills", Source.USER)], home / "cache" / "skills.json")
+    uses = SkillUsage(home / "skills" / ".usage.json")
+    listed = SkillsPromptCache(skills, uses, home / "cache" / "skills-listed.json")
     marks, text = [time.process_time_ns()], ""
     for _ in range(3):
         text = listed.text(CIRCLE, BUDGET, NOW, HINTS)

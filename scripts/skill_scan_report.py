@@ -20,7 +20,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hermes.skills.scanner import Report, scan_files
+from hermes.skills.scanner import scan_files
+from hermes.skills.scanner.report import ScanReport
 from hermes.skills.skill import SKILL_FILE
 
 CORPUS = Path(__file__).parent.parent / "tests" / "unit" / "skills" / "scanner" / "corpus"
@@ -85,7 +86,7 @@ def read(folder: Path) -> dict[str, bytes]:
     }
 
 
-def show(report: Report) -> None:
+def show(report: ScanReport) -> None:
     for finding in report.findings:
         place = f"{finding.file}:{finding.line}" if finding.line else finding.file
         print(f"    {finding.severity} {finding.category} {place}: {finding.why}: {finding.text}")
@@ -95,13 +96,13 @@ def share(count: int, whole: int) -> str:
     return f"{count} ({100 * count / whole:.1f} %)" if whole else "0"
 
 
-def in_category(example: Example, report: Report) -> bool:
+def in_category(example: Example, report: ScanReport) -> bool:
     """Harmless skills have none."""
     grave = {finding.category for finding in report.findings if finding.severity != "low"}
     return bool(grave & example.categories)
 
 
-def row(name: str, group: Sequence[tuple[Example, Report]]) -> tuple[str, ...]:
+def row(name: str, group: Sequence[tuple[Example, ScanReport]]) -> tuple[str, ...]:
     verdicts = [report.verdict for _, report in group]
     whole, dangerous = len(group), verdicts.count("dangerous")
     safe = verdicts.count("safe")

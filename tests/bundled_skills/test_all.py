@@ -12,7 +12,7 @@ import pytest
 from hermes.security.injection import scan
 from hermes.skills.parse import read_skill
 from hermes.skills.scanner import scan_files
-from hermes.skills.skill import Root, Source
+from hermes.skills.skill import SkillRoot, Source
 from tests.bundled_skills.imports import imported
 from tests.bundled_skills.pages import BUNDLED, OPTIONAL, SHELLS, UNTRIED, Page, pages
 from tests.bundled_skills.steps import HERE, run_steps
@@ -94,7 +94,7 @@ def test_the_head_says_what_the_skill_is(page: Page) -> None:
 
 @every_skill
 def test_hermes_loads_it_without_a_warning(page: Page) -> None:
-    skill = read_skill(page.file, Root(page.root, Source.BUNDLED))
+    skill = read_skill(page.file, SkillRoot(page.root, Source.BUNDLED))
     assert skill.warnings == ()
     assert (skill.name, skill.category) == (page.folder.name, page.category)
 

@@ -175,7 +175,7 @@ class App:
         if not names:
             return User.say(text)
         commands = import_module("hermes.skills.loader")
-        _loaded, before = await commands.preloaded(making.skills.loader, names)
+        _loaded, before = await commands.preload_skills(making.skills.loader, names)
         return User.say(f"{self._redactor.redact(before)}\n\n{text}")
 
     async def skill_message(self, agent: Agent, text: str) -> User | None:

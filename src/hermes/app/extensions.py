@@ -15,7 +15,7 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.hooks import Hooks, NoHooks
 from hermes.security.redaction import Redactor
-from hermes.skills.skill import Root, Source
+from hermes.skills.skill import SkillRoot, Source
 from hermes.tools.registry import ToolEntry, registry
 
 Inject = Callable[[str, str], bool]
@@ -67,7 +67,7 @@ class Extensions:
         self.hooks: Hooks = NoHooks()
         self.commands: dict[str, SlashCommand] = {}
         self.cli_commands: dict[str, CliCommand] = {}
-        self.skills: list[Root] = []
+        self.skills: list[SkillRoot] = []
         self.memory_providers: dict[str, Any] = {}
         self.context_engines: list[Any] = []
         self.inject: Inject | None = None
@@ -165,7 +165,7 @@ class Extensions:
         self.cli_commands[name] = CliCommand(help, setup_fn, handler_fn)
 
     def add_skill(self, plugin: str, name: str, path: Path) -> None:
-        self.skills.append(Root(path, Source.PLUGIN, plugin, name))
+        self.skills.append(SkillRoot(path, Source.PLUGIN, plugin, name))
 
     def add_memory_provider(self, provider: Any) -> None:
         self.memory_providers[provider.name] = provider

@@ -16,21 +16,32 @@ from hermes.core.ports import SecretAsker
 from hermes.core.tool import Tool
 from hermes.providers.endpoints import own_key_variables
 from hermes.skills.history import SkillHistory
-from hermes.skills.history_repo import Who
-from hermes.skills.index import Skills
+from hermes.skills.history_repo import Author
+from hermes.skills.index import SkillIndex
 from hermes.skills.loader import LoadOptions, SkillLoader
-from hermes.skills.prompt import ListedSkills
-from hermes.skills.skill import HUB, Circle, Root, Skill, Source, bundled_folder, listed_name, roots
+from hermes.skills.prompt import SkillsPromptCache
+from hermes.skills.skill import (
+    HUB_FOLDER,
+    Skill,
+    SkillRoot,
+    Source,
+    VisibilityContext,
+    bundled_folder,
+    canonical_name,
+)
+from hermes.skills.skill import skill_roots as roots
 from hermes.skills.tools import skill_manage_tool, skill_view_tool, skills_list_tool
-from hermes.skills.usage import Uses
-from hermes.skills.writing.writer import SkillWriter, WritingOptions, scanned
+from hermes.skills.usage import SkillUsage
+from hermes.skills.writing.writer import SkillWriter, WritingOptions, scan_reasons
 
 SYSTEMS = {"darwin": "macos", "win32": "windows"}
 MOST_HINTS = 200
 """Names in the working folder that are looked at."""
 
 
-def skill_roots(loaded: Loaded, home: Home, brought: Sequence[Root] = ()) -> tuple[Root, ...]:
+def skill_roots(
+    loaded: Loaded, home: Home, brought: Sequence[SkillRoot] = ()
+) -> tuple[SkillRoot, ...]:
     """Every folder with skills; `brought` are those of plugins."""
     external = external_folders(loaded, home)
     return roots(home.skills, external=external, plugins=brought, bundled=bundled_folder())
@@ -52,36 +63,40 @@ def external_warnings(loaded: Loaded) -> list[str]:
 
 def circle_of(
     loaded: Loaded, platform: str, tools: Iterable[str] = (), toolsets: Iterable[str] = ()
-) -> Circle:
+) -> VisibilityContext:
     """This machine, what is there, and what is switched off."""
     settings = loaded.settings.skills
     off = (*settings.disabled, *settings.platform_disabled.get(platform, ()))
     system = SYSTEMS.get(sys.platform, "linux")
-    return Circle(system, frozenset(tools), frozenset(toolsets), frozenset(map(listed_name, off)))
+    return VisibilityContext(
+        system, frozenset(tools), frozenset(toolsets), frozenset(map(canonical_name, off))
+    )
 
 
 class SkillShelf:
     """Shared by all sessions of a process."""
 
     def __init__(
-        self, loaded: Loaded, home: Home, brought: Sequence[Root], tell: Callable[[str], None]
+        self, loaded: Loaded, home: Home, brought: Sequence[SkillRoot], tell: Callable[[str], None]
     ) -> None:
         self._loaded, self._home, self._tell = loaded, home, tell
         self._config_file = f"{home.display()}/config.yaml"
-        self.skills = Skills(skill_roots(loaded, home, brought), home.cache / "skills.json")
+        self.skills = SkillIndex(skill_roots(loaded, home, brought), home.cache / "skills.json")
         for warning in external_warnings(loaded):
             tell(warning)
-        self.uses = Uses(home.skills / ".usage.json")
-        self._listed = ListedSkills(self.skills, self.uses, home.cache / "skills-listed.json")
-        if (home.skills / HUB).parent.is_dir():
+        self.uses = SkillUsage(home.skills / ".usage.json")
+        self._listed = SkillsPromptCache(self.skills, self.uses, home.cache / "skills-listed.json")
+        if (home.skills / HUB_FOLDER).parent.is_dir():
             # An update that was killed half-way is finished before anybody looks.
-            shelf = import_module("hermes.skills.hub.store").Shelf(home.skills / HUB.parent)
+            shelf = import_module("hermes.skills.hub.store").HubStore(
+                home.skills / HUB_FOLDER.parent
+            )
             try:
                 shelf.finish_interrupted()
             except ConfigError as error:  # the hub's commands say more; the skills are there
                 tell(f"{error}; {error.hint}")
 
-    def index(self, circle: Circle, folder: Path | None) -> str:
+    def index(self, circle: VisibilityContext, folder: Path | None) -> str:
         """The list for the prompt; what is in `folder` says which skills matter most."""
         budget = self._loaded.settings.skills.index_chars
         hints = tuple(_names_in(folder)) if folder is not None else ()
@@ -123,14 +138,16 @@ class SkillShelf:
             folder,
             self.skills,
             SkillHistory(folder, self._tell),
-            scanned,
+            scan_reasons,
             WritingOptions(review=self._loaded.settings.skills.review),
             self.uses,
         )
 
     def writing_tool(self, session_id: Callable[[], str], *, review: bool = False) -> Tool:
         """skill_manage; with `review` for a look back at what was done."""
-        return skill_manage_tool(self._writer, session_id, Who.REVIEW if review else Who.AGENT)
+        return skill_manage_tool(
+            self._writer, session_id, Author.REVIEW if review else Author.AGENT
+        )
 
 
 class SessionSkills:

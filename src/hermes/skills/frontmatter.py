@@ -14,28 +14,28 @@ from hermes.skills.skill import SkillInvalid
 
 # Heads as other agents, editors and models write them, turned into what they meant.
 
-_COMMENTS = re.compile(r"(?:\s*<!--(?:(?!-->).)*-->)+\s*(?=---)", re.DOTALL)
+_LEADING_COMMENTS = re.compile(r"(?:\s*<!--(?:(?!-->).)*-->)+\s*(?=---)", re.DOTALL)
 _FENCED_HEAD = re.compile(
     r"\s*(`{3,}|~{3,})ya?ml[ \t]*\n(?:---[ \t]*\n)?(?P<head>(?:(?!---|\1).*\n)+)"
     r"(?:---[ \t]*\n)?\1[ \t]*(?:\n|$)"
 )
-_OURS = re.compile(r"^(?:name|description)[:：]", re.MULTILINE)
+_SKILL_FIELD = re.compile(r"^(?:name|description)[:：]", re.MULTILINE)
 """It is no example that the instructions begin with."""
 _WRAPPED = re.compile(r"\s*(`{3,}|~{3,})\w*\n(?=---)")
 _FIELD = re.compile(r"^(?P<lead>[ ]*(?:- +)?)(?P<key>[A-Za-z_][\w.-]*):[ ]+(?P<value>\S.*?)\s*$")
-_CRAMPED = re.compile(r"^([A-Za-z_][\w-]*)[:：](?!//)[ \u00a0]*(?=\S)", re.MULTILINE)
+_UNSPACED_KEY = re.compile(r"^([A-Za-z_][\w-]*)[:：](?!//)[ \u00a0]*(?=\S)", re.MULTILINE)
 """A key with another colon, or another space after it, or none."""
 _BLOCK = re.compile(r"[|>][-+]?\d?$")
-_WHOLE = re.compile(r"""(\[.*\]|\{.*\}|"(\\.|[^"\\])*"|'([^']|'')*')(\s+#.*)?$""")
+_COMPLETE_VALUE = re.compile(r"""(\[.*\]|\{.*\}|"(\\.|[^"\\])*"|'([^']|'')*')(\s+#.*)?$""")
 
 
-def unwrap(text: str) -> tuple[str, tuple[str, ...]]:
+def _unwrap(text: str) -> tuple[str, tuple[str, ...]]:
     """Without comments before the head, or the code fence a model put around it or everything."""
-    comments = _COMMENTS.match(text)
+    comments = _LEADING_COMMENTS.match(text)
     if comments:
         return text[comments.end() :], ()
     fenced = _FENCED_HEAD.match(text)
-    if fenced and _OURS.search(fenced["head"]):
+    if fenced and _SKILL_FIELD.search(fenced["head"]):
         whole = f"---\n{fenced['head']}---\n{text[fenced.end() :]}"
         return whole, ("its head stands in a code fence",)
     wrapped = _WRAPPED.match(text)
@@ -45,9 +45,9 @@ def unwrap(text: str) -> tuple[str, tuple[str, ...]]:
     return inner.removesuffix(wrapped[1]), ("all of it stands in a code fence",)
 
 
-def repair_yaml(text: str) -> str:
+def _repair_yaml(text: str) -> str:
     """What was meant, when tabs indent it or values that need quotes have none."""
-    lines = [line.expandtabs(2) for line in _CRAMPED.sub(r"\1: ", text).split("\n")]
+    lines = [line.expandtabs(2) for line in _UNSPACED_KEY.sub(r"\1: ", text).split("\n")]
     result: list[str] = []
     at = 0
     while at < len(lines):
@@ -61,12 +61,12 @@ def repair_yaml(text: str) -> str:
             more += 1
         if _BLOCK.match(field["value"]):
             result += [line, *lines[at:more]]
-        elif _WHOLE.match(field["value"]):
+        elif _COMPLETE_VALUE.match(field["value"]):
             result.append(line)
             continue
         else:
             value = " ".join([field["value"], *(each.strip() for each in lines[at:more])])
-            result.append(f"{field['lead']}{field['key']}: {_quoted(value)}")
+            result.append(f"{field['lead']}{field['key']}: {_quote(value)}")
         at = more
     return "\n".join(result)
 
@@ -76,7 +76,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip()) if line.strip() else -1
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     plain = re.fullmatch(r"-?\d+(\.\d+)?|true|false|null|~", value, re.IGNORECASE)
     if plain:
         return value
@@ -90,42 +90,44 @@ def _quoted(value: str) -> str:
 # What is understood here means the same there. Anything else, such as text over several lines,
 # comments, escapes or numbers in odd forms, is left to a parser of the whole language.
 
-MAX_PLAIN_DEPTH = 20
+MAX_SIMPLE_INDENT = 20
 """Spaces before a line."""
 
-_LINES = re.compile(r"^( *)(- |)(?:([A-Za-z_][A-Za-z0-9_-]{0,60}):(?: +|$))?(.*)$", re.MULTILINE)
+_SIMPLE_LINES = re.compile(
+    r"^( *)(- |)(?:([A-Za-z_][A-Za-z0-9_-]{0,60}):(?: +|$))?(.*)$", re.MULTILINE
+)
 """Spaces, the dash of a list, the key of a field, and what follows."""
 _QUOTED = r'"[^"\\,]*"|\'[^\',]*\''
 _ENTRY = rf"(?:[A-Za-z][\w+/.-]*(?: [\w+/.-]+)*|{_QUOTED})"
 _VALUES: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
     (re.compile(r"[0-9]+\.[0-9]+\.[0-9]+"), str),
-    (re.compile(rf"\[{_ENTRY}(?:, *{_ENTRY})*\]"), lambda text: _entries(text)),
+    (re.compile(rf"\[{_ENTRY}(?:, *{_ENTRY})*\]"), lambda text: _parse_entries(text)),
     (re.compile(r'"[^"\\]*"|\'[^\']*\''), lambda text: text[1:-1]),
     (re.compile(r"[0-9]+\.[0-9]+"), float),
     (re.compile(r"0|[1-9][0-9]{0,8}"), int),
     (re.compile(r"\[ *\]"), lambda _: []),
 )
-_NO_TEXT = frozenset({"true", "false", "yes", "no", "on", "off", "null"})
+_RESERVED_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null"})
 """Words with a meaning of their own, in any letter case."""
 
 
-class _More(Exception):
+class _NotSimple(Exception):
     """It takes more than is understood here."""
 
 
-def read_plain(text: str) -> dict[str, Any] | None:
+def parse_simple_yaml(text: str) -> dict[str, Any] | None:
     """The fields in `text`; None when only a whole parser can tell."""
     if "#" in text or not text.replace("\n", "").isprintable():
         return None
-    lines = _Lines([row for row in _LINES.findall(text) if any(row[1:])])
+    lines = _SimpleYamlReader([row for row in _SIMPLE_LINES.findall(text) if any(row[1:])])
     try:
         fields = lines.table(0)
-    except _More:
+    except _NotSimple:
         return None
     return fields if fields and lines.at == len(lines.rows) else None
 
 
-class _Lines:
+class _SimpleYamlReader:
     """Rows as `_LINES` finds them; those before `at` are read. A table or list ends at the first
     row that does not belong to it; where that belongs to nothing at all, not all are read."""
 
@@ -134,17 +136,17 @@ class _Lines:
 
     def table(self, depth: int) -> dict[str, Any]:
         """Fields that stand `depth` spaces to the right."""
-        if depth > MAX_PLAIN_DEPTH:
-            raise _More
+        if depth > MAX_SIMPLE_INDENT:
+            raise _NotSimple
         fields: dict[str, Any] = {}
         while self.at < len(self.rows):
             spaces, dash, key, value = self.rows[self.at]
             if len(spaces) != depth or dash:
                 break
-            if not key or key.lower() in _NO_TEXT:
-                raise _More
+            if not key or key.lower() in _RESERVED_WORDS:
+                raise _NotSimple
             self.at += 1
-            fields[key] = _value(value) if value else self._below(depth)
+            fields[key] = _parse_value(value) if value else self._below(depth)
         return fields
 
     def _below(self, depth: int) -> Any:
@@ -166,35 +168,35 @@ class _Lines:
                 entries.append(self.table(depth + 2))
             else:
                 self.at += 1
-                entries.append(_value(value))
+                entries.append(_parse_value(value))
         return entries
 
 
-def _value(written: str) -> Any:
+def _parse_value(written: str) -> Any:
     text = written.rstrip(" ")
     if text[:1].isalpha() and ": " not in text and text[-1] != ":":
-        return _text(text)
+        return _check_text(text)
     for form, meaning in _VALUES:
         if form.fullmatch(text):
             return meaning(text)
-    raise _More
+    raise _NotSimple
 
 
-def _entries(written: str) -> list[str]:
+def _parse_entries(written: str) -> list[str]:
     entries = map(str.strip, written[1:-1].split(","))
-    return [each[1:-1] if each[0] in "\"'" else _text(each) for each in entries]
+    return [each[1:-1] if each[0] in "\"'" else _check_text(each) for each in entries]
 
 
-def _text(word: str) -> str:
-    if word.lower() in _NO_TEXT:
-        raise _More
+def _check_text(word: str) -> str:
+    if word.lower() in _RESERVED_WORDS:
+        raise _NotSimple
     return word
 
 
-LARGEST = 64_000
+MAX_CHARS = 64_000
 """Characters of a head."""
 MAX_DEPTH = 100
-OPENERS = "[{:-?"
+NESTING_CHARACTERS = "[{:-?"
 """Each level of nesting needs one of them."""
 
 _FENCE = re.compile(r"^-{3,}[ \t]*$", re.MULTILINE)
@@ -205,25 +207,25 @@ _WRAPPERS = ("<!--", "```", "~~~")
 """What may stand around a head, or before it."""
 
 
-class Head(NamedTuple):
+class Frontmatter(NamedTuple):
     fields: dict[str, Any]
     """As they were written, also those nobody here knows."""
     body: str
     warnings: tuple[str, ...] = ()
 
 
-class _NotYaml(Exception):
+class _YamlProblem(Exception):
     """The message is for a person."""
 
 
-def read_head(text: str) -> Head:
+def read_frontmatter(text: str) -> Frontmatter:
     """Raises `SkillInvalid` when there is a head and it cannot be understood."""
     text = text.lstrip(_INVISIBLE)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     warnings: tuple[str, ...] = ()
     if text.lstrip().startswith(_WRAPPERS):
-        text, warnings = unwrap(text)
+        text, warnings = _unwrap(text)
     start = text.lstrip()
     first = _FENCE.match(start)
     if first is None:
@@ -231,28 +233,28 @@ def read_head(text: str) -> Head:
             raise SkillInvalid(
                 "its head is TOML (+++)", hint="write it as YAML between two lines of ---"
             )
-        return Head({}, start, (*warnings, "it has no head (--- … ---)"))
+        return Frontmatter({}, start, (*warnings, "it has no head (--- … ---)"))
     inside = start[first.end() + 1 :]
     end = _FENCE.search(inside) or _OTHER_ENDS.search(inside)
     if end is not None:
         try:
-            fields, mended = _fields(inside[: end.start()])
-        except _NotYaml as error:
+            fields, mended = _parse_fields(inside[: end.start()])
+        except _YamlProblem as error:
             problem = error
         else:
-            return Head(fields, inside[end.end() :].strip("\n"), (*warnings, *mended))
+            return Frontmatter(fields, inside[end.end() :].strip("\n"), (*warnings, *mended))
     else:
-        problem = _NotYaml("the --- after it is missing")
-    return _unclosed(inside, problem, warnings)
+        problem = _YamlProblem("the --- after it is missing")
+    return _read_unclosed(inside, problem, warnings)
 
 
-def _unclosed(inside: str, problem: _NotYaml, warnings: tuple[str, ...]) -> Head:
+def _read_unclosed(inside: str, problem: _YamlProblem, warnings: tuple[str, ...]) -> Frontmatter:
     """The head when its last line is missing: up to the first line that is no field."""
     lines = inside.split("\n")
-    count = next((at for at, line in enumerate(lines) if not _continues(line)), len(lines))
+    count = next((at for at, line in enumerate(lines) if not _is_field_line(line)), len(lines))
     try:
-        fields, mended = _fields("\n".join(lines[:count])) if count else ({}, ())
-    except _NotYaml:
+        fields, mended = _parse_fields("\n".join(lines[:count])) if count else ({}, ())
+    except _YamlProblem:
         fields, mended = {}, ()
     if not fields:
         raise SkillInvalid(
@@ -260,26 +262,26 @@ def _unclosed(inside: str, problem: _NotYaml, warnings: tuple[str, ...]) -> Head
             hint='write `key: value` lines between two --- lines; a value with a colon in "quotes"',
         )
     body = "\n".join(lines[count:]).strip("\n")
-    return Head(fields, body, (*warnings, "the --- after its head is missing", *mended))
+    return Frontmatter(fields, body, (*warnings, "the --- after its head is missing", *mended))
 
 
-def _continues(line: str) -> bool:
+def _is_field_line(line: str) -> bool:
     return bool(line.strip()) and (
         line[0] in " \t-" or re.match(r"[A-Za-z_][\w.-]*:(\s|$)", line) is not None
     )
 
 
-def _fields(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _parse_fields(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The fields, and what had to be mended. Raises `_NotYaml`."""
     mended: tuple[str, ...] = ()
     try:
-        data = _load(text)
+        data = _load_yaml(text)
         if isinstance(data, str):
-            raise _NotYaml("it holds text instead of fields")
-    except _NotYaml as error:
+            raise _YamlProblem("it holds text instead of fields")
+    except _YamlProblem as error:
         try:
-            data = _load(repair_yaml(text))
-        except _NotYaml:
+            data = _load_yaml(_repair_yaml(text))
+        except _YamlProblem:
             raise error from None
         mended = (f"its head is not quite YAML: {error}",)
     if isinstance(data, dict):
@@ -290,28 +292,28 @@ def _fields(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     return {}, (f"its head holds {kind} instead of fields",)
 
 
-def _load(text: str) -> Any:
-    if len(text) > LARGEST:
-        raise _NotYaml(f"it has more than {LARGEST:,} characters")
-    plain = read_plain(text)
+def _load_yaml(text: str) -> Any:
+    if len(text) > MAX_CHARS:
+        raise _YamlProblem(f"it has more than {MAX_CHARS:,} characters")
+    plain = parse_simple_yaml(text)
     if plain is not None:
         return plain
     yaml = import_module("yaml")
     try:
-        if sum(map(text.count, OPENERS)) > MAX_DEPTH:
+        if sum(map(text.count, NESTING_CHARACTERS)) > MAX_DEPTH:
             _check_depth(yaml, text)
         return yaml.load(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         # One for the fence, and lines are counted from 1.
         where = f"line {mark.line + 2}: " if mark else ""
-        raise _NotYaml(f"{where}{error.problem or error.context}") from error
+        raise _YamlProblem(f"{where}{error.problem or error.context}") from error
     except yaml.YAMLError as error:
-        raise _NotYaml("there is a character YAML does not allow") from error
+        raise _YamlProblem("there is a character YAML does not allow") from error
     except RecursionError as error:
-        raise _NotYaml("it is nested too deeply") from error
+        raise _YamlProblem("it is nested too deeply") from error
     except (ValueError, OverflowError, TypeError) as error:  # a date such as 2026-13-45
-        raise _NotYaml(str(error)) from error
+        raise _YamlProblem(str(error)) from error
 
 
 def _check_depth(yaml: Any, text: str) -> None:

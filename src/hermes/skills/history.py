@@ -17,19 +17,19 @@ from hermes.core.errors import HermesError, StoreError, UsageError
 from hermes.skills.history_repo import (
     AS_FOUND,
     BY_HAND,
-    FOLDER,
+    HISTORY_FOLDER,
     REGULAR,
-    Change,
-    Commit,
-    Entry,
-    Put,
-    Repository,
-    Who,
-    locked,
-    put,
-    reachable,
-    skills_of,
-    sweep,
+    Author,
+    FileUpdate,
+    HistoryRepository,
+    SkillChange,
+    SkillCommit,
+    TreeEntry,
+    apply_update,
+    history_lock,
+    is_reachable,
+    remove_temporary_files,
+    skill_names,
 )
 from hermes.store.git import GitFailed
 from hermes.util.atomic import write_text
@@ -46,47 +46,50 @@ class UndoRefused(UsageError):
     """A later change is in the way; nothing was done."""
 
 
-class _Collides(Exception):
+class _MergeConflict(Exception):
     """Both the change and a later one have a say in the same place."""
 
 
-async def reversal(repository: Repository, commit: Commit) -> list[Put]:
+async def plan_undo(repository: HistoryRepository, commit: SkillCommit) -> list[FileUpdate]:
     """What to put so that `commit` is undone; empty when it is already. Raises `UndoRefused`."""
     now = await repository.entries()
-    puts: list[Put] = []
+    puts: list[FileUpdate] = []
     for path, before, after in await repository.deltas(commit.id):
         present = now.get(path)
         if present == before:
             continue
         try:
-            merged = await _merged(repository, before, after, present)
-        except _Collides:
+            merged = await _merge_entry(repository, before, after, present)
+        except _MergeConflict:
             raise await _refusal(repository, commit, path) from None
-        if not reachable(repository.workspace, path):
+        if not is_reachable(repository.workspace, path):
             raise await _refusal(repository, commit, path)
-        puts.append(Put(path, merged))
+        puts.append(FileUpdate(path, merged))
     return puts
 
 
-async def _merged(
-    repository: Repository, before: Entry | None, after: Entry | None, present: Entry | None
-) -> Entry | None:
+async def _merge_entry(
+    repository: HistoryRepository,
+    before: TreeEntry | None,
+    after: TreeEntry | None,
+    present: TreeEntry | None,
+) -> TreeEntry | None:
     """The file as it should be; None is no file. Raises `_Collides`."""
     if present == after:
         return before
     if before is None or after is None or present is None:
-        raise _Collides
+        raise _MergeConflict
     if not all(each.mode in REGULAR for each in (before, after, present)):
-        raise _Collides
+        raise _MergeConflict
     mode = before.mode if present.mode == after.mode else present.mode
     if present.id == after.id:
-        return Entry(mode, before.id)
+        return TreeEntry(mode, before.id)
     if before.id in (present.id, after.id):
-        return Entry(mode, present.id)
-    return Entry(mode, await _merged_content(repository, present.id, after.id, before.id))
+        return TreeEntry(mode, present.id)
+    return TreeEntry(mode, await _merge_content(repository, present.id, after.id, before.id))
 
 
-async def _merged_content(repository: Repository, now: str, after: str, before: str) -> str:
+async def _merge_content(repository: HistoryRepository, now: str, after: str, before: str) -> str:
     """The id of `now` with the way from `after` to `before` done to it. Binary files collide."""
     git = repository.git
     contents = await git.blobs([now, after, before])
@@ -97,12 +100,12 @@ async def _merged_content(repository: Repository, now: str, after: str, before: 
         try:
             merged = await git.run("merge-file", "-p", "-q", *map(str, paths))
         except GitFailed as error:
-            raise _Collides from error
+            raise _MergeConflict from error
     output = await git.run("hash-object", "-w", "--no-filters", "--stdin", data=merged)
     return output.decode().strip()
 
 
-async def _refusal(repository: Repository, commit: Commit, path: str) -> UndoRefused:
+async def _refusal(repository: HistoryRepository, commit: SkillCommit, path: str) -> UndoRefused:
     later = await repository.touching(path, commit.id)
     if not later:
         return UndoRefused(
@@ -119,26 +122,26 @@ async def _refusal(repository: Repository, commit: Commit, path: str) -> UndoRef
 # for the next one to finish the record.
 
 
-class Intent(msgspec.Struct, frozen=True):
-    change: Change
-    puts: tuple[Put, ...] = ()
+class PendingChange(msgspec.Struct, frozen=True):
+    change: SkillChange
+    puts: tuple[FileUpdate, ...] = ()
     """Files to put, for an undo; whoever finds the intent puts the rest."""
 
 
-class Intents:
+class ChangeJournal:
     """At most one is open: the lock sees to that. The JSON of the standard library takes names of
     files that are no UTF-8; msgspec's does not."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def open(self, intent: Intent) -> None:
+    def open(self, intent: PendingChange) -> None:
         write_text(self._file, json.dumps(msgspec.to_builtins(intent)), mode=0o600)
 
-    def left(self) -> Intent | None:
+    def left(self) -> PendingChange | None:
         """The one that a process which died has left; a damaged one says nothing."""
         try:
-            return msgspec.convert(json.loads(self._file.read_text("utf-8")), Intent)
+            return msgspec.convert(json.loads(self._file.read_text("utf-8")), PendingChange)
         except (FileNotFoundError, ValueError):
             return None
 
@@ -154,11 +157,11 @@ T = TypeVar("T")
 
 NO_GIT = "git is not installed: changes of skills are kept, but cannot be shown or undone"
 INSTALL_GIT = "install git; changes are recorded from then on"
-SHORTEST_ID = 4
-LISTED = 20
+MIN_ID_LENGTH = 4
+DEFAULT_LOG_LENGTH = 20
 
 
-def _unheard(_text: str) -> None:
+def _ignore_notice(_text: str) -> None:
     return None
 
 
@@ -172,17 +175,19 @@ class SkillHistory:
     def __init__(
         self,
         folder: Path,
-        notify: Callable[[str], None] = _unheard,
+        notify: Callable[[str], None] = _ignore_notice,
         git: str | None = None,
     ) -> None:
         program = (shutil.which("git") or "") if git is None else git
         self._folder, self._notify = folder, notify
-        self._repository = Repository(program, folder) if program else None
-        self._intents = Intents(folder / FOLDER / "intent.json")
+        self._repository = HistoryRepository(program, folder) if program else None
+        self._intents = ChangeJournal(folder / HISTORY_FOLDER / "intent.json")
         self._told: set[str] = set()
         self._running: set[asyncio.Task[Any]] = set()
 
-    async def record(self, change: Change, work: Callable[[], T]) -> tuple[T, Commit | None]:
+    async def record(
+        self, change: SkillChange, work: Callable[[], T]
+    ) -> tuple[T, SkillCommit | None]:
         """Do `work` and record it as `change`; what was changed by hand before is recorded apart.
 
         `work` runs in a thread, alone with the folder, and changes the files below `change.paths`
@@ -192,12 +197,14 @@ class SkillHistory:
         """
         return await self._to_the_end(self._record(change, work))
 
-    async def undo(self, commit_id: str, who: Who = Who.USER, session: str = "") -> Commit:
+    async def undo(
+        self, commit_id: str, who: Author = Author.USER, session: str = ""
+    ) -> SkillCommit:
         """Take one change back, as a change of its own. Raises `UndoRefused` when a later one is in
         the way; nothing is done then."""
         return await self._to_the_end(self._undo(commit_id, who, session))
 
-    async def log(self, skill: str = "", limit: int = LISTED) -> list[Commit]:
+    async def log(self, skill: str = "", limit: int = DEFAULT_LOG_LENGTH) -> list[SkillCommit]:
         """The newest first; `limit` 0 is all."""
         repository = self._readable()
         try:
@@ -212,7 +219,7 @@ class SkillHistory:
         found = [each for each in found if not skill or skill in each.skills]
         return found[:limit] if limit else found
 
-    async def commit(self, commit_id: str = "") -> Commit:
+    async def commit(self, commit_id: str = "") -> SkillCommit:
         """The change that an id, or the beginning of one, names; the newest when it is empty."""
         every = await self.log(limit=0)
         if not every:
@@ -221,7 +228,7 @@ class SkillHistory:
             return every[0]
         wanted = commit_id.strip().lower()
         found = [each for each in every if each.id.startswith(wanted)]
-        if len(wanted) < SHORTEST_ID or not found:
+        if len(wanted) < MIN_ID_LENGTH or not found:
             raise UsageError(
                 f"there is no change {commit_id!r}", hint="`hermes skills log` shows their ids"
             )
@@ -246,7 +253,7 @@ class SkillHistory:
         if not all(path.startswith(folders) for path, _, _ in deltas):
             return []
         entries = await repository.entries(commit_id)
-        inside = [Put(*each) for each in entries.items() if each[0].startswith(folders)]
+        inside = [FileUpdate(*each) for each in entries.items() if each[0].startswith(folders)]
         contents = await repository.contents(inside)
         return [
             {
@@ -257,14 +264,16 @@ class SkillHistory:
             for folder in folders
         ]
 
-    async def _record(self, change: Change, work: Callable[[], T]) -> tuple[T, Commit | None]:
-        async with locked(self._folder):
+    async def _record(
+        self, change: SkillChange, work: Callable[[], T]
+    ) -> tuple[T, SkillCommit | None]:
+        async with history_lock(self._folder):
             if self._repository is None:
                 self._tell(NO_GIT)
                 return await in_thread(work), None
             await self._caught_up(self._repository)
-            with _recording():
-                self._intents.open(Intent(change))
+            with _write_errors():
+                self._intents.open(PendingChange(change))
             try:
                 result = await in_thread(work)
             except (HermesError, OSError):
@@ -272,17 +281,17 @@ class SkillHistory:
                 raise
             return result, await self._kept(self._repository, change)
 
-    async def _undo(self, commit_id: str, who: Who, session: str) -> Commit:
-        async with locked(self._folder):
+    async def _undo(self, commit_id: str, who: Author, session: str) -> SkillCommit:
+        async with history_lock(self._folder):
             repository = self._readable()
             await self._caught_up(repository)
             commit = await self.commit(commit_id)
             if commit.reason == AS_FOUND:
                 raise UsageError(f"{commit.label} cannot be undone: the history begins with it")
-            puts = await reversal(repository, commit)
+            puts = await plan_undo(repository, commit)
             if not puts:
                 raise UsageError(f"{commit.label} is undone already")
-            change = Change(
+            change = SkillChange(
                 action="undo",
                 skills=commit.skills,
                 reason=f"undo: {commit.reason}",
@@ -291,8 +300,8 @@ class SkillHistory:
                 paths=tuple(each.path for each in puts),
                 undoes=commit.id,
             )
-            with _recording():
-                self._intents.open(Intent(change, tuple(puts)))
+            with _write_errors():
+                self._intents.open(PendingChange(change, tuple(puts)))
                 try:
                     await self._put(repository, puts)
                 except OSError:
@@ -303,24 +312,24 @@ class SkillHistory:
                 raise StoreError(f"{commit.label} was undone, but that could not be recorded yet")
             return done
 
-    async def _caught_up(self, repository: Repository) -> None:
+    async def _caught_up(self, repository: HistoryRepository) -> None:
         """Record what a process that died has done, then what was changed by hand."""
-        with _recording():
+        with _write_errors():
             try:
                 await self._recover(repository)
             except GitFailed:
                 if not await repository.rebuilt():
-                    aside = self._folder / f"{FOLDER}.broken-{time.time_ns()}"
-                    (self._folder / FOLDER).rename(aside)
+                    aside = self._folder / f"{HISTORY_FOLDER}.broken-{time.time_ns()}"
+                    (self._folder / HISTORY_FOLDER).rename(aside)
                     self._tell(f"the history of the skills was damaged; it is now in {aside}")
                 await self._recover(repository)
 
-    async def _recover(self, repository: Repository) -> None:
+    async def _recover(self, repository: HistoryRepository) -> None:
         repository.prepare()
         intent = self._intents.left()
         if intent is not None:
             for path in intent.change.paths:
-                sweep(self._folder, path)
+                remove_temporary_files(self._folder, path)
             # Those that differ from the newest commit were put already, or changed since.
             there = set(await repository.changed_names()) if intent.puts else set()
             rest = [each for each in intent.puts if each.path not in there]
@@ -330,28 +339,28 @@ class SkillHistory:
                 self._tell(f"an undo that was interrupted cannot be finished: {error}")
             await repository.commit_changes(intent.change)
             self._intents.close()
-        names = skills_of(iter(await repository.changed_names()))
+        names = skill_names(iter(await repository.changed_names()))
         reason = BY_HAND if await repository.head() else AS_FOUND
-        await repository.commit_changes(Change("by hand", names, reason, Who.USER))
+        await repository.commit_changes(SkillChange("by hand", names, reason, Author.USER))
 
-    async def _put(self, repository: Repository, puts: list[Put]) -> None:
+    async def _put(self, repository: HistoryRepository, puts: list[FileUpdate]) -> None:
         """All of them or, with OSError, none."""
         now = await repository.entries() if puts else {}
-        back = [Put(each.path, now.get(each.path)) for each in puts]
+        back = [FileUpdate(each.path, now.get(each.path)) for each in puts]
         contents = await repository.contents([*puts, *back])
 
         def work() -> None:
             for number, each in enumerate(puts):
                 try:
-                    put(self._folder, each, contents.__getitem__)
+                    apply_update(self._folder, each, contents.__getitem__)
                 except OSError:
                     for done in back[:number]:
-                        put(self._folder, done, contents.__getitem__)
+                        apply_update(self._folder, done, contents.__getitem__)
                     raise
 
         await in_thread(work)
 
-    async def _kept(self, repository: Repository, change: Change) -> Commit | None:
+    async def _kept(self, repository: HistoryRepository, change: SkillChange) -> SkillCommit | None:
         """The commit of what was just done. It is done, so a failure is only told; the next change
         records it."""
         try:
@@ -365,7 +374,7 @@ class SkillHistory:
                 await repository.tidy()
         return commit
 
-    def _readable(self) -> Repository:
+    def _readable(self) -> HistoryRepository:
         if self._repository is None:
             raise UsageError(NO_GIT, hint=INSTALL_GIT)
         return self._repository
@@ -390,7 +399,7 @@ class SkillHistory:
 
 
 @contextlib.contextmanager
-def _recording() -> Iterator[None]:
+def _write_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -22,14 +22,14 @@ from hermes.util.atomic import write_bytes, write_text
 
 BY_HAND = "changed by hand"
 AS_FOUND = "as it was before the first recorded change"
-LONGEST_REASON = 500
-SHORT = 8
+MAX_REASON_LENGTH = 500
+SHORT_ID_LENGTH = 8
 """Digits of an id that are shown."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
-class Who(StrEnum):
+class Author(StrEnum):
     AGENT = "agent"
     REVIEW = "review"
     """The look back after a piece of work."""
@@ -37,14 +37,14 @@ class Who(StrEnum):
     HUB = "hub"
 
 
-class Change(msgspec.Struct, frozen=True):
+class SkillChange(msgspec.Struct, frozen=True):
     """What is about to be done."""
 
     action: str
     """create, patch, edit, delete, …, undo, retire; "by hand" for what nobody announced."""
     skills: tuple[str, ...]
     reason: str
-    who: Who
+    who: Author
     session: str = ""
     paths: tuple[str, ...] = ()
     """Files and folders it touches, below the folder of skills; empty: any."""
@@ -52,7 +52,7 @@ class Change(msgspec.Struct, frozen=True):
     """The id of the change it takes back."""
 
 
-class Commit(msgspec.Struct, frozen=True):
+class SkillCommit(msgspec.Struct, frozen=True):
     """What was done."""
 
     id: str
@@ -67,7 +67,7 @@ class Commit(msgspec.Struct, frozen=True):
 
     @property
     def short(self) -> str:
-        return self.id[:SHORT]
+        return self.id[:SHORT_ID_LENGTH]
 
     @property
     def label(self) -> str:
@@ -75,9 +75,11 @@ class Commit(msgspec.Struct, frozen=True):
         return f"{self.short} ({self.reason})"
 
 
-def message_of(change: Change) -> str:
+def format_message(change: SkillChange) -> str:
     """The commit message: the reason, then one `Key: value` a line, as git's trailers are."""
-    reason = _line(change.reason)[:LONGEST_REASON] or " ".join((change.action, *change.skills))
+    reason = _one_line(change.reason)[:MAX_REASON_LENGTH] or " ".join(
+        (change.action, *change.skills)
+    )
     trailers = [
         *(("Skill", name) for name in change.skills),
         ("Action", change.action),
@@ -85,11 +87,11 @@ def message_of(change: Change) -> str:
         ("Session", change.session),
         ("Undoes", change.undoes),
     ]
-    lines = [f"{key}: {_line(value)}" for key, value in trailers if value]
+    lines = [f"{key}: {_one_line(value)}" for key, value in trailers if value]
     return "\n".join((reason, "", *lines, ""))
 
 
-def commit_of(commit_id: str, at: str, message: str) -> Commit:
+def parse_commit(commit_id: str, at: str, message: str) -> SkillCommit:
     """The opposite of `message_of`; what a foreign commit lacks is empty."""
     reason, _, rest = message.strip("\n").partition("\n")
     found: dict[str, list[str]] = {}
@@ -97,23 +99,23 @@ def commit_of(commit_id: str, at: str, message: str) -> Commit:
         key, colon, value = line.partition(": ")
         if colon:
             found.setdefault(key, []).append(value)
-    return Commit(
+    return SkillCommit(
         id=commit_id,
         at=float(at),
-        action=_first(found, "Action"),
+        action=_first_trailer(found, "Action"),
         skills=tuple(found.get("Skill", ())),
         reason=reason,
-        who=_first(found, "By"),
-        session=_first(found, "Session"),
-        undoes=_first(found, "Undoes"),
+        who=_first_trailer(found, "By"),
+        session=_first_trailer(found, "Session"),
+        undoes=_first_trailer(found, "Undoes"),
     )
 
 
-def _first(found: dict[str, list[str]], key: str) -> str:
+def _first_trailer(found: dict[str, list[str]], key: str) -> str:
     return found.get(key, [""])[0]
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     """On one line, so that nobody can write a trailer into a reason."""
     return " ".join(_CONTROL.sub(" ", text).split())
 
@@ -126,25 +128,25 @@ REGULAR = ("100644", EXECUTABLE)
 RETIRED = ".retired"
 """The folder of skills that are kept, but not used any more."""
 
-_UNFINISHED = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
+_TEMPORARY_NAME = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
 """How `util.atomic` calls a file that is not yet in its place."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class TreeEntry(msgspec.Struct, frozen=True):
     """A file in a tree."""
 
     mode: str
     id: str
 
 
-class Put(msgspec.Struct, frozen=True):
+class FileUpdate(msgspec.Struct, frozen=True):
     """What becomes of one path; None takes the file away."""
 
     path: str
-    entry: Entry | None
+    entry: TreeEntry | None
 
 
-def skills_of(paths: Iterator[str]) -> tuple[str, ...]:
+def skill_names(paths: Iterator[str]) -> tuple[str, ...]:
     """The names of the skills that files belong to, as far as their paths tell."""
     found: dict[str, None] = {}
     for path in paths:
@@ -155,7 +157,7 @@ def skills_of(paths: Iterator[str]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def reachable(workspace: Path, path: str) -> bool:
+def is_reachable(workspace: Path, path: str) -> bool:
     """Whether `path` can be written without following a link or replacing a folder."""
     place = workspace
     for part in PurePosixPath(path).parts[:-1]:
@@ -165,14 +167,14 @@ def reachable(workspace: Path, path: str) -> bool:
     return (workspace / path).is_symlink() or not (workspace / path).is_dir()
 
 
-def put(workspace: Path, wanted: Put, content: Callable[[str], bytes]) -> None:
+def apply_update(workspace: Path, wanted: FileUpdate, content: Callable[[str], bytes]) -> None:
     """Make it so. `content` gives the bytes of an id."""
     target = workspace / wanted.path
-    if not reachable(workspace, wanted.path):
+    if not is_reachable(workspace, wanted.path):
         raise OSError(f"{wanted.path} cannot be reached")
     if wanted.entry is None:
         target.unlink(missing_ok=True)
-        drop_empty(target.parent, workspace)
+        remove_empty_folders(target.parent, workspace)
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     data = content(wanted.entry.id)
@@ -184,15 +186,15 @@ def put(workspace: Path, wanted: Put, content: Callable[[str], bytes]) -> None:
         write_bytes(target, data, mode=0o755 if wanted.entry.mode == EXECUTABLE else 0o644)
 
 
-def sweep(workspace: Path, path: str) -> None:
+def remove_temporary_files(workspace: Path, path: str) -> None:
     """Remove what a process that died while it replaced a file at or below `path` left there."""
     place = workspace / path
     for left in place.rglob(".*.tmp") if place.is_dir() else place.parent.glob(".*.tmp"):
-        if _UNFINISHED.fullmatch(left.name) and left.is_file():
+        if _TEMPORARY_NAME.fullmatch(left.name) and left.is_file():
             left.unlink(missing_ok=True)
 
 
-def drop_empty(folder: Path, stop: Path) -> None:
+def remove_empty_folders(folder: Path, stop: Path) -> None:
     """Remove folders that hold nothing, from `folder` up to below `stop`."""
     with contextlib.suppress(OSError):  # not empty, or gone
         while folder != stop and stop in folder.parents:
@@ -200,20 +202,20 @@ def drop_empty(folder: Path, stop: Path) -> None:
             folder = folder.parent
 
 
-FOLDER = ".history"
+HISTORY_FOLDER = ".history"
 BRANCH = "refs/heads/main"
-MOST_BYTES = 10_000_000
+MAX_FILE_BYTES = 10_000_000
 """Larger files are not kept."""
-MOST_DIFF = 500_000
+MAX_DIFF_BYTES = 500_000
 """Bytes of a diff that are shown."""
-OWN_SETTINGS = """\
+GIT_SETTINGS = """\
 [core]
 	fsync = committed,reference
 [user]
 	name = Hermes
 	email = hermes@localhost
 """
-EXCLUDED = """\
+GIT_EXCLUDE = """\
 /.*
 !/.retired
 .*.tmp
@@ -226,18 +228,18 @@ node_modules/
 """Dot files at the top are state of the hub, counts and locks; the user's own .git is among them,
 and git never looks into one that lies deeper. A .gitignore has no say: what the agent writes must
 be kept whatever it is called."""
-ATTRIBUTES = "* -text !eol -ident !filter !working-tree-encoding\n"
+GIT_ATTRIBUTES = "* -text !eol -ident !filter !working-tree-encoding\n"
 """Above every .gitattributes of the folder: files are kept byte for byte."""
 SKIPPED_FOLDERS = frozenset({".git", "__pycache__", "node_modules", ".venv"})
 
 
-class Repository:
+class HistoryRepository:
     """Used by one task at a time; the caller holds the lock for whatever writes."""
 
     def __init__(self, program: str, workspace: Path) -> None:
         self.workspace = workspace
-        self._exclude = workspace / FOLDER / "info" / "exclude"
-        self.git = Git(program, workspace / FOLDER, workspace)
+        self._exclude = workspace / HISTORY_FOLDER / "info" / "exclude"
+        self.git = Git(program, workspace / HISTORY_FOLDER, workspace)
 
     @property
     def exists(self) -> bool:
@@ -250,9 +252,9 @@ class Repository:
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, text in {
             "HEAD": f"ref: {BRANCH}\n",
-            "config": SETTINGS + OWN_SETTINGS,
-            "info/exclude": EXCLUDED,
-            "info/attributes": ATTRIBUTES,
+            "config": SETTINGS + GIT_SETTINGS,
+            "info/exclude": GIT_EXCLUDE,
+            "info/attributes": GIT_ATTRIBUTES,
         }.items():
             path = folder / name
             if not path.exists() or path.read_text("utf-8", "replace") != text:
@@ -277,7 +279,7 @@ class Repository:
             names.update(dict.fromkeys(inside))
         return list(names)
 
-    async def commit_changes(self, change: Change) -> Commit | None:
+    async def commit_changes(self, change: SkillChange) -> SkillCommit | None:
         """What is in the paths of the change now, as a commit; None when nothing differs."""
         tree = await self._tree_now(change.paths)
         head = await self.head()
@@ -286,38 +288,38 @@ class Repository:
         if not head and not await self.git.run("ls-tree", tree):
             return None
         parent = ("-p", head) if head else ()
-        message = message_of(change).encode()
+        message = format_message(change).encode()
         output = await self.git.run("commit-tree", tree, *parent, "-F", "-", data=message)
         commit_id = output.decode().strip()
         await self.git.run("update-ref", BRANCH, commit_id, head or "0" * 40)
         return (await self.log(commit_id, most=1))[0]
 
-    async def log(self, start: str = BRANCH, most: int = 0) -> list[Commit]:
+    async def log(self, start: str = BRANCH, most: int = 0) -> list[SkillCommit]:
         """The newest first; `most` 0 is all."""
         limit = (f"--max-count={most}",) if most else ()
         output = await self.git.run("log", "-z", "--format=%H%x1f%ct%x1f%B", *limit, start, "--")
         texts = [each for each in output.decode("utf-8", "replace").split("\0") if each]
-        return [commit_of(*text.split("\x1f", 2)) for text in texts]
+        return [parse_commit(*text.split("\x1f", 2)) for text in texts]
 
-    async def touching(self, path: str, since: str) -> list[Commit]:
+    async def touching(self, path: str, since: str) -> list[SkillCommit]:
         """Commits after `since` that changed the file, the newest first."""
         output = await self.git.run(
             "log", "-z", "--format=%H%x1f%ct%x1f%B", f"{since}..{BRANCH}", "--",
             f":(literal){path}",
         )  # fmt: skip
         texts = [each for each in output.decode("utf-8", "replace").split("\0") if each]
-        return [commit_of(*text.split("\x1f", 2)) for text in texts]
+        return [parse_commit(*text.split("\x1f", 2)) for text in texts]
 
     async def diff(self, commit_id: str) -> str:
         """What the commit changed, as text for a person."""
         output = await self.git.run(
             "show", "--format=", "--no-color", "--no-ext-diff", "--no-textconv", commit_id, "--"
         )
-        text = output[:MOST_DIFF].decode("utf-8", "replace")
-        rest = output[MOST_DIFF:].count(b"\n")
+        text = output[:MAX_DIFF_BYTES].decode("utf-8", "replace")
+        rest = output[MAX_DIFF_BYTES:].count(b"\n")
         return f"{text}\n[… {rest} more lines]" if rest else text
 
-    async def deltas(self, commit_id: str) -> list[tuple[str, Entry | None, Entry | None]]:
+    async def deltas(self, commit_id: str) -> list[tuple[str, TreeEntry | None, TreeEntry | None]]:
         """What the commit did: path, entry before and entry after."""
         output = await self.git.run(
             "diff-tree",
@@ -333,21 +335,23 @@ class Repository:
         found = []
         for meta, name in zip(fields[0::2], fields[1::2], strict=False):
             old_mode, new_mode, old, new, _ = meta.decode().lstrip(":").split()
-            found.append((os.fsdecode(name), _entry(old_mode, old), _entry(new_mode, new)))
+            found.append(
+                (os.fsdecode(name), _tree_entry(old_mode, old), _tree_entry(new_mode, new))
+            )
         return found
 
-    async def entries(self, commit: str = BRANCH) -> dict[str, Entry]:
+    async def entries(self, commit: str = BRANCH) -> dict[str, TreeEntry]:
         """All files of a commit, the newest one unless said otherwise."""
         output = await self.git.run("ls-tree", "-r", "-z", commit)
-        found: dict[str, Entry] = {}
+        found: dict[str, TreeEntry] = {}
         for line in output.split(b"\0"):
             if line:
                 meta, _, name = line.partition(b"\t")
                 mode, _, object_id = meta.decode().split()
-                found[os.fsdecode(name)] = Entry(mode, object_id)
+                found[os.fsdecode(name)] = TreeEntry(mode, object_id)
         return found
 
-    async def contents(self, puts: Sequence[Put]) -> dict[str, bytes]:
+    async def contents(self, puts: Sequence[FileUpdate]) -> dict[str, bytes]:
         """The bytes of all that is to be put, by id."""
         ids = list({each.entry.id for each in puts if each.entry is not None})
         return dict(zip(ids, await self.git.blobs(ids), strict=True)) if ids else {}
@@ -368,7 +372,7 @@ class Repository:
         return True
 
     async def _tree_now(self, under: Sequence[str]) -> str:
-        names = [name for name in await self.changed_names() if not under or _below(name, under)]
+        names = [name for name in await self.changed_names() if not under or _is_below(name, under)]
         keep = [name for name in names if self._fits(name)]
         await self._update("--add", "--remove", "--replace", names=keep)
         await self._update("--force-remove", names=sorted(set(names) - set(keep)))
@@ -397,33 +401,33 @@ class Repository:
         except OSError as error:
             raise StoreError(f"{name} cannot be looked at: {error.strerror}") from error
         readable = os.access(self.workspace / name, os.R_OK)
-        regular = stat.S_ISREG(found.st_mode) and found.st_size <= MOST_BYTES and readable
+        regular = stat.S_ISREG(found.st_mode) and found.st_size <= MAX_FILE_BYTES and readable
         return regular or stat.S_ISLNK(found.st_mode)
 
 
-def _below(name: str, folders: Sequence[str]) -> bool:
+def _is_below(name: str, folders: Sequence[str]) -> bool:
     return any(name == each or name.startswith(f"{each}/") for each in folders)
 
 
-def _entry(mode: str, object_id: str) -> Entry | None:
-    return None if mode == "000000" else Entry(mode, object_id)
+def _tree_entry(mode: str, object_id: str) -> TreeEntry | None:
+    return None if mode == "000000" else TreeEntry(mode, object_id)
 
 
 # One writer of skills at a time, in this process and in all others.
 
 LOCK_FILE = ".history.lock"
 LOCK_SECONDS = 20.0
-_PAUSE = 0.02
+_LOCK_POLL = 0.02
 
 
 @contextlib.asynccontextmanager
-async def locked(folder: Path) -> AsyncIterator[None]:
+async def history_lock(folder: Path) -> AsyncIterator[None]:
     """Alone with the skills in `folder`; the lock goes with the process that holds it."""
     filelock = import_module("filelock")  # slow to load, and most sessions change no skill
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = filelock.FileLock(folder / LOCK_FILE, mode=0o600, fallback_to_soft=False)
-        await _acquired(lock, filelock.Timeout)
+        await _acquire(lock, filelock.Timeout)
     except OSError as error:
         raise StoreError(
             f"the skills in {folder} cannot be locked: {error.strerror or error}",
@@ -435,7 +439,7 @@ async def locked(folder: Path) -> AsyncIterator[None]:
         lock.release()
 
 
-async def _acquired(lock: object, held: type[TimeoutError]) -> None:
+async def _acquire(lock: object, held: type[TimeoutError]) -> None:
     end = time.monotonic() + LOCK_SECONDS
     while True:
         try:
@@ -446,4 +450,4 @@ async def _acquired(lock: object, held: type[TimeoutError]) -> None:
                 raise StoreError(
                     "another Hermes is changing skills", hint="try again in a moment"
                 ) from error
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_LOCK_POLL)

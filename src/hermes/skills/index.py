@@ -17,14 +17,14 @@ import msgspec
 from hermes import __version__
 from hermes.skills.skill import (
     SKILL_FILE,
-    Broken,
-    Root,
-    Rule,
+    BrokenSkill,
     Skill,
     SkillInvalid,
     SkillNotFound,
+    SkillRoot,
     Source,
-    plain_name,
+    VisibilityRule,
+    normalize_name,
 )
 from hermes.util import atomic
 
@@ -41,7 +41,7 @@ SEPARATOR = "\x7f"
 """It cannot be printed, so no value holds it, and it needs no escape in JSON."""
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class CategoryRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Skills side by side."""
 
     root: int
@@ -54,7 +54,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return range(self.start, self.end)
 
 
-class Unusable(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class BrokenRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A `Broken` as a file can hold it."""
 
     file: str
@@ -62,7 +62,7 @@ class Unusable(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reason: str
 
 
-class Shelf(msgspec.Struct, frozen=True, dict=True):
+class IndexTable(msgspec.Struct, frozen=True, dict=True):
     made_for: str
     """The version and the roots; see `key_of`."""
     rows_sum: str
@@ -70,7 +70,7 @@ class Shelf(msgspec.Struct, frozen=True, dict=True):
     roots: tuple[str, ...]
     sources: tuple[Source, ...]
     """Of each root."""
-    runs: tuple[Run, ...]
+    runs: tuple[CategoryRange, ...]
     """All skills, in order."""
     name_column: str
     """Columns hold a value for each skill; see `column`."""
@@ -80,7 +80,7 @@ class Shelf(msgspec.Struct, frozen=True, dict=True):
     """Folders, from their root."""
     seal: int
     """Of time, size and inode of each SKILL.md; see `sealed`."""
-    rules: tuple[Rule, ...]
+    rules: tuple[VisibilityRule, ...]
     """Of the few skills that have some, each rule once."""
     vocabulary: dict[str, str]
     """By the first letter of words, words with the numbers of the skills that have them in their
@@ -89,13 +89,13 @@ class Shelf(msgspec.Struct, frozen=True, dict=True):
     """What else was looked at, by path."""
     missing: tuple[str, ...]
     """Roots that were not there."""
-    broken: tuple[Unusable, ...]
+    broken: tuple[BrokenRow, ...]
     categories: dict[str, str]
     """What their DESCRIPTION.md says."""
 
     @cached_property
     def names(self) -> list[str]:
-        return _values(self.name_column)
+        return _split_column(self.name_column)
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -106,29 +106,29 @@ class Shelf(msgspec.Struct, frozen=True, dict=True):
     def _ends(self) -> list[int]:
         return [run.end for run in self.runs]
 
-    def run_of(self, number: int) -> Run:
+    def run_of(self, number: int) -> CategoryRange:
         return self.runs[bisect_right(self._ends, number)]
 
     def text_of(self, number: int) -> str:
         """The description, for a line in a list."""
         run = bisect_right(self._ends, number)
-        return _looked_up(self.names[number], self.text_columns[run])
+        return _look_up(self.names[number], self.text_columns[run])
 
     def telling(self, words: Iterable[str]) -> Iterator[tuple[list[int], list[int]]]:
         """For each of the words, the skills that have it in their names, and others it tells of."""
         for word in words:
-            found = _looked_up(word, self.vocabulary.get(word[:1], ""))
+            found = _look_up(word, self.vocabulary.get(word[:1], ""))
             if found:
                 named, _, other = found.partition(" ")
-                yield _numbers(named), _numbers(other)
+                yield _parse_numbers(named), _parse_numbers(other)
 
 
-def key_of(roots: Iterable[Root]) -> str:
+def cache_key(roots: Iterable[SkillRoot]) -> str:
     listed = [f"{root.source}\t{root.path}\t{root.plugin}\t{root.name}" for root in roots]
     return "\n".join([f"{FORMAT} {__version__}", *listed])
 
 
-def sealed(stamps: Iterable[tuple[int, int, int]]) -> int:
+def hash_stamps(stamps: Iterable[tuple[int, int, int]]) -> int:
     """One number for the stamps of all skills, which is quicker to keep than all of them."""
     seal = 0
     for mtime_ns, size, inode in stamps:
@@ -136,24 +136,24 @@ def sealed(stamps: Iterable[tuple[int, int, int]]) -> int:
     return seal
 
 
-def holds(shelf: Shelf) -> bool:
+def is_current(shelf: IndexTable) -> bool:
     """Whether everything is still as it was. This is most of what a warm start costs."""
     try:
         return (
-            _seal_now(shelf) == shelf.seal
-            and all(_same(path, *stamp) for path, stamp in shelf.others.items())
+            _hash_current_stamps(shelf) == shelf.seal
+            and all(_is_unchanged(path, *stamp) for path, stamp in shelf.others.items())
             and not any(map(os.path.lexists, shelf.missing))
         )
     except OSError:
         return False
 
 
-def _same(path: str, mtime_ns: int, size: int, inode: int) -> bool:
+def _is_unchanged(path: str, mtime_ns: int, size: int, inode: int) -> bool:
     now = os.stat(path)  # noqa: PTH116 - five times as quick
     return now.st_mtime_ns == mtime_ns and now.st_size == size and now.st_ino == inode
 
 
-def _seal_now(shelf: Shelf) -> int:
+def _hash_current_stamps(shelf: IndexTable) -> int:
     stat, seal = os.stat, 0
     # All names at once, and in bytes, as the system takes them.
     places = shelf.place_column.replace(SEPARATOR, f"/{SKILL_FILE}{SEPARATOR}")
@@ -171,17 +171,17 @@ def _seal_now(shelf: Shelf) -> int:
     return seal
 
 
-def column(values: Iterable[str]) -> str:
+def join_column(values: Iterable[str]) -> str:
     """The values of a column as one text."""
     return SEPARATOR.join(values)
 
 
-def table(pairs: Iterable[tuple[str, str]]) -> str:
+def join_table(pairs: Iterable[tuple[str, str]]) -> str:
     """A column of keys and what belongs to each, in which one is found without taking it apart."""
-    return column(["", *(f"{key} {value}" for key, value in pairs)])
+    return join_column(["", *(f"{key} {value}" for key, value in pairs)])
 
 
-def _looked_up(key: str, table: str) -> str:
+def _look_up(key: str, table: str) -> str:
     at = table.find(f"{SEPARATOR}{key} ")
     if at < 0:
         return ""
@@ -189,32 +189,32 @@ def _looked_up(key: str, table: str) -> str:
     return table[start:end] if end > 0 else table[start:]
 
 
-def _values(column: str) -> list[str]:
+def _split_column(column: str) -> list[str]:
     return column.split(SEPARATOR) if column else []
 
 
-def _numbers(text: str) -> list[int]:
+def _parse_numbers(text: str) -> list[int]:
     return list(map(int, text.split(","))) if text else []
 
 
 # A shelf with the whole skills behind it, in memory and on disk.
 
-FIRST_READ = 120_000
+FIRST_READ_BYTES = 120_000
 """Bytes read at once: most shelves have no more, and for larger pieces the system has to find fresh
 memory, which takes longer than reading."""
 
 Row = tuple[tuple[int, int, int], Skill]
 """The stamp of its file, and the skill."""
 
-_shelves = msgspec.json.Decoder(Shelf)
+_table_decoder = msgspec.json.Decoder(IndexTable)
 
 log = logging.getLogger(__name__)
 
 
-class Snapshot:
+class IndexSnapshot:
     """`rows` gives a JSON list of a `Row` for each skill. Few processes ask for it."""
 
-    def __init__(self, shelf: Shelf, rows: Callable[[], bytes]) -> None:
+    def __init__(self, shelf: IndexTable, rows: Callable[[], bytes]) -> None:
         self.shelf, self.rows = shelf, rows
         self._found: list[Row] | None = None
 
@@ -223,7 +223,7 @@ class Snapshot:
         if self._found is not None:
             return self._found[number][1]
         row = msgspec.json.decode(self.rows(), type=list[msgspec.Raw])[number]
-        found: Row = msgspec.json.decode(row, type=Row, dec_hook=_from_json)
+        found: Row = msgspec.json.decode(row, type=Row, dec_hook=_decode_path)
         return found[1]
 
     def skills(self) -> tuple[Skill, ...]:
@@ -233,33 +233,37 @@ class Snapshot:
     def found(self) -> list[Row]:
         """The same, with their stamps."""
         if self._found is None:
-            self._found = msgspec.json.decode(self.rows(), type=list[Row], dec_hook=_from_json)
+            self._found = msgspec.json.decode(self.rows(), type=list[Row], dec_hook=_decode_path)
         return self._found
 
 
-class CacheGone(Exception):
+class CacheReplaced(Exception):
     """The file on disk no longer holds the skills of the shelf that was read from it."""
 
 
-def encode(found: Sequence[Row]) -> tuple[bytes, str]:
+def encode_rows(found: Sequence[Row]) -> tuple[bytes, str]:
     """The rows and their checksum."""
     rows = msgspec.json.encode(found, enc_hook=str)
-    return rows, _sum(rows)
+    return rows, _checksum(rows)
 
 
-def load(file: Path, made_for: str) -> Snapshot | None:
+def load_snapshot(file: Path, made_for: str) -> IndexSnapshot | None:
     """None when there is none, or one for something else, or of another version, or damaged."""
     try:
-        shelf = _shelves.decode(_first_line(file))
+        shelf = _table_decoder.decode(_first_line(file))
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    return Snapshot(shelf, lambda: _rows(file, shelf)) if shelf.made_for == made_for else None
+    return (
+        IndexSnapshot(shelf, lambda: _read_rows(file, shelf))
+        if shelf.made_for == made_for
+        else None
+    )
 
 
 def _first_line(file: Path) -> bytes | memoryview:
     """Without copying, and mostly without reading, the second."""
     with file.open("rb", buffering=0) as opened:
-        data = opened.read(FIRST_READ) or b""
+        data = opened.read(FIRST_READ_BYTES) or b""
         end = data.find(b"\n")
         if end < 0:
             data += opened.readall()
@@ -267,17 +271,17 @@ def _first_line(file: Path) -> bytes | memoryview:
     return memoryview(data)[:end]
 
 
-def _rows(file: Path, shelf: Shelf) -> bytes:
+def _read_rows(file: Path, shelf: IndexTable) -> bytes:
     try:
         rows = file.read_bytes().partition(b"\n")[2]
     except OSError as error:
-        raise CacheGone from error
-    if _sum(rows) != shelf.rows_sum:
-        raise CacheGone
+        raise CacheReplaced from error
+    if _checksum(rows) != shelf.rows_sum:
+        raise CacheReplaced
     return rows
 
 
-def save(file: Path, snapshot: Snapshot) -> None:
+def save_snapshot(file: Path, snapshot: IndexSnapshot) -> None:
     """Two lines of JSON, as far as the disk allows it: without them everything works as well."""
     try:
         data = b"\n".join([msgspec.json.encode(snapshot.shelf), snapshot.rows()])
@@ -288,33 +292,33 @@ def save(file: Path, snapshot: Snapshot) -> None:
         log.debug("the list of skills is not kept: %s", error)
 
 
-def _sum(rows: bytes) -> str:
+def _checksum(rows: bytes) -> str:
     return f"{zlib.crc32(rows):08x}-{len(rows)}"
 
 
-def _from_json(kind: type, value: Any) -> Any:
+def _decode_path(kind: type, value: Any) -> Any:
     if kind is Path:
         return Path(value)
     raise NotImplementedError
 
 
-CLOSE = 3
+MAX_SUGGESTIONS = 3
 """Names offered for one that does not exist."""
 
 
-class Skills:
+class SkillIndex:
     """The skills below `roots`, of which the first with a name counts.
 
     Every question is answered from what was found last when no file changed since: in this process,
     or in `cache_file`. That takes one stat a skill. Calls block, and may come from any thread.
     """
 
-    def __init__(self, roots: Sequence[Root], cache_file: Path | None = None) -> None:
+    def __init__(self, roots: Sequence[SkillRoot], cache_file: Path | None = None) -> None:
         self.roots = tuple(roots)
         self._file = cache_file
-        self._snapshot: Snapshot | None = None
+        self._snapshot: IndexSnapshot | None = None
 
-    def shelf(self) -> Shelf:
+    def shelf(self) -> IndexTable:
         """What the prompt needs: the quickest question."""
         return self._current().shelf
 
@@ -322,13 +326,13 @@ class Skills:
         """By root, category and name."""
         try:
             return self._current().skills()
-        except CacheGone:
+        except CacheReplaced:
             return self._anew().skills()
 
-    def broken(self) -> tuple[Broken, ...]:
+    def broken(self) -> tuple[BrokenSkill, ...]:
         """What looks like a skill and does not load."""
         found = self.shelf().broken
-        return tuple(Broken(Path(each.file), each.source, each.reason) for each in found)
+        return tuple(BrokenSkill(Path(each.file), each.source, each.reason) for each in found)
 
     def categories(self) -> Mapping[str, str]:
         """What those with a DESCRIPTION.md are for."""
@@ -340,37 +344,37 @@ class Skills:
         Raises `SkillNotFound`, or `SkillInvalid` when it is there and does not load.
         """
         now = self._current()
-        number = _number(name, now.shelf)
+        number = _find_number(name, now.shelf)
         if number is None:
-            raise _absent(name, now.shelf)
+            raise _not_found(name, now.shelf)
         try:
             return now.skill(number)
-        except CacheGone:
+        except CacheReplaced:
             return next(each for each in self.all() if each.name == now.shelf.names[number])
 
-    def _current(self) -> Snapshot:
+    def _current(self) -> IndexSnapshot:
         now = self._snapshot
         if now is None and self._file is not None:
-            now = load(self._file, key_of(self.roots))
-        if now is None or not holds(now.shelf):
+            now = load_snapshot(self._file, cache_key(self.roots))
+        if now is None or not is_current(now.shelf):
             return self._anew(now)
         self._snapshot = now
         return now
 
-    def _anew(self, last: Snapshot | None = None) -> Snapshot:
+    def _anew(self, last: IndexSnapshot | None = None) -> IndexSnapshot:
         # Most processes never come here, and need not load what reads the files.
         building = import_module("hermes.skills.index_build")
-        now: Snapshot = building.build(self.roots, last)
+        now: IndexSnapshot = building.build_snapshot(self.roots, last)
         if self._file is not None:
-            save(self._file, now)
+            save_snapshot(self._file, now)
         self._snapshot = now
         return now
 
 
-def _number(name: str, shelf: Shelf) -> int | None:
+def _find_number(name: str, shelf: IndexTable) -> int | None:
     category, _, last = name.strip().strip("/").rpartition("/")
     plugin, colon, last = last.rpartition(":")
-    wanted = plain_name(last)
+    wanted = normalize_name(last)
     number = shelf.numbers.get(f"{plugin.strip()}{colon}{wanted}")
     if number is not None:
         fits = not category or shelf.run_of(number).category == category
@@ -380,22 +384,22 @@ def _number(name: str, shelf: Shelf) -> int | None:
     return ends[0] if len(ends) == 1 and not (category or plugin) else None
 
 
-def _absent(name: str, shelf: Shelf) -> SkillNotFound | SkillInvalid:
+def _not_found(name: str, shelf: IndexTable) -> SkillNotFound | SkillInvalid:
     wanted = name.strip().rpartition("/")[2]
     for each in shelf.broken:
         if wanted and wanted in (Path(each.file).parent.name, Path(each.file).name):
             return SkillInvalid(
                 f"the skill {name!r} does not load: {each.reason}", hint=f"look at {each.file}"
             )
-    return SkillNotFound(f"there is no skill {name!r}", hint=_hint(name, shelf.names))
+    return SkillNotFound(f"there is no skill {name!r}", hint=_suggestion(name, shelf.names))
 
 
-def _hint(name: str, names: Sequence[str]) -> str:
+def _suggestion(name: str, names: Sequence[str]) -> str:
     by_end = {each.rpartition(":")[2]: each for each in names}
-    wanted = plain_name(name.rpartition("/")[2].rpartition(":")[2])
+    wanted = normalize_name(name.rpartition("/")[2].rpartition(":")[2])
     near = [each for each in by_end if wanted and (wanted in each or each in wanted)]
-    near += import_module("difflib").get_close_matches(wanted, by_end, CLOSE)
-    close = [by_end[each] for each in dict.fromkeys(near)][:CLOSE]
+    near += import_module("difflib").get_close_matches(wanted, by_end, MAX_SUGGESTIONS)
+    close = [by_end[each] for each in dict.fromkeys(near)][:MAX_SUGGESTIONS]
     return f"did you mean {' or '.join(close)}?" if close else "`hermes skills list` shows them all"
 
 
@@ -403,7 +407,7 @@ def _hint(name: str, names: Sequence[str]) -> str:
 
 _WORD = re.compile(r"[^\W_]+")
 
-COMMON = frozenset({
+COMMON_WORDS = frozenset({
     "a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "has", "in", "into", "is", "it",
     "its", "of", "on", "or", "that", "the", "their", "this", "to", "use", "used", "user", "users",
     "using", "when", "with", "you", "your", "src", "lib", "bin", "doc", "docs", "main", "index",
@@ -412,7 +416,7 @@ COMMON = frozenset({
 })  # fmt: skip
 """Words that say nothing about what is meant."""
 
-KINDS = {
+FILE_TYPE_WORDS = {
     "py": "python", "ipynb": "jupyter notebook python", "js": "javascript", "ts": "typescript",
     "tsx": "react typescript", "jsx": "react javascript", "rs": "rust", "rb": "ruby",
     "go": "golang",
@@ -429,16 +433,18 @@ KINDS = {
 """What the names of files say to people."""
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """In lower case, in order."""
     return _WORD.findall(text.lower())
 
 
-def telling(texts: Iterable[str]) -> frozenset[str]:
+def hint_stems(texts: Iterable[str]) -> frozenset[str]:
     """The words of names of files and folders that say what the work is about."""
-    found = {word for text in texts for word in words(text)}
-    found.update(*(KINDS[word].split() for word in found & KINDS.keys()))
-    return frozenset(stem(word) for word in found - COMMON if len(word) > 1 and not word.isdigit())
+    found = {word for text in texts for word in split_words(text)}
+    found.update(*(FILE_TYPE_WORDS[word].split() for word in found & FILE_TYPE_WORDS.keys()))
+    return frozenset(
+        stem(word) for word in found - COMMON_WORDS if len(word) > 1 and not word.isdigit()
+    )
 
 
 def stem(word: str) -> str:
@@ -446,7 +452,7 @@ def stem(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] != "s" else word
 
 
-def shares(word: str, others: Iterable[str]) -> int:
+def match_word(word: str, others: Iterable[str]) -> int:
     """2 when `word` is among the others, 1 when a longer or shorter form of it is, else 0."""
     best = 0
     for other in others:
@@ -458,7 +464,7 @@ def shares(word: str, others: Iterable[str]) -> int:
     return best
 
 
-def shortened(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """`text` cut at a word."""
     if len(text) <= limit:
         return text

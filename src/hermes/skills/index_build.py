@@ -10,64 +10,64 @@ from typing import Any
 import msgspec
 
 from hermes.security.injection import scan
-from hermes.skills.frontmatter import read_head
+from hermes.skills.frontmatter import read_frontmatter
 from hermes.skills.index import (
-    COMMON,
-    CacheGone,
-    Run,
-    Shelf,
-    Snapshot,
-    Unusable,
-    column,
-    encode,
-    key_of,
-    sealed,
-    shortened,
+    COMMON_WORDS,
+    BrokenRow,
+    CacheReplaced,
+    CategoryRange,
+    IndexSnapshot,
+    IndexTable,
+    cache_key,
+    encode_rows,
+    hash_stamps,
+    join_column,
+    join_table,
+    shorten,
+    split_words,
     stem,
-    table,
-    words,
 )
 from hermes.skills.parse import (
-    Stamp,
+    FileStamp,
     as_text,
     category_of,
+    describe_os_error,
     first_paragraph,
-    inside,
-    read,
-    skill_of,
-    why,
+    is_inside,
+    parse_skill,
+    read_text_file,
 )
 from hermes.skills.skill import (
     CATEGORY_FILE,
     MAX_SKILL_DEPTH,
     SKILL_FILE,
     THIRD_PARTY,
-    Broken,
+    BrokenSkill,
     Conditions,
-    Root,
-    Rule,
     Skill,
     SkillInvalid,
+    SkillRoot,
     Source,
+    VisibilityRule,
 )
 
 # A shelf from skills that were just read.
 
-LINE = 80
+SUMMARY_CHARS = 80
 """Characters of a description in a list."""
-MOST_KEYWORDS = 24
+MAX_KEYWORDS = 24
 """Words, beside those of its name, by which a skill is recognised; its tags come first."""
 
 NO_CONDITIONS = Conditions()
 
 
-class Read(msgspec.Struct, frozen=True):
+class FoundSkill(msgspec.Struct, frozen=True):
     """A skill as it was found."""
 
     skill: Skill
     folder: str
-    stamp: Stamp
-    root: Root
+    stamp: FileStamp
+    root: SkillRoot
     new: bool = True
     """False when it is the same as the last time."""
 
@@ -76,150 +76,154 @@ class Read(msgspec.Struct, frozen=True):
         return self.folder[len(str(self.root.path)) + 1 :] or "."
 
 
-def columns(found: Sequence[Read], roots: Sequence[Root]) -> dict[str, Any]:
+def table_columns(found: Sequence[FoundSkill], roots: Sequence[SkillRoot]) -> dict[str, Any]:
     """The fields of a `Shelf` that tell of its skills, which stand by root and category."""
     skills = [each.skill for each in found]
-    runs = tuple(_runs(found, roots))
+    runs = tuple(_category_ranges(found, roots))
     return {
         "roots": tuple(str(root.path) for root in roots),
         "sources": tuple(root.source for root in roots),
         "runs": runs,
-        "name_column": column(skill.name for skill in skills),
-        "text_columns": tuple(table(map(_text, skills[run.start : run.end])) for run in runs),
-        "place_column": column(each.place for each in found),
-        "seal": sealed(each.stamp for each in found),
-        "rules": tuple(_rules(skills)),
-        "vocabulary": _vocabulary(skills),
+        "name_column": join_column(skill.name for skill in skills),
+        "text_columns": tuple(
+            join_table(map(_name_and_summary, skills[run.start : run.end])) for run in runs
+        ),
+        "place_column": join_column(each.place for each in found),
+        "seal": hash_stamps(each.stamp for each in found),
+        "rules": tuple(_visibility_rules(skills)),
+        "vocabulary": _keyword_tables(skills),
     }
 
 
-def _runs(found: Sequence[Read], roots: Sequence[Root]) -> Iterable[Run]:
+def _category_ranges(
+    found: Sequence[FoundSkill], roots: Sequence[SkillRoot]
+) -> Iterable[CategoryRange]:
     numbers = {id(root): number for number, root in enumerate(roots)}
     start = 0
-    for (root, category), members in groupby(found, key=lambda each: _home(each, numbers)):
+    for (root, category), members in groupby(found, key=lambda each: _range_key(each, numbers)):
         end = start + len(list(members))
-        yield Run(root, category, start, end)
+        yield CategoryRange(root, category, start, end)
         start = end
 
 
-def in_order(found: Iterable[Read], roots: Sequence[Root]) -> list[Read]:
+def sort_skills(found: Iterable[FoundSkill], roots: Sequence[SkillRoot]) -> list[FoundSkill]:
     """As they stand on the shelf: by root, category and name."""
     numbers = {id(root): number for number, root in enumerate(roots)}
-    return sorted(found, key=lambda each: (*_home(each, numbers), each.skill.name))
+    return sorted(found, key=lambda each: (*_range_key(each, numbers), each.skill.name))
 
 
-def _home(each: Read, numbers: dict[int, int]) -> tuple[int, str]:
+def _range_key(each: FoundSkill, numbers: dict[int, int]) -> tuple[int, str]:
     return numbers[id(each.root)], each.skill.category
 
 
-def _text(skill: Skill) -> tuple[str, str]:
-    return skill.name, shortened(skill.description, LINE)
+def _name_and_summary(skill: Skill) -> tuple[str, str]:
+    return skill.name, shorten(skill.description, SUMMARY_CHARS)
 
 
-def _rules(skills: Sequence[Skill]) -> Iterable[Rule]:
+def _visibility_rules(skills: Sequence[Skill]) -> Iterable[VisibilityRule]:
     ruled: dict[tuple[tuple[str, ...], Conditions], list[int]] = {}
     for number, skill in enumerate(skills):
         if skill.platforms or skill.conditions != NO_CONDITIONS:
             ruled.setdefault((skill.platforms, skill.conditions), []).append(number)
     for (platforms, conditions), numbers in ruled.items():
-        yield Rule(tuple(numbers), platforms, *msgspec.structs.astuple(conditions))
+        yield VisibilityRule(tuple(numbers), platforms, *msgspec.structs.astuple(conditions))
 
 
-def _vocabulary(skills: Sequence[Skill]) -> dict[str, str]:
+def _keyword_tables(skills: Sequence[Skill]) -> dict[str, str]:
     """See `Shelf.vocabulary`."""
     named: defaultdict[str, list[str]] = defaultdict(list)
     other: defaultdict[str, list[str]] = defaultdict(list)
     stems = _Stems()
     for at, skill in enumerate(skills):
         number = str(at)
-        name = _telling(skill.name, stems)
-        rest = _telling(f"{' '.join(skill.tags)} {skill.description}", stems)
+        name = _keywords(skill.name, stems)
+        rest = _keywords(f"{' '.join(skill.tags)} {skill.description}", stems)
         for word in name:
             named[word].append(number)
-        for word in islice(rest, MOST_KEYWORDS):
+        for word in islice(rest, MAX_KEYWORDS):
             if word not in name:
                 other[word].append(number)
     pairs: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for word in {**named, **other}:
         numbers = f"{','.join(named.get(word, ()))} {','.join(other.get(word, ()))}"
         pairs[word[0]].append((word, numbers))
-    return {letter: table(words_of) for letter, words_of in pairs.items()}
+    return {letter: join_table(words_of) for letter, words_of in pairs.items()}
 
 
 class _Stems(dict[str, str]):
     """By word; "" for those that say nothing. Skills of one collection use the same words."""
 
     def __missing__(self, word: str) -> str:
-        self[word] = found = "" if word in COMMON or len(word) < 2 else stem(word)
+        self[word] = found = "" if word in COMMON_WORDS or len(word) < 2 else stem(word)
         return found
 
 
-def _telling(text: str, stems: _Stems) -> dict[str, None]:
+def _keywords(text: str, stems: _Stems) -> dict[str, None]:
     """Each word once, in order."""
-    found = dict.fromkeys(map(stems.__getitem__, words(text)))
+    found = dict.fromkeys(map(stems.__getitem__, split_words(text)))
     found.pop("", None)
     return found
 
 
 # Where SKILL.md files lie below a folder, without being led astray by what else is there.
 
-MOST_FOLDERS = 5_000
+MAX_FOLDERS = 5_000
 """Of one root. Somebody's whole home is no collection of skills."""
-MOST_DEEPER = 500
+MAX_DEEPER_FOLDERS = 500
 """Folders below those that are looked for skills which lie too deep."""
-SKIPPED = frozenset({"node_modules", "__pycache__", "venv"})
+SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv"})
 
-CHANGING = Stamp(-1, -1, -1)
+UNKNOWN_STAMP = FileStamp(-1, -1, -1)
 """Of what could not be read: it is looked at again every time."""
 
 
-class Walk:
+class SkillWalker:
     """What was found below the roots given to `visit`."""
 
     def __init__(self) -> None:
-        self.skills: list[tuple[str, Root]] = []
+        self.skills: list[tuple[str, SkillRoot]] = []
         """The folder of each, and the root it lies below."""
-        self.categories: list[tuple[str, Root]] = []
+        self.categories: list[tuple[str, SkillRoot]] = []
         """The folder of each that is described."""
-        self.broken: list[Broken] = []
-        self.seen: dict[str, Stamp] = {}
+        self.broken: list[BrokenSkill] = []
+        self.seen: dict[str, FileStamp] = {}
         """Everything that was looked at. As long as all of it is the same, so is the result."""
         self.missing: list[str] = []
         """Roots that are not there."""
-        self._deeper = MOST_DEEPER
+        self._deeper = MAX_DEEPER_FOLDERS
 
-    def visit(self, root: Root) -> None:
+    def visit(self, root: SkillRoot) -> None:
         path = str(root.path)
         if not os.path.lexists(path):
             self.missing.append(path)
         # A file astray in the user's own folder must not hide all that is in there.
         elif root.source is Source.USER or not self._is_skill(path, root):
-            self._look_into(path, root, 1, MOST_FOLDERS)
+            self._look_into(path, root, 1, MAX_FOLDERS)
 
-    def _is_skill(self, folder: str, root: Root) -> bool:
+    def _is_skill(self, folder: str, root: SkillRoot) -> bool:
         file = f"{folder}/{SKILL_FILE}"
         try:
-            self.seen[file] = Stamp.of(os.stat(file))  # noqa: PTH116 - five times as quick
+            self.seen[file] = FileStamp.of(os.stat(file))  # noqa: PTH116 - five times as quick
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
-            self._cannot(file, root, why(error))
+            self._cannot(file, root, describe_os_error(error))
             return True
         self.skills.append((folder, root))
         return True
 
-    def _look_into(self, folder: str, root: Root, depth: int, room: int) -> int:
+    def _look_into(self, folder: str, root: SkillRoot, depth: int, room: int) -> int:
         """How many folders may still be looked into."""
         try:
             # The stamp first: what changes in the meantime is seen the next time.
-            self.seen[folder] = Stamp.of(os.stat(folder))  # noqa: PTH116 - quicker
+            self.seen[folder] = FileStamp.of(os.stat(folder))  # noqa: PTH116 - quicker
             with os.scandir(folder) as entries:
                 inside = sorted((each.name, each) for each in entries)
         except OSError as error:
-            self._cannot(folder, root, why(error))
+            self._cannot(folder, root, describe_os_error(error))
             return room
         for name, entry in inside:
-            if not _counts(name) or not self._is_printable(entry, root):
+            if not _is_candidate(name) or not self._is_printable(entry, root):
                 continue
             if self._is_folder(entry, root):
                 room = self._enter(entry.path, root, depth, room)
@@ -229,11 +233,11 @@ class Walk:
                 self._misplaced(entry, root, depth)
         return room
 
-    def _enter(self, folder: str, root: Root, depth: int, room: int) -> int:
+    def _enter(self, folder: str, root: SkillRoot, depth: int, room: int) -> int:
         if room <= 0:
             return room
         if room == 1:
-            reason = f"there are more than {MOST_FOLDERS:,} folders; the rest is not looked at"
+            reason = f"there are more than {MAX_FOLDERS:,} folders; the rest is not looked at"
             self._cannot(str(root.path), root, reason, changing=False)
         elif self._is_skill(folder, root):
             pass
@@ -244,7 +248,7 @@ class Walk:
             self._look_below(folder, root)
         return room - 1
 
-    def _look_below(self, folder: str, root: Root) -> None:
+    def _look_below(self, folder: str, root: SkillRoot) -> None:
         """Skills that lie too deep are not used, but whoever put them there is told."""
         for place, folders, files in islice(os.walk(folder), self._deeper):
             self._deeper -= 1
@@ -254,9 +258,11 @@ class Walk:
                 )
                 self._cannot(f"{place}/{SKILL_FILE}", root, reason, changing=False)
                 folders.clear()
-            folders[:] = sorted(each for each in folders if each.isprintable() and _counts(each))
+            folders[:] = sorted(
+                each for each in folders if each.isprintable() and _is_candidate(each)
+            )
 
-    def _misplaced(self, entry: os.DirEntry[str], root: Root, depth: int) -> None:
+    def _misplaced(self, entry: os.DirEntry[str], root: SkillRoot, depth: int) -> None:
         if depth == 1 and root.source is Source.USER:
             reason = "a skill needs a folder of its own"
         elif entry.name == SKILL_FILE:  # a link that leads nowhere, as was said
@@ -265,7 +271,7 @@ class Walk:
             reason = f"it must be called {SKILL_FILE}, not {entry.name}"
         self._cannot(entry.path, root, reason, changing=False)
 
-    def _is_printable(self, entry: os.DirEntry[str], root: Root) -> bool:
+    def _is_printable(self, entry: os.DirEntry[str], root: SkillRoot) -> bool:
         """Names become text of prompts, lists and files."""
         if entry.name.isprintable():
             return True
@@ -273,13 +279,13 @@ class Walk:
         self._cannot(path, root, "its name cannot be printed", changing=False)
         return False
 
-    def _is_folder(self, entry: os.DirEntry[str], root: Root) -> bool:
+    def _is_folder(self, entry: os.DirEntry[str], root: SkillRoot) -> bool:
         try:
             if not entry.is_symlink():
                 return entry.is_dir()
             real = os.path.realpath(entry.path, strict=True)
         except OSError as error:
-            self._cannot(entry.path, root, f"the link leads nowhere: {why(error)}")
+            self._cannot(entry.path, root, f"the link leads nowhere: {describe_os_error(error)}")
             return False
         above = os.path.realpath(Path(entry.path).parent)
         if f"{above}/".startswith(f"{real}/"):
@@ -287,94 +293,98 @@ class Walk:
             return False
         return Path(real).is_dir()
 
-    def _describes(self, file: str, folder: str, root: Root) -> None:
+    def _describes(self, file: str, folder: str, root: SkillRoot) -> None:
         if self._note(file):
             self.categories.append((folder, root))
 
     def _note(self, path: str) -> bool:
         try:
-            self.seen[path] = Stamp.of(os.stat(path))  # noqa: PTH116 - quicker
+            self.seen[path] = FileStamp.of(os.stat(path))  # noqa: PTH116 - quicker
         except OSError:
-            self.seen[path] = CHANGING
+            self.seen[path] = UNKNOWN_STAMP
             return False
         return True
 
-    def _cannot(self, path: str, root: Root, reason: str, *, changing: bool = True) -> None:
+    def _cannot(self, path: str, root: SkillRoot, reason: str, *, changing: bool = True) -> None:
         if changing:
-            self.seen[path] = CHANGING
-        self.broken.append(Broken(Path(path), root.source, reason))
+            self.seen[path] = UNKNOWN_STAMP
+        self.broken.append(BrokenSkill(Path(path), root.source, reason))
 
 
-def _counts(name: str) -> bool:
-    return not name.startswith(".") and name not in SKIPPED
+def _is_candidate(name: str) -> bool:
+    return not name.startswith(".") and name not in SKIPPED_FOLDERS
 
 
-Known = dict[tuple[str, Stamp], Skill]
+ReusableSkills = dict[tuple[str, FileStamp], Skill]
 """By the folder of a skill and the stamp of its file."""
 
 
-def build(roots: Sequence[Root], last: Snapshot | None = None) -> Snapshot:
+def build_snapshot(roots: Sequence[SkillRoot], last: IndexSnapshot | None = None) -> IndexSnapshot:
     """Of several skills with one name the first counts, in the order of the roots."""
-    walk = Walk()
+    walk = SkillWalker()
     for root in roots:
         walk.visit(root)
-    found = _vetted(_read(walk, _unchanged(last) if last else {}), walk.broken)
-    taken = in_order(_first_of_each_name(found, walk.broken), roots)
+    found = _reject_injections(
+        _read_skills(walk, _reusable_skills(last) if last else {}), walk.broken
+    )
+    taken = sort_skills(_unique_by_name(found, walk.broken), roots)
     for each in taken:
         walk.seen.pop(f"{each.folder}/{SKILL_FILE}")
-    rows, rows_sum = encode([(each.stamp, each.skill) for each in taken])
-    shelf = Shelf(
-        made_for=key_of(roots),
+    rows, rows_sum = encode_rows([(each.stamp, each.skill) for each in taken])
+    shelf = IndexTable(
+        made_for=cache_key(roots),
         rows_sum=rows_sum,
         others=dict(walk.seen),
         missing=tuple(walk.missing),
-        broken=tuple(Unusable(str(at.file), at.source, at.reason) for at in walk.broken),
+        broken=tuple(BrokenRow(str(at.file), at.source, at.reason) for at in walk.broken),
         categories=_categories(walk),
-        **columns(taken, roots),
+        **table_columns(taken, roots),
     )
-    return Snapshot(shelf, lambda: rows)
+    return IndexSnapshot(shelf, lambda: rows)
 
 
-def _unchanged(last: Snapshot) -> Known:
+def _reusable_skills(last: IndexSnapshot) -> ReusableSkills:
     try:
-        return {(str(skill.folder), Stamp(*stamp)): skill for stamp, skill in last.found()}
-    except CacheGone:
+        return {(str(skill.folder), FileStamp(*stamp)): skill for stamp, skill in last.found()}
+    except CacheReplaced:
         return {}
 
 
-def _read(walk: Walk, known: Known) -> list[Read]:
-    found: list[Read] = []
+def _read_skills(walk: SkillWalker, known: ReusableSkills) -> list[FoundSkill]:
+    found: list[FoundSkill] = []
     for folder, root in walk.skills:
         file = f"{folder}/{SKILL_FILE}"
         stamp = walk.seen[file]
         if (folder, stamp) in known:
-            found.append(Read(known[folder, stamp], folder, stamp, root, new=False))
+            found.append(FoundSkill(known[folder, stamp], folder, stamp, root, new=False))
             continue
         try:
             _check_link(file, folder, root)
-            text, stamp, warnings = read(file)
+            text, stamp, warnings = read_text_file(file)
             walk.seen[file] = stamp
-            found.append(Read(skill_of(text, Path(folder), root, warnings), folder, stamp, root))
+            found.append(
+                FoundSkill(parse_skill(text, Path(folder), root, warnings), folder, stamp, root)
+            )
         except OSError as error:
-            walk.seen[file] = CHANGING
-            walk.broken.append(Broken(Path(file), root.source, why(error)))
+            walk.seen[file] = UNKNOWN_STAMP
+            walk.broken.append(BrokenSkill(Path(file), root.source, describe_os_error(error)))
         except SkillInvalid as error:
             reason = f"{error}; {error.hint}" if error.hint else str(error)
-            walk.broken.append(Broken(Path(file), root.source, reason))
+            walk.broken.append(BrokenSkill(Path(file), root.source, reason))
     return found
 
 
-def _check_link(file: str, folder: str, root: Root) -> None:
+def _check_link(file: str, folder: str, root: SkillRoot) -> None:
     """A link in a stranger's folder must not bring a file of the user's into a prompt. Raises
     `SkillInvalid`. The user's own links may lead anywhere, and so may one to a whole folder."""
     if root.source not in THIRD_PARTY:
         return
     path = Path(file)
-    if path.is_symlink() and not (inside(path, Path(folder)) or inside(path, root.path)):
+    if path.is_symlink() and not (is_inside(path, Path(folder)) or is_inside(path, root.path)):
         raise SkillInvalid(f"{path.name} is a link out of its folder")
 
 
-def _vetted(found: list[Read], broken: list[Broken]) -> list[Read]:
+def _reject_injections(found: list[FoundSkill], broken: list[BrokenSkill]) -> list[FoundSkill]:
     """Without those of strangers whose descriptions would steer the agent."""
     strange = [each.skill for each in found if each.new and each.root.source in THIRD_PARTY]
     # All of them at once, which is many times as quick.
@@ -385,23 +395,23 @@ def _vetted(found: list[Read], broken: list[Broken]) -> list[Read]:
         findings = hostile.get(each.skill.folder)
         if findings:
             reason = f"its description looks like prompt injection ({', '.join(findings)})"
-            broken.append(Broken(each.skill.file, each.root.source, reason))
+            broken.append(BrokenSkill(each.skill.file, each.root.source, reason))
     return [each for each in found if not hostile.get(each.skill.folder)]
 
 
-def _first_of_each_name(found: Iterable[Read], broken: list[Broken]) -> Iterable[Read]:
+def _unique_by_name(found: Iterable[FoundSkill], broken: list[BrokenSkill]) -> Iterable[FoundSkill]:
     """A skill of another root is covered on purpose; one of the same root has a name too many."""
-    by_name: dict[str, Read] = {}
+    by_name: dict[str, FoundSkill] = {}
     for each in found:
         name = each.skill.name
         first = by_name.setdefault(name, each)
         if first is not each and first.root is each.root:
             reason = f"another skill is called {name!r} as well: {first.skill.folder}"
-            broken.append(Broken(each.skill.file, each.root.source, reason))
+            broken.append(BrokenSkill(each.skill.file, each.root.source, reason))
     return by_name.values()
 
 
-def _categories(walk: Walk) -> dict[str, str]:
+def _categories(walk: SkillWalker) -> dict[str, str]:
     texts: dict[str, str] = {}
     for folder, root in walk.categories:
         name = category_of(Path(folder, "any"), root)
@@ -409,7 +419,7 @@ def _categories(walk: Walk) -> dict[str, str]:
             continue
         try:
             _check_link(f"{folder}/{CATEGORY_FILE}", folder, root)
-            text = _described(f"{folder}/{CATEGORY_FILE}")
+            text = _read_description(f"{folder}/{CATEGORY_FILE}")
         except (OSError, SkillInvalid):  # it describes nothing, and the skills are there
             continue
         if text and not (root.source in THIRD_PARTY and scan(text)):
@@ -417,8 +427,8 @@ def _categories(walk: Walk) -> dict[str, str]:
     return texts
 
 
-def _described(file: str) -> str:
+def _read_description(file: str) -> str:
     """The description in its head, or its first paragraph; on one line."""
-    head = read_head(read(file).text)
+    head = read_frontmatter(read_text_file(file).text)
     text = as_text(head.fields.get("description")) or first_paragraph(head.body)
     return " ".join(text.split())

@@ -17,36 +17,36 @@ from hermes.config.environment import child_environment
 from hermes.core.ports import SecretAsker
 from hermes.security.injection import blocked, scan
 from hermes.security.paths import OWN_FILES
-from hermes.skills.index import Skills
-from hermes.skills.parse import decode, inside, instructions, is_garbled, without_comments
+from hermes.skills.index import SkillIndex
+from hermes.skills.parse import decode, is_garbled, is_inside, read_instructions, strip_comments
 from hermes.skills.skill import (
     LINKED_FOLDERS,
     SKILL_DIRECTORY,
     SKILL_FILE,
     THIRD_PARTY,
-    Circle,
     CredentialFile,
+    RequiredVariable,
     Skill,
     SkillInvalid,
     SkillNotFound,
-    Variable,
-    hidden_because,
-    plain_name,
+    VisibilityContext,
+    hidden_reason,
+    is_visible,
+    normalize_name,
     settings_block,
-    unset,
-    unusable_because,
-    visible,
+    unset_settings,
+    unusable_reason,
 )
-from hermes.skills.usage import Uses
+from hermes.skills.usage import SkillUsage
 from hermes.util.text import human_size
 from hermes.util.threads import in_thread
 
 # The files of a skill beside its SKILL.md. None of them may lie outside its folder.
 
-MOST_LISTED = 60
+MAX_LISTED_FILES = 60
 """Files that are named when a skill is loaded."""
-DEEPEST = 3
-LARGEST = 500_000
+MAX_LINKED_DEPTH = 3
+MAX_LINKED_BYTES = 500_000
 """Bytes of a file that is shown."""
 
 
@@ -54,25 +54,25 @@ def linked_files(folder: Path) -> tuple[str, ...]:
     """Paths below the folder of a skill, those in the usual folders first."""
     found = [
         path.relative_to(folder).as_posix()
-        for path in _files(folder, DEEPEST)
-        if inside(path, folder)
+        for path in _walk_files(folder, MAX_LINKED_DEPTH)
+        if is_inside(path, folder)
     ]
     found = [name for name in found if name != SKILL_FILE and name.isprintable()]
-    return tuple(sorted(found, key=_rank))
+    return tuple(sorted(found, key=_listing_order))
 
 
-def listing(names: tuple[str, ...]) -> str:
+def format_listing(names: tuple[str, ...]) -> str:
     """The files by folder, on a line each; "" for none."""
     by_folder: dict[str, list[str]] = {}
-    for name in names[:MOST_LISTED]:
+    for name in names[:MAX_LISTED_FILES]:
         folder, slash, rest = name.partition("/")
         by_folder.setdefault(folder if slash else "", []).append(rest if slash else name)
     lines = [
         f"{folder}/: {', '.join(files)}" if folder else ", ".join(files)
         for folder, files in by_folder.items()
     ]
-    if len(names) > MOST_LISTED:
-        lines.append(f"and {len(names) - MOST_LISTED:,} more")
+    if len(names) > MAX_LISTED_FILES:
+        lines.append(f"and {len(names) - MAX_LISTED_FILES:,} more")
     return "\n".join(lines)
 
 
@@ -82,7 +82,7 @@ def read_linked(skill: Skill, name: str) -> str:
     if (
         name.startswith(("/", "~", "\\"))
         or ".." in Path(name).parts
-        or not inside(path, skill.folder)
+        or not is_inside(path, skill.folder)
     ):
         raise SkillInvalid(
             f"{name} lies outside the folder of the skill {skill.name!r}",
@@ -90,12 +90,12 @@ def read_linked(skill: Skill, name: str) -> str:
         )
     try:
         if not path.is_file():
-            raise _absent(skill, name)
+            raise _file_not_found(skill, name)
         size = path.stat().st_size
-        if size > LARGEST:
+        if size > MAX_LINKED_BYTES:
             raise SkillInvalid(
                 f"{path} is too large to show: {human_size(size)}, and the limit is "
-                f"{human_size(LARGEST)}",
+                f"{human_size(MAX_LINKED_BYTES)}",
                 hint="look at a part of it, with read_file or a command such as head",
             )
         data = path.read_bytes()
@@ -111,15 +111,15 @@ def read_linked(skill: Skill, name: str) -> str:
     return text
 
 
-def _absent(skill: Skill, name: str) -> SkillNotFound:
-    names = listing(linked_files(skill.folder))
+def _file_not_found(skill: Skill, name: str) -> SkillNotFound:
+    names = format_listing(linked_files(skill.folder))
     return SkillNotFound(
         f"the skill {skill.name!r} has no file {name}",
         hint=f"it has:\n{names}" if names else "it has no further files",
     )
 
 
-def _files(folder: Path, depth: int) -> list[Path]:
+def _walk_files(folder: Path, depth: int) -> list[Path]:
     """Without hidden ones and caches."""
     try:
         with os.scandir(folder) as entries:
@@ -133,11 +133,11 @@ def _files(folder: Path, depth: int) -> list[Path]:
         if not is_folder:
             found.append(folder / name)
         elif depth > 1:
-            found += _files(folder / name, depth - 1)
+            found += _walk_files(folder / name, depth - 1)
     return found
 
 
-def _rank(name: str) -> tuple[int, str]:
+def _listing_order(name: str) -> tuple[int, str]:
     folder = name.partition("/")[0]
     known = folder in LINKED_FOLDERS and "/" in name
     return LINKED_FOLDERS.index(folder) if known else len(LINKED_FOLDERS), name
@@ -149,11 +149,11 @@ def _rank(name: str) -> tuple[int, str]:
 # variables
 # by their names.
 
-Variables = Callable[[str], str | None]
+VariableLookup = Callable[[str], str | None]
 """The value of a variable of the environment or of .env; None for none."""
 
 
-class Needs(NamedTuple):
+class SetupStatus(NamedTuple):
     reasons: tuple[str, ...]
     """What is missing, and how to set it up; on a line each."""
     variables: tuple[str, ...]
@@ -162,31 +162,31 @@ class Needs(NamedTuple):
     """Those that are there."""
 
 
-class Setup:
+class SetupChecker:
     """Of one session: what the user would not tell once is not asked for again."""
 
-    def __init__(self, home: Path, variables: Variables, asker: SecretAsker | None) -> None:
+    def __init__(self, home: Path, variables: VariableLookup, asker: SecretAsker | None) -> None:
         self._home, self._variables, self._asker = home, variables, asker
         self._skipped: set[str] = set()
 
-    async def check(self, skill: Skill) -> Needs:
+    async def check(self, skill: Skill) -> SetupStatus:
         missing = [each for each in skill.variables if not await self._is_set(each)]
         there: list[Path] = []
-        reasons = [_unset(each) for each in missing]
+        reasons = [_unset_variable_reason(each) for each in missing]
         for each in skill.credential_files:
             path = self._file(each)
             if path is None:
                 reasons.append(f"the credential file {each.path} is not one that skills may use")
-            elif _is_file(path):
+            elif _is_readable_file(path):
                 there.append(path)
             else:
                 about = f" ({each.description})" if each.description else ""
                 reasons.append(f"the credential file {path} is missing{about}")
         names = {each.name for each in missing}
         given = (each.name for each in skill.variables if each.name not in names)
-        return Needs(tuple(reasons), tuple(given), tuple(there))
+        return SetupStatus(tuple(reasons), tuple(given), tuple(there))
 
-    async def _is_set(self, variable: Variable) -> bool:
+    async def _is_set(self, variable: RequiredVariable) -> bool:
         name = variable.name
         if self._variables(name):
             return True
@@ -209,14 +209,14 @@ class Setup:
         return None if own else path
 
 
-def _is_file(path: Path) -> bool:
+def _is_readable_file(path: Path) -> bool:
     try:
         return path.is_file()
     except OSError:  # a name that is too long, a folder that is closed
         return False
 
 
-def _unset(variable: Variable) -> str:
+def _unset_variable_reason(variable: RequiredVariable) -> str:
     purpose = f" (needed for {variable.required_for})" if variable.required_for else ""
     about = f" {variable.help}" if variable.help else ""
     return (
@@ -225,7 +225,7 @@ def _unset(variable: Variable) -> str:
     )
 
 
-SESSION = "${HERMES_SESSION_ID}"
+SESSION_VARIABLE = "${HERMES_SESSION_ID}"
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,7 +235,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The home folder, below which credential files are."""
     config_file: str
     """config.yaml as it is shown to people, such as `~/.hermes/config.yaml`."""
-    circle: Circle
+    circle: VisibilityContext
     """What is switched off, and the system this is."""
     config: Mapping[str, Any] = {}
     """`skills.config`."""
@@ -256,7 +256,7 @@ class LoadedSkill(msgspec.Struct, frozen=True):
     """True when the text is withheld because it looks like prompt injection."""
 
 
-class Carrier(Protocol):
+class SkillEnvironment(Protocol):
     """Takes what a skill needs to where the session works."""
 
     def directory(self, skill: Skill) -> str:
@@ -268,7 +268,7 @@ class Carrier(Protocol):
         ...
 
 
-class NoCarrier:
+class LocalSkillEnvironment:
     """The session works where the skills are, and nothing is given."""
 
     def directory(self, skill: Skill) -> str:
@@ -285,19 +285,19 @@ class SkillLoader:
 
     def __init__(
         self,
-        skills: Skills,
+        skills: SkillIndex,
         options: LoadOptions,
         *,
-        variables: Variables,
+        variables: VariableLookup,
         session_id: Callable[[], str] = str,
         asker: SecretAsker | None = None,
-        carrier: Carrier | None = None,
-        uses: Uses | None = None,
+        carrier: SkillEnvironment | None = None,
+        uses: SkillUsage | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.skills, self.options = skills, options
-        self._setup = Setup(options.home, variables, asker)
-        self._session_id, self._carrier = session_id, carrier or NoCarrier()
+        self._setup = SetupChecker(options.home, variables, asker)
+        self._session_id, self._carrier = session_id, carrier or LocalSkillEnvironment()
         self._uses, self._now = uses, now
 
     async def load(self, name: str, file_path: str = "") -> LoadedSkill:
@@ -306,7 +306,7 @@ class SkillLoader:
         Raises `SkillNotFound` and `SkillInvalid`.
         """
         skill = await in_thread(self.skills.get, name)
-        reason = unusable_because(skill, self.options.circle)
+        reason = unusable_reason(skill, self.options.circle)
         if reason:
             raise SkillNotFound(
                 f"the skill {skill.name!r} cannot be used here: {reason}",
@@ -315,12 +315,12 @@ class SkillLoader:
         if file_path.strip():
             text = await in_thread(read_linked, skill, file_path.strip())
             return self._vetted(skill, file_path.strip(), text) or LoadedSkill(skill, text)
-        text = await in_thread(instructions, skill)
+        text = await in_thread(read_instructions, skill)
         refused = self._vetted(skill, SKILL_FILE, text)
         if refused is not None:
             return refused
-        head = import_module("hermes.skills.frontmatter").read_head(text)
-        loaded = await self._prepared(skill, without_comments(head.body))
+        head = import_module("hermes.skills.frontmatter").read_frontmatter(text)
+        loaded = await self._prepared(skill, strip_comments(head.body))
         if self._uses is not None:
             await in_thread(self._uses.record, skill.name, self._now())
         return loaded
@@ -342,7 +342,7 @@ class SkillLoader:
             *(
                 f"{each.prompt}: not set. The user sets it with: "
                 f"hermes config set skills.config.{each.key} VALUE"
-                for each in unset(skill, options.config)
+                for each in unset_settings(skill, options.config)
             ),
         )
         directory = self._carrier.directory(skill)
@@ -350,7 +350,7 @@ class SkillLoader:
             body = self._filled(directory, body)
         if options.inline_shell:
             environment = await in_thread(child_environment, needs.variables)
-            place = Shell(skill.folder, environment, options.inline_shell_timeout)
+            place = SnippetShell(skill.folder, environment, options.inline_shell_timeout)
             body = await run_snippets(body, place)
         linked = await in_thread(linked_files, skill.folder)
         parts = (
@@ -364,7 +364,7 @@ class SkillLoader:
         return LoadedSkill(skill, "\n\n".join(filter(None, parts)), reasons, linked)
 
     def _filled(self, directory: str, body: str) -> str:
-        values = {SKILL_DIRECTORY: directory, SESSION: self._session_id()}
+        values = {SKILL_DIRECTORY: directory, SESSION_VARIABLE: self._session_id()}
         for variable, value in values.items():
             if value:
                 body = body.replace(variable, value)
@@ -378,7 +378,9 @@ def _setup_block(reasons: tuple[str, ...]) -> str:
 def _linked_block(skill: Skill, linked: tuple[str, ...]) -> str:
     if not linked:
         return ""
-    return f"Linked files, read with skill_view({skill.name!r}, file_path):\n{listing(linked)}"
+    return (
+        f"Linked files, read with skill_view({skill.name!r}, file_path):\n{format_listing(linked)}"
+    )
 
 
 # Skills as slash commands, and skills that a session starts with.
@@ -394,17 +396,19 @@ class SkillCommand(NamedTuple):
 def command_name(name: str) -> str:
     """Without the slash: lower case, with hyphens for spaces and underscores."""
     plugin, colon, last = name.rpartition(":")
-    return f"{plain_name(plugin)}{colon}{plain_name(last)}"
+    return f"{normalize_name(plugin)}{colon}{normalize_name(last)}"
 
 
-def skill_commands(skills: Iterable[Skill], circle: Circle) -> Mapping[str, str]:
+def skill_commands(skills: Iterable[Skill], circle: VisibilityContext) -> Mapping[str, str]:
     """The description of each command, by its name without the slash."""
     return {
-        command_name(skill.name): skill.description for skill in skills if visible(skill, circle)
+        command_name(skill.name): skill.description for skill in skills if is_visible(skill, circle)
     }
 
 
-def skill_command(text: str, skills: Iterable[Skill], circle: Circle) -> SkillCommand | None:
+def skill_command(
+    text: str, skills: Iterable[Skill], circle: VisibilityContext
+) -> SkillCommand | None:
     """Which skill `/name …` calls; None when it calls none."""
     line = text.strip()
     if not line.startswith("/") or not line[1:2].strip():
@@ -412,19 +416,19 @@ def skill_command(text: str, skills: Iterable[Skill], circle: Circle) -> SkillCo
     typed, *rest = line[1:].split(maxsplit=1)
     wanted = command_name(typed)
     for skill in skills:
-        if wanted and command_name(skill.name) == wanted and visible(skill, circle):
+        if wanted and command_name(skill.name) == wanted and is_visible(skill, circle):
             return SkillCommand(skill.name, "".join(rest))
     return None
 
 
-def why_not(text: str, skills: Skills, circle: Circle) -> str:
+def hidden_command_reason(text: str, skills: SkillIndex, circle: VisibilityContext) -> str:
     """Why `/name …` calls nothing although there is such a skill; "" when there is none."""
     wanted = command_name(text.split(maxsplit=1)[0].removeprefix("/"))
     for skill in skills.all():
-        if command_name(skill.name) == wanted and (reason := hidden_because(skill, circle)):
+        if command_name(skill.name) == wanted and (reason := hidden_reason(skill, circle)):
             return f"The skill `{skill.name}` is hidden here: {reason}."
     for broken in skills.broken():
-        if plain_name(broken.folder.name) == wanted:
+        if normalize_name(broken.folder.name) == wanted:
             return f"The skill `{broken.folder.name}` does not load: {broken.reason}."
     return ""
 
@@ -437,7 +441,9 @@ async def command_message(loader: SkillLoader, command: SkillCommand) -> tuple[L
     return loaded, f"{opening}\n\n{loaded.text}\n\n{asked}"
 
 
-async def preloaded(loader: SkillLoader, names: Iterable[str]) -> tuple[list[LoadedSkill], str]:
+async def preload_skills(
+    loader: SkillLoader, names: Iterable[str]
+) -> tuple[list[LoadedSkill], str]:
     """For `-s name`: the text before the first user message, each skill once, in order."""
     loaded: dict[str, LoadedSkill] = {}
     for name in names:
@@ -456,42 +462,42 @@ async def preloaded(loader: SkillLoader, names: Iterable[str]) -> tuple[list[Loa
 # It runs on this machine and without approval, and therefore only when `skills.inline_shell` is
 # on.
 
-MOST_OUTPUT = 4_000
+MAX_SNIPPET_OUTPUT = 4_000
 """Characters of one snippet's output."""
-MOST_SNIPPETS = 20
+MAX_SNIPPETS = 20
 """Of one text; they run one after the other."""
-FLOOD = 1_000_000
+MAX_SNIPPET_BYTES = 1_000_000
 """Bytes after which a snippet is stopped: nobody will read them."""
 
-GRACE = 1.0
+KILL_GRACE = 1.0
 """Seconds in which a killed process is gone."""
 BASH = "/bin/bash"
 
 _SNIPPET = re.compile(r"(?<![\w!`\\])!`([^`\n]+)`")
 
 
-class Shell(msgspec.Struct, frozen=True):
+class SnippetShell(msgspec.Struct, frozen=True):
     folder: Path
     environment: Mapping[str, str]
     timeout: float
     """Seconds for one snippet."""
 
 
-async def run_snippets(text: str, shell: Shell) -> str:
+async def run_snippets(text: str, shell: SnippetShell) -> str:
     """`text` with the output of each snippet in its place, or why there is none."""
     parts: list[str] = []
     end = 0
     for number, snippet in enumerate(_SNIPPET.finditer(text)):
-        if number < MOST_SNIPPETS:
-            output = await _run(snippet[1], shell)
+        if number < MAX_SNIPPETS:
+            output = await _run_snippet(snippet[1], shell)
         else:
-            output = _error(f"a text may have {MOST_SNIPPETS} snippets")
+            output = _snippet_error(f"a text may have {MAX_SNIPPETS} snippets")
         parts += [text[end : snippet.start()], output]
         end = snippet.end()
     return "".join([*parts, text[end:]])
 
 
-class _Child(asyncio.SubprocessProtocol):
+class _SnippetProcess(asyncio.SubprocessProtocol):
     """Takes in what a process prints."""
 
     def __init__(self) -> None:
@@ -502,7 +508,7 @@ class _Child(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self.printed[fd] += data
-        if len(self.printed[fd]) > FLOOD:
+        if len(self.printed[fd]) > MAX_SNIPPET_BYTES:
             self.done.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio calls it so
@@ -518,10 +524,10 @@ class _Child(asyncio.SubprocessProtocol):
             self.done.set()
 
 
-async def _run(command: str, shell: Shell) -> str:
+async def _run_snippet(command: str, shell: SnippetShell) -> str:
     try:
         transport, child = await asyncio.get_running_loop().subprocess_exec(
-            _Child,
+            _SnippetProcess,
             BASH if Path(BASH).exists() else "/bin/sh",
             "-c",
             command,
@@ -531,7 +537,7 @@ async def _run(command: str, shell: Shell) -> str:
             start_new_session=True,  # so that all it starts can be stopped
         )
     except (OSError, ValueError) as error:
-        return _error(str(error))
+        return _snippet_error(str(error))
     try:
         async with asyncio.timeout(shell.timeout):
             await child.done.wait()
@@ -540,24 +546,24 @@ async def _run(command: str, shell: Shell) -> str:
         # When it has ended, only what it left in the background still holds its output.
         code = transport.get_returncode()
         if code is None:
-            return _error(f"no result after {shell.timeout:g} s")
+            return _snippet_error(f"no result after {shell.timeout:g} s")
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(transport.get_pid(), signal.SIGKILL)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):
+            async with asyncio.timeout(KILL_GRACE):
                 await child.exited.wait()
         transport.close()
-    output, errors = (_shown(child.printed[fd]) for fd in (1, 2))
+    output, errors = (_decode_output(child.printed[fd]) for fd in (1, 2))
     if code:  # None for a flood, which was cut off
-        return _error(": ".join(filter(None, [f"exit code {code}", errors or output])))
+        return _snippet_error(": ".join(filter(None, [f"exit code {code}", errors or output])))
     return output
 
 
-def _shown(data: bytearray) -> str:
+def _decode_output(data: bytearray) -> str:
     text = data.decode("utf-8", "replace").strip()
-    return text if len(text) <= MOST_OUTPUT else f"{text[: MOST_OUTPUT - 1]}…"
+    return text if len(text) <= MAX_SNIPPET_OUTPUT else f"{text[: MAX_SNIPPET_OUTPUT - 1]}…"
 
 
-def _error(reason: str) -> str:
-    return f"[inline-shell error: {reason}]"[:MOST_OUTPUT]
+def _snippet_error(reason: str) -> str:
+    return f"[inline-shell error: {reason}]"[:MAX_SNIPPET_OUTPUT]

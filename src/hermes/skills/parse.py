@@ -11,16 +11,16 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from hermes.skills.frontmatter import Head, read_head
+from hermes.skills.frontmatter import Frontmatter, read_frontmatter
 from hermes.skills.skill import (
     Conditions,
     CredentialFile,
-    Root,
+    RequiredVariable,
     Skill,
     SkillInvalid,
+    SkillRoot,
     SkillSetting,
-    Variable,
-    plain_name,
+    normalize_name,
 )
 from hermes.util.text import human_size
 
@@ -32,23 +32,23 @@ LARGEST_INTEGER = 2**53
 
 
 @lru_cache(1000, typed=True)
-def _plain_key(key: Any) -> str:
+def _normalize_key(key: Any) -> str:
     return str(key).strip().lower().replace("-", "_")
 
 
-class Values:
+class FieldReader:
     """The fields of one block, found whatever the letter case and `-` or `_` between words."""
 
     def __init__(self, warnings: list[str], block: Mapping[Any, Any]) -> None:
         self.warnings = warnings
         # Zero and false are values; nothing, and empty text, lists and blocks are none.
         self._fields = {
-            _plain_key(key): value for key, value in block.items() if value or value == 0
+            _normalize_key(key): value for key, value in block.items() if value or value == 0
         }
 
-    def before(self, *others: "Values") -> "Values":
+    def before(self, *others: "FieldReader") -> "FieldReader":
         """These, and what only the others know, of which the first counts."""
-        both = Values(self.warnings, {})
+        both = FieldReader(self.warnings, {})
         for each in reversed((self, *others)):
             both._fields.update(each._fields)
         return both
@@ -87,12 +87,12 @@ class Values:
         words = (" ".join(item.split()) for item in items if item)
         return tuple(dict.fromkeys(word for word in words if word))
 
-    def entries(self, key: str, main: str) -> Iterator["Values"]:
+    def entries(self, key: str, main: str) -> Iterator["FieldReader"]:
         """Blocks with the field `main`, also given as `main` alone or as a table by `main`."""
         value = self.raw(key)
         if isinstance(value, str):
             value = value.split(",")
-        if isinstance(value, Mapping) and main not in Values([], value)._fields:
+        if isinstance(value, Mapping) and main not in FieldReader([], value)._fields:
             value = [
                 {main: name, **more}
                 if isinstance(more, Mapping)
@@ -101,7 +101,7 @@ class Values:
             ]
         for item in [value] if isinstance(value, Mapping) else value or ():
             block = item if isinstance(item, Mapping) else {main: item}
-            entry = Values(self.warnings, block)
+            entry = FieldReader(self.warnings, block)
             if entry.text(main):
                 yield entry
             else:
@@ -130,7 +130,7 @@ def as_text(value: Any) -> str | None:
     return str(value) if isinstance(value, int | float) else None
 
 
-def plain(value: Any) -> Scalar | list[Scalar] | None:
+def plain_value(value: Any) -> Scalar | list[Scalar] | None:
     """A single value or a list of them that any file can hold; None for anything else."""
     if isinstance(value, list):
         items = [_scalar(item) for item in value]
@@ -155,7 +155,7 @@ _CODE = re.compile(r"[ \t>]*(`{3,}(?!.*`)|~{3,})")
 _OPEN, _CLOSE = "<!--", "-->"
 
 
-def without_comments(text: str) -> str:
+def strip_comments(text: str) -> str:
     """`text` without comments on lines of their own. Those in code, and amid a line, stay."""
     if _OPEN not in text:
         return text
@@ -185,17 +185,17 @@ def comment_lines(lines: Sequence[str]) -> frozenset[int]:
 
 # The text of a file of a skill, whatever lies under its name.
 
-LARGEST = 500_000
+MAX_FILE_BYTES = 500_000
 """Bytes of a SKILL.md; a model could not read more anyway."""
 
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 """Without blocking: a named pipe must not hold anybody up."""
 _GARBAGE = dict.fromkeys((*range(9), *range(14, 27), *range(28, 32), *range(127, 160), 0xFFFD))
 """Control characters but those of lines, pages and colours, and what could not be decoded."""
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-class Stamp(NamedTuple):
+class FileStamp(NamedTuple):
     """What changes with a file. The inode tells of a replacement within one tick of the clock."""
 
     mtime_ns: int
@@ -203,19 +203,19 @@ class Stamp(NamedTuple):
     inode: int
 
     @classmethod
-    def of(cls, found: os.stat_result) -> "Stamp":
+    def of(cls, found: os.stat_result) -> "FileStamp":
         return cls(found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-class Reading(NamedTuple):
+class FileText(NamedTuple):
     text: str
-    stamp: Stamp
+    stamp: FileStamp
     warnings: tuple[str, ...] = ()
 
 
-def read(path: Path | str, largest: int = LARGEST) -> Reading:
+def read_text_file(path: Path | str, largest: int = MAX_FILE_BYTES) -> FileText:
     """Raises `SkillInvalid` for what is no text, and OSError."""
-    descriptor = os.open(path, _FLAGS)
+    descriptor = os.open(path, _OPEN_FLAGS)
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
@@ -229,16 +229,17 @@ def read(path: Path | str, largest: int = LARGEST) -> Reading:
     finally:
         os.close(descriptor)
     text, warnings = decode(data)
-    return Reading(text, Stamp.of(found), warnings)
+    return FileText(text, FileStamp.of(found), warnings)
 
 
-def instructions(skill: Skill) -> str:
+def read_instructions(skill: Skill) -> str:
     """The text of its SKILL.md. Raises `SkillInvalid`."""
     try:
-        return read(skill.file).text
+        return read_text_file(skill.file).text
     except OSError as error:
         raise SkillInvalid(
-            f"the skill {skill.name!r} does not load: {why(error)}", hint=f"look at {skill.file}"
+            f"the skill {skill.name!r} does not load: {describe_os_error(error)}",
+            hint=f"look at {skill.file}",
         ) from error
 
 
@@ -262,48 +263,48 @@ def is_garbled(text: str) -> bool:
     return (len(text) - len(text.translate(_GARBAGE))) * 50 > len(text)
 
 
-def why(error: OSError) -> str:
+def describe_os_error(error: OSError) -> str:
     """In a few words for a person."""
     return f"it cannot be read: {(error.strerror or str(error)).lower()}"
 
 
-LONGEST_NAME = 64
-LONGEST_DESCRIPTION = 1024
+MAX_NAME_LENGTH = 64
+MAX_DESCRIPTION_LENGTH = 1024
 
-SYSTEMS = {
+PLATFORM_NAMES = {
     **dict.fromkeys(("macos", "mac", "darwin", "osx", "mac os"), "macos"),
     **dict.fromkeys(("windows", "win", "win32", "win64"), "windows"),
     "linux": "linux",
     "wsl": "linux",
 }
-ANY_SYSTEM = frozenset({"all", "any", "*", "cross-platform"})
+ALL_PLATFORMS = frozenset({"all", "any", "*", "cross-platform"})
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MARKS = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
 
 
-def parse_head(text: str) -> tuple[dict[str, Any], str]:
+def parse_frontmatter(text: str) -> tuple[dict[str, Any], str]:
     """The fields as they were written, and the text after them. Raises `SkillInvalid`."""
-    head = read_head(text)
+    head = read_frontmatter(text)
     return head.fields, head.body
 
 
-def read_skill(file: Path, root: Root) -> Skill:
+def read_skill(file: Path, root: SkillRoot) -> Skill:
     """Raises `SkillInvalid` with what is wrong and what to correct."""
     try:
-        found = read(file)
+        found = read_text_file(file)
     except OSError as error:
-        raise SkillInvalid(why(error), hint=f"look at {file}") from error
-    return skill_of(found.text, file.parent, root, found.warnings)
+        raise SkillInvalid(describe_os_error(error), hint=f"look at {file}") from error
+    return parse_skill(found.text, file.parent, root, found.warnings)
 
 
-def skill_of(text: str, folder: Path, root: Root, warnings: tuple[str, ...] = ()) -> Skill:
+def parse_skill(text: str, folder: Path, root: SkillRoot, warnings: tuple[str, ...] = ()) -> Skill:
     """The skill whose SKILL.md holds `text`. Raises `SkillInvalid`."""
-    head = read_head(text)
+    head = read_frontmatter(text)
     said = [*warnings, *head.warnings]
-    top = Values(said, head.fields)
-    metadata = Values(said, top.block("metadata"))
-    mine = Values(said, metadata.block("hermes")).before(metadata, top)
+    top = FieldReader(said, head.fields)
+    metadata = FieldReader(said, top.block("metadata"))
+    mine = FieldReader(said, metadata.block("hermes")).before(metadata, top)
     name = root.name or _name(_as_written(top, "name", text), folder.name, said)
     return Skill(
         name=f"{root.plugin}:{name}" if root.plugin else name,
@@ -334,7 +335,7 @@ def first_paragraph(body: str) -> str:
     """On one line, without headings, fences and rules; the first heading when there is no more."""
     title = ""
     lines: list[str] = []
-    for line in map(str.strip, without_comments(body).splitlines()):
+    for line in map(str.strip, strip_comments(body).splitlines()):
         if line.startswith("#"):
             title = title or line.lstrip("# ")
         elif line and not set(line) <= set("-=*_`~"):
@@ -346,23 +347,25 @@ def first_paragraph(body: str) -> str:
 
 
 def _name(written: str, folder: str, said: list[str]) -> str:
-    name = plain_name(written)
+    name = normalize_name(written)
     if not name:
         if written:
             said.append(f"{written!r} cannot be a name; that of the folder is taken")
-        name = plain_name(folder)
+        name = normalize_name(folder)
     elif name != written:
-        said.append(f"the name {written[:LONGEST_NAME]!r} is taken as {name[:LONGEST_NAME]!r}")
+        said.append(
+            f"the name {written[:MAX_NAME_LENGTH]!r} is taken as {name[:MAX_NAME_LENGTH]!r}"
+        )
     if not name:
         reason = f"{written!r} cannot be a name" if written else "it has no name"
         raise SkillInvalid(reason, hint="write `name: my-skill` in its head")
-    if len(name) > LONGEST_NAME:
-        said.append(f"the name is cut at {LONGEST_NAME} characters")
-        name = name[:LONGEST_NAME].rstrip("-.")
+    if len(name) > MAX_NAME_LENGTH:
+        said.append(f"the name is cut at {MAX_NAME_LENGTH} characters")
+        name = name[:MAX_NAME_LENGTH].rstrip("-.")
     return name
 
 
-def _description(written: str, head: Head, said: list[str]) -> str:
+def _description(written: str, head: Frontmatter, said: list[str]) -> str:
     text = _printable(written)
     if not text:
         text = _printable(first_paragraph(head.body))
@@ -374,9 +377,9 @@ def _description(written: str, head: Head, said: list[str]) -> str:
         said.append("it has no description; its first paragraph is taken")
     elif not head.body or head.body.isspace():
         said.append("it has no instructions")
-    if len(text) > LONGEST_DESCRIPTION:
-        said.append(f"the description is cut at {LONGEST_DESCRIPTION:,} characters")
-        text = text[: LONGEST_DESCRIPTION - 1] + "…"
+    if len(text) > MAX_DESCRIPTION_LENGTH:
+        said.append(f"the description is cut at {MAX_DESCRIPTION_LENGTH:,} characters")
+        text = text[: MAX_DESCRIPTION_LENGTH - 1] + "…"
     return text
 
 
@@ -386,14 +389,14 @@ def _printable(text: str) -> str:
     return text if text.isprintable() else "".join(filter(str.isprintable, text)).strip()
 
 
-def category_of(folder: Path, root: Root) -> str:
+def category_of(folder: Path, root: SkillRoot) -> str:
     """The folders between the root and the skill in `folder`; "" for none."""
     if root.plugin or folder == root.path:
         return root.plugin
     return str(folder)[len(str(root.path)) + 1 :].rpartition("/")[0]
 
 
-def _as_written(top: Values, key: str, text: str) -> str:
+def _as_written(top: FieldReader, key: str, text: str) -> str:
     """What stands in the file: for YAML `1.10` is 1.1, and `off` is false."""
     if isinstance(top.raw(key), float | bool):
         written = re.search(rf"^{key}:[ \t]*([\w.+-]+)", text, re.MULTILINE | re.IGNORECASE)
@@ -402,17 +405,17 @@ def _as_written(top: Values, key: str, text: str) -> str:
     return top.text(key)
 
 
-def _platforms(mine: Values, said: list[str]) -> tuple[str, ...]:
+def _platforms(mine: FieldReader, said: list[str]) -> tuple[str, ...]:
     words = [word.lower() for word in mine.words("platforms")]
-    if not ANY_SYSTEM.isdisjoint(words):
+    if not ALL_PLATFORMS.isdisjoint(words):
         return ()
-    said += [f"the platform {word!r} is not known" for word in words if word not in SYSTEMS]
-    return tuple(dict.fromkeys(SYSTEMS.get(word, word) for word in words))
+    said += [f"the platform {word!r} is not known" for word in words if word not in PLATFORM_NAMES]
+    return tuple(dict.fromkeys(PLATFORM_NAMES.get(word, word) for word in words))
 
 
-def _variables(mine: Values, said: list[str]) -> tuple[Variable, ...]:
+def _variables(mine: FieldReader, said: list[str]) -> tuple[RequiredVariable, ...]:
     found = {
-        each.text("name"): Variable(
+        each.text("name"): RequiredVariable(
             name=each.text("name"),
             prompt=each.text("prompt") or each.text("description"),
             help=each.text("help"),
@@ -421,14 +424,14 @@ def _variables(mine: Values, said: list[str]) -> tuple[Variable, ...]:
         for each in mine.entries("required_environment_variables", "name")
     }
     if mine.raw("prerequisites"):
-        legacy = Values(said, mine.block("prerequisites")).words("env_vars")
-        found = {**{name: Variable(name) for name in legacy}, **found}
+        legacy = FieldReader(said, mine.block("prerequisites")).words("env_vars")
+        found = {**{name: RequiredVariable(name) for name in legacy}, **found}
     wrong = [name for name in found if not _VARIABLE.fullmatch(name)]
     said += [f"{name!r} is not the name of a variable; it is ignored" for name in wrong]
     return tuple(each for name, each in found.items() if name not in wrong)
 
 
-def _credential_files(mine: Values, said: list[str]) -> tuple[CredentialFile, ...]:
+def _credential_files(mine: FieldReader, said: list[str]) -> tuple[CredentialFile, ...]:
     found: list[CredentialFile] = []
     for each in mine.entries("required_credential_files", "path"):
         path = each.text("path")
@@ -441,7 +444,7 @@ def _credential_files(mine: Values, said: list[str]) -> tuple[CredentialFile, ..
     return tuple(found)
 
 
-def _settings(mine: Values, said: list[str]) -> tuple[SkillSetting, ...]:
+def _settings(mine: FieldReader, said: list[str]) -> tuple[SkillSetting, ...]:
     found: list[SkillSetting] = []
     for each in mine.entries("config", "key"):
         key, description = each.text("key"), each.text("description")
@@ -449,11 +452,11 @@ def _settings(mine: Values, said: list[str]) -> tuple[SkillSetting, ...]:
             said.append(f"the setting {key!r} has no description; it is ignored")
             continue
         prompt = each.text("prompt") or description
-        found.append(SkillSetting(key, description, plain(each.raw("default")), prompt))
+        found.append(SkillSetting(key, description, plain_value(each.raw("default")), prompt))
     return tuple(found)
 
 
-def inside(path: Path, folder: Path) -> bool:
+def is_inside(path: Path, folder: Path) -> bool:
     """Links followed: one that leads out of the folder is no file of it."""
     try:
         return path.resolve().is_relative_to(folder.resolve())

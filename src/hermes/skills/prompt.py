@@ -11,116 +11,130 @@ from pathlib import Path
 import msgspec
 
 from hermes.skills import index, skill
-from hermes.skills.index import COMMON, Shelf, Skills, shares, shortened, telling, words
-from hermes.skills.skill import Circle, Skill, Source, _elsewhere, _met
-from hermes.skills.usage import Use, Uses
+from hermes.skills.index import (
+    COMMON_WORDS,
+    IndexTable,
+    SkillIndex,
+    hint_stems,
+    match_word,
+    shorten,
+    split_words,
+)
+from hermes.skills.skill import Skill, Source, VisibilityContext, conditions_met, platform_reason
+from hermes.skills.usage import SkillUsage, UsageRecord
 
 # Which skills are worth a line in the prompt when there is no room for all.
 
 DAY = 86_400
-DAYS, RECENT = (1, 7, 30, 90), (10, 8, 5, 2, 0)
+RECENCY_DAYS, RECENCY_POINTS = (1, 7, 30, 90), (10, 8, 5, 2, 0)
 """Points for a last use within so many days; the last are for one before."""
-MOST_USE = 10
+MAX_USE_POINTS = 10
 """Points for frequent use grow with the logarithm, up to here."""
-IN_NAME, IN_TEXT, MOST_SHARED = 6, 3, 24
+NAME_HINT_POINTS, TEXT_HINT_POINTS, MAX_HINT_POINTS = 6, 3, 24
 """Points for a word that the skill shares with the work at hand."""
-ORIGIN = {Source.USER: 2, Source.HUB: 1, Source.EXTERNAL: 1, Source.PLUGIN: 1, Source.BUNDLED: 0}
+SOURCE_POINTS = {
+    Source.USER: 2,
+    Source.HUB: 1,
+    Source.EXTERNAL: 1,
+    Source.PLUGIN: 1,
+    Source.BUNDLED: 0,
+}
 """Points for who it is from: with all else equal, the user's own come first."""
 
 
-def ranked(
-    shelf: Shelf, uses: Mapping[str, Use], now: float, hints: Iterable[str]
+def rank_skills(
+    shelf: IndexTable, uses: Mapping[str, UsageRecord], now: float, hints: Iterable[str]
 ) -> Iterator[int]:
     """The numbers of all skills, the most useful first.
 
     Those that are used or fit the work come by their points, the others after them by their
     origin, where the categories take turns: so each is represented.
     """
-    points = fitting(shelf, hints)
+    points = hint_points(shelf, hints)
     for name, use in uses.items():
         number = shelf.numbers.get(name)
         if number is not None and use.count:
-            points[number] = points.get(number, 0) + used(use, now)
+            points[number] = points.get(number, 0) + usage_points(use, now)
     origins: list[int] = []
     for run in shelf.runs:
-        origins += [ORIGIN[shelf.sources[run.root]]] * len(run.numbers)
+        origins += [SOURCE_POINTS[shelf.sources[run.root]]] * len(run.numbers)
     order = sorted(points)
     order.sort(key=lambda number: points[number] + origins[number], reverse=True)
     yield from order
-    yield from (number for number in _in_turn(shelf) if number not in points)
+    yield from (number for number in _round_robin(shelf) if number not in points)
 
 
-def fitting(shelf: Shelf, hints: Iterable[str]) -> dict[int, int]:
+def hint_points(shelf: IndexTable, hints: Iterable[str]) -> dict[int, int]:
     """Points of the skills that share words with the names of files and folders in `hints`."""
     points: dict[int, int] = {}
-    for named, other in shelf.telling(telling(hints)):
+    for named, other in shelf.telling(hint_stems(hints)):
         for number in named:
-            points[number] = points.get(number, 0) + IN_NAME
+            points[number] = points.get(number, 0) + NAME_HINT_POINTS
         for number in other:
-            points[number] = points.get(number, 0) + IN_TEXT
-    return {number: min(MOST_SHARED, shared) for number, shared in points.items()}
+            points[number] = points.get(number, 0) + TEXT_HINT_POINTS
+    return {number: min(MAX_HINT_POINTS, shared) for number, shared in points.items()}
 
 
-def used(use: Use, now: float) -> int:
+def usage_points(use: UsageRecord, now: float) -> int:
     """Days are counted whole, so that a prompt built twice in a row is the same."""
-    recent = RECENT[bisect_right(DAYS, (now - use.last) // DAY)]
-    return recent + min(MOST_USE, 2 * use.count.bit_length())
+    recent = RECENCY_POINTS[bisect_right(RECENCY_DAYS, (now - use.last) // DAY)]
+    return recent + min(MAX_USE_POINTS, 2 * use.count.bit_length())
 
 
-def _in_turn(shelf: Shelf) -> Iterator[int]:
-    runs = sorted(shelf.runs, key=lambda run: -ORIGIN[shelf.sources[run.root]])
-    for _, same in groupby(runs, key=lambda run: ORIGIN[shelf.sources[run.root]]):
+def _round_robin(shelf: IndexTable) -> Iterator[int]:
+    runs = sorted(shelf.runs, key=lambda run: -SOURCE_POINTS[shelf.sources[run.root]])
+    for _, same in groupby(runs, key=lambda run: SOURCE_POINTS[shelf.sources[run.root]]):
         for turn in zip_longest(*(run.numbers for run in same)):
             yield from (number for number in turn if number is not None)
 
 
 # Skills that fit some words.
 
-EXACT = 100
-NAME, TAGS, CATEGORY, DESCRIPTION = 6, 4, 3, 2
+EXACT_NAME_SCORE = 100
+NAME_WEIGHT, TAGS_WEIGHT, CATEGORY_WEIGHT, DESCRIPTION_WEIGHT = 6, 4, 3, 2
 
 
-def find(skills: Iterable[Skill], query: str, limit: int) -> list[Skill]:
+def search_skills(skills: Iterable[Skill], query: str, limit: int) -> list[Skill]:
     """The best first; those that share more of the words before those that share one often."""
-    asked = list(dict.fromkeys(words(query)))
-    asked = [word for word in asked if word not in COMMON] or asked
+    asked = list(dict.fromkeys(split_words(query)))
+    asked = [word for word in asked if word not in COMMON_WORDS] or asked
     scored = [(_score(skill, asked), skill) for skill in skills]
     best = sorted((pair for pair in scored if pair[0]), key=lambda pair: (-pair[0], pair[1].name))
     return [skill for _, skill in best[:limit]]
 
 
 def _score(skill: Skill, asked: list[str]) -> int:
-    name = words(skill.name)
+    name = split_words(skill.name)
     places = (
-        (NAME, name),
-        (TAGS, words(" ".join(skill.tags))),
-        (CATEGORY, words(skill.category)),
-        (DESCRIPTION, words(skill.description)),
+        (NAME_WEIGHT, name),
+        (TAGS_WEIGHT, split_words(" ".join(skill.tags))),
+        (CATEGORY_WEIGHT, split_words(skill.category)),
+        (DESCRIPTION_WEIGHT, split_words(skill.description)),
     )
-    each = [sum(weight * shares(word, found) for weight, found in places) for word in asked]
+    each = [sum(weight * match_word(word, found) for weight, found in places) for word in asked]
     matched = sum(map(bool, each))
-    return sum(each) * matched + (EXACT if asked == name else 0)
+    return sum(each) * matched + (EXACT_NAME_SCORE if asked == name else 0)
 
 
-def hidden_numbers(shelf: Shelf, circle: Circle) -> AbstractSet[int]:
+def hidden_skills(shelf: IndexTable, circle: VisibilityContext) -> AbstractSet[int]:
     """Those of the skills on a shelf that are not visible."""
     off = {shelf.numbers[name] for name in circle.disabled if name in shelf.numbers}
     return off.union(
         *(
             rule.numbers
             for rule in shelf.rules
-            if _elsewhere(rule.platforms, circle) or not _met(rule, circle)
+            if platform_reason(rule.platforms, circle) or not conditions_met(rule, circle)
         )
     )
 
 
-CATEGORY_LINE = 60
+CATEGORY_CHARS = 60
 """Characters of what a category is for."""
-CATEGORIES = 200
+CATEGORY_NAMES_CHARS = 200
 """Characters for the names of categories that are not listed whole."""
 GENERAL = "general"
 """The heading of skills without a category."""
-LEAST = 10
+MIN_LINE_CHARS = 10
 """Fewer characters has no line of a skill."""
 
 INTRODUCTION = """\
@@ -129,13 +143,13 @@ Before you work, load each skill that fits even in part with skill_view(name), a
 Mend one that is wrong or outdated at once with skill_manage.
 <available_skills>"""
 END = "</available_skills>"
-SHORTEST = "Skills: find one with skills_list(query), load it with skill_view(name)."
+SHORT_TEXT = "Skills: find one with skills_list(query), load it with skill_view(name)."
 
 
-def skills_index(
-    shelf: Shelf,
-    circle: Circle,
-    uses: Mapping[str, Use],
+def skills_prompt(
+    shelf: IndexTable,
+    circle: VisibilityContext,
+    uses: Mapping[str, UsageRecord],
     budget: int,
     now: float,
     hints: Iterable[str] = (),
@@ -145,30 +159,32 @@ def skills_index(
     `hints` are names of files and folders of the work at hand. The same inputs give the same text,
     in the same order.
     """
-    hidden = hidden_numbers(shelf, circle)
+    hidden = hidden_skills(shelf, circle)
     count = len(shelf.names) - len(hidden)
     if not count:
         return ""
-    if LEAST * count < budget:
+    if MIN_LINE_CHARS * count < budget:
         numbers = (number for number in range(len(shelf.names)) if number not in hidden)
         shown = {number: _line(shelf, number) for number in numbers}
         for described in (shelf.categories, {}):
-            text = _layer(_lines(shelf, shown, described))
+            text = _join_layer(_category_lines(shelf, shown, described))
             if len(text) <= budget:
                 return text
-    order = ranked(shelf, uses, now, hints)
-    return _within(shelf, (number for number in order if number not in hidden), hidden, budget)
+    order = rank_skills(shelf, uses, now, hints)
+    return _fit_budget(shelf, (number for number in order if number not in hidden), hidden, budget)
 
 
-def _within(shelf: Shelf, order: Iterable[int], hidden: AbstractSet[int], budget: int) -> str:
+def _fit_budget(
+    shelf: IndexTable, order: Iterable[int], hidden: AbstractSet[int], budget: int
+) -> str:
     """The first ones, as many as there is room for, and how many more there are."""
     left = dict.fromkeys((run.category for run in shelf.runs), 0)
     for run in shelf.runs:
         left[run.category] += len(run.numbers)
     for number in hidden:
         left[shelf.run_of(number).category] -= 1
-    names = min(CATEGORIES, len(_names(left)))
-    room = budget - len(_layer([_more(sum(left.values()), "x" * names)]))
+    names = min(CATEGORY_NAMES_CHARS, len(_category_names(left)))
+    room = budget - len(_join_layer([_remainder_line(sum(left.values()), "x" * names)]))
     taken: dict[int, str] = {}
     headed: set[str] = set()
     for number in order:
@@ -183,17 +199,19 @@ def _within(shelf: Shelf, order: Iterable[int], hidden: AbstractSet[int], budget
         taken[number] = line
         left[category] -= 1
     if not taken:
-        return SHORTEST if len(SHORTEST) <= budget else ""
+        return SHORT_TEXT if len(SHORT_TEXT) <= budget else ""
     rest = [category for category, count in left.items() if count]
-    more = [_more(sum(left.values()), _names(rest))] if rest else []
-    return _layer([*_lines(shelf, taken, {}), *more])
+    more = [_remainder_line(sum(left.values()), _category_names(rest))] if rest else []
+    return _join_layer([*_category_lines(shelf, taken, {}), *more])
 
 
-def _layer(lines: Iterable[str]) -> str:
+def _join_layer(lines: Iterable[str]) -> str:
     return "\n".join([INTRODUCTION, *lines, END])
 
 
-def _lines(shelf: Shelf, lines: Mapping[int, str], described: Mapping[str, str]) -> Iterable[str]:
+def _category_lines(
+    shelf: IndexTable, lines: Mapping[int, str], described: Mapping[str, str]
+) -> Iterable[str]:
     """By category and name, whichever folder they come from."""
     by_category: dict[str, list[int]] = {}
     for number in lines:
@@ -205,75 +223,79 @@ def _lines(shelf: Shelf, lines: Mapping[int, str], described: Mapping[str, str])
 
 
 def _heading(category: str, about: str = "") -> str:
-    return f"{category or GENERAL}: {_tame(shortened(about, CATEGORY_LINE))}".rstrip()
+    return f"{category or GENERAL}: {_escape(shorten(about, CATEGORY_CHARS))}".rstrip()
 
 
-def _line(shelf: Shelf, number: int) -> str:
-    return f"  - {shelf.names[number]}: {_tame(shelf.text_of(number))}"
+def _line(shelf: IndexTable, number: int) -> str:
+    return f"  - {shelf.names[number]}: {_escape(shelf.text_of(number))}"
 
 
-def _tame(text: str) -> str:
+def _escape(text: str) -> str:
     """It cannot end the list."""
     return text.replace("</", "<")
 
 
-def _more(count: int, names: str) -> str:
-    return f"{count:,} more ({shortened(names, CATEGORIES)}): skills_list(query) finds them."
+def _remainder_line(count: int, names: str) -> str:
+    return (
+        f"{count:,} more ({shorten(names, CATEGORY_NAMES_CHARS)}): skills_list(query) finds them."
+    )
 
 
-def _names(categories: Iterable[str]) -> str:
+def _category_names(categories: Iterable[str]) -> str:
     return ", ".join(sorted(category or GENERAL for category in categories))
 
 
 # The list for the prompt, kept from one process to the next: most begin where another began.
 
-MOST = 8
+MAX_CACHED_PROMPTS = 8
 """Lists that are kept: of the folders and platforms that were used last."""
 
 
-def _made_by() -> list[float]:
+def _code_times() -> list[float]:
     """Which code makes lists; it may be another after an update that changed no version."""
     makers = (__file__, str(skill.__file__), str(index.__file__))
     return [Path(file).stat().st_mtime if Path(file).exists() else 0.0 for file in makers]
 
 
-MADE_BY = _made_by()
+CODE_TIMES = _code_times()
 """From the start on: what is loaded stays, whatever becomes of the files."""
 
-_texts = msgspec.json.Decoder(dict[str, str])
+_prompts_decoder = msgspec.json.Decoder(dict[str, str])
 
 log = logging.getLogger(__name__)
 
 
-class ListedSkills:
+class SkillsPromptCache:
     """`file` may be missing, damaged or unwritable: then the list is made each time."""
 
-    def __init__(self, skills: Skills, uses: Uses, file: Path) -> None:
+    def __init__(self, skills: SkillIndex, uses: SkillUsage, file: Path) -> None:
         self._skills, self._uses, self._file = skills, uses, file
         self._last = ("", "")
 
-    def text(self, circle: Circle, budget: int, now: float, hints: Iterable[str] = ()) -> str:
+    def text(
+        self, circle: VisibilityContext, budget: int, now: float, hints: Iterable[str] = ()
+    ) -> str:
         """See `skills_index`."""
         shelf, uses, named = self._skills.shelf(), self._uses.all(), tuple(hints)
-        key = _key(shelf, circle, uses, budget, now, named)
+        key = _prompt_key(shelf, circle, uses, budget, now, named)
         if key != self._last[0]:
             kept = self._kept()
             text = kept.get(key)
             if text is None:
-                text = skills_index(shelf, circle, uses, budget, now, named)
+                text = skills_prompt(shelf, circle, uses, budget, now, named)
                 self._keep({key: text, **kept})
             self._last = key, text
         return self._last[1]
 
     def _kept(self) -> dict[str, str]:
         try:
-            return _texts.decode(self._file.read_bytes())
+            return _prompts_decoder.decode(self._file.read_bytes())
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return {}
 
     def _keep(self, texts: Mapping[str, str]) -> None:
         """Not for sure: what comes out damaged is made again."""
-        newest = dict(list(texts.items())[:MOST])
+        newest = dict(list(texts.items())[:MAX_CACHED_PROMPTS])
         try:
             if self._file.parent.is_dir():
                 self._file.write_bytes(msgspec.json.encode(newest))
@@ -281,10 +303,10 @@ class ListedSkills:
             log.debug("the list of skills is not kept: %s", error)
 
 
-def _key(
-    shelf: Shelf,
-    circle: Circle,
-    uses: Mapping[str, Use],
+def _prompt_key(
+    shelf: IndexTable,
+    circle: VisibilityContext,
+    uses: Mapping[str, UsageRecord],
     budget: int,
     now: float,
     hints: tuple[str, ...],
@@ -296,9 +318,9 @@ def _key(
         shelf.categories,
         circle.system,
         [sorted(each) for each in (circle.tools, circle.toolsets, circle.disabled)],
-        [(name, used(use, now)) for name, use in uses.items() if use.count],
+        [(name, usage_points(use, now)) for name, use in uses.items() if use.count],
         budget,
         hints,
-        MADE_BY,
+        CODE_TIMES,
     )
     return hashlib.sha256(msgspec.json.encode(made_of)).hexdigest()

@@ -44,7 +44,7 @@ class Source(StrEnum):
     """Comes with Hermes, and is never changed in place."""
 
 
-class Root(msgspec.Struct, frozen=True):
+class SkillRoot(msgspec.Struct, frozen=True):
     """A folder that holds skills, at most two categories deep."""
 
     path: Path
@@ -55,7 +55,7 @@ class Root(msgspec.Struct, frozen=True):
     """What the plugin calls that skill; empty: as its SKILL.md does."""
 
 
-class Variable(msgspec.Struct, frozen=True):
+class RequiredVariable(msgspec.Struct, frozen=True):
     """An environment variable that a skill needs."""
 
     name: str
@@ -106,7 +106,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     related: tuple[str, ...] = ()
     conditions: Conditions = Conditions()
-    variables: tuple[Variable, ...] = ()
+    variables: tuple[RequiredVariable, ...] = ()
     credential_files: tuple[CredentialFile, ...] = ()
     settings: tuple[SkillSetting, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
         return self.source is Source.USER
 
 
-class Broken(msgspec.Struct, frozen=True):
+class BrokenSkill(msgspec.Struct, frozen=True):
     """A SKILL.md that does not load."""
 
     file: Path
@@ -135,7 +135,7 @@ class Broken(msgspec.Struct, frozen=True):
         return self.file.parent if self.file.name.lower() == SKILL_FILE.lower() else self.file
 
 
-class Circle(msgspec.Struct, frozen=True):
+class VisibilityContext(msgspec.Struct, frozen=True):
     """For whom skills are looked for. With neither tools nor toolsets, conditions do not count."""
 
     system: str
@@ -151,22 +151,22 @@ class Circle(msgspec.Struct, frozen=True):
 _PLAIN_NAME = re.compile(r"[a-z0-9]+(?:[-.][a-z0-9]+)*")
 
 
-def plain_name(text: str) -> str:
+def normalize_name(text: str) -> str:
     """`text` as the name of a skill: `PDF Tools_2` is `pdf-tools-2`; "" when nothing is left."""
     if _PLAIN_NAME.fullmatch(text):
         return text
     folded = unicodedata.normalize("NFKC", text).lower()
-    kept = "".join(each if _in_names(each) else " " for each in folded)
+    kept = "".join(each if _is_name_character(each) else " " for each in folded)
     return "-".join(filter(None, (part.strip(".") for part in kept.split())))
 
 
-def listed_name(text: str) -> str:
+def canonical_name(text: str) -> str:
     """As the skill is listed that somebody calls so, also as `category/name` or `plugin:name`."""
     plugin, colon, last = text.strip().rpartition("/")[2].rpartition(":")
-    return f"{plugin.strip()}{colon}{plain_name(last)}"
+    return f"{plugin.strip()}{colon}{normalize_name(last)}"
 
 
-def _in_names(char: str) -> bool:
+def _is_name_character(char: str) -> bool:
     """Letters and digits of any script, with the marks that belong to them."""
     return char.isalnum() or char == "." or unicodedata.category(char).startswith("M")
 
@@ -174,7 +174,7 @@ def _in_names(char: str) -> bool:
 # Settings of skills: `skills.config.<key>` in config.yaml.
 
 
-def value_of(setting: SkillSetting, config: Mapping[str, Any]) -> Any:
+def setting_value(setting: SkillSetting, config: Mapping[str, Any]) -> Any:
     """What is set, else the default; None for neither. `config` is `skills.config`."""
     value: Any = config
     for part in setting.key.split("."):
@@ -184,55 +184,55 @@ def value_of(setting: SkillSetting, config: Mapping[str, Any]) -> Any:
     return setting.default if value is None else value
 
 
-def unset(skill: Skill, config: Mapping[str, Any]) -> tuple[SkillSetting, ...]:
+def unset_settings(skill: Skill, config: Mapping[str, Any]) -> tuple[SkillSetting, ...]:
     """Settings with neither a value nor a default."""
-    return tuple(each for each in skill.settings if value_of(each, config) in (None, ""))
+    return tuple(each for each in skill.settings if setting_value(each, config) in (None, ""))
 
 
 def settings_block(skill: Skill, config: Mapping[str, Any], file: str) -> str:
     """What the model is told of them; "" when nothing is set. `file` is config.yaml as shown."""
-    values = ((each.key, value_of(each, config)) for each in skill.settings)
-    lines = [f"{key} = {shown(value)}" for key, value in values if value not in (None, "")]
+    values = ((each.key, setting_value(each, config)) for each in skill.settings)
+    lines = [f"{key} = {format_setting(value)}" for key, value in values if value not in (None, "")]
     return "\n".join([f"[Skill config (from {file}):", *lines, "]"]) if lines else ""
 
 
-def shown(value: Any) -> str:
+def format_setting(value: Any) -> str:
     """On one line, with `~` as the folder it stands for."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
-        return ", ".join(map(shown, value))
+        return ", ".join(map(format_setting, value))
     text = " ".join(str(value).split())
     return os.path.expanduser(text) if text.startswith("~") else text  # noqa: PTH111 - `~x` may stay
 
 
 # Which folders hold skills, in the order in which they count.
 
-HUB = Path(".hub", "skills")
+HUB_FOLDER = Path(".hub", "skills")
 """Below the user's skills: what was installed."""
 
 THIRD_PARTY = frozenset({Source.HUB, Source.EXTERNAL})
 """Written by strangers: what they say is looked at before it reaches a prompt."""
 
 
-def roots(
+def skill_roots(
     own: Path,
     *,
     external: Iterable[Path] = (),
-    plugins: Iterable[Root] = (),
+    plugins: Iterable[SkillRoot] = (),
     bundled: Path | None = None,
-) -> tuple[Root, ...]:
+) -> tuple[SkillRoot, ...]:
     """`own` is `<home>/skills`, `external` are the folders of `skills.external_dirs` with `~` and
     variables replaced, `plugins` the folders or SKILL.md that plugins registered.
     A folder that is named twice counts where it is named first."""
     found = [
-        Root(own, Source.USER),
-        Root(own / HUB, Source.HUB),
-        *(Root(path, Source.EXTERNAL) for path in external),
-        *(replace(each, path=_folder(each.path)) for each in plugins),
-        *([Root(bundled, Source.BUNDLED)] if bundled else []),
+        SkillRoot(own, Source.USER),
+        SkillRoot(own / HUB_FOLDER, Source.HUB),
+        *(SkillRoot(path, Source.EXTERNAL) for path in external),
+        *(replace(each, path=_skill_folder(each.path)) for each in plugins),
+        *([SkillRoot(bundled, Source.BUNDLED)] if bundled else []),
     ]
-    by_path: dict[Path, Root] = {}
+    by_path: dict[Path, SkillRoot] = {}
     for root in found:
         path = root.path.absolute()
         by_path.setdefault(path, replace(root, path=path))
@@ -241,26 +241,26 @@ def roots(
 
 def bundled_folder() -> Path | None:
     """The skills that come with Hermes; None when there are none."""
-    return _shipped("skills")
+    return _packaged_folder("skills")
 
 
 def optional_folder() -> Path | None:
     """Further skills that come with Hermes, for `hermes skills install`."""
-    return _shipped("optional-skills")
+    return _packaged_folder("optional-skills")
 
 
-def _shipped(name: str) -> Path | None:
+def _packaged_folder(name: str) -> Path | None:
     """In the installed package, or in the checkout above its sources."""
     package = Path(hermes.__file__).parent
     places = (package / "bundled" / name, package.parent.parent / name)
     return next((place for place in places if place.is_dir()), None)
 
 
-def _folder(path: Path) -> Path:
+def _skill_folder(path: Path) -> Path:
     return path.parent if path.name == SKILL_FILE else path
 
 
-class Rule(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class VisibilityRule(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """On what it depends whether some skills are shown; see `Skill` and `Conditions`."""
 
     numbers: tuple[int, ...]
@@ -274,30 +274,30 @@ class Rule(msgspec.Struct, frozen=True, array_like=True, gc=False):
 # Who sees which skill.
 
 
-def visible(skill: Skill, circle: Circle) -> bool:
+def is_visible(skill: Skill, circle: VisibilityContext) -> bool:
     """Whether it stands in lists, prompts and among the commands."""
-    return not hidden_because(skill, circle)
+    return not hidden_reason(skill, circle)
 
 
-def hidden_because(skill: Skill, circle: Circle) -> str:
+def hidden_reason(skill: Skill, circle: VisibilityContext) -> str:
     """The reason in a few words; "" when it is visible."""
-    return unusable_because(skill, circle) or _unmet(skill.conditions, circle)
+    return unusable_reason(skill, circle) or _condition_reason(skill.conditions, circle)
 
 
-def unusable_because(skill: Skill, circle: Circle) -> str:
+def unusable_reason(skill: Skill, circle: VisibilityContext) -> str:
     """The same for a skill that was asked for by name: conditions do not count then."""
     if skill.name in circle.disabled:
         return "switched off in the settings"
-    return _elsewhere(skill.platforms, circle)
+    return platform_reason(skill.platforms, circle)
 
 
-def _elsewhere(platforms: tuple[str, ...], circle: Circle) -> str:
+def platform_reason(platforms: tuple[str, ...], circle: VisibilityContext) -> str:
     if not platforms or circle.system in platforms:
         return ""
     return f"only for {', '.join(platforms)}"
 
 
-def _met(conditions: Conditions | Rule, circle: Circle) -> bool:
+def conditions_met(conditions: Conditions | VisibilityRule, circle: VisibilityContext) -> bool:
     tools, toolsets = circle.tools, circle.toolsets
     if not (tools or toolsets):
         return True
@@ -309,8 +309,8 @@ def _met(conditions: Conditions | Rule, circle: Circle) -> bool:
     )
 
 
-def _unmet(conditions: Conditions, circle: Circle) -> str:
-    if _met(conditions, circle):
+def _condition_reason(conditions: Conditions, circle: VisibilityContext) -> str:
+    if conditions_met(conditions, circle):
         return ""
     needs = (
         *(name for name in conditions.requires_tools if name not in circle.tools),

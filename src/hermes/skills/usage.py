@@ -9,13 +9,13 @@ import msgspec
 
 from hermes.util import atomic
 
-PATIENCE = 2.0
+LOCK_TIMEOUT = 2.0
 """Seconds to wait for the lock. A use that is not counted is no harm; a turn that waits is."""
 
 log = logging.getLogger(__name__)
 
 
-class Use(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class UsageRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     count: int = 0
     last: float = 0.0
     """Seconds since 1970; 0 for never."""
@@ -24,17 +24,17 @@ class Use(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     written_at: float = 0.0
 
 
-_uses = msgspec.json.Decoder(dict[str, Use])
+_records_decoder = msgspec.json.Decoder(dict[str, UsageRecord])
 
 
-class Uses:
+class SkillUsage:
     """`file` is `<home>/skills/.usage.json`. A damaged file counts as empty, and is put aside as
     `.usage.json.damaged` when something is to be written."""
 
-    def __init__(self, file: Path, patience: float = PATIENCE) -> None:
+    def __init__(self, file: Path, patience: float = LOCK_TIMEOUT) -> None:
         self._file, self._patience = file, patience
 
-    def all(self) -> Mapping[str, Use]:
+    def all(self) -> Mapping[str, UsageRecord]:
         """By the name of the skill."""
         try:
             return self._read()
@@ -42,13 +42,13 @@ class Uses:
             log.debug("the use counts of skills cannot be read: %s", error)
             return {}
 
-    def of(self, name: str) -> Use:
-        return self.all().get(name, Use())
+    def of(self, name: str) -> UsageRecord:
+        return self.all().get(name, UsageRecord())
 
     def record(self, name: str, now: float) -> None:
         """The skill was used at `now`, in seconds since 1970."""
 
-        def used(use: Use) -> Use:
+        def used(use: UsageRecord) -> UsageRecord:
             return msgspec.structs.replace(use, count=use.count + 1, last=max(use.last, now))
 
         self._change(name, used)
@@ -61,13 +61,13 @@ class Uses:
         """The skill is gone."""
         self._change(name, lambda _use: None)
 
-    def _read(self) -> dict[str, Use]:
+    def _read(self) -> dict[str, UsageRecord]:
         try:
-            return _uses.decode(self._file.read_bytes())
+            return _records_decoder.decode(self._file.read_bytes())
         except FileNotFoundError:
             return {}
 
-    def _kept(self) -> dict[str, Use]:
+    def _kept(self) -> dict[str, UsageRecord]:
         try:
             return self._read()
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -75,14 +75,14 @@ class Uses:
             log.warning("the use counts of skills are damaged: %s; they are in %s", error, aside)
             return {}
 
-    def _change(self, name: str, change: Callable[[Use], Use | None]) -> None:
+    def _change(self, name: str, change: Callable[[UsageRecord], UsageRecord | None]) -> None:
         """Blocks for a moment. Never raises: counts are a convenience."""
         filelock = import_module("filelock")
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with filelock.FileLock(f"{self._file}.lock", timeout=self._patience):
                 uses = self._kept()
-                changed = change(uses.pop(name, Use()))
+                changed = change(uses.pop(name, UsageRecord()))
                 if changed is not None:
                     uses[name] = changed
                 data = msgspec.json.format(msgspec.json.encode(uses), indent=1)

@@ -11,7 +11,7 @@ from hermes.cli.commands import skills as command
 from hermes.cli.context import Cli
 from hermes.config.home import Home
 from hermes.skills.hub.hub import Hub, HubOptions
-from hermes.skills.hub.sources import Endpoints
+from hermes.skills.hub.sources import HubAddresses
 from tests.integration.skills_hub.wire import GitHub, SkillsSh, Static
 
 
@@ -41,7 +41,7 @@ def options(hermes_home: Path, github: GitHub, skills_sh: SkillsSh) -> HubOption
     return HubOptions(
         root=hermes_home / "skills" / ".hub",
         git="/usr/bin/git",
-        endpoints=Endpoints(
+        endpoints=HubAddresses(
             github_api=github.url,
             skills_sh=skills_sh.url,
             repositories=("known/skills",),

@@ -15,7 +15,7 @@ import signal
 import sys
 from pathlib import Path
 
-from hermes.skills.hub.hub import Hub, HubOptions, audit
+from hermes.skills.hub.hub import Hub, HubOptions, audit_installed
 
 STEPS = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.chmod")
 MOST = 400
@@ -58,7 +58,7 @@ async def look(root: Path) -> dict[str, object]:
     before = sorted((root / "skills").rglob("SKILL.md"))
     async with Hub(HubOptions(root)) as hub:
         skills = hub.shelf.lock().skills
-        found = audit(hub)
+        found = audit_installed(hub)
         texts = [file.read_text() for file in (root / "skills").rglob("SKILL.md")]
         return {
             "seen_before": len(before),

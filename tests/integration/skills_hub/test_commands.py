@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import HermesError, UsageError
-from hermes.skills.hub.contents import HubError, Refused
+from hermes.skills.hub.contents import HubError, InstallRefused
 from tests.integration.skills_hub.samples import dangerous, doubtful
 from tests.integration.skills_hub.wire import Files, GitHub, SkillsSh, Static, answer, below, skill
 
@@ -79,10 +79,10 @@ def test_a_script_must_say_yes_beforehand(hermes, repo: GitHub, hermes_home: Pat
 
 def test_findings_are_shown_and_force_is_named_where_it_helps(hermes, github: GitHub):
     github.commit("any/repo", {**below("odd", doubtful("odd")), **below("bad", dangerous("bad"))})
-    with pytest.raises(Refused) as doubt:
+    with pytest.raises(InstallRefused) as doubt:
         hermes("install", "any/repo/odd", "--yes")
     assert "--force" in doubt.value.hint
-    with pytest.raises(Refused) as danger:
+    with pytest.raises(InstallRefused) as danger:
         hermes("install", "any/repo/bad", "--yes", "--force")
     assert "--force" not in danger.value.hint
     code, out, _ = hermes("inspect", "bad")
@@ -162,7 +162,7 @@ def test_a_skill_named_like_a_category_does_not_take_its_place(
 ):
     github.commit("any/repo", {**below("pdf", PDF), **below("office", skill("office"))})
     hermes("install", "any/repo/pdf", "--category", "office", "--yes")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(InstallRefused) as refused:
         hermes("install", "any/repo/office", "--yes")
     assert "--category" in refused.value.hint
     assert hermes("audit")[0] == 0
@@ -236,7 +236,7 @@ def test_it_is_said_that_an_own_copy_stays_when_the_original_is_removed(
 def test_a_skill_that_is_installed_after_all_leaves_the_quarantine(hermes, github: GitHub):
     github.commit("any/repo", {**below("odd", doubtful("odd")), **below("two", doubtful("two"))})
     for name in ("odd", "two"):
-        with pytest.raises(Refused):
+        with pytest.raises(InstallRefused):
             hermes("install", f"any/repo/{name}", "--yes")
     hermes("install", "any/repo/odd", "--yes", "--force")
     assert [one["name"] for one in json.loads(hermes("quarantine", "--json")[1])] == ["two"]

@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.skills.hub.contents import HubError, NotThere, Unfit, Unreachable
+from hermes.skills.hub.contents import HubError, InvalidContent, NotAvailable, SourceUnreachable
 from hermes.skills.hub.git import GitSource
 from hermes.skills.hub.hub import Hub
 from tests.integration.skills_hub.wire import skill
@@ -179,7 +179,7 @@ async def test_a_plain_web_server_may_not_send_more_either(repository: Path, pla
     served = repository.parent / "plain.git"
     git("fetch", "--quiet", str(repository), "+main:main", cwd=served)
     git("update-server-info", cwd=served)
-    with pytest.raises(Unfit, match=r"larger than 100\.0 kB"):
+    with pytest.raises(InvalidContent, match=r"larger than 100\.0 kB"):
         await GitSource("/usr/bin/git", most=100_000).fetch(plain_http)
 
 
@@ -216,36 +216,36 @@ async def test_no_hook_or_filter_of_the_repository_runs(
 async def test_links_and_other_repositories_in_it_are_refused(hub: Hub, repository: Path):
     (repository / "skills/pdf/notes").symlink_to("/etc/passwd")
     commit(repository)
-    with pytest.raises(Unfit, match="link"):
+    with pytest.raises(InvalidContent, match="link"):
         await hub.prepare(f"file://{repository}")
     git("rm", "--quiet", "skills/pdf/notes", cwd=repository)
     git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},skills/pdf/sub", cwd=repository)
     git("commit", "--quiet", "-m", "submodule", cwd=repository)
-    with pytest.raises(Unfit, match="another repository"):
+    with pytest.raises(InvalidContent, match="another repository"):
         await hub.prepare(f"file://{repository}")
 
 
 async def test_a_repository_that_is_too_large_is_given_up(repository: Path):
     (repository / "film.bin").write_bytes(os.urandom(200_000))
     commit(repository)
-    with pytest.raises(Unfit, match=r"larger than 100\.0 kB"):
+    with pytest.raises(InvalidContent, match=r"larger than 100\.0 kB"):
         await GitSource("/usr/bin/git", most=100_000).fetch(f"file://{repository}")
 
 
 async def test_a_server_that_never_answers_is_given_up():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/x.git"
-        with pytest.raises(Unreachable):
+        with pytest.raises(SourceUnreachable):
             await GitSource("/usr/bin/git", stalled=1).fetch(url)
 
 
 async def test_what_is_missing_is_said(hub: Hub, repository: Path, tmp_path: Path):
-    with pytest.raises(NotThere):
+    with pytest.raises(NotAvailable):
         await hub.prepare(f"file://{repository}#nowhere:pdf")
-    with pytest.raises(NotThere) as missing:
+    with pytest.raises(NotAvailable) as missing:
         await hub.prepare(f"file://{repository}#:excel")
     assert "skills/pdf" in missing.value.hint
-    with pytest.raises((NotThere, Unreachable)):
+    with pytest.raises((NotAvailable, SourceUnreachable)):
         await hub.prepare(f"file://{tmp_path}/nothing.git")
 
 
@@ -266,7 +266,7 @@ async def test_a_closed_door_is_an_error_and_not_a_question(hub: Hub, smart_http
     thread = Thread(target=server.serve_forever)
     thread.start()
     try:
-        with pytest.raises(Unreachable) as refused:
+        with pytest.raises(SourceUnreachable) as refused:
             await hub.prepare(f"http://127.0.0.1:{server.server_address[1]}/x.git")
         assert "ssh" in refused.value.hint
     finally:

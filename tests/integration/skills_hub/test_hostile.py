@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.hub.contents import HubError, Unfit, Unreachable
+from hermes.skills.hub.contents import HubError, InvalidContent, SourceUnreachable
 from hermes.skills.hub.hub import Hub
-from hermes.skills.hub.sources import Web
+from hermes.skills.hub.sources import HubHttpClient
 from hermes.util.loopback_http import Outgoing
 from tests.integration.skills_hub.wire import GitHub, Static, answer, bomb, skill, tar_of
 
@@ -62,7 +62,7 @@ async def test_an_archive_that_never_ends_is_given_up(hub: Hub, github: GitHub):
     packed = bomb(600)
     assert len(packed) < 1024 * 1024
     github.serve("any/repo", sha, packed)
-    with pytest.raises(Unfit, match="unpacks to more"):
+    with pytest.raises(InvalidContent, match="unpacks to more"):
         await hub.prepare("any/repo")
 
 
@@ -95,28 +95,28 @@ async def test_a_zip_that_is_not_taken(hub: Hub, site: Static, data: bytes):
     entry = {"name": "pdf", "type": "archive", "url": "p.zip", "digest": f"sha256:{digest}"}
     site.pages["/.well-known/skills/index.json"] = answer({"skills": [entry]})
     site.pages["/.well-known/skills/p.zip"] = answer(data)
-    with pytest.raises(Unfit):
+    with pytest.raises(InvalidContent):
         await hub.prepare(site.url)
 
 
 async def test_an_answer_that_never_ends_is_given_up(hub: Hub, site: Static):
     piece = b"[" * 1024 * 1024
     site.pages["/.well-known/skills/index.json"] = Outgoing(200, {}, [piece] * 6, chunked=True)
-    with pytest.raises(Unreachable, match="more than"):
+    with pytest.raises(SourceUnreachable, match="more than"):
         await hub.prepare(site.url)
 
 
 async def test_a_server_that_drips_is_given_up(site: Static):
     site.pages["/drip"] = Outgoing(200, {}, [b"a", 0.02] * 10_000, chunked=True)
-    async with Web(seconds=0.3) as web:
-        with pytest.raises(Unreachable, match="in time"):
+    async with HubHttpClient(seconds=0.3) as web:
+        with pytest.raises(SourceUnreachable, match="in time"):
             await web.get(f"{site.url}/drip")
 
 
 async def test_redirects_in_a_circle_end(hub: Hub, site: Static):
     path = "/.well-known/skills/index.json"
     site.pages[path] = answer(b"", 302, location=f"{site.url}{path}")
-    with pytest.raises(Unreachable, match="circle"):
+    with pytest.raises(SourceUnreachable, match="circle"):
         await hub.prepare(site.url)
     assert len(site.requests) < 10
 

@@ -10,11 +10,19 @@ import pytest
 
 from hermes.core.errors import ConfigError, UsageError
 from hermes.skills.hub import store
-from hermes.skills.hub.contents import NotThere, Refused, Unfit, hashes
-from hermes.skills.hub.hub import Hub, HubOptions, State, audit, check, restore, standing
-from hermes.skills.hub.store import UNFINISHED_SECONDS, Pending
-from hermes.skills.index import Skills
-from hermes.skills.skill import Source, roots
+from hermes.skills.hub.contents import InstallRefused, InvalidContent, NotAvailable, file_hashes
+from hermes.skills.hub.hub import (
+    Hub,
+    HubOptions,
+    UpdateState,
+    audit_installed,
+    check_update,
+    check_updates,
+    restore_skill,
+)
+from hermes.skills.hub.store import ABANDONED_SECONDS, PendingInstall
+from hermes.skills.index import SkillIndex
+from hermes.skills.skill import Source, skill_roots
 from tests.integration.skills_hub.samples import dangerous, doubtful
 from tests.integration.skills_hub.wire import GitHub, below, skill
 
@@ -41,7 +49,7 @@ async def test_an_installed_skill_is_found_by_the_agent(hub: Hub, repo: GitHub, 
     folder = await installed(hub, category="Office Work")
     assert folder == hermes_home / "skills/.hub/skills/office-work/pdf"
     assert (folder / "scripts/fill.sh").stat().st_mode & 0o111
-    found = Skills(roots(hermes_home / "skills")).get("pdf")
+    found = SkillIndex(skill_roots(hermes_home / "skills")).get("pdf")
     assert (found.source, found.category) == (Source.HUB, "office-work")
     assert left_in_quarantine(hub) == []
     assert hermes_home.stat().st_mode & 0o077 == 0
@@ -55,7 +63,7 @@ async def test_the_lock_knows_origin_and_hashes(hub: Hub, repo: GitHub):
     assert entry["identifier"] == "any/repo/pdf"
     assert entry["origin"]["version"] == repo.heads["any/repo", "main"]
     assert set(entry["files"]) == set(PDF)
-    assert [event.what for event in store.read(hub.shelf.log_file)] == ["installed"]
+    assert [event.what for event in store.read_events(hub.shelf.log_file)] == ["installed"]
 
 
 async def test_a_dangerous_skill_is_refused_even_by_force_and_can_be_looked_at(
@@ -64,7 +72,7 @@ async def test_a_dangerous_skill_is_refused_even_by_force_and_can_be_looked_at(
     github.commit("any/repo", below("bad", dangerous("bad")))
     one = await hub.prepare("any/repo/bad")
     assert one.report.verdict == "dangerous"
-    with pytest.raises(Refused):
+    with pytest.raises(InstallRefused):
         hub.accept(one, force=True)
     assert hub.shelf.lock().skills == {}
     assert not hub.shelf.skills.exists()
@@ -73,12 +81,12 @@ async def test_a_dangerous_skill_is_refused_even_by_force_and_can_be_looked_at(
     assert held.findings
     assert hub.quarantine.clean("bad") == ["bad"]
     assert left_in_quarantine(hub) == []
-    assert [event.what for event in store.read(hub.shelf.log_file)] == ["refused"]
+    assert [event.what for event in store.read_events(hub.shelf.log_file)] == ["refused"]
 
 
 async def test_findings_below_dangerous_can_be_forced(hub: Hub, github: GitHub):
     github.commit("any/repo", below("odd", doubtful("odd")))
-    with pytest.raises(Refused):
+    with pytest.raises(InstallRefused):
         hub.accept(await hub.prepare("any/repo/odd"))
     one = await hub.prepare("any/repo/odd")
     assert one.report.verdict == "caution"
@@ -89,7 +97,7 @@ async def test_findings_below_dangerous_can_be_forced(hub: Hub, github: GitHub):
 async def test_what_was_refused_twice_is_kept_once(hub: Hub, github: GitHub):
     github.commit("any/repo", below("bad", dangerous("bad")))
     for _ in range(2):
-        with pytest.raises(Refused):
+        with pytest.raises(InstallRefused):
             hub.accept(await hub.prepare("any/repo/bad"))
     assert len(left_in_quarantine(hub)) == 1
 
@@ -97,7 +105,7 @@ async def test_what_was_refused_twice_is_kept_once(hub: Hub, github: GitHub):
 async def test_a_change_after_the_scan_is_noticed(hub: Hub, repo: GitHub):
     one = await hub.prepare("any/repo/pdf")
     (one.staged / "SKILL.md").write_text("---\nname: pdf\ndescription: d\n---\nEvil.\n")
-    with pytest.raises(Unfit, match="after the scan"):
+    with pytest.raises(InvalidContent, match="after the scan"):
         hub.accept(one)
     assert hub.shelf.lock().skills == {}
 
@@ -127,12 +135,12 @@ async def test_a_stranger_does_not_take_the_place_of_a_bundled_skill(
 
 async def test_updates_are_found_and_installed_with_their_difference(hub: Hub, repo: GitHub):
     folder = await installed(hub, category="office")
-    assert (await check(hub))[0].state is State.CURRENT
+    assert (await check_updates(hub))[0].state is UpdateState.CURRENT
     repo.commit("any/repo", {**below("pdf", NEW), "README.md": b"x"})
-    [one] = await check(hub)
-    assert one.state is State.NEWER
+    [one] = await check_updates(hub)
+    assert one.state is UpdateState.NEWER
     assert left_in_quarantine(hub) == []
-    found = await standing(hub, "pdf", hub.installed("pdf"))
+    found = await check_update(hub, "pdf", hub.installed("pdf"))
     assert found.candidate is not None
     assert "-Old words." in found.candidate.difference
     assert "+New words." in found.candidate.difference
@@ -141,61 +149,61 @@ async def test_updates_are_found_and_installed_with_their_difference(hub: Hub, r
     assert entry.category == "office"
     assert not (folder / "scripts").exists()
     assert (folder / "references/a.md").read_bytes() == b"# A\n"
-    assert audit(hub).clean
+    assert audit_installed(hub).clean
 
 
 async def test_a_push_to_other_files_is_no_update(hub: Hub, repo: GitHub):
     await installed(hub)
     repo.commit("any/repo", {**below("pdf", PDF), "README.md": b"changed\n"})
-    assert (await check(hub))[0].state is State.CURRENT
+    assert (await check_updates(hub))[0].state is UpdateState.CURRENT
 
 
 async def test_an_update_that_turned_dangerous_leaves_the_old_version(hub: Hub, repo: GitHub):
     folder = await installed(hub)
     repo.commit("any/repo", below("pdf", dangerous("pdf")))
-    found = await standing(hub, "pdf", hub.installed("pdf"))
+    found = await check_update(hub, "pdf", hub.installed("pdf"))
     assert found.candidate is not None
-    with pytest.raises(Refused):
+    with pytest.raises(InstallRefused):
         hub.accept(found.candidate, force=True)
     assert b"Old words." in (folder / "SKILL.md").read_bytes()
-    assert audit(hub).clean
+    assert audit_installed(hub).clean
 
 
 async def test_a_skill_that_left_its_repository_is_said_to_be_gone(hub: Hub, repo: GitHub):
     await installed(hub)
     repo.commit("any/repo", below("word", skill("word")))
-    assert (await check(hub))[0].state is State.GONE
+    assert (await check_updates(hub))[0].state is UpdateState.GONE
     repo.limited = True
-    [one] = await check(hub)
-    assert (one.state, "rate limit" in one.reason) == (State.UNKNOWN, True)
+    [one] = await check_updates(hub)
+    assert (one.state, "rate limit" in one.reason) == (UpdateState.UNKNOWN, True)
 
 
 async def test_an_audit_notices_every_kind_of_tampering(hub: Hub, repo: GitHub):
     folder = await installed(hub)
-    assert audit(hub).clean
+    assert audit_installed(hub).clean
     (folder / "SKILL.md").write_text("---\nname: pdf\ndescription: d\n---\nOther.\n")
     (folder / "scripts/fill.sh").unlink()
     (folder / ".hidden").write_text("x")
     (folder / "__pycache__").mkdir()
     (folder / "__pycache__/a.pyc").write_bytes(b"x")
-    [one] = audit(hub).skills
+    [one] = audit_installed(hub).skills
     assert (one.changed, one.missing, one.added) == (
         ("SKILL.md",),
         ("scripts/fill.sh",),
         (".hidden",),
     )
-    assert store.read(hub.shelf.log_file)[-1].what == "tampered"
-    await restore(hub, "pdf")
-    assert audit(hub).clean
+    assert store.read_events(hub.shelf.log_file)[-1].what == "tampered"
+    await restore_skill(hub, "pdf")
+    assert audit_installed(hub).clean
     assert not (folder / ".hidden").exists()
 
 
 async def test_an_audit_notices_links_missing_folders_and_strays(hub: Hub, repo: GitHub):
     folder = await installed(hub)
     (folder / "notes").symlink_to("/etc/passwd")
-    assert "link" in audit(hub).skills[0].problem
+    assert "link" in audit_installed(hub).skills[0].problem
     folder.rename(hub.shelf.skills / "elsewhere")
-    found = audit(hub)
+    found = audit_installed(hub)
     assert "gone" in found.skills[0].problem
     assert found.strays == (str(hub.shelf.skills / "elsewhere"),)
 
@@ -203,8 +211,8 @@ async def test_an_audit_notices_links_missing_folders_and_strays(hub: Hub, repo:
 async def test_restoring_does_not_bring_another_version(hub: Hub, repo: GitHub):
     await installed(hub)
     repo.commit("any/repo", below("pdf", NEW))
-    with pytest.raises(NotThere, match="another version"):
-        await restore(hub, "pdf")
+    with pytest.raises(NotAvailable, match="another version"):
+        await restore_skill(hub, "pdf")
     assert left_in_quarantine(hub) == []
 
 
@@ -213,7 +221,7 @@ async def test_uninstalling_leaves_nothing(hub: Hub, repo: GitHub):
     hub.uninstall("pdf")
     assert list(hub.shelf.skills.iterdir()) == []
     assert hub.shelf.lock().skills == {}
-    with pytest.raises(NotThere):
+    with pytest.raises(NotAvailable):
         hub.uninstall("pdf")
 
 
@@ -226,7 +234,7 @@ async def test_two_installs_at_once_both_stay(options: HubOptions, repo: GitHub)
     await asyncio.gather(one("pdf"), one("word"))
     async with Hub(options) as hub:
         assert set(hub.shelf.lock().skills) == {"pdf", "word"}
-        assert audit(hub).clean
+        assert audit_installed(hub).clean
 
 
 async def test_a_damaged_lock_is_not_overwritten(hub: Hub, repo: GitHub):
@@ -244,12 +252,12 @@ async def test_an_old_interrupted_change_is_ended_before_the_quarantine_is_swept
     entry = hub.accept(one)
     hub.uninstall("pdf")
     staged = hub.quarantine.stage("pdf", PDF)
-    note = Pending("pdf", entry, staged.relative_to(hub.shelf.root).as_posix(), "trash/x")
+    note = PendingInstall("pdf", entry, staged.relative_to(hub.shelf.root).as_posix(), "trash/x")
     (hub.shelf.root / "pending.json").write_bytes(msgspec.json.encode(note))
-    past = staged.stat().st_mtime - UNFINISHED_SECONDS - 10
+    past = staged.stat().st_mtime - ABANDONED_SECONDS - 10
     os.utime(staged.parent, (past, past))
     await hub.prepare("any/repo/word")
-    assert audit(hub).clean
+    assert audit_installed(hub).clean
     assert list(hub.shelf.lock().skills) == ["pdf"]
 
 
@@ -258,9 +266,9 @@ async def test_a_lock_whose_hashes_were_changed_is_noticed(hub: Hub, repo: GitHu
     text = hub.shelf.lock_file.read_text()
     entry = hub.installed("pdf")
     (folder / "SKILL.md").write_bytes(NEW["SKILL.md"])
-    forged = hashes(NEW)["SKILL.md"]
+    forged = file_hashes(NEW)["SKILL.md"]
     hub.shelf.lock_file.write_text(text.replace(entry.files["SKILL.md"], forged))
-    (one,) = audit(hub).skills
+    (one,) = audit_installed(hub).skills
     assert "contradict" in one.problem
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from hermes.cli.commands import skills as command
 from hermes.skills.history import SkillHistory
-from hermes.skills.hub.contents import Refused
-from hermes.skills.index import Skills
-from hermes.skills.skill import roots
-from hermes.skills.writing.draft import Action, Draft
+from hermes.skills.hub.contents import InstallRefused
+from hermes.skills.index import SkillIndex
+from hermes.skills.skill import skill_roots
+from hermes.skills.writing.draft import DraftAction, SkillDraft
 from hermes.skills.writing.writer import SkillWriter, WritingOptions
 from tests.integration.skills_hub.samples import doubtful
 from tests.integration.skills_hub.wire import GitHub, SkillsSh, below, skill
@@ -57,19 +57,27 @@ def full(hermes, hermes_home: Path, github: GitHub, skills_sh: SkillsSh, tmp_pat
     skills_sh.entries = [{"skillId": "pdf", "name": "pdf", "source": "any/repo"}]
     put(hermes_home / "skills", "my-notes", HEAD)
     hermes("install", "any/repo/pdf", "--yes")
-    with pytest.raises(Refused):
+    with pytest.raises(InstallRefused):
         hermes("install", "any/repo/odd", "--yes")
     hermes("tap", "add", "any/repo")
     home = hermes_home / "skills"
-    patch = Draft(
-        action=Action.PATCH, name="my-notes", old_string="Write", new_string="Put", reason="shorter"
+    patch = SkillDraft(
+        action=DraftAction.PATCH,
+        name="my-notes",
+        old_string="Write",
+        new_string="Put",
+        reason="shorter",
     )
     for review in ("auto", "ask"):
         writer = SkillWriter(
-            home, Skills(roots(home)), SkillHistory(home), lambda _: (), WritingOptions(review)
+            home,
+            SkillIndex(skill_roots(home)),
+            SkillHistory(home),
+            lambda _: (),
+            WritingOptions(review),
         )
         asyncio.run(writer.manage(patch))
-        patch = Draft(action=Action.DELETE, name="my-notes")
+        patch = SkillDraft(action=DraftAction.DELETE, name="my-notes")
     hermes("snapshot", "export", str(tmp_path / "all.tar.gz"))
     return tmp_path / "all.tar.gz"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.skills.hub.contents import HubError, Refused
+from hermes.skills.hub.contents import HubError, InstallRefused
 from tests.integration.skills_hub.samples import DANGEROUS
 from tests.integration.skills_hub.wire import Files, GitHub, below, skill
 
@@ -102,20 +102,20 @@ def test_a_repository_without_a_commit_is_said_so(hermes, team: GitHub, mine: Pa
 def test_what_is_there_already_is_not_sent(hermes, team: GitHub, mine: Path):
     files = skill("pdf", "Mine.", {"scripts/fill.sh": b"#!/bin/sh\necho 1\n"})
     team.commit("team/skills", below("skills/pdf", files))
-    with pytest.raises(Refused, match="already"):
+    with pytest.raises(InstallRefused, match="already"):
         hermes("publish", str(mine), "--repo", "team/skills", "--yes")
 
 
 def test_a_key_in_a_file_does_not_leave_this_machine(hermes, team: GitHub, mine: Path):
     (mine / "notes.md").write_text("token: ghp_" + "a1B2" * 9 + "\n")
-    with pytest.raises(Refused, match=r"notes\.md"):
+    with pytest.raises(InstallRefused, match=r"notes\.md"):
         hermes("publish", str(mine), "--repo", "team/skills", "--yes")
     assert team.requests == []
 
 
 def test_a_dangerous_skill_is_not_published(hermes, team: GitHub, mine: Path):
     write(mine, skill("pdf", DANGEROUS))
-    with pytest.raises(Refused, match="dangerous"):
+    with pytest.raises(InstallRefused, match="dangerous"):
         hermes("publish", str(mine), "--repo", "team/skills", "--yes")
     assert team.requests == []
 

@@ -8,7 +8,13 @@ import msgspec
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.skills.hub.contents import HubError, NotThere, RateSpent, Unfit, Unreachable
+from hermes.skills.hub.contents import (
+    HubError,
+    InvalidContent,
+    NotAvailable,
+    RateLimited,
+    SourceUnreachable,
+)
 from hermes.skills.hub.hub import Hub, HubOptions
 from tests.integration.skills_hub.wire import (
     GitHub,
@@ -54,19 +60,19 @@ async def test_a_branch_can_be_named(hub: Hub, github: GitHub):
 
 async def test_what_is_not_there_is_said_with_what_is(hub: Hub, github: GitHub):
     github.commit("any/repo", below("skills/pdf", PDF))
-    with pytest.raises(NotThere) as missing:
+    with pytest.raises(NotAvailable) as missing:
         await hub.prepare("any/repo/excel")
     assert "skills/pdf" in missing.value.hint
-    with pytest.raises(NotThere):
+    with pytest.raises(NotAvailable):
         await hub.prepare("any/repo/pdf@nowhere")
-    with pytest.raises(NotThere) as unseen:
+    with pytest.raises(NotAvailable) as unseen:
         await hub.prepare("no/body/pdf")
     assert "GITHUB_TOKEN" in unseen.value.hint
 
 
 async def test_a_spent_rate_limit_says_how_to_get_more(hub: Hub, github: GitHub):
     github.limited = True
-    with pytest.raises(RateSpent) as spent:
+    with pytest.raises(RateLimited) as spent:
         await hub.prepare("any/repo/pdf")
     assert "hermes config set GITHUB_TOKEN" in spent.value.hint
 
@@ -151,7 +157,7 @@ async def test_a_site_lists_its_files(hub: Hub, site: Static):
     assert found.offers[0].identifier == f"{site.url}/.well-known/skills/pdf"
     assert (await hub.prepare(found.offers[0].identifier)).files == PDF
     assert (await hub.prepare(f"{site.url}#pdf")).files == PDF
-    with pytest.raises(NotThere) as several:
+    with pytest.raises(NotAvailable) as several:
         await hub.prepare(site.url)
     assert "pdf, b" in several.value.hint
 
@@ -209,7 +215,7 @@ async def test_a_site_offers_archives_with_a_digest(hub: Hub, site: Static):
     one = await hub.prepare(site.url)
     assert (one.files, one.origin.version) == (PDF, digest)
     site.pages["/.well-known/agent-skills/pdf.tar.gz"] = answer(tarball(skill("pdf", "Evil"), ""))
-    with pytest.raises(Unfit, match="hash differs"):
+    with pytest.raises(InvalidContent, match="hash differs"):
         await hub.prepare(site.url)
 
 
@@ -217,7 +223,7 @@ async def test_a_site_offers_archives_with_a_digest(hub: Hub, site: Static):
 async def test_a_site_cannot_name_files_elsewhere(hub: Hub, site: Static, name: str):
     index(site, {"name": "pdf", "files": ["SKILL.md", name]})
     site.pages["/.well-known/skills/pdf/SKILL.md"] = answer(PDF["SKILL.md"])
-    with pytest.raises(Unfit):
+    with pytest.raises(InvalidContent):
         await hub.prepare(site.url)
 
 
@@ -228,7 +234,7 @@ async def test_a_site_without_https_is_not_asked(hub: Hub):
 
 async def test_an_answer_that_is_no_index_is_an_outage(hub: Hub, site: Static):
     site.pages["/.well-known/skills/index.json"] = answer(b"<html>")
-    with pytest.raises(Unreachable):
+    with pytest.raises(SourceUnreachable):
         await hub.prepare(site.url)
 
 
@@ -272,7 +278,7 @@ async def test_a_marketplace_offers_the_skills_of_its_plugins(hub: Hub, github: 
     assert (await hub.prepare(f"{start}/far")).name == "far-skill"
     with pytest.raises(HubError, match="not supported: npm"):
         await hub.prepare(f"{start}/npm")
-    with pytest.raises(NotThere, match="leads out"):
+    with pytest.raises(NotAvailable, match="leads out"):
         await hub.prepare(f"{start}/out")
 
 
@@ -304,5 +310,5 @@ async def test_a_folder_of_this_machine(hub: Hub, tmp_path: Path):
     one = await hub.prepare(str(tmp_path))
     assert (set(one.files), one.source) == ({"SKILL.md"}, "folder")
     (tmp_path / "link").symlink_to("/etc/passwd")
-    with pytest.raises(Unfit, match="link"):
+    with pytest.raises(InvalidContent, match="link"):
         await hub.prepare(str(tmp_path))

@@ -7,9 +7,9 @@ import pytest
 from hermes.app.skill_shelf import SkillShelf, circle_of, skill_roots
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
-from hermes.skills.index import Skills
-from hermes.skills.prompt import hidden_numbers
-from hermes.skills.skill import Source, hidden_because
+from hermes.skills.index import SkillIndex
+from hermes.skills.prompt import hidden_skills
+from hermes.skills.skill import Source, hidden_reason
 from tests.unit.skills.making import put
 
 
@@ -62,11 +62,11 @@ def test_a_damaged_note_of_the_hub_stops_nobody(hermes_home: Path):
 @pytest.mark.parametrize("name", ["v-req-ok", "V_Req_Ok", "V Req OK", "tools/v-req-ok"])
 def test_a_skill_is_switched_off_by_any_spelling(hermes_home: Path, name: str):
     put(hermes_home / "skills", "tools/v-req-ok")
-    skills = Skills(skill_roots(loaded(hermes_home, ""), Home(hermes_home)))
+    skills = SkillIndex(skill_roots(loaded(hermes_home, ""), Home(hermes_home)))
     for config in (f"disabled: ['{name}']", f"platform_disabled: {{cli: ['{name}']}}"):
         circle = circle_of(loaded(hermes_home, f"skills: {{{config}}}"), "cli")
-        assert hidden_because(skills.get("v-req-ok"), circle) == "switched off in the settings"
-        assert hidden_numbers(skills.shelf(), circle) >= {skills.shelf().numbers["v-req-ok"]}
+        assert hidden_reason(skills.get("v-req-ok"), circle) == "switched off in the settings"
+        assert hidden_skills(skills.shelf(), circle) >= {skills.shelf().numbers["v-req-ok"]}
 
 
 def test_a_skill_of_a_plugin_is_switched_off(hermes_home: Path):

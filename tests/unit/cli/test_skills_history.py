@@ -17,10 +17,10 @@ from hermes.cli.context import Cli
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
 from hermes.skills.history import SkillHistory
-from hermes.skills.index import Skills
-from hermes.skills.skill import roots
-from hermes.skills.usage import Uses
-from hermes.skills.writing.draft import Action, Draft
+from hermes.skills.index import SkillIndex
+from hermes.skills.skill import skill_roots
+from hermes.skills.usage import SkillUsage
+from hermes.skills.writing.draft import DraftAction, SkillDraft
 from hermes.skills.writing.writer import SkillWriter, WritingOptions
 
 TEXT = "---\nname: {name}\ndescription: How {name} works\n---\n\nStep one.\n"
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 class Command:
     def __init__(self, home: Path) -> None:
         self.home = Home(home)
-        self.uses = Uses(self.home.skills / ".usage.json")
+        self.uses = SkillUsage(self.home.skills / ".usage.json")
 
     def __call__(self, *words: str, typed: str | None = None) -> Outcome:
         """With `typed` it is run at a terminal, where that is what the user answers."""
@@ -64,9 +64,14 @@ class Command:
         home = self.home.skills
         options = WritingOptions(review)
         writer = SkillWriter(
-            home, Skills(roots(home)), SkillHistory(home), lambda _: (), options, self.uses
+            home,
+            SkillIndex(skill_roots(home)),
+            SkillHistory(home),
+            lambda _: (),
+            options,
+            self.uses,
         )
-        draft = Draft(action=Action(action), name=name, session="s1", **fields)
+        draft = SkillDraft(action=DraftAction(action), name=name, session="s1", **fields)
         asyncio.run(writer.manage(draft))
 
     def create(self, name: str, review: str = "auto") -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from hermes.core.errors import UsageError
 from hermes.skills.history import SkillHistory
-from hermes.skills.index import Skills
-from hermes.skills.skill import bundled_folder, roots
-from hermes.skills.writing.draft import Action, Draft
+from hermes.skills.index import SkillIndex
+from hermes.skills.skill import bundled_folder, skill_roots
+from hermes.skills.writing.draft import DraftAction, SkillDraft
 from hermes.skills.writing.writer import SkillWriter
 from tests.unit.cli.test_skills import hermes_skills
 from tests.unit.skills.making import put
@@ -72,14 +72,14 @@ def test_a_broken_copy_of_a_bundled_skill_is_dropped(hermes_home: Path):
 
 
 def test_the_first_change_of_a_bundled_skill_is_shown_without_the_copying(hermes_home: Path):
-    draft = Draft(
-        action=Action.PATCH,
+    draft = SkillDraft(
+        action=DraftAction.PATCH,
         name="notes",
         old_string="version: 1.0.0",
         new_string="version: 1.0.1",
         reason="a new version",
     )
-    skills = Skills(roots(hermes_home / "skills", bundled=bundled_folder()))
+    skills = SkillIndex(skill_roots(hermes_home / "skills", bundled=bundled_folder()))
     history = SkillHistory(hermes_home / "skills")
     writer = SkillWriter(hermes_home / "skills", skills, history, lambda _: ())
     asyncio.run(writer.manage(draft))

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from hermes.skills.index import Shelf, Skills
-from hermes.skills.parse import skill_of
-from hermes.skills.skill import Circle, Root, Skill, Source
+from hermes.skills.index import IndexTable, SkillIndex
+from hermes.skills.parse import parse_skill
+from hermes.skills.skill import Skill, SkillRoot, Source, VisibilityContext
 
-LINUX = Circle(system="linux")
+LINUX = VisibilityContext(system="linux")
 
 
 def put(root: Path, place: str, text: str = "", **fields: str) -> Path:
@@ -22,17 +22,17 @@ def put(root: Path, place: str, text: str = "", **fields: str) -> Path:
     return folder
 
 
-def skills_in(root: Path, source: Source = Source.USER, cache: Path | None = None) -> Skills:
-    return Skills([Root(root, source)], cache)
+def skills_in(root: Path, source: Source = Source.USER, cache: Path | None = None) -> SkillIndex:
+    return SkillIndex([SkillRoot(root, source)], cache)
 
 
-def parsed(text: str, folder: str = "the-folder", root: Root | None = None) -> Skill:
+def parsed(text: str, folder: str = "the-folder", root: SkillRoot | None = None) -> Skill:
     """The skill of a SKILL.md that is not on disk."""
-    root = root or Root(Path("/skills"), Source.USER)
-    return skill_of(text, root.path / folder, root)
+    root = root or SkillRoot(Path("/skills"), Source.USER)
+    return parse_skill(text, root.path / folder, root)
 
 
-def shelf_of(root: Path, skills: Mapping[str, str]) -> Shelf:
+def shelf_of(root: Path, skills: Mapping[str, str]) -> IndexTable:
     """`category/name` → description."""
     for place, description in skills.items():
         put(root, place, description=description)

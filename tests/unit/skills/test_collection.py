@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.index import Skills
-from hermes.skills.skill import Root, SkillInvalid, SkillNotFound, Source
+from hermes.skills.index import SkillIndex
+from hermes.skills.skill import SkillInvalid, SkillNotFound, SkillRoot, Source
 from tests.unit.skills.making import put, skills_in
 
 
-def names(skills: Skills) -> set[str]:
+def names(skills: SkillIndex) -> set[str]:
     return {skill.name for skill in skills.all()}
 
 
-def reasons(skills: Skills) -> dict[str, str]:
+def reasons(skills: SkillIndex) -> dict[str, str]:
     return {broken.file.name: broken.reason for broken in skills.broken()}
 
 
@@ -106,8 +106,8 @@ def test_the_first_root_with_a_name_counts(tmp_path: Path):
     put(tmp_path / "own", "x/same", description="mine")
     put(tmp_path / "bundled", "y/same", description="theirs")
     put(tmp_path / "bundled", "y/other")
-    skills = Skills(
-        [Root(tmp_path / "own", Source.USER), Root(tmp_path / "bundled", Source.BUNDLED)]
+    skills = SkillIndex(
+        [SkillRoot(tmp_path / "own", Source.USER), SkillRoot(tmp_path / "bundled", Source.BUNDLED)]
     )
     assert skills.get("same").description == "mine"
     assert skills.get("same").is_own and not skills.get("other").is_own
@@ -139,7 +139,7 @@ def test_spaces_and_underscores_are_hyphens(root: Path):
 
 def test_a_skill_of_a_plugin_is_got_with_and_without_its_plugin(tmp_path: Path):
     folder = put(tmp_path, "inbox")
-    skills = Skills([Root(folder, Source.PLUGIN, "mail")])
+    skills = SkillIndex([SkillRoot(folder, Source.PLUGIN, "mail")])
     assert skills.get("mail:inbox").name == skills.get("inbox").name == "mail:inbox"
     with pytest.raises(SkillNotFound):
         skills.get("other:inbox")
@@ -171,7 +171,7 @@ def test_categories_are_described(root: Path):
 
 
 def test_a_root_that_is_not_there_is_found_when_it_comes(tmp_path: Path):
-    skills = Skills([Root(tmp_path / "later", Source.EXTERNAL)])
+    skills = SkillIndex([SkillRoot(tmp_path / "later", Source.EXTERNAL)])
     assert names(skills) == set()
     put(tmp_path / "later", "x")
     assert names(skills) == {"x"}
@@ -181,7 +181,7 @@ def test_a_root_that_is_not_there_is_found_when_it_comes(tmp_path: Path):
 def test_every_change_is_noticed(root: Path, cache: Path, in_a_new_process: bool):
     kept = skills_in(root, cache=cache)
 
-    def look() -> Skills:
+    def look() -> SkillIndex:
         return skills_in(root, cache=cache) if in_a_new_process else kept
 
     put(root, "a/one", description="first")
@@ -396,7 +396,7 @@ def test_descriptions_of_ones_own_are_trusted(root: Path):
 
 def test_a_plugin_may_call_its_skill_otherwise(tmp_path: Path):
     put(tmp_path, "inbox", name="read-mail")
-    skills = Skills([Root(tmp_path / "inbox", Source.PLUGIN, "mail", "triage")])
+    skills = SkillIndex([SkillRoot(tmp_path / "inbox", Source.PLUGIN, "mail", "triage")])
     assert [skill.name for skill in skills.all()] == ["mail:triage"]
     assert skills.get("mail:triage").folder == tmp_path / "inbox"
 

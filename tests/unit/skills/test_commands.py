@@ -6,14 +6,14 @@ from hermes.skills.loader import (
     LoadOptions,
     SkillLoader,
     command_message,
-    preloaded,
+    preload_skills,
     skill_command,
     skill_commands,
 )
-from hermes.skills.skill import Circle, Root, Skill, SkillNotFound, Source
+from hermes.skills.skill import Skill, SkillNotFound, SkillRoot, Source, VisibilityContext
 from tests.unit.skills.making import LINUX, parsed, put, skills_in
 
-CIRCLE = Circle(system="linux", disabled=frozenset({"off"}))
+CIRCLE = VisibilityContext(system="linux", disabled=frozenset({"off"}))
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def skills(tmp_path: Path) -> tuple[Skill, ...]:
     put(tmp_path, "code-review", description="Review a diff")
     put(tmp_path, "off")
     put(tmp_path, "apple", platforms="[macos]")
-    plugin = Root(tmp_path / "p", Source.PLUGIN, "mail")
+    plugin = SkillRoot(tmp_path / "p", Source.PLUGIN, "mail")
     inbox = parsed("---\nname: inbox\ndescription: Mail\n---\nx", ".", plugin)
     return (*skills_in(tmp_path).all(), inbox)
 
@@ -70,14 +70,14 @@ async def test_the_message_holds_the_skill_and_what_the_user_wrote(loader: Skill
 
 
 async def test_skills_of_the_command_line_come_once_and_in_order(loader: SkillLoader):
-    loaded, text = await preloaded(loader, ["code-review", "arxiv", " ", "Code Review"])
+    loaded, text = await preload_skills(loader, ["code-review", "arxiv", " ", "Code Review"])
     assert [each.skill.name for each in loaded] == ["code-review", "arxiv"]
     assert text.startswith("[The user chose these skills for this session: follow them")
     assert text.index("# Skill: code-review") < text.index("# Skill: arxiv")
-    assert await preloaded(loader, []) == ([], "")
+    assert await preload_skills(loader, []) == ([], "")
 
 
 async def test_an_unknown_skill_of_the_command_line_is_a_clear_error(loader: SkillLoader):
     with pytest.raises(SkillNotFound, match="there is no skill 'arxvi'") as raised:
-        await preloaded(loader, ["arxvi"])
+        await preload_skills(loader, ["arxvi"])
     assert raised.value.hint == "did you mean arxiv?"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.skills.parse import without_comments
+from hermes.skills.parse import strip_comments
 
 
 @pytest.mark.parametrize(
@@ -27,9 +27,9 @@ from hermes.skills.parse import without_comments
     ],
 )
 def test_only_comments_on_lines_of_their_own_go(text: str, left: str):
-    assert without_comments(text) == left
+    assert strip_comments(text) == left
 
 
 def test_a_flood_of_open_comments_is_read_once():
     text = "<!--\n" * 100_000
-    assert without_comments(text) == text
+    assert strip_comments(text) == text

@@ -1,16 +1,16 @@
 from pathlib import Path
 
-from hermes.skills.skill import Root, Source, bundled_folder, optional_folder, roots
+from hermes.skills.skill import SkillRoot, Source, bundled_folder, optional_folder, skill_roots
 
 
 def test_folders_count_in_the_documented_order(tmp_path: Path):
     own = tmp_path / "skills"
-    found = roots(
+    found = skill_roots(
         own,
         external=[tmp_path / "shared"],
         plugins=[
-            Root(tmp_path / "mail/inbox/SKILL.md", Source.PLUGIN, "mail"),
-            Root(tmp_path / "cal", Source.PLUGIN, "cal"),
+            SkillRoot(tmp_path / "mail/inbox/SKILL.md", Source.PLUGIN, "mail"),
+            SkillRoot(tmp_path / "cal", Source.PLUGIN, "cal"),
         ],
         bundled=tmp_path / "bundled",
     )
@@ -25,7 +25,7 @@ def test_folders_count_in_the_documented_order(tmp_path: Path):
 
 
 def test_a_folder_named_twice_counts_once(tmp_path: Path):
-    found = roots(tmp_path, external=[tmp_path, tmp_path / "x", tmp_path / "x"])
+    found = skill_roots(tmp_path, external=[tmp_path, tmp_path / "x", tmp_path / "x"])
     assert [root.source for root in found] == [Source.USER, Source.HUB, Source.EXTERNAL]
 
 

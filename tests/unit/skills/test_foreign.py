@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hermes.skills.index import Skills
-from hermes.skills.parse import parse_head
-from hermes.skills.skill import Root, SkillInvalid, Source
+from hermes.skills.index import SkillIndex
+from hermes.skills.parse import parse_frontmatter
+from hermes.skills.skill import SkillInvalid, SkillRoot, Source
 
 FOREIGN = Path(__file__).with_name("foreign")
 
@@ -130,18 +130,18 @@ BROKEN = {
 
 
 @pytest.fixture(scope="module")
-def collection() -> Skills:
-    return Skills([Root(FOREIGN, Source.EXTERNAL)])
+def collection() -> SkillIndex:
+    return SkillIndex([SkillRoot(FOREIGN, Source.EXTERNAL)])
 
 
-def test_every_one_loads_or_gives_a_clear_reason(collection: Skills):
+def test_every_one_loads_or_gives_a_clear_reason(collection: SkillIndex):
     assert {skill.name for skill in collection.all()} == LOADS.keys()
     assert {broken.file.parent.name for broken in collection.broken()} == BROKEN.keys()
     assert len(LOADS) + len(BROKEN) == len(list(FOREIGN.iterdir())) >= 30
 
 
 @pytest.mark.parametrize("name", LOADS)
-def test_it_loads_as_it_was_meant(collection: Skills, name: str):
+def test_it_loads_as_it_was_meant(collection: SkillIndex, name: str):
     skill = collection.get(name)
     expected = dict(LOADS[name])
     warning = expected.pop("warning", None)
@@ -154,7 +154,7 @@ def test_it_loads_as_it_was_meant(collection: Skills, name: str):
 
 
 @pytest.mark.parametrize("folder", BROKEN)
-def test_the_reason_is_clear(collection: Skills, folder: str):
+def test_the_reason_is_clear(collection: SkillIndex, folder: str):
     (broken,) = [each for each in collection.broken() if each.file.parent.name == folder]
     assert BROKEN[folder] in broken.reason
     assert "\n" not in broken.reason and "Traceback" not in broken.reason
@@ -163,21 +163,21 @@ def test_the_reason_is_clear(collection: Skills, folder: str):
 
 
 def test_fields_of_others_are_kept():
-    fields, body = parse_head((FOREIGN / "commit-helper" / "SKILL.md").read_text())
+    fields, body = parse_frontmatter((FOREIGN / "commit-helper" / "SKILL.md").read_text())
     assert fields["allowed-tools"] == "Read, Grep, Bash(git diff:*), Bash(git log:*)"
     assert fields["disable-model-invocation"] is True
     assert body.startswith("Look at `git diff --cached`")
-    fields, _ = parse_head((FOREIGN / "data-room" / "SKILL.md").read_text())
+    fields, _ = parse_frontmatter((FOREIGN / "data-room" / "SKILL.md").read_text())
     assert fields["compatibility"] == "Needs a shell with pdftotext. Works without internet."
 
 
 @pytest.mark.parametrize("name", ["head-in-a-fence", "head-is-a-fence"])
 def test_code_after_a_head_in_a_fence_is_whole(name: str):
-    _, body = parse_head((FOREIGN / name / "SKILL.md").read_text())
+    _, body = parse_frontmatter((FOREIGN / name / "SKILL.md").read_text())
     assert body == "# Steps\n\n```bash\nls\n```"
 
 
-def test_what_is_wrong_in_entries_is_left_out(collection: Skills):
+def test_what_is_wrong_in_entries_is_left_out(collection: SkillIndex):
     skill = collection.get("half-settings")
     assert [(each.key, each.default, each.prompt) for each in skill.settings] == [
         ("notes.folder", "~/notes", "Where notes are")

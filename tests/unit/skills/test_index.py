@@ -5,18 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.index import Skills
-from hermes.skills.prompt import INTRODUCTION, SHORTEST, skills_index
-from hermes.skills.skill import Circle, Root, Source
-from hermes.skills.usage import Use
+from hermes.skills.index import SkillIndex
+from hermes.skills.prompt import INTRODUCTION, SHORT_TEXT, skills_prompt
+from hermes.skills.skill import SkillRoot, Source, VisibilityContext
+from hermes.skills.usage import UsageRecord
 from tests.unit.skills.making import LINUX, put, shelf_of, skills_in
 
 NOW = 1_800_000_000.0
 DAY = 86_400
 
 
-def index(shelf, budget: int = 3000, uses: Mapping[str, Use] | None = None, hints=()) -> str:
-    return skills_index(shelf, LINUX, uses or {}, budget, NOW, hints)
+def index(
+    shelf, budget: int = 3000, uses: Mapping[str, UsageRecord] | None = None, hints=()
+) -> str:
+    return skills_prompt(shelf, LINUX, uses or {}, budget, NOW, hints)
 
 
 def listed(text: str) -> list[str]:
@@ -67,8 +69,8 @@ def test_hidden_skills_are_not_listed(tmp_path: Path):
     put(tmp_path, "a", platforms="[macos]")
     put(tmp_path, "b")
     put(tmp_path, "c")
-    circle = Circle(system="linux", disabled=frozenset({"c"}))
-    text = skills_index(skills_in(tmp_path).shelf(), circle, {}, 3000, NOW)
+    circle = VisibilityContext(system="linux", disabled=frozenset({"c"}))
+    text = skills_prompt(skills_in(tmp_path).shelf(), circle, {}, 3000, NOW)
     assert listed(text) == ["b"]
 
 
@@ -98,7 +100,7 @@ def test_the_budget_is_never_exceeded(tmp_path_factory, budget: int):
         put(root, "nowhere")
     text = index(skills_in(root).shelf(), budget, hints=["skill-017"])
     assert len(text) <= budget
-    if budget >= len(SHORTEST):
+    if budget >= len(SHORT_TEXT):
         assert text
 
 
@@ -118,10 +120,10 @@ def test_every_category_is_represented_while_nothing_is_known(tmp_path: Path):
 def test_used_skills_are_listed_the_most_and_latest_first(tmp_path: Path):
     shelf = shelf_of(tmp_path, many(tmp_path))
     uses = {
-        "skill-150": Use(5, NOW - DAY / 2),
-        "skill-151": Use(40, NOW - 200 * DAY),
-        "skill-152": Use(1, NOW - 20 * DAY),
-        "gone": Use(9, NOW),
+        "skill-150": UsageRecord(5, NOW - DAY / 2),
+        "skill-151": UsageRecord(40, NOW - 200 * DAY),
+        "skill-152": UsageRecord(1, NOW - 20 * DAY),
+        "gone": UsageRecord(9, NOW),
     }
     assert {"skill-150", "skill-151", "skill-152"} <= set(listed(index(shelf, uses=uses)))
     small = len(index(shelf, 600))
@@ -145,15 +147,15 @@ def test_ones_own_skills_come_before_bundled_ones(tmp_path: Path):
     shelf_of(tmp_path / "bundled", many(tmp_path))
     own = {f"own/zz-{number}": "Mine" for number in range(5)}
     shelf_of(tmp_path / "own", own)
-    skills = Skills(
-        [Root(tmp_path / "own", Source.USER), Root(tmp_path / "bundled", Source.BUNDLED)]
+    skills = SkillIndex(
+        [SkillRoot(tmp_path / "own", Source.USER), SkillRoot(tmp_path / "bundled", Source.BUNDLED)]
     )
     assert {f"zz-{number}" for number in range(5)} <= set(listed(index(skills.shelf(), 900)))
 
 
 def test_the_same_inputs_give_the_same_text(tmp_path: Path):
     shelf_of(tmp_path, many(tmp_path))
-    uses = {"skill-150": Use(5, NOW), "skill-003": Use(5, NOW)}
+    uses = {"skill-150": UsageRecord(5, NOW), "skill-003": UsageRecord(5, NOW)}
     first = index(skills_in(tmp_path).shelf(), uses=uses, hints=["skill-100", "b", "a"])
     again = index(
         skills_in(tmp_path).shelf(),
@@ -161,7 +163,7 @@ def test_the_same_inputs_give_the_same_text(tmp_path: Path):
         hints=["a", "b", "skill-100"],
     )
     assert first == again
-    later = skills_index(
+    later = skills_prompt(
         skills_in(tmp_path).shelf(), LINUX, uses, 3000, NOW + 3600, ["skill-100", "b", "a"]
     )
     assert later == first

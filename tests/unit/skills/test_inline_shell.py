@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from hermes.skills.loader import MOST_OUTPUT, MOST_SNIPPETS, Shell, run_snippets
+from hermes.skills.loader import MAX_SNIPPET_OUTPUT, MAX_SNIPPETS, SnippetShell, run_snippets
 
 
-def shell(folder: Path, timeout: float = 10, **variables: str) -> Shell:
-    return Shell(folder, {"PATH": os.environ["PATH"], **variables}, timeout)
+def shell(folder: Path, timeout: float = 10, **variables: str) -> SnippetShell:
+    return SnippetShell(folder, {"PATH": os.environ["PATH"], **variables}, timeout)
 
 
 async def test_output_takes_the_place_of_the_snippet(tmp_path: Path):
@@ -41,13 +41,13 @@ async def test_failures_say_so(tmp_path: Path):
 
 async def test_output_is_cut(tmp_path: Path):
     text = await run_snippets("!`seq 1 9999`", shell(tmp_path))
-    assert len(text) == MOST_OUTPUT
+    assert len(text) == MAX_SNIPPET_OUTPUT
     assert text.startswith("1\n2\n") and text.endswith("…")
 
 
 async def test_a_flood_is_stopped(tmp_path: Path):
     text = await run_snippets("!`yes`", shell(tmp_path, timeout=60))
-    assert len(text) == MOST_OUTPUT and text.startswith("y\ny\n")
+    assert len(text) == MAX_SNIPPET_OUTPUT and text.startswith("y\ny\n")
 
 
 async def test_after_the_time_limit_everything_it_started_is_gone(tmp_path: Path, gone: Any):
@@ -79,6 +79,6 @@ async def test_a_cancelled_load_leaves_nothing_behind(tmp_path: Path, gone: Any)
 
 
 async def test_there_are_only_so_many_snippets(tmp_path: Path):
-    text = await run_snippets("!`echo x` " * (MOST_SNIPPETS + 1), shell(tmp_path))
-    assert text.count("x ") == MOST_SNIPPETS
-    assert text.endswith(f"[inline-shell error: a text may have {MOST_SNIPPETS} snippets] ")
+    text = await run_snippets("!`echo x` " * (MAX_SNIPPETS + 1), shell(tmp_path))
+    assert text.count("x ") == MAX_SNIPPETS
+    assert text.endswith(f"[inline-shell error: a text may have {MAX_SNIPPETS} snippets] ")

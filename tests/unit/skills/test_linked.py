@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.loader import linked_files, listing, read_linked
+from hermes.skills.loader import format_listing, linked_files, read_linked
 from hermes.skills.skill import Skill, SkillInvalid, SkillNotFound
 from tests.unit.skills.making import put, skills_in
 
@@ -33,7 +33,7 @@ def test_files_are_listed_by_folder(skill: Skill):
         "forms.md",
         "other/d.txt",
     )
-    assert listing(names) == (
+    assert format_listing(names) == (
         "references/: a.md, deep/b.md\nscripts/: run.py\nassets/: logo.png\nforms.md\nother/: d.txt"
     )
 
@@ -42,7 +42,7 @@ def test_of_very_many_files_the_first_are_listed(tmp_path: Path):
     folder = put(tmp_path, "x")
     for number in range(70):
         (folder / f"file-{number:02}.md").write_text("x")
-    text = listing(linked_files(folder))
+    text = format_listing(linked_files(folder))
     assert "file-59.md" in text and "file-60.md" not in text
     assert text.endswith("\nand 10 more")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from hermes.skills import prompt
-from hermes.skills.index import Skills
-from hermes.skills.prompt import MOST, ListedSkills
-from hermes.skills.skill import Circle, Root, Source
-from hermes.skills.usage import Uses
+from hermes.skills.index import SkillIndex
+from hermes.skills.prompt import MAX_CACHED_PROMPTS, SkillsPromptCache
+from hermes.skills.skill import SkillRoot, Source, VisibilityContext
+from hermes.skills.usage import SkillUsage
 
-LINUX = Circle("linux")
+LINUX = VisibilityContext("linux")
 NOW = 1_800_000_000.0
 DAY = 86_400.0
 
@@ -35,25 +35,25 @@ class Desk:
         return self.home / "cache" / "listed.json"
 
     @property
-    def uses(self) -> Uses:
-        return Uses(self.home / "skills" / ".usage.json")
+    def uses(self) -> SkillUsage:
+        return SkillUsage(self.home / "skills" / ".usage.json")
 
-    def open(self) -> ListedSkills:
-        roots = [Root(self.home / "skills", Source.USER)]
-        return ListedSkills(
-            Skills(roots, self.home / "cache" / "skills.json"), self.uses, self.file
+    def open(self) -> SkillsPromptCache:
+        roots = [SkillRoot(self.home / "skills", Source.USER)]
+        return SkillsPromptCache(
+            SkillIndex(roots, self.home / "cache" / "skills.json"), self.uses, self.file
         )
 
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    made, made_anew = Desk(tmp_path), prompt.skills_index
+    made, made_anew = Desk(tmp_path), prompt.skills_prompt
 
     def counted(*given: object) -> str:
         made.made += 1
         return made_anew(*given)
 
-    monkeypatch.setattr(prompt, "skills_index", counted)
+    monkeypatch.setattr(prompt, "skills_prompt", counted)
     return made
 
 
@@ -69,10 +69,10 @@ def test_whatever_makes_it_another_makes_it_anew(desk: Desk) -> None:
     desk.uses.record("berry", NOW)
     desk.open().text(LINUX, 3000, NOW)
     asked = [
-        (Circle("linux", disabled=frozenset({"apple"})), 3000, NOW, ()),
-        (Circle("linux", tools=frozenset({"terminal"})), 3000, NOW, ()),
-        (Circle("linux", toolsets=frozenset({"terminal"})), 3000, NOW, ()),
-        (Circle("macos"), 3000, NOW, ()),
+        (VisibilityContext("linux", disabled=frozenset({"apple"})), 3000, NOW, ()),
+        (VisibilityContext("linux", tools=frozenset({"terminal"})), 3000, NOW, ()),
+        (VisibilityContext("linux", toolsets=frozenset({"terminal"})), 3000, NOW, ()),
+        (VisibilityContext("macos"), 3000, NOW, ()),
         (LINUX, 400, NOW, ()),
         (LINUX, 3000, NOW + 40 * DAY, ()),
         (LINUX, 3000, NOW, ("berries.pdf",)),
@@ -91,19 +91,19 @@ def test_whatever_makes_it_another_makes_it_anew(desk: Desk) -> None:
 
 def test_other_code_makes_it_anew(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.open().text(LINUX, 3000, NOW)
-    monkeypatch.setattr(prompt, "MADE_BY", [1.0])
+    monkeypatch.setattr(prompt, "CODE_TIMES", [1.0])
     desk.open().text(LINUX, 3000, NOW)
     assert desk.made == 2
 
 
 def test_few_are_kept_and_the_newest_of_them(desk: Desk) -> None:
-    for number in range(MOST + 3):
+    for number in range(MAX_CACHED_PROMPTS + 3):
         desk.open().text(LINUX, 3000 + number, NOW)
-    assert len(json.loads(desk.file.read_bytes())) == MOST
-    desk.open().text(LINUX, 3000 + MOST + 2, NOW)
-    assert desk.made == MOST + 3
+    assert len(json.loads(desk.file.read_bytes())) == MAX_CACHED_PROMPTS
+    desk.open().text(LINUX, 3000 + MAX_CACHED_PROMPTS + 2, NOW)
+    assert desk.made == MAX_CACHED_PROMPTS + 3
     desk.open().text(LINUX, 3000, NOW)
-    assert desk.made == MOST + 4
+    assert desk.made == MAX_CACHED_PROMPTS + 4
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"a": 1}', b"\xff\xfe", b'{"a": "\xff"}'])

@@ -9,8 +9,8 @@ import pytest
 
 from hermes.config.home import Home, use_home
 from hermes.skills.loader import LoadOptions, SkillLoader
-from hermes.skills.skill import Circle, Skill, SkillInvalid, SkillNotFound, Source
-from hermes.skills.usage import Use, Uses
+from hermes.skills.skill import Skill, SkillInvalid, SkillNotFound, Source, VisibilityContext
+from hermes.skills.usage import SkillUsage, UsageRecord
 from tests.unit.skills.making import LINUX, put, skills_in
 
 NEEDY = """\
@@ -58,7 +58,7 @@ class Desk:
             session_id=lambda: self.session,
             asker=self if asks else None,
             carrier=self,
-            uses=Uses(self.home / "skills" / ".usage.json"),
+            uses=SkillUsage(self.home / "skills" / ".usage.json"),
             now=lambda: 77.0,
         )
 
@@ -105,7 +105,7 @@ async def test_a_load_is_a_use_and_a_linked_file_is_not(desk: Desk):
     loader = desk.loader()
     await loader.load("X")
     await loader.load("x", "a.md")
-    assert Uses(desk.home / "skills" / ".usage.json").all() == {"x": Use(1, 77.0)}
+    assert SkillUsage(desk.home / "skills" / ".usage.json").all() == {"x": UsageRecord(1, 77.0)}
 
 
 async def test_missing_variables_do_not_hide_a_skill_but_are_said(desk: Desk):
@@ -281,7 +281,9 @@ async def test_what_is_switched_off_or_for_another_system_is_not_loaded(desk: De
     desk.put("off")
     desk.put("apple", platforms="[macos]")
     desk.put("needs", requires_tools="[no_such_tool]")
-    circle = Circle(system="linux", tools=frozenset({"terminal"}), disabled=frozenset({"off"}))
+    circle = VisibilityContext(
+        system="linux", tools=frozenset({"terminal"}), disabled=frozenset({"off"})
+    )
     loader = desk.loader(circle=circle)
     with pytest.raises(SkillNotFound, match="cannot be used here: switched off in the settings"):
         await loader.load("off")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.skills.parse import parse_head, read_skill
-from hermes.skills.skill import Conditions, Root, SkillInvalid, Source, plain_name
+from hermes.skills.parse import parse_frontmatter, read_skill
+from hermes.skills.skill import Conditions, SkillInvalid, SkillRoot, Source, normalize_name
 from tests.unit.skills.making import parsed
 
 FULL = """\
@@ -72,13 +72,13 @@ def test_every_documented_field_is_read():
 
 
 def test_the_head_and_the_text_after_it():
-    fields, body = parse_head("---\nname: x\nunknown: {a: 1}\n---\n\nText\n---\nmore\n")
+    fields, body = parse_frontmatter("---\nname: x\nunknown: {a: 1}\n---\n\nText\n---\nmore\n")
     assert fields == {"name": "x", "unknown": {"a": 1}}
     assert body == "Text\n---\nmore"
 
 
 def test_a_skill_of_a_plugin_carries_its_name():
-    root = Root(Path("/plugins/mail/skill"), Source.PLUGIN, "mail")
+    root = SkillRoot(Path("/plugins/mail/skill"), Source.PLUGIN, "mail")
     skill = parsed("---\nname: inbox\ndescription: d\n---\nx", ".", root)
     assert skill.name == "mail:inbox"
     assert skill.category == "mail"
@@ -110,7 +110,7 @@ def test_the_category_of_the_head_counts_only_without_a_folder():
     ],
 )
 def test_names_become_plain(written: str, name: str):
-    assert plain_name(written) == name
+    assert normalize_name(written) == name
 
 
 @pytest.mark.parametrize("name", ["!!!", '"../.."', "[a, b]", "{a: b}", "~"])
@@ -223,9 +223,9 @@ def test_no_text_at_all_crashes_the_reader(text: str):
 
 def test_a_missing_file_is_a_clear_error(tmp_path: Path):
     with pytest.raises(SkillInvalid, match="it cannot be read: no such file"):
-        read_skill(tmp_path / "SKILL.md", Root(tmp_path, Source.USER))
+        read_skill(tmp_path / "SKILL.md", SkillRoot(tmp_path, Source.USER))
 
 
 def test_an_example_at_the_beginning_is_no_head():
     text = "```yaml\nkind: Pod\n```\n\nWrite it so.\n"
-    assert parse_head(text) == ({}, text)
+    assert parse_frontmatter(text) == ({}, text)

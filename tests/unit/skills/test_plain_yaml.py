@@ -7,7 +7,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hermes.skills.frontmatter import read_plain
+from hermes.skills.frontmatter import parse_simple_yaml
 from hermes.skills.skill import bundled_folder, optional_folder
 
 ATOMS = (
@@ -39,7 +39,7 @@ lines = st.builds(
 @example("name: x\nname: y")
 @example("name: x\n - ")
 def test_it_reads_as_yaml_does_or_not_at_all(text: str) -> None:
-    found = read_plain(text)
+    found = parse_simple_yaml(text)
     if found is not None:
         whole = yaml.load(text, Loader=yaml.CSafeLoader)
         assert found == whole
@@ -57,17 +57,17 @@ def test_it_reads_as_yaml_does_or_not_at_all(text: str) -> None:
     ],
 )  # fmt: skip
 def test_usual_heads_need_no_more(text: str, fields: dict[str, object]) -> None:
-    assert read_plain(text) == fields
+    assert parse_simple_yaml(text) == fields
 
 
 def test_a_deep_pile_is_left_to_the_parser_that_limits_it() -> None:
-    assert read_plain("\n".join(f"{' ' * depth}a:" for depth in range(2_000))) is None
+    assert parse_simple_yaml("\n".join(f"{' ' * depth}a:" for depth in range(2_000))) is None
 
 
 def test_most_skills_that_come_with_hermes_are_read_so() -> None:
     folders = (bundled_folder(), optional_folder())
     files = [file for folder in folders for file in Path(str(folder)).rglob("SKILL.md")]
     heads = [file.read_text().split("---\n")[1] for file in files]
-    found = [(read_plain(head), yaml.load(head, Loader=yaml.CSafeLoader)) for head in heads]
+    found = [(parse_simple_yaml(head), yaml.load(head, Loader=yaml.CSafeLoader)) for head in heads]
     assert all(quick in (None, whole) for quick, whole in found)
     assert sum(quick is not None for quick, _ in found) > len(found) / 2

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.prompt import find
+from hermes.skills.prompt import search_skills
 from tests.unit.skills.making import put, skills_in
 
 SKILLS = {
@@ -40,8 +40,8 @@ def skills(tmp_path: Path):
     ],
 )
 def test_words_find_skills_best_first(skills, query: str, found: list[str]):
-    assert [skill.name for skill in find(skills, query, 10)] == found
+    assert [skill.name for skill in search_skills(skills, query, 10)] == found
 
 
 def test_no_more_than_asked_for(skills):
-    assert len(find(skills, "pdf", 1)) == 1
+    assert len(search_skills(skills, "pdf", 1)) == 1

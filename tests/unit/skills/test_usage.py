@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.usage import Use, Uses
+from hermes.skills.usage import SkillUsage, UsageRecord
 
 
 @pytest.fixture
@@ -15,22 +15,22 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_uses_are_counted_and_the_last_one_kept(file: Path):
-    uses = Uses(file)
+    uses = SkillUsage(file)
     assert uses.all() == {}
     uses.record("arxiv", 100.0)
     uses.record("arxiv", 90.0)
     uses.record("other", 50.0)
-    assert uses.of("arxiv") == Use(count=2, last=100.0)
-    assert Uses(file).of("other") == Use(count=1, last=50.0)
-    assert uses.of("never") == Use()
+    assert uses.of("arxiv") == UsageRecord(count=2, last=100.0)
+    assert SkillUsage(file).of("other") == UsageRecord(count=1, last=50.0)
+    assert uses.of("never") == UsageRecord()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_who_wrote_it_is_kept_beside_the_counts(file: Path):
-    uses = Uses(file)
+    uses = SkillUsage(file)
     uses.wrote("mine", "agent", 10.0)
     uses.record("mine", 20.0)
-    assert uses.of("mine") == Use(1, 20.0, "agent", 10.0)
+    assert uses.of("mine") == UsageRecord(1, 20.0, "agent", 10.0)
     uses.forget("mine")
     assert uses.all() == {}
 
@@ -39,7 +39,7 @@ def test_who_wrote_it_is_kept_beside_the_counts(file: Path):
 def test_a_damaged_file_counts_as_empty(file: Path, damage: str):
     file.parent.mkdir()
     file.write_text(damage)
-    uses = Uses(file)
+    uses = SkillUsage(file)
     assert uses.all() == {}
     assert file.read_text() == damage
     uses.record("x", 1.0)
@@ -49,16 +49,16 @@ def test_a_damaged_file_counts_as_empty(file: Path, damage: str):
 
 def test_a_folder_that_cannot_be_written_stops_nobody(tmp_path: Path, caplog):
     (tmp_path / "skills").write_text("a file is in the way")
-    Uses(tmp_path / "skills" / ".usage.json").record("x", 1.0)
+    SkillUsage(tmp_path / "skills" / ".usage.json").record("x", 1.0)
     assert "a use of the skill x was not counted" in caplog.text
 
 
 def test_no_use_is_lost_when_many_processes_count(file: Path):
     code = (
-        "import sys; from pathlib import Path; from hermes.skills.usage import Uses\n"
+        "import sys; from pathlib import Path; from hermes.skills.usage import SkillUsage as Uses\n"
         "for _ in range(20): Uses(Path(sys.argv[1]), 60).record('x', 1.0)"
     )
     command = [sys.executable, "-c", code, str(file)]
     running = [subprocess.Popen(command) for _ in range(3)]
     assert [process.wait() for process in running] == [0, 0, 0]
-    assert Uses(file).of("x").count == 60
+    assert SkillUsage(file).of("x").count == 60

@@ -1,13 +1,15 @@
 import pytest
 
-from hermes.skills.prompt import hidden_numbers
-from hermes.skills.skill import Circle, hidden_because, visible
+from hermes.skills.prompt import hidden_skills
+from hermes.skills.skill import VisibilityContext, hidden_reason, is_visible
 from tests.unit.skills.making import parsed, put, skills_in
 
 TOOLS = frozenset({"terminal", "web_search"})
 TOOLSETS = frozenset({"terminal", "web"})
-CIRCLE = Circle(system="linux", tools=TOOLS, toolsets=TOOLSETS, disabled=frozenset({"off"}))
-UNKNOWN = Circle(system="linux")
+CIRCLE = VisibilityContext(
+    system="linux", tools=TOOLS, toolsets=TOOLSETS, disabled=frozenset({"off"})
+)
+UNKNOWN = VisibilityContext(system="linux")
 
 CASES = {
     "nothing said": ("", ""),
@@ -32,26 +34,26 @@ def test_when_a_skill_is_shown(case: str, tmp_path):
     head, reason = CASES[case]
     text = f"---\nname: x\ndescription: d\n{head}\n---\nx"
     skill = parsed(text)
-    assert hidden_because(skill, CIRCLE) == reason
-    assert visible(skill, CIRCLE) is (not reason)
+    assert hidden_reason(skill, CIRCLE) == reason
+    assert is_visible(skill, CIRCLE) is (not reason)
     put(tmp_path, "x", text)
-    assert hidden_numbers(skills_in(tmp_path).shelf(), CIRCLE) == ({0} if reason else set())
+    assert hidden_skills(skills_in(tmp_path).shelf(), CIRCLE) == ({0} if reason else set())
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "platform" not in case])
 def test_without_known_tools_conditions_do_not_count(case: str):
     skill = parsed(f"---\nname: x\ndescription: d\n{CASES[case][0]}\n---\nx")
-    assert visible(skill, UNKNOWN)
+    assert is_visible(skill, UNKNOWN)
 
 
 def test_a_platform_counts_also_without_known_tools():
     skill = parsed("---\nname: x\ndescription: d\nplatforms: [macos]\n---\nx")
-    assert not visible(skill, UNKNOWN)
+    assert not is_visible(skill, UNKNOWN)
 
 
 def test_a_skill_can_be_switched_off(tmp_path):
     put(tmp_path, "off")
     put(tmp_path, "on")
     skills = skills_in(tmp_path)
-    assert hidden_because(skills.get("off"), CIRCLE) == "switched off in the settings"
-    assert hidden_numbers(skills.shelf(), CIRCLE) == {skills.shelf().numbers["off"]}
+    assert hidden_reason(skills.get("off"), CIRCLE) == "switched off in the settings"
+    assert hidden_skills(skills.shelf(), CIRCLE) == {skills.shelf().numbers["off"]}

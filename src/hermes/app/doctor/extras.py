@@ -24,12 +24,12 @@ from hermes.plugins.discovery import Choice, Kind, Plugin, State, find_plugins, 
 from hermes.plugins.isolation import Reports
 from hermes.plugins.manifest import CODE
 from hermes.plugins.shell_hooks import Consents, hooks_of, program_of
-from hermes.skills.index import Skills
+from hermes.skills.index import SkillIndex
 from hermes.util.text import many
 
 
 def skills(scene: Scene) -> Found:
-    shelf = Skills(skill_roots(scene.loaded, scene.home))
+    shelf = SkillIndex(skill_roots(scene.loaded, scene.home))
     broken = [
         warning(f"the skill {tilde(each.file)} does not load: {each.reason}", "correct the file")
         for each in shelf.broken()

@@ -12,73 +12,73 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from hermes.skills.hub.contents import Unfit, check_size, safe_name
+from hermes.skills.hub.contents import InvalidContent, check_file_name, check_size
 
-MOST_MEMBERS = 100_000
-MOST_UNPACKED = 512 * 1024 * 1024
+MAX_MEMBERS = 100_000
+MAX_UNPACKED_BYTES = 512 * 1024 * 1024
 """What may come out of the packing, wanted or not: a small file can hold endless zeros."""
 
-Wanted = Callable[[str], bool]
+NameFilter = Callable[[str], bool]
 
 
-def from_tar(data: bytes, wanted: Wanted, *, below_top: bool = False) -> dict[str, bytes]:
+def read_tar(data: bytes, wanted: NameFilter, *, below_top: bool = False) -> dict[str, bytes]:
     """The wanted files of a .tar.gz. `below_top` takes off the folder all of them lie in.
 
     Raises `Unfit` for a wanted member that is no plain file, or when there is too much of it.
     """
-    return _collected(tar_members(data, below_top=below_top), wanted)
+    return _collect(tar_members(data, below_top=below_top), wanted)
 
 
-def tar_members(data: bytes, *, below_top: bool = False) -> "Iterator[Member]":
+def tar_members(data: bytes, *, below_top: bool = False) -> "Iterator[ArchiveMember]":
     """Every entry but folders, one after the other; one can be read only when it is its turn."""
-    with _readable(), tarfile.open(fileobj=_Unpacked(data), mode="r|") as archive:
-        yield from _members(archive, below_top)
+    with _archive_errors(), tarfile.open(fileobj=_LimitedGzip(data), mode="r|") as archive:
+        yield from _tar_members_of(archive, below_top)
 
 
-def from_zip(data: bytes, wanted: Wanted) -> dict[str, bytes]:
+def read_zip(data: bytes, wanted: NameFilter) -> dict[str, bytes]:
     """The wanted files of a .zip, with the same rules."""
-    with _readable(), zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return _collected(_zip_members(archive), wanted)
+    with _archive_errors(), zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return _collect(_zip_members(archive), wanted)
 
 
-def from_any(data: bytes, wanted: Wanted) -> dict[str, bytes]:
+def read_archive(data: bytes, wanted: NameFilter) -> dict[str, bytes]:
     """The wanted files of a .zip or .tar.gz, whichever it is."""
-    return from_zip(data, wanted) if data.startswith(b"PK") else from_tar(data, wanted)
+    return read_zip(data, wanted) if data.startswith(b"PK") else read_tar(data, wanted)
 
 
-Member = tuple[str, int, Callable[[], bytes] | None]
+ArchiveMember = tuple[str, int, Callable[[], bytes] | None]
 """Name, size, and how to read it; None for what is no plain file."""
 
 
-def _collected(members: Iterator[Member], wanted: Wanted) -> dict[str, bytes]:
+def _collect(members: Iterator[ArchiveMember], wanted: NameFilter) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     size = 0
     for name, length, read in members:
         if not wanted(name):
             continue
         if read is None:
-            raise Unfit(f"{name!r} in the archive is a link or a device")
-        if safe_name(name) in files:
-            raise Unfit(f"{name!r} is in the archive twice")
+            raise InvalidContent(f"{name!r} in the archive is a link or a device")
+        if check_file_name(name) in files:
+            raise InvalidContent(f"{name!r} is in the archive twice")
         size += length
         check_size(len(files) + 1, size)
         files[name] = read()
     return files
 
 
-def _members(archive: tarfile.TarFile, below_top: bool) -> Iterator[Member]:
+def _tar_members_of(archive: tarfile.TarFile, below_top: bool) -> Iterator[ArchiveMember]:
     for number, member in enumerate(archive):
-        if number >= MOST_MEMBERS:
-            raise Unfit(f"the archive has more than {MOST_MEMBERS:,} entries")
+        if number >= MAX_MEMBERS:
+            raise InvalidContent(f"the archive has more than {MAX_MEMBERS:,} entries")
         if member.isdir():
             continue
         name = member.name.removeprefix("./")
         if below_top:
             name = name.partition("/")[2]
-        yield name, member.size, _reader(archive, member) if member.isreg() else None
+        yield name, member.size, _tar_reader(archive, member) if member.isreg() else None
 
 
-def _reader(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[], bytes]:
+def _tar_reader(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[], bytes]:
     def read() -> bytes:
         file = archive.extractfile(member)
         return file.read() if file else b""
@@ -86,10 +86,10 @@ def _reader(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[], b
     return read
 
 
-def _zip_members(archive: zipfile.ZipFile) -> Iterator[Member]:
+def _zip_members(archive: zipfile.ZipFile) -> Iterator[ArchiveMember]:
     entries = archive.infolist()
-    if len(entries) > MOST_MEMBERS:
-        raise Unfit(f"the archive has more than {MOST_MEMBERS:,} entries")
+    if len(entries) > MAX_MEMBERS:
+        raise InvalidContent(f"the archive has more than {MAX_MEMBERS:,} entries")
     for entry in entries:
         if entry.is_dir():
             continue
@@ -104,13 +104,13 @@ def _zip_reader(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable[[]
             # The size in the index may be a lie; one byte more shows it.
             data = file.read(entry.file_size + 1)
         if len(data) > entry.file_size:
-            raise Unfit(f"{entry.filename!r} in the archive is larger than it says")
+            raise InvalidContent(f"{entry.filename!r} in the archive is larger than it says")
         return data
 
     return read
 
 
-class _Unpacked(gzip.GzipFile):
+class _LimitedGzip(gzip.GzipFile):
     """A gzip stream, unpacked as it is read, up to a limit."""
 
     def __init__(self, data: bytes) -> None:
@@ -120,17 +120,19 @@ class _Unpacked(gzip.GzipFile):
     def read(self, size: int | None = -1) -> bytes:
         piece = super().read(size)
         self._total += len(piece)
-        if self._total > MOST_UNPACKED:
-            raise Unfit(f"the archive unpacks to more than {MOST_UNPACKED // 1024**2} MiB")
+        if self._total > MAX_UNPACKED_BYTES:
+            raise InvalidContent(
+                f"the archive unpacks to more than {MAX_UNPACKED_BYTES // 1024**2} MiB"
+            )
         return piece
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def _archive_errors() -> Iterator[None]:
     try:
         yield
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise Unfit(f"the archive cannot be read: {error}") from error
+        raise InvalidContent(f"the archive cannot be read: {error}") from error
     except (NotImplementedError, RuntimeError, UnicodeError, OSError, ValueError) as error:
         # An encrypted entry, a kind of packing we do not know, a nonsensical header.
-        raise Unfit(f"the archive cannot be read: {error}") from error
+        raise InvalidContent(f"the archive cannot be read: {error}") from error

@@ -20,45 +20,45 @@ import msgspec
 from hermes.core.errors import UsageError
 from hermes.skills.hub.contents import (
     HubError,
-    NotThere,
-    Unfit,
-    Unreachable,
+    InvalidContent,
+    NotAvailable,
+    SourceUnreachable,
+    check_file_name,
     check_size,
-    head_of,
     is_hidden,
-    safe_name,
+    read_summary,
 )
 from hermes.skills.hub.sources import (
     LOOPBACK,
-    MOST_HEAD,
-    MOST_LISTED,
-    Fetched,
-    Listed,
-    Offer,
-    Origin,
-    chosen_folder,
-    skill_folder,
+    MAX_LISTED,
+    MAX_SKILL_BYTES,
+    FetchedSkill,
+    ListedSkill,
+    SkillOffer,
+    SkillOrigin,
+    choose_folder,
+    skill_folder_of,
 )
 from hermes.store.git import Git, GitFailed
 from hermes.util.text import human_size
 
-MOST_FETCHED = 256 * 1024 * 1024
+MAX_FETCHED_BYTES = 256 * 1024 * 1024
 """Bytes on this disk, while a repository is fetched."""
-LOOK_SECONDS = 0.2
-STALLED_SECONDS = 20
+SIZE_CHECK_INTERVAL = 0.2
+STALL_TIMEOUT = 20
 """Without a byte for so long, git itself gives a server up."""
-NOT_SHALLOW = "does not support shallow"
+NO_SHALLOW_FETCH = "does not support shallow"
 """What git says of a server that only hands out files."""
-PLAIN_FILE = ("100644", "100755")
+REGULAR_MODES = ("100644", "100755")
 
 _SCP = re.compile(r"[A-Za-z0-9_.-]+@([A-Za-z0-9.-]+):(?!-)[^\s:#]+")
 _REF = re.compile(r"(?!.*\.\.)(?![-/.])[A-Za-z0-9._/+-]{1,200}")
 _SCHEMES = ("https", "ssh", "file")
-_NEAR_SCHEMES = ("http", "git")
+_LOCAL_SCHEMES = ("http", "git")
 """Without encryption: only from this machine."""
 
 
-class GitPlace(msgspec.Struct, frozen=True):
+class GitAddress(msgspec.Struct, frozen=True):
     url: str
     ref: str = ""
     path: str = ""
@@ -71,40 +71,40 @@ class GitSource:
         self,
         program: str | None,
         ssh_agent: str = "",
-        most: int = MOST_FETCHED,
-        stalled: int = STALLED_SECONDS,
+        most: int = MAX_FETCHED_BYTES,
+        stalled: int = STALL_TIMEOUT,
     ) -> None:
         """`ssh_agent` is the socket of the user's agent (SSH_AUTH_SOCK), or empty; `most` are the
         bytes of a repository."""
         self._program, self._ssh_agent, self._most = program, ssh_agent, most
         self._stalled = stalled
 
-    async def browse(self) -> list[Offer]:
+    async def browse(self) -> list[SkillOffer]:
         raise UsageError("a git repository is not browsed", hint="name it: install URL#:folder")
 
-    async def search(self, query: str) -> list[Offer]:  # noqa: ARG002 - as others
+    async def search(self, query: str) -> list[SkillOffer]:  # noqa: ARG002 - as others
         return await self.browse()
 
-    async def fetch(self, identifier: str) -> Fetched:
-        place = parse_git(identifier)
+    async def fetch(self, identifier: str) -> FetchedSkill:
+        place = parse_git_address(identifier)
         async with self._repository(place) as git:
-            await _fetched(git, place, self._most)
+            await _fetch(git, place, self._most)
             commit = (await git.run("rev-parse", "FETCH_HEAD^{commit}")).decode().strip()
-            tree = _tree(await git.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit))
-            folder = chosen_folder(identifier, place.path, await _listed(git, tree))
-            files = await _files(git, tree, folder)
-        return Fetched(files, Origin(commit, f"{place.url}#{commit}:{folder}"))
+            tree = _parse_tree(await git.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit))
+            folder = choose_folder(identifier, place.path, await _list_skills(git, tree))
+            files = await _read_files(git, tree, folder)
+        return FetchedSkill(files, SkillOrigin(commit, f"{place.url}#{commit}:{folder}"))
 
     async def version(self, identifier: str) -> str:
-        place = parse_git(identifier)
+        place = parse_git_address(identifier)
         async with self._repository(place) as git:
-            output = await _asked(git, "ls-remote", "--", place.url, *_names(place.ref))
+            output = await _run_git(git, "ls-remote", "--", place.url, *_ref_names(place.ref))
         found = [line.partition("\t") for line in output.decode().splitlines()]
         commits = {name: commit for commit, _, name in found}
-        return next((commits[name] for name in _names(place.ref) if name in commits), "")
+        return next((commits[name] for name in _ref_names(place.ref) if name in commits), "")
 
     @asynccontextmanager
-    async def _repository(self, place: GitPlace) -> AsyncIterator[Git]:
+    async def _repository(self, place: GitAddress) -> AsyncIterator[Git]:
         if self._program is None:
             raise HubError("git is not installed", hint="install git, or use owner/repo/path")
         with tempfile.TemporaryDirectory(prefix="hermes-skill-") as folder:
@@ -114,11 +114,11 @@ class GitSource:
                 await git.run("config", key, value)
             yield git
 
-    def _settings(self, place: GitPlace) -> dict[str, str]:
+    def _settings(self, place: GitAddress) -> dict[str, str]:
         ssh = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
         if self._ssh_agent:
             ssh += ["-o", f"IdentityAgent={self._ssh_agent}"]
-        schemes = (*_SCHEMES, *(_NEAR_SCHEMES if _is_near(place.url) else ()))
+        schemes = (*_SCHEMES, *(_LOCAL_SCHEMES if _is_local(place.url) else ()))
         return {
             "core.hooksPath": "/dev/null",
             "core.sshCommand": shlex.join(ssh),
@@ -132,32 +132,32 @@ class GitSource:
         }
 
 
-class Blob(msgspec.Struct, frozen=True):
+class GitBlob(msgspec.Struct, frozen=True):
     id: str
     mode: str
     size: int
 
 
-Tree = dict[str, Blob]
+GitTree = dict[str, GitBlob]
 
 
-def is_git(identifier: str) -> bool:
+def is_git_address(identifier: str) -> bool:
     address = identifier.partition("#")[0]
     starts = ("git+", "ssh://", "git://", "file://")
     return address.startswith(starts) or address.endswith(".git") or bool(_SCP.fullmatch(address))
 
 
-def parse_git(identifier: str) -> GitPlace:
+def parse_git_address(identifier: str) -> GitAddress:
     """Raises `UsageError` for what is no address of a git repository that we would use."""
     url, _, rest = identifier.removeprefix("git+").partition("#")
     ref, _, path = rest.partition(":")
     if ref and not _REF.fullmatch(ref):
         raise UsageError(f"{ref!r} is not a branch or tag", hint="write …repo.git#BRANCH:FOLDER")
     path = path.strip("/")
-    return GitPlace(_checked(url), ref, safe_name(path) if path else "")
+    return GitAddress(_check_url(url), ref, check_file_name(path) if path else "")
 
 
-def _checked(url: str) -> str:
+def _check_url(url: str) -> str:
     if _SCP.fullmatch(url):
         return url
     try:
@@ -169,7 +169,7 @@ def _checked(url: str) -> str:
     host = parts.hostname or ""
     if parts.scheme == "file" or (parts.scheme in _SCHEMES and host and not host.startswith("-")):
         return url
-    if parts.scheme in _NEAR_SCHEMES and _is_near(url):
+    if parts.scheme in _LOCAL_SCHEMES and _is_local(url):
         return url
     raise UsageError(
         f"{url} is not an address of a git repository that is used",
@@ -177,35 +177,35 @@ def _checked(url: str) -> str:
     )
 
 
-def _is_near(url: str) -> bool:
+def _is_local(url: str) -> bool:
     return urlsplit(url).hostname in LOOPBACK
 
 
-def _names(ref: str) -> list[str]:
+def _ref_names(ref: str) -> list[str]:
     """What a branch or tag is called in full, in the order in which git looks; of a tag with a
     message, first the commit it stands for."""
     return [f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", f"refs/heads/{ref}"] if ref else ["HEAD"]
 
 
-async def _fetched(git: Git, place: GitPlace, most: int) -> None:
+async def _fetch(git: Git, place: GitAddress, most: int) -> None:
     """One commit; from a plain web server, which cannot cut it off, with all that came before."""
     try:
-        await _weighed(git, place, most, "--depth=1")
-    except Unreachable as error:
-        if NOT_SHALLOW not in str(error):
+        await _fetch_limited(git, place, most, "--depth=1")
+    except SourceUnreachable as error:
+        if NO_SHALLOW_FETCH not in str(error):
             raise
-        await _weighed(git, place, most)
+        await _fetch_limited(git, place, most)
 
 
-async def _weighed(git: Git, place: GitPlace, most: int, *options: str) -> None:
+async def _fetch_limited(git: Git, place: GitAddress, most: int, *options: str) -> None:
     """Stopped when more arrives than a collection of skills can weigh."""
     wanted = ("--quiet", "--no-tags", *options, "--", place.url, place.ref or "HEAD")
-    fetching = asyncio.ensure_future(_asked(git, "fetch", *wanted))
+    fetching = asyncio.ensure_future(_run_git(git, "fetch", *wanted))
     try:
         while not fetching.done():
-            await asyncio.wait([fetching], timeout=LOOK_SECONDS)
-            if _weight(git.folder) > most:
-                raise Unfit(f"the repository is larger than {human_size(most)}")
+            await asyncio.wait([fetching], timeout=SIZE_CHECK_INTERVAL)
+            if _size_on_disk(git.folder) > most:
+                raise InvalidContent(f"the repository is larger than {human_size(most)}")
         await fetching
     finally:
         if not fetching.done():
@@ -213,7 +213,7 @@ async def _weighed(git: Git, place: GitPlace, most: int, *options: str) -> None:
             await asyncio.wait([fetching])
 
 
-def _weight(folder: Path) -> int:
+def _size_on_disk(folder: Path) -> int:
     total = 0
     for path in (folder / "objects").rglob("*"):
         try:
@@ -223,49 +223,49 @@ def _weight(folder: Path) -> int:
     return total
 
 
-async def _asked(git: Git, *arguments: str) -> bytes:
+async def _run_git(git: Git, *arguments: str) -> bytes:
     try:
         return await git.run(*arguments)
     except GitFailed as error:
         text = str(error)
         hint = "check the address; for one that needs a password use ssh with your key"
         missing = "not found" in text or "couldn't find remote ref" in text
-        raise (NotThere if missing else Unreachable)(text, hint=hint) from error
+        raise (NotAvailable if missing else SourceUnreachable)(text, hint=hint) from error
 
 
-def _tree(output: bytes) -> Tree:
+def _parse_tree(output: bytes) -> GitTree:
     """`mode type id size<tab>name`, one after the other with a NUL between them."""
-    tree: Tree = {}
+    tree: GitTree = {}
     for line in output.decode("utf-8", "surrogateescape").split("\0"):
         if line:
             facts, _, name = line.partition("\t")
             mode, _, blob, size = facts.split()
-            tree[name] = Blob(blob, mode, int(size) if size.isdigit() else 0)
+            tree[name] = GitBlob(blob, mode, int(size) if size.isdigit() else 0)
     return tree
 
 
-async def _listed(git: Git, tree: Tree) -> Sequence[Listed]:
+async def _list_skills(git: Git, tree: GitTree) -> Sequence[ListedSkill]:
     found = {
         name: folder
         for name, blob in tree.items()
-        if blob.mode in PLAIN_FILE and blob.size <= MOST_HEAD
-        if (folder := skill_folder(name)) is not None
+        if blob.mode in REGULAR_MODES and blob.size <= MAX_SKILL_BYTES
+        if (folder := skill_folder_of(name)) is not None
     }
-    names = list(found)[:MOST_LISTED]
-    heads = map(head_of, await git.blobs([tree[name].id for name in names]) if names else [])
+    names = list(found)[:MAX_LISTED]
+    heads = map(read_summary, await git.blobs([tree[name].id for name in names]) if names else [])
     return [
-        Listed(found[name], head.name or found[name].rpartition("/")[2], head.description)
+        ListedSkill(found[name], head.name or found[name].rpartition("/")[2], head.description)
         for name, head in zip(names, heads, strict=True)
     ]
 
 
-async def _files(git: Git, tree: Tree, folder: str) -> dict[str, bytes]:
+async def _read_files(git: Git, tree: GitTree, folder: str) -> dict[str, bytes]:
     start = f"{folder}/" if folder else ""
     inside = {name[len(start) :]: blob for name, blob in tree.items() if name.startswith(start)}
     wanted = {name: blob for name, blob in inside.items() if not is_hidden(name)}
     for name, blob in wanted.items():
-        if blob.mode not in PLAIN_FILE:
-            raise Unfit(f"{name} is a link, or lies in another repository")
+        if blob.mode not in REGULAR_MODES:
+            raise InvalidContent(f"{name} is a link, or lies in another repository")
     check_size(len(wanted), sum(blob.size for blob in wanted.values()))
     contents = await git.blobs([blob.id for blob in wanted.values()])
     return dict(zip(wanted, contents, strict=True))

@@ -9,32 +9,32 @@ from urllib.parse import quote
 import msgspec
 
 from hermes.core.errors import UsageError
-from hermes.skills.hub.archives import from_tar, tar_members
+from hermes.skills.hub.archives import read_tar, tar_members
 from hermes.skills.hub.contents import (
-    UNREADABLE,
+    DECODE_ERRORS,
     HubError,
-    NotThere,
-    RateSpent,
-    Unreachable,
-    head_of,
+    NotAvailable,
+    RateLimited,
+    SourceUnreachable,
     is_hidden,
-    private_folder,
+    make_private_folder,
+    read_summary,
 )
 from hermes.skills.hub.sources import (
-    MOST_HEAD,
-    MOST_LISTED,
-    Fetched,
-    Listed,
-    Offer,
-    Origin,
-    Reply,
-    RepoPlace,
-    Web,
-    chosen_folder,
+    MAX_LISTED,
+    MAX_SKILL_BYTES,
+    FetchedSkill,
+    HubHttpClient,
+    HubResponse,
+    ListedSkill,
+    RepoPath,
+    SkillOffer,
+    SkillOrigin,
+    choose_folder,
+    filter_offers,
     host_of,
-    matching,
-    parse_place,
-    skill_folder,
+    parse_repo_path,
+    skill_folder_of,
 )
 from hermes.util import atomic
 
@@ -44,16 +44,16 @@ from hermes.util import atomic
 # GET /repos/{repo}/tarball/{commit}       -> 302 to the archive
 # and, to publish, those of `hermes.skills.hub.sharing`.
 
-MOST_ARCHIVE = 64 * 1024 * 1024
-JSON = "application/vnd.github+json"
-SHA = "application/vnd.github.sha"
+MAX_ARCHIVE_BYTES = 64 * 1024 * 1024
+ACCEPT_JSON = "application/vnd.github+json"
+ACCEPT_SHA = "application/vnd.github.sha"
 SET_TOKEN = "`hermes config set GITHUB_TOKEN …` (a token without any rights will do)"
 
 
 class GitHubApi:
     """`token` may be empty: then GitHub answers 60 questions an hour."""
 
-    def __init__(self, web: Web, address: str, token: str = "") -> None:
+    def __init__(self, web: HubHttpClient, address: str, token: str = "") -> None:
         self._web, self._address, self._token = web, address.rstrip("/"), token
         self._archives: dict[tuple[str, str], bytes] = {}
 
@@ -64,31 +64,33 @@ class GitHubApi:
     async def commit(self, repo: str, ref: str = "") -> str:
         """The id of the newest commit of a branch or tag."""
         wanted = quote(ref or "HEAD", safe="/")
-        reply = await self.ask(f"/repos/{repo}/commits/{wanted}", accept=SHA)
+        reply = await self.ask(f"/repos/{repo}/commits/{wanted}", accept=ACCEPT_SHA)
         if reply.status == 422:
-            raise NotThere(f"{repo} has no branch, tag or commit {ref or 'HEAD'}")
+            raise NotAvailable(f"{repo} has no branch, tag or commit {ref or 'HEAD'}")
         commit = reply.body.decode("ascii", "replace").strip()
         if len(commit) != 40 or not commit.isalnum():
-            raise Unreachable(f"{host_of(self._address)} gave no commit for {repo}")
+            raise SourceUnreachable(f"{host_of(self._address)} gave no commit for {repo}")
         return commit
 
     async def archive(self, repo: str, commit: str) -> bytes:
         """All files of the repository as a .tar.gz; fetched once in a run."""
         key = (repo, commit)
         if key not in self._archives:
-            reply = await self.ask(f"/repos/{repo}/tarball/{commit}", most=MOST_ARCHIVE)
+            reply = await self.ask(f"/repos/{repo}/tarball/{commit}", most=MAX_ARCHIVE_BYTES)
             self._archives[key] = reply.body
         return self._archives[key]
 
-    async def ask(self, path: str, *, accept: str = JSON, most: int = MOST_ARCHIVE) -> Reply:
+    async def ask(
+        self, path: str, *, accept: str = ACCEPT_JSON, most: int = MAX_ARCHIVE_BYTES
+    ) -> HubResponse:
         """Raises `NotThere`, `RateSpent`, `Unreachable` for an answer that is none."""
         reply = await self._web.get(f"{self._address}{path}", self._headers(accept), most=most)
         return self._good(path, reply)
 
-    async def tell(self, method: str, path: str, body: Mapping[str, Any]) -> Reply:
+    async def tell(self, method: str, path: str, body: Mapping[str, Any]) -> HubResponse:
         """Sends something; the status is for the caller to look at, but for the usual refusals."""
         url = f"{self._address}{path}"
-        return self._good(path, await self._web.send(method, url, self._headers(JSON), body))
+        return self._good(path, await self._web.send(method, url, self._headers(ACCEPT_JSON), body))
 
     def _headers(self, accept: str) -> dict[str, str]:
         headers = {"Accept": accept, "X-GitHub-Api-Version": "2022-11-28"}
@@ -96,7 +98,7 @@ class GitHubApi:
             headers["Authorization"] = f"Bearer {self._token}"
         return headers
 
-    def _good(self, path: str, reply: Reply) -> Reply:
+    def _good(self, path: str, reply: HubResponse) -> HubResponse:
         if reply.status < 300 or reply.status == 422:
             return reply
         if self._is_limit(reply):
@@ -105,31 +107,35 @@ class GitHubApi:
             raise HubError("GitHub refused the token", hint=f"set a new one: {SET_TOKEN}")
         if reply.status in (403, 404, 409, 451):
             raise self._missing(path, reply)
-        raise Unreachable(f"GitHub answered with status {reply.status}", hint="try again later")
+        raise SourceUnreachable(
+            f"GitHub answered with status {reply.status}", hint="try again later"
+        )
 
-    def _missing(self, path: str, reply: Reply) -> HubError:
+    def _missing(self, path: str, reply: HubResponse) -> HubError:
         repo = "/".join(path.split("/")[2:4])
         if reply.status == 403:
             return HubError(
-                f"GitHub does not allow this for {repo}: {said(reply)}",
+                f"GitHub does not allow this for {repo}: {error_message(reply)}",
                 hint="the token needs the right to write to the repository",
             )
-        if reply.status == 409 and "empty" in said(reply):
+        if reply.status == 409 and "empty" in error_message(reply):
             hint = "make a first commit there (a README), then try again"
-            return NotThere(f"{repo} is empty", hint=hint)
+            return NotAvailable(f"{repo} is empty", hint=hint)
         hint = "check the spelling"
         if not self._token:
             hint += f"; a private one needs a token: {SET_TOKEN}"
-        return NotThere(f"there is no repository, branch or commit like this in {repo}", hint=hint)
+        return NotAvailable(
+            f"there is no repository, branch or commit like this in {repo}", hint=hint
+        )
 
     @staticmethod
-    def _is_limit(reply: Reply) -> bool:
+    def _is_limit(reply: HubResponse) -> bool:
         limited = (
             reply.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in reply.headers
         )
         return reply.status == 429 or (reply.status == 403 and limited)
 
-    def _spent(self, reply: Reply) -> RateSpent:
+    def _spent(self, reply: HubResponse) -> RateLimited:
         reset = reply.headers.get("x-ratelimit-reset", "")
         after = reply.headers.get("retry-after", "")
         minutes = 1
@@ -139,12 +145,12 @@ class GitHubApi:
             minutes = max(1, round(int(after) / 60))
         wait = f"wait {minutes} min"
         hint = wait if self._token else f"{wait}, or set a token: {SET_TOKEN}"
-        return RateSpent(
+        return RateLimited(
             "GitHub answers no more questions for now: its rate limit is reached", hint=hint
         )
 
 
-def said(reply: Reply) -> str:
+def error_message(reply: HubResponse) -> str:
     """The message in an answer of GitHub, on one line."""
     try:
         message = reply.json().get("message", "")
@@ -153,11 +159,11 @@ def said(reply: Reply) -> str:
     return " ".join(str(message).split())[:200] or f"status {reply.status}"
 
 
-class Catalogue(msgspec.Struct, frozen=True):
+class RepoCatalog(msgspec.Struct, frozen=True):
     """The skills of a repository at one commit, kept so that looking twice costs one question."""
 
     commit: str
-    skills: tuple[Listed, ...]
+    skills: tuple[ListedSkill, ...]
 
 
 class GitHubRepos:
@@ -166,59 +172,59 @@ class GitHubRepos:
     def __init__(self, api: GitHubApi, cache: Path, web: str) -> None:
         self._api, self._cache, self._web = api, cache, web
 
-    def place(self, identifier: str) -> RepoPlace:
-        return parse_place(identifier, self._web)
+    def place(self, identifier: str) -> RepoPath:
+        return parse_repo_path(identifier, self._web)
 
-    async def skills(self, repo: str, ref: str = "") -> Catalogue:
+    async def skills(self, repo: str, ref: str = "") -> RepoCatalog:
         """Raises `NotThere` for a repository that cannot be seen."""
         commit = await self._api.commit(repo, ref)
         file = self._cache / f"{repo.replace('/', '--')}.json"
         try:
-            known = msgspec.json.decode(file.read_bytes(), type=Catalogue)
-        except (OSError, *UNREADABLE):
-            known = Catalogue("", ())
+            known = msgspec.json.decode(file.read_bytes(), type=RepoCatalog)
+        except (OSError, *DECODE_ERRORS):
+            known = RepoCatalog("", ())
         if known.commit == commit:
             return known
         data = await self._api.archive(repo, commit)
-        catalogue = Catalogue(commit, tuple(_listed(data)))
-        private_folder(self._cache)
+        catalogue = RepoCatalog(commit, tuple(_list_skills(data)))
+        make_private_folder(self._cache)
         atomic.write_bytes(file, msgspec.json.encode(catalogue))
         return catalogue
 
-    async def offers(self, repo: str, source: str) -> list[Offer]:
+    async def offers(self, repo: str, source: str) -> list[SkillOffer]:
         found = (await self.skills(repo)).skills
         return [
-            Offer(source, f"{repo}/{one.folder}".rstrip("/"), one.name, one.description)
+            SkillOffer(source, f"{repo}/{one.folder}".rstrip("/"), one.name, one.description)
             for one in found
         ]
 
-    async def fetch(self, place: RepoPlace) -> Fetched:
+    async def fetch(self, place: RepoPath) -> FetchedSkill:
         catalogue = await self.skills(place.repo, place.ref)
         data = await self._api.archive(place.repo, catalogue.commit)
-        folder = chosen_folder(str(place), place.path, catalogue.skills)
+        folder = choose_folder(str(place), place.path, catalogue.skills)
         start = f"{folder}/" if folder else ""
 
         def wanted(name: str) -> bool:
             return name.startswith(start) and not is_hidden(name[len(start) :])
 
-        held = from_tar(data, wanted, below_top=True)
+        held = read_tar(data, wanted, below_top=True)
         files = {name[len(start) :]: content for name, content in held.items()}
         where = f"{self._web}/{place.repo}/tree/{catalogue.commit}/{folder}".rstrip("/")
         # A commit of somebody's fork can be asked for under the name of the original repository:
         # only its own default branch says something about who wrote it.
         proven = "" if place.ref else place.repo
-        exactly = str(RepoPlace(place.repo, folder, place.ref))
-        return Fetched(files, Origin(catalogue.commit, where), proven, identifier=exactly)
+        exactly = str(RepoPath(place.repo, folder, place.ref))
+        return FetchedSkill(files, SkillOrigin(catalogue.commit, where), proven, identifier=exactly)
 
     async def file(self, repo: str, name: str) -> bytes:
         """One file of the default branch. Raises `NotThere`."""
         data = await self._api.archive(repo, await self._api.commit(repo))
-        found = from_tar(data, lambda each: each == name, below_top=True)
+        found = read_tar(data, lambda each: each == name, below_top=True)
         if name not in found:
-            raise NotThere(f"{repo} has no {name}")
+            raise NotAvailable(f"{repo} has no {name}")
         return found[name]
 
-    async def version(self, place: RepoPlace) -> str:
+    async def version(self, place: RepoPath) -> str:
         return await self._api.commit(place.repo, place.ref)
 
 
@@ -230,15 +236,17 @@ class GitHubSource:
     def __init__(self, repos: GitHubRepos) -> None:
         self._repos = repos
 
-    async def browse(self) -> list[Offer]:
+    async def browse(self) -> list[SkillOffer]:
         raise UsageError("no repository is named", hint="search for `owner/repo WORDS`")
 
-    async def search(self, query: str) -> list[Offer]:
+    async def search(self, query: str) -> list[SkillOffer]:
         """`owner/repo words` looks in that repository."""
         first, _, rest = query.partition(" ")
-        return matching(await self._repos.offers(self._repos.place(first).repo, self.name), rest)
+        return filter_offers(
+            await self._repos.offers(self._repos.place(first).repo, self.name), rest
+        )
 
-    async def fetch(self, identifier: str) -> Fetched:
+    async def fetch(self, identifier: str) -> FetchedSkill:
         return await self._repos.fetch(self._repos.place(identifier))
 
     async def version(self, identifier: str) -> str:
@@ -252,19 +260,19 @@ class RepoListing(GitHubSource):
         super().__init__(repos)
         self._repo, self.name = repo, name
 
-    async def browse(self) -> list[Offer]:
+    async def browse(self) -> list[SkillOffer]:
         return await self._repos.offers(self._repo, self.name)
 
-    async def search(self, query: str) -> list[Offer]:
-        return matching(await self.browse(), query)
+    async def search(self, query: str) -> list[SkillOffer]:
+        return filter_offers(await self.browse(), query)
 
 
-def _listed(data: bytes) -> list[Listed]:
-    found: list[Listed] = []
+def _list_skills(data: bytes) -> list[ListedSkill]:
+    found: list[ListedSkill] = []
     for name, size, read in tar_members(data, below_top=True):
-        folder = skill_folder(name)
-        if folder is None or read is None or size > MOST_HEAD or len(found) >= MOST_LISTED:
+        folder = skill_folder_of(name)
+        if folder is None or read is None or size > MAX_SKILL_BYTES or len(found) >= MAX_LISTED:
             continue
-        head = head_of(read())
-        found.append(Listed(folder, head.name or folder.rpartition("/")[2], head.description))
+        head = read_summary(read())
+        found.append(ListedSkill(folder, head.name or folder.rpartition("/")[2], head.description))
     return sorted(found, key=lambda one: one.folder)

@@ -12,72 +12,86 @@ from msgspec.structs import replace
 
 from hermes.core.errors import HermesError, UsageError
 from hermes.skills.hub.contents import (
-    Files,
-    NotThere,
-    Refused,
-    Unfit,
-    category_name,
-    checked,
-    hashes,
+    InstallRefused,
+    InvalidContent,
+    NotAvailable,
+    SkillFiles,
+    check_files,
+    combined_hash,
+    file_hashes,
+    normalize_category,
+    parse_files,
     read_folder,
-    skill_in,
-    whole_hash,
 )
 from hermes.skills.hub.git import GitSource
 from hermes.skills.hub.github import GitHubApi, GitHubRepos
-from hermes.skills.hub.registry import LISTED_BY_DEFAULT, SEARCHED_BY_DEFAULT, Sources, Taps
+from hermes.skills.hub.registry import DEFAULT_BROWSED, DEFAULT_SEARCHED, SourceRegistry, TapList
 from hermes.skills.hub.sources import (
-    Endpoints,
-    Fetched,
-    HubSource,
-    Offer,
-    Origin,
-    Partly,
-    Web,
-    problem_of,
+    FetchedSkill,
+    HubAddresses,
+    HubHttpClient,
+    SearchResult,
+    SkillOffer,
+    SkillOrigin,
+    SkillSource,
+    describe_problem,
 )
-from hermes.skills.hub.store import Entry, Event, Held, Quarantine, Shelf, utc_now
-from hermes.skills.scanner import Finding, Report, scan_files
-from hermes.skills.scanner.report import Decision, Trust, decide, trust_of
+from hermes.skills.hub.store import (
+    AuditEvent,
+    HubStore,
+    InstalledSkill,
+    Quarantine,
+    RefusedSkill,
+    utc_now,
+)
+from hermes.skills.scanner import scan_files
+from hermes.skills.scanner.report import (
+    InstallDecision,
+    ScanFinding,
+    ScanReport,
+    SourceTrust,
+    decide_install,
+    trust_for,
+)
 from hermes.skills.skill import SKILL_FILE, Skill
 from hermes.util.text import human_size, many
 
 # How far the place a skill was fetched from is trusted.
 
-AT_GITHUB = frozenset({"github", "skills-sh", "tap", "claude-marketplace"})
+GITHUB_SOURCES = frozenset({"github", "skills-sh", "tap", "claude-marketplace"})
 """Sources whose files come from a repository at GitHub: that is who is trusted, or not."""
 
 
-def trust_in(source: str, fetched: Fetched, endpoints: Endpoints) -> Trust:
+def source_trust(source: str, fetched: FetchedSkill, endpoints: HubAddresses) -> SourceTrust:
     """Of a place that proves nothing, only as much as of anybody."""
     if not fetched.place:
-        return Trust.COMMUNITY
-    if source not in AT_GITHUB:
-        return trust_of(source, fetched.place)
+        return SourceTrust.COMMUNITY
+    if source not in GITHUB_SOURCES:
+        return trust_for(source, fetched.place)
     # Who owns a name at GitHub may not own it at another server that speaks the same language.
-    genuine = endpoints.github_api == Endpoints().github_api
-    return trust_of("github", fetched.place) if genuine else Trust.COMMUNITY
+    genuine = endpoints.github_api == HubAddresses().github_api
+    return trust_for("github", fetched.place) if genuine else SourceTrust.COMMUNITY
 
 
 # What a new version of a skill changes, for a person to read.
 
-MOST_LINES = 400
-CONTEXT = 3
+MAX_DIFF_LINES = 400
+DIFF_CONTEXT = 3
 
 
-def difference(old: Files, new: Files) -> str:
+def diff_files(old: SkillFiles, new: SkillFiles) -> str:
     """A unified diff of all files, cut at `MOST_LINES`; "" when nothing differs."""
     lines: list[str] = []
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
-            lines += _of_file(name, old.get(name), new.get(name))
-    if len(lines) > MOST_LINES:
-        rest = len(lines) - MOST_LINES
-        lines = [*lines[:MOST_LINES], f"… {many(rest, 'more line')}"]
+            lines += _diff_file(name, old.get(name), new.get(name))
+    if len(lines) > MAX_DIFF_LINES:
+        rest = len(lines) - MAX_DIFF_LINES
+        lines = [*lines[:MAX_DIFF_LINES], f"… {many(rest, 'more line')}"]
     return "\n".join(lines)
 
 
-def summary(old: Files, new: Files) -> str:
+def summarize_changes(old: SkillFiles, new: SkillFiles) -> str:
     """`2 files changed, 1 added`."""
     counts = {
         "changed": sum(name in old and old[name] != data for name, data in new.items()),
@@ -88,23 +102,23 @@ def summary(old: Files, new: Files) -> str:
     return ", ".join(parts) or "nothing changed"
 
 
-def _of_file(name: str, old: bytes | None, new: bytes | None) -> list[str]:
-    before, after = _lines(old), _lines(new)
+def _diff_file(name: str, old: bytes | None, new: bytes | None) -> list[str]:
+    before, after = _text_lines(old), _text_lines(new)
     if before is None or after is None:
-        return [f"binary {name}: {_size(old)} → {_size(new)}"]
+        return [f"binary {name}: {_format_size(old)} → {_format_size(new)}"]
     return list(
         difflib.unified_diff(
             before,
             after,
             f"a/{name}" if old is not None else "/dev/null",
             f"b/{name}" if new is not None else "/dev/null",
-            n=CONTEXT,
+            n=DIFF_CONTEXT,
             lineterm="",
         )
     )
 
 
-def _lines(data: bytes | None) -> list[str] | None:
+def _text_lines(data: bytes | None) -> list[str] | None:
     if data is None:
         return []
     try:
@@ -114,7 +128,7 @@ def _lines(data: bytes | None) -> list[str] | None:
     return None if "\0" in text else text.splitlines()
 
 
-def _size(data: bytes | None) -> str:
+def _format_size(data: bytes | None) -> str:
     return "nothing" if data is None else human_size(len(data))
 
 
@@ -129,22 +143,22 @@ class HubOptions(msgspec.Struct, frozen=True):
     """The git program."""
     ssh_agent: str = ""
     """The variable SSH_AUTH_SOCK."""
-    endpoints: Endpoints = Endpoints()
+    endpoints: HubAddresses = HubAddresses()
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class InstallCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """A skill that was fetched and looked at, and waits in quarantine."""
 
     skill: Skill
     identifier: str
     source: str
     files: dict[str, bytes]
-    origin: Origin
+    origin: SkillOrigin
     category: str
-    trust: Trust
-    report: Report
+    trust: SourceTrust
+    report: ScanReport
     staged: Path
-    installed: Entry | None
+    installed: InstalledSkill | None
     """What the lock says of a skill of this name."""
     current: dict[str, bytes]
     """The files of that one."""
@@ -155,28 +169,28 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sha256(self) -> str:
-        return whole_hash(hashes(self.files))
+        return combined_hash(file_hashes(self.files))
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[ScanFinding, ...]:
         return self.report.findings
 
     @property
     def changed_here(self) -> tuple[str, ...]:
         """Installed files with changes that this version would replace."""
         known = self.installed.files if self.installed else {}
-        now = hashes(self.current)
+        now = file_hashes(self.current)
         return tuple(name for name, each in now.items() if known.get(name) != each)
 
     @property
     def difference(self) -> str:
-        return difference(self.current, self.files)
+        return diff_files(self.current, self.files)
 
-    def decision(self, *, force: bool = False) -> Decision:
-        return decide(self.report, self.trust, force)
+    def decision(self, *, force: bool = False) -> InstallDecision:
+        return decide_install(self.report, self.trust, force)
 
 
-def _nobody(_name: str) -> str:
+def _no_other_source(_name: str) -> str:
     return ""
 
 
@@ -187,19 +201,21 @@ class Hub:
     or "": an installed one would take its place.
     """
 
-    def __init__(self, options: HubOptions, elsewhere: Callable[[str], str] = _nobody) -> None:
+    def __init__(
+        self, options: HubOptions, elsewhere: Callable[[str], str] = _no_other_source
+    ) -> None:
         self.options = options
-        self.shelf = Shelf(options.root)
+        self.shelf = HubStore(options.root)
         self.quarantine = Quarantine(self.shelf.quarantine)
         self._elsewhere = elsewhere
-        self._web = Web()
+        self._web = HubHttpClient()
         ends = options.endpoints
         self.api = GitHubApi(self._web, ends.github_api, options.token)
         repos = GitHubRepos(self.api, self.shelf.index, ends.github_web)
-        self.taps = Taps(self.shelf.taps_file, ends.github_web)
+        self.taps = TapList(self.shelf.taps_file, ends.github_web)
         git = GitSource(options.git, options.ssh_agent)
         self._warnings: list[str] = []
-        self.sources = Sources(
+        self.sources = SourceRegistry(
             self._web, ends, repos, self.taps, git, options.official, self._warnings.append
         )
 
@@ -214,26 +230,24 @@ class Hub:
     ) -> None:
         await self._web.__aexit__(kind, error, trace)
 
-    async def browse(self, source: str = "") -> Partly:
+    async def browse(self, source: str = "") -> SearchResult:
         """What there is, without asking everybody when no source is named."""
-        asked = self.sources.named(source) if source else self.sources.listing(LISTED_BY_DEFAULT)
+        asked = self.sources.named(source) if source else self.sources.listing(DEFAULT_BROWSED)
         return await self._asked_all(asked, lambda one: one.browse())
 
-    async def search(self, query: str, source: str = "") -> Partly:
+    async def search(self, query: str, source: str = "") -> SearchResult:
         asked = (
-            self.sources.named(source, query)
-            if source
-            else self.sources.listing(SEARCHED_BY_DEFAULT)
+            self.sources.named(source, query) if source else self.sources.listing(DEFAULT_SEARCHED)
         )
         return await self._asked_all(asked, lambda one: one.search(query))
 
     async def _asked_all(
         self,
-        sources: Sequence[HubSource],
-        ask: Callable[[HubSource], Awaitable[Sequence[Offer]]],
-    ) -> Partly:
-        found = await _gathered(sources, ask)
-        return Partly(found.offers, (*found.problems, *self.warnings()))
+        sources: Sequence[SkillSource],
+        ask: Callable[[SkillSource], Awaitable[Sequence[SkillOffer]]],
+    ) -> SearchResult:
+        found = await _ask_sources(sources, ask)
+        return SearchResult(found.offers, (*found.problems, *self.warnings()))
 
     def warnings(self) -> list[str]:
         """What sources said that is not quite right, once."""
@@ -241,34 +255,38 @@ class Hub:
         self._warnings.clear()
         return said
 
-    async def prepare(self, identifier: str, source: str = "", category: str = "") -> Candidate:
+    async def prepare(
+        self, identifier: str, source: str = "", category: str = ""
+    ) -> InstallCandidate:
         """Fetches a skill into quarantine and scans it there. Nothing is installed yet."""
-        if category and not category_name(category):
+        if category and not normalize_category(category):
             raise UsageError(f"{category!r} cannot be a category", hint="letters, digits, - and _")
         found, identifier = self.sources.of(identifier, source)
         fetched = await found.fetch(identifier)
         identifier = fetched.identifier or identifier
-        files = checked(fetched.files)
-        skill = skill_in(files, identifier.rstrip("/").rpartition("/")[2])
+        files = check_files(fetched.files)
+        skill = parse_files(files, identifier.rstrip("/").rpartition("/")[2])
         # An interrupted change is ended first: what it staged may be old enough to be swept.
         installed = self.shelf.lock().skills.get(skill.name)
         staged = self.quarantine.stage(skill.name, files)
         wanted = category or fetched.category or skill.category
-        return Candidate(
+        return InstallCandidate(
             skill=skill,
             identifier=identifier,
             source=found.name,
             files=files,
             origin=fetched.origin,
-            category=installed.category if installed and not category else category_name(wanted),
-            trust=trust_in(found.name, fetched, self.options.endpoints),
+            category=installed.category
+            if installed and not category
+            else normalize_category(wanted),
+            trust=source_trust(found.name, fetched, self.options.endpoints),
             report=scan_files(self.quarantine.files(staged)),
             staged=staged,
             installed=installed,
             current=self.files_of(skill.name, installed) if installed else {},
         )
 
-    def check_name(self, candidate: Candidate, *, force: bool = False) -> None:
+    def check_name(self, candidate: InstallCandidate, *, force: bool = False) -> None:
         """Raises `UsageError` when the name belongs to another skill."""
         name, held = candidate.name, candidate.installed
         if held and (held.source, held.identifier) != (candidate.source, candidate.identifier):
@@ -283,31 +301,35 @@ class Hub:
                 hint="--force installs it all the same",
             )
 
-    def accept(self, candidate: Candidate, *, force: bool = False) -> Entry:
+    def accept(self, candidate: InstallCandidate, *, force: bool = False) -> InstalledSkill:
         """Installs it. Raises `Refused` when the rules say no; it then stays in quarantine."""
         decision = candidate.decision(force=force)
         if not decision.allowed:
             self.refuse(candidate, decision.reason)
-            raise Refused(f"{candidate.name} was not installed: {decision.reason}")
+            raise InstallRefused(f"{candidate.name} was not installed: {decision.reason}")
         self.check_name(candidate, force=force)
         with self.shelf.held():
             now = self.shelf.lock_now().skills.get(candidate.name)
             if now != candidate.installed:
-                raise Refused(f"{candidate.name} was changed by somebody else", hint="try again")
+                raise InstallRefused(
+                    f"{candidate.name} was changed by somebody else", hint="try again"
+                )
             if self.quarantine.files(candidate.staged) != candidate.files:
-                raise Unfit(f"{candidate.name} was changed after the scan; nothing was installed")
-            entry = _entry_of(candidate)
+                raise InvalidContent(
+                    f"{candidate.name} was changed after the scan; nothing was installed"
+                )
+            entry = _lock_entry(candidate)
             what = "updated" if candidate.installed else "installed"
-            event = _event(what, candidate, entry.updated_at or entry.installed_at)
+            event = _audit_event(what, candidate, entry.updated_at or entry.installed_at)
             self.shelf.put(candidate.name, entry, candidate.staged, event)
         self.quarantine.discard(candidate.staged)
         self.quarantine.forget(candidate.source, candidate.identifier)
         return entry
 
-    def refuse(self, candidate: Candidate, reason: str) -> None:
+    def refuse(self, candidate: InstallCandidate, reason: str) -> None:
         """Leaves it in quarantine, to be looked at."""
         at = utc_now()
-        held = Held(
+        held = RefusedSkill(
             name=candidate.name,
             source=candidate.source,
             identifier=candidate.identifier,
@@ -319,14 +341,14 @@ class Hub:
             findings=candidate.findings,
         )
         self.quarantine.keep(candidate.staged, held)
-        self.shelf.note(_event("refused", candidate, at, reason))
+        self.shelf.note(_audit_event("refused", candidate, at, reason))
 
-    def uninstall(self, name: str) -> Entry:
+    def uninstall(self, name: str) -> InstalledSkill:
         with self.shelf.held():
             entry = self.shelf.lock_now().skills.get(name)
             if entry is None:
                 raise self.not_installed(name)
-            event = Event(
+            event = AuditEvent(
                 at=utc_now(),
                 what="removed",
                 skill=name,
@@ -336,35 +358,35 @@ class Hub:
             self.shelf.drop(name, entry, event)
         return entry
 
-    def installed(self, name: str) -> Entry:
+    def installed(self, name: str) -> InstalledSkill:
         entry = self.shelf.lock().skills.get(name)
         if entry is None:
             raise self.not_installed(name)
         return entry
 
-    def files_of(self, name: str, entry: Entry) -> dict[str, bytes]:
+    def files_of(self, name: str, entry: InstalledSkill) -> dict[str, bytes]:
         """The files as they lie there; none when they cannot be read."""
         folder = entry.folder(self.shelf.skills, name)
         try:
             return self.quarantine.files(folder) if folder.is_dir() else {}
-        except (OSError, Unfit):
+        except (OSError, InvalidContent):
             return {}
 
-    def not_installed(self, name: str) -> NotThere:
+    def not_installed(self, name: str) -> NotAvailable:
         names = ", ".join(sorted(self.shelf.lock_now().skills)[:8])
         hint = f"installed are {names}" if names else "nothing is installed from the hub"
-        return NotThere(f"{name} is not installed from the hub", hint=hint)
+        return NotAvailable(f"{name} is not installed from the hub", hint=hint)
 
 
-def _entry_of(candidate: Candidate) -> Entry:
+def _lock_entry(candidate: InstallCandidate) -> InstalledSkill:
     now, before = utc_now(), candidate.installed
-    return Entry(
+    return InstalledSkill(
         identifier=candidate.identifier,
         source=candidate.source,
         trust=str(candidate.trust),
         origin=candidate.origin,
         category=candidate.category,
-        files=hashes(candidate.files),
+        files=file_hashes(candidate.files),
         sha256=candidate.sha256,
         verdict=candidate.report.verdict,
         installed_at=before.installed_at if before else now,
@@ -372,8 +394,8 @@ def _entry_of(candidate: Candidate) -> Entry:
     )
 
 
-def _event(what: str, candidate: Candidate, at: str, reason: str = "") -> Event:
-    return Event(
+def _audit_event(what: str, candidate: InstallCandidate, at: str, reason: str = "") -> AuditEvent:
+    return AuditEvent(
         at=at,
         what=what,
         skill=candidate.name,
@@ -386,18 +408,18 @@ def _event(what: str, candidate: Candidate, at: str, reason: str = "") -> Event:
     )
 
 
-async def _gathered(
-    sources: Sequence[HubSource], ask: Callable[[HubSource], Awaitable[Sequence[Offer]]]
-) -> Partly:
+async def _ask_sources(
+    sources: Sequence[SkillSource], ask: Callable[[SkillSource], Awaitable[Sequence[SkillOffer]]]
+) -> SearchResult:
     """All of them asked at once. When nobody answers, the error of the first is raised."""
     answers = await asyncio.gather(*map(ask, sources), return_exceptions=True)
-    offers: dict[str, Offer] = {}
+    offers: dict[str, SkillOffer] = {}
     problems: list[str] = []
     errors: list[HermesError] = []
     for source, answer in zip(sources, answers, strict=True):
         if isinstance(answer, HermesError):
             errors.append(answer)
-            problems.append(problem_of(source.name, answer))
+            problems.append(describe_problem(source.name, answer))
         elif isinstance(answer, BaseException):
             raise answer
         else:
@@ -406,62 +428,62 @@ async def _gathered(
             )
     if errors and len(errors) == len(sources):
         raise errors[0]
-    return Partly(tuple(offers.values()), tuple(dict.fromkeys(problems)))
+    return SearchResult(tuple(offers.values()), tuple(dict.fromkeys(problems)))
 
 
 # What has changed at the places skills came from.
 
 
-class State(StrEnum):
+class UpdateState(StrEnum):
     CURRENT = "current"
     NEWER = "update available"
     GONE = "gone from its source"
     UNKNOWN = "could not be checked"
 
 
-class Standing(msgspec.Struct, frozen=True):
+class UpdateStatus(msgspec.Struct, frozen=True):
     """How an installed skill compares with its source."""
 
     name: str
-    state: State
+    state: UpdateState
     reason: str = ""
-    candidate: Candidate | None = None
+    candidate: InstallCandidate | None = None
     """The new version, in quarantine; only with `NEWER`."""
 
 
-async def standing(hub: Hub, name: str, entry: Entry) -> Standing:
+async def check_update(hub: Hub, name: str, entry: InstalledSkill) -> UpdateStatus:
     """Asks the source, and fetches only when it has another version. A failure is a state."""
     try:
         source, _ = hub.sources.of(entry.identifier, entry.source)
         version = await source.version(entry.identifier)
         if version and version == entry.origin.version:
-            return Standing(name, State.CURRENT)
+            return UpdateStatus(name, UpdateState.CURRENT)
         candidate = await hub.prepare(entry.identifier, entry.source)
-    except NotThere as error:
-        return Standing(name, State.GONE, str(error))
+    except NotAvailable as error:
+        return UpdateStatus(name, UpdateState.GONE, str(error))
     except HermesError as error:
-        return Standing(name, State.UNKNOWN, str(error))
+        return UpdateStatus(name, UpdateState.UNKNOWN, str(error))
     if candidate.name != name:
         hub.quarantine.discard(candidate.staged)
-        return Standing(name, State.GONE, f"it is called {candidate.name} now")
+        return UpdateStatus(name, UpdateState.GONE, f"it is called {candidate.name} now")
     if candidate.sha256 != entry.sha256:
-        return Standing(name, State.NEWER, candidate=candidate)
+        return UpdateStatus(name, UpdateState.NEWER, candidate=candidate)
     hub.quarantine.discard(candidate.staged)
-    return Standing(name, State.CURRENT)
+    return UpdateStatus(name, UpdateState.CURRENT)
 
 
-async def check(hub: Hub, names: Sequence[str] = ()) -> list[Standing]:
+async def check_updates(hub: Hub, names: Sequence[str] = ()) -> list[UpdateStatus]:
     """All installed skills, or these. New versions are not kept: only named."""
-    found: list[Standing] = []
+    found: list[UpdateStatus] = []
     for name in names or sorted(hub.shelf.lock().skills):
-        one = await standing(hub, name, hub.installed(name))
+        one = await check_update(hub, name, hub.installed(name))
         if one.candidate is not None:
             hub.quarantine.discard(one.candidate.staged)
         found.append(one)
     return found
 
 
-async def restore(hub: Hub, name: str) -> None:
+async def restore_skill(hub: Hub, name: str) -> None:
     """Fetches an installed skill once more and puts back the files as they were installed.
 
     Raises `NotThere` when the source has other ones now.
@@ -470,11 +492,11 @@ async def restore(hub: Hub, name: str) -> None:
     candidate = await hub.prepare(entry.identifier, entry.source)
     try:
         if candidate.name != name or candidate.sha256 != entry.sha256:
-            raise NotThere(
+            raise NotAvailable(
                 f"the source of {name} has another version now",
                 hint=f"`hermes skills update {name}` shows and installs it",
             )
-        event = Event(
+        event = AuditEvent(
             at=utc_now(),
             what="restored",
             skill=name,
@@ -491,7 +513,7 @@ async def restore(hub: Hub, name: str) -> None:
 # Whether the installed skills are still what was installed, and still look harmless.
 
 
-class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+class SkillInspection(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     identifier: str
     trust: str
@@ -501,15 +523,15 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     """Why it could not be read."""
     verdict: str = ""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ScanFinding, ...] = ()
 
     @property
     def tampered(self) -> bool:
         return bool(self.changed or self.missing or self.added or self.problem)
 
 
-class Audit(msgspec.Struct, frozen=True):
-    skills: tuple[Inspection, ...]
+class AuditResult(msgspec.Struct, frozen=True):
+    skills: tuple[SkillInspection, ...]
     strays: tuple[str, ...] = ()
     """Folders of skills that nobody installed."""
 
@@ -519,33 +541,33 @@ class Audit(msgspec.Struct, frozen=True):
         return not bad and not self.strays
 
 
-def audit(hub: Hub) -> Audit:
+def audit_installed(hub: Hub) -> AuditResult:
     """Compares every file with the lock and scans again. What differs goes to the audit log."""
     lock = hub.shelf.lock()
-    found = tuple(_inspected(hub, name, entry) for name, entry in sorted(lock.skills.items()))
+    found = tuple(_inspect(hub, name, entry) for name, entry in sorted(lock.skills.items()))
     for one in found:
         if one.tampered:
             parts = (*one.changed, *one.missing, *one.added)
             reason = one.problem or ", ".join(parts)[:500]
-            hub.shelf.note(Event(at=utc_now(), what="tampered", skill=one.name, reason=reason))
+            hub.shelf.note(AuditEvent(at=utc_now(), what="tampered", skill=one.name, reason=reason))
     known = {entry.folder(hub.shelf.skills, name) for name, entry in lock.skills.items()}
     folders = {file.parent for file in hub.shelf.skills.rglob(SKILL_FILE)}
     strays = [folder for folder in folders if not any(folder.is_relative_to(it) for it in known)]
-    return Audit(found, tuple(sorted(map(str, strays))))
+    return AuditResult(found, tuple(sorted(map(str, strays))))
 
 
-def _inspected(hub: Hub, name: str, entry: Entry) -> Inspection:
-    found = Inspection(name=name, identifier=entry.identifier, trust=entry.trust)
+def _inspect(hub: Hub, name: str, entry: InstalledSkill) -> SkillInspection:
+    found = SkillInspection(name=name, identifier=entry.identifier, trust=entry.trust)
     folder = entry.folder(hub.shelf.skills, name)
-    if whole_hash(entry.files) != entry.sha256:
+    if combined_hash(entry.files) != entry.sha256:
         return replace(found, problem="its hashes in the lock contradict each other")
     if not folder.is_dir():
         return replace(found, problem="its folder is gone")
     try:
         files = read_folder(folder, hidden=True)
-    except (OSError, Unfit) as error:
+    except (OSError, InvalidContent) as error:
         return replace(found, problem=str(error))
-    now = hashes(files)
+    now = file_hashes(files)
     report = scan_files(files)
     return replace(
         found,

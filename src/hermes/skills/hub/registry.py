@@ -8,30 +8,30 @@ import msgspec
 from hermes.core.errors import ConfigError, UsageError
 from hermes.skills.hub import web_sources
 from hermes.skills.hub.contents import (
-    UNREADABLE,
-    NotThere,
-    Unfit,
-    hashes,
-    head_of,
-    private_folder,
+    DECODE_ERRORS,
+    InvalidContent,
+    NotAvailable,
+    combined_hash,
+    file_hashes,
+    make_private_folder,
     read_folder,
-    whole_hash,
+    read_summary,
 )
-from hermes.skills.hub.git import GitSource, is_git
+from hermes.skills.hub.git import GitSource, is_git_address
 from hermes.skills.hub.github import GitHubRepos, GitHubSource, RepoListing
 from hermes.skills.hub.sources import (
-    Endpoints,
-    Fetched,
-    HubSource,
-    Listed,
-    Offer,
-    Origin,
-    Warn,
-    Web,
+    FetchedSkill,
+    HubAddresses,
+    HubHttpClient,
+    ListedSkill,
+    SkillOffer,
+    SkillOrigin,
+    SkillSource,
+    WarnCallback,
     check_address,
-    chosen_folder,
-    matching,
-    parse_place,
+    choose_folder,
+    filter_offers,
+    parse_repo_path,
 )
 from hermes.skills.hub.web_sources import (
     MarketplaceSource,
@@ -48,22 +48,22 @@ from hermes.util import atomic
 class FolderSource:
     name = "folder"
 
-    async def browse(self) -> list[Offer]:
+    async def browse(self) -> list[SkillOffer]:
         raise UsageError("a folder is not browsed", hint="`hermes skills install ./folder`")
 
-    async def search(self, query: str) -> list[Offer]:  # noqa: ARG002 - as others
+    async def search(self, query: str) -> list[SkillOffer]:  # noqa: ARG002 - as others
         return await self.browse()
 
-    async def fetch(self, identifier: str) -> Fetched:
-        folder = folder_of(identifier)
-        files = _read(folder)
-        return Fetched(files, Origin(whole_hash(hashes(files)), str(folder)))
+    async def fetch(self, identifier: str) -> FetchedSkill:
+        folder = resolve_folder(identifier)
+        files = _read_folder(folder)
+        return FetchedSkill(files, SkillOrigin(combined_hash(file_hashes(files)), str(folder)))
 
     async def version(self, identifier: str) -> str:
-        return whole_hash(hashes(_read(folder_of(identifier))))
+        return combined_hash(file_hashes(_read_folder(resolve_folder(identifier))))
 
 
-def folder_of(identifier: str) -> Path:
+def resolve_folder(identifier: str) -> Path:
     """The folder of a skill on this machine, as a whole path. Raises `NotThere`."""
     try:
         folder = Path(identifier).expanduser().absolute()
@@ -74,19 +74,19 @@ def folder_of(identifier: str) -> Path:
         what = f"{folder} holds no {SKILL_FILE}" if folder.is_dir() else f"there is no {folder}"
     except (RuntimeError, OSError):  # `~nobody`, or a name that no disk takes
         what = f"there is no {identifier[:60]}"
-    raise NotThere(what, hint="name the folder of one skill")
+    raise NotAvailable(what, hint="name the folder of one skill")
 
 
-def _read(folder: Path) -> dict[str, bytes]:
+def _read_folder(folder: Path) -> dict[str, bytes]:
     try:
         return read_folder(folder)
     except OSError as error:
-        raise Unfit(f"{folder} cannot be read: {error.strerror}") from error
+        raise InvalidContent(f"{folder} cannot be read: {error.strerror}") from error
 
 
 # The optional skills that come with Hermes: `official/<category>/<name>`.
 
-PREFIX = "official/"
+OFFICIAL_PREFIX = "official/"
 
 
 class OfficialSource:
@@ -95,53 +95,55 @@ class OfficialSource:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
-    async def browse(self) -> list[Offer]:
+    async def browse(self) -> list[SkillOffer]:
         return [
-            Offer(self.name, f"{PREFIX}{one.folder}", one.name, one.description)
+            SkillOffer(self.name, f"{OFFICIAL_PREFIX}{one.folder}", one.name, one.description)
             for one in self._listed()
         ]
 
-    async def search(self, query: str) -> list[Offer]:
-        return matching(await self.browse(), query)
+    async def search(self, query: str) -> list[SkillOffer]:
+        return filter_offers(await self.browse(), query)
 
-    async def fetch(self, identifier: str) -> Fetched:
+    async def fetch(self, identifier: str) -> FetchedSkill:
         folder = self._place(identifier)
         files = read_folder(folder)
-        version = whole_hash(hashes(files))
+        version = combined_hash(file_hashes(files))
         category = "" if folder.parent == self._folder else folder.parent.name
-        exactly = f"{PREFIX}{folder.relative_to(self._root()).as_posix()}"
-        return Fetched(files, Origin(version, "comes with Hermes"), self.name, category, exactly)
+        exactly = f"{OFFICIAL_PREFIX}{folder.relative_to(self._root()).as_posix()}"
+        return FetchedSkill(
+            files, SkillOrigin(version, "comes with Hermes"), self.name, category, exactly
+        )
 
     async def version(self, identifier: str) -> str:
-        return whole_hash(hashes(read_folder(self._place(identifier))))
+        return combined_hash(file_hashes(read_folder(self._place(identifier))))
 
     def has(self, name: str) -> bool:
         """Whether a skill of this bare name is among them."""
         return any(one.name == name for one in self._listed())
 
     def _place(self, identifier: str) -> Path:
-        wanted = identifier.removeprefix(PREFIX).strip("/")
-        return self._root() / chosen_folder(identifier, wanted, self._listed())
+        wanted = identifier.removeprefix(OFFICIAL_PREFIX).strip("/")
+        return self._root() / choose_folder(identifier, wanted, self._listed())
 
     def _root(self) -> Path:
         if self._folder is None:
-            raise NotThere("this installation has no optional skills")
+            raise NotAvailable("this installation has no optional skills")
         return self._folder
 
-    def _listed(self) -> list[Listed]:
+    def _listed(self) -> list[ListedSkill]:
         if self._folder is None or not self._folder.is_dir():
             return []
         found = []
         for file in sorted(self._folder.rglob(SKILL_FILE)):
-            head = head_of(file.read_bytes())
+            head = read_summary(file.read_bytes())
             folder = file.parent.relative_to(self._folder).as_posix()
-            found.append(Listed(folder, head.name or file.parent.name, head.description))
+            found.append(ListedSkill(folder, head.name or file.parent.name, head.description))
         return found
 
 
 # Taps: repositories and sites the user wants searched too, kept in `taps.json`.
 
-NAME = "tap"
+TAP_SOURCE = "tap"
 
 
 class TapFile(msgspec.Struct, frozen=True):
@@ -149,7 +151,7 @@ class TapFile(msgspec.Struct, frozen=True):
     version: int = 1
 
 
-class Taps:
+class TapList:
     def __init__(self, file: Path, web: str) -> None:
         self._file, self._web = file, web
 
@@ -159,7 +161,7 @@ class Taps:
             return msgspec.json.decode(self._file.read_bytes(), type=TapFile).taps
         except FileNotFoundError:
             return ()
-        except (OSError, *UNREADABLE) as error:
+        except (OSError, *DECODE_ERRORS) as error:
             raise ConfigError(
                 f"the list of taps cannot be read: {error}",
                 where=str(self._file),
@@ -171,7 +173,7 @@ class Taps:
         if is_site(text) and not text.startswith(f"{self._web}/"):
             check_address(text)
             return text.rstrip("/")
-        place = parse_place(text, self._web)
+        place = parse_repo_path(text, self._web)
         if place.path or place.ref:
             raise UsageError(f"{text} is not a repository", hint=f"`tap add {place.repo}`")
         return place.repo
@@ -193,14 +195,14 @@ class Taps:
         return True
 
     def _write(self, taps: tuple[str, ...]) -> None:
-        private_folder(self._file.parent)
+        make_private_folder(self._file.parent)
         data = msgspec.json.format(msgspec.json.encode(TapFile(taps)), indent=2)
         atomic.write_bytes(self._file, data + b"\n")
 
 
 # All sources by name, and which one an identifier belongs to.
 
-NAMES = (
+SOURCE_NAMES = (
     "official",
     "github",
     "skills-sh",
@@ -211,28 +213,28 @@ NAMES = (
     "folder",
 )
 """What `--source` takes."""
-NOT_YET = ("clawhub", "lobehub")
+UNSUPPORTED_SOURCES = ("clawhub", "lobehub")
 """Known from elsewhere; whoever names one is told."""
-LISTED_BY_DEFAULT = ("official", "tap")
+DEFAULT_BROWSED = ("official", "tap")
 """What `browse` shows without a source: what costs little to ask."""
-SEARCHED_BY_DEFAULT = ("official", "tap", "github", "skills-sh")
+DEFAULT_SEARCHED = ("official", "tap", "github", "skills-sh")
 
 
-class Sources:
+class SourceRegistry:
     def __init__(
         self,
-        web: Web,
-        endpoints: Endpoints,
+        web: HubHttpClient,
+        endpoints: HubAddresses,
         repos: GitHubRepos,
-        known_taps: Taps,
+        known_taps: TapList,
         git: GitSource,
         official_folder: Path | None,
-        warn: Warn,
+        warn: WarnCallback,
     ) -> None:
         self._web, self._endpoints, self._repos, self._taps = web, endpoints, repos, known_taps
         self._warn = warn
         self._official = OfficialSource(official_folder)
-        self._single: dict[str, HubSource] = {
+        self._single: dict[str, SkillSource] = {
             "official": self._official,
             "github": GitHubSource(repos),
             "skills-sh": SkillsShSource(web, warn, endpoints.skills_sh, repos),
@@ -242,37 +244,41 @@ class Sources:
             "folder": FolderSource(),
         }
 
-    def listing(self, names: Sequence[str]) -> list[HubSource]:
+    def listing(self, names: Sequence[str]) -> list[SkillSource]:
         """Everything to ask for a list, one for each repository or site: one may fail alone."""
         return [source for name in names for source in self._listing(name)]
 
-    def named(self, name: str, query: str = "") -> list[HubSource]:
+    def named(self, name: str, query: str = "") -> list[SkillSource]:
         """The sources that `--source NAME` means, for a query that may name a place itself."""
-        known_source(name)
+        check_source_name(name)
         first = query.partition(" ")[0]
         if "/" in first and name in ("github", "well-known", "claude-marketplace"):
             return [self._single[name]]
         return self._listing(name)
 
-    def of(self, identifier: str, name: str = "") -> tuple[HubSource, str]:
+    def of(self, identifier: str, name: str = "") -> tuple[SkillSource, str]:
         """The source of a skill, and its identifier as it is written down. Raises `UsageError`."""
-        name = known_source(name or self._guess(identifier))
-        if name == NAME:
+        name = check_source_name(name or self._guess(identifier))
+        if name == TAP_SOURCE:
             name = "well-known" if is_site(identifier) else "github"
         if name == "folder":
-            identifier = str(folder_of(identifier))
-        for prefix in (PREFIX, web_sources.PREFIX, web_sources.MARKETPLACE_PREFIX):
+            identifier = str(resolve_folder(identifier))
+        for prefix in (
+            OFFICIAL_PREFIX,
+            web_sources.SKILLS_SH_PREFIX,
+            web_sources.MARKETPLACE_PREFIX,
+        ):
             if prefix.rstrip("/") == name and not identifier.startswith(prefix):
                 identifier = f"{prefix}{identifier}"
         return self._single[name], identifier
 
     def _guess(self, identifier: str) -> str:
         first, slash, _ = identifier.partition("/")
-        if slash and first in (*NOT_YET, "official", "skills-sh", "claude-marketplace"):
+        if slash and first in (*UNSUPPORTED_SOURCES, "official", "skills-sh", "claude-marketplace"):
             return first
         if identifier.startswith((".", "/", "~")):
             return "folder"
-        if is_git(identifier):
+        if is_git_address(identifier):
             return "git"
         if identifier.startswith(f"{self._endpoints.github_web}/"):
             return "github"
@@ -287,7 +293,7 @@ class Sources:
             hint="`hermes skills search WORDS` shows identifiers; a folder is written ./folder",
         )
 
-    def _listing(self, name: str) -> list[HubSource]:
+    def _listing(self, name: str) -> list[SkillSource]:
         match name:
             case "github":
                 repos = self._endpoints.repositories
@@ -299,19 +305,19 @@ class Sources:
             case _:
                 return [self._single[name]]
 
-    def tap(self, tap: str) -> HubSource:
+    def tap(self, tap: str) -> SkillSource:
         if is_site(tap):
-            return WellKnownSource(self._web, self._warn, tap, NAME)
-        return RepoListing(self._repos, tap, NAME)
+            return WellKnownSource(self._web, self._warn, tap, TAP_SOURCE)
+        return RepoListing(self._repos, tap, TAP_SOURCE)
 
 
-def known_source(name: str) -> str:
+def check_source_name(name: str) -> str:
     """`name` itself. Raises `UsageError` for one that cannot be asked."""
-    if name in NOT_YET:
+    if name in UNSUPPORTED_SOURCES:
         raise UsageError(
             f"{name} is not supported yet",
             hint="most of its skills are at GitHub too: install them by owner/repo/path",
         )
-    if name not in NAMES:
-        raise UsageError(f"there is no source {name}", hint=f"one of {', '.join(NAMES)}")
+    if name not in SOURCE_NAMES:
+        raise UsageError(f"there is no source {name}", hint=f"one of {', '.join(SOURCE_NAMES)}")
     return name

@@ -11,7 +11,13 @@ from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 import msgspec
 
 from hermes.core.errors import HermesError, ToolDenied, UsageError
-from hermes.skills.hub.contents import UNREADABLE, HubError, NotThere, Unreachable, safe_name
+from hermes.skills.hub.contents import (
+    DECODE_ERRORS,
+    HubError,
+    NotAvailable,
+    SourceUnreachable,
+    check_file_name,
+)
 from hermes.skills.skill import SKILL_FILE
 from hermes.util.text import many
 
@@ -21,11 +27,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Warn = Callable[[str], None]
+WarnCallback = Callable[[str], None]
 """Told what is wrong somewhere else, but stops nobody."""
 
 
-class Offer(msgspec.Struct, frozen=True):
+class SkillOffer(msgspec.Struct, frozen=True):
     """A skill that can be had."""
 
     source: str
@@ -37,7 +43,7 @@ class Offer(msgspec.Struct, frozen=True):
     """How often others installed it, where the source counts."""
 
 
-class Origin(msgspec.Struct, frozen=True):
+class SkillOrigin(msgspec.Struct, frozen=True):
     """Where exactly the files came from."""
 
     version: str = ""
@@ -46,9 +52,9 @@ class Origin(msgspec.Struct, frozen=True):
     """For a person."""
 
 
-class Fetched(msgspec.Struct, frozen=True):
+class FetchedSkill(msgspec.Struct, frozen=True):
     files: dict[str, bytes]
-    origin: Origin
+    origin: SkillOrigin
     place: str = ""
     """Where trust comes from: the `owner/repo` at GitHub whose default branch it was, or
     `official`; "" when the place proves nothing."""
@@ -58,29 +64,29 @@ class Fetched(msgspec.Struct, frozen=True):
     """The identifier in full, when what was asked for was short; "" when it was not."""
 
 
-class HubSource(Protocol):
+class SkillSource(Protocol):
     @property
     def name(self) -> str:
         """As `--source` takes it."""
 
-    async def browse(self) -> Sequence[Offer]:
+    async def browse(self) -> Sequence[SkillOffer]:
         """Everything it has. Raises `HubError` where that cannot be known."""
 
-    async def search(self, query: str) -> Sequence[Offer]:
+    async def search(self, query: str) -> Sequence[SkillOffer]:
         """What fits the words."""
 
-    async def fetch(self, identifier: str) -> Fetched:
+    async def fetch(self, identifier: str) -> FetchedSkill:
         """The files, not yet looked at. Raises `HubError`."""
 
     async def version(self, identifier: str) -> str:
         """What `Origin.version` would be now, cheaply; "" when only fetching tells."""
 
 
-def matching(offers: Iterable[Offer], query: str) -> list[Offer]:
+def filter_offers(offers: Iterable[SkillOffer], query: str) -> list[SkillOffer]:
     """Those that hold every word, the ones with a word in their name first."""
     words = query.lower().split()
 
-    def text(offer: Offer) -> str:
+    def text(offer: SkillOffer) -> str:
         return f"{offer.name} {offer.identifier} {offer.description}".lower()
 
     found = [offer for offer in offers if all(word in text(offer) for word in words)]
@@ -88,47 +94,49 @@ def matching(offers: Iterable[Offer], query: str) -> list[Offer]:
     return sorted(found, key=lambda offer: id(offer) not in named)
 
 
-def understood(entries: Sequence[msgspec.Raw], kind: type[T], where: str, warn: Warn) -> list[T]:
+def decode_entries(
+    entries: Sequence[msgspec.Raw], kind: type[T], where: str, warn: WarnCallback
+) -> list[T]:
     """The entries of a list without those that are not a `kind`: one must not hide the others."""
     found: list[T] = []
     problems: list[str] = []
     for number, entry in enumerate(entries, 1):
         try:
             found.append(msgspec.json.decode(entry, type=kind))
-        except UNREADABLE as error:
+        except DECODE_ERRORS as error:
             problems.append(f"number {number}: {error}")
     if problems:
         warn(f"{where}: {many(len(problems), 'skill')} left out, as not understood; {problems[0]}")
     return found
 
 
-class Partly(msgspec.Struct, frozen=True):
+class SearchResult(msgspec.Struct, frozen=True):
     """Offers of several sources, and what went wrong at others."""
 
-    offers: tuple[Offer, ...]
+    offers: tuple[SkillOffer, ...]
     problems: tuple[str, ...] = ()
 
 
-def problem_of(source: str, error: HermesError) -> str:
+def describe_problem(source: str, error: HermesError) -> str:
     return f"{source}: {error}" + (f" ({error.hint})" if error.hint else "")
 
 
 # Which of the skills in a repository is meant.
 
-MOST_LISTED = 2_000
+MAX_LISTED = 2_000
 """Skills of one repository."""
-MOST_HEAD = 512 * 1024
+MAX_SKILL_BYTES = 512 * 1024
 """A larger SKILL.md is not listed."""
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListedSkill(msgspec.Struct, frozen=True):
     folder: str
     """In the repository; "" is the top."""
     name: str
     description: str
 
 
-def skill_folder(name: str) -> str | None:
+def skill_folder_of(name: str) -> str | None:
     """The folder, when the file `name` of a repository makes it one of a skill.
 
     Hidden folders count: some collections keep their skills in `.curated`.
@@ -137,12 +145,12 @@ def skill_folder(name: str) -> str | None:
     return folder if file == SKILL_FILE and ".git" not in folder.split("/") else None
 
 
-def chosen_folder(place: str, path: str, skills: Sequence[Listed]) -> str:
+def choose_folder(place: str, path: str, skills: Sequence[ListedSkill]) -> str:
     """The folder that `path` means: the whole of it, its end, the skill's name, or the only one.
 
     `place` is what messages call it. Raises `NotThere`.
     """
-    ways: tuple[Callable[[Listed], bool], ...] = (
+    ways: tuple[Callable[[ListedSkill], bool], ...] = (
         lambda one: one.folder == path,
         lambda one: bool(path) and one.folder.endswith(f"/{path}"),
         lambda one: one.name == path,
@@ -154,11 +162,11 @@ def chosen_folder(place: str, path: str, skills: Sequence[Listed]) -> str:
             return found[0].folder
         if found:
             names = ", ".join(one.folder or one.name for one in found[:8])
-            raise NotThere(f"{place} may be any of {len(found)} skills", hint=f"one of {names}")
+            raise NotAvailable(f"{place} may be any of {len(found)} skills", hint=f"one of {names}")
     if not skills:
-        raise NotThere(f"{place}: no {SKILL_FILE} is there")
+        raise NotAvailable(f"{place}: no {SKILL_FILE} is there")
     names = ", ".join(one.folder or one.name for one in skills[:8])
-    raise NotThere(f"there is no skill {place}", hint=f"what is there: {names}")
+    raise NotAvailable(f"there is no skill {place}", hint=f"what is there: {names}")
 
 
 # `owner/repo/path@ref`: a place in a repository of GitHub.
@@ -168,7 +176,7 @@ _REPO = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
 _REF = re.compile(r"(?!.*\.\.)(?![-/.])[A-Za-z0-9._/+-]{1,200}")
 
 
-class RepoPlace(msgspec.Struct, frozen=True):
+class RepoPath(msgspec.Struct, frozen=True):
     repo: str
     """`owner/name`."""
     path: str = ""
@@ -181,17 +189,17 @@ class RepoPlace(msgspec.Struct, frozen=True):
         return f"{place}@{self.ref}" if self.ref else place
 
 
-def parse_place(text: str, web: str = "") -> RepoPlace:
+def parse_repo_path(text: str, web: str = "") -> RepoPath:
     """The place that `text` names; `web` is where people browse GitHub. Raises `UsageError`."""
     if web and text.startswith(f"{web}/"):
-        return _of_page(text, web)
+        return _parse_page_url(text, web)
     body, _, ref = text.partition("@")
     owner, _, rest = body.partition("/")
     repo, _, path = rest.strip("/").partition("/")
-    return checked_place(owner, repo.removesuffix(".git"), path, ref)
+    return make_repo_path(owner, repo.removesuffix(".git"), path, ref)
 
 
-def checked_place(owner: str, repo: str, path: str = "", ref: str = "") -> RepoPlace:
+def make_repo_path(owner: str, repo: str, path: str = "", ref: str = "") -> RepoPath:
     if not _OWNER.fullmatch(owner) or not _REPO.fullmatch(repo):
         raise UsageError(
             f"{owner}/{repo} is not a repository",
@@ -200,23 +208,23 @@ def checked_place(owner: str, repo: str, path: str = "", ref: str = "") -> RepoP
     if ref and not _REF.fullmatch(ref):
         raise UsageError(f"{ref!r} is not a branch, tag or commit")
     path = path.strip("/").removesuffix("SKILL.md").rstrip("/")
-    return RepoPlace(f"{owner}/{repo}", safe_name(path) if path else "", ref)
+    return RepoPath(f"{owner}/{repo}", check_file_name(path) if path else "", ref)
 
 
-def _of_page(text: str, web: str) -> RepoPlace:
+def _parse_page_url(text: str, web: str) -> RepoPath:
     """`https://github.com/owner/repo/tree/main/path`, as copied from a browser."""
     page = unquote(urlsplit(text.removeprefix(web)).path).strip("/")
     owner, repo, *rest = [*page.split("/"), "", ""][: page.count("/") + 3]
     rest = [part for part in rest if part]
     if rest[:1] in (["tree"], ["blob"]) and len(rest) > 1:
-        return checked_place(owner, repo.removesuffix(".git"), "/".join(rest[2:]), rest[1])
-    return checked_place(owner, repo.removesuffix(".git"), "/".join(rest))
+        return make_repo_path(owner, repo.removesuffix(".git"), "/".join(rest[2:]), rest[1])
+    return make_repo_path(owner, repo.removesuffix(".git"), "/".join(rest))
 
 
 # Where the services are. Data, so that a mirror, a company's own GitHub or a test can be used.
 
 
-class Endpoints(msgspec.Struct, frozen=True):
+class HubAddresses(msgspec.Struct, frozen=True):
     github_api: str = "https://api.github.com"
     """The REST API of GitHub, without a slash at the end."""
     github_web: str = "https://github.com"
@@ -230,19 +238,19 @@ class Endpoints(msgspec.Struct, frozen=True):
 
 # HTTP for the hub: HTTPS only, limited in size and time, and a token never leaves its host.
 
-SECONDS = 30.0
-CONNECT_SECONDS = 10.0
-MOST_SECONDS = 300.0
+TIMEOUT = 30.0
+CONNECT_TIMEOUT = 10.0
+RESPONSE_TIMEOUT = 300.0
 """For one whole answer: a server that sends a byte now and then is not waited for."""
-MOST_REDIRECTS = 5
-MOST_JSON = 8 * 1024 * 1024
+MAX_REDIRECTS = 5
+MAX_JSON_BYTES = 8 * 1024 * 1024
 """Bytes of an answer that is no archive."""
-AGENT = "hermes-skills"
+USER_AGENT = "hermes-skills"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-REDIRECTS = (301, 302, 303, 307, 308)
+REDIRECT_STATUSES = (301, 302, 303, 307, 308)
 
 
-class Reply(msgspec.Struct, frozen=True):
+class HubResponse(msgspec.Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     """Names in lower case."""
@@ -254,19 +262,19 @@ class Reply(msgspec.Struct, frozen=True):
         """Raises `Unreachable` when it is none."""
         try:
             return msgspec.json.decode(self.body)
-        except UNREADABLE as error:
-            raise Unreachable(f"the answer is not JSON: {error}") from error
+        except DECODE_ERRORS as error:
+            raise SourceUnreachable(f"the answer is not JSON: {error}") from error
 
 
-class Web:
+class HubHttpClient:
     """One client for one run of a command; the connection machinery is loaded at first use."""
 
-    def __init__(self, seconds: float = MOST_SECONDS) -> None:
+    def __init__(self, seconds: float = RESPONSE_TIMEOUT) -> None:
         """`seconds` are for one whole answer."""
         self._seconds = seconds
         self._client: httpx2.AsyncClient | None = None
 
-    async def __aenter__(self) -> "Web":
+    async def __aenter__(self) -> "HubHttpClient":
         return self
 
     async def __aexit__(
@@ -280,31 +288,33 @@ class Web:
             self._client = None
 
     async def get(
-        self, url: str, headers: Mapping[str, str] | None = None, *, most: int = MOST_JSON
-    ) -> Reply:
+        self, url: str, headers: Mapping[str, str] | None = None, *, most: int = MAX_JSON_BYTES
+    ) -> HubResponse:
         """The answer, whatever its status. Raises `Unreachable`, also beyond `most` bytes.
 
         Redirects stay within HTTPS and do not lead from outside to an address of this network;
         on another host the header `Authorization` is left off.
         """
         sent = dict(headers or {})
-        for _ in range(MOST_REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             reply = await self._send("GET", url, sent, None, most)
-            if reply.status not in REDIRECTS or "location" not in reply.headers:
+            if reply.status not in REDIRECT_STATUSES or "location" not in reply.headers:
                 return reply
             before, url = url, urljoin(url, reply.headers["location"])
             check_redirect(before, url)
-            if _place(before) != _place(url):
+            if _host_key(before) != _host_key(url):
                 sent = {name: v for name, v in sent.items() if name.lower() != "authorization"}
-        raise Unreachable(f"{host_of(url)} redirects in a circle")
+        raise SourceUnreachable(f"{host_of(url)} redirects in a circle")
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: Any) -> Reply:
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: Any
+    ) -> HubResponse:
         """Sends `body` as JSON. A redirect is not followed: it is the answer."""
-        return await self._send(method, url, headers, msgspec.json.encode(body), MOST_JSON)
+        return await self._send(method, url, headers, msgspec.json.encode(body), MAX_JSON_BYTES)
 
     async def _send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, most: int
-    ) -> Reply:
+    ) -> HubResponse:
         check_address(url)
         client = self._opened()
         http: Any = import_module("httpx2")
@@ -318,13 +328,15 @@ class Web:
                     data += piece
                     if len(data) > most:
                         limit = f"{most // 1024**2} MiB"
-                        raise Unreachable(f"{host_of(url)} sends more than {limit}")
-                return Reply(response.status_code, dict(response.headers), bytes(data), url)
+                        raise SourceUnreachable(f"{host_of(url)} sends more than {limit}")
+                return HubResponse(response.status_code, dict(response.headers), bytes(data), url)
         except (http.TimeoutException, TimeoutError) as error:
-            raise Unreachable(f"{host_of(url)} did not answer in time", hint="try again") from error
+            raise SourceUnreachable(
+                f"{host_of(url)} did not answer in time", hint="try again"
+            ) from error
         except (http.HTTPError, http.InvalidURL) as error:
             reason = str(error) or type(error).__name__
-            raise Unreachable(
+            raise SourceUnreachable(
                 f"{host_of(url)} cannot be reached: {reason}", hint="check the network"
             ) from error
 
@@ -334,9 +346,9 @@ class Web:
             http: Any = import_module("httpx2")  # slow to load, and most commands do without
             late_tls: Any = import_module("hermes.util.late_tls")
             client = self._client = http.AsyncClient(
-                timeout=http.Timeout(SECONDS, connect=CONNECT_SECONDS),
+                timeout=http.Timeout(TIMEOUT, connect=CONNECT_TIMEOUT),
                 verify=late_tls.LateTls(),
-                headers={"User-Agent": AGENT},
+                headers={"User-Agent": USER_AGENT},
                 follow_redirects=False,
             )
         return client
@@ -344,7 +356,7 @@ class Web:
 
 def check_address(url: str) -> None:
     """HTTPS, or HTTP to this machine; no password in it. Raises `HubError`."""
-    parts = _split(url)
+    parts = _split_url(url)
     if parts.username or parts.password:
         raise HubError("an address with a password in it is not used", hint="leave it out")
     if parts.scheme == "https" and parts.hostname:
@@ -356,7 +368,7 @@ def check_address(url: str) -> None:
 
 def check_redirect(before: str, after: str) -> None:
     """Whether `before` may send us to `after`. Raises `HubError`."""
-    old, new = _split(before), _split(after)
+    old, new = _split_url(before), _split_url(after)
     if new.scheme != "https" and (old.scheme, new.scheme) != ("http", "http"):
         raise HubError(f"{old.hostname} leads to a place without https, which is not followed")
     check_address(after)
@@ -370,15 +382,15 @@ def check_redirect(before: str, after: str) -> None:
 
 def host_of(url: str) -> str:
     """For messages: the host alone, without what may be secret around it."""
-    return _split(url).hostname or "the address"
+    return _split_url(url).hostname or "the address"
 
 
-def _place(url: str) -> tuple[str, str, int | None]:
-    parts = _split(url)
+def _host_key(url: str) -> tuple[str, str, int | None]:
+    parts = _split_url(url)
     return parts.scheme, parts.hostname or "", parts.port
 
 
-def _split(url: str) -> SplitResult:
+def _split_url(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         _ = parts.port  # a bad one is noticed when it is asked for

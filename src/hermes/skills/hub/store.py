@@ -23,31 +23,31 @@ import msgspec
 
 from hermes.core.errors import ConfigError
 from hermes.skills.hub.contents import (
-    UNREADABLE,
-    Files,
-    Refused,
-    Unfit,
-    private_folder,
+    DECODE_ERRORS,
+    InstallRefused,
+    InvalidContent,
+    SkillFiles,
+    check_file_name,
+    make_private_folder,
     read_folder,
-    safe_name,
     write_folder,
 )
-from hermes.skills.hub.sources import Origin
-from hermes.skills.scanner import Finding
+from hermes.skills.hub.sources import SkillOrigin
+from hermes.skills.scanner.report import ScanFinding
 from hermes.util import atomic
 
 # `lock.json`: what is installed, where it came from, and the hash of every file.
 
-VERSION = 1
+LOCK_VERSION = 1
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class InstalledSkill(msgspec.Struct, frozen=True, kw_only=True):
     """One installed skill."""
 
     identifier: str
     source: str
     trust: str
-    origin: Origin
+    origin: SkillOrigin
     category: str = ""
     files: dict[str, str]
     """SHA-256 by name."""
@@ -63,43 +63,43 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return skills / self.category / name if self.category else skills / name
 
 
-class Lock(msgspec.Struct, frozen=True):
-    skills: dict[str, Entry] = {}
-    version: int = VERSION
+class LockFile(msgspec.Struct, frozen=True):
+    skills: dict[str, InstalledSkill] = {}
+    version: int = LOCK_VERSION
 
 
-def read_lock(file: Path) -> Lock:
+def read_lock(file: Path) -> LockFile:
     """Raises `ConfigError` for one that cannot be understood: nothing is guessed over it."""
     try:
         data = file.read_bytes()
     except FileNotFoundError:
-        return Lock()
+        return LockFile()
     except OSError as error:
-        raise _damaged(file, error.strerror or str(error)) from error
+        raise _lock_error(file, error.strerror or str(error)) from error
     try:
         version = msgspec.json.decode(data, type=dict[str, Any]).get("version")
-        if isinstance(version, int) and version > VERSION:
+        if isinstance(version, int) and version > LOCK_VERSION:
             raise ConfigError(
                 "a later version of Hermes wrote this file", where=str(file), hint="update Hermes"
             )
-        lock = msgspec.json.decode(data, type=Lock)
+        lock = msgspec.json.decode(data, type=LockFile)
         for name, entry in lock.skills.items():
             check_entry(name, entry)
-    except (*UNREADABLE, Unfit) as error:
-        raise _damaged(file, str(error)) from error
+    except (*DECODE_ERRORS, InvalidContent) as error:
+        raise _lock_error(file, str(error)) from error
     return lock
 
 
-def check_entry(name: str, entry: Entry) -> None:
+def check_entry(name: str, entry: InstalledSkill) -> None:
     """Whether its folder can only be one of the hub's. Raises `Unfit`."""
-    safe_name(name)
+    check_file_name(name)
     if "/" in name or "/" in entry.category:
-        raise Unfit(f"{name} has no folder of its own in the hub")
+        raise InvalidContent(f"{name} has no folder of its own in the hub")
     if entry.category:
-        safe_name(entry.category)
+        check_file_name(entry.category)
 
 
-def _damaged(file: Path, what: str) -> ConfigError:
+def _lock_error(file: Path, what: str) -> ConfigError:
     return ConfigError(
         f"the list of installed skills is damaged: {what}",
         where=str(file),
@@ -107,7 +107,7 @@ def _damaged(file: Path, what: str) -> ConfigError:
     )
 
 
-def write_lock(file: Path, lock: Lock) -> None:
+def write_lock(file: Path, lock: LockFile) -> None:
     data = msgspec.json.format(msgspec.json.encode(lock, order="deterministic"), indent=2)
     atomic.write_bytes(file, data + b"\n")
 
@@ -115,7 +115,7 @@ def write_lock(file: Path, lock: Lock) -> None:
 # `audit.log`: one JSON object a line for everything the hub did or refused to do.
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AuditEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: str
     """ISO 8601, in UTC."""
     what: str
@@ -129,7 +129,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
 
 
-def append(file: Path, event: Event) -> None:
+def append_event(file: Path, event: AuditEvent) -> None:
     """In one write, so that two processes do not mix their lines."""
     line = msgspec.json.encode(event) + b"\n"
     descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -139,17 +139,17 @@ def append(file: Path, event: Event) -> None:
         os.close(descriptor)
 
 
-def read(file: Path) -> list[Event]:
+def read_events(file: Path) -> list[AuditEvent]:
     """A line that was cut off by a crash is left out."""
     try:
         lines = file.read_bytes().splitlines()
     except FileNotFoundError:
         return []
-    events: list[Event] = []
+    events: list[AuditEvent] = []
     for line in lines:
         try:
-            events.append(msgspec.json.decode(line, type=Event))
-        except UNREADABLE:
+            events.append(msgspec.json.decode(line, type=AuditEvent))
+        except DECODE_ERRORS:
             continue
     return events
 
@@ -157,11 +157,11 @@ def read(file: Path) -> list[Event]:
 LOCK_SECONDS = 30
 
 
-class Pending(msgspec.Struct, frozen=True):
+class PendingInstall(msgspec.Struct, frozen=True):
     """A change that has been decided on."""
 
     name: str
-    entry: Entry | None
+    entry: InstalledSkill | None
     """What the lock will say; None removes the skill."""
     staged: str
     """The folder with the new files, below the shelf; "" for none."""
@@ -169,10 +169,10 @@ class Pending(msgspec.Struct, frozen=True):
     """Where the old folder goes, below the shelf."""
     old: str = ""
     """The old folder, below the shelf; "" for none."""
-    event: Event | None = None
+    event: AuditEvent | None = None
 
 
-class Shelf:
+class HubStore:
     def __init__(self, root: Path) -> None:
         """`root` is `<home>/skills/.hub`."""
         self.root = root
@@ -186,12 +186,12 @@ class Shelf:
         self._pending = root / "pending.json"
         self._trash = root / "trash"
 
-    def lock(self) -> Lock:
+    def lock(self) -> LockFile:
         """What is installed. Nothing is created by looking, but an interrupted change is ended."""
         self.finish_interrupted()
         return self.lock_now()
 
-    def lock_now(self) -> Lock:
+    def lock_now(self) -> LockFile:
         """The same, for who holds the shelf already."""
         return read_lock(self.lock_file)
 
@@ -205,7 +205,7 @@ class Shelf:
     def held(self) -> Iterator[None]:
         """Alone: no other process changes the shelf meanwhile. Not to be entered twice."""
         filelock = import_module("filelock")  # slow to load, and rarely needed
-        private_folder(self.root)
+        make_private_folder(self.root)
         lock = filelock.FileLock(
             self.root / ".lock", timeout=LOCK_SECONDS, mode=0o600, fallback_to_soft=False
         )
@@ -221,7 +221,7 @@ class Shelf:
         finally:
             lock.release()
 
-    def put(self, name: str, entry: Entry, staged: Path, event: Event) -> None:
+    def put(self, name: str, entry: InstalledSkill, staged: Path, event: AuditEvent) -> None:
         """Makes the folder `staged`, which lies on the shelf, the skill. Needs `held`.
 
         Raises `Refused` when it would lie around another skill, or inside one.
@@ -230,7 +230,7 @@ class Shelf:
         self._check_room(name, entry, skills)
         old = skills.get(name)
         self._change(
-            Pending(
+            PendingInstall(
                 name,
                 entry,
                 staged=self._inside(staged),
@@ -240,28 +240,30 @@ class Shelf:
             )
         )
 
-    def _check_room(self, name: str, entry: Entry, skills: Mapping[str, Entry]) -> None:
+    def _check_room(
+        self, name: str, entry: InstalledSkill, skills: Mapping[str, InstalledSkill]
+    ) -> None:
         """A skill may be called what others are filed under, and the other way round."""
         wanted = entry.folder(self.skills, name)
         for other, held in skills.items():
             folder = held.folder(self.skills, other)
             if other != name and (wanted in folder.parents or folder in wanted.parents):
-                raise Refused(
+                raise InstallRefused(
                     f"{name} cannot lie in {self._inside(wanted)}: {other} is installed in "
                     f"{self._inside(folder)}",
                     hint="--category NAME files it elsewhere",
                 )
 
-    def drop(self, name: str, entry: Entry, event: Event) -> None:
+    def drop(self, name: str, entry: InstalledSkill, event: AuditEvent) -> None:
         """Removes a skill. Needs `held`."""
         folder = self._inside(entry.folder(self.skills, name))
-        self._change(Pending(name, None, "", self._new_trash(), folder, event))
+        self._change(PendingInstall(name, None, "", self._new_trash(), folder, event))
 
-    def note(self, event: Event) -> None:
-        private_folder(self.root)
-        append(self.log_file, event)
+    def note(self, event: AuditEvent) -> None:
+        make_private_folder(self.root)
+        append_event(self.log_file, event)
 
-    def _change(self, pending: Pending) -> None:
+    def _change(self, pending: PendingInstall) -> None:
         atomic.write_bytes(self._pending, msgspec.json.encode(pending))
         self._finish(pending)
 
@@ -275,15 +277,15 @@ class Shelf:
         if self._trash.exists():
             shutil.rmtree(self._trash, ignore_errors=True)
 
-    def _decided(self, data: bytes) -> Pending:
+    def _decided(self, data: bytes) -> PendingInstall:
         """Raises `ConfigError` for what was not written here, or leads out of the shelf."""
         try:
-            pending = msgspec.json.decode(data, type=Pending)
+            pending = msgspec.json.decode(data, type=PendingInstall)
             for folder in filter(None, (pending.staged, pending.trash, pending.old)):
-                safe_name(folder)
+                check_file_name(folder)
             if pending.entry is not None:
                 check_entry(pending.name, pending.entry)
-        except (*UNREADABLE, Unfit) as error:
+        except (*DECODE_ERRORS, InvalidContent) as error:
             raise ConfigError(
                 f"the note of an interrupted change is damaged: {error}",
                 where=str(self._pending),
@@ -291,36 +293,36 @@ class Shelf:
             ) from error
         return pending
 
-    def _finish(self, pending: Pending) -> None:
+    def _finish(self, pending: PendingInstall) -> None:
         """Every step may have been done already."""
         self._trash.mkdir(exist_ok=True)
         old = self.root / pending.old if pending.old else None
         away = self.root / pending.trash
         staged = self.root / pending.staged
         if pending.entry is None:
-            _move(old, away)
+            _move_away(old, away)
         elif staged.exists():
             target = pending.entry.folder(self.skills, pending.name)
             target.parent.mkdir(parents=True, exist_ok=True)
             if target != old:  # what lies there without being in the lock is nobody's
-                _move(target, self.root / f"{pending.trash}-unknown")
+                _move_away(target, self.root / f"{pending.trash}-unknown")
             # Right after each other: between them, who only looks sees no skill.
-            _move(old, away)
+            _move_away(old, away)
             staged.rename(target)
         self._write(pending)
         self._pending.unlink()
         shutil.rmtree(self._trash, ignore_errors=True)
         self._drop_empty_category(pending.old)
 
-    def _write(self, pending: Pending) -> None:
+    def _write(self, pending: PendingInstall) -> None:
         lock = read_lock(self.lock_file)
         skills = {name: entry for name, entry in lock.skills.items() if name != pending.name}
         if pending.entry is not None:
             skills[pending.name] = pending.entry
         if skills != lock.skills:
-            write_lock(self.lock_file, Lock(skills))
-        if pending.event is not None and read(self.log_file)[-1:] != [pending.event]:
-            append(self.log_file, pending.event)
+            write_lock(self.lock_file, LockFile(skills))
+        if pending.event is not None and read_events(self.log_file)[-1:] != [pending.event]:
+            append_event(self.log_file, pending.event)
 
     def _drop_empty_category(self, old: str) -> None:
         folder = (self.root / old).parent
@@ -335,7 +337,7 @@ class Shelf:
         return path.relative_to(self.root).as_posix()
 
 
-def _move(folder: Path | None, away: Path) -> None:
+def _move_away(folder: Path | None, away: Path) -> None:
     if folder is None:
         return
     with contextlib.suppress(FileNotFoundError):
@@ -353,35 +355,35 @@ def utc_now() -> str:
 #
 # What is accepted is moved away; what is refused stays, to be looked at, until it is cleaned.
 
-FILES = "skill"
-REPORT = "report.json"
-UNFINISHED_SECONDS = 3600
+FILES_FOLDER = "skill"
+REPORT_FILE = "report.json"
+ABANDONED_SECONDS = 3600
 """A folder without a report that is older was left by a process that was killed."""
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class RefusedSkill(msgspec.Struct, frozen=True, kw_only=True):
     """A refused skill."""
 
     name: str
     source: str
     identifier: str
     trust: str
-    origin: Origin
+    origin: SkillOrigin
     verdict: str
     reason: str
     at: str
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ScanFinding, ...] = ()
 
 
 class Quarantine:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def stage(self, name: str, files: Files) -> Path:
+    def stage(self, name: str, files: SkillFiles) -> Path:
         """The new folder with the files, on the same disk as the installed skills."""
-        private_folder(self._folder)
+        make_private_folder(self._folder)
         self._sweep()
-        folder = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=self._folder)) / FILES
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=self._folder)) / FILES_FOLDER
         try:
             write_folder(folder, files)
         except OSError:  # a half of it is of no use, and may fill the disk
@@ -393,11 +395,11 @@ class Quarantine:
         """What lies there now."""
         return read_folder(staged)
 
-    def keep(self, staged: Path, held: Held) -> None:
+    def keep(self, staged: Path, held: RefusedSkill) -> None:
         """A refused skill stays; an earlier one from the same place goes."""
         self.forget(held.source, held.identifier)
         data = msgspec.json.format(msgspec.json.encode(held), indent=2)
-        (staged.parent / REPORT).write_bytes(data + b"\n")
+        (staged.parent / REPORT_FILE).write_bytes(data + b"\n")
 
     def forget(self, source: str, identifier: str) -> None:
         """What was refused from this place before."""
@@ -407,17 +409,17 @@ class Quarantine:
 
     def discard(self, staged: Path) -> None:
         """Unless it was refused: then it stays to be looked at."""
-        if not (staged.parent / REPORT).exists():
+        if not (staged.parent / REPORT_FILE).exists():
             shutil.rmtree(staged.parent, ignore_errors=True)
 
-    def refused(self) -> list[Held]:
+    def refused(self) -> list[RefusedSkill]:
         return [held for _, held in self._reports()]
 
-    def find(self, name: str) -> tuple[Held, dict[str, bytes]] | None:
+    def find(self, name: str) -> tuple[RefusedSkill, dict[str, bytes]] | None:
         """A refused skill by its name, with its files; what is there now, its identifier tells."""
         for folder, held in self._reports():
             if name == held.name:
-                return held, read_folder(folder / FILES)
+                return held, read_folder(folder / FILES_FOLDER)
         return None
 
     def clean(self, name: str = "") -> list[str]:
@@ -429,16 +431,16 @@ class Quarantine:
                 gone.append(held.name)
         return gone
 
-    def _reports(self) -> Iterator[tuple[Path, Held]]:
-        for file in sorted(self._folder.glob(f"*/{REPORT}")):
+    def _reports(self) -> Iterator[tuple[Path, RefusedSkill]]:
+        for file in sorted(self._folder.glob(f"*/{REPORT_FILE}")):
             try:
-                yield file.parent, msgspec.json.decode(file.read_bytes(), type=Held)
-            except (OSError, *UNREADABLE):
+                yield file.parent, msgspec.json.decode(file.read_bytes(), type=RefusedSkill)
+            except (OSError, *DECODE_ERRORS):
                 continue
 
     def _sweep(self) -> None:
         for folder in self._folder.iterdir():
             with contextlib.suppress(FileNotFoundError):  # another process is done with it
-                old = time.time() - folder.stat().st_mtime > UNFINISHED_SECONDS
-                if old and not (folder / REPORT).exists():
+                old = time.time() - folder.stat().st_mtime > ABANDONED_SECONDS
+                if old and not (folder / REPORT_FILE).exists():
                     shutil.rmtree(folder, ignore_errors=True)

@@ -8,15 +8,15 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from hermes.skills.scanner.report import Category, Finding, Report, Severity, Verdict
+from hermes.skills.scanner.report import ScanReport
 
-__all__ = ["Category", "Finding", "Report", "Severity", "Verdict", "scan_files"]
+__all__ = ["scan_files"]
 
 
-def scan_files(files: Mapping[str, bytes]) -> Report:
+def scan_files(files: Mapping[str, bytes]) -> ScanReport:
     """What is to be said against a skill. `files` are its files by their path inside its folder,
     with forward slashes. Links are no files: whoever unpacks a skill refuses them."""
-    report: Report = _scan().scan_files(files)
+    report: ScanReport = _scan().scan_files(files)
     return report
 
 

@@ -6,14 +6,14 @@ from typing import Final, Literal
 
 import msgspec
 
-from hermes.skills.scanner.report import Lines
+from hermes.skills.scanner.report import LineIndex
 
 # Command lines in files of another kind: images, makefiles, workflows, packages, timetables.
 
 _RUN = re.compile(r"^[ \t]*(?:RUN|CMD|ENTRYPOINT)[ \t]+((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
 _MOUNT = re.compile(r"^(?:--\w+=\S+\s+)+")
 _RECIPE = re.compile(r"^[ \t]+([^\s#].*)$", re.MULTILINE)
-_MADE = re.compile(r"\$\(shell[ \t]+([^\n]{3,500})\)")
+_MAKE_SHELL = re.compile(r"\$\(shell[ \t]+([^\n]{3,500})\)")
 _STEP = re.compile(
     r"^([ \t-]*)(?:run|script|command|cmd|shell|before_script|args)[ \t]*:[ \t]*(.*)$", re.MULTILINE
 )
@@ -29,7 +29,7 @@ _CRON = re.compile(
     re.MULTILINE,
 )
 _INLINE = re.compile(r"\bpython[\d.]*\s+(?:-[A-Za-z]\s+){0,3}-c\s+([\"'])")
-_FED = re.compile(r"\bpython[\d.]*\s+-?\s*<<-?\s*[\"']?(\w{1,40})[\"']?[^\n]*")
+_HEREDOC_PYTHON = re.compile(r"\bpython[\d.]*\s+-?\s*<<-?\s*[\"']?(\w{1,40})[\"']?[^\n]*")
 _BY_DATABASE = re.compile(
     r"(?:\bPROGRAM\s{1,9}|\bxp_cmdshell\s{1,9}|\bsys_exec\()'([^'\n]{3,500})'", re.IGNORECASE
 )
@@ -44,54 +44,54 @@ _COMMAND = re.compile(
     r'"((?:[^"\\\n]|\\.){4,2000})"'
 )
 _AT_INSTALL: Final = frozenset({"preinstall", "install", "postinstall", "prepare", "prepublish"})
-MOST_CELLS: Final = 500
-LONGEST_INLINE: Final = 4_000
-LONGEST_STEP: Final = 200
+MAX_CELLS: Final = 500
+MAX_INLINE_CHARS: Final = 4_000
+MAX_STEP_LINES: Final = 200
 """Lines of one step of a workflow that are read."""
 
 
-def commands(language: str, text: str) -> Iterator[tuple[int, str]]:
+def embedded_commands(language: str, text: str) -> Iterator[tuple[int, str]]:
     """Lines (from 0) and commands of a file of data."""
-    lines = Lines(text)
+    lines = LineIndex(text)
     if language == "yaml":
-        yield from _steps(text)
+        yield from _workflow_steps(text)
     for pattern, plain in _COMMANDS.get(language, ()):
         for match in pattern.finditer(text):
             yield lines.at(match.start()), plain(match[1])
 
 
-def _of_image(command: str) -> str:
+def _image_command(command: str) -> str:
     command = _MOUNT.sub("", command.replace("\\\n", " "))
-    return " ".join(_listed(command)) or command
+    return " ".join(_exec_form(command)) or command
 
 
-def _of_recipe(command: str) -> str:
+def _recipe_command(command: str) -> str:
     return re.sub(r"\$\((\w+)\)", r"${\1}", command.lstrip("@+-").replace("$$", "$"))
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
 
 
 _COMMANDS: Final[dict[str, tuple[tuple[re.Pattern[str], Callable[[str], str]], ...]]] = {
-    "docker": ((_RUN, _of_image),),
-    "make": ((_RECIPE, _of_recipe), (_MADE, _of_recipe)),
-    "json": ((_COMMAND, _unescaped),),
-    "package": ((_COMMAND, _unescaped), (_SCRIPT_LINE, _unescaped)),
+    "docker": ((_RUN, _image_command),),
+    "make": ((_RECIPE, _recipe_command), (_MAKE_SHELL, _recipe_command)),
+    "json": ((_COMMAND, _unescape),),
+    "package": ((_COMMAND, _unescape), (_SCRIPT_LINE, _unescape)),
 }
 
 
-def runs_at_install(text: str) -> Iterator[tuple[int, str]]:
+def install_scripts(text: str) -> Iterator[tuple[int, str]]:
     """What a package.json runs while the package is installed."""
-    lines = Lines(text)
+    lines = LineIndex(text)
     for match in _SCRIPT.finditer(text):
         if match[1] in _AT_INSTALL:
-            yield lines.at(match.start()), _unescaped(match[2])
+            yield lines.at(match.start()), _unescape(match[2])
 
 
-def scheduled(text: str) -> Iterator[tuple[int, str]]:
+def scheduled_commands(text: str) -> Iterator[tuple[int, str]]:
     """Commands that a unit of systemd, a timetable of cron or launchd would start by itself."""
-    lines = Lines(text)
+    lines = LineIndex(text)
     for match in _CRON.finditer(text):
         command = match[2].partition(match[1])[0] if match[1] else match[2]
         yield lines.at(match.start(2)), command
@@ -100,28 +100,28 @@ def scheduled(text: str) -> Iterator[tuple[int, str]]:
             yield lines.at(match.start(1)), match[1]
 
 
-def by_database(text: str) -> Iterator[tuple[int, str]]:
+def database_commands(text: str) -> Iterator[tuple[int, str]]:
     """Lines (from 0) and commands that a database server is told to start."""
-    lines = Lines(text)
+    lines = LineIndex(text)
     for match in _BY_DATABASE.finditer(text):
         yield lines.at(match.start()), match[1]
 
 
 def inline_python(text: str) -> Iterator[tuple[int, str]]:
     """Lines (from 0) and Python code that stands in a command line."""
-    lines = Lines(text)
+    lines = LineIndex(text)
     for match in _INLINE.finditer(text):
-        end = text.find(match[1], match.end(), match.end() + LONGEST_INLINE)
+        end = text.find(match[1], match.end(), match.end() + MAX_INLINE_CHARS)
         while end > 0 and text[end - 1] == "\\":
-            end = text.find(match[1], end + 1, match.end() + LONGEST_INLINE)
+            end = text.find(match[1], end + 1, match.end() + MAX_INLINE_CHARS)
         code = text[match.end() : end] if end >= 0 else ""
         yield lines.at(match.end()), code.replace('\\"', '"')
-    for match in _FED.finditer(text):
+    for match in _HEREDOC_PYTHON.finditer(text):
         end = text.find(f"\n{match[1]}", match.end())
         yield lines.at(match.end()) + 1, text[match.end() : end if end >= 0 else None]
 
 
-def cells(text: str) -> Iterator[tuple[str, str]]:
+def notebook_cells(text: str) -> Iterator[tuple[str, str]]:
     """The cells of a notebook, `code` or other, with their text."""
     try:
         book = msgspec.json.decode(text.encode("utf-8", "replace"))
@@ -129,7 +129,7 @@ def cells(text: str) -> Iterator[tuple[str, str]]:
         yield "text", text
         return
     found = book.get("cells") if isinstance(book, dict) else None
-    for cell in found[:MOST_CELLS] if isinstance(found, list) else ():
+    for cell in found[:MAX_CELLS] if isinstance(found, list) else ():
         if isinstance(cell, dict):
             source = cell.get("source", "")
             lines = source if isinstance(source, list) else [source]
@@ -137,7 +137,7 @@ def cells(text: str) -> Iterator[tuple[str, str]]:
             yield str(cell.get("cell_type")), re.sub(r"^[!%]", "# ", joined, flags=re.MULTILINE)
 
 
-def _listed(command: str) -> list[str]:
+def _exec_form(command: str) -> list[str]:
     """`["sh", "-c", "…"]` as words."""
     if not command.lstrip().startswith("["):
         return []
@@ -148,9 +148,9 @@ def _listed(command: str) -> list[str]:
     return [word if " " not in word else f"'{word}'" for word in words]
 
 
-def _steps(text: str) -> Iterator[tuple[int, str]]:
+def _workflow_steps(text: str) -> Iterator[tuple[int, str]]:
     """`run:` and its like in a workflow, on one line or as a block."""
-    lines, rows = Lines(text), text.split("\n")
+    lines, rows = LineIndex(text), text.split("\n")
     for match in _STEP.finditer(text):
         first = lines.at(match.start())
         value = match[2].strip()
@@ -158,7 +158,7 @@ def _steps(text: str) -> Iterator[tuple[int, str]]:
             yield first, value.strip("\"'")
             continue
         indent, block = len(match[1]), []
-        for row in rows[first + 1 : first + LONGEST_STEP]:
+        for row in rows[first + 1 : first + MAX_STEP_LINES]:
             if row.strip() and len(row) - len(row.lstrip(" -")) <= indent:
                 break
             block.append(row.strip().removeprefix("- "))
@@ -168,7 +168,7 @@ def _steps(text: str) -> Iterator[tuple[int, str]]:
 
 # Whether a text speaks against what it shows: a warning, an example of an attack, a bad habit.
 
-_AGAINST = re.compile(
+_PROHIBITION = re.compile(
     r"\b(?:never|do\s+not|don['’]?t|must\s+not|mustn['’]?t|should\s+not|shouldn['’]?t|avoid|"
     r"refuse\s+to|rather\s+than|instead\s+of)\s+(?:\w+\s+){0,2}?"
     r"(?:run|execut\w+|us(?:e|ing)|past\w+|do|typ\w+|copy\w*|allow\w*|writ\w+|commit\w*|suggest\w*|"
@@ -176,43 +176,43 @@ _AGAINST = re.compile(
     r"disabl\w+|put\w*|store|send\w*|show\w*|print\w*|includ\w+|read\w*)\b",
     re.IGNORECASE,
 )
-_UNLESS = re.compile(
+_EXCEPTION = re.compile(
     r"\b(?:without|unless|until|except|skip|forget|fail)\b|\bbefore\s+running", re.IGNORECASE
 )
 """`Never run this without sudo` orders to run it."""
-_EVIL = (
+_ATTACK_WORD = (
     r"(?:attacks?|attackers?|malicious|malware|exploits?|backdoors?|jailbreaks?|injections?|"
     r"intruders?|break-ins?|dangerous|destructive|harmful|suspicious|insecure|vulnerable|unsafe|"
     r"persistence|reverse\s+shells?|compromised?)"
 )
-_SHOWN = (
+_EXAMPLE_WORD = (
     r"(?:examples?|signs?|patterns?|looks?\s+like|such\s+as|samples?|techniques?|indicators?|"
     r"typical|commands?\s+that|payloads?|strings?|tests?|detect\w*|recogni[sz]e|findings?)"
 )
-_EXAMPLE = re.compile(
-    rf"\b{_EVIL}\b[^.!?\n]{{0,80}}\b{_SHOWN}\b|\b{_SHOWN}\b[^.!?\n]{{0,80}}\b{_EVIL}\b",
+_ATTACK_EXAMPLE = re.compile(
+    rf"\b{_ATTACK_WORD}\b[^.!?\n]{{0,80}}\b{_EXAMPLE_WORD}\b|\b{_EXAMPLE_WORD}\b[^.!?\n]{{0,80}}\b{_ATTACK_WORD}\b",
     re.IGNORECASE,
 )
-_BAD = re.compile(
+_BAD_HABIT = re.compile(
     r"(?:^|\n)\W*(?:bad|wrong|anti-?patterns?|red\s+flags?|vulnerable|insecure|unsafe|"
     r"what\s+never\b|don['’]?ts?\b)\b|❌|🚫|⛔",
     re.IGNORECASE,
 )
-_ORDERS = re.compile(
+_RUN_ORDER = re.compile(
     r"(?:^|[.!?:;]\s+|\bthen\s+|\bnow\s+|\bfirst\s+|\bplease\s+|\bmust\s+|\band\s+)"
     r"(?:run|execute|paste|start|type|install|apply)\b",
     re.IGNORECASE,
 )
 
 
-def warns(text: str) -> bool:
+def is_warning(text: str) -> bool:
     """Whether these few sentences keep a reader from doing what follows them."""
-    against = _AGAINST.search(text)
-    if against and not _UNLESS.search(text, against.start()):
+    against = _PROHIBITION.search(text)
+    if against and not _EXCEPTION.search(text, against.start()):
         return True
-    if _ORDERS.search(text):
+    if _RUN_ORDER.search(text):
         return False
-    return bool(_EXAMPLE.search(text) or _BAD.search(text))
+    return bool(_ATTACK_EXAMPLE.search(text) or _BAD_HABIT.search(text))
 
 
 # The code in a Markdown text: blocks, commands inside sentences, and what is said before them.
@@ -220,12 +220,12 @@ def warns(text: str) -> bool:
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*(?:\{?[ \t]*\.?([\w+#-]*))?")
 _HEADING = re.compile(r"#{1,6}\s")
 _SPAN = re.compile(r"(!?)(`{1,2})(?!`)([^`\n]{3,1000})\2(?!`)")
-_RUNS = re.compile(
+_RUN_VERB = re.compile(
     r"\b(?:run|runs|running|execute|start|type|paste|enter|call|invoke|use|launch|issue|export|"
     r"set|then|via|do|with|by)\b[^.!?\n]{0,120}\Z",
     re.IGNORECASE,
 )
-_BARE = re.compile(
+_BARE_COMMAND = re.compile(
     r"(?<![\w`/.-])(?:sudo\s+)?(?:curl|wget|bash|sh|rm|dd|nc|ncat|eval|base64|python3?|powershell|"
     r"iwr|irm|chmod|crontab|echo|npm|pip3?)\s+(?=[^\n`]{0,200}(?:\||\s-[a-zA-Z]|https?://|\$\())"
     r"[^\n`]{4,300}"
@@ -234,12 +234,12 @@ _BARE = re.compile(
 _PIPED = re.compile(r"(\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b)\s+[A-Za-z].*")
 """Where the sentence goes on after a command."""
 _SENTENCE = re.compile(r"[.!?]\s|\n\s*\n|\n[-*|\d]")
-_PARAGRAPH: Final = 6
+_MAX_PARAGRAPH_LINES: Final = 6
 """Lines before a block that say what it is for."""
-_SAID: Final = 240
+_SENTENCE_CHARS: Final = 240
 
 
-class Block(msgspec.Struct, frozen=True):
+class CodeBlock(msgspec.Struct, frozen=True):
     language: str
     """In small letters; "" when the block does not say."""
     text: str
@@ -247,7 +247,7 @@ class Block(msgspec.Struct, frozen=True):
     warned: bool
 
 
-class Span(msgspec.Struct, frozen=True):
+class InlineCommand(msgspec.Struct, frozen=True):
     """A command inside a sentence."""
 
     text: str
@@ -257,7 +257,7 @@ class Span(msgspec.Struct, frozen=True):
     """Marked to be run while the skill is loaded: an exclamation mark before it."""
 
 
-def blocks(text: str) -> Iterator[Block | Span]:
+def markdown_code(text: str) -> Iterator[CodeBlock | InlineCommand]:
     lines = text.split("\n")
     prose: list[str] = []
     heading = ""
@@ -270,16 +270,16 @@ def blocks(text: str) -> Iterator[Block | Span]:
             prose.append(lines[at])
             at += 1
             continue
-        end = _end(lines, at + 1, opening[1])
+        end = _closing_line(lines, at + 1, opening[1])
         inside = "\n".join(lines[at + 1 : end])
-        warned = warns(f"{heading}\n{_before(lines, at)}")
-        yield Block((opening[2] or "").lower(), inside, at + 1, warned)
+        warned = is_warning(f"{heading}\n{_paragraph_before(lines, at)}")
+        yield CodeBlock((opening[2] or "").lower(), inside, at + 1, warned)
         prose += [""] * (min(end + 1, len(lines)) - at)
         at = end + 1
-    yield from _spans("\n".join(prose))
+    yield from _inline_commands("\n".join(prose))
 
 
-def _end(lines: list[str], at: int, fence: str) -> int:
+def _closing_line(lines: list[str], at: int, fence: str) -> int:
     """The line that closes the block, or the end of the text."""
     for number in range(at, len(lines)):
         line = lines[number].strip("> \t")
@@ -288,47 +288,49 @@ def _end(lines: list[str], at: int, fence: str) -> int:
     return len(lines)
 
 
-def _before(lines: list[str], at: int) -> str:
+def _paragraph_before(lines: list[str], at: int) -> str:
     """The paragraph right before a block."""
     end = at
     while end > 0 and at - end < 2 and not lines[end - 1].strip():
         end -= 1
     start = end
-    while start > 0 and end - start < _PARAGRAPH and lines[start - 1].strip():
+    while start > 0 and end - start < _MAX_PARAGRAPH_LINES and lines[start - 1].strip():
         start -= 1
         if _FENCE.match(lines[start]):
             return "\n".join(lines[start + 1 : end])
     return "\n".join(lines[start:end])
 
 
-def _is_line(prose: str, span: re.Match[str]) -> bool:
+def _is_whole_line(prose: str, span: re.Match[str]) -> bool:
     """Whether a line holds nothing else: a block by another name."""
     start = prose.rfind("\n", 0, span.start()) + 1
     before, after = prose[start : span.start()], prose[span.end() :].partition("\n")[0]
     return not before.strip(" \t>*-+0123456789.)") and not after.strip()
 
 
-def _spans(prose: str) -> Iterator[Span]:
-    lines = Lines(prose)
+def _inline_commands(prose: str) -> Iterator[InlineCommand]:
+    lines = LineIndex(prose)
     for match in _SPAN.finditer(prose):
-        said = _SENTENCE.split(prose[max(0, match.start() - _SAID) : match.start()])[-1]
+        said = _SENTENCE.split(prose[max(0, match.start() - _SENTENCE_CHARS) : match.start()])[-1]
         inline = bool(match[1])
-        told = _RUNS.search(said) or _is_line(prose, match)
+        told = _RUN_VERB.search(said) or _is_whole_line(prose, match)
         if inline or (re.search("[ =]", match[3]) and told):
-            yield Span(match[3], lines.at(match.start()), warns(said) and not inline, inline)
-    for match in _BARE.finditer(prose):
-        said = _SENTENCE.split(prose[max(0, match.start() - _SAID) : match.start()])[-1]
+            yield InlineCommand(
+                match[3], lines.at(match.start()), is_warning(said) and not inline, inline
+            )
+    for match in _BARE_COMMAND.finditer(prose):
+        said = _SENTENCE.split(prose[max(0, match.start() - _SENTENCE_CHARS) : match.start()])[-1]
         if "|" not in said:  # no row of a table
-            yield Span(
-                _PIPED.sub(r"\1", match[0]), lines.at(match.start()), warns(said), inline=False
+            yield InlineCommand(
+                _PIPED.sub(r"\1", match[0]), lines.at(match.start()), is_warning(said), inline=False
             )
 
 
-Kind = Literal["prose", "shell", "python", "code", "data"]
+PieceKind = Literal["prose", "shell", "python", "code", "data"]
 
 
-class Piece(msgspec.Struct, frozen=True):
-    kind: Kind
+class ScanPiece(msgspec.Struct, frozen=True):
+    kind: PieceKind
     text: str
     line: int = 0
     """Where it begins in the file, from 0."""
@@ -373,18 +375,18 @@ _COMMAND_LINE = re.compile(
 _PROMPT = re.compile(r"^[ \t]*(?:[\w.@~:/-]*[$%#>]|>>>) ?", re.MULTILINE)
 
 
-def pieces(name: str, text: str) -> Iterator[Piece]:
+def split_file(name: str, text: str) -> Iterator[ScanPiece]:
     """The pieces of one file. Prose is given as the whole file: an attack may span anything."""
     language = _language(name, text)
     if language == "markdown":
-        yield Piece("prose", text)
-        for part in blocks(text):
-            yield from _of_part(part)
+        yield ScanPiece("prose", text)
+        for part in markdown_code(text):
+            yield from _piece_of(part)
         return
     if language == "python":
-        yield Piece("python", text, script=True)
+        yield ScanPiece("python", text, script=True)
         return
-    yield from _as(language, text, 0, warned=False)
+    yield from _split_language(language, text, 0, warned=False)
 
 
 def is_prose(name: str) -> bool:
@@ -408,32 +410,34 @@ def _language(name: str, text: str) -> str:
     return _ENDINGS.get(base.rpartition(".")[2], "data")
 
 
-def _of_part(part: Block | Span) -> Iterator[Piece]:
-    if isinstance(part, Span):
-        yield Piece("shell", part.text, part.line, warned=part.warned, mentioned=not part.inline)
+def _piece_of(part: CodeBlock | InlineCommand) -> Iterator[ScanPiece]:
+    if isinstance(part, InlineCommand):
+        yield ScanPiece(
+            "shell", part.text, part.line, warned=part.warned, mentioned=not part.inline
+        )
         return
     language = _FENCES.get(part.language, "data" if part.language else "unknown")
     if language == "unknown":
         language = "shell" if _COMMAND_LINE.search(part.text) else "data"
-    yield from _as(language, part.text, part.line, warned=part.warned)
+    yield from _split_language(language, part.text, part.line, warned=part.warned)
 
 
-def _as(language: str, text: str, line: int, *, warned: bool) -> Iterator[Piece]:
+def _split_language(language: str, text: str, line: int, *, warned: bool) -> Iterator[ScanPiece]:
     match language:
         case "console":
             lines = text.split("\n")
             shown = [_PROMPT.sub("", each) if _PROMPT.match(each) else "" for each in lines]
-            yield Piece("shell", "\n".join(shown), line, warned)
+            yield ScanPiece("shell", "\n".join(shown), line, warned)
         case "shell":
-            yield Piece("shell", _PROMPT.sub("", text) if "$ " in text else text, line, warned)
+            yield ScanPiece("shell", _PROMPT.sub("", text) if "$ " in text else text, line, warned)
         case "python":
-            yield Piece("python", text, line, warned)
+            yield ScanPiece("python", text, line, warned)
         case "code":
-            yield Piece("code", text, line, warned)
+            yield ScanPiece("code", text, line, warned)
         case "notebook":
-            for kind, cell in cells(text):
-                yield Piece("python" if kind == "code" else "prose", cell, line, warned)
+            for kind, cell in notebook_cells(text):
+                yield ScanPiece("python" if kind == "code" else "prose", cell, line, warned)
         case _:
-            yield Piece("data", text, line, warned)
-            for at, command in commands(language, text):
-                yield Piece("shell", command, line + at, warned)
+            yield ScanPiece("data", text, line, warned)
+            for at, command in embedded_commands(language, text):
+                yield ScanPiece("shell", command, line + at, warned)

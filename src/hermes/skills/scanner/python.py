@@ -10,17 +10,17 @@ from typing import Final
 from hermes.security.danger.files import VITAL
 from hermes.skills.scanner import python_dataflow as flow
 from hermes.skills.scanner import rules
-from hermes.skills.scanner.python_dataflow import Flow
-from hermes.skills.scanner.report import Hit, Rule
+from hermes.skills.scanner.python_dataflow import DataFlow
+from hermes.skills.scanner.report import RuleHit, ScanRule
 from hermes.skills.scanner.rules import UNREADABLE
-from hermes.skills.scanner.shell import dangers, shell
+from hermes.skills.scanner.shell import analyze_shell, dangerous_hits
 from hermes.skills.scanner.signatures import (
     COLLECTOR,
+    HERMES_FILE,
     HOST,
     LOCAL,
     MESSENGER,
     MINER,
-    OWN,
     STARTUP,
     VENDORS,
 )
@@ -57,7 +57,7 @@ _WRITE_METHODS: Final = frozenset({"write_text", "write_bytes", "symlink_to", "t
 _COPIERS: Final = frozenset(
     {"shutil.copy", "shutil.copyfile", "shutil.move", "os.rename", "os.replace"}
 )
-_TELLING: Final = frozenset({
+_DANGEROUS_NAMES: Final = frozenset({
     "system", "popen", "exec", "eval", "run", "Popen", "call", "check_output", "__import__",
     "spawn", "getoutput", "urlopen", "b64decode",
 })  # fmt: skip
@@ -69,12 +69,12 @@ _PRIVATE: Final = frozenset({flow.SECRET, flow.ENVIRONMENT, flow.TYPED})
 _OWN_ABOVE = re.compile(
     r"(?:\.\./){2}.*(?:config\.yaml|approvals|auth\.json|SOUL\.md|\.env|\.hermes)\b|\.\./\.hermes/"
 )
-_SHORTEST_SCRIPT: Final = 15
-_MOST_NODES: Final = 120_000
-_DEEPEST: Final = 2
+_MIN_SCRIPT_CHARS: Final = 15
+_MAX_NODES: Final = 120_000
+_MAX_DEPTH: Final = 2
 
 
-def python(text: str, depth: int = 0) -> list[Hit] | None:
+def analyze_python(text: str, depth: int = 0) -> list[RuleHit] | None:
     """What a script would do; None when it is no Python."""
     try:
         with warnings.catch_warnings():
@@ -83,43 +83,44 @@ def python(text: str, depth: int = 0) -> list[Hit] | None:
     except (SyntaxError, ValueError):
         return None
     except (RecursionError, MemoryError):  # what the parser says of far too deep nesting
-        return [Hit(UNREADABLE)]
-    if sum(1 for _ in ast.walk(tree)) > _MOST_NODES:
-        return [Hit(UNREADABLE)]
-    study = _Study(Flow(tree), depth)
+        return [RuleHit(UNREADABLE)]
+    if sum(1 for _ in ast.walk(tree)) > _MAX_NODES:
+        return [RuleHit(UNREADABLE)]
+    study = PythonAnalysis(DataFlow(tree), depth)
     hits = dict.fromkeys(hit for call in study.flow.calls() for hit in study.of_call(call))
     return [*hits, *study.of_all()]
 
 
-class _Study:
-    def __init__(self, found: Flow, depth: int) -> None:
+class PythonAnalysis:
+    def __init__(self, found: DataFlow, depth: int) -> None:
         self.flow, self._depth = found, depth
         self._values = found.values
         self._called = {found.values.dotted(call.func) for call in found.calls()}
         self._online = any(map(found.is_network, self._called))
 
-    def of_all(self) -> Iterator[Hit]:
+    def of_all(self) -> Iterator[RuleHit]:
         """What only the whole script tells."""
         connects = any(name.endswith(".connect") and "socket" in name for name in self._called)
         for node in self.flow.nodes:
             value = self._values.folded(node)
             if isinstance(value, str) and "stratum+" in value and MINER.search(value):
-                yield Hit(rules.PY_MINES, _line(node))
+                yield RuleHit(rules.PY_MINES, _line_number(node))
                 break
         if connects and {"os.dup2", "pty.spawn"} & self._called:
-            yield Hit(rules.PY_REVERSE_SHELL, self._line_of("os.dup2", "pty.spawn"))
+            yield RuleHit(rules.PY_REVERSE_SHELL, self._line_of("os.dup2", "pty.spawn"))
         secret = [n for n in self.flow.nodes if flow.SECRET in self.flow.labels(n)]
         if secret:
-            yield Hit(
-                rules.PY_READS_AND_SENDS if self._online else rules.PY_READS_KEYS, _line(secret[-1])
+            yield RuleHit(
+                rules.PY_READS_AND_SENDS if self._online else rules.PY_READS_KEYS,
+                _line_number(secret[-1]),
             )
 
-    def of_call(self, call: ast.Call) -> Iterator[Hit]:
-        name, line = self._values.dotted(call.func), _line(call)
+    def of_call(self, call: ast.Call) -> Iterator[RuleHit]:
+        name, line = self._values.dotted(call.func), _line_number(call)
         for rule in (*self._named(call, name), *self._writes_down(call)):
-            yield Hit(rule, line)
+            yield RuleHit(rule, line)
         if name.rpartition(".")[2] in _MACHINE_CODE:
-            yield Hit(rules.PY_MACHINE_CODE, line)
+            yield RuleHit(rules.PY_MACHINE_CODE, line)
         if name in _RUNNERS or name in _LOADERS:
             yield from self._runs(call, name, line)
         elif name in _SHELLS or name in _PROGRAMS:
@@ -128,75 +129,79 @@ class _Study:
             self._online and _SEND_LOOSELY.search(name)
         ):
             for rule in self._sends(call):
-                yield Hit(rule, line)
+                yield RuleHit(rule, line)
         elif name in _DELETES or name.endswith(".unlink"):
             for rule in self._deletes(call, name):
-                yield Hit(rule, line)
+                yield RuleHit(rule, line)
         else:
             for rule in self._writes(call, name):
-                yield Hit(rule, line)
+                yield RuleHit(rule, line)
 
-    def _named(self, call: ast.Call, name: str) -> Iterator[Rule]:
+    def _named(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
         """A function or module whose name is put together only here."""
         hidden = [arg for arg in call.args if not isinstance(arg, ast.Constant)]
         texts = {self._values.text(arg) for arg in hidden}
-        if name == "getattr" and len(call.args) > 1 and self._values.text(call.args[1]) in _TELLING:
+        if (
+            name == "getattr"
+            and len(call.args) > 1
+            and self._values.text(call.args[1]) in _DANGEROUS_NAMES
+        ):
             if call.args[1] in hidden:
                 yield rules.PY_HIDDEN_NAME
         elif name in ("__import__", "importlib.import_module") and texts & _MODULES:
             yield rules.PY_HIDDEN_NAME
 
-    def _writes_down(self, call: ast.Call) -> Iterator[Rule]:
+    def _writes_down(self, call: ast.Call) -> Iterator[ScanRule]:
         """Commands written into a file that is run at login."""
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("write", "write_text"):
             text = self._values.text(call.args[0]) if call.args else ""
             startup = flow.STARTUP in self.flow.labels(call.func.value)
-            if len(text) > _SHORTEST_SCRIPT and (dangers(text) or self._is_bad(text)):
+            if len(text) > _MIN_SCRIPT_CHARS and (dangerous_hits(text) or self._is_bad(text)):
                 yield rules.PY_BAD_STARTUP if startup else rules.PY_WRITES_ATTACK
 
-    def _runs(self, call: ast.Call, name: str, line: int) -> Iterator[Hit]:
+    def _runs(self, call: ast.Call, name: str, line: int) -> Iterator[RuleHit]:
         labels = self.flow.labels(*call.args)
         loads = name in _LOADERS
         if flow.NETWORK in labels:
-            yield Hit(rules.PY_REMOTE_DATA if loads else rules.PY_REMOTE_CODE, line)
+            yield RuleHit(rules.PY_REMOTE_DATA if loads else rules.PY_REMOTE_CODE, line)
         if loads:
             return
         text = self._values.text(call.args[0]) if call.args else ""
         literal = bool(call.args) and isinstance(call.args[0], ast.Constant)
         if flow.DECODED in labels or (text and not literal and self._is_bad(text)):
-            yield Hit(rules.PY_DECODED_CODE, line)
+            yield RuleHit(rules.PY_DECODED_CODE, line)
         if flow.REQUEST in labels:
-            yield Hit(rules.PY_REQUESTED, line)
+            yield RuleHit(rules.PY_REQUESTED, line)
         elif flow.INPUT in labels and name in ("exec", "eval"):
-            yield Hit(rules.PY_EVALUATES, line)
-        if literal and text and self._depth < _DEEPEST:
-            for hit in python(text, self._depth + 1) or ():
-                yield Hit(hit.rule, line)
+            yield RuleHit(rules.PY_EVALUATES, line)
+        if literal and text and self._depth < _MAX_DEPTH:
+            for hit in analyze_python(text, self._depth + 1) or ():
+                yield RuleHit(hit.rule, line)
 
     def _is_bad(self, text: str) -> bool:
-        if self._depth >= _DEEPEST:
+        if self._depth >= _MAX_DEPTH:
             return False
-        return bool(python(text, self._depth + 1)) or bool(dangers(text))
+        return bool(analyze_python(text, self._depth + 1)) or bool(dangerous_hits(text))
 
-    def _commands(self, call: ast.Call, name: str, line: int) -> Iterator[Hit]:
+    def _commands(self, call: ast.Call, name: str, line: int) -> Iterator[RuleHit]:
         if not call.args:
             return
         given = call.args[0]
         command = self._command(call, name)
         bad = False
-        for hit in shell(command, depth=1) if command else ():
+        for hit in analyze_shell(command, depth=1) if command else ():
             bad = bad or hit.rule.severity in ("high", "critical")
-            yield Hit(hit.rule, line)
-        if bad and _pieced(given) and self._values.folded(given) is not None:
-            yield Hit(rules.PY_PIECED, line)
+            yield RuleHit(hit.rule, line)
+        if bad and _is_concatenated(given) and self._values.folded(given) is not None:
+            yield RuleHit(rules.PY_PIECED, line)
         if name in _PROGRAMS and not _is_true(call, "shell"):
             return
         labels = self.flow.labels(given)
         whole = not isinstance(given, (ast.JoinedStr, ast.BinOp, ast.Constant))
         if flow.REQUEST in labels:
-            yield Hit(rules.PY_REQUESTED, line)
+            yield RuleHit(rules.PY_REQUESTED, line)
         elif flow.NETWORK in labels and not self._values.text(given):
-            yield Hit(rules.PY_COMMANDED if whole else rules.PY_INTERPOLATES, line)
+            yield RuleHit(rules.PY_COMMANDED if whole else rules.PY_INTERPOLATES, line)
 
     def _command(self, call: ast.Call, name: str) -> str:
         """The command line, with `$x` for what is not known."""
@@ -221,7 +226,7 @@ class _Study:
             text = self._values.text(member)
             yield shlex.quote(text) if text else '"$x"'
 
-    def _sends(self, call: ast.Call) -> Iterator[Rule]:
+    def _sends(self, call: ast.Call) -> Iterator[ScanRule]:
         given = [("", each) for each in call.args] + [(k.arg or "", k.value) for k in call.keywords]
         head = [value for name, value in given if name in _LOGIN_KEYWORDS or self._logs_in(value)]
         sent = self.flow.labels(*(value for _, value in given if value not in head))
@@ -262,7 +267,7 @@ class _Study:
         first = node.values[0] if isinstance(node, ast.JoinedStr) else node.left
         return self._values.text(first)
 
-    def _deletes(self, call: ast.Call, name: str) -> Iterator[Rule]:
+    def _deletes(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
         owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         target = call.args[:1] or owner
         named = [self._values.text(node).rstrip("/") or "" for node in target]
@@ -273,7 +278,7 @@ class _Study:
             encrypts = any("Fernet" in each or ".encrypt" in each for each in self._called)
             yield rules.PY_DELETES_ALL if everything or encrypts else rules.PY_DELETES_MANY
 
-    def _writes(self, call: ast.Call, name: str) -> Iterator[Rule]:
+    def _writes(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
         if name in ("open", "io.open", "codecs.open"):
             mode = self._values.text(call.args[1]) if len(call.args) > 1 else ""
             mode = mode or self._values.text(_keyword(call, "mode"))
@@ -287,7 +292,7 @@ class _Study:
             path = self._values.text(call.func.value)
         else:
             return
-        if OWN.search(path) or _OWN_ABOVE.search(path):
+        if HERMES_FILE.search(path) or _OWN_ABOVE.search(path):
             yield rules.PY_OWN
         elif STARTUP.search(path):
             yield rules.PY_STARTUP
@@ -298,10 +303,10 @@ class _Study:
 
     def _line_of(self, *names: str) -> int:
         calls = (call for call in self.flow.calls() if self._values.dotted(call.func) in names)
-        return min(map(_line, calls), default=0)
+        return min(map(_line_number, calls), default=0)
 
 
-def _line(node: ast.AST) -> int:
+def _line_number(node: ast.AST) -> int:
     number: int = getattr(node, "lineno", 1)
     return number - 1
 
@@ -315,7 +320,7 @@ def _is_true(call: ast.Call, name: str) -> bool:
     return isinstance(value, ast.Constant) and bool(value.value)
 
 
-def _pieced(node: ast.expr) -> bool:
+def _is_concatenated(node: ast.expr) -> bool:
     """Put together from texts that are nowhere whole; a join of words with blanks is not."""
     if isinstance(node, ast.Call):
         return not (isinstance(node.func, ast.Attribute) and node.func.attr in ("join", "format"))

@@ -13,19 +13,19 @@ from typing import Final
 from hermes.security.danger.files import VITAL
 from hermes.security.danger.secrets import SECRET_NAME
 from hermes.skills.scanner.signatures import STARTUP as PLACES
-from hermes.skills.scanner.signatures import is_env_file, is_store
+from hermes.skills.scanner.signatures import is_credential_store, is_env_file
 
 # Values of a Python script that can be told without running it: names, texts, paths, lists.
 
 Value = str | int | tuple["Value", ...]
 
-LONGEST: Final = 20_000
+MAX_LENGTH: Final = 20_000
 """Characters of a text, and members of a list, that are kept."""
-_PASS_ON: Final = frozenset({
+_TRANSPARENT_METHODS: Final = frozenset({
     "decode", "encode", "strip", "expanduser", "resolve", "absolute", "as_posix", "lower", "rstrip",
 })  # fmt: skip
 """Methods whose result is as good as what they are called on."""
-_FIRST: Final = frozenset({
+_TRANSPARENT_FUNCTIONS: Final = frozenset({
     "str", "bytes", "os.path.expanduser", "os.path.abspath", "os.path.realpath", "os.path.normpath",
     "os.path.expandvars", "os.fspath", "bytearray", "repr",
 })  # fmt: skip
@@ -35,7 +35,7 @@ _JOINS: Final = frozenset({
 _ROT13: Final = frozenset({"rot13", "rot_13", "rot-13"})
 
 
-class Values:
+class ConstantValues:
     """Fills itself node by node; children are read before their parents."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Values:
         if dotted and len(dotted) < 300:
             self._dotted[node] = dotted
         value = self._value_of(node)
-        if value is not None and (isinstance(value, int) or len(value) <= LONGEST):
+        if value is not None and (isinstance(value, int) or len(value) <= MAX_LENGTH):
             self._folded[node] = value
 
     def _name_of(self, node: ast.AST) -> str:
@@ -117,9 +117,9 @@ class Values:
             case ast.JoinedStr(values=parts):
                 return self._joined([self.folded(part) for part in parts], "")
             case ast.List(elts=members) | ast.Tuple(elts=members) | ast.Set(elts=members):
-                return _all([self.folded(member) for member in members])
+                return _all_known([self.folded(member) for member in members])
             case ast.BinOp(left=left, op=ast.Add() | ast.Div() as op, right=right):
-                return _added(self.folded(left), self.folded(right), isinstance(op, ast.Div))
+                return _add_values(self.folded(left), self.folded(right), isinstance(op, ast.Div))
             case ast.GeneratorExp(elt=each, generators=[loop]):
                 return self._spelled(each, loop)
             case ast.ListComp(elt=each, generators=[loop]):
@@ -148,7 +148,7 @@ class Values:
         """`chr(c) for c in (111, 115)`."""
         codes = self.folded(loop.iter)
         if isinstance(each, ast.Call) and self.dotted(each.func) == "chr" and codes is not None:
-            return _characters(codes)
+            return _join_characters(codes)
         return None
 
     def _called(self, node: ast.Call) -> Value | None:
@@ -158,14 +158,14 @@ class Values:
             return "~"
         if name in _JOINS or (name == "Path" and values):
             return self._joined(values, "/") if values else None
-        if name in _FIRST:
-            return _characters(first) if isinstance(first, tuple) else first
+        if name in _TRANSPARENT_FUNCTIONS:
+            return _join_characters(first) if isinstance(first, tuple) else first
         if name == "chr" or (name == "map" and len(values) > 1):
-            return _characters(first if name == "chr" else values[1])
+            return _join_characters(first if name == "chr" else values[1])
         if name in ("os.getenv", "os.environ.get") and first == "HOME":
             return "~"
         if name in DECODERS:
-            return _decoded(name, values)
+            return _decode_call(name, values)
         return self._method(node, values)
 
     def _method(self, node: ast.Call, values: list[Value | None]) -> Value | None:
@@ -185,13 +185,13 @@ class Values:
                 if isinstance(old, str) and old and isinstance(new, str)
                 else None
             )
-        return owner if method in _PASS_ON else None
+        return owner if method in _TRANSPARENT_METHODS else None
 
     def _joined(self, parts: list[Value | None], between: str) -> str | None:
         if not all(isinstance(part, (str, int)) for part in parts):
             return None
         texts = list(map(str, parts))
-        return between.join(texts) if sum(map(len, texts)) <= LONGEST else None
+        return between.join(texts) if sum(map(len, texts)) <= MAX_LENGTH else None
 
 
 def _literal(value: object) -> Value | None:
@@ -200,12 +200,12 @@ def _literal(value: object) -> Value | None:
     return value if isinstance(value, (str, int)) and not isinstance(value, bool) else None
 
 
-def _all(values: list[Value | None]) -> tuple[Value, ...] | None:
+def _all_known(values: list[Value | None]) -> tuple[Value, ...] | None:
     known = tuple(value for value in values if value is not None)
     return known if len(known) == len(values) else None
 
 
-def _added(left: Value | None, right: Value | None, path: bool) -> Value | None:
+def _add_values(left: Value | None, right: Value | None, path: bool) -> Value | None:
     if isinstance(left, str) and isinstance(right, str):
         return f"{left}/{right}" if path else left + right
     if path and left is None and isinstance(right, str):
@@ -215,7 +215,7 @@ def _added(left: Value | None, right: Value | None, path: bool) -> Value | None:
     return None
 
 
-def _characters(codes: Value | None) -> Value | None:
+def _join_characters(codes: Value | None) -> Value | None:
     if isinstance(codes, int):
         codes = (codes,)
     if not isinstance(codes, tuple):
@@ -224,29 +224,29 @@ def _characters(codes: Value | None) -> Value | None:
     return "".join(map(chr, good)) if len(good) == len(codes) else None
 
 
-def _unhex(text: str) -> bytes:
+def _decode_hex(text: str) -> bytes:
     return bytes.fromhex(text)
 
 
-def _unbase64(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     return base64.b64decode(re.sub(r"\s", "", text) + "==", altchars=b"-_" if "-" in text else None)
 
 
 DECODERS: Final[dict[str, Callable[[str], bytes] | None]] = {
-    "base64.b64decode": _unbase64,
-    "base64.urlsafe_b64decode": _unbase64,
-    "base64.decodebytes": _unbase64,
+    "base64.b64decode": _decode_base64,
+    "base64.urlsafe_b64decode": _decode_base64,
+    "base64.decodebytes": _decode_base64,
     "base64.b32decode": base64.b32decode,
     "base64.b85decode": base64.b85decode,
     "base64.a85decode": base64.a85decode,
-    "binascii.unhexlify": _unhex,
-    "binascii.a2b_base64": _unbase64,
-    "bytes.fromhex": _unhex,
+    "binascii.unhexlify": _decode_hex,
+    "binascii.a2b_base64": _decode_base64,
+    "bytes.fromhex": _decode_hex,
     "codecs.decode": None,
 }
 
 
-def _decoded(name: str, values: list[Value | None]) -> str | None:
+def _decode_call(name: str, values: list[Value | None]) -> str | None:
     text = values[0] if values else None
     if not isinstance(text, str):
         return None
@@ -255,7 +255,7 @@ def _decoded(name: str, values: list[Value | None]) -> str | None:
         kind = str(values[1]) if len(values) > 1 else ""
         if kind in _ROT13:
             return codecs.decode(text, "rot13")
-        decode = _unhex if kind == "hex" else _unbase64 if kind == "base64" else None
+        decode = _decode_hex if kind == "hex" else _decode_base64 if kind == "base64" else None
     with contextlib.suppress(ValueError, binascii.Error):
         return decode(text).decode("latin-1") if decode else None
     return None
@@ -269,8 +269,8 @@ SCREEN, TYPED = "screen or clipboard", "typed"
 STARTUP, MACHINE, ENV_FILE, FILES = "startup", "machine", "env file", "files of the home"
 KEY: Final = "key:"
 """Followed by the name of a variable of the environment."""
-NONE: Final[Labels] = frozenset()
-ROUNDS: Final = 8
+NO_LABELS: Final[Labels] = frozenset()
+MAX_ROUNDS: Final = 8
 _NETWORK = re.compile(
     r"(?:requests|httpx2?|aiohttp|urllib\.request|urllib2|urllib3|http\.client|socket|smtplib|"
     r"ftplib|websockets?|dns|telnetlib|paramiko|pycurl|treq|grequests|asyncio\.open_connection)"
@@ -285,15 +285,15 @@ _UNPACKERS: Final = frozenset({
     *DECODERS, "zlib.decompress", "gzip.decompress", "lzma.decompress", "bz2.decompress",
     "marshal.loads", "codecs.getdecoder",
 })  # fmt: skip
-_BRINGS: Final = {
+_LABELS_BY_FUNCTION: Final = {
     **dict.fromkeys(_SCREEN, SCREEN),
     **dict.fromkeys(_KEYBOARD, TYPED),
     **dict.fromkeys(_UNPACKERS, DECODED),
     "input": INPUT,
 }
-_SPELLERS: Final = frozenset({*DECODERS, "map", "chr"})
-_ASKED: Final = frozenset({"self.path", "self.rfile", "self.headers"})
-_OUTPUTS: Final = frozenset({
+_TEXT_BUILDERS: Final = frozenset({*DECODERS, "map", "chr"})
+_REQUEST_FIELDS: Final = frozenset({"self.path", "self.rfile", "self.headers"})
+_OUTPUT_FUNCTIONS: Final = frozenset({
     "os.popen", "subprocess.check_output", "subprocess.getoutput", "subprocess.run",
     "subprocess.Popen",
 })  # fmt: skip
@@ -301,30 +301,30 @@ _ABOUT_MACHINE = re.compile(
     r"(?:id|whoami|hostname|uname|env|printenv|ifconfig|ip a\w*|netstat|history|cat /etc/\w+)\b"
 )
 _CLIPBOARD = re.compile(r"(?:pbpaste|wl-paste|xclip|xsel)\b")
-_GROW: Final = frozenset(
+_MUTATING_METHODS: Final = frozenset(
     {"append", "extend", "add", "update", "insert", "write", "put", "setdefault"}
 )
 _COPIES: Final = frozenset({"shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.move"})
 _SEARCHES: Final = frozenset({"walk", "rglob", "glob", "iterdir", "listdir", "scandir"})
 _LISTS: Final = frozenset({"os.walk", "os.listdir", "os.scandir", "pathlib.Path"})
 _ALL_OF_HOME = re.compile(r"~(?:/Documents|/Desktop)?(?:/\*\*)?(?:/\*)?/?")
-_LONGEST_PATH: Final = 400
-_EVERYTHING: Final = frozenset({"*", "**", "**/*", "*.*"})
+_MAX_PATH_CHARS: Final = 400
+_MATCH_ALL: Final = frozenset({"*", "**", "**/*", "*.*"})
 
 
-class Flow:
+class DataFlow:
     """A parsed script; `labels` tells where the value of a node comes from."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.nodes = list(ast.walk(tree))
-        self.values = Values()
+        self.values = ConstantValues()
         self._labels: dict[ast.AST, Labels] = {}
         self._of_name: dict[str, Labels] = {}
         self._parameters: dict[str, list[str]] = {}
         self._copies: set[str] = set()
         self._serves = False
         self._prepare()
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROUNDS):
             before = len(self.values.names), len(self.values.variables), dict(self._of_name)
             for node in reversed(self.nodes):
                 self.values.read(node)
@@ -335,7 +335,9 @@ class Flow:
                 break
 
     def labels(self, *nodes: ast.AST) -> Labels:
-        return reduce(frozenset.union, (self._labels.get(node, NONE) for node in nodes), NONE)
+        return reduce(
+            frozenset.union, (self._labels.get(node, NO_LABELS) for node in nodes), NO_LABELS
+        )
 
     def _prepare(self) -> None:
         for node in self.nodes:
@@ -355,21 +357,21 @@ class Flow:
     def _own(self, node: ast.AST) -> Labels:
         """The labels of one node; those of its children are known."""
         if isinstance(node, ast.stmt):
-            return NONE
+            return NO_LABELS
         text = self.values.text(node)
-        if text and len(text) < _LONGEST_PATH and "\n" not in text:
-            copied = frozenset({SECRET}) if text in self._copies else NONE
-            return copied | self._spelled(node) | _of_path(text, isinstance(node, ast.Constant))
+        if text and len(text) < _MAX_PATH_CHARS and "\n" not in text:
+            copied = frozenset({SECRET}) if text in self._copies else NO_LABELS
+            return copied | self._spelled(node) | _path_labels(text, isinstance(node, ast.Constant))
         match node:
             case ast.Name(id=name):
-                return self._of_name.get(name, NONE)
+                return self._of_name.get(name, NO_LABELS)
             case ast.Call():
                 return self._of_call(node)
             case ast.Attribute():
                 return self._of_attribute(node)
             case ast.Subscript(value=whole, slice=part):
                 if self.values.dotted(whole) == "os.environ":
-                    return _of_variable(self.values.text(part))
+                    return _variable_labels(self.values.text(part))
             case ast.BinOp(left=left, op=ast.Div(), right=right):
                 return self._in_folder(left, right)
         return self.labels(*ast.iter_child_nodes(node))
@@ -377,10 +379,10 @@ class Flow:
     def _spelled(self, node: ast.AST) -> Labels:
         """A text that is written as numbers or in a code, and variables that hold it."""
         if isinstance(node, ast.Name):
-            return self._of_name.get(node.id, NONE) & {DECODED}
+            return self._of_name.get(node.id, NO_LABELS) & {DECODED}
         if not isinstance(node, ast.Call):
-            return NONE
-        coded = self.values.dotted(node.func) in _SPELLERS
+            return NO_LABELS
+        coded = self.values.dotted(node.func) in _TEXT_BUILDERS
         return frozenset({DECODED}) if coded else self.labels(*node.args) & {DECODED}
 
     def _of_attribute(self, node: ast.Attribute) -> Labels:
@@ -389,19 +391,19 @@ class Flow:
             return frozenset({ENVIRONMENT})
         if name == "sys.argv":
             return frozenset({INPUT})
-        if (self._serves and name in _ASKED) or name.startswith("flask.request."):
+        if (self._serves and name in _REQUEST_FIELDS) or name.startswith("flask.request."):
             return frozenset({REQUEST})
-        return self.labels(node.value) | self._of_name.get(f".{node.attr}", NONE)
+        return self.labels(node.value) | self._of_name.get(f".{node.attr}", NO_LABELS)
 
     def _of_call(self, node: ast.Call) -> Labels:
         name = self.values.dotted(node.func)
         if name in ("os.getenv", "os.environ.get") and node.args:
-            return _of_variable(self.values.text(node.args[0]))
+            return _variable_labels(self.values.text(node.args[0]))
         if name == "os.path.join" and len(node.args) > 1:
             return self._in_folder(node.args[0], *node.args[1:])
         carried = self.labels(node.func, *node.args, *(each.value for each in node.keywords))
         first = self.values.text(node.args[0]) if node.args else ""
-        if name.endswith((".glob", ".rglob")) and first not in _EVERYTHING:
+        if name.endswith((".glob", ".rglob")) and first not in _MATCH_ALL:
             carried -= {HOME}
         return carried.union(self._brought(node, name, first))
 
@@ -409,7 +411,7 @@ class Flow:
         """What the function itself brings in."""
         if name.rpartition(".")[2] in _SEARCHES and HOME in self.labels(node.func, *node.args):
             yield FILES
-        if name in _OUTPUTS and node.args:
+        if name in _OUTPUT_FUNCTIONS and node.args:
             program = self._program(node.args[0])
             if _ABOUT_MACHINE.match(program):
                 yield MACHINE
@@ -417,8 +419,8 @@ class Flow:
                 yield SCREEN
         if name in _LISTS and first in VITAL:
             yield HOME
-        if name in _BRINGS:
-            yield _BRINGS[name]
+        if name in _LABELS_BY_FUNCTION:
+            yield _LABELS_BY_FUNCTION[name]
         if self.is_network(name):
             yield NETWORK
 
@@ -505,7 +507,7 @@ class Flow:
                     self._add(keyword.arg, self.labels(keyword.value))
         elif self.values.dotted(node.func) in _COPIES and SECRET in self.labels(*node.args[:1]):
             self._copies.update(filter(None, map(self.values.text, node.args[1:2])))
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in _GROW:
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in _MUTATING_METHODS:
             self._mark(node.func.value, self.labels(*node.args))
         elif isinstance(node.func, ast.Attribute) and node.func.attr in ("save", "dump"):
             for target in node.args:
@@ -513,21 +515,21 @@ class Flow:
 
     def _add(self, name: str, labels: Labels) -> None:
         if labels:
-            self._of_name[name] = self._of_name.get(name, NONE) | labels
+            self._of_name[name] = self._of_name.get(name, NO_LABELS) | labels
 
     def calls(self) -> Iterator[ast.Call]:
         return (node for node in self.nodes if isinstance(node, ast.Call))
 
 
-def _of_path(text: str, literal: bool) -> Labels:
+def _path_labels(text: str, literal: bool) -> Labels:
     if _ALL_OF_HOME.fullmatch(text):
-        return NONE if literal else frozenset({HOME})
+        return NO_LABELS if literal else frozenset({HOME})
     if PLACES.search(text) and len(text) > 1:
         return frozenset({STARTUP})
     if is_env_file(text):
         return frozenset({ENV_FILE})
-    return frozenset({SECRET}) if is_store(text) else NONE
+    return frozenset({SECRET}) if is_credential_store(text) else NO_LABELS
 
 
-def _of_variable(name: str) -> Labels:
-    return frozenset({f"{KEY}{name}"}) if SECRET_NAME.search(name) else NONE
+def _variable_labels(name: str) -> Labels:
+    return frozenset({f"{KEY}{name}"}) if SECRET_NAME.search(name) else NO_LABELS

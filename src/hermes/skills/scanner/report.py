@@ -16,7 +16,7 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("low", "medium", "high", "critical")
 """From what is only worth knowing to what no honest skill does."""
 
 
-class Category(StrEnum):
+class FindingCategory(StrEnum):
     EXFILTRATION = "exfiltration"
     PROMPT_INJECTION = "prompt_injection"
     DESTRUCTIVE = "destructive"
@@ -36,9 +36,9 @@ class Category(StrEnum):
     """Files that cannot be looked into: programs, archives, compiled code, far too much text."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class ScanFinding(msgspec.Struct, frozen=True):
     rule: str
-    category: Category
+    category: FindingCategory
     severity: Severity
     file: str
     line: int
@@ -48,13 +48,13 @@ class Finding(msgspec.Struct, frozen=True):
     why: str
 
 
-class Report(msgspec.Struct, frozen=True):
-    findings: tuple[Finding, ...]
+class ScanReport(msgspec.Struct, frozen=True):
+    findings: tuple[ScanFinding, ...]
     """The gravest first, then by file and line."""
     verdict: Verdict
 
 
-def verdict_of(findings: tuple[Finding, ...]) -> Verdict:
+def verdict_of(findings: tuple[ScanFinding, ...]) -> Verdict:
     """Low findings are worth knowing and change nothing."""
     worst = max((SEVERITIES.index(finding.severity) for finding in findings), default=0)
     if worst == 0:
@@ -65,24 +65,24 @@ def verdict_of(findings: tuple[Finding, ...]) -> Verdict:
 # A rule, and a place where it fits.
 
 
-class Rule(msgspec.Struct, frozen=True):
+class ScanRule(msgspec.Struct, frozen=True):
     id: str
-    category: Category
+    category: FindingCategory
     severity: Severity
     why: str
 
 
-class Hit(NamedTuple):
-    rule: Rule
+class RuleHit(NamedTuple):
+    rule: ScanRule
     line: int = 0
     """From 0, inside the text that was looked at."""
 
 
-def at_least(hit: Hit, severity: Severity) -> bool:
+def is_at_least(hit: RuleHit, severity: Severity) -> bool:
     return SEVERITIES.index(hit.rule.severity) >= SEVERITIES.index(severity)
 
 
-def softened(rule: Rule, most: Severity) -> Rule:
+def cap_severity(rule: ScanRule, most: Severity) -> ScanRule:
     """`rule` with a severity of `most` at most."""
     severity = min(rule.severity, most, key=SEVERITIES.index)
     return msgspec.structs.replace(rule, severity=severity)
@@ -99,7 +99,7 @@ _SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", re.ASCII)
 commits of a stranger's fork."""
 
 
-class Trust(StrEnum):
+class SourceTrust(StrEnum):
     BUILTIN = "builtin"
     """Comes with Hermes."""
     OFFICIAL = "official"
@@ -110,7 +110,7 @@ class Trust(StrEnum):
     """Anything else."""
 
 
-class Decision(msgspec.Struct, frozen=True):
+class InstallDecision(msgspec.Struct, frozen=True):
     allowed: bool
     reason: str
     """One sentence for the user."""
@@ -118,36 +118,40 @@ class Decision(msgspec.Struct, frozen=True):
     """Not allowed, but it would be if the user insisted (`--force`)."""
 
 
-def trust_of(source: str, identifier: str) -> Trust:
+def trust_for(source: str, identifier: str) -> SourceTrust:
     """`source` is the kind of place (`builtin`, `official`, `github`, `skills-sh`, …), said by the
     code that fetched the skill, never by the skill or its index. `identifier` is
     `owner/repository/path`, also with `skills-sh/` before it. Anything spelled in an unusual way
     (capitals too) is community."""
-    if source in (Trust.BUILTIN, Trust.OFFICIAL):
-        return Trust(source)
+    if source in (SourceTrust.BUILTIN, SourceTrust.OFFICIAL):
+        return SourceTrust(source)
     if source not in _FROM_GITHUB:
-        return Trust.COMMUNITY
+        return SourceTrust.COMMUNITY
     segments = identifier.removeprefix("skills-sh/").split("/")
     if not all(_SEGMENT.fullmatch(segment) for segment in segments):
-        return Trust.COMMUNITY
-    return Trust.TRUSTED if "/".join(segments[:2]) in TRUSTED_REPOS else Trust.COMMUNITY
+        return SourceTrust.COMMUNITY
+    return SourceTrust.TRUSTED if "/".join(segments[:2]) in TRUSTED_REPOS else SourceTrust.COMMUNITY
 
 
-def decide(report: Report, trust: Trust, force: bool) -> Decision:
+def decide_install(report: ScanReport, trust: SourceTrust, force: bool) -> InstallDecision:
     """Whether a skill may be installed. What is dangerous stays out, whatever `force` says."""
     found = many(len(report.findings), "finding")
-    if trust in (Trust.BUILTIN, Trust.OFFICIAL):
-        return Decision(True, f"{trust}: installed with {found}")
+    if trust in (SourceTrust.BUILTIN, SourceTrust.OFFICIAL):
+        return InstallDecision(True, f"{trust}: installed with {found}")
     if report.verdict == "dangerous":
-        return Decision(False, f"{trust}: the scan found it dangerous ({_gravest(report)})")
-    if report.verdict == "safe" or trust is Trust.TRUSTED:
-        return Decision(True, f"{trust}: the scan found it {report.verdict} ({found})")
+        return InstallDecision(
+            False, f"{trust}: the scan found it dangerous ({_worst_finding(report)})"
+        )
+    if report.verdict == "safe" or trust is SourceTrust.TRUSTED:
+        return InstallDecision(True, f"{trust}: the scan found it {report.verdict} ({found})")
     if force:
-        return Decision(True, f"{trust}: installed in spite of {found}")
-    return Decision(False, f"{trust}: the scan advises caution ({_gravest(report)})", asks=True)
+        return InstallDecision(True, f"{trust}: installed in spite of {found}")
+    return InstallDecision(
+        False, f"{trust}: the scan advises caution ({_worst_finding(report)})", asks=True
+    )
 
 
-def _gravest(report: Report) -> str:
+def _worst_finding(report: ScanReport) -> str:
     first = report.findings[0]
     place = f"{first.file}:{first.line}" if first.line else first.file
     return f"{place}: {first.why}"
@@ -156,7 +160,7 @@ def _gravest(report: Report) -> str:
 # The line of a place in a text, without counting from the beginning every time.
 
 
-class Lines:
+class LineIndex:
     def __init__(self, text: str) -> None:
         self._starts = [match.end() for match in re.finditer("\n", text)]
 

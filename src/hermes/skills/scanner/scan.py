@@ -13,44 +13,59 @@ from hermes.security.injection import explain
 from hermes.security.redaction import Redactor
 from hermes.skills.scanner import pieces, signatures
 from hermes.skills.scanner import text as scan_text
-from hermes.skills.scanner.pieces import Piece, is_prose
-from hermes.skills.scanner.pieces import pieces as pieces_pieces
-from hermes.skills.scanner.python import python
+from hermes.skills.scanner.pieces import ScanPiece, is_prose, split_file
+from hermes.skills.scanner.python import analyze_python
 from hermes.skills.scanner.report import (
     SEVERITIES,
-    Category,
-    Finding,
-    Hit,
-    Report,
-    Rule,
-    at_least,
-    softened,
+    FindingCategory,
+    RuleHit,
+    ScanFinding,
+    ScanReport,
+    ScanRule,
+    cap_severity,
+    is_at_least,
     verdict_of,
 )
 from hermes.skills.scanner.rules import INSTALL_CODE, PACKAGE, TYPOSQUAT
-from hermes.skills.scanner.shell import dangers, shell
+from hermes.skills.scanner.shell import analyze_shell, dangerous_hits
 from hermes.skills.scanner.signatures import startup_hits
-from hermes.skills.scanner.text import declared, hidden, injections, links, prose, secrets, stray
+from hermes.skills.scanner.text import (
+    credential_file_hits,
+    hidden_character_hits,
+    injection_hits,
+    link_hits,
+    prose_hits,
+    secret_hits,
+    stray_character_hits,
+)
 
 # What the name and the first bytes of a file say, before anything in it is read.
 
-LEAVES = Rule(
+NAME_LEAVES_FOLDER = ScanRule(
     "name_leaves_folder",
-    Category.PATH_TRAVERSAL,
+    FindingCategory.PATH_TRAVERSAL,
     "critical",
     "the name of the file leads out of the skill's folder",
 )
-ODD_NAME = Rule(
+ODD_NAME = ScanRule(
     "odd_name",
-    Category.HIDDEN_CHARACTERS,
+    FindingCategory.HIDDEN_CHARACTERS,
     "high",
     "the name holds characters that cannot be seen or that turn the text around",
 )
-PROGRAM = Rule("program", Category.BINARY, "high", "a compiled program: nobody can read it")
-COMPILED = Rule("compiled_python", Category.BINARY, "high", "compiled Python: nobody can read it")
-ARCHIVE = Rule("archive", Category.BINARY, "medium", "an archive: what is in it was not scanned")
-UNKNOWN_DATA = Rule("unknown_data", Category.BINARY, "medium", "data of an unknown kind")
-DISGUISED = Rule("disguised", Category.BINARY, "high", "a script under the name of a picture")
+PROGRAM = ScanRule(
+    "program", FindingCategory.BINARY, "high", "a compiled program: nobody can read it"
+)
+COMPILED = ScanRule(
+    "compiled_python", FindingCategory.BINARY, "high", "compiled Python: nobody can read it"
+)
+ARCHIVE = ScanRule(
+    "archive", FindingCategory.BINARY, "medium", "an archive: what is in it was not scanned"
+)
+UNKNOWN_DATA = ScanRule("unknown_data", FindingCategory.BINARY, "medium", "data of an unknown kind")
+DISGUISED = ScanRule(
+    "disguised", FindingCategory.BINARY, "high", "a script under the name of a picture"
+)
 
 _ODD = re.compile(
     "[\x00-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
@@ -73,19 +88,19 @@ _HARMLESS: Final = (
 """Pictures, fonts, sound, films, tables: nothing in them is run."""
 _PICTURES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".ico", ".bmp")
 _COMPILED_PYTHON = re.compile(rb"..\r\n[\0-\x03]\0\0\0", re.DOTALL)
-_LOOKED_AT: Final = 8_192
+_SAMPLE_BYTES: Final = 8_192
 
 
-def about_name(name: str) -> Iterator[Rule]:
+def check_name(name: str) -> Iterator[ScanRule]:
     plain = name.replace("\\", "/")
     parts = plain.split("/")
     if not name or ".." in parts or plain.startswith(("/", "~")) or re.match(r"[A-Za-z]:", plain):
-        yield LEAVES
+        yield NAME_LEAVES_FOLDER
     if _ODD.search(name):
         yield ODD_NAME
 
 
-def about_bytes(name: str, data: bytes) -> Rule | None:
+def check_bytes(name: str, data: bytes) -> ScanRule | None:
     """What makes the file unreadable; None for text and for harmless data."""
     lowered = name.lower()
     if lowered.endswith(_PICTURES) and data.startswith((b"#!", b"<?php", b"import ", b"\x7fELF")):
@@ -104,53 +119,61 @@ def about_bytes(name: str, data: bytes) -> Rule | None:
 def is_binary(data: bytes) -> bool:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # UTF-16 is text
         return False
-    return b"\0" in data[:_LOOKED_AT] or (data.startswith(_HARMLESS) and not _is_text(data))
+    return b"\0" in data[:_SAMPLE_BYTES] or (data.startswith(_HARMLESS) and not _is_text(data))
 
 
 def _is_text(data: bytes) -> bool:
     """`BM` and `MZ` also begin words."""
-    start = data[:_LOOKED_AT]
+    start = data[:_SAMPLE_BYTES]
     return b"\0" not in start and len(start.decode("utf-8", "ignore").encode()) >= len(start) - 3
 
 
-def text_of(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """Whatever the bytes are; what is no text becomes replacement characters."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
     return data.decode("utf-8", "replace")
 
 
-_C: Final = Category
-TOO_LONG = Rule("too_long", _C.BINARY, "medium", "too long: only its beginning and end were read")
-TOO_MUCH = Rule("too_much", _C.BINARY, "medium", "too much: this file was not read")
-TOO_MANY = Rule("too_many", _C.BINARY, "medium", "too many files: the rest was not read")
-MUCH_DATA = Rule("much_data", _C.BINARY, "low", "much data: only its beginning and end were read")
-HIDDEN_COMMAND = Rule(
+_C: Final = FindingCategory
+TOO_LONG = ScanRule(
+    "too_long", _C.BINARY, "medium", "too long: only its beginning and end were read"
+)
+TOO_MUCH = ScanRule("too_much", _C.BINARY, "medium", "too much: this file was not read")
+TOO_MANY = ScanRule("too_many", _C.BINARY, "medium", "too many files: the rest was not read")
+MUCH_DATA = ScanRule(
+    "much_data", _C.BINARY, "low", "much data: only its beginning and end were read"
+)
+HIDDEN_COMMAND = ScanRule(
     "encoded_attack", _C.OBFUSCATION, "critical", "hides something dangerous in code"
 )
-HIDDEN_PROGRAM = Rule("encoded_program", _C.OBFUSCATION, "critical", "hides a program in text")
-NO_PYTHON = Rule("no_python", _C.OBFUSCATION, "medium", "a script of Python that cannot be read")
-AT_INSTALL = Rule("install_script", _C.SUPPLY_CHAIN, "critical", "attacks while it is installed")
+HIDDEN_PROGRAM = ScanRule("encoded_program", _C.OBFUSCATION, "critical", "hides a program in text")
+NO_PYTHON = ScanRule(
+    "no_python", _C.OBFUSCATION, "medium", "a script of Python that cannot be read"
+)
+AT_INSTALL = ScanRule(
+    "install_script", _C.SUPPLY_CHAIN, "critical", "attacks while it is installed"
+)
 
-LONGEST: Final = 384 * 1024
+MAX_FILE_BYTES: Final = 384 * 1024
 """Bytes of one file that are read; the rest of it only counts as long."""
-MOST: Final = 2 * 1024 * 1024
+MAX_SKILL_BYTES: Final = 2 * 1024 * 1024
 """Bytes of a skill that are read, the files that matter most first; see `_WEIGHTS`."""
 _WEIGHTS: Final = {".md": 3, ".py": 4, ".sh": 6, ".txt": 3, "": 6}
 """Reading instructions and scripts takes longer than reading data."""
-MOST_PIECES: Final = 3_000
+MAX_PIECES: Final = 3_000
 """Blocks and commands of a skill that are judged."""
-MOST_PROGRAMS: Final = 10_000
+MAX_PROGRAMS: Final = 10_000
 """Programs that the scripts of a skill start, roughly. When there are more, only `SHORT` scripts
 and the beginnings of others are read."""
-SHORT: Final = 4_000
-MOST_INLINE: Final = 300
+SHORT_SCRIPT_CHARS: Final = 4_000
+MAX_INLINE: Final = 300
 """Commands that code starts, and code that commands run, in one piece."""
-MOST_FILES: Final = 1_000
-MOST_FINDINGS: Final = 200
-PER_RULE: Final = 5
+MAX_FILES: Final = 1_000
+MAX_FINDINGS: Final = 200
+MAX_PER_RULE: Final = 5
 """Findings of one rule in one file."""
-SHOWN: Final = 120
+MAX_LINE_CHARS: Final = 120
 _DATA: Final = (
     ".json",
     ".csv",
@@ -164,7 +187,7 @@ _DATA: Final = (
     ".log",
     ".ipynb",
 )
-_UNSEEN = re.compile(
+_UNPRINTABLE = re.compile(
     "[^\x20-\x7e\xa1-\u1fff\u2010-\u2027\u2030-\u205e\u2070-\ud7ff\uf900-\ufaff\U0001f000-\U0001faff]"
 )
 
@@ -172,58 +195,58 @@ _UNSEEN = re.compile(
 _ALSO_IN_SHELL: Final = (signatures.SOCKET_SHELL, signatures.ENVIRONMENT_SENT)
 
 
-def scan_files(contents: Mapping[str, bytes]) -> Report:
+def scan_files(contents: Mapping[str, bytes]) -> ScanReport:
     """See `hermes.skills.scanner.scan_files`."""
     scan = _Scan()
     for count, name in enumerate(sorted(contents, key=_importance)):
         shown = name.encode("utf-8", "backslashreplace").decode()
-        if count >= MOST_FILES:
-            scan.found.append(_whole(TOO_MANY, shown))
+        if count >= MAX_FILES:
+            scan.found.append(_file_finding(TOO_MANY, shown))
             break
         scan.file(name, shown, contents[name])
     scan.found.sort(key=lambda f: (-SEVERITIES.index(f.severity), f.file, f.line, f.rule))
-    findings = tuple(scan.found[:MOST_FINDINGS])
-    return Report(findings, verdict_of(findings))
+    findings = tuple(scan.found[:MAX_FINDINGS])
+    return ScanReport(findings, verdict_of(findings))
 
 
 class _Scan:
     """One skill, and how much of it may still be read."""
 
     def __init__(self) -> None:
-        self.found: list[Finding] = []
-        self._bytes, self._pieces, self._programs = MOST, MOST_PIECES, MOST_PROGRAMS
+        self.found: list[ScanFinding] = []
+        self._bytes, self._pieces, self._programs = MAX_SKILL_BYTES, MAX_PIECES, MAX_PROGRAMS
         self._redactor = Redactor()
 
     def file(self, name: str, shown: str, data: bytes) -> None:
-        self.found += [_whole(rule, shown) for rule in about_name(name)]
-        unreadable = about_bytes(name, data)
+        self.found += [_file_finding(rule, shown) for rule in check_name(name)]
+        unreadable = check_bytes(name, data)
         if unreadable is not None:
-            self.found.append(_whole(unreadable, shown))
+            self.found.append(_file_finding(unreadable, shown))
         if is_binary(data) or unreadable is not None:
             return
         is_data = name.lower().endswith(_DATA)
         if self._bytes <= 0 or self._pieces <= 0:
-            self.found.append(_whole(MUCH_DATA if is_data else TOO_MUCH, shown))
+            self.found.append(_file_finding(MUCH_DATA if is_data else TOO_MUCH, shown))
             return
-        if len(data) > LONGEST:
-            self.found.append(_whole(MUCH_DATA if is_data else TOO_LONG, shown))
-            data = data[: LONGEST // 2] + b"\n" + data[-LONGEST // 2 :]
+        if len(data) > MAX_FILE_BYTES:
+            self.found.append(_file_finding(MUCH_DATA if is_data else TOO_LONG, shown))
+            data = data[: MAX_FILE_BYTES // 2] + b"\n" + data[-MAX_FILE_BYTES // 2 :]
         self._bytes -= len(data) * _WEIGHTS.get(PurePosixPath(name).suffix.lower(), 1)
-        text = text_of(data)
-        parts = list(islice(pieces_pieces(name, text), self._pieces))
+        text = decode_text(data)
+        parts = list(islice(split_file(name, text), self._pieces))
         self._pieces -= len(parts)
-        self._programs -= sum(map(_programs, parts))
+        self._programs -= sum(map(_count_programs, parts))
         if self._pieces <= 0 or self._programs <= 0:
-            self.found.append(_whole(TOO_LONG, shown))
-            parts = [_shortened(part) if part.kind == "shell" else part for part in parts]
-        self.found += _findings(name, shown, text, parts, self._redactor)
+            self.found.append(_file_finding(TOO_LONG, shown))
+            parts = [_shorten_piece(part) if part.kind == "shell" else part for part in parts]
+        self.found += _file_findings(name, shown, text, parts, self._redactor)
 
 
-def _shortened(part: Piece) -> Piece:
-    return msgspec.structs.replace(part, text=part.text[:SHORT])
+def _shorten_piece(part: ScanPiece) -> ScanPiece:
+    return msgspec.structs.replace(part, text=part.text[:SHORT_SCRIPT_CHARS])
 
 
-def _programs(part: Piece) -> int:
+def _count_programs(part: ScanPiece) -> int:
     return len(re.findall(r"[|;&\n]+", part.text)) + 1 if part.kind == "shell" else 0
 
 
@@ -237,38 +260,40 @@ def _importance(name: str) -> tuple[int, str]:
     return (1 if is_prose(name) else 2), name
 
 
-def _whole(rule: Rule, name: str) -> Finding:
-    return Finding(rule.id, rule.category, rule.severity, name, 0, "", rule.why)
+def _file_finding(rule: ScanRule, name: str) -> ScanFinding:
+    return ScanFinding(rule.id, rule.category, rule.severity, name, 0, "", rule.why)
 
 
-def _findings(
-    name: str, shown: str, text: str, parts: list[Piece], redactor: Redactor
-) -> Iterator[Finding]:
+def _file_findings(
+    name: str, shown: str, text: str, parts: list[ScanPiece], redactor: Redactor
+) -> Iterator[ScanFinding]:
     lines = text.split("\n")
     counts: dict[tuple[str, str], int] = {}
-    for rule, line in dict.fromkeys(_hits(name, text, parts)):
+    for rule, line in dict.fromkeys(_file_hits(name, text, parts)):
         kind = (rule.id, rule.severity)
         counts[kind] = counts.get(kind, 0) + 1
-        if counts[kind] <= PER_RULE:
+        if counts[kind] <= MAX_PER_RULE:
             said = lines[min(line, len(lines) - 1)]
-            yield Finding(
+            yield ScanFinding(
                 rule.id,
                 rule.category,
                 rule.severity,
                 shown,
                 line + 1,
-                _shown(said, redactor),
+                _display_line(said, redactor),
                 rule.why,
             )
 
 
-def _shown(line: str, redactor: Redactor) -> str:
-    plain = _UNSEEN.sub(lambda match: f"\\u{{{ord(match[0]):x}}}", line.strip()[: 8 * SHOWN])
+def _display_line(line: str, redactor: Redactor) -> str:
+    plain = _UNPRINTABLE.sub(
+        lambda match: f"\\u{{{ord(match[0]):x}}}", line.strip()[: 8 * MAX_LINE_CHARS]
+    )
     redacted = redactor.redact(plain)
-    return redacted if len(redacted) <= SHOWN else redacted[: SHOWN - 1] + "…"
+    return redacted if len(redacted) <= MAX_LINE_CHARS else redacted[: MAX_LINE_CHARS - 1] + "…"
 
 
-def _hits(name: str, text: str, parts: list[Piece]) -> Iterator[Hit]:
+def _file_hits(name: str, text: str, parts: list[ScanPiece]) -> Iterator[RuleHit]:
     excused = {
         number
         for part in parts
@@ -276,115 +301,115 @@ def _hits(name: str, text: str, parts: list[Piece]) -> Iterator[Hit]:
         for number in range(part.line, part.line + part.text.count("\n") + 1)
     }
     found = explain(text)
-    yield from hidden(text, code=not is_prose(name))
-    yield from stray(found)
-    yield from secrets(text)
-    yield from links(text)
-    for hit in injections(text, found):
-        yield Hit(softened(hit.rule, "low"), hit.line) if hit.line in excused else hit
-    yield from _packages(name, text)
+    yield from hidden_character_hits(text, code=not is_prose(name))
+    yield from stray_character_hits(found)
+    yield from secret_hits(text)
+    yield from link_hits(text)
+    for hit in injection_hits(text, found):
+        yield RuleHit(cap_severity(hit.rule, "low"), hit.line) if hit.line in excused else hit
+    yield from _package_hits(name, text)
     for part in parts:
-        for hit in _of_piece(part):
-            rule = softened(hit.rule, "low") if part.warned else hit.rule
-            yield Hit(rule, part.line + hit.line)
+        for hit in _piece_hits(part):
+            rule = cap_severity(hit.rule, "low") if part.warned else hit.rule
+            yield RuleHit(rule, part.line + hit.line)
 
 
-def _packages(name: str, text: str) -> Iterator[Hit]:
-    for number, package, registry in signatures.listed(text, name):
+def _package_hits(name: str, text: str) -> Iterator[RuleHit]:
+    for number, package, registry in signatures.listed_packages(text, name):
         if signatures.is_typosquat(package, registry):
-            yield Hit(TYPOSQUAT, number)
+            yield RuleHit(TYPOSQUAT, number)
     if not name.lower().endswith("package.json"):
         return
-    for line in signatures.from_addresses(text):
-        yield Hit(PACKAGE, line)
-    for line, command in pieces.runs_at_install(text):
-        if dangers(command):
-            yield Hit(AT_INSTALL, line)
+    for line in signatures.packages_from_urls(text):
+        yield RuleHit(PACKAGE, line)
+    for line, command in pieces.install_scripts(text):
+        if dangerous_hits(command):
+            yield RuleHit(AT_INSTALL, line)
         elif re.search(r"https?://|\b(?:node|python3?) -[ec]\b|\bbase64\b", command):
-            yield Hit(INSTALL_CODE, line)
+            yield RuleHit(INSTALL_CODE, line)
 
 
-def _of_piece(part: Piece) -> Iterator[Hit]:
+def _piece_hits(part: ScanPiece) -> Iterator[RuleHit]:
     match part.kind:
         case "prose":
-            yield from prose(part.text)
-            yield from declared(part.text)
+            yield from prose_hits(part.text)
+            yield from credential_file_hits(part.text)
         case "shell" if part.mentioned:
-            hits = (*shell(part.text), *_inline(part.text))
-            yield from (hit for hit in hits if at_least(hit, "high"))
+            hits = (*analyze_shell(part.text), *_inline_hits(part.text))
+            yield from (hit for hit in hits if is_at_least(hit, "high"))
         case "shell":
-            yield from shell(part.text)
-            yield from signatures.alone(part.text)
-            yield from _inline(part.text)
-            yield from _code(part.text)
+            yield from analyze_shell(part.text)
+            yield from signatures.single_signatures(part.text)
+            yield from _inline_hits(part.text)
+            yield from _code_hits(part.text)
         case "python":
-            yield from _python(part)
-            yield from startup_hits(part.text, dangers)
-            yield from _encoded(part.text)
+            yield from _python_hits(part)
+            yield from startup_hits(part.text, dangerous_hits)
+            yield from _encoded_hits(part.text)
         case "code":
-            yield from startup_hits(part.text, dangers)
-            yield from _in_any_language(part.text)
-            yield from _joined(part.text)
-            yield from _encoded(part.text)
+            yield from startup_hits(part.text, dangerous_hits)
+            yield from _signature_hits(part.text)
+            yield from _joined_string_hits(part.text)
+            yield from _encoded_hits(part.text)
         case "data":
-            yield from startup_hits(part.text, dangers)
-            yield from signatures.alone(part.text)
-            yield from _encoded(part.text)
+            yield from startup_hits(part.text, dangerous_hits)
+            yield from signatures.single_signatures(part.text)
+            yield from _encoded_hits(part.text)
 
 
-def _python(part: Piece) -> Iterator[Hit]:
-    hits = python(part.text if part.script else textwrap.dedent(part.text))
+def _python_hits(part: ScanPiece) -> Iterator[RuleHit]:
+    hits = analyze_python(part.text if part.script else textwrap.dedent(part.text))
     if hits is None:
-        yield from _in_any_language(part.text)
+        yield from _signature_hits(part.text)
         if part.script:
-            yield Hit(NO_PYTHON)
+            yield RuleHit(NO_PYTHON)
     yield from hits or ()
 
 
-def _inline(text: str) -> Iterator[Hit]:
-    for line, command in islice(pieces.by_database(text), MOST_INLINE):
-        for hit in shell(command, depth=1):
-            yield Hit(hit.rule, line)
-    for line, code in islice(pieces.inline_python(text), MOST_INLINE):
-        for hit in python(code) or ():
-            yield Hit(hit.rule, line + hit.line)
+def _inline_hits(text: str) -> Iterator[RuleHit]:
+    for line, command in islice(pieces.database_commands(text), MAX_INLINE):
+        for hit in analyze_shell(command, depth=1):
+            yield RuleHit(hit.rule, line)
+    for line, code in islice(pieces.inline_python(text), MAX_INLINE):
+        for hit in analyze_python(code) or ():
+            yield RuleHit(hit.rule, line + hit.line)
 
 
-def _code(text: str) -> Iterator[Hit]:
-    yield from _encoded(text)
-    yield from (hit for hit in signatures.together(text) if hit.rule in _ALSO_IN_SHELL)
+def _code_hits(text: str) -> Iterator[RuleHit]:
+    yield from _encoded_hits(text)
+    yield from (hit for hit in signatures.combined_signatures(text) if hit.rule in _ALSO_IN_SHELL)
 
 
-def _started(text: str) -> Iterator[Hit]:
-    for line, command in islice(signatures.started(text), MOST_INLINE):
-        for hit in shell(command, depth=1):
-            yield Hit(hit.rule, line)
+def _started_command_hits(text: str) -> Iterator[RuleHit]:
+    for line, command in islice(signatures.started_commands(text), MAX_INLINE):
+        for hit in analyze_shell(command, depth=1):
+            yield RuleHit(hit.rule, line)
 
 
-def _encoded(text: str) -> Iterator[Hit]:
-    for line, plain in scan_text.decoded(text):
+def _encoded_hits(text: str) -> Iterator[RuleHit]:
+    for line, plain in scan_text.decode_texts(text):
         if plain == scan_text.PROGRAM:
-            yield Hit(HIDDEN_PROGRAM, line)
+            yield RuleHit(HIDDEN_PROGRAM, line)
         elif _is_attack(plain):
-            yield Hit(HIDDEN_COMMAND, line)
+            yield RuleHit(HIDDEN_COMMAND, line)
 
 
-def _joined(text: str) -> Iterator[Hit]:
+def _joined_string_hits(text: str) -> Iterator[RuleHit]:
     """What shows only when split strings are put together."""
-    whole = scan_text.joined(text)
+    whole = scan_text.join_strings(text)
     if whole:
-        before = {hit.rule for hit in _in_any_language(text)}
-        for hit in _in_any_language(whole):
-            if hit.rule not in before and at_least(hit, "high"):
-                yield Hit(HIDDEN_COMMAND, 0)
+        before = {hit.rule for hit in _signature_hits(text)}
+        for hit in _signature_hits(whole):
+            if hit.rule not in before and is_at_least(hit, "high"):
+                yield RuleHit(HIDDEN_COMMAND, 0)
 
 
-def _in_any_language(text: str) -> Iterator[Hit]:
-    yield from signatures.alone(text)
-    yield from signatures.together(text)
-    yield from _started(text)
+def _signature_hits(text: str) -> Iterator[RuleHit]:
+    yield from signatures.single_signatures(text)
+    yield from signatures.combined_signatures(text)
+    yield from _started_command_hits(text)
 
 
 def _is_attack(plain: str) -> bool:
-    hits = [*dangers(plain), *_in_any_language(plain), *injections(plain, explain(plain))]
-    return any(at_least(hit, "high") for hit in (*hits, *(python(plain) or ())))
+    hits = [*dangerous_hits(plain), *_signature_hits(plain), *injection_hits(plain, explain(plain))]
+    return any(is_at_least(hit, "high") for hit in (*hits, *(analyze_python(plain) or ())))

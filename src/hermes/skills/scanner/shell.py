@@ -16,21 +16,21 @@ from hermes.security.shell.launchers import SHELLS
 from hermes.security.shell.model import UNKNOWN, Invocation, TooMuch
 from hermes.security.shell.wrappers import unfold
 from hermes.skills.scanner import rules
-from hermes.skills.scanner.report import Hit, Rule, at_least
+from hermes.skills.scanner.report import RuleHit, ScanRule, is_at_least
 from hermes.skills.scanner.signatures import (
     BARE_ADDRESS,
     COLLECTOR,
     HOST,
     LOCAL,
     VENDORS,
-    installed,
+    installed_packages,
+    is_credential_store,
     is_env_file,
+    is_known_installer,
     is_secret_path,
-    is_store,
     is_typosquat,
-    known_installer,
-    odd_index,
     startup_hits,
+    uses_unknown_index,
 )
 
 # Where the output of one program goes: keys and private data on their way out.
@@ -42,7 +42,7 @@ _SENDERS: Final = frozenset({
 _RESOLVERS: Final = frozenset({
     "dig", "nslookup", "host", "drill", "delv", "ping", "ping6", "getent", "resolvectl",
 })  # fmt: skip
-_TELLING: Final = frozenset({
+_MACHINE_INFO_PROGRAMS: Final = frozenset({
     "base64", "base32", "xxd", "od", "hexdump", "cat", "whoami", "hostname", "id", "env",
     "printenv", "uname", "fold", "openssl", "gzip",
 })  # fmt: skip
@@ -64,7 +64,7 @@ _UNCHECKED = re.compile(r"config\b.*(?:http\.sslVerify|strict-ssl)[ =]+(?:false|
 _SOCKET = re.compile(r"/dev/(?:tcp|udp)/")
 
 
-class Flows:
+class ShellFlows:
     """One script; what was read before counts when something is uploaded later."""
 
     def __init__(self, scene: CommandContext) -> None:
@@ -74,7 +74,7 @@ class Flows:
         self.addresses: list[str] = []
         """Everything fetched so far."""
 
-    def follow(self, invocation: Invocation) -> Iterator[Rule]:
+    def follow(self, invocation: Invocation) -> Iterator[ScanRule]:
         sends = invocation.name in _SENDERS or any(
             _SOCKET.match(redirect.target) for redirect in invocation.redirects
         )
@@ -95,15 +95,15 @@ class Flows:
             self._packed = True
         self._encoded = self._encoded or invocation.name in _ENCODERS
 
-    def _sent(self, invocation: Invocation) -> Iterator[Rule]:
+    def _sent(self, invocation: Invocation) -> Iterator[ScanRule]:
         text = invocation.text
-        sources = _carried(invocation)
+        sources = _sending_programs(invocation)
         if any(map(self._secret, sources)) or _attaches_secret(invocation):
             yield rules.SENDS
         elif any(source.name == "git" and _CODE.match(source.text) for source in sources):
             yield rules.SENDS_CODE
         if COLLECTOR.search(text):
-            telling = any(source.name in _TELLING for source in sources)
+            telling = any(source.name in _MACHINE_INFO_PROGRAMS for source in sources)
             yield rules.SENDS_DROP if telling else rules.DROPS
         elif BARE_ADDRESS.search(text) and (sources or _DATA.search(text)):
             yield rules.SENDS_NAMELESS
@@ -112,18 +112,21 @@ class Flows:
         if _foreign_key(invocation):
             yield rules.FOREIGN_KEY
 
-    def _resolved(self, invocation: Invocation) -> Iterator[Rule]:
+    def _resolved(self, invocation: Invocation) -> Iterator[ScanRule]:
         """Names of hosts that are made out of data."""
         made = any(re.search(rf"{UNKNOWN}[\w.-]*\.[a-z]", word) for word in invocation.arguments)
         sources = {source.name for source in (*invocation.fed_by, *invocation.drawn)}
-        if made and (sources & _TELLING or self._encoded):
+        if made and (sources & _MACHINE_INFO_PROGRAMS or self._encoded):
             yield rules.DNS
 
     def _secret(self, invocation: Invocation) -> bool:
         """Whether its output holds keys, passwords or the whole environment."""
         if invocation.name in DUMPERS and not invocation.arguments:
             return True
-        if any(map(is_env_file, invocation.arguments)) and invocation.name in _TELLING:
+        if (
+            any(map(is_env_file, invocation.arguments))
+            and invocation.name in _MACHINE_INFO_PROGRAMS
+        ):
             return True
         return any(
             rule.kind == "credential access" and rule.test(invocation, self._scene)
@@ -131,7 +134,7 @@ class Flows:
         )
 
 
-def _carried(invocation: Invocation) -> tuple[Invocation, ...]:
+def _sending_programs(invocation: Invocation) -> tuple[Invocation, ...]:
     """The programs whose output is sent. What only stands in a header is how one logs in."""
     unknown = [
         (before, word)
@@ -153,13 +156,17 @@ def _attaches_secret(invocation: Invocation) -> bool:
 def _copies_store(invocation: Invocation) -> bool:
     """The key that logs in, after `-i`, is not copied."""
     if invocation.name == "ssh":
-        return any(is_store(word) for source in invocation.upstream for word in source.arguments)
+        return any(
+            is_credential_store(word) for source in invocation.upstream for word in source.arguments
+        )
     if invocation.name not in _COPIERS:
         return False
     words = pairwise(("", *invocation.arguments))
     copied = [word for before, word in words if before not in ("-i", "-F") and word[:1] != "-"]
     takes = invocation.name != "gh" or "gist" in copied
-    return takes and any(map(is_store, copied[:-1] if invocation.name == "scp" else copied))
+    return takes and any(
+        map(is_credential_store, copied[:-1] if invocation.name == "scp" else copied)
+    )
 
 
 def _foreign_key(invocation: Invocation) -> bool:
@@ -200,15 +207,17 @@ _UNPROTECTED = re.compile(
 _WHOLE_HOST = re.compile(r"(?:-v|--volume)[= ]/:|chroot\s+/host|source=/,|--target[= ]1\b|-t 1\b")
 
 
-def judged(kind: str, reason: str, invocation: Invocation, fetched: list[str]) -> Rule | None:
+def judge_command(
+    kind: str, reason: str, invocation: Invocation, fetched: list[str]
+) -> ScanRule | None:
     """None for what is nothing special in a skill. `fetched` are the addresses so far."""
     judge = _JUDGES.get(kind)
     if judge is not None:
         return judge(reason, invocation, fetched)
-    return rules.REASONS.get(reason, rules.KINDS.get(kind))
+    return rules.RULES_BY_REASON.get(reason, rules.RULES_BY_KIND.get(kind))
 
 
-def _wipe(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule:
+def _judge_wipe(reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule:
     text = invocation.text
     if reason == "writes directly to a disk" and not re.search(r"\bif=/dev/(zero|u?random)", text):
         return (
@@ -219,7 +228,7 @@ def _wipe(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule:
     return rules.WIPES
 
 
-def _own(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+def _judge_own_policy(reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
     given = " ".join((*(name for name, _ in invocation.assignments), *invocation.words))
     if reason != "changes what Hermes is allowed to do":
         targets = " ".join(redirect.target for redirect in invocation.redirects)
@@ -230,21 +239,21 @@ def _own(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | Non
     return rules.OWN_SETTINGS
 
 
-def _setuid(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+def _judge_setuid(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
     if not _TO_OWNER.search(invocation.text):
         return None  # a folder whose files belong to its group
     named = any(_SHELL_FILE.search(word) for word in invocation.arguments)
     return rules.SETUID_SHELL if named else rules.SETUID
 
 
-def _in_logs(invocation: Invocation) -> bool:
+def _only_in_logs(invocation: Invocation) -> bool:
     places = [word for word in invocation.arguments if word.startswith(("/", "~"))]
     return bool(places) and all(word.startswith("/var/log/") for word in places)
 
 
-def _credentials(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
-    special = rules.REASONS.get(reason)
-    if special is rules.HUNTS_KEYS and _in_logs(invocation):
+def _judge_credentials(reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
+    special = rules.RULES_BY_REASON.get(reason)
+    if special is rules.HUNTS_KEYS and _only_in_logs(invocation):
         return None  # `Failed password` is what a log says
     if special is not None:
         return special
@@ -252,12 +261,14 @@ def _credentials(reason: str, invocation: Invocation, _fetched: list[str]) -> Ru
     return rules.SHOWS_KEYS if shows else rules.CREDENTIALS
 
 
-def _sends(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule:
+def _judge_exfiltration(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule:
     return rules.COPIES if invocation.name in _OTHER_COPIES else rules.SENDS
 
 
-def _network_shell(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
-    special = rules.REASONS.get(reason)
+def _judge_network_shell(
+    reason: str, invocation: Invocation, _fetched: list[str]
+) -> ScanRule | None:
+    special = rules.RULES_BY_REASON.get(reason)
     if special is not None:
         return special
     if invocation.name in _REMOTE_TOOLS:
@@ -267,14 +278,14 @@ def _network_shell(reason: str, invocation: Invocation, _fetched: list[str]) -> 
     return rules.REVERSE_SHELL
 
 
-def _remote(reason: str, invocation: Invocation, fetched: list[str]) -> Rule | None:
+def _judge_remote_code(reason: str, invocation: Invocation, fetched: list[str]) -> ScanRule | None:
     if reason == "installs a package from an unknown address":
         return rules.PACKAGE
     words = [word for each in (invocation, *invocation.sources) for word in each.words]
     text = " ".join(words)
     if not HOST.search(text):
         text = " ".join(fetched)
-    if known_installer(text):
+    if is_known_installer(text):
         return rules.INSTALLER
     hosts = HOST.findall(text)
     if hosts and all(map(LOCAL.match, hosts)):
@@ -283,149 +294,157 @@ def _remote(reason: str, invocation: Invocation, fetched: list[str]) -> Rule | N
     return rules.NAMELESS_CODE if nameless else rules.REMOTE_CODE
 
 
-def _decoded(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+def _judge_decoded(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
     """A shell or `eval` that is fed by a decoder."""
     runs = invocation.name in SHELLS or invocation.name in ("eval", "source", ".")
     names = {source.name for source in invocation.sources} | invocation.named_by
     return rules.DECODED_SHELL if runs and names & DECODERS else None
 
 
-def _hidden(reason: str, invocation: Invocation, fetched: list[str]) -> Rule | None:
-    special = rules.REASONS.get(reason)
+def _judge_hidden_command(
+    reason: str, invocation: Invocation, fetched: list[str]
+) -> ScanRule | None:
+    special = rules.RULES_BY_REASON.get(reason)
     if special is not None:
         return special
     if invocation.named_by & (DECODERS | {"printf", "echo"}):
         return rules.HIDDEN_NAME
-    return _decoded(reason, invocation, fetched)
+    return _judge_decoded(reason, invocation, fetched)
 
 
-def _traces(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+def _judge_traces(reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
     if reason != "clears logs":
         return rules.CLEARS_HISTORY
     everything = re.search(r"/var/log(?:/?(?:\s|\Z)|/\*)", invocation.text)
     return rules.DELETES_LOGS if everything and invocation.name in ("rm", "shred") else None
 
 
-def _deletes(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+def _judge_delete(reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
     listed = {word for source in invocation.upstream for word in source.arguments}
     if "xargs" in invocation.via and listed & {"/", "~", "/home", "/etc"}:
         return rules.WIPES
     if any(map(_MAIN_FOLDER.fullmatch, invocation.arguments)):
         return rules.DELETES_OWN
-    return rules.REASONS.get(reason)
+    return rules.RULES_BY_REASON.get(reason)
 
 
-def _sweeps(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+def _judge_owner_sweep(
+    _reason: str, invocation: Invocation, _fetched: list[str]
+) -> ScanRule | None:
     return rules.OPENS_SYSTEM if re.search(r"\b0?777\b|a\+\w*w", invocation.text) else None
 
 
-def _startup(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule:
+def _judge_startup(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule:
     targets = (*invocation.arguments, *(redirect.target for redirect in invocation.redirects))
     accounts = any(re.match(r"/etc/(?:g?shadow|passwd|sudoers)\Z", word) for word in targets)
     return rules.ACCOUNT_FILES if accounts and invocation.name != "visudo" else rules.STARTUP
 
 
-def _system(reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+def _judge_system_files(
+    reason: str, invocation: Invocation, _fetched: list[str]
+) -> ScanRule | None:
     if _NAMED_AT_HOME.match(invocation.text):
         return None
-    return rules.REASONS.get(reason)
+    return rules.RULES_BY_REASON.get(reason)
 
 
-def _look_alike(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+def _judge_look_alike(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
     """Letters of another script; an ellipsis in the place of a program imitates nothing."""
     strange = (letter for word in invocation.words for letter in word if not letter.isascii())
     return rules.INVISIBLE if any(letter.isalpha() for letter in strange) else None
 
 
-def _firewall(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+def _judge_firewall(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
     words = f"{invocation.name} {invocation.text}"
     return rules.PROTECTION_OFF if _UNPROTECTED.match(words) else None
 
 
-def _host(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+def _judge_host_access(
+    _reason: str, invocation: Invocation, _fetched: list[str]
+) -> ScanRule | None:
     if "cluster-admin" in invocation.text:
         return rules.ADMIN
     return rules.ESCAPES if _WHOLE_HOST.search(invocation.text) else None
 
 
-def _privileges(reason: str, invocation: Invocation, fetched: list[str]) -> Rule | None:
+def _judge_privileges(reason: str, invocation: Invocation, fetched: list[str]) -> ScanRule | None:
     if reason == "leaves its own confines":
-        return _host(reason, invocation, fetched)
+        return _judge_host_access(reason, invocation, fetched)
     return rules.SUDO
 
 
-def _accounts(_reason: str, invocation: Invocation, _fetched: list[str]) -> Rule | None:
+def _judge_accounts(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
     given = [word for source in invocation.upstream for word in source.arguments]
     known = any(re.fullmatch(r"[\w-]+:[^\s:\ue000]{3,}", word) for word in given)
     return rules.ADDS_USER if invocation.name == "chpasswd" and known else None
 
 
 _JUDGES = {
-    "disk wipe": _wipe,
-    "own policy": _own,
-    "setuid": _setuid,
-    "credential access": _credentials,
-    "exfiltration": _sends,
-    "network shell": _network_shell,
-    "remote code": _remote,
-    "pipe to a shell": _decoded,
-    "hidden command": _hidden,
-    "traces": _traces,
-    "host access": _host,
-    "privileges": _privileges,
-    "accounts": _accounts,
-    "recursive delete": _deletes,
-    "bulk delete": _deletes,
-    "owner sweep": _sweeps,
-    "start-up and key files": _startup,
-    "firewall": _firewall,
-    "hidden characters": _look_alike,
-    "system files": _system,
+    "disk wipe": _judge_wipe,
+    "own policy": _judge_own_policy,
+    "setuid": _judge_setuid,
+    "credential access": _judge_credentials,
+    "exfiltration": _judge_exfiltration,
+    "network shell": _judge_network_shell,
+    "remote code": _judge_remote_code,
+    "pipe to a shell": _judge_decoded,
+    "hidden command": _judge_hidden_command,
+    "traces": _judge_traces,
+    "host access": _judge_host_access,
+    "privileges": _judge_privileges,
+    "accounts": _judge_accounts,
+    "recursive delete": _judge_delete,
+    "bulk delete": _judge_delete,
+    "owner sweep": _judge_owner_sweep,
+    "start-up and key files": _judge_startup,
+    "firewall": _judge_firewall,
+    "hidden characters": _judge_look_alike,
+    "system files": _judge_system_files,
 }
-JUDGED: Final = frozenset({*_JUDGES, *rules.KINDS})
+JUDGED_KINDS: Final = frozenset({*_JUDGES, *rules.RULES_BY_KIND})
 """Rules of other classes need not be asked."""
 
 
 HOME: Final = "/home/user"
 FOLDER: Final = "/home/user/project"
 _GUARD = Guard(Path(HOME), (Path(FOLDER),), (Path(f"{HOME}/.hermes"),), here=False)
-_LONGEST: Final = 6_000
+_MAX_PART_CHARS: Final = 6_000
 """Characters read at once; a longer script is read in parts, cut between its paragraphs."""
-_MOST_LINES: Final = 200
-_SHORTEST: Final = 1_500
+_MAX_PART_LINES: Final = 200
+_MIN_PART_CHARS: Final = 1_500
 """A part that is too much is halved down to this."""
-_DEEPEST: Final = 2
-_WORTH = re.compile(r"[A-Za-z]")
+_MAX_DEPTH: Final = 2
+_LETTER = re.compile(r"[A-Za-z]")
 
 
-def shell(text: str, depth: int = 0) -> Iterator[Hit]:
+def analyze_shell(text: str, depth: int = 0) -> Iterator[RuleHit]:
     """What commands would do. `depth` counts commands inside commands."""
-    if not _WORTH.search(text):
+    if not _LETTER.search(text):
         return
     for rule in TEXT_RULES:
         if match := rule.pattern.search(text):
-            yield Hit(rules.INVISIBLE, text.count("\n", 0, match.start()))
+            yield RuleHit(rules.INVISIBLE, text.count("\n", 0, match.start()))
     line = 0
-    for part in _parts(text, _LONGEST):
-        for hit in _of_part(part):
-            yield Hit(hit.rule, line + hit.line)
+    for part in _split_script(text, _MAX_PART_CHARS):
+        for hit in _part_hits(part):
+            yield RuleHit(hit.rule, line + hit.line)
         line += part.count("\n")
-    if depth < _DEEPEST:
-        yield from startup_hits(text, lambda inner: dangers(inner, depth + 1))
+    if depth < _MAX_DEPTH:
+        yield from startup_hits(text, lambda inner: dangerous_hits(inner, depth + 1))
 
 
-def dangers(text: str, depth: int = _DEEPEST) -> list[Hit]:
+def dangerous_hits(text: str, depth: int = _MAX_DEPTH) -> list[RuleHit]:
     """Only what makes a skill suspicious."""
-    return [hit for hit in shell(text, depth) if at_least(hit, "medium")]
+    return [hit for hit in analyze_shell(text, depth) if is_at_least(hit, "medium")]
 
 
-def _parts(text: str, longest: int) -> Iterator[str]:
+def _split_script(text: str, longest: int) -> Iterator[str]:
     """Cut where a line is empty, else where a line ends, else anywhere."""
     start = 0
     while start < len(text):
         end = min(start + longest, len(text))
-        lines = text[start:end].split("\n", _MOST_LINES)
-        if len(lines) > _MOST_LINES:
+        lines = text[start:end].split("\n", _MAX_PART_LINES)
+        if len(lines) > _MAX_PART_LINES:
             end -= len(lines[-1])
         if end < len(text):
             paragraph = text.rfind("\n\n", start + longest // 4, end)
@@ -435,44 +454,46 @@ def _parts(text: str, longest: int) -> Iterator[str]:
         start = end
 
 
-def _of_part(text: str) -> Iterator[Hit]:
+def _part_hits(text: str) -> Iterator[RuleHit]:
     scene = CommandContext(_GUARD, FOLDER)
     try:
         parsed = unfold(text, scene.variables)
     except (TooMuch, RecursionError):
-        if len(text) <= _SHORTEST:
-            yield Hit(rules.UNREADABLE)
+        if len(text) <= _MIN_PART_CHARS:
+            yield RuleHit(rules.UNREADABLE)
             return
         line = 0
-        for part in _parts(text, len(text) // 2):
-            for hit in _of_part(part):
-                yield Hit(hit.rule, line + hit.line)
+        for part in _split_script(text, len(text) // 2):
+            for hit in _part_hits(part):
+                yield RuleHit(hit.rule, line + hit.line)
             line += part.count("\n")
         return
     if parsed.bomb:
-        yield Hit(rules.FORK_BOMB)
-    flows = Flows(scene)
+        yield RuleHit(rules.FORK_BOMB)
+    flows = ShellFlows(scene)
     lines = text.split("\n")
     for invocation in parsed.invocations:
-        for rule in dict.fromkeys(_of_invocation(invocation, scene, flows)):
-            yield Hit(rule, _line_of(invocation, lines))
+        for rule in dict.fromkeys(_invocation_rules(invocation, scene, flows)):
+            yield RuleHit(rule, _find_line(invocation, lines))
         remember(invocation, scene)
 
 
-def _of_invocation(invocation: Invocation, scene: CommandContext, flows: Flows) -> Iterator[Rule]:
+def _invocation_rules(
+    invocation: Invocation, scene: CommandContext, flows: ShellFlows
+) -> Iterator[ScanRule]:
     for found in rules_for(invocation):
-        if found.kind in JUDGED and found.test(invocation, scene):
-            rule = judged(found.kind, found.reason, invocation, flows.addresses)
+        if found.kind in JUDGED_KINDS and found.test(invocation, scene):
+            rule = judge_command(found.kind, found.reason, invocation, flows.addresses)
             if rule is not None:
                 yield rule
     yield from flows.follow(invocation)
-    if any(is_typosquat(name, kind) for name, kind in installed(invocation)):
+    if any(is_typosquat(name, kind) for name, kind in installed_packages(invocation)):
         yield rules.TYPOSQUAT
-    if odd_index(invocation):
+    if uses_unknown_index(invocation):
         yield rules.UNKNOWN_INDEX
 
 
-def _line_of(invocation: Invocation, lines: list[str]) -> int:
+def _find_line(invocation: Invocation, lines: list[str]) -> int:
     """The first line with the program and the most telling of its words."""
     name = invocation.words[0] if invocation.words else ""
     words = [*invocation.arguments, *(redirect.target for redirect in invocation.redirects)]

@@ -14,8 +14,8 @@ from hermes.security.danger.secrets import ENV_FILE, SECRET_FILES, SECRET_PLACES
 from hermes.security.paths import CREDENTIAL_STORES, OWN_FILES, STARTUP_FILES, SYSTEM_CREDENTIALS
 from hermes.security.shell.model import Invocation
 from hermes.skills.scanner import rules
-from hermes.skills.scanner.pieces import scheduled
-from hermes.skills.scanner.report import Category, Hit, Lines, Rule
+from hermes.skills.scanner.pieces import scheduled_commands
+from hermes.skills.scanner.report import FindingCategory, LineIndex, RuleHit, ScanRule
 
 # Addresses and files that mean something to several detectors.
 
@@ -72,14 +72,14 @@ def _any_of(names: tuple[str, ...]) -> str:
     return "|".join(re.escape(name) for name in names)
 
 
-STORE = re.compile(
+CREDENTIAL_STORE = re.compile(
     rf"{_HOMES}[/\\](?:{_any_of(CREDENTIAL_STORES)})(?![\w.-])|(?:{_any_of(SYSTEM_CREDENTIALS[:4])})"
     r"|(?<![\w.-])\.(?:ssh|aws|gnupg|kube)[/\\](?:id_\w+|credentials|config|\*)"
     r"|[\"']\.(?:ssh|aws|gnupg)[\"']|key4\.db|logins\.json|wallet\.dat"
     r"|cookies\.sqlite|Login Data\b|Local State\b"
 )
 """Files with keys and passwords, in the text of any language."""
-_PUBLIC = re.compile(r"\.pub\Z|known_hosts|authorized_keys|\.ssh[/\\]config|\.aws[/\\]config")
+_PUBLIC_FILE = re.compile(r"\.pub\Z|known_hosts|authorized_keys|\.ssh[/\\]config|\.aws[/\\]config")
 _STORE_NAMES = re.compile(
     r"/id_(?:rsa|dsa|ecdsa|ed25519)\Z|/(?:wallet\.dat|logins\.json|key4\.db|cookies\.sqlite"
     r"|Login Data|Local State|Web Data)\Z"
@@ -91,16 +91,16 @@ STARTUP = re.compile(
     r"|/var/spool/cron|/Library/Launch(?:Agents|Daemons)|CurrentVersion\\+Run\b|shell:startup"
 )
 """Files that are run at login, at start or by a timetable."""
-OWN = re.compile(
+HERMES_FILE = re.compile(
     rf"(?:\.hermes|HERMES_HOME\}}?)[/\\\"',\s)]+(?:{_any_of(OWN_FILES)}|SOUL\.md)(?!\w)"
 )
 """Our settings, keys, consents and instructions."""
 
 
-def is_store(path: str) -> bool:
+def is_credential_store(path: str) -> bool:
     """Whether the user's keys, passwords or history are there: nothing a skill has to read."""
     path = "/" + path.replace("\\", "/").removeprefix("~").lstrip("/")
-    if _PUBLIC.search(path):
+    if _PUBLIC_FILE.search(path):
         return False
     inside = any(f"/{name}/" in f"{path}/" for name in CREDENTIAL_STORES)
     return bool(
@@ -114,29 +114,29 @@ def is_store(path: str) -> bool:
 
 def is_secret_path(path: str) -> bool:
     """As `is_store`, or named like a file with secrets of the project at hand."""
-    if is_store(path):
+    if is_credential_store(path):
         return True
-    return not _PUBLIC.search(path) and bool(SECRET_FILES.search(path))
+    return not _PUBLIC_FILE.search(path) and bool(SECRET_FILES.search(path))
 
 
 def is_env_file(path: str) -> bool:
     return bool(ENV_FILE.search(path))
 
 
-def known_installer(text: str) -> bool:
+def is_known_installer(text: str) -> bool:
     """Whether every address in a command is one from which well-known tools are set up."""
     addresses = re.findall(r"https?://[^\s\"'|;)]{1,300}", text)
-    return bool(addresses) and all(map(_is_installer, addresses))
+    return bool(addresses) and all(map(_is_installer_address, addresses))
 
 
-def _is_installer(address: str) -> bool:
+def _is_installer_address(address: str) -> bool:
     if not address.startswith("https://"):
         return False
     host, _, path = address.removeprefix("https://").partition("/")
     return host in INSTALLERS or f"{host}/{path.partition('/')[0]}" in INSTALLERS
 
 
-_C: Final = Category
+_C: Final = FindingCategory
 MINER = re.compile(
     r"stratum\+(?:tcp|ssl|tls)://[\w.-]+|--donate-level[ =]\d"
     r"|\b(?:xmrig|minerd|cpuminer|ethminer|nbminer|lolminer|xmr-stak)\b[^\n]{0,120}?"
@@ -151,7 +151,7 @@ _ENVIRONMENT = re.compile(
 )
 _STORE_READ = re.compile(
     r"(?:readFile(?:Sync)?|File\.(?:read|open|binread)|ReadFile|file_get_contents|fopen|Get-Content|"
-    rf"createReadStream|Dir(?:\.glob)?[(\[])[^\n]{{0,120}}?(?:{STORE.pattern})"
+    rf"createReadStream|Dir(?:\.glob)?[(\[])[^\n]{{0,120}}?(?:{CREDENTIAL_STORE.pattern})"
 )
 _ENV_FILE = re.compile(
     r"(?:readFile(?:Sync)?|File\.read|file_get_contents|ReadFile|open)\(\s{0,9}"
@@ -213,26 +213,38 @@ _STARTED = re.compile(
 )
 """Command lines that code of another language starts."""
 
-ENVIRONMENT_SENT = Rule("environment_sent", _C.EXFILTRATION, "critical", "sends all variables away")
-STORE_NEAR = Rule("store_near", _C.EXFILTRATION, "high", "names keys and talks to the network")
-STORE_SENT = Rule("store_sent", _C.EXFILTRATION, "critical", "reads keys and talks to the network")
-ENV_SENT = Rule("env_file_sent", _C.EXFILTRATION, "medium", "reads .env and talks to the network")
-STORE_NAMED = Rule("store_named", _C.CREDENTIAL_ACCESS, "low", "names files with keys or passwords")
-DROP_NAMED = Rule(
+ENVIRONMENT_SENT = ScanRule(
+    "environment_sent", _C.EXFILTRATION, "critical", "sends all variables away"
+)
+STORE_NEAR = ScanRule("store_near", _C.EXFILTRATION, "high", "names keys and talks to the network")
+STORE_SENT = ScanRule(
+    "store_sent", _C.EXFILTRATION, "critical", "reads keys and talks to the network"
+)
+ENV_SENT = ScanRule(
+    "env_file_sent", _C.EXFILTRATION, "medium", "reads .env and talks to the network"
+)
+STORE_NAMED = ScanRule(
+    "store_named", _C.CREDENTIAL_ACCESS, "low", "names files with keys or passwords"
+)
+DROP_NAMED = ScanRule(
     "drop_named", _C.EXFILTRATION, "medium", "talks to a place that collects anything"
 )
-DECODED = Rule("decoded_code", _C.OBFUSCATION, "high", "decodes text and evaluates code")
-SOCKET_SHELL = Rule("socket_shell", _C.BACKDOOR, "critical", "connects a shell to the network")
-DOWNLOADED = Rule("downloaded_code", _C.SUPPLY_CHAIN, "critical", "runs code from the network")
-FETCHED = Rule("fetched_code", _C.SUPPLY_CHAIN, "high", "runs code fetched from the network")
-INSTALLER = Rule("powershell_installer", _C.SUPPLY_CHAIN, "low", "runs a well-known installer")
-ENCODED = Rule("encoded_command", _C.OBFUSCATION, "critical", "runs an encoded command")
-WINDOWS_START = Rule("windows_startup", _C.PERSISTENCE, "high", "starts something at every login")
-MACHINE_CODE = Rule("machine_code", _C.OBFUSCATION, "critical", "runs machine code from memory")
-FAKE_DIALOG = Rule("fake_dialog", _C.CREDENTIAL_ACCESS, "high", "asks for a password in a dialog")
-DEFENDER = Rule("defender_off", _C.PRIVILEGE_ESCALATION, "critical", "turns protection off")
+DECODED = ScanRule("decoded_code", _C.OBFUSCATION, "high", "decodes text and evaluates code")
+SOCKET_SHELL = ScanRule("socket_shell", _C.BACKDOOR, "critical", "connects a shell to the network")
+DOWNLOADED = ScanRule("downloaded_code", _C.SUPPLY_CHAIN, "critical", "runs code from the network")
+FETCHED = ScanRule("fetched_code", _C.SUPPLY_CHAIN, "high", "runs code fetched from the network")
+INSTALLER = ScanRule("powershell_installer", _C.SUPPLY_CHAIN, "low", "runs a well-known installer")
+ENCODED = ScanRule("encoded_command", _C.OBFUSCATION, "critical", "runs an encoded command")
+WINDOWS_START = ScanRule(
+    "windows_startup", _C.PERSISTENCE, "high", "starts something at every login"
+)
+MACHINE_CODE = ScanRule("machine_code", _C.OBFUSCATION, "critical", "runs machine code from memory")
+FAKE_DIALOG = ScanRule(
+    "fake_dialog", _C.CREDENTIAL_ACCESS, "high", "asks for a password in a dialog"
+)
+DEFENDER = ScanRule("defender_off", _C.PRIVILEGE_ESCALATION, "critical", "turns protection off")
 
-_ALONE: Final = (
+_SINGLE: Final = (
     (rules.MINES, MINER),
     (ENCODED, _ENCODED_COMMAND),
     (WINDOWS_START, _WINDOWS_START),
@@ -241,10 +253,10 @@ _ALONE: Final = (
     (MACHINE_CODE, _MACHINE_CODE),
     (FAKE_DIALOG, _FAKE_DIALOG),
 )
-_TOGETHER: Final = (
+_COMBINED: Final = (
     (ENVIRONMENT_SENT, _ENVIRONMENT, _SENDS),
     (STORE_SENT, _STORE_READ, _SENDS),
-    (STORE_NEAR, STORE, _SENDS),
+    (STORE_NEAR, CREDENTIAL_STORE, _SENDS),
     (ENV_SENT, _ENV_FILE, _SENDS),
     (DECODED, _DECODES, _EVALUATES),
     (SOCKET_SHELL, _CONNECTS, _STARTS_SHELL),
@@ -253,36 +265,36 @@ _TOGETHER: Final = (
 """Two things that are harmless each."""
 
 
-def alone(text: str) -> Iterator[Hit]:
+def single_signatures(text: str) -> Iterator[RuleHit]:
     """What needs nothing beside it."""
-    lines = Lines(text)
-    for rule, pattern in _ALONE:
+    lines = LineIndex(text)
+    for rule, pattern in _SINGLE:
         if match := pattern.search(text):
-            yield Hit(rule, lines.at(match.start()))
+            yield RuleHit(rule, lines.at(match.start()))
     for match in _DOWNLOADS.finditer(text):
         command = match[0] + text[match.end() : match.end() + 200].partition("\n")[0]
-        rule = INSTALLER if known_installer(command) else DOWNLOADED
+        rule = INSTALLER if is_known_installer(command) else DOWNLOADED
         if rule is DOWNLOADED and "https://" in command and "http://" not in command:
             rule = FETCHED
-        yield Hit(rule, lines.at(match.start()))
+        yield RuleHit(rule, lines.at(match.start()))
 
 
-def started(text: str) -> Iterator[tuple[int, str]]:
+def started_commands(text: str) -> Iterator[tuple[int, str]]:
     """Lines (from 0) and commands that are started from there."""
-    lines = Lines(text)
+    lines = LineIndex(text)
     for match in _STARTED.finditer(text):
         yield lines.at(match.start()), re.sub(r"\\(.)", r"\1", match[2])
 
 
-def together(text: str) -> Iterator[Hit]:
+def combined_signatures(text: str) -> Iterator[RuleHit]:
     """What two places of one script say."""
-    lines = Lines(text)
-    for rule, first, second in _TOGETHER:
+    lines = LineIndex(text)
+    for rule, first, second in _COMBINED:
         match = first.search(text)
         if match and second.search(text):
-            yield Hit(rule, lines.at(match.start()))
+            yield RuleHit(rule, lines.at(match.start()))
         elif match and rule is STORE_NEAR:
-            yield Hit(STORE_NAMED, lines.at(match.start()))
+            yield RuleHit(STORE_NAMED, lines.at(match.start()))
 
 
 # Names of packages that are one slip of the finger away from a well-known one.
@@ -308,7 +320,7 @@ _PYTHON_NAMES: Final = """
     transformers twine typer ujson urllib3 uvicorn uvloop virtualenv watchdog websocket-client
     websockets werkzeug wheel xgboost xlrd xlsxwriter yt-dlp zstandard
 """
-PYTHON: Final = frozenset(_PYTHON_NAMES.split())
+PYTHON_PACKAGES: Final = frozenset(_PYTHON_NAMES.split())
 _NODE_NAMES: Final = """
     ajv angular ansi-styles async autoprefixer axios babel-core bcrypt bluebird body-parser
     bootstrap chalk cheerio chokidar classnames colors commander concurrently cookie-parser
@@ -323,7 +335,7 @@ _NODE_NAMES: Final = """
     turbo typeorm typescript underscore uuid vite vitest vue vuex webpack webpack-cli winston
     ws yargs zod zustand
 """
-NODE: Final = frozenset(_NODE_NAMES.split())
+NODE_PACKAGES: Final = frozenset(_NODE_NAMES.split())
 _SIMILAR_NAMES: Final = """
     arrows asyncs attr bokeh2 boto clicks color colour discordjs docker2 dotenvx express5
     flasks glob2 googles jests kera marker markers moments mypy2 mysql3 nests nextjs numpy2
@@ -356,10 +368,10 @@ _INDEX_HOSTS: Final = frozenset({
 })  # fmt: skip
 _PLACEHOLDER = re.compile(r"\bexample\.(?:com|org|net)\Z|company|mycorp|\byour")
 _NAME = re.compile(r"@?[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?")
-_SHORTEST: Final = 5
+_MIN_NAME_LENGTH: Final = 5
 
 
-def installed(invocation: Invocation) -> Iterator[tuple[str, Registry]]:
+def installed_packages(invocation: Invocation) -> Iterator[tuple[str, Registry]]:
     """The packages a command would install."""
     registry = _INSTALL.get(invocation.name)
     words = list(invocation.arguments)
@@ -370,23 +382,23 @@ def installed(invocation: Invocation) -> Iterator[tuple[str, Registry]]:
     for word in words[verb + 1 :]:
         if skip or word.startswith("-"):
             skip = not skip and word in _TAKES_VALUE
-        elif name := plain_name(word):
+        elif name := package_name(word):
             yield name, "python" if registry == "python" else "node"
 
 
-def odd_index(invocation: Invocation) -> bool:
+def uses_unknown_index(invocation: Invocation) -> bool:
     """Whether packages would come from a place that is not known to hold any."""
     if invocation.name not in _INSTALL:
         return False
     hosts = (HOST.match(address) for address in _INDEX.findall(invocation.text))
-    return any(host and not _is_index(host[1]) for host in hosts)
+    return any(host and not _is_known_index(host[1]) for host in hosts)
 
 
-def _is_index(host: str) -> bool:
+def _is_known_index(host: str) -> bool:
     return host in _INDEX_HOSTS or bool(LOCAL.match(host) or _PLACEHOLDER.search(host))
 
 
-def plain_name(word: str) -> str:
+def package_name(word: str) -> str:
     """`requests[socks]>=2` as `requests`; "" for a path or an address."""
     match = _NAME.match(word)
     if (
@@ -399,12 +411,12 @@ def plain_name(word: str) -> str:
     return "" if "/" in match[0] else match[0].lower().replace("_", "-")
 
 
-def listed(text: str, name: str) -> Iterator[tuple[int, str, Registry]]:
+def listed_packages(text: str, name: str) -> Iterator[tuple[int, str, Registry]]:
     """Lines (from 0) and packages of a requirements.txt or package.json."""
     base = name.replace("\\", "/").rpartition("/")[2].lower()
     if base.startswith("requirements") and base.endswith(".txt"):
         for number, line in enumerate(text.split("\n")):
-            found = plain_name(line.strip())
+            found = package_name(line.strip())
             if found and not line.startswith("#"):
                 yield number, found, "python"
     elif base == "package.json":
@@ -418,7 +430,7 @@ def listed(text: str, name: str) -> Iterator[tuple[int, str, Registry]]:
                 yield number, named[1].lower(), "node"
 
 
-def from_addresses(text: str) -> Iterator[int]:
+def packages_from_urls(text: str) -> Iterator[int]:
     """Lines (from 0) of a package.json with a package from an address of its own."""
     for number, line in enumerate(text.split("\n")):
         if re.match(
@@ -428,18 +440,25 @@ def from_addresses(text: str) -> Iterator[int]:
 
 
 def is_typosquat(name: str, registry: Registry) -> bool:
-    known = PYTHON if registry == "python" else NODE
-    if len(name) < _SHORTEST or name in known or name in _SIMILAR or name in PYTHON | NODE:
+    known = PYTHON_PACKAGES if registry == "python" else NODE_PACKAGES
+    if (
+        len(name) < _MIN_NAME_LENGTH
+        or name in known
+        or name in _SIMILAR
+        or name in PYTHON_PACKAGES | NODE_PACKAGES
+    ):
         return False
     near = (
-        other for other in known if abs(len(other) - len(name)) <= 1 and len(other) >= _SHORTEST
+        other
+        for other in known
+        if abs(len(other) - len(name)) <= 1 and len(other) >= _MIN_NAME_LENGTH
     )
-    distance = _distance()
+    distance = _edit_distance()
     return any(distance(name, other, score_cutoff=1) <= 1 for other in near)
 
 
 @cache
-def _distance() -> Any:
+def _edit_distance() -> Any:
     """Slow to load, and seldom needed."""
     return import_module("rapidfuzz.distance.OSA").distance
 
@@ -448,13 +467,13 @@ def _distance() -> Any:
 
 _WRITES = re.compile(r"^[^\n]*(?:>>?|\btee\b|\bcp\b|\bmv\b|\bln\b)[^\n]*$", re.MULTILINE)
 _DOCUMENT = re.compile(r"<<-?\s*[\"']?(\w{1,40})")
-_ODD = re.compile(
+_ODD_COMMAND = re.compile(
     r"(?:/tmp|/var/tmp|/dev/shm)/\.?\w|\bnohup\b|\balias\s+(?:sudo|su|ssh|passwd|git|gpg)=|"
     r"\bbase64\b|\bpython3?\s+-c|\bnc\s|LD_PRELOAD|/\.[\w-]+/?\.?[\w-]*\s*(?:&|>\s*/dev/null)|"
     r"\bread\s+-\w*s"
 )
 _QUOTED = re.compile(r"\b(?:echo|printf)\s+(?:-\w+\s+)?([\"'])([^\n]{3,600}?)\1")
-SCANNER_STARTUP = re.compile(rf"{STARTUP.pattern}|\.git/hooks/")
+_STARTUP_OR_HOOK = re.compile(rf"{STARTUP.pattern}|\.git/hooks/")
 _KEY = re.compile(r"(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\S{1,20})\s+AAAA[A-Za-z0-9+/]{40,}")
 _FALSE_NAME = re.compile(
     r"(?<![\d.])(?!127\.|0\.0\.|10\.|192\.168\.)\d{1,3}(?:\.\d{1,3}){3}[ \t][^\n]{0,200}?"
@@ -462,45 +481,47 @@ _FALSE_NAME = re.compile(
     r"ubuntu|openai|anthropic|crates|rubygems)\.(?:org|com|io)\b"
 )
 _ROOT_FOR_ALL = re.compile(r"\bALL\s*=\s*\([^)\n]{1,20}\)\s*NOPASSWD:\s*ALL\b")
-_LONGEST = 4_000
+_MAX_HEREDOC_CHARS = 4_000
 """Characters of a here-document that are looked at."""
 
 
-def startup_hits(text: str, dangers: Callable[[str], list[Hit]]) -> Iterator[Hit]:
+def startup_hits(text: str, dangers: Callable[[str], list[RuleHit]]) -> Iterator[RuleHit]:
     """`dangers` says what is suspicious in a command line."""
-    lines = Lines(text)
+    lines = LineIndex(text)
     if "authorized_keys" in text and (key := _KEY.search(text)):
-        yield Hit(rules.KEY_ADDED, lines.at(key.start()))
+        yield RuleHit(rules.KEY_ADDED, lines.at(key.start()))
     if "/etc/hosts" in text and (name := _FALSE_NAME.search(text)):
-        yield Hit(rules.FALSE_NAMES, lines.at(name.start()))
+        yield RuleHit(rules.FALSE_NAMES, lines.at(name.start()))
     if "sudoers" in text and (grant := _ROOT_FOR_ALL.search(text)):
-        yield Hit(rules.SUDOERS, lines.at(grant.start()))
-    for line, command in scheduled(text):
+        yield RuleHit(rules.SUDOERS, lines.at(grant.start()))
+    for line, command in scheduled_commands(text):
         if dangers(command):
-            yield Hit(rules.BAD_STARTUP, line)
-        elif _ODD.search(command):
-            yield Hit(rules.ODD_STARTUP, line)
-    if SCANNER_STARTUP.search(text):
-        yield from _written(text, lines, dangers)
+            yield RuleHit(rules.BAD_STARTUP, line)
+        elif _ODD_COMMAND.search(command):
+            yield RuleHit(rules.ODD_STARTUP, line)
+    if _STARTUP_OR_HOOK.search(text):
+        yield from _written_startup_hits(text, lines, dangers)
 
 
-def _written(text: str, lines: Lines, dangers: Callable[[str], list[Hit]]) -> Iterator[Hit]:
+def _written_startup_hits(
+    text: str, lines: LineIndex, dangers: Callable[[str], list[RuleHit]]
+) -> Iterator[RuleHit]:
     """What goes into a file that is run by itself."""
     for match in _WRITES.finditer(text):
-        if SCANNER_STARTUP.search(match[0]) is None:
+        if _STARTUP_OR_HOOK.search(match[0]) is None:
             continue
-        written = match[0] + _document(text, match)
+        written = match[0] + _heredoc(text, match)
         quoted = "\n".join(inner for _, inner in _QUOTED.findall(match[0]))
-        if dangers(quoted or _document(text, match)):
-            yield Hit(rules.BAD_STARTUP, lines.at(match.start()))
-        elif _ODD.search(written):
-            yield Hit(rules.ODD_STARTUP, lines.at(match.start()))
+        if dangers(quoted or _heredoc(text, match)):
+            yield RuleHit(rules.BAD_STARTUP, lines.at(match.start()))
+        elif _ODD_COMMAND.search(written):
+            yield RuleHit(rules.ODD_STARTUP, lines.at(match.start()))
 
 
-def _document(text: str, line: re.Match[str]) -> str:
+def _heredoc(text: str, line: re.Match[str]) -> str:
     """The here-document that begins on this line; "" when there is none."""
     opening = _DOCUMENT.search(line[0])
     if opening is None:
         return ""
-    rest = text[line.end() : line.end() + _LONGEST]
+    rest = text[line.end() : line.end() + _MAX_HEREDOC_CHARS]
     return re.split(rf"\n[ \t]*{opening[1]}[ \t]*(?:\n|\Z)", rest, maxsplit=1)[0]

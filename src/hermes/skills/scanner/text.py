@@ -11,21 +11,21 @@ import msgspec
 
 from hermes.security.injection import Finding, explain
 from hermes.security.redaction import MARK, SHAPES
-from hermes.skills.scanner.pieces import warns
-from hermes.skills.scanner.report import Category, Hit, Lines, Rule, softened
-from hermes.skills.scanner.signatures import OWN, is_env_file, is_store
+from hermes.skills.scanner.pieces import is_warning
+from hermes.skills.scanner.report import FindingCategory, LineIndex, RuleHit, ScanRule, cap_severity
+from hermes.skills.scanner.signatures import HERMES_FILE, is_credential_store, is_env_file
 
 # Orders that a skill gives in words, as data.
 
-_WITHIN: Final = 160
+_MAX_GAP: Final = 160
 """Characters between two parts of an order."""
 
 
-class Order(msgspec.Struct, frozen=True):
+class ProseOrder(msgspec.Struct, frozen=True):
     """Parts that follow each other in one paragraph. They are looked for one after the other, so
     that no text takes longer than it is long."""
 
-    rule: Rule
+    rule: ScanRule
     parts: tuple[re.Pattern[str], ...]
 
     def places(self, text: str) -> Iterator[int]:
@@ -33,37 +33,43 @@ class Order(msgspec.Struct, frozen=True):
         for match in first.finditer(text):
             end = match.end()
             for part in rest:
-                end = _after(part, text, end)
+                end = _find_after(part, text, end)
                 if end < 0:
                     break
             else:
                 yield match.start()
 
 
-def _after(part: re.Pattern[str], text: str, start: int) -> int:
+def _find_after(part: re.Pattern[str], text: str, start: int) -> int:
     """Where the next part ends; -1 when it does not follow."""
-    stop = text.find("\n", start, start + _WITHIN)
-    found = part.search(text, start, stop if stop >= 0 else start + _WITHIN)
+    stop = text.find("\n", start, start + _MAX_GAP)
+    found = part.search(text, start, stop if stop >= 0 else start + _MAX_GAP)
     return found.end() if found else -1
 
 
-def order(rule: Rule, *parts: str) -> Order:
-    return Order(rule, tuple(re.compile(part, re.IGNORECASE) for part in parts))
+def _order(rule: ScanRule, *parts: str) -> ProseOrder:
+    return ProseOrder(rule, tuple(re.compile(part, re.IGNORECASE) for part in parts))
 
 
-_C: Final = Category
-_I: Final = Category.PROMPT_INJECTION
+_C: Final = FindingCategory
+_I: Final = FindingCategory.PROMPT_INJECTION
 INJECTION: Final = {
-    "prompt_injection": Rule("prompt_injection", _I, "critical", "has the agent drop its orders"),
-    "deception_hide": Rule("deception", _I, "critical", "has the agent deceive the user"),
-    "sys_prompt_override": Rule("system_prompt", _I, "critical", "takes the system prompt's place"),
-    "disregard_rules": Rule("disregard_rules", _I, "critical", "has the agent drop its rules"),
-    "bypass_restrictions": Rule("bypass", _I, "critical", "says that nothing binds the agent"),
-    "html_comment_injection": Rule("hidden_order", _I, "critical", "gives orders nobody sees"),
-    "hidden_div": Rule("hidden_order", _I, "critical", "gives orders nobody sees"),
-    "translate_execute": Rule("decoded_order", _I, "high", "has the agent decode orders and obey"),
-    "exfil_curl": Rule("sends_secrets", _C.EXFILTRATION, "high", "sends secrets away"),
-    "read_secrets": Rule("reads_secrets", _C.CREDENTIAL_ACCESS, "high", "has secrets shown"),
+    "prompt_injection": ScanRule(
+        "prompt_injection", _I, "critical", "has the agent drop its orders"
+    ),
+    "deception_hide": ScanRule("deception", _I, "critical", "has the agent deceive the user"),
+    "sys_prompt_override": ScanRule(
+        "system_prompt", _I, "critical", "takes the system prompt's place"
+    ),
+    "disregard_rules": ScanRule("disregard_rules", _I, "critical", "has the agent drop its rules"),
+    "bypass_restrictions": ScanRule("bypass", _I, "critical", "says that nothing binds the agent"),
+    "html_comment_injection": ScanRule("hidden_order", _I, "critical", "gives orders nobody sees"),
+    "hidden_div": ScanRule("hidden_order", _I, "critical", "gives orders nobody sees"),
+    "translate_execute": ScanRule(
+        "decoded_order", _I, "high", "has the agent decode orders and obey"
+    ),
+    "exfil_curl": ScanRule("sends_secrets", _C.EXFILTRATION, "high", "sends secrets away"),
+    "read_secrets": ScanRule("reads_secrets", _C.CREDENTIAL_ACCESS, "high", "has secrets shown"),
 }
 """By the id of the injection scan."""
 
@@ -84,39 +90,43 @@ _DEEDS = (
     r"execut)\w*"
 )
 
-_OFF = Rule("approvals_off", _C.PRIVILEGE_ESCALATION, "critical", "has the approvals turned off")
-_LOOSE = Rule(
+_OFF = ScanRule(
+    "approvals_off", _C.PRIVILEGE_ESCALATION, "critical", "has the approvals turned off"
+)
+_LOOSE = ScanRule(
     "approvals_set", _C.PRIVILEGE_ESCALATION, "critical", "loosens the rules of the agent"
 )
-_QUIET = Rule("never_asks", _C.PRIVILEGE_ESCALATION, "medium", "keeps the agent from asking")
-_YES = Rule(
+_QUIET = ScanRule("never_asks", _C.PRIVILEGE_ESCALATION, "medium", "keeps the agent from asking")
+_YES = ScanRule(
     "consents_itself", _C.PRIVILEGE_ESCALATION, "high", "has the agent consent for the user"
 )
-_EVADES = Rule("evades_checks", _C.PRIVILEGE_ESCALATION, "high", "has the agent evade checks")
-_HIDES = Rule("hides_deeds", _I, "high", "has the agent hide what it does")
-_SOUL = Rule("rewrites_soul", _C.PERSISTENCE, "high", "writes itself into the agent's instructions")
-_CLAIMS = Rule("claims_safety", _I, "high", "speaks to whoever checks it")
+_EVADES = ScanRule("evades_checks", _C.PRIVILEGE_ESCALATION, "high", "has the agent evade checks")
+_HIDES = ScanRule("hides_deeds", _I, "high", "has the agent hide what it does")
+_SOUL = ScanRule(
+    "rewrites_soul", _C.PERSISTENCE, "high", "writes itself into the agent's instructions"
+)
+_CLAIMS = ScanRule("claims_safety", _I, "high", "speaks to whoever checks it")
 ORDERS: Final = (
-    order(
+    _order(
         _OFF,
         r"\b(?:disable|turn\s+off|switch\s+off|bypass|skip|remove|deactivate|circumvent|suppress)\s+"
         r"(?:\w+\s+){0,4}?(?:approvals?|approval\s+prompts?|confirmation\s+(?:prompts?|dialogs?)|"
         r"sandbox|safety\s+checks?|permission\s+(?:prompts?|checks?)|guardrails?|security\s+scans?|"
         r"scanner)\b",
     ),
-    order(
+    _order(
         _LOOSE,
         r"\b(?:set|change|switch|put|turn|configure)\b",
         r"\bapprovals\.mode\b[^.\n]{0,30}\boff\b",
     ),
-    order(_LOOSE, _START, r"--yolo\b|--dangerously-skip-permissions"),
-    order(_LOOSE, r"\b(?:add|append|put|write)\b", r"command_allowlist"),
-    order(
+    _order(_LOOSE, _START, r"--yolo\b|--dangerously-skip-permissions"),
+    _order(_LOOSE, r"\b(?:add|append|put|write)\b", r"command_allowlist"),
+    _order(
         _LOOSE,
         r"\bHERMES_YOLO_MODE\s{0,3}=\s{0,3}[\"']?(?:1|true|on|yes)|"
         r"\bauto-?approve\s+(?:all|every|any)",
     ),
-    order(
+    _order(
         _EVADES,
         r"\b(?:until|so\s+that)\s+(?:the|no)\s+(?:\w+\s+)?(?:checks?|filters?|scanners?|approvals?|rules?)"
         r"\s+(?:no\s+longer|does\s+not|doesn['’]?t|do\s+not|stops?)\b|"
@@ -124,111 +134,121 @@ ORDERS: Final = (
         r"sandbox|safety)\b|\b(?:evade|dodge|slip\s+past|trick)\s+(?:the\s+)?(?:\w+\s+)?(?:checks?|"
         r"filters?|scanners?|approvals?|guard\w*)\b",
     ),
-    order(
-        Rule("locked_download", _C.SUPPLY_CHAIN, "high", "has a locked archive unpacked and run"),
+    _order(
+        ScanRule(
+            "locked_download", _C.SUPPLY_CHAIN, "high", "has a locked archive unpacked and run"
+        ),
         r"https?://\S{1,200}\.(?:zip|7z|rar|dmg|exe|pkg|msi)\b",
         r"\bpassword\b",
         r"\b(?:run|execute|open|start|launch|install)\b",
     ),
-    order(
-        Rule("outranks_user", _I, "high", "puts others above the user"),
+    _order(
+        ScanRule("outranks_user", _I, "high", "puts others above the user"),
         r"\b(?:overrides?|outranks?|takes?\s+precedence\s+over|has\s+priority\s+over)\s+"
         r"(?:whatever\s+|what\s+|anything\s+)?(?:the\s+)?(?:user\b|you\s+were\s+told)",
     ),
-    order(
-        Rule("hidden_copies", _C.EXFILTRATION, "high", "has copies of mail sent to a stranger"),
+    _order(
+        ScanRule("hidden_copies", _C.EXFILTRATION, "high", "has copies of mail sent to a stranger"),
         r"[\w.+-]{1,40}@[\w-]{1,40}\.",
         r"\bb?cc\b",
         r"\b(?:each|every|all|any)\b",
     ),
-    order(
-        Rule("speaks_to_model", _I, "high", "speaks to the model behind the user's back"),
+    _order(
+        ScanRule("speaks_to_model", _I, "high", "speaks to the model behind the user's back"),
         r"\b(?:to|dear|attention|note\s+(?:to|for))[,:]?\s+(?:the\s+|any\s+|all\s+)?(?:language\s+models?|"
         r"llms?|ai(?:\s+(?:models?|assistants?|agents?|systems?))?)\s+(?:reading|processing|that\s+reads?|"
         r"parsing|who\s+reads?|seeing)\b",
     ),
-    order(
+    _order(
         _YES,
         r"\b(?:answer|reply|respond|say|click|choose)\b",
         r"\b(?:yes|approve|allow|always)\b",
         r"\b(?:every|all|any|each)\s+(?:\w+\s+)?(?:approvals?|confirmations?|permissions?)\b",
     ),
-    order(
-        Rule("collects_secrets", _C.CREDENTIAL_ACCESS, "high", "collects secrets the user types"),
+    _order(
+        ScanRule(
+            "collects_secrets", _C.CREDENTIAL_ACCESS, "high", "collects secrets the user types"
+        ),
         rf"\b(?:when|whenever|if|each\s+time)\s+{_USER}\s+(?:shares?|types?|pastes?|enters?|gives?)\b",
         _PRIVATE,
         rf"{_SEND}|\bsave\b|\bwrite\b|\brecord\b",
         _ADDRESS,
     ),
-    order(
+    _order(
         _QUIET,
         rf"{_NOT}ask\s+(?:{_USER}\s+)?for\s+(?:\w+\s+){{0,2}}"
         r"(?:permission|confirmation|approval|consent)",
     ),
-    order(
+    _order(
         _QUIET, rf"\bwithout\s+(?:ever\s+)?asking\b(?:\s+{_USER})?(?:\s+for\s+\w+)?(?=[.,;\s]|$)"
     ),
-    order(
-        Rule("follows_remote", _I, "critical", "obeys orders from the network"),
+    _order(
+        ScanRule("follows_remote", _I, "critical", "obeys orders from the network"),
         _ADDRESS,
         r"\b(?:follow|obey|execute|carry\s+out|do|run|apply)\s+(?:exactly\s+)?"
         r"(?:whatever|what|any|all|every|the)\b",
         r"\b(?:it\s+(?:contains?|says?|returns?|tells)|in\s+it|there|inside|found|instructions)\b",
     ),
-    order(
-        Rule("overwrites_itself", _C.SUPPLY_CHAIN, "high", "replaces itself from the network"),
+    _order(
+        ScanRule("overwrites_itself", _C.SUPPLY_CHAIN, "high", "replaces itself from the network"),
         r"\b(?:download|fetch|get)\b",
         r"https?://",
         r"\b(?:overwrite|replace|update)\s+(?:this|your|the)\s+(?:file|skill|instructions)",
     ),
-    order(
-        Rule("sends_private_words", _C.EXFILTRATION, "critical", "has private things sent away"),
+    _order(
+        ScanRule(
+            "sends_private_words", _C.EXFILTRATION, "critical", "has private things sent away"
+        ),
         _SEND,
         _PRIVATE,
         rf"\b(?:to|at|via|with)\s[^\n]{{0,40}}?(?:{_ADDRESS})",
     ),
-    order(
-        Rule("sends_stores", _C.EXFILTRATION, "critical", "has keys read and sent away"),
+    _order(
+        ScanRule("sends_stores", _C.EXFILTRATION, "critical", "has keys read and sent away"),
         r"\.env\b|\.aws/credentials|\.ssh/|\.netrc|id_rsa|keychain",
         rf"{_SEND}|\binclude\b",
         _ADDRESS,
     ),
-    order(
-        Rule("asks_secrets", _C.CREDENTIAL_ACCESS, "critical", "coaxes secrets out of the user"),
+    _order(
+        ScanRule(
+            "asks_secrets", _C.CREDENTIAL_ACCESS, "critical", "coaxes secrets out of the user"
+        ),
         rf"\bask\s+{_USER}\s+for\b",
         r"seed\s+phrase|private\s+key|password|recovery\s+(?:phrase|code)|\bpin\b|2fa",
         _SEND,
     ),
-    order(
-        Rule("picture_leak", _C.EXFILTRATION, "critical", "leaks data through a picture's address"),
+    _order(
+        ScanRule(
+            "picture_leak", _C.EXFILTRATION, "critical", "leaks data through a picture's address"
+        ),
         r"!\[[^\]\n]{0,80}\]\(https?://",
         r"[?&=][^)\n]{0,40}?[{<$\[]",
         r"(?:data|conversation|message|secret|key|token|env|history|context|prompt|"
         r"base64)",
     ),
-    order(
+    _order(
         _SOUL,
         r"\b(?:add|append|write|insert|put|copy|save)\b",
         r"\b(?:into|to|in|at\s+the\s+\w+\s+of)\b[^\n]{0,60}?(?:SOUL\.md|\.hermes/(?:config|plugins|hooks)|system\s+prompt|"
         r"every\s+(?:other\s+|new\s+)?skill|all\s+(?:other\s+)?skills|AGENTS\.md\s+of\s+every)",
     ),
-    order(
-        Rule("spreads", _C.PERSISTENCE, "high", "spreads to other skills or projects"),
+    _order(
+        ScanRule("spreads", _C.PERSISTENCE, "high", "spreads to other skills or projects"),
         r"\bwhenever\s+you\s+(?:create|edit|write|change)\b",
         r"\bskills?\b",
         r"\b(?:append|add|insert|include|copy)\b",
     ),
-    order(
+    _order(
         _HIDES,
         rf"{_NOT}(?:tell|inform|let)\s+{_USER}\s+(?:know\s+)?(?:that|about|what|which)\s+"
         rf"(?:\w+\s+){{0,3}}?{_DEEDS}",
     ),
-    order(
+    _order(
         _HIDES,
         r"\bif\s+(?:they|the\s+user|he|she)\s+asks?\b",
         r"\b(?:say|answer|claim|reply|pretend|tell\s+them)\s+(?:that\s+)?you\s+only\b",
     ),
-    order(
+    _order(
         _HIDES,
         rf"\b(?:hide|conceal|keep)\b[^.\n]{{0,80}}?\bfrom\s+{_USER}\b|\binvisible\s+to\s+{_USER}\b|"
         rf"\b{_USER}\s+must\s+not\s+(?:notice|know|see)|\b(?:silently|secretly|covertly)\s+"
@@ -236,19 +256,19 @@ ORDERS: Final = (
         r"\bno\s+need\s+to\s+(?:mention|tell|inform|bring\s+(?:it|this|that)\s+up)\b|"
         r"\bleave\s+(?:it|this|them)\s+out\s+of\s+the\s+(?:summary|report|answer|reply)",
     ),
-    order(
+    _order(
         _CLAIMS,
         r"\b(?:scanners?|reviewers?|audit\w*|security\s+tools?|moderat\w+)\b",
         r"\b(?:answer|say|reply|report|respond)\b",
         r"\b(?:safe|audited|clean|harmless|trusted)\b",
     ),
-    order(
+    _order(
         _CLAIMS,
         r"\bthis\s+(?:skill|file)\s+(?:is|was|has\s+been)\s+(?:\w+\s+)?(?:pre-?approved|verified\s+as"
         r"\s+safe|exempt\s+from)",
     ),
-    order(
-        Rule("comment_order", _I, "high", "speaks to the agent in a comment"),
+    _order(
+        ScanRule("comment_order", _I, "high", "speaks to the agent in a comment"),
         r"<!--[^>\n]{0,40}\b(?:ai|llm|agent|assistant|model|claude|gpt|hermes)\b[^>\n]{0,30}?[:,]",
         r"\b(?:read|send|run|execute|curl|fetch|post|ignore|install|include|put)\b",
     ),
@@ -267,27 +287,27 @@ _COMPOUND = re.compile(
 )
 _CONFIG_GIVEN = re.compile(r"\s(?:-K|--config)[ =]?-(?:\s|$)")
 """Curl reads its options, with the password among them, from its input."""
-_SAID: Final = 200
-_MOST: Final = 50
+_CONTEXT_CHARS: Final = 200
+_MAX_PLACES: Final = 50
 """Places of one order that are looked at."""
 
 
-def prose(text: str) -> Iterator[Hit]:
+def prose_hits(text: str) -> Iterator[RuleHit]:
     """Orders in words. Line breaks inside a paragraph count as blanks."""
     flat = _WRAPPED.sub(" ", text)
-    lines = Lines(text)
+    lines = LineIndex(text)
     for order in ORDERS:
         rule = order.rule
-        for start in islice(order.places(flat), _MOST):
-            said = _SENTENCE.split(text[max(0, start - _SAID) : start])[-1]
+        for start in islice(order.places(flat), _MAX_PLACES):
+            said = _SENTENCE.split(text[max(0, start - _CONTEXT_CHARS) : start])[-1]
             negated = rule.id not in _OWN_NEGATION and bool(_NEGATED.search(said))
             row = text[text.rfind("\n", 0, start) + 1 : start].lstrip().startswith("|")
-            if not negated and not row and not warns(said):
-                yield Hit(rule, lines.at(start))
+            if not negated and not row and not is_warning(said):
+                yield RuleHit(rule, lines.at(start))
                 break
 
 
-def injections(text: str, found: list[Finding]) -> Iterator[Hit]:
+def injection_hits(text: str, found: list[Finding]) -> Iterator[RuleHit]:
     """What the injection scan found in `text`. It does not see hyphens: `ignore all
     instructions-only changes` is no order, and what depends on such a word counts less."""
     known = [finding for finding in found if finding.id in INJECTION]
@@ -298,22 +318,28 @@ def injections(text: str, found: list[Finding]) -> Iterator[Hit]:
     for finding in known:
         rule = INJECTION[finding.id]
         if (finding.id, finding.line) not in sure:
-            rule = softened(rule, "medium")
+            rule = cap_severity(rule, "medium")
         if finding.id == "exfil_curl" and _CONFIG_GIVEN.search(finding.excerpt):
-            rule = softened(rule, "low")
-        yield Hit(rule, finding.line - 1)
+            rule = cap_severity(rule, "low")
+        yield RuleHit(rule, finding.line - 1)
 
 
 # Characters nobody sees: what they are there for, judged by how they stand together.
 
-_HIDDEN: Final = Category.HIDDEN_CHARACTERS
-SMUGGLED = Rule("smuggled_text", _HIDDEN, "critical", "a text is hidden in characters nobody sees")
-TURNED = Rule("turned_text", _HIDDEN, "high", "text is turned around, so that it reads differently")
-TURNED_CODE = Rule("turned_code", _HIDDEN, "critical", "code is turned around to read differently")
-ACCIDENT = Rule("turned_text", _HIDDEN, "low", "text is turned around, as some scripts need it")
-SPLIT_WORDS = Rule("split_words", _HIDDEN, "high", "words are split by characters nobody sees")
-STRAY = Rule("stray_character", _HIDDEN, "low", "a character nobody sees, perhaps by accident")
-TERMINAL = Rule("terminal_codes", _HIDDEN, "high", "codes that change what a terminal shows")
+_HIDDEN: Final = FindingCategory.HIDDEN_CHARACTERS
+SMUGGLED = ScanRule(
+    "smuggled_text", _HIDDEN, "critical", "a text is hidden in characters nobody sees"
+)
+TURNED = ScanRule(
+    "turned_text", _HIDDEN, "high", "text is turned around, so that it reads differently"
+)
+TURNED_CODE = ScanRule(
+    "turned_code", _HIDDEN, "critical", "code is turned around to read differently"
+)
+ACCIDENT = ScanRule("turned_text", _HIDDEN, "low", "text is turned around, as some scripts need it")
+SPLIT_WORDS = ScanRule("split_words", _HIDDEN, "high", "words are split by characters nobody sees")
+STRAY = ScanRule("stray_character", _HIDDEN, "low", "a character nobody sees, perhaps by accident")
+TERMINAL = ScanRule("terminal_codes", _HIDDEN, "high", "codes that change what a terminal shows")
 
 _RUN = re.compile(
     "(?:[\U000e0020-\U000e007f](?<!\U0001f3f4)){8,}|[\u200b-\u200d\u2060-\u2064\ufeff]{6,}"
@@ -323,42 +349,42 @@ _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _RIGHT_TO_LEFT = re.compile("[\u05d0-\u08ff]")
 _IN_WORD = re.compile("[A-Za-z][\u200b-\u200d\u2060\ufeff\u00ad][A-Za-z]")
 _TERMINAL = re.compile("\x1b\\[|\x1b\\]|\x08{2,}")
-_MANY: Final = 3
+_MANY_SPLIT_WORDS: Final = 3
 
 
-def hidden(text: str, *, code: bool) -> Iterator[Hit]:
+def hidden_character_hits(text: str, *, code: bool) -> Iterator[RuleHit]:
     """`code`: the text is run, so what a reader sees must be what a machine reads."""
     if text.isascii() and "\x1b" not in text and "\b" not in text:
         return
-    lines = Lines(text)
+    lines = LineIndex(text)
     for rule, pattern, least in (
         (SMUGGLED, _RUN, 1),
         (TURNED_CODE if code else ACCIDENT if _RIGHT_TO_LEFT.search(text) else TURNED, _TURNS, 1),
-        (SPLIT_WORDS, _IN_WORD, _MANY),
+        (SPLIT_WORDS, _IN_WORD, _MANY_SPLIT_WORDS),
         (TERMINAL, _TERMINAL, 1),
     ):
         places = [
             match.start() for match, _ in zip(pattern.finditer(text), range(least), strict=False)
         ]
         if len(places) == least:
-            yield Hit(rule, lines.at(places[0]))
+            yield RuleHit(rule, lines.at(places[0]))
 
 
-def stray(found: list[Finding]) -> Iterator[Hit]:
+def stray_character_hits(found: list[Finding]) -> Iterator[RuleHit]:
     """Of what the injection scan found."""
     for finding in found:
         if finding.id.startswith("invisible"):
-            yield Hit(STRAY, finding.line - 1)
+            yield RuleHit(STRAY, finding.line - 1)
 
 
 # Paths that lead out of the skill's folder.
 
-_PATHS: Final = Category.PATH_TRAVERSAL
-TO_SECRETS = Rule(
+_PATHS: Final = FindingCategory.PATH_TRAVERSAL
+TO_SECRETS = ScanRule(
     "link_to_secrets", _PATHS, "critical", "a link leads to keys, settings or the system"
 )
-OUTSIDE = Rule("outside", _PATHS, "high", "a path leads out to keys, settings or the system")
-CREDENTIAL_FILE = Rule(
+OUTSIDE = ScanRule("outside", _PATHS, "high", "a path leads out to keys, settings or the system")
+CREDENTIAL_FILE = ScanRule(
     "foreign_credential", _PATHS, "critical", "asks for a key file that is not the skill's own"
 )
 
@@ -377,41 +403,41 @@ _SYSTEM = re.compile(
 )
 
 
-def links(text: str) -> Iterator[Hit]:
+def link_hits(text: str) -> Iterator[RuleHit]:
     """In any file: paths that climb, and links of Markdown."""
-    lines = Lines(text)
+    lines = LineIndex(text)
     for match in _LINK.finditer(text):
         target = match[1]
         if target.startswith(("/", "~", "file:")) and (
-            is_store(target) or target.startswith("/etc/")
+            is_credential_store(target) or target.startswith("/etc/")
         ):
-            yield Hit(TO_SECRETS, lines.at(match.start()))
+            yield RuleHit(TO_SECRETS, lines.at(match.start()))
     for match in _UPWARD.finditer(text):
-        if _climbs(match[0].replace("\\", "/")):
+        if _reaches_sensitive_path(match[0].replace("\\", "/")):
             linked = text[max(0, match.start() - 2) : match.start()] == "]("
-            yield Hit(TO_SECRETS if linked else OUTSIDE, lines.at(match.start()))
+            yield RuleHit(TO_SECRETS if linked else OUTSIDE, lines.at(match.start()))
     for match in _FROM_SKILL.finditer(text):
-        yield Hit(OUTSIDE, lines.at(match.start()))
+        yield RuleHit(OUTSIDE, lines.at(match.start()))
 
 
-def declared(text: str) -> Iterator[Hit]:
+def credential_file_hits(text: str) -> Iterator[RuleHit]:
     """In the head of SKILL.md: key files lie in our home, below their own names."""
     block = _DECLARED.search(text)
     if block is None:
         return
-    lines = Lines(text)
+    lines = LineIndex(text)
     for match in _PATH.finditer(block[1]):
         path = (match[1] or match[2]).replace("\\", "/")
         leaves = path.startswith(("/", "~", "$")) or ".." in path.split("/")
-        if leaves or is_store(path):
-            yield Hit(CREDENTIAL_FILE, lines.at(block.start(1) + match.start()))
+        if leaves or is_credential_store(path):
+            yield RuleHit(CREDENTIAL_FILE, lines.at(block.start(1) + match.start()))
 
 
-def _climbs(path: str) -> bool:
+def _reaches_sensitive_path(path: str) -> bool:
     """Whether a path that goes up ends where no skill has business."""
     rest = path.replace("../", "")
     far = is_env_file(rest) and path.count("../") > 2
-    return far or is_store(rest) or bool(OWN.search(path) or _SYSTEM.match(path))
+    return far or is_credential_store(rest) or bool(HERMES_FILE.search(path) or _SYSTEM.match(path))
 
 
 # Texts that are written in a code: base64, hexadecimal, escapes, numbers of characters, pieces.
@@ -426,52 +452,52 @@ _CODES = re.compile(
     r"(?:fromCharCode|\[char\[\]\]|chr)\s*\(?\s*\(?((?:\s*\d{2,3}\s*,){5,5000}\s*\d{2,3})"
 )
 _PLUS = re.compile(r"[\"']\s{0,9}\+\s{0,9}[\"']")
-_PLUSES: Final = 3
-MOST: Final = 200
+_MIN_CONCATENATIONS: Final = 3
+MAX_ENCODED_TEXTS: Final = 200
 """Encoded texts of one file that are looked at."""
-MOST_DECODED: Final = 48_000
+MAX_DECODED_CHARS: Final = 48_000
 """Characters they may have together."""
-_SHORTEST: Final = 12
+_MIN_DECODED_BYTES: Final = 12
 _TEXT = re.compile(r"[\t\n\r\x20-\x7e]*")
 PROGRAMS: Final = (b"\x7fELF", b"MZ\x90", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 
 
-def decoded(text: str) -> Iterator[tuple[int, str]]:
+def decode_texts(text: str) -> Iterator[tuple[int, str]]:
     """Lines (from 0) and what stands there in plain. A program becomes `PROGRAM`."""
-    lines = Lines(text)
-    count, left = 0, MOST_DECODED
+    lines = LineIndex(text)
+    count, left = 0, MAX_DECODED_CHARS
     for pattern, decode in _CODECS:
         for match in pattern.finditer(text):
             count += 1
-            if count > MOST or left <= 0:
+            if count > MAX_ENCODED_TEXTS or left <= 0:
                 return
-            plain = _plain(decode(match))
+            plain = _printable_text(decode(match))
             if plain:
                 left -= len(plain)
                 yield lines.at(match.start()), plain
 
 
-def joined(text: str) -> str:
+def join_strings(text: str) -> str:
     """The text with its split strings put together; "" when there are hardly any."""
-    return _PLUS.sub("", text) if len(_PLUS.findall(text)) >= _PLUSES else ""
+    return _PLUS.sub("", text) if len(_PLUS.findall(text)) >= _MIN_CONCATENATIONS else ""
 
 
 PROGRAM: Final = "\x7fPROGRAM"
 
 
-def _plain(data: bytes) -> str:
+def _printable_text(data: bytes) -> str:
     """The text; "" when it is none."""
     if data.startswith(PROGRAMS):
         return PROGRAM
     if data[1:2] == b"\0" and data[3:4] == b"\0":  # as PowerShell writes it
         data = data[::2]
-    if len(data) < _SHORTEST:
+    if len(data) < _MIN_DECODED_BYTES:
         return ""
     plain = data.decode("latin-1")
     return plain if _TEXT.fullmatch(plain) else ""
 
 
-def _of_base64(match: re.Match[str]) -> bytes:
+def _decode_base64(match: re.Match[str]) -> bytes:
     body = match[0].rstrip("=")
     odd = body.isalpha() and (body.islower() or body.isupper())
     if odd or "--" in body or len(body) % 4 == 1:  # a word, a rule of dashes
@@ -484,33 +510,35 @@ def _of_base64(match: re.Match[str]) -> bytes:
         return b""
 
 
-def _of_hex(match: re.Match[str]) -> bytes:
+def _decode_hex(match: re.Match[str]) -> bytes:
     return bytes.fromhex(match[0])
 
 
-def _of_escapes(match: re.Match[str]) -> bytes:
+def _decode_escapes(match: re.Match[str]) -> bytes:
     return bytes(
         int(found[1] or found[3], 16) if found[1] or found[3] else int(found[2], 8)
         for found in _ESCAPE.finditer(match[0])
     )
 
 
-def _of_codes(match: re.Match[str]) -> bytes:
+def _decode_codes(match: re.Match[str]) -> bytes:
     codes = (int(code) for code in re.findall(r"\d+", match[1]))
     return bytes(code for code in codes if code < 256)
 
 
 _CODECS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], bytes]], ...]] = (
-    (_BASE64, _of_base64),
-    (_HEX, _of_hex),
-    (_ESCAPES, _of_escapes),
-    (_CODES, _of_codes),
+    (_BASE64, _decode_base64),
+    (_HEX, _decode_hex),
+    (_ESCAPES, _decode_escapes),
+    (_CODES, _decode_codes),
 )
 
 
 # Keys and passwords written into a skill.
 
-WRITTEN = Rule("written_secret", Category.SECRETS, "medium", "a key or password is written into it")
+WRITTEN = ScanRule(
+    "written_secret", FindingCategory.SECRETS, "medium", "a key or password is written into it"
+)
 
 _LOOSE_SECRET: Final = frozenset({"authorization", "bearer", "cookie", "://", "=", "pass", "."})
 """Hints of shapes that ordinary examples have as well."""
@@ -522,7 +550,7 @@ _BODY = re.compile(r"[A-Za-z0-9+/=]{32}")
 _SHAPES = tuple(shape for shape in SHAPES if shape.hints[0] not in _LOOSE_SECRET)
 
 
-def secrets(text: str) -> Iterator[Hit]:
+def secret_hits(text: str) -> Iterator[RuleHit]:
     lowered = text.lower()
     for shape in _SHAPES:
         if not any(hint in lowered for hint in shape.hints):
@@ -536,4 +564,4 @@ def secrets(text: str) -> Iterator[Hit]:
         if "private key" in shape.hints and not _BODY.search(text, start, start + 300):
             continue  # only its first line, as code that looks for keys has it
         if not _EXAMPLE.search(text, max(0, start - 8), max(start + 8, min(end, start + 200))):
-            yield Hit(WRITTEN, text.count("\n", 0, start))
+            yield RuleHit(WRITTEN, text.count("\n", 0, start))

@@ -11,9 +11,14 @@ import msgspec
 from msgspec.structs import replace
 
 from hermes.core.errors import UsageError
-from hermes.skills.frontmatter import read_head
-from hermes.skills.history_repo import Who, reachable
-from hermes.skills.parse import LONGEST_DESCRIPTION, LONGEST_NAME, comment_lines, read
+from hermes.skills.frontmatter import read_frontmatter
+from hermes.skills.history_repo import Author, is_reachable
+from hermes.skills.parse import (
+    MAX_DESCRIPTION_LENGTH,
+    MAX_NAME_LENGTH,
+    comment_lines,
+    read_text_file,
+)
 from hermes.skills.skill import (
     LINKED_FOLDERS,
     SKILL_DIRECTORY,
@@ -22,13 +27,13 @@ from hermes.skills.skill import (
     SkillInvalid,
     SkillNotFound,
     Source,
-    plain_name,
+    normalize_name,
 )
-from hermes.skills.writing.overlays import Overlay, copy_called, files_of, overlay_of
+from hermes.skills.writing.overlays import SkillOverlay, find_copy, list_files, read_overlay
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-MOST_CATEGORIES = 2
-LONGEST_PATH = 200
+MAX_CATEGORY_DEPTH = 2
+MAX_PATH_LENGTH = 200
 
 
 class ChangeRefused(UsageError):
@@ -45,12 +50,12 @@ class Catalogue(Protocol):
         ...
 
 
-Check = Callable[[Mapping[str, bytes]], Sequence[str]]
+ContentCheck = Callable[[Mapping[str, bytes]], Sequence[str]]
 """Reasons not to keep files, by name. A reason says what, but not where: what was there before is
 not held against a change."""
 
 
-class Action(StrEnum):
+class DraftAction(StrEnum):
     CREATE = "create"
     PATCH = "patch"
     EDIT = "edit"
@@ -59,7 +64,7 @@ class Action(StrEnum):
     REMOVE_FILE = "remove_file"
 
 
-class Limits(msgspec.Struct, frozen=True):
+class SkillLimits(msgspec.Struct, frozen=True):
     skill_chars: int = 100_000
     """Of a SKILL.md."""
     file_bytes: int = 1_048_576
@@ -68,10 +73,10 @@ class Limits(msgspec.Struct, frozen=True):
     """Of one skill."""
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
+class SkillDraft(msgspec.Struct, frozen=True, kw_only=True):
     """Fields as in the parameters of `skill_manage`; those an action does not need are empty."""
 
-    action: Action
+    action: DraftAction
     name: str
     content: str = ""
     category: str = ""
@@ -82,31 +87,31 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     file_content: str = ""
     reason: str = ""
     session: str = ""
-    who: Who = Who.AGENT
+    who: Author = Author.AGENT
 
 
 def check_name(name: str) -> None:
-    if len(name) > LONGEST_NAME or not _NAME.fullmatch(name):
+    if len(name) > MAX_NAME_LENGTH or not _NAME.fullmatch(name):
         raise ChangeRefused(
             f"{name!r} cannot be the name of a skill",
-            hint=f"lower-case letters, digits and single hyphens, at most {LONGEST_NAME}, "
+            hint=f"lower-case letters, digits and single hyphens, at most {MAX_NAME_LENGTH}, "
             "for example: deploy-blog",
         )
 
 
 def check_category(category: str) -> None:
     parts = category.split("/") if category else []
-    if len(parts) > MOST_CATEGORIES or not all(_NAME.fullmatch(part) for part in parts):
+    if len(parts) > MAX_CATEGORY_DEPTH or not all(_NAME.fullmatch(part) for part in parts):
         raise ChangeRefused(
             f"{category!r} cannot be a category",
             hint="one or two names, for example: research or devops/containers",
         )
 
 
-def linked_path(path: str) -> str:
+def check_linked_path(path: str) -> str:
     """`path` when it can only be a file in one of the folders a skill may link to."""
     parts = path.split("/")
-    plain = path.isprintable() and "\\" not in path and len(path) <= LONGEST_PATH
+    plain = path.isprintable() and "\\" not in path and len(path) <= MAX_PATH_LENGTH
     if not plain or any(part.startswith(".") or part != part.strip() or not part for part in parts):
         raise ChangeRefused(
             f"{path!r} cannot be a file of a skill",
@@ -122,26 +127,28 @@ def linked_path(path: str) -> str:
 
 # The text of a SKILL.md: what must be in it, and replacing a part of it.
 
-FORM = "begin with\n---\nname: {name}\ndescription: what it does and when to use it\n---"
+FRONTMATTER_HINT = (
+    "begin with\n---\nname: {name}\ndescription: what it does and when to use it\n---"
+)
 
 
-def problems_of(text: str, name: str) -> dict[str, str]:
+def find_problems(text: str, name: str) -> dict[str, str]:
     """What is wrong with the text of the skill `name`, and what to correct."""
-    form = FORM.format(name=name)
+    form = FRONTMATTER_HINT.format(name=name)
     try:
-        head = read_head(text)
+        head = read_frontmatter(text)
     except SkillInvalid as error:
         return {str(error): error.hint}
     if not head.fields:
         return {"it has no head": form}
     found = dict.fromkeys(head.warnings, form)
     named, description = head.fields.get("name"), head.fields.get("description")
-    if not isinstance(named, str) or plain_name(named) != name:
+    if not isinstance(named, str) or normalize_name(named) != name:
         found[f"the name in its head is not {name}"] = f"write `name: {name}`"
     if not isinstance(description, str) or not description.strip():
         found["it has no description"] = form
-    elif len(description) > LONGEST_DESCRIPTION:
-        found[f"its description has more than {LONGEST_DESCRIPTION:,} characters"] = (
+    elif len(description) > MAX_DESCRIPTION_LENGTH:
+        found[f"its description has more than {MAX_DESCRIPTION_LENGTH:,} characters"] = (
             "say in a sentence or two what it does and when to use it"
         )
     if not head.body.strip():
@@ -151,13 +158,13 @@ def problems_of(text: str, name: str) -> dict[str, str]:
 
 def check_text(text: str, name: str, before: str | None) -> None:
     """Raise `ChangeRefused` for what is wrong with the text and was not wrong before."""
-    known = problems_of(before, name) if before is not None else {}
-    for problem, hint in problems_of(text, name).items():
+    known = find_problems(before, name) if before is not None else {}
+    for problem, hint in find_problems(text, name).items():
         if problem not in known:
             raise ChangeRefused(f"not kept: {problem}", hint=hint)
 
 
-def replaced(text: str, old: str, new: str, *, replace_all: bool) -> str:
+def replace_text(text: str, old: str, new: str, *, replace_all: bool) -> str:
     """`text` with `new` for the one place where `old` stands (or all of them). When it stands
     nowhere, whole lines that differ only in spaces, and in comments the agent was not shown, are
     taken, if there is one such place."""
@@ -171,7 +178,7 @@ def replaced(text: str, old: str, new: str, *, replace_all: bool) -> str:
     if count:
         return text.replace(old, new)
     lines = text.splitlines(keepends=True)
-    seen, wanted = _seen(lines), list(_seen(_lines(old)).values())
+    seen, wanted = _visible_lines(lines), list(_visible_lines(_split_lines(old)).values())
     numbers, keys, size = list(seen), list(seen.values()), len(wanted)
     places = [
         numbers[at : at + size]
@@ -185,7 +192,7 @@ def replaced(text: str, old: str, new: str, *, replace_all: bool) -> str:
     if len(places) > 1:
         raise _ambiguous(len(places))
     end = "\r\n" if "\r\n" in text else "\n"
-    put = [f"{each}{end}" for each in _lines(new)] if new else []
+    put = [f"{each}{end}" for each in _split_lines(new)] if new else []
     start, stop = places[0][0], places[0][-1] + 1
     if put and stop == len(lines) and not text.endswith("\n"):
         put[-1] = put[-1].removesuffix(end)
@@ -199,17 +206,19 @@ def _ambiguous(count: int) -> ChangeRefused:
     )
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     return text.strip("\n").splitlines()
 
 
-def _seen(lines: Sequence[str]) -> dict[int, str]:
+def _visible_lines(lines: Sequence[str]) -> dict[int, str]:
     """The lines that the agent is shown, bare, by their numbers."""
     hidden = comment_lines(lines)
-    return {number: _bare(line) for number, line in enumerate(lines) if number not in hidden}
+    return {
+        number: _normalize_spaces(line) for number, line in enumerate(lines) if number not in hidden
+    }
 
 
-def _bare(line: str) -> str:
+def _normalize_spaces(line: str) -> str:
     return re.sub(r"\s+", " ", line).strip()
 
 
@@ -218,10 +227,10 @@ def _bare(line: str) -> str:
 SWITCH_OFF = "to have it out of the way, the user adds it to `skills.disabled` in config.yaml"
 
 
-class Plan(msgspec.Struct, frozen=True):
+class ChangePlan(msgspec.Struct, frozen=True):
     """`file` of the skill becomes `after`. An empty `file` is the whole folder, which goes away."""
 
-    draft: Draft
+    draft: SkillDraft
     name: str
     """Of the skill, as it is listed."""
     target: Path
@@ -233,27 +242,34 @@ class Plan(msgspec.Struct, frozen=True):
     after: bytes | None = None
 
 
-class Planner:
-    def __init__(self, home: Path, catalogue: Catalogue, limits: Limits) -> None:
+class ChangePlanner:
+    def __init__(self, home: Path, catalogue: Catalogue, limits: SkillLimits) -> None:
         """`home` is `<home>/skills`."""
         self._home, self._catalogue, self._limits = home, catalogue, limits
 
-    def plan(self, draft: Draft) -> Plan:
+    def plan(self, draft: SkillDraft) -> ChangePlan:
         """Raises `ChangeRefused`, and `SkillNotFound`."""
         match draft.action:
-            case Action.CREATE:
+            case DraftAction.CREATE:
                 return self._create(draft)
-            case Action.DELETE:
+            case DraftAction.DELETE:
                 return self._delete(draft)
-            case Action.PATCH | Action.EDIT | Action.WRITE_FILE | Action.REMOVE_FILE:
+            case (
+                DraftAction.PATCH
+                | DraftAction.EDIT
+                | DraftAction.WRITE_FILE
+                | DraftAction.REMOVE_FILE
+            ):
                 return self._change(draft)
 
     def own(self, name: str) -> Skill:
         """A skill that may be moved or deleted."""
         skill = self._catalogue.get(name)
         if not skill.is_own:
-            raise ChangeRefused(f"{skill.name} is {_whose(skill)}, and stays", hint=SWITCH_OFF)
-        if overlay_of(skill.folder) is not None:
+            raise ChangeRefused(
+                f"{skill.name} is {_owner_phrase(skill)}, and stays", hint=SWITCH_OFF
+            )
+        if read_overlay(skill.folder) is not None:
             raise ChangeRefused(
                 f"{skill.name} is a changed copy of a skill that stays",
                 hint=f"`hermes skills reset {skill.name}` goes back to the original; {SWITCH_OFF}",
@@ -261,19 +277,19 @@ class Planner:
         self._check_inside(skill.folder)
         return skill
 
-    def copied(self, name: str) -> tuple[Path, Overlay]:
+    def copied(self, name: str) -> tuple[Path, SkillOverlay]:
         """The folder of a changed copy, also of one that does not load any more, and its mark."""
-        folder = copy_called(plain_name(name.rpartition("/")[2]), self._home)
+        folder = find_copy(normalize_name(name.rpartition("/")[2]), self._home)
         if folder is None:
             skill = self._catalogue.get(name)
             folder = skill.folder if skill.is_own else None
-        mark = overlay_of(folder) if folder else None
+        mark = read_overlay(folder) if folder else None
         if folder is None or mark is None:
             raise ChangeRefused(f"{name} is not a changed copy of another skill")
         self._check_inside(folder)
         return folder, mark
 
-    def _create(self, draft: Draft) -> Plan:
+    def _create(self, draft: SkillDraft) -> ChangePlan:
         check_name(draft.name)
         check_category(draft.category)
         try:
@@ -287,20 +303,20 @@ class Planner:
             )
         target = self._home / draft.category / draft.name
         self._check_free(target)
-        return self._text_plan(Plan(draft, draft.name, target, None, SKILL_FILE))
+        return self._text_plan(ChangePlan(draft, draft.name, target, None, SKILL_FILE))
 
-    def _delete(self, draft: Draft) -> Plan:
+    def _delete(self, draft: SkillDraft) -> ChangePlan:
         skill = self.own(draft.name)
-        return Plan(draft, skill.name, skill.folder, None, "")
+        return ChangePlan(draft, skill.name, skill.folder, None, "")
 
-    def _change(self, draft: Draft) -> Plan:
+    def _change(self, draft: SkillDraft) -> ChangePlan:
         skill, target, original = self._found(draft.name)
         file = self._file_of(draft)
         before = self._read(skill.folder, file)
-        plan = Plan(draft, skill.name, target, original, file, before)
+        plan = ChangePlan(draft, skill.name, target, original, file, before)
         if file == SKILL_FILE:
             return self._text_plan(plan)
-        if draft.action is Action.WRITE_FILE:
+        if draft.action is DraftAction.WRITE_FILE:
             self._check_count(skill.folder, is_new=before is None)
             after: bytes | None = draft.file_content.encode()
         elif before is None:
@@ -308,7 +324,7 @@ class Planner:
                 f"{skill.name} has no file {file}", hint="skill_view shows what it has"
             )
         else:
-            after = None if draft.action is Action.REMOVE_FILE else _patched(plan, before)
+            after = None if draft.action is DraftAction.REMOVE_FILE else _patch_file(plan, before)
         if after is not None and len(after) > self._limits.file_bytes:
             raise ChangeRefused(
                 f"a file of a skill has at most {self._limits.file_bytes:,} bytes",
@@ -316,10 +332,10 @@ class Planner:
             )
         return replace(plan, after=after)
 
-    def _text_plan(self, plan: Plan) -> Plan:
+    def _text_plan(self, plan: ChangePlan) -> ChangePlan:
         draft, before = plan.draft, plan.before
-        if before is not None and draft.action is Action.PATCH:
-            after = _patched(plan, before)
+        if before is not None and draft.action is DraftAction.PATCH:
+            after = _patch_file(plan, before)
         else:
             after = draft.content.encode()
         text = after.decode()
@@ -332,12 +348,12 @@ class Planner:
         check_text(text, plan.name, None if before is None else before.decode("utf-8", "replace"))
         return replace(plan, after=after)
 
-    def _file_of(self, draft: Draft) -> str:
-        if draft.action is Action.EDIT:
+    def _file_of(self, draft: SkillDraft) -> str:
+        if draft.action is DraftAction.EDIT:
             return SKILL_FILE
-        if draft.action is Action.PATCH and draft.file_path in ("", SKILL_FILE):
+        if draft.action is DraftAction.PATCH and draft.file_path in ("", SKILL_FILE):
             return SKILL_FILE
-        return linked_path(draft.file_path)
+        return check_linked_path(draft.file_path)
 
     def _found(self, name: str) -> tuple[Skill, Path, Skill | None]:
         """The skill, and its `_place`. Another process may make a copy between two looks: what
@@ -356,11 +372,11 @@ class Planner:
             return skill.folder, None
         if skill.source is Source.PLUGIN:
             raise ChangeRefused(
-                f"{skill.name} is {_whose(skill)}, and stays as it is",
+                f"{skill.name} is {_owner_phrase(skill)}, and stays as it is",
                 hint="create a skill of your own with what is to be different",
             )
-        parts = [plain_name(part) for part in skill.category.split("/")]
-        target = self._home.joinpath(*filter(None, parts[:MOST_CATEGORIES]), skill.name)
+        parts = [normalize_name(part) for part in skill.category.split("/")]
+        target = self._home.joinpath(*filter(None, parts[:MAX_CATEGORY_DEPTH]), skill.name)
         self._check_free(target)
         return target, skill
 
@@ -378,7 +394,7 @@ class Planner:
     def _check_inside(self, folder: Path) -> None:
         """What a link leads to is somebody else's, and no history keeps it."""
         inside = folder != self._home and self._home in folder.parents
-        if not inside or not reachable(
+        if not inside or not is_reachable(
             self._home, f"{folder.relative_to(self._home)}/{SKILL_FILE}"
         ):
             raise ChangeRefused(
@@ -387,7 +403,7 @@ class Planner:
             )
 
     def _read(self, folder: Path, file: str) -> bytes | None:
-        if not reachable(folder, file) or (folder / file).is_symlink():
+        if not is_reachable(folder, file) or (folder / file).is_symlink():
             raise ChangeRefused(f"{file} is a link or a folder", hint="take another path")
         try:
             return (folder / file).read_bytes()
@@ -397,14 +413,14 @@ class Planner:
             raise ChangeRefused(f"{file} cannot be read: {error.strerror}") from error
 
     def _check_count(self, folder: Path, *, is_new: bool) -> None:
-        if is_new and sum(1 for _ in files_of(folder)) >= self._limits.files:
+        if is_new and sum(1 for _ in list_files(folder)) >= self._limits.files:
             raise ChangeRefused(
                 f"a skill has at most {self._limits.files} files",
                 hint="put several into one, or remove some",
             )
 
 
-def _patched(plan: Plan, before: bytes) -> bytes:
+def _patch_file(plan: ChangePlan, before: bytes) -> bytes:
     draft, old, new = plan.draft, plan.draft.old_string, plan.draft.new_string
     try:
         text = before.decode()
@@ -413,10 +429,10 @@ def _patched(plan: Plan, before: bytes) -> bytes:
     if old not in text:  # the agent was shown the folder, and copied that
         folder = str(plan.original.folder if plan.original else plan.target)
         old, new = (each.replace(folder, SKILL_DIRECTORY) for each in (old, new))
-    return replaced(text, old, new, replace_all=draft.replace_all).encode()
+    return replace_text(text, old, new, replace_all=draft.replace_all).encode()
 
 
-def _whose(skill: Skill) -> str:
+def _owner_phrase(skill: Skill) -> str:
     return {
         Source.BUNDLED: "one of those that come with Hermes",
         Source.HUB: "installed from the hub",
@@ -430,14 +446,14 @@ def _whose(skill: Skill) -> str:
 
 SAME_NAME = 88.0
 """Of 100: the same words in another order, or a letter more."""
-LIKE_NAME = 60.0
+SIMILAR_NAME = 60.0
 SAME_DESCRIPTION = 0.6
-LIKE_DESCRIPTION = 0.3
+SIMILAR_DESCRIPTION = 0.3
 SAME_BODY = 0.6
 """Share of the words of both together that both have."""
-FEWEST_WORDS = 5
+MIN_WORDS_SIMILAR = 5
 """Of a text that is like another; of one that is the same as another, `FEWEST_SAME`."""
-FEWEST_SAME = 2
+MIN_WORDS_SAME = 2
 
 _WORD = re.compile(r"[^\W_]{3,}")
 _COMMON = frozenset(
@@ -450,65 +466,65 @@ _COMMON = frozenset(
 )  # fmt: skip
 
 
-class Likeness(msgspec.Struct, frozen=True):
+class _Similarity(msgspec.Struct, frozen=True):
     skill: Skill
     share: float
     """From 0 to 1, for choosing the closest."""
 
 
-def closest(name: str, text: str, skills: Iterable[Skill]) -> Skill | None:
+def most_similar(name: str, text: str, skills: Iterable[Skill]) -> Skill | None:
     """The skill that a new one called `name`, with the SKILL.md `text`, says most of again."""
-    head = read_head(text)
-    described = _words(str(head.fields.get("description", "")))
-    said = _words(head.body)
-    found = [_likeness(name, described, said, each) for each in skills]
+    head = read_frontmatter(text)
+    described = _significant_words(str(head.fields.get("description", "")))
+    said = _significant_words(head.body)
+    found = [_similarity(name, described, said, each) for each in skills]
     best = max((each for each in found if each is not None), key=_share, default=None)
     return best.skill if best else None
 
 
-def _share(likeness: Likeness) -> float:
+def _share(likeness: _Similarity) -> float:
     return likeness.share
 
 
-def _likeness(
+def _similarity(
     name: str, described: frozenset[str], said: frozenset[str], skill: Skill
-) -> Likeness | None:
+) -> _Similarity | None:
     fuzz = import_module("rapidfuzz.fuzz")  # slow to load, and few sessions make a skill
-    named = fuzz.token_sort_ratio(_spaced(name), _spaced(skill.name.rpartition(":")[2]))
-    alike = _shared(described, _words(skill.description))
+    named = fuzz.token_sort_ratio(_name_words(name), _name_words(skill.name.rpartition(":")[2]))
+    alike = _overlap(described, _significant_words(skill.description))
     close = (
         named >= SAME_NAME
         or alike >= SAME_DESCRIPTION
-        or (named >= LIKE_NAME and alike >= LIKE_DESCRIPTION)
+        or (named >= SIMILAR_NAME and alike >= SIMILAR_DESCRIPTION)
     )
-    body = 0.0 if close else _shared(said, _body_words(skill))
+    body = 0.0 if close else _overlap(said, _body_words(skill))
     if not close and body < SAME_BODY:
         return None
-    return Likeness(skill, named / 100 + alike + body)
+    return _Similarity(skill, named / 100 + alike + body)
 
 
-def _shared(one: frozenset[str], other: frozenset[str]) -> float:
-    if one == other and len(one) >= FEWEST_SAME:
+def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
+    if one == other and len(one) >= MIN_WORDS_SAME:
         return 1.0
-    if min(len(one), len(other)) < FEWEST_WORDS:
+    if min(len(one), len(other)) < MIN_WORDS_SIMILAR:
         return 0.0
     return len(one & other) / len(one | other)
 
 
 def _body_words(skill: Skill) -> frozenset[str]:
     try:
-        return _words(read_head(read(skill.file).text).body)
+        return _significant_words(read_frontmatter(read_text_file(skill.file).text).body)
     except (OSError, SkillInvalid):  # it cannot be patched either
         return frozenset()
 
 
-def _words(text: str) -> frozenset[str]:
+def _significant_words(text: str) -> frozenset[str]:
     """Without common ones, and without the s of a plural."""
     words = (word.lower() for word in _WORD.findall(text))
     return frozenset(word.rstrip("s") for word in words if word not in _COMMON)
 
 
-def _spaced(name: str) -> str:
+def _name_words(name: str) -> str:
     """Without common words, unless there are no others."""
     words = name.split("-")
     return " ".join([word for word in words if word not in _COMMON] or words)

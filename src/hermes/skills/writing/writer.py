@@ -15,23 +15,29 @@ from msgspec.structs import replace
 
 from hermes.core.errors import UsageError
 from hermes.skills.history import SkillHistory
-from hermes.skills.history_repo import RETIRED, Change, Commit, Who, drop_empty
+from hermes.skills.history_repo import (
+    RETIRED,
+    Author,
+    SkillChange,
+    SkillCommit,
+    remove_empty_folders,
+)
 from hermes.skills.scanner import scan_files
 from hermes.skills.skill import SKILL_FILE, Skill, SkillNotFound
-from hermes.skills.usage import Use, Uses
+from hermes.skills.usage import SkillUsage, UsageRecord
 from hermes.skills.writing import overlays
 from hermes.skills.writing.draft import (
-    Action,
     Catalogue,
+    ChangePlan,
+    ChangePlanner,
     ChangeRefused,
-    Check,
-    Draft,
-    Limits,
-    Plan,
-    Planner,
-    closest,
+    ContentCheck,
+    DraftAction,
+    SkillDraft,
+    SkillLimits,
+    most_similar,
 )
-from hermes.skills.writing.overlays import Overlay, content_hash, overlay_of
+from hermes.skills.writing.overlays import SkillOverlay, content_hash, read_overlay
 from hermes.util.atomic import write_bytes
 from hermes.util.threads import in_thread
 
@@ -41,13 +47,13 @@ STAGE = ".stage-"
 """Folders at the top in which things are made ready, or taken apart."""
 
 
-class Workshop:
+class SkillStore:
     """The folder `<home>/skills`. Whoever uses it holds its lock."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
 
-    def apply(self, plan: Plan) -> None:
+    def apply(self, plan: ChangePlan) -> None:
         """Raises `ChangeRefused` when the disk does not let it."""
         if not plan.file:
             self._done(lambda: self._discard(plan.target))
@@ -66,7 +72,7 @@ class Workshop:
         def work() -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             folder.rename(target)
-            drop_empty(folder.parent, self._home)
+            remove_empty_folders(folder.parent, self._home)
 
         self._done(work)
 
@@ -81,21 +87,21 @@ class Workshop:
                 hint=f"look at the room and the permissions of {self._home}",
             ) from error
 
-    def _make(self, plan: Plan) -> None:
+    def _make(self, plan: ChangePlan) -> None:
         with self._stage() as stage:
             made = stage / plan.target.name
             made.mkdir()
             if plan.original is not None:
-                overlays.copy(plan.original, made)
+                overlays.copy_skill(plan.original, made)
             self._put(made, plan)
             plan.target.parent.mkdir(parents=True, exist_ok=True)
             made.rename(plan.target)
 
-    def _put(self, folder: Path, plan: Plan) -> None:
+    def _put(self, folder: Path, plan: ChangePlan) -> None:
         file = folder / plan.file
         if plan.after is None:
             file.unlink(missing_ok=True)
-            drop_empty(file.parent, folder)
+            remove_empty_folders(file.parent, folder)
             return
         file.parent.mkdir(parents=True, exist_ok=True)
         mode = None if file.exists() else (0o755 if plan.after.startswith(b"#!") else 0o644)
@@ -104,7 +110,7 @@ class Workshop:
     def _discard(self, folder: Path) -> None:
         with self._stage() as stage:
             folder.rename(stage / folder.name)
-        drop_empty(folder.parent, self._home)
+        remove_empty_folders(folder.parent, self._home)
 
     @contextlib.contextmanager
     def _stage(self) -> Iterator[Path]:
@@ -117,60 +123,60 @@ class Workshop:
 
 # The scanner as the `Check` of what the agent writes.
 
-REFUSED = frozenset({"high", "critical"})
+REFUSED_SEVERITIES = frozenset({"high", "critical"})
 
 
-def scanned(files: Mapping[str, bytes]) -> list[str]:
+def scan_reasons(files: Mapping[str, bytes]) -> list[str]:
     """What speaks against keeping the files. A reason holds the line itself instead of its number,
     so that lines which only moved are known again."""
     findings = scan_files(files).findings
-    return [f"{each.why} ({each.text})" for each in findings if each.severity in REFUSED]
+    return [f"{each.why} ({each.text})" for each in findings if each.severity in REFUSED_SEVERITIES]
 
 
 # Changes that wait for the user, when `skills.review` is `ask`.
 
-FOLDER = ".pending"
+PROPOSALS_FOLDER = ".pending"
 
 
-class Proposal(msgspec.Struct, frozen=True):
+class SkillProposal(msgspec.Struct, frozen=True):
     id: str
     at: float
     """Seconds since 1970."""
-    draft: Draft
+    draft: SkillDraft
     diff: str
     """As the user may have seen it."""
     base: str
     """What `diff` was made for; see `base_of`."""
 
 
-class Proposals:
+class ProposalStore:
     def __init__(self, home: Path) -> None:
-        self._folder = home / FOLDER
+        self._folder = home / PROPOSALS_FOLDER
 
-    def add(self, plan: Plan) -> Proposal:
+    def add(self, plan: ChangePlan) -> SkillProposal:
         """The same change proposed again is the same proposal, as it was shown."""
         asked = replace(plan.draft, reason="", session="")
         name = hashlib.sha256(msgspec.json.encode(asked)).hexdigest()[:8]
         known = next((each for each in self.all() if each.id == name), None)
-        return known or self.renew(Proposal(name, time.time(), plan.draft, "", ""), plan)
+        return known or self.renew(SkillProposal(name, time.time(), plan.draft, "", ""), plan)
 
-    def renew(self, proposal: Proposal, plan: Plan) -> Proposal:
+    def renew(self, proposal: SkillProposal, plan: ChangePlan) -> SkillProposal:
         """The proposal with what it would do now."""
-        now = replace(proposal, diff=diff_of(plan), base=base_of(plan))
+        now = replace(proposal, diff=plan_diff(plan), base=plan_base(plan))
         if now != proposal:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_bytes(self._folder / f"{now.id}.json", msgspec.json.encode(now), mode=0o600)
         return now
 
-    def all(self) -> list[Proposal]:
+    def all(self) -> list[SkillProposal]:
         """The oldest first. A damaged file is left out."""
-        found: list[Proposal] = []
+        found: list[SkillProposal] = []
         for file in self._folder.glob("*.json"):
             with contextlib.suppress(OSError, msgspec.DecodeError):
-                found.append(msgspec.json.decode(file.read_bytes(), type=Proposal))
+                found.append(msgspec.json.decode(file.read_bytes(), type=SkillProposal))
         return sorted(found, key=lambda each: (each.at, each.id))
 
-    def get(self, name: str) -> Proposal:
+    def get(self, name: str) -> SkillProposal:
         """The one whose id, or the beginning of it, is `name`."""
         found = [each for each in self.all() if name and each.id.startswith(name.lower())]
         if len(found) != 1:
@@ -178,24 +184,24 @@ class Proposals:
             raise UsageError(what, hint="`hermes skills pending` lists them")
         return found[0]
 
-    def drop(self, proposal: Proposal) -> None:
+    def drop(self, proposal: SkillProposal) -> None:
         (self._folder / f"{proposal.id}.json").unlink(missing_ok=True)
 
-    def creating(self, name: str) -> Proposal | None:
+    def creating(self, name: str) -> SkillProposal | None:
         """The one that makes the skill `name`."""
-        wanted = (Action.CREATE, name)
+        wanted = (DraftAction.CREATE, name)
         found = (each for each in self.all() if (each.draft.action, each.draft.name) == wanted)
         return next(found, None)
 
 
-def base_of(plan: Plan) -> str:
+def plan_base(plan: ChangePlan) -> str:
     """What the change was made for, in a few characters; "" when nothing was there."""
     if not plan.file:
         return content_hash(plan.target)
     return hashlib.sha256(plan.before).hexdigest() if plan.before is not None else ""
 
 
-def diff_of(plan: Plan) -> str:
+def plan_diff(plan: ChangePlan) -> str:
     """What would change, for a person."""
     if plan.file:
         return _diff(f"{plan.name}/{plan.file}", plan.before or b"", plan.after or b"")
@@ -212,30 +218,30 @@ def _diff(name: str, before: bytes, after: bytes) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-DONE = {
-    Action.CREATE: "created",
-    Action.PATCH: "patched",
-    Action.EDIT: "rewritten",
-    Action.DELETE: "deleted",
-    Action.WRITE_FILE: "written",
-    Action.REMOVE_FILE: "removed",
+PAST_TENSE = {
+    DraftAction.CREATE: "created",
+    DraftAction.PATCH: "patched",
+    DraftAction.EDIT: "rewritten",
+    DraftAction.DELETE: "deleted",
+    DraftAction.WRITE_FILE: "written",
+    DraftAction.REMOVE_FILE: "removed",
 }
 
 
 class WritingOptions(msgspec.Struct, frozen=True):
     review: Literal["auto", "ask", "off"] = "auto"
     """`skills.review`. With `ask`, what the agent changes waits for the user."""
-    limits: Limits = Limits()
+    limits: SkillLimits = SkillLimits()
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ChangeOutcome(msgspec.Struct, frozen=True):
     """What became of a change."""
 
     text: str
     """One line, for a model or a person."""
-    commit: Commit | None = None
+    commit: SkillCommit | None = None
     """None when nothing differs, when it waits, and where git is missing."""
-    proposal: Proposal | None = None
+    proposal: SkillProposal | None = None
     """Where it waits."""
 
 
@@ -258,58 +264,58 @@ class SkillWriter:
         home: Path,
         catalogue: Catalogue,
         history: SkillHistory,
-        check: Check,
+        check: ContentCheck,
         options: WritingOptions | None = None,
-        uses: Uses | None = None,
+        uses: SkillUsage | None = None,
     ) -> None:
         options = options or WritingOptions()
         self._home, self._history, self._catalogue = home.absolute(), history, catalogue
         self._check, self._options, self._uses = check, options, uses
-        self._planner = Planner(self._home, catalogue, options.limits)
-        self._workshop = Workshop(self._home)
+        self._planner = ChangePlanner(self._home, catalogue, options.limits)
+        self._workshop = SkillStore(self._home)
         self._warned: set[tuple[str, str, str]] = set()
-        self.proposals = Proposals(self._home)
+        self.proposals = ProposalStore(self._home)
 
-    async def manage(self, draft: Draft) -> Outcome:
+    async def manage(self, draft: SkillDraft) -> ChangeOutcome:
         """What the agent asks for: kept, or proposed when the user wants to see it first."""
         plan = await in_thread(self._prepared, draft)
-        if self._options.review == "ask" and draft.who is not Who.USER:
+        if self._options.review == "ask" and draft.who is not Author.USER:
             return await in_thread(self._proposed, plan)
         return await self._keep(plan)
 
-    async def approve(self, proposal_id: str) -> Outcome:
+    async def approve(self, proposal_id: str) -> ChangeOutcome:
         """Keep a proposed change, if what it was shown for is still there."""
         proposal = await in_thread(self.proposals.get, proposal_id)
         plan = await in_thread(self._planner.plan, proposal.draft)
         return await self._keep(plan, proposal)
 
-    async def shown(self, proposal_id: str) -> Proposal:
+    async def shown(self, proposal_id: str) -> SkillProposal:
         """A proposed change as it would be made now, which is what may then be approved. Raises a
         `UsageError` when it does not fit any more."""
         proposal = await in_thread(self.proposals.get, proposal_id)
         plan = await in_thread(self._planner.plan, proposal.draft)
         return await in_thread(self.proposals.renew, proposal, plan)
 
-    async def reject(self, proposal_id: str) -> Proposal:
+    async def reject(self, proposal_id: str) -> SkillProposal:
         proposal = await in_thread(self.proposals.get, proposal_id)
         self.proposals.drop(proposal)
         return proposal
 
-    async def undo(self, commit: Commit) -> Commit:
+    async def undo(self, commit: SkillCommit) -> SkillCommit:
         """Take a change back. Of a skill that was deleted it is known again who made it."""
         done = await self._history.undo(commit.id)
-        if self._uses is not None and commit.action == Action.DELETE:
+        if self._uses is not None and commit.action == DraftAction.DELETE:
             for name in commit.skills:
                 every = await self._history.log(name, limit=0)
-                made = next((each for each in every if each.action == Action.CREATE), None)
+                made = next((each for each in every if each.action == DraftAction.CREATE), None)
                 if made is not None:
                     await in_thread(self._uses.wrote, name, made.who, made.at)
         return done
 
-    async def reset(self, name: str, reason: str = "", who: Who = Who.USER) -> Outcome:
+    async def reset(self, name: str, reason: str = "", who: Author = Author.USER) -> ChangeOutcome:
         """Drop the changed copy of a skill, so that the original counts again."""
         folder, mark = await in_thread(self._planner.copied, name)
-        change = Change(
+        change = SkillChange(
             action="reset",
             skills=(mark.name,),
             reason=reason or f"back to the original of {mark.name}",
@@ -321,16 +327,16 @@ class SkillWriter:
             self._workshop.discard(self._planner.copied(name)[0])
 
         _, commit = await self._history.record(change, work)
-        return Outcome(_told(f"{mark.name} is the original again", commit), commit)
+        return ChangeOutcome(_with_commit(f"{mark.name} is the original again", commit), commit)
 
-    def copied(self, name: str) -> Overlay:
+    def copied(self, name: str) -> SkillOverlay:
         """What the changed copy of a skill was made of. Raises a `UsageError` for no copy."""
         return self._planner.copied(name)[1]
 
-    async def _keep(self, plan: Plan, proposal: Proposal | None = None) -> Outcome:
+    async def _keep(self, plan: ChangePlan, proposal: SkillProposal | None = None) -> ChangeOutcome:
         """Decide again with what is there now, alone with the folder, and make it so."""
         draft = plan.draft
-        change = Change(
+        change = SkillChange(
             action=draft.action.value,
             skills=(plan.name,),
             reason=draft.reason or f"{draft.action.value} {plan.name}",
@@ -339,7 +345,7 @@ class SkillWriter:
             paths=(self._relative(plan.target),),
         )
 
-        def work() -> Plan:
+        def work() -> ChangePlan:
             again = self._planner.plan(draft)
             if again.target != plan.target:
                 raise ChangeRefused(f"{plan.name} was just moved", hint="try again")
@@ -353,9 +359,9 @@ class SkillWriter:
             return again
 
         kept, commit = await self._history.record(change, work)
-        return Outcome(_told(_sentence(kept), commit), commit)
+        return ChangeOutcome(_with_commit(_describe_change(kept), commit), commit)
 
-    def _prepared(self, draft: Draft) -> Plan:
+    def _prepared(self, draft: SkillDraft) -> ChangePlan:
         try:
             plan = self._planner.plan(draft)
         except SkillNotFound:
@@ -366,12 +372,12 @@ class SkillWriter:
                 f"{draft.name} waits for the user's approval", hint="change it once it is approved"
             ) from None
         self._scan(plan)
-        if draft.action is Action.CREATE and draft.who is not Who.USER:
+        if draft.action is DraftAction.CREATE and draft.who is not Author.USER:
             self._compare(plan)
         return plan
 
-    def _compare(self, plan: Plan) -> None:
-        near = closest(plan.name, plan.draft.content, self._catalogue.all())
+    def _compare(self, plan: ChangePlan) -> None:
+        near = most_similar(plan.name, plan.draft.content, self._catalogue.all())
         if near is None:
             return
         pair = (plan.draft.session, plan.name, near.name)
@@ -384,7 +390,7 @@ class SkillWriter:
             "again under the same name",
         )
 
-    def _scan(self, plan: Plan) -> None:
+    def _scan(self, plan: ChangePlan) -> None:
         """Raise for what speaks against the new content and did not against the old one."""
         if plan.after is None:
             return
@@ -396,20 +402,20 @@ class SkillWriter:
                 hint="write it without that; if it is needed, the user can add it by hand",
             )
 
-    def _count(self, plan: Plan) -> None:
-        if self._uses is not None and plan.draft.action is Action.CREATE:
+    def _count(self, plan: ChangePlan) -> None:
+        if self._uses is not None and plan.draft.action is DraftAction.CREATE:
             self._uses.wrote(plan.name, plan.draft.who.value, time.time())
-        if self._uses is not None and plan.draft.action is Action.DELETE:
+        if self._uses is not None and plan.draft.action is DraftAction.DELETE:
             self._uses.forget(plan.name)
 
-    def _check_base(self, plan: Plan, proposal: Proposal) -> None:
-        if base_of(plan) != proposal.base:
+    def _check_base(self, plan: ChangePlan, proposal: SkillProposal) -> None:
+        if plan_base(plan) != proposal.base:
             raise ChangeRefused(
                 f"{plan.name} was changed since {proposal.id} was shown",
                 hint=f"`hermes skills pending {proposal.id}` shows what it would do now",
             )
 
-    def _proposed(self, plan: Plan) -> Outcome:
+    def _proposed(self, plan: ChangePlan) -> ChangeOutcome:
         try:
             proposal = self.proposals.add(plan)
         except OSError as error:
@@ -418,19 +424,19 @@ class SkillWriter:
             f"{plan.draft.action.value} of {plan.name} waits for the user as proposal "
             f"{proposal.id}; nothing is changed until it is approved"
         )
-        return Outcome(text, proposal=proposal)
+        return ChangeOutcome(text, proposal=proposal)
 
     def _relative(self, folder: Path) -> str:
         return folder.relative_to(self._home).as_posix()
 
 
-def _sentence(plan: Plan) -> str:
+def _describe_change(plan: ChangePlan) -> str:
     what = plan.name if plan.file in ("", SKILL_FILE) else f"{plan.file} of {plan.name}"
     copied = f", in a copy of the {plan.original.source} one" if plan.original is not None else ""
-    return f"{what} {DONE[plan.draft.action]}{copied}"
+    return f"{what} {PAST_TENSE[plan.draft.action]}{copied}"
 
 
-def _told(what: str, commit: Commit | None) -> str:
+def _with_commit(what: str, commit: SkillCommit | None) -> str:
     return f"{what} (change {commit.short})" if commit is not None else what
 
 
@@ -438,10 +444,10 @@ def _told(what: str, commit: Commit | None) -> str:
 
 DAY = 86_400.0
 UNUSED_DAYS = 90
-BY_AGENT = frozenset({Who.AGENT, Who.REVIEW})
+AGENT_AUTHORS = frozenset({Author.AGENT, Author.REVIEW})
 
 
-class Stale(msgspec.Struct, frozen=True):
+class StaleSkill(msgspec.Struct, frozen=True):
     name: str
     description: str
     uses: int
@@ -451,16 +457,16 @@ class Stale(msgspec.Struct, frozen=True):
     """Since it was used or changed."""
 
 
-def stale(
-    skills: Iterable[Skill], uses: Mapping[str, Use], now: float, days: float = UNUSED_DAYS
-) -> list[Stale]:
+def stale_skills(
+    skills: Iterable[Skill], uses: Mapping[str, UsageRecord], now: float, days: float = UNUSED_DAYS
+) -> list[StaleSkill]:
     """Skills the agent wrote that nobody used or changed for `days`, the longest idle first. What
     the user wrote is left out, and so are changed copies: without one the original would count."""
-    found: list[Stale] = []
+    found: list[StaleSkill] = []
     for skill in skills:
-        use = uses.get(skill.name, Use())
-        own = skill.is_own and overlay_of(skill.folder) is None
-        if not own or use.written_by not in BY_AGENT:
+        use = uses.get(skill.name, UsageRecord())
+        own = skill.is_own and read_overlay(skill.folder) is None
+        if not own or use.written_by not in AGENT_AUTHORS:
             continue
         try:
             changed = skill.file.stat().st_mtime
@@ -468,24 +474,26 @@ def stale(
             continue
         idle = int((now - max(changed, use.last)) / DAY)
         if idle >= days:
-            found.append(Stale(skill.name, skill.description, use.count, use.last, idle))
+            found.append(StaleSkill(skill.name, skill.description, use.count, use.last, idle))
     return sorted(found, key=lambda each: (-each.idle_days, each.name))
 
 
-class Retirement:
+class SkillRetirement:
     """Below `<home>/skills/.retired`, with the categories as they were."""
 
     def __init__(self, home: Path, catalogue: Catalogue, history: SkillHistory) -> None:
         self._home, self._catalogue, self._history = home.absolute(), catalogue, history
-        self._planner = Planner(self._home, catalogue, Limits())
-        self._workshop = Workshop(self._home)
+        self._planner = ChangePlanner(self._home, catalogue, SkillLimits())
+        self._workshop = SkillStore(self._home)
 
     def retired(self) -> dict[str, Path]:
         """The folders of those that were put away, by name."""
         files = sorted((self._home / RETIRED).rglob(SKILL_FILE))
         return {file.parent.name: file.parent for file in files}
 
-    async def retire(self, name: str, reason: str = "", who: Who = Who.USER) -> Commit | None:
+    async def retire(
+        self, name: str, reason: str = "", who: Author = Author.USER
+    ) -> SkillCommit | None:
         """Put a skill away. Raises `ChangeRefused`; None without git."""
         skill = await in_thread(self._planner.own, name)
         target = self._home / RETIRED / skill.folder.relative_to(self._home)
@@ -493,7 +501,9 @@ class Retirement:
             "retire", skill.name, skill.folder, target, reason or "not used any more", who
         )
 
-    async def unretire(self, name: str, reason: str = "", who: Who = Who.USER) -> Commit | None:
+    async def unretire(
+        self, name: str, reason: str = "", who: Author = Author.USER
+    ) -> SkillCommit | None:
         there = await in_thread(self.retired)
         folder = there.get(name)
         if folder is None:
@@ -505,10 +515,10 @@ class Retirement:
         return await self._move("unretire", name, folder, target, reason or "used again", who)
 
     async def _move(
-        self, action: str, name: str, folder: Path, target: Path, reason: str, who: Who
-    ) -> Commit | None:
+        self, action: str, name: str, folder: Path, target: Path, reason: str, who: Author
+    ) -> SkillCommit | None:
         places = tuple(each.relative_to(self._home).as_posix() for each in (folder, target))
-        change = Change(action, (name,), reason, who, paths=places)
+        change = SkillChange(action, (name,), reason, who, paths=places)
 
         def work() -> None:
             if target.exists() or target.is_symlink():

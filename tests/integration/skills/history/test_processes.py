@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.history import Intent
-from hermes.skills.history_repo import BY_HAND, Change, Put, Who
+from hermes.skills.history import PendingChange
+from hermes.skills.history_repo import BY_HAND, Author, FileUpdate, SkillChange
 
 CHILD = """
 import asyncio, sys, time
 from pathlib import Path
-from hermes.skills.history_repo import Change, Who
+from hermes.skills.history_repo import Author, SkillChange
 from hermes.skills.history import SkillHistory
 from hermes.util.atomic import write_text
 
@@ -30,7 +30,7 @@ def append(line):
     write_text(file, before + line + "\\n")
 
 async def write(line, work=None):
-    change = Change("write", ("a",), line, Who.AGENT, session="child", paths=("a",))
+    change = SkillChange("write", ("a",), line, Author.AGENT, session="child", paths=("a",))
     await history.record(change, work or (lambda: append(line)))
 
 """
@@ -143,9 +143,9 @@ async def test_half_an_undo_is_finished_and_a_file_changed_since_is_kept(skills)
     await skills.do(lambda: [skills.put(name, "old") for name in names], "a")
     new = await skills.do(lambda: [skills.put(name, "new") for name in names], "a")
     deltas = await skills.history._readable().deltas(new.id)
-    change = Change("undo", ("a",), "undo it", Who.USER, paths=tuple(names), undoes=new.id)
-    puts = tuple(Put(path, before) for path, before, _ in deltas)
-    skills.history._intents.open(Intent(change, puts))
+    change = SkillChange("undo", ("a",), "undo it", Author.USER, paths=tuple(names), undoes=new.id)
+    puts = tuple(FileUpdate(path, before) for path, before, _ in deltas)
+    skills.history._intents.open(PendingChange(change, puts))
     skills.put(names[0], "old")
     skills.put(names[1], "by hand")
     await skills.change("b/SKILL.md", "1", "last")
@@ -158,7 +158,7 @@ async def test_a_file_that_was_not_yet_in_its_place_is_cleared_away(skills):
     left = skills.put("a/.SKILL.md.ab12_xyz.tmp", "half")
     mine = skills.put("a/.notes.tmp", "mine")
     elsewhere = skills.put("b/.SKILL.md.ab12_xyz.tmp", "another's")
-    change = Change("edit", ("a",), "two", Who.AGENT, paths=("a",))
-    skills.history._intents.open(Intent(change))
+    change = SkillChange("edit", ("a",), "two", Author.AGENT, paths=("a",))
+    skills.history._intents.open(PendingChange(change))
     await skills.change("c/SKILL.md", "1", "last")
     assert [each.exists() for each in (left, mine, elsewhere)] == [False, True, True]

@@ -10,20 +10,21 @@ from tests.unit.skills.writing.conftest import text
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from hermes.skills.index import Skills
-from hermes.skills.skill import roots
+from hermes.skills.index import SkillIndex
+from hermes.skills.skill import skill_roots
 from hermes.skills.history import SkillHistory
-from hermes.skills.writing.draft import Action, Draft
+from hermes.skills.writing.draft import DraftAction, SkillDraft
 from hermes.skills.writing.writer import SkillWriter
 
 home, bundled, who, times = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-writer = SkillWriter(home, Skills(roots(home, bundled=bundled)), SkillHistory(home), lambda _: ())
+index = SkillIndex(skill_roots(home, bundled=bundled))
+writer = SkillWriter(home, index, SkillHistory(home), lambda _: ())
 
 async def main():
     for number in range(times):
         for name in ("shared", "mine"):
-            draft = Draft(action=Action.PATCH, name=name, old_string="LAST",
-                          new_string=f"{who}{number}\\nLAST", reason=f"{who}{number}")
+            draft = SkillDraft(action=DraftAction.PATCH, name=name, old_string="LAST",
+                               new_string=f"{who}{number}\\nLAST", reason=f"{who}{number}")
             await writer.manage(draft)
         print(number, flush=True)
 

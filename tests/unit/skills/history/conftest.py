@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hermes.skills.history import SkillHistory
-from hermes.skills.history_repo import Change, Commit, Who
+from hermes.skills.history_repo import Author, SkillChange, SkillCommit
 
 
 class Skills:
@@ -31,16 +31,18 @@ class Skills:
 
     async def change(
         self, path: str, content: str | bytes, reason: str = "because", **fields: str
-    ) -> Commit:
+    ) -> SkillCommit:
         """The agent writes one file of the skill that the path begins with."""
         skill = path.split("/", 1)[0]
-        change = Change("write", (skill,), reason, Who.AGENT, paths=(skill,), **fields)
+        change = SkillChange("write", (skill,), reason, Author.AGENT, paths=(skill,), **fields)
         _, commit = await self.history.record(change, lambda: self.put(path, content))
         assert commit is not None
         return commit
 
-    async def do(self, work: Callable[[], object], *paths: str, reason: str = "work") -> Commit:
-        change = Change("write", (), reason, Who.AGENT, paths=paths)
+    async def do(
+        self, work: Callable[[], object], *paths: str, reason: str = "work"
+    ) -> SkillCommit:
+        change = SkillChange("write", (), reason, Author.AGENT, paths=paths)
         _, commit = await self.history.record(change, work)
         assert commit is not None
         return commit

@@ -10,7 +10,7 @@ import pytest
 
 from hermes.core.errors import StoreError, UsageError
 from hermes.skills.history import NO_GIT, SkillHistory
-from hermes.skills.history_repo import AS_FOUND, BY_HAND, Change, Who
+from hermes.skills.history_repo import AS_FOUND, BY_HAND, Author, SkillChange
 
 
 async def test_a_change_is_found_with_its_reason_session_and_author(skills):
@@ -49,7 +49,7 @@ async def test_the_log_of_one_skill(skills):
 
 async def test_nothing_differs_nothing_is_recorded(skills):
     await skills.change("a/SKILL.md", "1", "one")
-    change = Change("edit", ("a",), "again", Who.AGENT, paths=("a",))
+    change = SkillChange("edit", ("a",), "again", Author.AGENT, paths=("a",))
     _, commit = await skills.history.record(change, lambda: skills.put("a/SKILL.md", "1"))
     assert commit is None
     assert await skills.reasons() == ["one"]
@@ -62,7 +62,9 @@ async def test_work_that_fails_leaves_no_record_and_later_changes_are_not_blamed
         raise UsageError("no")
 
     with pytest.raises(UsageError, match="no"):
-        await skills.history.record(Change("edit", ("a",), "bad", Who.AGENT, paths=("a",)), fails)
+        await skills.history.record(
+            SkillChange("edit", ("a",), "bad", Author.AGENT, paths=("a",)), fails
+        )
     skills.put("a/SKILL.md", "by hand")
     await skills.change("a/SKILL.md", "2", "two")
     assert await skills.reasons() == ["two", BY_HAND, "one"]
@@ -137,7 +139,7 @@ async def test_without_git_the_work_is_done_and_the_user_is_told_once(tmp_path):
     history = SkillHistory(tmp_path / "skills", told.append, git="")
     file = tmp_path / "skills" / "SKILL.md"
     for text in ("1", "2"):
-        change = Change("edit", ("a",), "why", Who.AGENT)
+        change = SkillChange("edit", ("a",), "why", Author.AGENT)
         _, commit = await history.record(change, lambda text=text: file.write_text(text))
         assert commit is None
     assert (file.read_text(), told) == ("2", [NO_GIT])

@@ -8,26 +8,33 @@ import msgspec
 import pytest
 
 from hermes.skills.history import SkillHistory
-from hermes.skills.hub.contents import Unfit, hashes, whole_hash
+from hermes.skills.hub.contents import InvalidContent, combined_hash, file_hashes
 from hermes.skills.hub.hub import Hub, HubOptions
-from hermes.skills.hub.sharing import MANIFEST, Manifest, Packed, export, load, read_bundle
+from hermes.skills.hub.sharing import (
+    MANIFEST,
+    BundleManifest,
+    PackedSkill,
+    export_bundle,
+    import_bundle,
+    read_bundle,
+)
 from hermes.skills.parse import read_skill
-from hermes.skills.skill import Root, Source
+from hermes.skills.skill import SkillRoot, Source
 
 HEAD = b"---\nname: own\ndescription: What it does.\n---\n\nDo it.\n"
 
 
 def packed(
     folder: str = "own", name: str = "own", **files: bytes
-) -> tuple[Packed, dict[str, bytes]]:
+) -> tuple[PackedSkill, dict[str, bytes]]:
     held = {"SKILL.md": HEAD, **files}
-    each = hashes(held)
-    one = Packed(name=name, kind="own", folder=folder, files=each, sha256=whole_hash(each))
+    each = file_hashes(held)
+    one = PackedSkill(name=name, kind="own", folder=folder, files=each, sha256=combined_hash(each))
     return one, {f"own/{folder}/{file}": data for file, data in held.items()}
 
 
-def archive(one: Packed, files: dict[str, bytes]) -> bytes:
-    manifest = msgspec.json.encode(Manifest("2026-01-01T00:00:00+00:00", (one,)))
+def archive(one: PackedSkill, files: dict[str, bytes]) -> bytes:
+    manifest = msgspec.json.encode(BundleManifest("2026-01-01T00:00:00+00:00", (one,)))
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as made:
         for name, data in {MANIFEST: manifest, **files}.items():
@@ -49,7 +56,7 @@ def test_a_whole_one_is_read() -> None:
 )  # fmt: skip
 def test_places_where_no_skill_can_be(folder: str, name: str) -> None:
     one, files = packed(folder, name)
-    with pytest.raises(Unfit):
+    with pytest.raises(InvalidContent):
         read_bundle(archive(one, files))
 
 
@@ -60,13 +67,13 @@ def test_a_changed_missing_or_added_file_is_noticed() -> None:
         {name: data for name, data in files.items() if not name.endswith("a.md")},
         {**files, "own/own/more.md": b""},
     ):
-        with pytest.raises(Unfit):
+        with pytest.raises(InvalidContent):
             read_bundle(archive(one, broken))
 
 
 @pytest.mark.parametrize("data", [b"", b"x", archive(packed()[0], {})[:-40]])
 def test_what_is_no_snapshot(data: bytes) -> None:
-    with pytest.raises(Unfit):
+    with pytest.raises(InvalidContent):
         read_bundle(data)
 
 
@@ -77,12 +84,12 @@ async def test_own_skills_come_back_and_keep_that_they_are_copies(tmp_path: Path
     (folder / "SKILL.md").write_bytes(HEAD)
     mark = b'{"name":"own","source":"bundled","hash":"x"}'
     (folder / ".overlay.json").write_bytes(mark)
-    skill = read_skill(folder / "SKILL.md", Root(old, Source.USER))
+    skill = read_skill(folder / "SKILL.md", SkillRoot(old, Source.USER))
     async with Hub(HubOptions(old / ".hub")) as hub:
-        export(hub, old, [skill], tmp_path / "s.tar.gz")
+        export_bundle(hub, old, [skill], tmp_path / "s.tar.gz")
     async with Hub(HubOptions(new / ".hub")) as hub:
-        done = await load(hub, new, SkillHistory(new), tmp_path / "s.tar.gz")
+        done = await import_bundle(hub, new, SkillHistory(new), tmp_path / "s.tar.gz")
         assert done.stored == ("own",)
         assert (new / "notes/own/.overlay.json").read_bytes() == mark
-        again = await load(hub, new, SkillHistory(new), tmp_path / "s.tar.gz")
+        again = await import_bundle(hub, new, SkillHistory(new), tmp_path / "s.tar.gz")
         assert again.skipped == ("own",)

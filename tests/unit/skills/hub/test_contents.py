@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from hermes.skills.hub.contents import (
-    MOST_FILES,
-    Unfit,
-    checked,
-    hashes,
+    MAX_FILES,
+    InvalidContent,
+    check_file_name,
+    check_files,
+    combined_hash,
+    file_hashes,
     is_hidden,
     read_folder,
-    safe_name,
-    whole_hash,
     write_folder,
 )
 
@@ -21,7 +21,7 @@ HEAD = b"---\nname: a\ndescription: b\n---\nText.\n"
 
 @pytest.mark.parametrize("name", ["SKILL.md", "a/b/c.py", "Über uns.md", "a+b (1).txt", "a-._b"])
 def test_ordinary_names_are_kept(name: str) -> None:
-    assert safe_name(name) == name
+    assert check_file_name(name) == name
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,13 @@ def test_ordinary_names_are_kept(name: str) -> None:
     ],
 )  # fmt: skip
 def test_names_that_could_mean_something_else_are_not(name: str) -> None:
-    with pytest.raises(Unfit):
-        safe_name(name)
+    with pytest.raises(InvalidContent):
+        check_file_name(name)
 
 
 def test_what_is_no_part_of_a_skill_is_left_out() -> None:
     files = {"SKILL.md": HEAD, ".git/config": b"", "a/.DS_Store": b"", "__pycache__/a.pyc": b""}
-    assert set(checked(files)) == {"SKILL.md"}
+    assert set(check_files(files)) == {"SKILL.md"}
     assert not is_hidden("../a")
 
 
@@ -51,20 +51,20 @@ def test_what_is_no_part_of_a_skill_is_left_out() -> None:
         {"SKILL.md": HEAD, "cafe\u0301.md": b"", "caf\u00e9.md": b""},
         {"SKILL.md": HEAD, "a": b"", "a/b": b""},
         {"SKILL.md": HEAD, "big": bytes(11 * 1024 * 1024)},
-        {"SKILL.md": HEAD, **{f"{number}.md": b"" for number in range(MOST_FILES)}},
+        {"SKILL.md": HEAD, **{f"{number}.md": b"" for number in range(MAX_FILES)}},
     ],
     ids=["none", "no SKILL.md", "case", "accents", "file and folder", "size", "number"],
 )
 def test_what_cannot_be_kept_everywhere_is_refused(files: dict[str, bytes]) -> None:
-    with pytest.raises(Unfit):
-        checked(files)
+    with pytest.raises(InvalidContent):
+        check_files(files)
 
 
 def test_the_hash_of_all_depends_on_names_and_contents_alone() -> None:
-    one = whole_hash(hashes({"a": b"1", "b": b"2"}))
-    assert one == whole_hash(hashes({"b": b"2", "a": b"1"}))
-    assert one != whole_hash(hashes({"a": b"2", "b": b"1"}))
-    assert one != whole_hash(hashes({"a": b"1", "c": b"2"}))
+    one = combined_hash(file_hashes({"a": b"1", "b": b"2"}))
+    assert one == combined_hash(file_hashes({"b": b"2", "a": b"1"}))
+    assert one != combined_hash(file_hashes({"a": b"2", "b": b"1"}))
+    assert one != combined_hash(file_hashes({"a": b"1", "c": b"2"}))
 
 
 def test_a_folder_holds_what_was_written(tmp_path: Path) -> None:
@@ -77,5 +77,5 @@ def test_a_folder_holds_what_was_written(tmp_path: Path) -> None:
 
 def test_a_link_in_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path)
-    with pytest.raises(Unfit, match="link"):
+    with pytest.raises(InvalidContent, match="link"):
         read_folder(tmp_path)

@@ -5,22 +5,22 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ConfigError, UsageError
-from hermes.skills.hub.contents import HubError, NotThere
-from hermes.skills.hub.git import GitPlace, is_git, parse_git
-from hermes.skills.hub.hub import Hub, HubOptions, trust_in
-from hermes.skills.hub.registry import Taps, folder_of
+from hermes.skills.hub.contents import HubError, NotAvailable
+from hermes.skills.hub.git import GitAddress, is_git_address, parse_git_address
+from hermes.skills.hub.hub import Hub, HubOptions, source_trust
+from hermes.skills.hub.registry import TapList, resolve_folder
 from hermes.skills.hub.sources import (
-    Endpoints,
-    Fetched,
-    Listed,
-    Offer,
-    Origin,
-    RepoPlace,
+    FetchedSkill,
+    HubAddresses,
+    ListedSkill,
+    RepoPath,
+    SkillOffer,
+    SkillOrigin,
     check_address,
     check_redirect,
-    chosen_folder,
-    matching,
-    parse_place,
+    choose_folder,
+    filter_offers,
+    parse_repo_path,
 )
 from hermes.skills.hub.web_sources import split_site
 
@@ -56,18 +56,18 @@ def test_a_bare_word_is_not_guessed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("o/r", RepoPlace("o/r")),
-        ("o/r/a/b", RepoPlace("o/r", "a/b")),
-        ("o/r/a/SKILL.md", RepoPlace("o/r", "a")),
-        ("o/r/a@v1.2", RepoPlace("o/r", "a", "v1.2")),
-        ("o/r@feature/x", RepoPlace("o/r", "", "feature/x")),
-        (f"{WEB}/o/r.git", RepoPlace("o/r")),
-        (f"{WEB}/o/r/tree/main/a%20b?x=1", RepoPlace("o/r", "a b", "main")),
-        (f"{WEB}/o/r/blob/main/a/SKILL.md", RepoPlace("o/r", "a", "main")),
+        ("o/r", RepoPath("o/r")),
+        ("o/r/a/b", RepoPath("o/r", "a/b")),
+        ("o/r/a/SKILL.md", RepoPath("o/r", "a")),
+        ("o/r/a@v1.2", RepoPath("o/r", "a", "v1.2")),
+        ("o/r@feature/x", RepoPath("o/r", "", "feature/x")),
+        (f"{WEB}/o/r.git", RepoPath("o/r")),
+        (f"{WEB}/o/r/tree/main/a%20b?x=1", RepoPath("o/r", "a b", "main")),
+        (f"{WEB}/o/r/blob/main/a/SKILL.md", RepoPath("o/r", "a", "main")),
     ],
 )
-def test_a_place_at_github(text: str, place: RepoPlace) -> None:
-    assert parse_place(text, WEB) == place
+def test_a_place_at_github(text: str, place: RepoPath) -> None:
+    assert parse_repo_path(text, WEB) == place
 
 
 @pytest.mark.parametrize(
@@ -75,24 +75,28 @@ def test_a_place_at_github(text: str, place: RepoPlace) -> None:
 )
 def test_what_is_no_place_at_github(text: str) -> None:
     with pytest.raises((UsageError, HubError)):
-        parse_place(text, WEB)
+        parse_repo_path(text, WEB)
 
 
 def test_a_git_address_is_taken_apart() -> None:
-    assert parse_git("git+https://h/r#v1:a/b/") == GitPlace("https://h/r", "v1", "a/b")
-    assert parse_git("git@h:r.git#:a") == GitPlace("git@h:r.git", "", "a")
-    assert is_git("git@h:r")
-    assert not is_git("https://example.com/a")
+    assert parse_git_address("git+https://h/r#v1:a/b/") == GitAddress("https://h/r", "v1", "a/b")
+    assert parse_git_address("git@h:r.git#:a") == GitAddress("git@h:r.git", "", "a")
+    assert is_git_address("git@h:r")
+    assert not is_git_address("https://example.com/a")
 
 
 def test_the_meaning_of_a_path_is_the_nearest_one() -> None:
-    skills = [Listed("a/pdf", "pdf", ""), Listed("b/pdf", "other", ""), Listed("c", "word", "")]
-    assert chosen_folder("x", "a/pdf", skills) == "a/pdf"
-    assert chosen_folder("x", "word", skills) == "c"
-    assert chosen_folder("x", "", skills[2:]) == "c"
+    skills = [
+        ListedSkill("a/pdf", "pdf", ""),
+        ListedSkill("b/pdf", "other", ""),
+        ListedSkill("c", "word", ""),
+    ]
+    assert choose_folder("x", "a/pdf", skills) == "a/pdf"
+    assert choose_folder("x", "word", skills) == "c"
+    assert choose_folder("x", "", skills[2:]) == "c"
     for path in ("pdf", "", "excel"):
-        with pytest.raises(NotThere):
-            chosen_folder("x", path, skills)
+        with pytest.raises(NotAvailable):
+            choose_folder("x", path, skills)
 
 
 @pytest.mark.parametrize(
@@ -145,13 +149,13 @@ def test_a_redirect_out_of_the_web_is_said_to_be_one() -> None:
 
 @pytest.mark.parametrize("place", ["~nobody-of-this-name/x", f"./{'x' * 5000}", "./nothing"])
 def test_a_folder_that_cannot_be_is_said_not_to_be(place: str) -> None:
-    with pytest.raises(NotThere, match="there is no"):
-        folder_of(place)
+    with pytest.raises(NotAvailable, match="there is no"):
+        resolve_folder(place)
 
 
 def test_a_git_address_that_is_none_is_said() -> None:
     with pytest.raises(UsageError, match="not an address"):
-        parse_git("https://[::1/x.git")
+        parse_git_address("https://[::1/x.git")
 
 
 def test_a_redirect_to_another_public_host_is() -> None:
@@ -159,32 +163,32 @@ def test_a_redirect_to_another_public_host_is() -> None:
 
 
 def test_trust_comes_from_the_repository_and_its_default_branch_alone() -> None:
-    def fetched(place: str) -> Fetched:
-        return Fetched({}, Origin(), place)
+    def fetched(place: str) -> FetchedSkill:
+        return FetchedSkill({}, SkillOrigin(), place)
 
-    usual = Endpoints()
-    assert trust_in("github", fetched("anthropics/skills"), usual) == "trusted"
-    assert trust_in("skills-sh", fetched("openai/skills"), usual) == "trusted"
-    assert trust_in("github", fetched("openai/skillz"), usual) == "community"
-    assert trust_in("github", fetched(""), usual) == "community"
-    mirror = Endpoints(github_api="https://github.company.example/api/v3")
-    assert trust_in("github", fetched("anthropics/skills"), mirror) == "community"
-    assert trust_in("well-known", fetched(""), usual) == "community"
-    assert trust_in("official", fetched("official"), usual) == "official"
+    usual = HubAddresses()
+    assert source_trust("github", fetched("anthropics/skills"), usual) == "trusted"
+    assert source_trust("skills-sh", fetched("openai/skills"), usual) == "trusted"
+    assert source_trust("github", fetched("openai/skillz"), usual) == "community"
+    assert source_trust("github", fetched(""), usual) == "community"
+    mirror = HubAddresses(github_api="https://github.company.example/api/v3")
+    assert source_trust("github", fetched("anthropics/skills"), mirror) == "community"
+    assert source_trust("well-known", fetched(""), usual) == "community"
+    assert source_trust("official", fetched("official"), usual) == "official"
 
 
 def test_a_search_wants_every_word_and_puts_names_first() -> None:
     offers = [
-        Offer("s", "o/r/a", "sheets", "turns a pdf into a table"),
-        Offer("s", "o/r/b", "pdf-table", "tables"),
-        Offer("s", "o/r/c", "pdf", "reads"),
+        SkillOffer("s", "o/r/a", "sheets", "turns a pdf into a table"),
+        SkillOffer("s", "o/r/b", "pdf-table", "tables"),
+        SkillOffer("s", "o/r/c", "pdf", "reads"),
     ]
-    assert [one.name for one in matching(offers, "PDF table")] == ["pdf-table", "sheets"]
-    assert len(matching(offers, "")) == 3
+    assert [one.name for one in filter_offers(offers, "PDF table")] == ["pdf-table", "sheets"]
+    assert len(filter_offers(offers, "")) == 3
 
 
 def test_taps_are_kept_and_a_damaged_file_is_said(tmp_path: Path) -> None:
-    taps = Taps(tmp_path / "taps.json", WEB)
+    taps = TapList(tmp_path / "taps.json", WEB)
     assert taps.all() == ()
     assert taps.add("o/r")
     assert not taps.add("O/R")

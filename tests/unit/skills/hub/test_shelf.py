@@ -8,29 +8,29 @@ import pytest
 
 from hermes.core.errors import ConfigError
 from hermes.skills.hub import store
-from hermes.skills.hub.contents import HubError, Refused, write_folder
-from hermes.skills.hub.hub import difference, summary
-from hermes.skills.hub.sources import Origin
+from hermes.skills.hub.contents import HubError, InstallRefused, write_folder
+from hermes.skills.hub.hub import diff_files, summarize_changes
+from hermes.skills.hub.sources import SkillOrigin
 from hermes.skills.hub.store import (
-    UNFINISHED_SECONDS,
-    Entry,
-    Event,
-    Held,
-    Lock,
-    Pending,
+    ABANDONED_SECONDS,
+    AuditEvent,
+    HubStore,
+    InstalledSkill,
+    LockFile,
+    PendingInstall,
     Quarantine,
-    Shelf,
+    RefusedSkill,
     read_lock,
     write_lock,
 )
 
 
-def entry(category: str = "") -> Entry:
-    return Entry(
+def entry(category: str = "") -> InstalledSkill:
+    return InstalledSkill(
         identifier="o/r",
         source="github",
         trust="community",
-        origin=Origin("abc"),
+        origin=SkillOrigin("abc"),
         category=category,
         files={"SKILL.md": "x"},
         sha256="y",
@@ -38,18 +38,18 @@ def entry(category: str = "") -> Entry:
     )
 
 
-def event(what: str = "installed") -> Event:
-    return Event(at="2026-01-01T00:00:00+00:00", what=what, skill="a")
+def event(what: str = "installed") -> AuditEvent:
+    return AuditEvent(at="2026-01-01T00:00:00+00:00", what=what, skill="a")
 
 
-def staged(shelf: Shelf, text: bytes = b"new") -> Path:
+def staged(shelf: HubStore, text: bytes = b"new") -> Path:
     folder = shelf.quarantine / "a.1" / "skill"
     write_folder(folder, {"SKILL.md": text})
     return folder
 
 
 def test_a_lock_is_read_as_it_was_written(tmp_path: Path) -> None:
-    lock = Lock({"b": entry(), "a": entry("x")})
+    lock = LockFile({"b": entry(), "a": entry("x")})
     write_lock(tmp_path / "lock.json", lock)
     assert read_lock(tmp_path / "lock.json") == lock
 
@@ -81,36 +81,36 @@ def test_a_lock_that_is_no_file_is_an_error(tmp_path: Path) -> None:
 def test_a_lock_that_leads_out_of_the_hub_is_an_error(
     tmp_path: Path, name: str, category: str
 ) -> None:
-    write_lock(tmp_path / "lock.json", Lock({name: entry(category)}))
+    write_lock(tmp_path / "lock.json", LockFile({name: entry(category)}))
     with pytest.raises(ConfigError, match="damaged"):
         read_lock(tmp_path / "lock.json")
 
 
 def test_a_skill_does_not_take_the_folder_others_are_filed_in(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    shelf = HubStore(tmp_path)
     with shelf.held():
         shelf.put("a", entry("office"), staged(shelf, b"1"), event())
-    with pytest.raises(Refused, match="office"), shelf.held():
+    with pytest.raises(InstallRefused, match="office"), shelf.held():
         shelf.put("office", entry(), staged(shelf, b"2"), event())
     assert (shelf.skills / "office/a/SKILL.md").read_bytes() == b"1"
     assert list(shelf.lock().skills) == ["a"]
 
 
 def test_a_skill_is_not_filed_inside_another(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    shelf = HubStore(tmp_path)
     with shelf.held():
         shelf.put("office", entry(), staged(shelf, b"1"), event())
-    with pytest.raises(Refused, match="office"), shelf.held():
+    with pytest.raises(InstallRefused, match="office"), shelf.held():
         shelf.put("a", entry("office"), shelf.quarantine / "a.2" / "skill", event())
     assert [path.name for path in (shelf.skills / "office").iterdir()] == ["SKILL.md"]
 
 
 @pytest.mark.parametrize("folder", ["../../victim", "skills/../../victim", "/victim"])
 def test_the_note_of_a_change_cannot_lead_out_of_the_hub(tmp_path: Path, folder: str) -> None:
-    shelf = Shelf(tmp_path / "home/.hub")
+    shelf = HubStore(tmp_path / "home/.hub")
     write_folder(tmp_path / "victim", {"a": b"a"})
     shelf.root.mkdir(parents=True)
-    note = msgspec.json.encode(Pending("a", None, "", "trash/x", folder))
+    note = msgspec.json.encode(PendingInstall("a", None, "", "trash/x", folder))
     (shelf.root / "pending.json").write_bytes(note)
     with pytest.raises(ConfigError, match="interrupted change"):
         shelf.lock()
@@ -120,28 +120,28 @@ def test_the_note_of_a_change_cannot_lead_out_of_the_hub(tmp_path: Path, folder:
 def test_a_damaged_note_of_a_change_is_said(tmp_path: Path) -> None:
     (tmp_path / "pending.json").write_text("{bad")
     with pytest.raises(ConfigError, match="interrupted change") as damaged:
-        Shelf(tmp_path).lock()
+        HubStore(tmp_path).lock()
     assert "audit" in damaged.value.hint
 
 
 def test_looking_creates_nothing(tmp_path: Path) -> None:
-    assert Shelf(tmp_path / ".hub").lock() == Lock()
+    assert HubStore(tmp_path / ".hub").lock() == LockFile()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_skill_that_changes_its_category_leaves_no_empty_one(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    shelf = HubStore(tmp_path)
     with shelf.held():
         shelf.put("a", entry("old"), staged(shelf, b"1"), event())
     with shelf.held():
         shelf.put("a", entry("new"), staged(shelf, b"2"), event("updated"))
     assert [path.name for path in shelf.skills.iterdir()] == ["new"]
     assert (shelf.skills / "new/a/SKILL.md").read_bytes() == b"2"
-    assert [one.what for one in store.read(shelf.log_file)] == ["installed", "updated"]
+    assert [one.what for one in store.read_events(shelf.log_file)] == ["installed", "updated"]
 
 
 def test_a_folder_nobody_installed_makes_room(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    shelf = HubStore(tmp_path)
     write_folder(shelf.skills / "a", {"SKILL.md": b"stray"})
     with shelf.held():
         shelf.put("a", entry(), staged(shelf), event())
@@ -150,10 +150,10 @@ def test_a_folder_nobody_installed_makes_room(tmp_path: Path) -> None:
 
 def test_a_line_that_was_cut_off_is_left_out_of_the_log(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
-    store.append(file, event())
+    store.append_event(file, event())
     with file.open("ab") as log:
         log.write(b'{"at": "20')
-    assert store.read(file) == [event()]
+    assert store.read_events(file) == [event()]
     assert file.stat().st_mode & 0o777 == 0o600
 
 
@@ -161,19 +161,19 @@ def test_what_a_killed_process_left_in_quarantine_is_swept(tmp_path: Path) -> No
     quarantine = Quarantine(tmp_path)
     old = quarantine.stage("a", {"SKILL.md": b"1"})
     refused = quarantine.stage("b", {"SKILL.md": b"2"})
-    held = Held(
+    held = RefusedSkill(
         name="b",
         source="github",
         identifier="o/r",
         trust="community",
-        origin=Origin(),
+        origin=SkillOrigin(),
         verdict="dangerous",
         reason="no",
         at="2026-01-01T00:00:00+00:00",
     )
     quarantine.keep(refused, held)
     for folder in (old.parent, refused.parent):
-        past = folder.stat().st_mtime - UNFINISHED_SECONDS - 10
+        past = folder.stat().st_mtime - ABANDONED_SECONDS - 10
         os.utime(folder, (past, past))
     fresh = quarantine.stage("c", {"SKILL.md": b"3"})
     assert (old.exists(), refused.exists(), fresh.exists()) == (False, True, True)
@@ -190,17 +190,17 @@ def test_what_cannot_be_written_as_a_whole_is_not_left_in_quarantine(tmp_path: P
 def test_a_difference_names_files_and_lines() -> None:
     old = {"a.md": b"one\ntwo\n", "gone.md": b"x\n", "p.png": b"\0\1"}
     new = {"a.md": b"one\n2\n", "new.md": b"y\n", "p.png": b"\0\1\2"}
-    text = difference(old, new)
+    text = diff_files(old, new)
     assert "-two\n+2" in text
     assert "--- a/gone.md\n+++ /dev/null" in text
     assert "--- /dev/null\n+++ b/new.md" in text
     assert "binary p.png: 2 B → 3 B" in text
-    assert summary(old, new) == "2 changed, 1 added, 1 removed"
-    assert difference(old, old) == ""
+    assert summarize_changes(old, new) == "2 changed, 1 added, 1 removed"
+    assert diff_files(old, old) == ""
 
 
 def test_a_long_difference_is_cut() -> None:
-    text = difference({}, {"a": b"x\n" * 1000})
+    text = diff_files({}, {"a": b"x\n" * 1000})
     assert text.endswith("… 603 more lines")
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.skills.scanner import Finding, scan_files
 from hermes.skills.scanner import scan as scanning
+from hermes.skills.scanner import scan_files
+from hermes.skills.scanner.report import ScanFinding
 from scripts.skill_scan_report import examples
 
 NAMES = ("SKILL.md", "a.py", "b.sh", "c.js", "d.json", "Dockerfile", "e.yml", "f.ipynb", "g")
@@ -23,7 +24,7 @@ PIECES = (
 def check(report):
     assert report.verdict in ("safe", "caution", "dangerous")
     for finding in report.findings:
-        assert isinstance(finding, Finding)
+        assert isinstance(finding, ScanFinding)
         assert len(finding.text) <= 120
         finding.file.encode()
 
@@ -111,4 +112,4 @@ def test_a_large_skill_is_read_only_in_part():
     unread = [finding for finding in report.findings if finding.rule == "too_much"]
     read = len(files) - len(unread)
     assert report.verdict == "caution"
-    assert read * 4_000 * len(line) <= scanning.MOST
+    assert read * 4_000 * len(line) <= scanning.MAX_SKILL_BYTES

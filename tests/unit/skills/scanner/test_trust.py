@@ -2,15 +2,23 @@
 
 import pytest
 
-from hermes.skills.scanner import Category, Finding, Report
-from hermes.skills.scanner.report import Trust, decide, trust_of
+from hermes.skills.scanner.report import (
+    FindingCategory,
+    ScanFinding,
+    ScanReport,
+    SourceTrust,
+    decide_install,
+    trust_for,
+)
 
-SAFE = Report((), "safe")
+SAFE = ScanReport((), "safe")
 
 
 def report(verdict, severity):
-    finding = Finding("r", Category.OBFUSCATION, severity, "a.sh", 3, "x", "hides something")
-    return Report((finding,), verdict)
+    finding = ScanFinding(
+        "r", FindingCategory.OBFUSCATION, severity, "a.sh", 3, "x", "hides something"
+    )
+    return ScanReport((finding,), verdict)
 
 
 CAUTION, DANGEROUS = report("caution", "high"), report("dangerous", "critical")
@@ -19,18 +27,18 @@ CAUTION, DANGEROUS = report("caution", "high"), report("dangerous", "critical")
 @pytest.mark.parametrize(
     ("source", "identifier", "trust"),
     [
-        ("builtin", "anything", Trust.BUILTIN),
-        ("official", "research/x", Trust.OFFICIAL),
-        ("github", "openai/skills", Trust.TRUSTED),
-        ("github", "openai/skills/k8s", Trust.TRUSTED),
-        ("github", "anthropics/skills/document-skills/pdf", Trust.TRUSTED),
-        ("skills-sh", "skills-sh/openai/skills/k8s", Trust.TRUSTED),
-        ("skills-sh", "openai/skills/k8s", Trust.TRUSTED),
-        ("github", "somebody/skills/k8s", Trust.COMMUNITY),
+        ("builtin", "anything", SourceTrust.BUILTIN),
+        ("official", "research/x", SourceTrust.OFFICIAL),
+        ("github", "openai/skills", SourceTrust.TRUSTED),
+        ("github", "openai/skills/k8s", SourceTrust.TRUSTED),
+        ("github", "anthropics/skills/document-skills/pdf", SourceTrust.TRUSTED),
+        ("skills-sh", "skills-sh/openai/skills/k8s", SourceTrust.TRUSTED),
+        ("skills-sh", "openai/skills/k8s", SourceTrust.TRUSTED),
+        ("github", "somebody/skills/k8s", SourceTrust.COMMUNITY),
     ],
 )
 def test_trust_comes_from_the_place(source, identifier, trust):
-    assert trust_of(source, identifier) is trust
+    assert trust_for(source, identifier) is trust
 
 
 @pytest.mark.parametrize(
@@ -68,36 +76,36 @@ def test_trust_comes_from_the_place(source, identifier, trust):
     ],
 )
 def test_nothing_that_only_looks_trusted_is(identifier):
-    assert trust_of("github", identifier) is Trust.COMMUNITY
-    assert trust_of("skills-sh", identifier) is Trust.COMMUNITY
+    assert trust_for("github", identifier) is SourceTrust.COMMUNITY
+    assert trust_for("skills-sh", identifier) is SourceTrust.COMMUNITY
 
 
 @pytest.mark.parametrize("source", ["tap", "git", "folder", "well-known", "", "trusted", "GitHub"])
 def test_other_sources_prove_nothing(source):
-    assert trust_of(source, "openai/skills/k8s") is Trust.COMMUNITY
+    assert trust_for(source, "openai/skills/k8s") is SourceTrust.COMMUNITY
 
 
 @pytest.mark.parametrize(
     ("trust", "found", "force", "allowed", "asks"),
     [
-        (Trust.BUILTIN, DANGEROUS, False, True, False),
-        (Trust.OFFICIAL, DANGEROUS, False, True, False),
-        (Trust.TRUSTED, SAFE, False, True, False),
-        (Trust.TRUSTED, CAUTION, False, True, False),
-        (Trust.TRUSTED, DANGEROUS, False, False, False),
-        (Trust.TRUSTED, DANGEROUS, True, False, False),
-        (Trust.COMMUNITY, SAFE, False, True, False),
-        (Trust.COMMUNITY, CAUTION, False, False, True),
-        (Trust.COMMUNITY, CAUTION, True, True, False),
-        (Trust.COMMUNITY, DANGEROUS, False, False, False),
-        (Trust.COMMUNITY, DANGEROUS, True, False, False),
+        (SourceTrust.BUILTIN, DANGEROUS, False, True, False),
+        (SourceTrust.OFFICIAL, DANGEROUS, False, True, False),
+        (SourceTrust.TRUSTED, SAFE, False, True, False),
+        (SourceTrust.TRUSTED, CAUTION, False, True, False),
+        (SourceTrust.TRUSTED, DANGEROUS, False, False, False),
+        (SourceTrust.TRUSTED, DANGEROUS, True, False, False),
+        (SourceTrust.COMMUNITY, SAFE, False, True, False),
+        (SourceTrust.COMMUNITY, CAUTION, False, False, True),
+        (SourceTrust.COMMUNITY, CAUTION, True, True, False),
+        (SourceTrust.COMMUNITY, DANGEROUS, False, False, False),
+        (SourceTrust.COMMUNITY, DANGEROUS, True, False, False),
     ],
 )
 def test_what_may_be_installed(trust, found, force, allowed, asks):
-    decision = decide(found, trust, force)
+    decision = decide_install(found, trust, force)
     assert (decision.allowed, decision.asks) == (allowed, asks)
     assert decision.reason.startswith(f"{trust}: ")
 
 
 def test_the_reason_names_the_place():
-    assert "a.sh:3: hides something" in decide(CAUTION, Trust.COMMUNITY, False).reason
+    assert "a.sh:3: hides something" in decide_install(CAUTION, SourceTrust.COMMUNITY, False).reason

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from hermes.skills.history import SkillHistory
-from hermes.skills.history_repo import Who
-from hermes.skills.index import Skills
-from hermes.skills.skill import Root, Source, roots
-from hermes.skills.usage import Uses
-from hermes.skills.writing.draft import Action, Draft, Limits
-from hermes.skills.writing.writer import Outcome, Retirement, SkillWriter, WritingOptions
+from hermes.skills.history_repo import Author
+from hermes.skills.index import SkillIndex
+from hermes.skills.skill import SkillRoot, Source, skill_roots
+from hermes.skills.usage import SkillUsage
+from hermes.skills.writing.draft import DraftAction, SkillDraft, SkillLimits
+from hermes.skills.writing.writer import ChangeOutcome, SkillRetirement, SkillWriter, WritingOptions
 
 BODY = "# Steps\n\n1. Look at the {name}.\n2. Do it.\n"
 
@@ -39,14 +39,14 @@ class Place:
         self.told: list[str] = []
         self.put(self.bundled, "devops/servers", text("servers"))
         self.put(self.plugin.parent, "helper", text("helper"))
-        brought = [Root(self.plugin, Source.PLUGIN, "kit")]
-        found = roots(self.home, plugins=brought, bundled=self.bundled)
-        self.skills = Skills(found)
+        brought = [SkillRoot(self.plugin, Source.PLUGIN, "kit")]
+        found = skill_roots(self.home, plugins=brought, bundled=self.bundled)
+        self.skills = SkillIndex(found)
         self.history = SkillHistory(self.home, self.told.append)
-        self.uses = Uses(self.home / ".usage.json")
-        options = WritingOptions(review, Limits(skill_chars=2000, file_bytes=500, files=4))
+        self.uses = SkillUsage(self.home / ".usage.json")
+        options = WritingOptions(review, SkillLimits(skill_chars=2000, file_bytes=500, files=4))
         self.writer = SkillWriter(self.home, self.skills, self.history, no_evil, options, self.uses)
-        self.retirement = Retirement(self.home, self.skills, self.history)
+        self.retirement = SkillRetirement(self.home, self.skills, self.history)
 
     def put(self, root: Path, name: str, content: str) -> Path:
         file = root / name / "SKILL.md"
@@ -54,12 +54,12 @@ class Place:
         file.write_text(content)
         return file
 
-    async def do(self, action: str, name: str, **fields: object) -> Outcome:
+    async def do(self, action: str, name: str, **fields: object) -> ChangeOutcome:
         session = fields.pop("session", "s1")
-        draft = Draft(action=Action(action), name=name, session=session, **fields)
+        draft = SkillDraft(action=DraftAction(action), name=name, session=session, **fields)
         return await self.writer.manage(draft)
 
-    async def create(self, name: str, **fields: object) -> Outcome:
+    async def create(self, name: str, **fields: object) -> ChangeOutcome:
         return await self.do("create", name, **{"content": text(name), **fields})
 
     def read(self, path: str) -> str:
@@ -84,4 +84,4 @@ def asking(tmp_path: Path) -> Place:
     return Place(tmp_path, review="ask")
 
 
-__all__ = ["Place", "Who", "text"]
+__all__ = ["Author", "Place", "text"]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from hermes.skills.index import Skills
-from hermes.skills.parse import instructions
-from hermes.skills.skill import Root, Source, bundled_folder, optional_folder
-from hermes.skills.writing.draft import ChangeRefused, closest
+from hermes.skills.index import SkillIndex
+from hermes.skills.parse import read_instructions
+from hermes.skills.skill import SkillRoot, Source, bundled_folder, optional_folder
+from hermes.skills.writing.draft import ChangeRefused, most_similar
 from tests.unit.skills.writing.conftest import text
 
 BACKUP = text(
@@ -94,11 +94,11 @@ async def test_short_ones_are_close_when_they_say_the_same(place):
 
 def test_no_two_skills_that_come_with_hermes_are_close():
     folders = [folder for folder in (bundled_folder(), optional_folder()) if folder]
-    skills = Skills([Root(folder, Source.BUNDLED) for folder in folders]).all()
+    skills = SkillIndex([SkillRoot(folder, Source.BUNDLED) for folder in folders]).all()
     assert len(skills) > 40
     for skill in skills:
         others = [each for each in skills if each is not skill]
-        assert closest(skill.name, instructions(skill), others) is None
+        assert most_similar(skill.name, read_instructions(skill), others) is None
 
 
 async def test_bundled_skills_count_too(place):

@@ -6,7 +6,7 @@ import pytest
 
 from hermes.skills.skill import SkillNotFound
 from hermes.skills.writing.draft import ChangeRefused
-from hermes.skills.writing.writer import DAY, stale
+from hermes.skills.writing.writer import DAY, stale_skills
 from tests.unit.skills.writing.conftest import text
 
 NOW = 1_800_000_000.0
@@ -30,11 +30,11 @@ async def test_only_old_and_unused_skills_of_the_agent_are_proposed(place):
     aged(place, "fresh", 5)
     aged(place, "by-hand", 300)
     aged(place, "servers", 300)
-    found = stale(place.skills.all(), place.uses.all(), NOW)
+    found = stale_skills(place.skills.all(), place.uses.all(), NOW)
     assert [(each.name, each.idle_days, each.uses) for each in found] == [
         ("never", 200, 0), ("long-ago", 100, 1),
     ]  # fmt: skip
-    assert [each.name for each in stale(place.skills.all(), place.uses.all(), NOW, 150)] == [
+    assert [each.name for each in stale_skills(place.skills.all(), place.uses.all(), NOW, 150)] == [
         "never"
     ]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.skills.writing.draft import ChangeRefused, replaced
+from hermes.skills.writing.draft import ChangeRefused, replace_text
 
 TEXT = "one\n  two  words\nthree\n\none\n"
 
@@ -19,20 +19,20 @@ TEXT = "one\n  two  words\nthree\n\none\n"
     ],
 )
 def test_the_one_place_is_found_exactly_or_but_for_spaces(old, new, result):
-    assert replaced(TEXT, old, new, replace_all=False) == result
+    assert replace_text(TEXT, old, new, replace_all=False) == result
 
 
 def test_line_ends_stay_those_of_the_file():
-    assert replaced("a\r\nb  c\r\nd", "b c", "x\ny", replace_all=False) == "a\r\nx\r\ny\r\nd"
-    assert replaced("a\nb  c", "b c", "x", replace_all=False) == "a\nx"
+    assert replace_text("a\r\nb  c\r\nd", "b c", "x\ny", replace_all=False) == "a\r\nx\r\ny\r\nd"
+    assert replace_text("a\nb  c", "b c", "x", replace_all=False) == "a\nx"
 
 
 def test_several_places():
     with pytest.raises(ChangeRefused, match="is in it 2 times"):
-        replaced(TEXT, "one", "1", replace_all=False)
-    assert replaced(TEXT, "one", "1", replace_all=True).count("1\n") == 2
+        replace_text(TEXT, "one", "1", replace_all=False)
+    assert replace_text(TEXT, "one", "1", replace_all=True).count("1\n") == 2
     with pytest.raises(ChangeRefused, match="is in it 2 times"):
-        replaced("a  b\na  b\n", "a b", "x", replace_all=True)
+        replace_text("a  b\na  b\n", "a b", "x", replace_all=True)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_several_places():
 )  # fmt: skip
 def test_what_cannot_be_replaced(old, new, problem):
     with pytest.raises(ChangeRefused, match=problem):
-        replaced(TEXT, old, new, replace_all=False)
+        replace_text(TEXT, old, new, replace_all=False)
 
 
 SEEN = "# Steps\n\n1. Look:\n\n```bash\nls\n```\n2. Go.\n"
@@ -53,9 +53,11 @@ SEEN = "# Steps\n\n1. Look:\n\n```bash\nls\n```\n2. Go.\n"
 )
 def test_comments_the_agent_was_not_shown_are_no_hindrance(old):
     text = SEEN.replace("```bash", "<!-- tried -->\n```bash")
-    assert replaced(text, old, "1. See", replace_all=False) == "# Steps\n\n1. See\n```\n2. Go.\n"
+    assert (
+        replace_text(text, old, "1. See", replace_all=False) == "# Steps\n\n1. See\n```\n2. Go.\n"
+    )
 
 
 def test_a_comment_alone_is_replaced_only_as_it_stands():
     with pytest.raises(ChangeRefused, match="is not in it"):
-        replaced(SEEN, "<!-- gone -->", "x", replace_all=False)
+        replace_text(SEEN, "<!-- gone -->", "x", replace_all=False)

@@ -8,12 +8,14 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Effect, ToolContext
-from hermes.skills.history_repo import Who
+from hermes.skills.history_repo import Author
 from hermes.skills.tools import skill_manage_tool
 from tests.unit.skills.writing.conftest import text
 
 
-async def use(place, action: str, name: str = "deploy", who: Who = Who.AGENT, **arguments) -> str:
+async def use(
+    place, action: str, name: str = "deploy", who: Author = Author.AGENT, **arguments
+) -> str:
     tool = skill_manage_tool(place.writer, lambda: "s7", who)
     jsonschema_rs.validator_for(tool.spec.parameters).validate(
         {"action": action, "name": name, **arguments}
@@ -27,7 +29,7 @@ async def test_the_reason_and_the_session_reach_the_history(place):
     commit = await place.history.commit()
     assert said == f"deploy created (change {commit.short})"
     assert (commit.reason, commit.session, commit.who) == ("learnt it", "s7", "agent")
-    await use(place, "patch", old_string="Do it", new_string="", who=Who.REVIEW)
+    await use(place, "patch", old_string="Do it", new_string="", who=Author.REVIEW)
     assert (await place.history.commit()).who == "review"
 
 

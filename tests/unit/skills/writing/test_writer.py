@@ -7,10 +7,10 @@ import pytest
 
 from hermes.core.errors import UsageError
 from hermes.skills.history import NO_GIT, SkillHistory
-from hermes.skills.history_repo import Who
+from hermes.skills.history_repo import Author
 from hermes.skills.skill import SkillNotFound
-from hermes.skills.writing.draft import Action, ChangeRefused, Draft
-from hermes.skills.writing.overlays import content_hash, overlay_of
+from hermes.skills.writing.draft import ChangeRefused, DraftAction, SkillDraft
+from hermes.skills.writing.overlays import content_hash, read_overlay
 from hermes.skills.writing.writer import SkillWriter
 from tests.unit.skills.writing.conftest import no_evil, text
 
@@ -192,7 +192,7 @@ async def test_a_bundled_skill_is_changed_as_a_copy_and_reset(place):
     assert place.there() == [f"devops/servers/{name}" for name in
                              (".overlay.json", "SKILL.md", "scripts/run.sh")]  # fmt: skip
     assert os.access(place.home / "devops/servers/scripts/run.sh", os.X_OK)
-    mark = overlay_of(place.home / "devops/servers")
+    mark = read_overlay(place.home / "devops/servers")
     assert (mark.name, mark.source, mark.hash) == ("servers", "bundled", before)
     skill = place.skills.get("servers")
     assert (skill.source, skill.folder) == ("user", place.home / "devops/servers")
@@ -260,7 +260,9 @@ async def test_without_git_skills_are_written_all_the_same(place):
     history = SkillHistory(place.home, told.append, git="")
     writer = SkillWriter(place.home, place.skills, history, no_evil)
     for name in ("alpha", "beta-two"):
-        draft = Draft(action=Action.CREATE, name=name, content=text(name), who=Who.REVIEW)
+        draft = SkillDraft(
+            action=DraftAction.CREATE, name=name, content=text(name), who=Author.REVIEW
+        )
         outcome = await writer.manage(draft)
         assert (outcome.text, outcome.commit) == (f"{name} created", None)
     assert told == [NO_GIT]

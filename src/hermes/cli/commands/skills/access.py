@@ -14,10 +14,10 @@ from hermes.config.environment import search_path
 from hermes.core.errors import UsageError
 from hermes.skills.hub.contents import HubError
 from hermes.skills.hub.hub import Hub, HubOptions
-from hermes.skills.hub.registry import NAMES, known_source
-from hermes.skills.hub.sources import Endpoints
-from hermes.skills.index import Skills
-from hermes.skills.skill import Circle, Root, Source, optional_folder
+from hermes.skills.hub.registry import SOURCE_NAMES, check_source_name
+from hermes.skills.hub.sources import HubAddresses
+from hermes.skills.index import SkillIndex
+from hermes.skills.skill import SkillRoot, Source, VisibilityContext, optional_folder
 
 Work = Callable[[argparse.Namespace, Cli, Hub], Awaitable[int]]
 
@@ -46,14 +46,14 @@ def with_hub(work: Work) -> Act:
 
 def hub_options(cli: Cli) -> HubOptions:
     loaded = cli.load()
-    usual = Endpoints()
+    usual = HubAddresses()
     return HubOptions(
         root=cli.home.skills / ".hub",
         official=optional_folder(),
         token=loaded.secret("GITHUB_TOKEN") or loaded.secret("GH_TOKEN") or "",
         git=shutil.which("git", path=search_path()),
         ssh_agent=loaded.variable("SSH_AUTH_SOCK") or "",
-        endpoints=Endpoints(
+        endpoints=HubAddresses(
             github_api=loaded.variable("GITHUB_API_URL") or usual.github_api,
             github_web=loaded.variable("GITHUB_SERVER_URL") or usual.github_web,
             skills_sh=loaded.variable("SKILLS_API_URL") or usual.skills_sh,
@@ -61,16 +61,16 @@ def hub_options(cli: Cli) -> HubOptions:
     )
 
 
-def all_roots(cli: Cli) -> tuple[Root, ...]:
+def all_roots(cli: Cli) -> tuple[SkillRoot, ...]:
     """Every folder with skills but those of plugins, whose code would have to be run."""
     return skill_roots(cli.load(), cli.home)
 
 
-def collection(cli: Cli) -> Skills:
-    return Skills(all_roots(cli))
+def collection(cli: Cli) -> SkillIndex:
+    return SkillIndex(all_roots(cli))
 
 
-def circle(cli: Cli) -> Circle:
+def circle(cli: Cli) -> VisibilityContext:
     """This machine and what is switched off. Which tools there are depends on the session."""
     return circle_of(cli.load(), "cli")
 
@@ -78,13 +78,13 @@ def circle(cli: Cli) -> Circle:
 def own_copy(cli: Cli, name: str) -> Path | None:
     """The folder of the user's own skill of this name, which counts instead of an installed one."""
     own = [root for root in all_roots(cli) if root.source is Source.USER]
-    return next((one.folder for one in Skills(own).all() if one.name == name), None)
+    return next((one.folder for one in SkillIndex(own).all() if one.name == name), None)
 
 
 def elsewhere(cli: Cli, name: str) -> str:
     """The kind of a skill that an installed one of this name would hide: bundled or external."""
     hidden = [root for root in all_roots(cli) if root.source in (Source.EXTERNAL, Source.BUNDLED)]
-    return next((str(one.source) for one in Skills(hidden).all() if one.name == name), "")
+    return next((str(one.source) for one in SkillIndex(hidden).all() if one.name == name), "")
 
 
 def consents(args: argparse.Namespace, cli: Cli, question: str) -> bool:
@@ -100,12 +100,12 @@ def consents(args: argparse.Namespace, cli: Cli, question: str) -> bool:
 
 def add_source(parser: argparse.ArgumentParser, summary: str) -> None:
     """`--source`, one of those that can be asked."""
-    parser.add_argument("--source", type=_source, choices=NAMES, default="", help=summary)
+    parser.add_argument("--source", type=_source, choices=SOURCE_NAMES, default="", help=summary)
 
 
 def _source(name: str) -> str:
     try:
-        return known_source(name) if name else ""
+        return check_source_name(name) if name else ""
     except UsageError as error:
         raise argparse.ArgumentTypeError(f"{error}; {error.hint}") from None
 

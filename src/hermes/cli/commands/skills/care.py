@@ -12,7 +12,7 @@ from hermes.cli.commands.skills.history import original, skill_writer
 from hermes.cli.commands.skills.wording import document, example, say_findings
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.skills.hub.hub import Hub, Inspection, audit, restore
+from hermes.skills.hub.hub import Hub, SkillInspection, audit_installed, restore_skill
 from hermes.util.plain import plain_line
 from hermes.util.text import many
 
@@ -46,7 +46,7 @@ def add_actions(actions: Actions) -> None:
 
 
 async def _audit(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
-    found = audit(hub)
+    found = audit_installed(hub)
     if args.json:
         document(cli, found)
         return 0 if found.clean else 1
@@ -59,7 +59,7 @@ async def _audit(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     return 0 if found.clean else 1
 
 
-def _say(cli: Cli, one: Inspection) -> None:
+def _say(cli: Cli, one: SkillInspection) -> None:
     if not one.tampered:
         cli.say(f"{one.name}: as installed ({one.trust})")
     else:
@@ -123,6 +123,6 @@ async def _restored(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     if not consents(args, cli, f"Replace the files of {args.name} with those of its source?"):
         cli.say("nothing was changed")
         return 1
-    await restore(hub, args.name)
+    await restore_skill(hub, args.name)
     cli.say(f"{args.name} is as it was installed")
     return 0

@@ -16,8 +16,8 @@ from hermes.cli.commands.skills.wording import (
 )
 from hermes.cli.context import Cli
 from hermes.skills.hub.hub import Hub
-from hermes.skills.hub.sources import Partly
-from hermes.skills.hub.store import Held
+from hermes.skills.hub.sources import SearchResult
+from hermes.skills.hub.store import RefusedSkill
 from hermes.skills.skill import SKILL_FILE
 from hermes.util.plain import plain, plain_line
 from hermes.util.text import human_size
@@ -68,7 +68,7 @@ async def _search(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     return _show(args, cli, await hub.search(" ".join(args.words), args.source))
 
 
-def _show(args: argparse.Namespace, cli: Cli, found: Partly) -> int:
+def _show(args: argparse.Namespace, cli: Cli, found: SearchResult) -> int:
     if args.json:
         document(cli, found)
         return 0
@@ -107,7 +107,9 @@ async def _inspect(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     return 0
 
 
-def _show_held(args: argparse.Namespace, cli: Cli, held: Held, files: dict[str, bytes]) -> int:
+def _show_held(
+    args: argparse.Namespace, cli: Cli, held: RefusedSkill, files: dict[str, bytes]
+) -> int:
     if args.json:
         document(cli, {**msgspec.to_builtins(held), "quarantined": True})
         return 0

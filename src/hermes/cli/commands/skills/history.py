@@ -16,20 +16,20 @@ from hermes.cli.commands.skills.wording import document, example
 from hermes.cli.context import Cli
 from hermes.cli.style import Style
 from hermes.core.errors import HermesError, UsageError
-from hermes.skills.history import LISTED, SkillHistory
-from hermes.skills.history_repo import Commit
-from hermes.skills.hub.hub import difference
-from hermes.skills.index import Skills
+from hermes.skills.history import DEFAULT_LOG_LENGTH, SkillHistory
+from hermes.skills.history_repo import SkillCommit
+from hermes.skills.hub.hub import diff_files
+from hermes.skills.index import SkillIndex
 from hermes.skills.skill import Skill, SkillInvalid, SkillNotFound, Source
-from hermes.skills.usage import Uses
-from hermes.skills.writing.overlays import MARK_FILE, content_hash, files_of, mark_of
+from hermes.skills.usage import SkillUsage
+from hermes.skills.writing.overlays import MARK_FILE, content_hash, list_files, parse_mark
 from hermes.skills.writing.writer import (
     UNUSED_DAYS,
-    Proposal,
-    Retirement,
+    SkillProposal,
+    SkillRetirement,
     SkillWriter,
-    scanned,
-    stale,
+    scan_reasons,
+    stale_skills,
 )
 from hermes.util.plain import plain, plain_line
 from hermes.util.text import human_duration, many
@@ -47,7 +47,12 @@ def add_actions(actions: Actions) -> None:
     )
     log.add_argument("name", nargs="?", default="", metavar="NAME", help="only of this skill")
     log.add_argument(
-        "-n", "--limit", type=positive, default=LISTED, metavar="N", help=f"how many ({LISTED})"
+        "-n",
+        "--limit",
+        type=positive,
+        default=DEFAULT_LOG_LENGTH,
+        metavar="N",
+        help=f"how many ({DEFAULT_LOG_LENGTH})",
     )
     diff = actions.add("diff", _running(_diff), "what a change did, line by line")
     diff.add_argument("id", nargs="?", default="", metavar="ID", help="the newest one without it")
@@ -93,9 +98,9 @@ def skill_history(cli: Cli) -> SkillHistory:
 
 def skill_writer(cli: Cli) -> SkillWriter:
     """For what the user does: it is kept at once, whatever `skills.review` says."""
-    uses = Uses(cli.home.skills / ".usage.json")
+    uses = SkillUsage(cli.home.skills / ".usage.json")
     history = skill_history(cli)
-    return SkillWriter(cli.home.skills, collection(cli), history, scanned, uses=uses)
+    return SkillWriter(cli.home.skills, collection(cli), history, scan_reasons, uses=uses)
 
 
 def _running(work: Work) -> Act:
@@ -122,7 +127,7 @@ async def _log(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _line(commit: Commit, style: Style) -> str:
+def _line(commit: SkillCommit, style: Style) -> str:
     names = plain_line(", ".join(commit.skills)) or "-"
     session = f"  [{plain_line(commit.session)}]" if commit.session else ""
     facts = f"{moment(commit.at)}  {plain_line(commit.who):<6} {names}"
@@ -137,20 +142,20 @@ async def _diff(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-async def _in_copies(cli: Cli, history: SkillHistory, commit: Commit) -> str:
+async def _in_copies(cli: Cli, history: SkillHistory, commit: SkillCommit) -> str:
     """What a change that began with copies of other skills did to them, without the copying; ""
     for any other change, and when an original is not as it was."""
     found: list[str] = []
     for files in await history.made_with(MARK_FILE, commit.id):
         try:
-            mark = mark_of(files.pop(MARK_FILE))
+            mark = parse_mark(files.pop(MARK_FILE))
         except msgspec.DecodeError:
             return ""
         skill = original(cli, mark.name)
         if skill is None or content_hash(skill.folder) != mark.hash:
             return ""
-        before = {path: (skill.folder / path).read_bytes() for path in files_of(skill.folder)}
-        found += [f"in a copy of the {mark.source} one:", difference(before, files)]
+        before = {path: (skill.folder / path).read_bytes() for path in list_files(skill.folder)}
+        found += [f"in a copy of the {mark.source} one:", diff_files(before, files)]
     return "\n".join(found)
 
 
@@ -158,7 +163,7 @@ def original(cli: Cli, name: str) -> Skill | None:
     """The skill that counts when the user has none of this name."""
     others = [root for root in all_roots(cli) if root.source is not Source.USER]
     try:
-        return Skills(others).get(name)
+        return SkillIndex(others).get(name)
     except (SkillNotFound, SkillInvalid):
         return None
 
@@ -201,7 +206,7 @@ async def _pending(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-async def _fresh(cli: Cli, writer: SkillWriter, name: str) -> Proposal:
+async def _fresh(cli: Cli, writer: SkillWriter, name: str) -> SkillProposal:
     """A proposal as it would be made now; one that does not fit any more, as it was proposed."""
     proposal = writer.proposals.get(name)
     try:
@@ -212,7 +217,7 @@ async def _fresh(cli: Cli, writer: SkillWriter, name: str) -> Proposal:
         return proposal
 
 
-def _proposal_line(proposal: Proposal, style: Style) -> str:
+def _proposal_line(proposal: SkillProposal, style: Style) -> str:
     draft = proposal.draft
     age = f"{human_duration(time.time() - proposal.at)} ago"
     what = f"{draft.action} {plain_line(draft.name)}"
@@ -253,8 +258,8 @@ async def _each(args: argparse.Namespace, cli: Cli, decide: Callable[[str], Awai
 
 
 async def _stale(args: argparse.Namespace, cli: Cli) -> int:
-    skills, uses = collection(cli), Uses(cli.home.skills / ".usage.json")
-    found = stale(skills.all(), uses.all(), time.time(), args.days)
+    skills, uses = collection(cli), SkillUsage(cli.home.skills / ".usage.json")
+    found = stale_skills(skills.all(), uses.all(), time.time(), args.days)
     away = list(_retirement(cli).retired())
     if args.json:
         document(cli, {"stale": found, "retired": away})
@@ -271,8 +276,8 @@ async def _stale(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _retirement(cli: Cli) -> Retirement:
-    return Retirement(cli.home.skills, collection(cli), skill_history(cli))
+def _retirement(cli: Cli) -> SkillRetirement:
+    return SkillRetirement(cli.home.skills, collection(cli), skill_history(cli))
 
 
 async def _retire(args: argparse.Namespace, cli: Cli) -> int:

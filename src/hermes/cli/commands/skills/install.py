@@ -14,11 +14,11 @@ from hermes.cli.commands.skills.access import (
 from hermes.cli.commands.skills.wording import example, say_candidate, say_difference
 from hermes.cli.context import Cli
 from hermes.config.home import tilde
-from hermes.skills.hub.contents import Refused
-from hermes.skills.hub.hub import Candidate, Hub
-from hermes.skills.scanner.report import Trust
-from hermes.skills.skill import hidden_because
-from hermes.skills.writing.overlays import overlay_of
+from hermes.skills.hub.contents import InstallRefused
+from hermes.skills.hub.hub import Hub, InstallCandidate
+from hermes.skills.scanner.report import SourceTrust
+from hermes.skills.skill import hidden_reason
+from hermes.skills.writing.overlays import read_overlay
 from hermes.util.plain import plain_line
 
 THIRD_PARTY = (
@@ -66,7 +66,7 @@ async def _install(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
 
 
 def taken(
-    args: argparse.Namespace, cli: Cli, hub: Hub, candidate: Candidate, *, force: bool
+    args: argparse.Namespace, cli: Cli, hub: Hub, candidate: InstallCandidate, *, force: bool
 ) -> bool:
     """Shows the skill, asks, and installs it or its new version. False when the user says no.
 
@@ -79,12 +79,12 @@ def taken(
     if not decision.allowed:
         hub.refuse(candidate, decision.reason)
         hint = "--force installs it all the same" if decision.asks else "nothing overrides this"
-        raise Refused(
+        raise InstallRefused(
             f"{candidate.name} is not installed: {plain_line(decision.reason)}",
             hint=f"{hint}; `hermes skills inspect {candidate.name}` shows it in quarantine",
         )
     if candidate.changed_here and args.yes and not force:
-        raise Refused(
+        raise InstallRefused(
             f"{candidate.name} was changed here: {', '.join(candidate.changed_here)}",
             hint="--force replaces the changes; without --yes you are asked",
         )
@@ -97,27 +97,27 @@ def taken(
     own = own_copy(cli, candidate.name)
     if own is not None:
         cli.note(f"your own skill in {tilde(own)} counts instead of it")
-    hidden = hidden_because(candidate.skill, circle(cli))
+    hidden = hidden_reason(candidate.skill, circle(cli))
     if hidden:
         cli.note(f"it stays hidden here: {plain_line(hidden)}")
     _say_needs(cli, candidate)
     return True
 
 
-def _wanted(args: argparse.Namespace, cli: Cli, candidate: Candidate) -> bool:
+def _wanted(args: argparse.Namespace, cli: Cli, candidate: InstallCandidate) -> bool:
     """What comes with Hermes, or from a trusted repository, is installed without a question."""
     if candidate.changed_here:
         cli.say(f"changed here since it was installed: {', '.join(candidate.changed_here)}")
         return consents(args, cli, f"Replace the changes with this version of {candidate.name}?")
     if candidate.installed:
         return consents(args, cli, f"Install this version of {candidate.name}?")
-    if candidate.trust is not Trust.COMMUNITY:
+    if candidate.trust is not SourceTrust.COMMUNITY:
         return True
     cli.say(THIRD_PARTY)
     return consents(args, cli, f"Install {candidate.name}?")
 
 
-def _say_needs(cli: Cli, candidate: Candidate) -> None:
+def _say_needs(cli: Cli, candidate: InstallCandidate) -> None:
     names = [plain_line(variable.name) for variable in candidate.skill.variables]
     if names:
         cli.say(f"it needs {', '.join(names)}: `hermes config set {names[0]} VALUE`")
@@ -134,6 +134,6 @@ async def _uninstall(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     cli.say(f"removed {args.name}")
     own = own_copy(cli, args.name)
     if own is not None:
-        drop = f"; `hermes skills reset {args.name}` drops it" if overlay_of(own) else ""
+        drop = f"; `hermes skills reset {args.name}` drops it" if read_overlay(own) else ""
         cli.note(f"your own skill in {tilde(own)} stays, and counts{drop}")
     return 0

@@ -12,13 +12,13 @@ from hermes.cli.context import Cli
 from hermes.cli.render import one_line
 from hermes.config.home import tilde
 from hermes.core.errors import ConfigError
-from hermes.skills.hub.registry import NAMES
-from hermes.skills.hub.store import Lock, Shelf
-from hermes.skills.index import Skills
+from hermes.skills.hub.registry import SOURCE_NAMES
+from hermes.skills.hub.store import HubStore, LockFile
+from hermes.skills.index import SkillIndex
 from hermes.skills.loader import read_linked
-from hermes.skills.parse import instructions
-from hermes.skills.skill import SKILL_FILE, Broken, Skill, Source, hidden_because
-from hermes.skills.writing.overlays import overlay_of
+from hermes.skills.parse import read_instructions
+from hermes.skills.skill import SKILL_FILE, BrokenSkill, Skill, Source, hidden_reason
+from hermes.skills.writing.overlays import read_overlay
 from hermes.util.plain import plain, plain_line
 
 
@@ -59,7 +59,7 @@ def add_actions(actions: Actions) -> None:
     listing.add_argument(
         "--source",
         default="",
-        choices=[*kinds, *NAMES],
+        choices=[*kinds, *SOURCE_NAMES],
         metavar="SOURCE",
         help=f"only those of {', '.join(kinds)}, or installed from official, github, …",
     )
@@ -90,20 +90,20 @@ def _rows(cli: Cli) -> list[Row]:
     lock = _lock(cli)
     around = circle(cli)
     below = _below(cli)
-    found = [_row(skill, lock, below, hidden_because(skill, around)) for skill in skills.all()]
+    found = [_row(skill, lock, below, hidden_reason(skill, around)) for skill in skills.all()]
     return found + [_broken_row(one) for one in skills.broken()]
 
 
-def _lock(cli: Cli) -> Lock:
+def _lock(cli: Cli) -> LockFile:
     """What is installed; nothing when that cannot be known."""
     try:
-        return Shelf(cli.home.skills / ".hub").lock()
+        return HubStore(cli.home.skills / ".hub").lock()
     except ConfigError as error:
         say_problems(cli, [f"{error}; {error.hint}"])
-        return Lock()
+        return LockFile()
 
 
-def _broken_row(one: Broken) -> Row:
+def _broken_row(one: BrokenSkill) -> Row:
     folder = one.folder
     return Row(name=folder.name, source=str(one.source), folder=str(folder), broken=one.reason)
 
@@ -112,14 +112,14 @@ def _below(cli: Cli) -> dict[str, str]:
     """Names that exist in more than one folder, with the source of the second."""
     seen: dict[str, list[str]] = {}
     for root in all_roots(cli):
-        for skill in Skills([root]).all():
+        for skill in SkillIndex([root]).all():
             seen.setdefault(skill.name, []).append(str(root.source))
     return {name: sources[1] for name, sources in seen.items() if len(sources) > 1}
 
 
-def _row(skill: Skill, lock: Lock, below: dict[str, str], hidden: str) -> Row:
+def _row(skill: Skill, lock: LockFile, below: dict[str, str], hidden: str) -> Row:
     entry = lock.skills.get(skill.name) if skill.source is Source.HUB else None
-    overlay = overlay_of(skill.folder) if skill.source is Source.USER else None
+    overlay = read_overlay(skill.folder) if skill.source is Source.USER else None
     return Row(
         name=skill.name,
         source=str(skill.source),
@@ -155,7 +155,7 @@ def _line(row: Row, room: int) -> str:
 def _view(args: argparse.Namespace, cli: Cli) -> int:
     skill = collection(cli).get(args.name)
     path = skill.folder / (args.file or SKILL_FILE)
-    text = read_linked(skill, args.file) if args.file else instructions(skill)
+    text = read_linked(skill, args.file) if args.file else read_instructions(skill)
     if args.json:
         facts = msgspec.to_builtins(skill, enc_hook=str)  # its folder is no JSON
         document(cli, {"skill": facts, "file": str(path), "text": text})

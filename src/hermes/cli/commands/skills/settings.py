@@ -15,7 +15,7 @@ from hermes.config.home import tilde
 from hermes.config.keys import MISSING, find, split_key
 from hermes.config.masking import is_secret_setting, mask
 from hermes.core.errors import UsageError
-from hermes.skills.skill import SkillSetting, unusable_because
+from hermes.skills.skill import SkillSetting, unusable_reason
 from hermes.util.plain import plain_line
 
 
@@ -79,7 +79,7 @@ def declared(cli: Cli) -> list[Declared]:
     return [
         _declared(skill.name, setting, values)
         for skill in collection(cli).all()
-        if not unusable_because(skill, here)
+        if not unusable_reason(skill, here)
         for setting in skill.settings
     ]
 

@@ -10,8 +10,8 @@ from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
 from hermes.skills.hub.github import SET_TOKEN
 from hermes.skills.hub.hub import Hub
-from hermes.skills.hub.sharing import Plan, packed, planned, publish
-from hermes.skills.hub.store import Event, utc_now
+from hermes.skills.hub.sharing import PublishPlan, plan_publication, prepare_skill, publish
+from hermes.skills.hub.store import AuditEvent, utc_now
 from hermes.util.plain import plain_line
 from hermes.util.text import human_size
 
@@ -37,13 +37,13 @@ def add_actions(actions: Actions) -> None:
 
 
 async def _publish(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
-    parcel = await packed(_folder(cli, args.path), cli.load().secrets())
+    parcel = await prepare_skill(_folder(cli, args.path), cli.load().secrets())
     if not args.dry_run and not hub.api.has_token:
         raise UsageError(
             "publishing needs a token of GitHub that may write to the repository",
             hint=f"set it: {SET_TOKEN.partition(' (')[0]}",
         )
-    plan = await planned(hub.api, parcel, args.repo, args.folder)
+    plan = await plan_publication(hub.api, parcel, args.repo, args.folder)
     if not args.json:
         _say_plan(cli, plan)
     if args.dry_run:
@@ -57,7 +57,7 @@ async def _publish(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
         return 1
     done = await publish(hub.api, plan)
     name = parcel.skill.name
-    hub.shelf.note(Event(at=utc_now(), what="published", skill=name, identifier=done.url))
+    hub.shelf.note(AuditEvent(at=utc_now(), what="published", skill=name, identifier=done.url))
     if args.json:
         document(cli, {**_facts(plan), "url": done.url, "is_new": done.is_new})
     else:
@@ -70,7 +70,7 @@ def _folder(cli: Cli, path: str) -> str:
     return path if Path(path).expanduser().exists() else str(collection(cli).get(path).folder)
 
 
-def _say_plan(cli: Cli, plan: Plan) -> None:
+def _say_plan(cli: Cli, plan: PublishPlan) -> None:
     cli.say(f"repository: {plan.repo}, for its branch {plain_line(plan.base)}")
     cli.say(f"branch:     {plan.parcel.branch}")
     cli.say(f"title:      {plan.title}")
@@ -82,7 +82,7 @@ def _say_plan(cli: Cli, plan: Plan) -> None:
     say_findings(cli, plan.parcel.verdict, plan.parcel.findings)
 
 
-def _facts(plan: Plan) -> dict[str, object]:
+def _facts(plan: PublishPlan) -> dict[str, object]:
     return {
         "skill": plan.parcel.skill.name,
         "repo": plan.repo,

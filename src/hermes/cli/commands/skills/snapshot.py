@@ -10,7 +10,7 @@ from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
 from hermes.skills.history import SkillHistory
 from hermes.skills.hub.hub import Hub
-from hermes.skills.hub.sharing import export, load
+from hermes.skills.hub.sharing import export_bundle, import_bundle
 from hermes.skills.skill import Source
 from hermes.util.plain import plain_line
 from hermes.util.text import many
@@ -53,7 +53,7 @@ async def _export(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}")
     own = [skill for skill in collection(cli).all() if skill.source is Source.USER]
-    done = export(hub, cli.home.skills, own, target)
+    done = export_bundle(hub, cli.home.skills, own, target)
     cli.say(f"wrote {many(len(done.skills), 'skill')} to {args.file}")
     return 0
 
@@ -63,7 +63,7 @@ async def _import(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     if not file.is_file():
         raise UsageError(f"there is no file {args.file}")
     history = SkillHistory(cli.home.skills, cli.note)
-    done = await load(hub, cli.home.skills, history, file, force=args.force)
+    done = await import_bundle(hub, cli.home.skills, history, file, force=args.force)
     if args.json:
         document(cli, done)
         return 1 if done.refused else 0

@@ -7,8 +7,8 @@ from hermes.cli.commands.skills.access import add_yes, with_hub
 from hermes.cli.commands.skills.install import taken
 from hermes.cli.commands.skills.wording import document, example
 from hermes.cli.context import Cli
-from hermes.skills.hub.contents import Refused
-from hermes.skills.hub.hub import Hub, Standing, State, check, standing
+from hermes.skills.hub.contents import InstallRefused
+from hermes.skills.hub.hub import Hub, UpdateState, UpdateStatus, check_update, check_updates
 from hermes.util.plain import plain_line
 
 
@@ -31,7 +31,7 @@ def add_actions(actions: Actions) -> None:
 
 
 async def _check(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
-    found = await check(hub, args.names)
+    found = await check_updates(hub, args.names)
     if args.json:
         facts = [{"name": one.name, "state": one.state, "reason": one.reason} for one in found]
         document(cli, facts)
@@ -40,7 +40,7 @@ async def _check(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
         cli.say("nothing is installed from the hub")
     for one in found:
         _say(cli, one)
-    if any(one.state is State.NEWER for one in found):
+    if any(one.state is UpdateState.NEWER for one in found):
         cli.say("`hermes skills update` shows what changes, and asks")
     return 0
 
@@ -51,14 +51,14 @@ async def _update(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
         cli.say("nothing is installed from the hub")
     failed = False
     for name, entry in sorted(entries.items()):
-        one = await standing(hub, name, entry)
-        failed |= one.state not in (State.CURRENT, State.NEWER)
+        one = await check_update(hub, name, entry)
+        failed |= one.state not in (UpdateState.CURRENT, UpdateState.NEWER)
         if one.candidate is None:
             _say(cli, one)
             continue
         try:
             failed |= not taken(args, cli, hub, one.candidate, force=args.force)
-        except Refused as error:
+        except InstallRefused as error:
             failed = True
             cli.note(f"{error}; {error.hint}")
         finally:
@@ -66,6 +66,6 @@ async def _update(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     return 1 if failed else 0
 
 
-def _say(cli: Cli, one: Standing) -> None:
+def _say(cli: Cli, one: UpdateStatus) -> None:
     reason = f": {plain_line(one.reason)}" if one.reason else ""
     cli.say(f"{one.name}: {one.state}{reason}")

@@ -10,9 +10,9 @@ import msgspec
 from hermes.cli.context import Cli
 from hermes.cli.render import one_line
 from hermes.cli.style import Style
-from hermes.skills.hub.hub import Candidate, summary
-from hermes.skills.hub.sources import Offer
-from hermes.skills.scanner import Finding
+from hermes.skills.hub.hub import InstallCandidate, summarize_changes
+from hermes.skills.hub.sources import SkillOffer
+from hermes.skills.scanner.report import ScanFinding
 from hermes.util.plain import escaped_json, plain, plain_line
 from hermes.util.text import human_size, many
 
@@ -42,7 +42,7 @@ def example(*lines: str) -> str:
     return "\n".join(["example:" if len(lines) == 1 else "examples:", *(f"  {x}" for x in lines)])
 
 
-def say_offers(cli: Cli, offers: Sequence[Offer]) -> None:
+def say_offers(cli: Cli, offers: Sequence[SkillOffer]) -> None:
     for offer in offers:
         count = f"  ({many(offer.installs, 'install')})" if offer.installs else ""
         cli.say(f"{plain_line(offer.identifier)}{count}")
@@ -50,7 +50,7 @@ def say_offers(cli: Cli, offers: Sequence[Offer]) -> None:
         cli.say(f"    {one_line(text, width(cli) - 4)}")
 
 
-def say_findings(cli: Cli, verdict: str, findings: Sequence[Finding]) -> None:
+def say_findings(cli: Cli, verdict: str, findings: Sequence[ScanFinding]) -> None:
     style = Style.of(cli.stdout)
     dress = {"dangerous": style.bad, "caution": style.warn}.get(verdict, style.plain)
     cli.say(f"scan:     {dress(VERDICTS.get(verdict, verdict))}")
@@ -63,7 +63,7 @@ def say_findings(cli: Cli, verdict: str, findings: Sequence[Finding]) -> None:
         cli.say(f"  and {many(len(findings) - MOST_FINDINGS, 'more finding')}")
 
 
-def say_candidate(cli: Cli, one: Candidate) -> None:
+def say_candidate(cli: Cli, one: InstallCandidate) -> None:
     skill = one.skill
     version = f" {plain_line(skill.version)}" if skill.version else ""
     cli.say(f"{skill.name}{version}: {plain_line(skill.description)}")
@@ -77,8 +77,8 @@ def say_candidate(cli: Cli, one: Candidate) -> None:
         cli.say(f"note:     {plain_line(warning)}")
 
 
-def say_difference(cli: Cli, one: Candidate) -> None:
-    cli.say(f"changes:  {summary(one.current, one.files)}")
+def say_difference(cli: Cli, one: InstallCandidate) -> None:
+    cli.say(f"changes:  {summarize_changes(one.current, one.files)}")
     style = Style.of(cli.stdout)
     for line in one.difference.split("\n"):
         text = plain(line)
