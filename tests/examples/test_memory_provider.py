@@ -7,7 +7,7 @@ import pytest
 from hermes.config.home import Home
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer
-from hermes.memory.discovery import find_provider
+from hermes.memory import find_provider
 from tests.integration.chat.conftest import at
 
 

@@ -14,8 +14,7 @@ from hermes.app.workplaces import Place
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.ports import Attachments, Spawner
-from hermes.memory.notes import BuiltinMemory, MemoryOptions, open_memory
-from hermes.memory.tool import OnWrite, memory_tool
+from hermes.memory import BuiltinMemory, MemoryOptions, OnWrite, memory_tool, open_memory
 from hermes.security.injection import scan
 from hermes.tools.builtin.session_search import PastSessions
 from hermes.tools.registry import SessionServices

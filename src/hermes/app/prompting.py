@@ -19,7 +19,7 @@ from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.messages import Message, User
 from hermes.core.openai_format import from_dict
-from hermes.memory.notes import BuiltinMemory
+from hermes.memory import BuiltinMemory
 from hermes.prompt.assembly import SKILL_TOOLS, Inputs, Prompt, assemble, this_machine
 from hermes.prompt.context_files import LocalTree
 from hermes.prompt.nudges import NudgeOptions, nudge

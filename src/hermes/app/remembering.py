@@ -1,7 +1,6 @@
 """The external memory provider of a session, as the agent meets it."""
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 from hermes.agent.agent import Agent
@@ -16,7 +15,7 @@ from hermes.core.messages import Message, User
 from hermes.core.openai_format import to_dict
 from hermes.core.ports import ChildResult, ChildTask, Spawner
 from hermes.core.tool import Tool, ToolContext
-from hermes.memory.tool import OnWrite
+from hermes.memory import OnWrite
 from hermes.util.threads import in_thread
 
 
@@ -86,11 +85,18 @@ async def start_remembering(
     settings = loaded.settings.memory
     if not settings.provider or request.skip_memory:
         return None
-    discovery = import_module("hermes.memory.discovery")
-    managing = import_module("hermes.memory.manager")
+    # Imported here: only sessions with a provider need this code.
+    from hermes.memory import (
+        ManagerOptions,
+        MemoryManager,
+        ProviderLimits,
+        load_provider,
+        provider_tools,
+    )
+
     try:
         provider = await in_thread(
-            discovery.load_provider,
+            load_provider,
             settings.provider,
             home,
             loaded.variable,
@@ -101,8 +107,8 @@ async def start_remembering(
     except ConfigError as error:
         tell(f"memory: {error}" + (f" ({error.hint})" if error.hint else ""))
         return None
-    limits = import_module("hermes.memory.isolation").ProviderLimits(turn=settings.provider_timeout)
-    manager = managing.MemoryManager(tell=tell, options=managing.ManagerOptions(limits=limits))
+    limits = ProviderLimits(turn=settings.provider_timeout)
+    manager = MemoryManager(tell=tell, options=ManagerOptions(limits=limits))
     manager.add_provider(provider)
     await in_thread(
         manager.initialize_all,
@@ -112,6 +118,5 @@ async def start_remembering(
         user_id=request.scope.user,
         chat_id=request.scope.chat,
     )
-    tools = import_module("hermes.memory.manager").provider_tools(manager)
     block = await in_thread(manager.build_system_prompt)
-    return Remembering(manager, tools, block)
+    return Remembering(manager, provider_tools(manager), block)

@@ -7,7 +7,7 @@ import msgspec
 from hermes.app.secret_keeper import ReadSecret
 from hermes.core.messages import Message
 from hermes.core.ports import Approver, Clarifier
-from hermes.memory.notes import MemoryScope
+from hermes.memory import MemoryScope
 from hermes.providers.target import Target
 
 REMOTE_PROMPT = (

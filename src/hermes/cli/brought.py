@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from typing import TypeVar
 
 import msgspec
@@ -12,7 +11,7 @@ from hermes.cli.context import Cli
 from hermes.cli.extending import extended
 from hermes.config.loader import Loaded
 from hermes.core.errors import HermesError, UsageError
-from hermes.memory.isolation import describe_error
+from hermes.memory import describe_error
 
 T = TypeVar("T")
 WITHOUT_ACTION = "_hermes_help"
@@ -49,7 +48,9 @@ def _of_provider(name: str, loaded: Loaded) -> Brought | None:
     """`hermes <provider> …`, only while that provider is the one in use."""
     if name != loaded.settings.memory.provider:
         return None
-    active = import_module("hermes.memory.discovery").active_cli(loaded)
+    from hermes.memory import active_cli  # only the commands of a provider need the discovery
+
+    active = active_cli(loaded)
     if active is None:
         return None
     _name, register = active

@@ -12,8 +12,8 @@ from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded, load
 from hermes.context.discovery import DESCRIPTIONS
 from hermes.core.errors import UsageError
-from hermes.memory.discovery import BUNDLED_PROVIDERS as PROVIDERS
-from hermes.memory.discovery import list_providers
+from hermes.memory import BUNDLED_PROVIDERS as PROVIDERS
+from hermes.memory import list_providers
 from hermes.plugins.discovery import (
     Choice,
     Kind,

@@ -31,7 +31,7 @@ from hermes.cron.delivery import Deliverer
 from hermes.cron.job import Job, JobLimits, check_prompt, intersect_toolsets
 from hermes.cron.job_store import open_job_store
 from hermes.cron.schedule import format_local, format_timestamp, resolve_timezone
-from hermes.memory.notes import MemoryScope
+from hermes.memory import MemoryScope
 from hermes.store.records import Run
 from hermes.util.plain import plain
 from hermes.util.programs import end_group, start_program

@@ -23,7 +23,7 @@ from hermes.gateway.proxy import Proxy
 from hermes.gateway.session_keys import errand_of, is_shared, memory_scope
 from hermes.gateway.set_up import chat_media_folder
 from hermes.gateway.surroundings import surroundings
-from hermes.memory.notes import safe_name
+from hermes.memory import safe_name
 
 log = logging.getLogger(__name__)
 

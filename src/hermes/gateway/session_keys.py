@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from hermes.gateway.events import SessionSource
-from hermes.memory.notes import MemoryScope
+from hermes.memory import MemoryScope
 
 PREFIX = ("agent", "main")
 ERRAND = "background:"

@@ -1,4 +1,17 @@
-"""One memory file, shared with other processes and with people who edit it."""
+"""The built-in memory: short notes in Markdown files, which users may edit by hand.
+
+    <folder>/MEMORY.md, USER.md                  of the owner
+    <folder>/users/<name>/MEMORY.md, USER.md     of another user
+    <folder>/projects/<name>/MEMORY.md           of a project
+    <folder>/chats/<name>/MEMORY.md              of a chat, for everyone in it
+
+`<name>` is a readable part of an id and a hash of the whole id, so that two ids never share a
+folder and no id leads out of it. The file `OWNER` in such a folder contains the id.
+
+A file holds entries separated by a line with `§`. Reading is lenient, because users edit the files:
+spaces around the sign, empty and duplicate entries, Windows line ends and a byte order mark are
+accepted. Writing has one form.
+"""
 
 import contextlib
 import fcntl
@@ -20,15 +33,7 @@ from hermes.security.injection import blocked
 from hermes.util import atomic
 from hermes.util.text import clean, many
 
-# Whose notes are where.
-#
-#     <folder>/MEMORY.md, USER.md                  of the owner
-#     <folder>/users/<name>/MEMORY.md, USER.md     of another user
-#     <folder>/projects/<name>/MEMORY.md           of a project, for whoever works on it
-#     <folder>/chats/<name>/MEMORY.md              of a chat, for everybody in it
-#
-# A `<name>` is what is readable of an id and a hash of the whole id: two ids never share a folder,
-# and no id leads out of it. The file `OWNER` in a folder holds the id.
+log = logging.getLogger(__name__)
 
 NoteTarget = Literal["memory", "user", "project", "chat"]
 
@@ -36,32 +41,55 @@ MEMORY_FILE = "MEMORY.md"
 USER_FILE = "USER.md"
 OWNER_FILE = "OWNER"
 
+LOCK_FILE = ".lock"
+MAX_BYTES = 1_000_000
+"""A larger file was not written by Hermes and is refused."""
+SEPARATOR = "\n§\n"
+MAX_LISTED = 50
+"""Entries shown in a list."""
+LIST_CHARS = 80
+"""Characters of an entry in a list."""
+
+Scan = Callable[[str], Sequence[str]]
+"""Returns the ids of suspicious patterns in a text."""
+Entries = tuple[str, ...]
+Edit = Callable[[Entries], Sequence[str]]
+"""Returns the new entries for the present ones. It may be called several times."""
+Stamp = tuple[int, int, int] | None
+"""Identity of a file's content: inode, modification time and size."""
+
+_SEPARATOR_LINE = re.compile(r"^[^\S\n]*§[^\S\n]*$", re.MULTILINE)
+_LINE_END = re.compile("\r\n?|[\u2028\u2029\x85]")
+_LOCK_POLL_SECONDS = 0.02
+_MAX_ATTEMPTS = 10
 _UNSAFE = re.compile(r"[^a-z0-9_]+")
 _READABLE = 40
 _HASH = 12
 
 
 class MemoryScope(msgspec.Struct, frozen=True):
-    """What a session's notes belong to."""
+    """Whose notes a session uses."""
 
     user: str = ""
-    """Empty: the owner."""
+    """Empty for the owner."""
     chat: str = ""
-    """Empty: no chat, as in a terminal."""
+    """Empty without a chat, for example in a terminal."""
     project: str = ""
-    """Absolute path of the project's root folder; empty: none."""
+    """Absolute path of the project's root folder, or empty."""
 
 
 class NoteLocation(msgspec.Struct, frozen=True):
+    """The file of one target."""
+
     file: Path
     owner: str = ""
-    """What `OWNER` beside the file says; empty: there is none."""
+    """Content of the `OWNER` file in the same folder; empty if there is none."""
     about: str = ""
-    """What the notes are about, in few words: the name of a project, say."""
+    """Short name of the subject, for example of a project."""
 
 
 def note_locations(folder: Path, scope: MemoryScope) -> dict[NoteTarget, NoteLocation]:
-    """The targets that exist in a scope, in the order they are shown."""
+    """Return the targets of a scope, in display order."""
     own, owner = folder, ""
     if scope.user:
         own = folder / "users" / safe_name(scope.user)
@@ -81,7 +109,7 @@ def note_locations(folder: Path, scope: MemoryScope) -> dict[NoteTarget, NoteLoc
 
 
 def safe_name(name: str) -> str:
-    """A file name for any id."""
+    """Return a file name that is unique for an arbitrary id."""
     return f"{_readable(name)}-{_hash(name)}"
 
 
@@ -93,83 +121,62 @@ def _hash(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
 
 
-# The text of a memory file: entries with a line holding `§` between them.
-#
-# People write these files by hand too, so reading is liberal: spaces around the sign, empty
-# entries,
-# entries that stand there twice, Windows line ends and a byte order mark are all fine. Writing has
-# one form.
-
-SEPARATOR = "\n§\n"
-
-_LINE = re.compile(r"^[^\S\n]*§[^\S\n]*$", re.MULTILINE)
-_LINE_END = re.compile("\r\n?|[\u2028\u2029\x85]")
-
-
 def split_entries(text: str) -> tuple[str, ...]:
-    """The entries in order, each once."""
-    parts = (part.strip() for part in _LINE.split(normalize_entry(text)))
+    """Return the entries of a file in order, without duplicates."""
+    parts = (part.strip() for part in _SEPARATOR_LINE.split(normalize_entry(text)))
     return tuple(dict.fromkeys(part for part in parts if part))
 
 
 def join_entries(entries: Sequence[str]) -> str:
-    """What counts against the limit; a file has one more newline at its end."""
+    """Return the text whose length counts against the limit; a file ends with one more newline."""
     return SEPARATOR.join(entries)
 
 
 def normalize_entry(text: str) -> str:
-    """`text` as it can be stored: no NUL, no lone surrogates, no byte order marks, one kind of
-    line end, nothing blank around it."""
+    """Return `text` as it is stored: no NUL, lone surrogates or byte order marks, one kind of
+    line end, no surrounding whitespace."""
     return _LINE_END.sub("\n", clean(text).replace("\ufeff", "")).strip()
 
 
 def contains_separator(entry: str) -> bool:
-    """Whether `entry` would be read back as several."""
-    return _LINE.search(entry) is not None
-
-
-LOCK_FILE = ".lock"
-MOST_BYTES = 1_000_000
-"""A larger file is not one of ours."""
-
-_PAUSE = 0.02
-_ATTEMPTS = 10
-
-Edit = Callable[[tuple[str, ...]], Sequence[str]]
-"""The entries as they should be, from those that are there. It may be asked again."""
-Stamp = tuple[int, int, int] | None
+    """Return whether `entry` would be read back as several entries."""
+    return _SEPARATOR_LINE.search(entry) is not None
 
 
 class NoteFile:
-    """`root` is the folder of all memory files, which holds their one lock. `patience` is how many
-    seconds to wait for it."""
+    """One memory file, shared with other processes and with users who edit it.
 
-    def __init__(self, root: Path, place: NoteLocation, patience: float) -> None:
-        self._root, self._place, self._patience = root, place, patience
+    `root` is the folder of all memory files; one lock in it protects them all. `lock_seconds` is
+    the timeout for taking the lock.
+    """
+
+    def __init__(self, root: Path, location: NoteLocation, lock_seconds: float) -> None:
+        self._root, self._location, self._lock_seconds = root, location, lock_seconds
 
     @property
     def name(self) -> str:
-        """The path below the folder of all memory files."""
-        return self._place.file.relative_to(self._root).as_posix()
+        """The path relative to `root`."""
+        return self._location.file.relative_to(self._root).as_posix()
 
-    def read(self) -> tuple[str, ...]:
-        """The entries. Raises `ToolError` when the file is there and cannot be read."""
+    def read(self) -> Entries:
+        """Return the entries; none without a file. Raises `ToolError` for an unreadable file."""
         return self._read()[1]
 
-    def change(self, edit: Edit) -> tuple[str, ...]:
-        """The entries after `edit`, on disk. Whatever `edit` raises leaves the file as it was.
+    def change(self, edit: Edit) -> Entries:
+        """Apply `edit` to the present entries, write and return the result.
 
-        The file is read anew under the lock. An editor knows nothing of the lock: when the file
-        changed while we looked at it, everything is done again with what it holds now.
+        The file is unchanged when `edit` raises. Raises `ToolError` when it cannot be written.
         """
         try:
             with self._locked():
-                return self._edited(edit)
+                return self._apply(edit)
         except OSError as error:
             raise self._failure("write", error) from error
 
-    def _edited(self, edit: Edit) -> tuple[str, ...]:
-        for _ in range(_ATTEMPTS):
+    def _apply(self, edit: Edit) -> Entries:
+        # Text editors do not take our lock, so a change between reading and writing is possible:
+        # then start over with the new content.
+        for _ in range(_MAX_ATTEMPTS):
             stamp, before = self._read()
             after = tuple(edit(before))
             if after == before:
@@ -181,14 +188,14 @@ class NoteFile:
             f"{self.name} keeps changing while it is being written", hint="try again later"
         )
 
-    def _read(self) -> tuple[Stamp, tuple[str, ...]]:
+    def _read(self) -> tuple[Stamp, Entries]:
         try:
             stamp = self._stamp()
             if stamp is None:
                 return stamp, ()
-            with self._place.file.open("rb") as file:
-                data = file.read(MOST_BYTES + 1)
-        except FileNotFoundError:  # gone since
+            with self._location.file.open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except FileNotFoundError:  # deleted after the stat
             return None, ()
         except OSError as error:
             raise self._failure("read", error) from error
@@ -198,47 +205,47 @@ class NoteFile:
             raise self._damaged(f"byte {error.start} is not UTF-8") from error
         if "\0" in text:
             raise self._damaged("it holds binary data")
-        if len(data) > MOST_BYTES:
-            raise self._damaged(f"it has more than {MOST_BYTES:,} bytes")
+        if len(data) > MAX_BYTES:
+            raise self._damaged(f"it has more than {MAX_BYTES:,} bytes")
         return stamp, split_entries(text)
 
     def _stamp(self) -> Stamp:
         try:
-            found = self._place.file.stat()
+            found = self._location.file.stat()
         except FileNotFoundError:
             return None
-        if stat.S_ISFIFO(found.st_mode):  # opening it would wait for a writer
+        if stat.S_ISFIFO(found.st_mode):  # opening a pipe would block until there is a writer
             raise self._damaged("it is a pipe")
         return found.st_ino, found.st_mtime_ns, found.st_size
 
     def _write(self, after: Sequence[str]) -> None:
         text = f"{join_entries(after)}\n" if after else ""
-        if len(text.encode()) > MOST_BYTES:
+        if len(text.encode()) > MAX_BYTES:
             raise ToolError(
-                f"{self.name} cannot have more than {MOST_BYTES:,} bytes",
+                f"{self.name} cannot have more than {MAX_BYTES:,} bytes",
                 hint="nothing was changed",
             )
-        folder = self._place.file.parent
-        self._make(folder)
-        if self._place.owner and not (folder / OWNER_FILE).exists():
-            owner = " ".join(clean(self._place.owner).split())
+        folder = self._location.file.parent
+        self._create_folder(folder)
+        if self._location.owner and not (folder / OWNER_FILE).exists():
+            owner = " ".join(clean(self._location.owner).split())
             atomic.write_text(folder / OWNER_FILE, f"{owner}\n", mode=0o600)
-        atomic.write_text(self._place.file, text, mode=0o600)
+        atomic.write_text(self._location.file, text, mode=0o600)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Alone among all processes and threads that write below the folder."""
-        self._make(self._root)
+        """Hold the exclusive lock of the folder, against other processes and threads."""
+        self._create_folder(self._root)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         descriptor = os.open(self._root / LOCK_FILE, flags, 0o600)
         try:
             self._wait_for(descriptor)
             yield
         finally:
-            os.close(descriptor)  # which also lets go of the lock
+            os.close(descriptor)  # also releases the lock
 
     def _wait_for(self, descriptor: int) -> None:
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._lock_seconds
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -248,13 +255,13 @@ class NoteFile:
                         "another process holds the lock of the memory files",
                         hint="nothing was saved; try again later",
                     ) from None
-                time.sleep(_PAUSE)
+                time.sleep(_LOCK_POLL_SECONDS)
             else:
                 return
 
     @staticmethod
-    def _make(folder: Path) -> None:
-        """The folder and what is missing above it, for the owner alone."""
+    def _create_folder(folder: Path) -> None:
+        """Create the folder and its parents, accessible to the owner only."""
         for each in (*reversed(folder.parents), folder):
             if not each.is_dir():
                 each.mkdir(mode=0o700, exist_ok=True)
@@ -269,80 +276,72 @@ class NoteFile:
     def _damaged(self, what: str) -> ToolError:
         return ToolError(
             f"{self.name} is damaged: {what}",
-            hint=f"it was left as it is; ask the user to look at {self._place.file}",
+            hint=f"it was left as it is; ask the user to look at {self._location.file}",
         )
 
 
-# The notes of one target: what may be written, and how they are shown to a model.
-
-log = logging.getLogger(__name__)
-
-Scan = Callable[[str], Sequence[str]]
-"""The ids of what is suspicious about a text; empty when nothing is."""
-Entries = tuple[str, ...]
-
-GLANCE = 80
-"""Characters of an entry in a list."""
-MOST_LISTED = 50
-
-
 class NoteChange(msgspec.Struct, frozen=True):
-    """What became of a request to remember."""
+    """Result of a write."""
 
     content: str
-    """The entry that was added, put in or taken out."""
+    """The entry that was added or removed."""
     changed: bool
-    """False when it was there already."""
+    """False when the entry existed already."""
     report: str
-    """How full the notes are now and what is in them, for the model."""
+    """Usage and entries after the change, for the model."""
 
 
 class Notebook:
-    """`name` and `heading` are what a model sees, in results and in the system prompt; `limit` is
-    in characters. Whatever writes raises `ToolError` when nothing could be saved."""
+    """The notes of one target, with a size limit and a scan for prompt injections.
+
+    The model sees `name` in results and `heading` in the system prompt; `limit` is in characters.
+    Methods that write raise `ToolError` when nothing was saved.
+    """
 
     def __init__(self, name: str, heading: str, file: NoteFile, limit: int, scan: Scan) -> None:
         self._name, self._heading, self._file = name, heading, file
         self._limit, self._scan = limit, scan
 
     def entries(self) -> Entries:
-        """As they stand in the file, suspicious ones too."""
+        """Return the entries of the file, including suspicious ones."""
         return self._file.read()
 
     def add(self, content: str) -> NoteChange:
-        entry = self._checked(content)
+        entry = self._check_content(content)
 
         def edit(before: Entries) -> Entries:
-            return before if entry in before else self._fitting(before, (*before, entry))
+            return before if entry in before else self._check_size(before, (*before, entry))
 
         return self._change(edit, entry)
 
     def replace(self, old_text: str, content: str) -> NoteChange:
-        """Put `content` in the place of the one entry that holds `old_text`."""
-        entry = self._checked(content)
+        """Replace the only entry that contains `old_text` with `content`."""
+        entry = self._check_content(content)
 
         def edit(before: Entries) -> Entries:
-            old = self._only(before, old_text)
+            old = self._find_one(before, old_text)
             after = dict.fromkeys(entry if each == old else each for each in before)
-            return self._fitting(before, tuple(after))
+            return self._check_size(before, tuple(after))
 
         return self._change(edit, entry)
 
     def remove(self, old_text: str) -> NoteChange:
-        """Take out the one entry that holds `old_text`."""
+        """Remove the only entry that contains `old_text`."""
         removed = ""
 
         def edit(before: Entries) -> Entries:
             nonlocal removed
-            removed = self._only(before, old_text)
+            removed = self._find_one(before, old_text)
             return tuple(each for each in before if each != removed)
 
         change = self._change(edit, "")
         return msgspec.structs.replace(change, content=removed)
 
     def section(self) -> str:
-        """The notes under a heading, for the system prompt; "" when there are none. What a person
-        wrote beyond the limit is cut; a file that cannot be read is named."""
+        """Return the notes under a heading for the system prompt, or "" without notes.
+
+        Text over the limit is cut; an unreadable file is reported in the text.
+        """
         try:
             found = self._file.read()
         except ToolError as error:
@@ -350,25 +349,25 @@ class Notebook:
             return f"## {self._heading}\n[{error}]"
         if not found:
             return ""
-        text = join_entries([self._shown(entry) for entry in found])
+        text = join_entries([self._safe_text(entry) for entry in found])
         if (over := len(text) - self._limit) > 0:
             log.warning("%s is over its limit of %d characters", self._file.name, self._limit)
             text = f"{text[: self._limit]}…\n[{over:,} characters over the limit left out]"
-        return f"## {self._heading} [{self._fullness(found)}]\n{text}"
+        return f"## {self._heading} [{self._usage(found)}]\n{text}"
 
     def _change(self, edit: Edit, content: str) -> NoteChange:
         changed = False
 
-        def watched(before: Entries) -> Sequence[str]:
+        def track(before: Entries) -> Sequence[str]:
             nonlocal changed
             after = edit(before)
             changed = after != before
             return after
 
-        after = self._file.change(watched)
+        after = self._file.change(track)
         return NoteChange(content, changed, self._report(after))
 
-    def _checked(self, content: str) -> str:
+    def _check_content(self, content: str) -> str:
         entry = normalize_entry(content)
         if not entry:
             raise ToolArgumentsInvalid("content is empty", hint="say what to remember")
@@ -384,8 +383,8 @@ class Notebook:
             )
         return entry
 
-    def _only(self, found: Entries, old_text: str) -> str:
-        """The one entry that is `old_text` or, if none is, that holds it."""
+    def _find_one(self, found: Entries, old_text: str) -> str:
+        """Return the only entry that equals `old_text` or, if none does, contains it."""
         wanted = normalize_entry(old_text)
         if not wanted:
             raise ToolArgumentsInvalid("old_text is empty", hint="give a part of the entry")
@@ -395,16 +394,16 @@ class Notebook:
             return matches[0]
         if matches:
             raise ToolError(
-                f"{len(matches)} entries hold {_glance(wanted)!r}:\n{self._list(matches)}",
+                f"{len(matches)} entries hold {_preview(wanted)!r}:\n{self._list(matches)}",
                 hint="give a longer part of the one you mean",
             )
         raise ToolError(
-            f"no entry holds {_glance(wanted)!r}\n{self._report(found)}",
+            f"no entry holds {_preview(wanted)!r}\n{self._report(found)}",
             hint="copy a part of the entry exactly",
         )
 
-    def _fitting(self, before: Entries, after: Entries) -> Entries:
-        """`after`, unless it is too long. What was too long before may become shorter."""
+    def _check_size(self, before: Entries, after: Entries) -> Entries:
+        """Return `after` if it fits the limit or is at least shorter than `before`."""
         size = len(join_entries(after))
         if size <= self._limit or size < len(join_entries(before)):
             return after
@@ -415,54 +414,53 @@ class Notebook:
         )
 
     def _report(self, found: Entries) -> str:
-        usage = f"{self._name}: {many(len(found), 'note')}, {self._fullness(found)}"
+        usage = f"{self._name}: {many(len(found), 'note')}, {self._usage(found)}"
         return f"{usage}\n{self._list(found)}" if found else usage
 
     def _list(self, found: Sequence[str], *, sizes: bool = False) -> str:
         lines = [
-            f"- {f'({len(entry):,}) ' if sizes else ''}{_glance(self._shown(entry))}"
-            for entry in found[:MOST_LISTED]
+            f"- {f'({len(entry):,}) ' if sizes else ''}{_preview(self._safe_text(entry))}"
+            for entry in found[:MAX_LISTED]
         ]
-        if len(found) > MOST_LISTED:
-            lines.append(f"- … and {len(found) - MOST_LISTED:,} more")
+        if len(found) > MAX_LISTED:
+            lines.append(f"- … and {len(found) - MAX_LISTED:,} more")
         return "\n".join(lines)
 
-    def _shown(self, entry: str) -> str:
-        """The entry as a model may see it; one that somebody slipped into the file is left out."""
+    def _safe_text(self, entry: str) -> str:
+        """Return the entry for the model; a suspicious one is replaced by a notice."""
         findings = self._scan(entry)
         return blocked(f"an entry of {self._file.name}", findings) if findings else entry
 
-    def _fullness(self, found: Entries) -> str:
+    def _usage(self, found: Entries) -> str:
         size = len(join_entries(found))
         return f"{100 * size // max(self._limit, 1)}%, {size:,}/{self._limit:,} characters"
 
 
-def _glance(entry: str) -> str:
+def _preview(entry: str) -> str:
     text = " ".join(entry.split())
-    return text if len(text) <= GLANCE else f"{text[:GLANCE]}…"
-
-
-# The memory every agent has: short notes in files, and a profile of the user.
+    return text if len(text) <= LIST_CHARS else f"{text[:LIST_CHARS]}…"
 
 
 class MemoryOptions(msgspec.Struct, frozen=True):
+    """Settings of the built-in memory."""
+
     memory_enabled: bool = True
-    """`memory.memory_enabled`: notes of every kind, general, of projects and of chats."""
+    """`memory.memory_enabled`: general notes and those of projects and chats."""
     user_profile_enabled: bool = True
     """`memory.user_profile_enabled`"""
     memory_char_limit: int = 2200
-    """`memory.memory_char_limit`: characters of each file with notes."""
+    """`memory.memory_char_limit`: size limit of each file with notes."""
     user_char_limit: int = 1375
-    """`memory.user_char_limit`: characters of the profile."""
+    """`memory.user_char_limit`: size limit of the profile."""
     lock_seconds: float = 10
-    """How long a write waits for other processes."""
+    """How long a write waits for the lock."""
 
 
 class MemorySnapshot(msgspec.Struct, frozen=True):
-    """Finished texts for the system prompt; "" when there is nothing to tell."""
+    """Texts for the system prompt; "" without notes."""
 
     memory: str = ""
-    """Notes in general, on the project and on the chat."""
+    """General notes and those on the project and the chat."""
     user: str = ""
 
 
@@ -475,19 +473,22 @@ HEADINGS: dict[NoteTarget, str] = {
 
 
 class BuiltinMemory:
-    """Every call reads the files anew: other processes and people write them too. Calls block for
-    as long as the disk takes, and writes for as long as others hold the lock."""
+    """The notes of a session, one `Notebook` per target.
+
+    Every call reads the files again, because other processes and users write them too. Calls
+    block; writes also wait for the lock.
+    """
 
     def __init__(self, notebooks: dict[NoteTarget, Notebook]) -> None:
         self._notebooks = notebooks
 
     @property
     def targets(self) -> tuple[NoteTarget, ...]:
-        """What can be written to; empty when memory is switched off."""
+        """Targets that can be written; empty when memory is disabled."""
         return tuple(self._notebooks)
 
     def notebook(self, target: str) -> Notebook:
-        """The notes of a target. Raises `ToolArgumentsInvalid` for one that is not there."""
+        """Return the notes of a target. Raises `ToolArgumentsInvalid` for an unknown one."""
         for name, found in self._notebooks.items():
             if name == target:
                 return found
@@ -495,8 +496,7 @@ class BuiltinMemory:
         raise ToolArgumentsInvalid(f"there is no target {target!r} here", hint=f"use {known}")
 
     def snapshot(self) -> MemorySnapshot:
-        """What the system prompt of a new session says, as the files are now. It never raises: a
-        file that cannot be read is named in the text."""
+        """Return the texts for a new session. Never raises: see `Notebook.section`."""
         sections = {target: notes.section() for target, notes in self._notebooks.items()}
         profile = sections.pop("user", "")
         return MemorySnapshot("\n\n".join(filter(None, sections.values())), profile)
@@ -505,13 +505,14 @@ class BuiltinMemory:
 def open_memory(
     folder: Path, scope: MemoryScope, options: MemoryOptions, scan: Scan
 ) -> BuiltinMemory:
-    """The memory of a session. `folder` is `<home>/memories`; the first write makes it.
+    """Return the memory of a session. `folder` is `<home>/memories`, created by the first write.
     `scan` is `hermes.security.injection.scan`."""
 
-    def notebook(target: NoteTarget, place: NoteLocation) -> Notebook:
-        file = NoteFile(folder, place, options.lock_seconds)
+    def notebook(target: NoteTarget, location: NoteLocation) -> Notebook:
+        file = NoteFile(folder, location, options.lock_seconds)
         limit = options.user_char_limit if target == "user" else options.memory_char_limit
-        about = " ".join(place.about.split())
+        about = " ".join(location.about.split())
+        # A folder name is foreign text too: without the name if it reads like an injection.
         heading = HEADINGS[target] if not about or scan(about) else f"{HEADINGS[target]} {about}"
         return Notebook(target, heading, file, limit, scan)
 
@@ -521,8 +522,8 @@ def open_memory(
     }
     return BuiltinMemory(
         {
-            target: notebook(target, place)
-            for target, place in note_locations(folder, scope).items()
+            target: notebook(target, location)
+            for target, location in note_locations(folder, scope).items()
             if enabled[target]
         }
     )

@@ -1,8 +1,8 @@
-"""The interface of a memory provider, as plugins know it.
+"""The documented interface of a memory provider.
 
-A provider is synchronous. It is run in a thread of its own with a time limit, one call after the
-other, so it may block and may raise: neither can break a turn. What it must not do is print, or
-keep files anywhere but below `hermes_home`, so that profiles never share data.
+A provider is synchronous. Its methods run in order in a thread of their own with a timeout, so they
+may block and raise without affecting a turn. A provider must not print, and must keep its files
+below `hermes_home`, so that profiles never share data.
 """
 
 import json
@@ -14,101 +14,102 @@ Dicts = list[Dict]
 
 
 class MemoryProvider(ABC):
-    """Remembers beyond the notes every agent has.
+    """Stores and recalls more than the built-in notes.
 
-    Lifecycle: made without arguments, `is_available`, `initialize` once, `get_tool_schemas` and
-    `system_prompt_block`; in each turn `prefetch`, and after it `queue_prefetch` and `sync_turn`;
-    `on_session_end`, `shutdown`.
+    Lifecycle: constructed without arguments, `is_available`, `initialize` once,
+    `get_tool_schemas` and `system_prompt_block`; in each turn `prefetch`, after it
+    `queue_prefetch` and `sync_turn`; `on_session_end`, `shutdown`.
 
-    A method may take fewer parameters than are described here: it is given what it takes.
+    A method may accept fewer parameters than described here.
     """
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What `memory.provider` calls it."""
+        """The name used in the setting `memory.provider`."""
 
     @abstractmethod
     def is_available(self) -> bool:
-        """Whether it is set up: keys and packages are there. No network."""
+        """Return whether keys and packages are present, without network access."""
 
     @abstractmethod
     def initialize(self, session_id: str, **kwargs: Any) -> None:
-        """Get ready for a session.
+        """Prepare for a session.
 
-        Always given as `kwargs`: `hermes_home` (path as text). Also, as far as known: `platform`
-        (`cli`, `telegram`, …), `user_id` (empty for the owner) and `tell`, a function that shows
-        the user one line.
+        `kwargs` always contains `hermes_home` (a path as text) and, if known, `platform` (`cli`,
+        `telegram`, …), `user_id` (empty for the owner) and `tell`, a function that shows the user
+        one line.
         """
 
     @abstractmethod
     def get_tool_schemas(self) -> Dicts:
-        """Tools of the provider, each as `{"name", "description", "parameters"}`; may be empty."""
+        """Return the provider's tools, each as `{"name", "description", "parameters"}`."""
 
     def handle_tool_call(self, name: str, args: Dict, **kwargs: Any) -> str:  # noqa: ARG002 - for providers with tools
-        """The result of a call of one of its tools, as JSON."""
+        """Run one of the provider's tools and return its result as JSON."""
         return json.dumps({"error": f"the memory provider {self.name} has no tool {name!r}"})
 
     def get_config_schema(self) -> Dicts:
-        """What `hermes memory setup` asks: dicts with `key`, `description`, `secret`, `required`,
-        `env_var`, `url` (where to get it), `default` and `choices`; only `key` is needed."""
+        """Return the fields for `hermes memory setup`: dicts with `key`, `description`, `secret`,
+        `required`, `env_var`, `url` (where to get it), `default` and `choices`. Only `key` is
+        required."""
         return []
 
     def save_config(self, values: Dict, hermes_home: str) -> None:  # noqa: B027 - optional
-        """Keep what was answered; secrets are not among it, they go to .env."""
+        """Store the answers, without secrets: these are stored in .env."""
 
     def system_prompt_block(self) -> str:
-        """A short text for the system prompt, asked for once."""
+        """Return a short text for the system prompt; called once per session."""
         return ""
 
     def prefetch(self, query: str, **kwargs: Any) -> str:  # noqa: ARG002 - for providers that recall
-        """What is remembered that matters for the user's message `query`. `kwargs`:
+        """Return stored text that is relevant to the user's message `query`. `kwargs`:
         `session_id`."""
         return ""
 
     def queue_prefetch(self, query: str, **kwargs: Any) -> None:  # noqa: B027 - optional
-        """Begin looking for what the next turn may need; nobody waits for it."""
+        """Prepare the recall for the next turn, in the background."""
 
     def sync_turn(self, user: str, assistant: str, **kwargs: Any) -> None:  # noqa: B027 - optional
-        """A completed turn; nobody waits for it. `kwargs`: `session_id`."""
+        """Process a completed turn, in the background. `kwargs`: `session_id`."""
 
     def on_session_end(self, messages: Dicts) -> None:  # noqa: B027 - optional
-        """The conversation was left; `messages` are OpenAI-format dicts."""
+        """Called when the user leaves the conversation; `messages` are OpenAI-format dicts."""
 
     def on_pre_compress(self, messages: Dicts) -> None:  # noqa: B027 - optional
-        """These messages are about to be compacted."""
+        """Called before `messages` are compacted."""
 
     def on_memory_write(self, action: str, target: str, content: str) -> None:  # noqa: B027 - optional
-        """The built-in notes changed: `add`, `replace` or `remove`, which notes, and the entry
-        that came or went."""
+        """Called after a change of the built-in notes: `add`, `replace` or `remove`, the target,
+        and the entry added or removed."""
 
     def on_delegation(self, task: str, result: str, **kwargs: Any) -> None:  # noqa: B027 - optional
-        """A subagent finished. `kwargs`: `child_session_id`."""
+        """Called when a subagent has finished. `kwargs`: `child_session_id`."""
 
     def shutdown(self) -> None:  # noqa: B027 - optional
-        """The process is about to end."""
+        """Called before the process ends."""
 
 
 @runtime_checkable
 class Inspectable(Protocol):
-    """What a provider may offer beyond that, so that `hermes memory` can show what it holds.
+    """Optional methods with which `hermes memory` shows and edits stored entries.
 
-    Called after `initialize`, and about the user it named.
+    They are called after `initialize` and concern the user named there.
     """
 
     def summary(self) -> str:
-        """One line: how much is stored, where, for whom."""
+        """Return one line: how much is stored, where, for whom."""
         ...
 
     def entries(self, query: str = "", limit: int = 100) -> Dicts:
-        """What is stored, the best match or the newest first: dicts with `id` (text) and `text`;
-        further keys are shown as they are."""
+        """Return stored entries, best match or newest first: dicts with `id` (text) and `text`;
+        other keys are displayed unchanged."""
         ...
 
     def edit(self, entry_id: str, text: str) -> bool:
-        """Put `text` in the place of an entry; False when there is none of that id."""
+        """Replace the text of an entry. Return False if there is no such id."""
         ...
 
     def forget(self, entry_id: str) -> bool:
-        """Delete an entry for good; False when there is none of that id."""
+        """Delete an entry permanently. Return False if there is no such id."""
         ...

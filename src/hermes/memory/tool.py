@@ -1,4 +1,4 @@
-"""memory: what the agent writes down for later sessions."""
+"""The `memory` tool: the agent writes notes for later sessions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from hermes.memory.notes import BuiltinMemory, Notebook, NoteChange, NoteTarget
 from hermes.util.threads import in_thread
 
 OnWrite = Callable[[str, str, str], None]
-"""Told of each change: action, target and the entry that came or went."""
+"""Called after each change with the action, the target and the entry added or removed."""
 
 ABOUT: dict[NoteTarget, str] = {
     "memory": "memory: your notes",
@@ -23,8 +23,7 @@ UNCHANGED = "Nothing to change: it is there already."
 
 
 def memory_tool(memory: BuiltinMemory, on_write: OnWrite | None = None) -> Tool:
-    """Over a memory that has targets. Its writes are the agent's own notes, which nobody has to
-    approve and which are no files of the user's."""
+    """Return the tool for a memory that has targets. Notes of the agent need no approval."""
 
     async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
         action, target = str(arguments["action"]), str(arguments["target"])
@@ -39,7 +38,7 @@ def memory_tool(memory: BuiltinMemory, on_write: OnWrite | None = None) -> Tool:
 
 
 def apply_action(notes: Notebook, action: str, content: str, old_text: str) -> NoteChange:
-    """Carry an action out. Raises `ToolArgumentsInvalid`."""
+    """Run one action of the tool. Raises `ToolArgumentsInvalid` for an unknown action."""
     match action:
         case "add":
             return notes.add(content)

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from hermes.config.home import Home
-from hermes.memory.discovery import find_provider
-from hermes.memory.isolation import ProviderLimits
-from hermes.memory.manager import ManagerOptions, MemoryManager
+from hermes.memory import ManagerOptions, MemoryManager, ProviderLimits, find_provider
 from tests.integration.memory_services import fakes
 from tests.integration.memory_services.fakes import KEY, Fake
 from tests.integration.memory_services.site import Fault, Site

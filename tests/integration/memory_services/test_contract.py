@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.main import main
-from hermes.memory.discovery import BUNDLED_PROVIDERS
-from hermes.memory.provider import Inspectable
+from hermes.memory import BUNDLED_PROVIDERS, Inspectable
 from hermes.memory.services.http import ServiceError
 from tests.integration.memory_services.conftest import SERVICES, HttpStage, Stage
 from tests.integration.memory_services.fakes import KEY

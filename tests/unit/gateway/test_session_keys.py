@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hermes.gateway.events import SessionSource
 from hermes.gateway.session_keys import build_session_key, is_shared, memory_scope
-from hermes.memory.notes import MemoryScope
+from hermes.memory import MemoryScope
 
 GROUP = SessionSource("telegram", "-100", "group", user_id="5")
 THREAD = SessionSource("telegram", "-100", "group", user_id="5", thread_id="17")

@@ -122,7 +122,7 @@ def find_provider_from(code: str, home: Home):
         ("def register(ctx): pass", "registers no memory provider"),
         ("def register(ctx): ctx.register_memory_provider(4)", "registers a int"),
         ("def register(ctx): ctx.no_such_thing()", "register(ctx) failed: AttributeError"),
-        (CODE.replace('"mine"', '"other"'), "calls itself 'other'"),
+        (CODE.replace('"mine"', '"other"'), "is named 'other'"),
         (
             CODE.replace("def is_available", "def not_available"),
             "register(ctx) failed: TypeError: Can't instantiate abstract class",
@@ -208,7 +208,7 @@ def test_one_of_a_disabled_plugin_is_not_run(home: Home, plugin: Write, where: s
     """The settings may call it by its name, which is `mine`, or by that of its folder."""
     folder = plugin(TRAP, where, cli=TRAP)
     for disabled in ({"mine"}, {folder.name}):
-        with pytest.raises(ConfigError, match="is of a plugin that is disabled") as refused:
+        with pytest.raises(ConfigError, match="belongs to a disabled plugin") as refused:
             find_provider(folder.name, home, disabled=disabled)
         assert "hermes plugins enable" in refused.value.hint
         assert [info.name for info in list_providers(home, (), disabled)] == [*BUNDLED_PROVIDERS]

@@ -11,7 +11,7 @@ import pytest
 from hermes.core.errors import StoreError, ToolError, ToolTimedOut
 from hermes.memory.isolation import IsolatedThread, ProviderLimits
 
-LIMITS = ProviderLimits(waiting=3)
+LIMITS = ProviderLimits(max_queued=3)
 
 
 @pytest.fixture
@@ -28,97 +28,97 @@ def release() -> Iterator[threading.Event]:
 
 
 @pytest.fixture
-def apart(told: list[str]) -> Iterator[IsolatedThread]:
-    apart = IsolatedThread("slow", LIMITS, told.append)
-    yield apart
-    apart.close()
+def worker(told: list[str]) -> Iterator[IsolatedThread]:
+    worker = IsolatedThread("slow", LIMITS, told.append)
+    yield worker
+    worker.close()
 
 
-def test_a_result_comes_back_from_a_thread_of_the_provider_s_own(apart: IsolatedThread) -> None:
-    threads = [apart.call("ask", threading.current_thread, 60) for _ in range(2)]
+def test_a_result_comes_back_from_a_thread_of_the_provider_s_own(worker: IsolatedThread) -> None:
+    threads = [worker.call("ask", threading.current_thread, 60) for _ in range(2)]
     assert threads[0] is threads[1]
     assert threads[0] is not threading.current_thread()
     assert threads[0].daemon
 
 
-def test_calls_come_in_order_also_those_nobody_waits_for(apart: IsolatedThread) -> None:
+def test_calls_come_in_order_also_those_nobody_waits_for(worker: IsolatedThread) -> None:
     order: list[int] = []
     for number in range(3):
-        assert apart.later("note", lambda number=number: order.append(number))
-    apart.call("last", lambda: order.append(3), 60)
+        assert worker.post("note", lambda number=number: order.append(number))
+    worker.call("last", lambda: order.append(3), 60)
     assert order == [0, 1, 2, 3]
 
 
-def test_one_that_raises_is_told_once(apart: IsolatedThread, told: list[str]) -> None:
+def test_one_that_raises_is_told_once(worker: IsolatedThread, told: list[str]) -> None:
     def fail() -> None:
         raise ValueError("no such\nuser")
 
     for _ in range(3):
         with pytest.raises(ToolError, match="slow failed: ValueError: no such user"):
-            apart.call("prefetch", fail, 60)
-    apart.later("sync_turn", fail)
-    apart.call("next", lambda: None, 60)
+            worker.call("prefetch", fail, 60)
+    worker.post("sync_turn", fail)
+    worker.call("next", lambda: None, 60)
     assert told == ["the memory provider slow failed (prefetch): ValueError: no such user"]
-    assert not apart.off
+    assert not worker.disabled_reason
 
 
-def test_one_that_ends_the_program_does_not(apart: IsolatedThread) -> None:
+def test_one_that_ends_the_program_does_not(worker: IsolatedThread) -> None:
     with pytest.raises(ToolError, match="SystemExit: 3"):
-        apart.call("prefetch", lambda: sys.exit(3), 60)
-    assert apart.call("next", lambda: 1, 60) == 1
+        worker.call("prefetch", lambda: sys.exit(3), 60)
+    assert worker.call("next", lambda: 1, 60) == 1
 
 
 def test_one_that_hangs_is_skipped_and_switched_off_after_three_times(
-    apart: IsolatedThread, told: list[str], release: threading.Event
+    worker: IsolatedThread, told: list[str], release: threading.Event
 ) -> None:
     # Long enough for its thread to begin, also on a busy machine: else nothing would hang.
     with pytest.raises(ToolTimedOut, match="did not answer within 1 s"):
-        apart.call("prefetch", release.wait, 1)
+        worker.call("prefetch", release.wait, 1)
     assert told[0] == (
         "the memory provider slow did not answer within 1 s (prefetch); "
-        "the conversation goes on without it"
+        "the conversation continues without it"
     )
     # It is still hanging: nobody waits a whole limit again.
     for _ in range(2):
         with pytest.raises(ToolTimedOut, match="still busy with prefetch"):
-            apart.call("prefetch", release.wait, 600)
+            worker.call("prefetch", release.wait, 600)
     assert len(told) == 1, "the user knows"
-    assert apart.off == "it is still busy with prefetch"
+    assert worker.disabled_reason == "it is still busy with prefetch"
     with pytest.raises(ToolError, match="is switched off"):
-        apart.call("prefetch", lambda: 1, 600)
-    assert not apart.later("sync_turn", lambda: None)
+        worker.call("prefetch", lambda: 1, 600)
+    assert not worker.post("sync_turn", lambda: None)
 
 
 def test_an_answer_in_time_starts_the_count_again(
-    apart: IsolatedThread, release: threading.Event
+    worker: IsolatedThread, release: threading.Event
 ) -> None:
     for _ in range(4):
         gate = threading.Event()
         with pytest.raises(ToolTimedOut):
-            apart.call("prefetch", gate.wait, 0.05)
+            worker.call("prefetch", gate.wait, 0.05)
         gate.set()
-        while apart._current is not None:
+        while worker._current is not None:
             time.sleep(0.001)
-        assert apart.call("prefetch", lambda: "here", 60) == "here"
-    assert not apart.off
+        assert worker.call("prefetch", lambda: "here", 60) == "here"
+    assert not worker.disabled_reason
 
 
 def test_a_call_that_was_given_up_before_its_turn_is_never_made(
     told: list[str], release: threading.Event
 ) -> None:
-    apart = IsolatedThread("slow", ProviderLimits(background=600, time_outs=9), told.append)
+    worker = IsolatedThread("slow", ProviderLimits(background=600, max_timeouts=9), told.append)
     made: list[str] = []
-    apart.later("sync_turn", release.wait)
+    worker.post("sync_turn", release.wait)
     with pytest.raises(ToolTimedOut):
-        apart.call("prefetch", lambda: made.append("late"), 0.05)
+        worker.call("prefetch", lambda: made.append("late"), 0.05)
     release.set()
-    apart.call("next", lambda: made.append("next"), 60)
+    worker.call("next", lambda: made.append("next"), 60)
     assert made == ["next"]
-    apart.close()
+    worker.close()
 
 
 def test_what_waits_is_bounded_and_the_rest_dropped(
-    apart: IsolatedThread, told: list[str], release: threading.Event
+    worker: IsolatedThread, told: list[str], release: threading.Event
 ) -> None:
     started = threading.Event()
 
@@ -126,21 +126,21 @@ def test_what_waits_is_bounded_and_the_rest_dropped(
         started.set()
         release.wait()
 
-    apart.later("sync_turn", hang)
+    worker.post("sync_turn", hang)
     started.wait()
-    assert [apart.later("sync_turn", lambda: None) for _ in range(5)] == [True] * 3 + [False] * 2
+    assert [worker.post("sync_turn", lambda: None) for _ in range(5)] == [True] * 3 + [False] * 2
     assert told == [
-        "the memory provider slow falls behind; some of this conversation is not kept by it"
+        "the memory provider slow cannot keep up; part of this conversation is not stored by it"
     ]
 
 
-def test_what_waits_is_not_done_any_more_once_it_is_off(apart: IsolatedThread) -> None:
+def test_what_waits_is_not_done_any_more_once_it_is_off(worker: IsolatedThread) -> None:
     gate, made = threading.Event(), []
-    apart.later("sync_turn", gate.wait)
-    apart.later("sync_turn", lambda: made.append(1))
-    apart.switch_off("enough")
+    worker.post("sync_turn", gate.wait)
+    worker.post("sync_turn", lambda: made.append(1))
+    worker.disable("enough")
     gate.set()
-    thread = apart._thread
+    thread = worker._thread
     assert thread is not None
     thread.join()
     assert made == []
@@ -150,10 +150,10 @@ def test_a_hanging_provider_does_not_keep_the_process() -> None:
     program = (
         "import threading\n"
         "from hermes.memory.isolation import IsolatedThread, ProviderLimits\n"
-        "apart = IsolatedThread('hung', ProviderLimits(), print)\n"
-        "apart.later('sync_turn', threading.Event().wait)\n"
+        "worker = IsolatedThread('hung', ProviderLimits(), print)\n"
+        "worker.post('sync_turn', threading.Event().wait)\n"
         "try:\n"
-        "    apart.call('prefetch', threading.Event().wait, 0.05)\n"
+        "    worker.call('prefetch', threading.Event().wait, 0.05)\n"
         "except Exception as error:\n"
         "    print(error)\n"
     )
@@ -164,7 +164,7 @@ def test_a_hanging_provider_does_not_keep_the_process() -> None:
 
 
 def test_an_error_that_cannot_say_what_it_is_breaks_nothing(
-    apart: IsolatedThread, told: list[str]
+    worker: IsolatedThread, told: list[str]
 ) -> None:
     class Mute(Exception):
         def __str__(self) -> str:
@@ -174,17 +174,17 @@ def test_an_error_that_cannot_say_what_it_is_breaks_nothing(
         raise Mute
 
     with pytest.raises(ToolError, match="slow failed: Mute"):
-        apart.call("prefetch", fail, 60)
-    assert apart.call("next", lambda: 1, 60) == 1
+        worker.call("prefetch", fail, 60)
+    assert worker.call("next", lambda: 1, 60) == 1
     assert told == ["the memory provider slow failed (prefetch): Mute"]
 
 
-def test_errors_of_ours_say_what_to_do(apart: IsolatedThread, told: list[str]) -> None:
+def test_errors_of_ours_say_what_to_do(worker: IsolatedThread, told: list[str]) -> None:
     def fail() -> None:
         raise StoreError("the facts cannot be used", hint="free some room")
 
     with pytest.raises(
         ToolError, match=r"slow failed: the facts cannot be used \(free some room\)"
     ):
-        apart.call("prefetch", fail, 60)
+        worker.call("prefetch", fail, 60)
     assert "StoreError" not in told[0]

@@ -12,7 +12,7 @@ from hermes.core.errors import ToolError, ToolTimedOut
 from hermes.core.tool import ToolContext
 from hermes.memory.isolation import ProviderLimits
 from hermes.memory.manager import (
-    INTRODUCTION,
+    FENCE_INTRODUCTION,
     ManagerOptions,
     MemoryManager,
     provider_tools,
@@ -130,7 +130,7 @@ def test_a_second_provider_is_refused_with_a_warning(
     assert manager.add_provider(first)
     assert not manager.add_provider(Short())
     assert manager.provider is first
-    assert told == ["the memory provider plain is left out: plain is in use"]
+    assert told == ["the memory provider plain is ignored: plain is in use"]
 
 
 def test_without_anybody_to_tell_the_warning_is_one_line_of_the_log(
@@ -139,7 +139,7 @@ def test_without_anybody_to_tell_the_warning_is_one_line_of_the_log(
     manager = MemoryManager()
     manager.add_provider(Plain())
     manager.add_provider(Short())
-    assert caplog.messages == ["the memory provider plain is left out: plain is in use"]
+    assert caplog.messages == ["the memory provider plain is ignored: plain is in use"]
 
 
 def test_short_forms_of_the_methods_work(manager: MemoryManager, told: list[str]) -> None:
@@ -169,7 +169,7 @@ def test_recalled_text_is_fenced_as_data(manager: MemoryManager) -> None:
 
     text = started(manager, Tricky()).prefetch_all("q")
     lines = text.splitlines()
-    assert lines[:3] == ["<memory-context>", INTRODUCTION, "likes tea"]
+    assert lines[:3] == ["<memory-context>", FENCE_INTRODUCTION, "likes tea"]
     assert lines[-1] == "</memory-context>"
     assert text.count("memory-context>") == 3 and text.count("</memory-context>") == 1
     assert "‹/memory-context>" in text
@@ -253,7 +253,7 @@ def test_one_that_hangs_is_off_after_three_turns_and_never_holds_the_end(
         assert impatient.prefetch_all("q") == ""
         impatient.sync_all("a", "b")
     assert not impatient.active
-    assert len(told) == 1 and "the conversation goes on without it" in told[0]
+    assert len(told) == 1 and "the conversation continues without it" in told[0]
     impatient.on_session_end([])
     impatient.shutdown_all()
 
@@ -302,7 +302,7 @@ def test_one_that_is_not_set_up_is_off_and_says_how(
     assert not hasattr(provider, "started")
     assert not manager.active
     (line,) = told
-    assert line.endswith("it is not set up; `hermes memory setup plain` does that")
+    assert line.endswith("it is not set up; to set it up: hermes memory setup plain")
 
 
 def test_one_that_cannot_start_is_told_once(manager: MemoryManager, told: list[str]) -> None:
@@ -313,7 +313,7 @@ def test_one_that_cannot_start_is_told_once(manager: MemoryManager, told: list[s
     started(manager, Broken())
     assert manager.prefetch_all("q") == ""
     (line,) = told
-    assert line.endswith("is switched off for this session: it failed: OSError: no server")
+    assert line.endswith("is disabled for this session: it failed: OSError: no server")
 
 
 def test_work_that_waits_is_done_before_the_end(told: list[str]) -> None:

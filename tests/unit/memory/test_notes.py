@@ -12,7 +12,7 @@ import pytest
 from hermes.core.errors import ToolError
 from hermes.memory.notes import (
     LOCK_FILE,
-    MOST_BYTES,
+    MAX_BYTES,
     MemoryScope,
     NoteFile,
     NoteLocation,
@@ -38,7 +38,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def notes(root: Path) -> NoteFile:
-    return NoteFile(root, note_locations(root, MemoryScope())["memory"], patience=10)
+    return NoteFile(root, note_locations(root, MemoryScope())["memory"], lock_seconds=10)
 
 
 def add(entry: str):
@@ -123,7 +123,7 @@ def test_a_failed_edit_changes_nothing(root: Path, notes: NoteFile) -> None:
     [
         (b"good\n\xff\xfe", "byte 5 is not UTF-8"),
         (b"good\0", "binary data"),
-        (b"x" * (MOST_BYTES + 1), "more than 1,000,000 bytes"),
+        (b"x" * (MAX_BYTES + 1), "more than 1,000,000 bytes"),
     ],
 )
 def test_a_damaged_file_is_named_and_kept(
@@ -160,7 +160,7 @@ def test_a_link_to_a_file_elsewhere_stays_one(tmp_path: Path, root: Path, notes:
 
 
 def test_who_cannot_have_the_lock_says_so_and_gets_it_later(root: Path) -> None:
-    notes = NoteFile(root, note_locations(root, MemoryScope())["memory"], patience=0.05)
+    notes = NoteFile(root, note_locations(root, MemoryScope())["memory"], lock_seconds=0.05)
     notes.change(add("one"))
     descriptor = os.open(root / LOCK_FILE, os.O_RDWR)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -207,5 +207,5 @@ def test_a_pipe_in_the_place_of_the_notes_does_not_hang(root: Path, notes: NoteF
 def test_what_could_not_be_read_again_is_not_written(root: Path, notes: NoteFile) -> None:
     notes.change(add("Old."))
     with pytest.raises(ToolError, match="cannot have more than 1,000,000 bytes"):
-        notes.change(add("x" * MOST_BYTES))
+        notes.change(add("x" * MAX_BYTES))
     assert notes.read() == ("Old.",)

@@ -19,7 +19,7 @@ from hermes.mcp.connection import TransportFactory, program_environment
 from hermes.mcp.errors import ServerUnavailable
 from hermes.mcp.oauth.logins import LoginStore
 from hermes.mcp.transport import McpLimits
-from hermes.memory.discovery import BUNDLED_PROVIDERS, list_providers, load_provider
+from hermes.memory import BUNDLED_PROVIDERS, list_providers, load_provider
 from hermes.plugins.discovery import Choice, Kind, Plugin, State, find_plugins, usual_places
 from hermes.plugins.isolation import Reports
 from hermes.plugins.manifest import CODE

@@ -7,8 +7,14 @@ import msgspec
 from hermes.app.documented.workshop import error_json
 from hermes.config.home import current_home
 from hermes.core.errors import ToolError
-from hermes.memory.notes import BuiltinMemory, MemoryOptions, MemoryScope, NoteChange, open_memory
-from hermes.memory.tool import apply_action
+from hermes.memory import (
+    BuiltinMemory,
+    MemoryOptions,
+    MemoryScope,
+    NoteChange,
+    apply_action,
+    open_memory,
+)
 from hermes.security.injection import scan
 
 Dict = dict[str, Any]

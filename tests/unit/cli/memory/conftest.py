@@ -16,8 +16,8 @@ from hermes.cli.context import Cli
 from hermes.cli.main import Parser
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
+from hermes.memory import BuiltinMemory, MemoryOptions, MemoryScope, open_memory
 from hermes.memory.holographic.provider import HolographicProvider
-from hermes.memory.notes import BuiltinMemory, MemoryOptions, MemoryScope, open_memory
 from hermes.security.injection import scan
 
 

@@ -211,7 +211,7 @@ def test_one_of_a_disabled_plugin_is_neither_offered_nor_run(hermes: Hermes) -> 
     hermes.home.config_file.write_text("plugins:\n  disabled: [mine]\n")
     outcome = hermes("setup", "mine")
     assert outcome.code == 3
-    assert "the memory provider mine is of a plugin that is disabled" in outcome.err
+    assert "the memory provider mine belongs to a disabled plugin" in outcome.err
     assert "hermes plugins enable mine" in outcome.err
     menu = hermes("setup", typed="\n").out
     assert "1  other" in menu and "mine" not in menu

@@ -10,10 +10,14 @@ from hermes.cli.context import Cli
 from hermes.cli.extending import looked_at
 from hermes.config.home import tilde
 from hermes.core.errors import ConfigError, HermesError, ToolError
-from hermes.memory.discovery import list_providers, load_provider
-from hermes.memory.isolation import ProviderLimits
-from hermes.memory.manager import IsolatedProvider
-from hermes.memory.provider import Dicts, Inspectable
+from hermes.memory import (
+    Dicts,
+    Inspectable,
+    IsolatedProvider,
+    ProviderLimits,
+    list_providers,
+    load_provider,
+)
 from hermes.plugins.manifest import PluginInfo
 from hermes.security.redaction import Redactor
 from hermes.util.plain import plain_line
@@ -25,14 +29,14 @@ SESSION = "hermes-memory"
 class Desk:
     """A provider that is loaded, available and initialised."""
 
-    def __init__(self, guarded: IsolatedProvider) -> None:
-        self._guarded = guarded
-        self.name = guarded.name
+    def __init__(self, isolated: IsolatedProvider) -> None:
+        self._isolated = isolated
+        self.name = isolated.name
 
     @property
     def shows(self) -> bool:
         """Whether it can tell what it holds."""
-        return isinstance(self._guarded.provider, Inspectable)
+        return isinstance(self._isolated.provider, Inspectable)
 
     def summary(self) -> str:
         said = self._ask("summary") if self.shows else "it does not say what it holds"
@@ -53,7 +57,7 @@ class Desk:
 
     def _ask(self, method: str, *args: Any) -> Any:
         try:
-            return self._guarded.wait(method, SECONDS, *args)
+            return self._isolated.call(method, SECONDS, *args)
         except ToolError as error:
             raise HermesError(str(error), hint="`hermes memory test` tries it out") from error
 
@@ -107,19 +111,19 @@ def provider_desk(cli: Cli, user: str = "") -> Iterator[Desk | None]:
     if not name:
         yield None
         return
-    guarded = guarded_provider(cli, name)
+    isolated = guarded_provider(cli, name)
     try:
-        if not guarded.start("is_available"):
+        if not isolated.call_at_start("is_available"):
             raise ConfigError(
                 f"the memory provider {name} is not set up", hint=f"hermes memory setup {name}"
             )
         home = str(cli.home.root)
-        guarded.start(
+        isolated.call_at_start(
             "initialize", SESSION, hermes_home=home, platform="cli", user_id=user, tell=cli.note
         )
     except ToolError as error:
         raise ConfigError(str(error), hint="`hermes memory test` tries it out") from error
     try:
-        yield Desk(guarded)
+        yield Desk(isolated)
     finally:
-        guarded.shut_down()
+        isolated.shut_down()

@@ -11,7 +11,7 @@ from hermes.cli.commands.memory.notes import PERSONAL, TARGETS, YOURS, Shelf
 from hermes.cli.commands.sessions.arguments import positive
 from hermes.cli.context import Cli
 from hermes.core.errors import HermesError, ToolError
-from hermes.memory.provider import Dict
+from hermes.memory import Dict
 from hermes.util.plain import escaped_json, plain, plain_line
 
 PROVIDER = "provider"

@@ -9,8 +9,7 @@ from hermes.app.given_tools import project_root
 from hermes.cli.context import Cli
 from hermes.config.settings.abilities import MemorySettings
 from hermes.core.errors import UsageError
-from hermes.memory import notes
-from hermes.memory.notes import (
+from hermes.memory import (
     MEMORY_FILE,
     OWNER_FILE,
     USER_FILE,
@@ -20,6 +19,7 @@ from hermes.memory.notes import (
     NoteLocation,
     NoteTarget,
     note_locations,
+    notes,
 )
 from hermes.security.injection import scan
 

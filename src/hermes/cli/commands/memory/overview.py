@@ -15,7 +15,7 @@ from hermes.cli.commands.memory.notes import Notes, Shelf
 from hermes.cli.context import Cli
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, ToolError
-from hermes.memory.discovery import BUNDLED_PROVIDERS, config_fields
+from hermes.memory import BUNDLED_PROVIDERS, config_fields
 from hermes.plugins.context import Thing
 from hermes.util.plain import plain_line
 from hermes.util.text import many
@@ -94,13 +94,13 @@ def _facts(cli: Cli) -> dict[str, Any]:
     brought = brought_for(cli, settings.provider)
     facts["where"] = _where(cli, settings.provider, brought)
     try:
-        guarded = guarded_provider(cli, settings.provider, brought)
+        isolated = guarded_provider(cli, settings.provider, brought)
         facts["variables"] = {
             field.env_var: bool(cli.load().variable(field.env_var))
-            for field in config_fields(guarded.provider)
+            for field in config_fields(isolated.provider)
             if field.env_var
         }
-        facts["ready"] = bool(guarded.start("is_available"))
+        facts["ready"] = bool(isolated.call_at_start("is_available"))
     except HermesError as error:
         facts["problem"] = str(error)
     else:

@@ -13,7 +13,7 @@ from hermes.cli.context import Cli
 from hermes.config.environment import export_variable
 from hermes.config.home import ensure_hermes_home, tilde
 from hermes.core.errors import HermesError, ToolError, UsageError
-from hermes.memory.discovery import ConfigField, config_fields
+from hermes.memory import ConfigField, config_fields
 from hermes.plugins.manifest import PluginInfo
 
 SETTING = ("memory", "provider")
@@ -36,8 +36,8 @@ def add_actions(actions: Actions) -> None:
 def _setup(args: argparse.Namespace, cli: Cli) -> int:
     given = _given(args.set)
     name = args.name or _chosen(cli)
-    guarded = guarded_provider(cli, name)
-    fields = config_fields(guarded.provider)
+    isolated = guarded_provider(cli, name)
+    fields = config_fields(isolated.provider)
     unknown = given.keys() - {field.key for field in fields}
     if unknown:
         known = ", ".join(field.key for field in fields) or "nothing"
@@ -53,8 +53,8 @@ def _setup(args: argparse.Namespace, cli: Cli) -> int:
             cli.say(f"{field.env_var} saved in {tilde(cli.home.env_file)}")
     plain = {field.key: answers[field.key] for field in fields if not field.secret}
     try:
-        guarded.wait("save_config", SECONDS, plain, str(cli.home.root))
-        ready = bool(guarded.wait("is_available", SECONDS))
+        isolated.call("save_config", SECONDS, plain, str(cli.home.root))
+        ready = bool(isolated.call("is_available", SECONDS))
     except ToolError as error:
         raise HermesError(str(error), hint="nothing was switched on") from error
     edit.set_value(cli.home, SETTING, name)

@@ -10,8 +10,7 @@ from hermes.cli.actions import Actions
 from hermes.cli.commands.memory.desk import SECONDS, guarded_provider
 from hermes.cli.context import Cli
 from hermes.core.errors import HermesError, UsageError
-from hermes.memory.manager import IsolatedProvider
-from hermes.memory.provider import Dicts, Inspectable
+from hermes.memory import Dicts, Inspectable, IsolatedProvider
 
 USER = "hermes-memory-test"
 """A user of its own: the trial never mixes with anybody's memory."""
@@ -29,8 +28,8 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
     if not name:
         raise UsageError("there is no memory provider", hint="hermes memory setup NAME")
     try:
-        guarded = _step(cli, "load", lambda: guarded_provider(cli, name))
-        _try(cli, guarded)
+        isolated = _step(cli, "load", lambda: guarded_provider(cli, name))
+        _try(cli, isolated)
     except HermesError as error:
         if error.hint:
             cli.note(f"  {error.hint}")
@@ -39,10 +38,10 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _try(cli: Cli, guarded: IsolatedProvider) -> None:
+def _try(cli: Cli, isolated: IsolatedProvider) -> None:
     def available() -> str:
-        if not guarded.start("is_available"):
-            raise HermesError("no", hint=f"hermes memory setup {guarded.name}")
+        if not isolated.call_at_start("is_available"):
+            raise HermesError("no", hint=f"hermes memory setup {isolated.name}")
         return ""
 
     word = f"test{secrets.token_hex(4)}"
@@ -53,16 +52,16 @@ def _try(cli: Cli, guarded: IsolatedProvider) -> None:
         _step(
             cli,
             "initialise",
-            lambda: guarded.start(
+            lambda: isolated.call_at_start(
                 "initialize", USER, hermes_home=home, platform="cli", user_id=USER, tell=cli.note
             ),
         )
-        _step(cli, "tools", lambda: _tools(guarded))
-        _step(cli, "save a turn", lambda: guarded.wait("sync_turn", SECONDS, said, "Noted."))
-        _step(cli, "recall", lambda: _recall(guarded, word))
-        _step(cli, "clean up", lambda: _clean(guarded, word))
+        _step(cli, "tools", lambda: _tools(isolated))
+        _step(cli, "save a turn", lambda: isolated.call("sync_turn", SECONDS, said, "Noted."))
+        _step(cli, "recall", lambda: _recall(isolated, word))
+        _step(cli, "clean up", lambda: _clean(isolated, word))
     finally:
-        guarded.shut_down()
+        isolated.shut_down()
 
 
 def _step(cli: Cli, what: str, work: Callable[[], Any]) -> Any:
@@ -78,24 +77,24 @@ def _step(cli: Cli, what: str, work: Callable[[], Any]) -> Any:
     return result
 
 
-def _tools(guarded: IsolatedProvider) -> str:
-    schemas: Dicts = guarded.wait("get_tool_schemas", SECONDS)
+def _tools(isolated: IsolatedProvider) -> str:
+    schemas: Dicts = isolated.call("get_tool_schemas", SECONDS)
     return ", ".join(schema["name"] for schema in schemas) or "none"
 
 
-def _recall(guarded: IsolatedProvider, word: str) -> str:
-    text: str = guarded.wait("prefetch", SECONDS, "What is the test word of hermes memory?")
+def _recall(isolated: IsolatedProvider, word: str) -> str:
+    text: str = isolated.call("prefetch", SECONDS, "What is the test word of hermes memory?")
     if word in text:
         return "the word came back"
     return "the word did not come back at once; many services need a while"
 
 
-def _clean(guarded: IsolatedProvider, word: str) -> str:
+def _clean(isolated: IsolatedProvider, word: str) -> str:
     """Delete what the trial left, where the provider lets us."""
-    if not isinstance(guarded.provider, Inspectable):
+    if not isinstance(isolated.provider, Inspectable):
         return f"left as it is, below the user {USER}"
-    found: Dicts = guarded.wait("entries", SECONDS, word, 10)
+    found: Dicts = isolated.call("entries", SECONDS, word, 10)
     mine = [each["id"] for each in found if word in each["text"]]
     for entry_id in mine:
-        guarded.wait("forget", SECONDS, entry_id)
+        isolated.call("forget", SECONDS, entry_id)
     return "the word is deleted" if mine else "nothing to delete"
