@@ -41,9 +41,8 @@ from hermes.cron import (
     next_after,
     parse_schedule,
 )
-from hermes.store.port import SessionStore
-from hermes.store.records import OVER, Run
-from hermes.store.session_store import open_store
+from hermes.store.records import ENDED_STATES, Run
+from hermes.store.session_store import SessionStore, open_store
 
 ROOT = Path(__file__).resolve().parents[1]
 ZONE = ZoneInfo("Europe/Berlin")
@@ -105,13 +104,13 @@ class Firing:
     async def _run(self, job: Job, run: Run) -> Run:
         await self._pause()
         run = replace(run, state="running", started_at=run.started_at or run.instant)
-        await self._store.report_run(run)
+        await self._store.runs.report(run)
         await self._pause()
         line = f"{job.id} {run.instant:.3f}"
         if run.attempt == 1 or line not in lines(self._log):
             append(self._log, line)
         await self._pause()
-        await self._store.report_run(run)
+        await self._store.runs.report(run)
         return replace(run, state="ok", ended_at=run.instant)
 
     async def abandon(self, job: Job, run: Run) -> Run:
@@ -135,7 +134,7 @@ def lines(file: Path) -> list[str]:
 
 
 def open_jobs(folder: Path, url: str, store: SessionStore) -> JobStore:
-    return SharedJobStore(store, ZONE) if url else FileJobStore(folder / "cron", ZONE)
+    return SharedJobStore(store.runs, ZONE) if url else FileJobStore(folder / "cron", ZONE)
 
 
 async def worker(folder: Path, url: str, seed: int) -> None:
@@ -144,7 +143,7 @@ async def worker(folder: Path, url: str, seed: int) -> None:
     clock = FileClock(folder / "clock")
     ticker = Ticker(
         open_jobs(folder, url, store),
-        store,
+        store.runs,
         Firing(folder, store, seed),
         clock,
         ZONE,
@@ -320,9 +319,9 @@ class Storm:
             waits = job.state == "scheduled" and (job.next_run_at or 0.0) <= self.now
             if waits or job.pending is not None:
                 return False
-        if any(run.state not in OVER for run in await self._store.runs("", 100)):
+        if any(run.state not in ENDED_STATES for run in await self._store.runs.history("", 100)):
             return False
-        return not await self._store.run_owners()
+        return not await self._store.runs.owners()
 
     async def _fired(self) -> Counter[str]:
         return Counter(lines(self._folder / "fired"))
@@ -357,7 +356,7 @@ class Storm:
                 raise AssertionError(f"{line} is no instant of {name}")
         ok = {
             f"{run.job_id} {run.instant:.3f}"
-            for run in await self._store.runs("", 1_000_000)
+            for run in await self._store.runs.history("", 1_000_000)
             if run.state == "ok"
         }
         if ok != set(fired):

@@ -13,8 +13,8 @@ from hermes.core.events import Compacted, CompactionStarted, Event, Notice
 from hermes.core.messages import Message
 from hermes.core.openai_format import to_dict
 from hermes.core.ports import Clock
-from hermes.store.port import Conversations
 from hermes.store.records import LoggedMessage
+from hermes.store.session_store import SessionStore
 from hermes.util.log_context import in_session
 from hermes.util.session_ids import new_session_id
 
@@ -33,7 +33,7 @@ class Compaction:
     def __init__(
         self,
         keeper: ContextKeeper,
-        store: Conversations,
+        store: SessionStore,
         clock: Clock,
         moved: Moved,
         before: Before | None = None,

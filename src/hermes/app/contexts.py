@@ -21,8 +21,8 @@ from hermes.core.model import ModelRequest, ToolSpec
 from hermes.core.openai_format import from_dict, to_dict
 from hermes.core.tool import Tool, ToolContext
 from hermes.providers.target import Target
-from hermes.store.port import Conversations
 from hermes.store.records import LoggedMessage
+from hermes.store.session_store import SessionStore
 from hermes.tools.registry import result_text
 from hermes.util.threads import in_thread
 
@@ -144,7 +144,7 @@ _errand: ContextVar[Errand] = ContextVar("errand")
 class EngineRoom:
     """What an engine, in its thread, may use of the event loop: models and the log."""
 
-    def __init__(self, auxiliary: AuxiliaryRouter, store: Conversations) -> None:
+    def __init__(self, auxiliary: AuxiliaryRouter, store: SessionStore) -> None:
         self._auxiliary, self._store = auxiliary, store
         self._loop = asyncio.get_running_loop()
         self._stray = Errand()

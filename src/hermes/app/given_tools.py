@@ -16,7 +16,7 @@ from hermes.config.loader import Loaded
 from hermes.core.ports import Attachments, Spawner
 from hermes.memory import BuiltinMemory, MemoryOptions, OnWrite, memory_tool, open_memory
 from hermes.security.injection import scan
-from hermes.tools.builtin.session_search import PastSessions
+from hermes.store.session_store import SessionStore
 from hermes.tools.registry import SessionServices
 from hermes.util.paths import inside, upwards
 
@@ -51,7 +51,7 @@ def project_root(folder: str | Path) -> str:
 
 def session_services(
     memory: BuiltinMemory | None,
-    sessions: PastSessions,
+    sessions: SessionStore,
     current: Callable[[], str],
     spawner: Spawner,
     request: SessionRequest,

@@ -13,7 +13,7 @@ from hermes.config.loader import Loaded
 from hermes.core.hooks import Hooks
 from hermes.core.ports import Clock, Outbox, Scheduler
 from hermes.security.redaction import Redactor
-from hermes.store.port import SessionStore
+from hermes.store.session_store import SessionStore
 
 
 class Services(msgspec.Struct):

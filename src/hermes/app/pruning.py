@@ -7,8 +7,8 @@ from contextlib import suppress
 from hermes.config.home import Home
 from hermes.config.settings.agent import SessionSettings
 from hermes.core.errors import StoreError
-from hermes.store.port import SessionStore
 from hermes.store.records import SessionFilter
+from hermes.store.session_store import SessionStore
 from hermes.util import atomic
 
 HOUR, DAY = 3600.0, 86400.0

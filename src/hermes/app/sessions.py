@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from hermes.config.home import Home
-from hermes.store.port import SessionStore
-from hermes.store.session_store import open_store
+from hermes.store.session_store import SessionStore, open_store
 
 
 def store_exists(home: Home, url: str) -> bool:

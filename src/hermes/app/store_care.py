@@ -9,12 +9,18 @@ import msgspec
 from hermes.app.transcripts.output import check_output, unwritable
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
-from hermes.store.port import Progress, SessionStore, unheard
+from hermes.store.backend import Progress, ignore_progress
+from hermes.store.session_store import SessionStore
 from hermes.store.sqlite.repair import repair, restore
 
 
 async def back_up(
-    store: SessionStore, url: str, target: Path, *, overwrite: bool, progress: Progress = unheard
+    store: SessionStore,
+    url: str,
+    target: Path,
+    *,
+    overwrite: bool,
+    progress: Progress = ignore_progress,
 ) -> None:
     """A copy of the whole store that appears at `target` whole or not at all."""
     check_output(target, overwrite=overwrite)
@@ -51,7 +57,7 @@ class Repaired(msgspec.Struct, frozen=True):
     messages: int = 0
 
 
-def repair_store(home: Home, url: str, progress: Progress = unheard) -> Repaired:
+def repair_store(home: Home, url: str, progress: Progress = ignore_progress) -> Repaired:
     """Look at the whole store and put a sound one in the place of a damaged one."""
     _only_for_sqlite("repair", url)
     report = repair(home.state_db, progress)

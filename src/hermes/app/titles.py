@@ -8,7 +8,7 @@ from hermes.core.events import TurnFinished
 from hermes.core.messages import System, User
 from hermes.core.model import ModelRequest
 from hermes.core.ports import Auxiliary
-from hermes.store.port import SessionStore
+from hermes.store.session_store import SessionStore
 
 log = logging.getLogger(__name__)
 

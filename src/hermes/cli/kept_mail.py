@@ -18,7 +18,7 @@ def kept_mail(app: App) -> Outbox | None:
         return None
     targets = _targets(app.home, app.loaded, platforms)
     outbox: Outbox = import_module("hermes.gateway.post").Post(
-        app.store,
+        app.store.outbox,
         targets.resolve,
         platforms,
         app.clock,

@@ -43,7 +43,7 @@ class LateScheduler:
         return JobService.for_home(
             app.home,
             app.loaded,
-            app.store,
+            app.store.runs,
             app.clock,
             check_target=reachable(app.home, app.loaded),
             on_change=lambda: self.wake(),
@@ -130,7 +130,7 @@ class GatewayJobs:
     async def is_needed(self, app: App) -> bool:
         from hermes.cron import JobService
 
-        jobs = await JobService.for_home(app.home, app.loaded, app.store, app.clock).list()
+        jobs = await JobService.for_home(app.home, app.loaded, app.store.runs, app.clock).list()
         return any(job["state"] != "completed" for job in jobs)
 
     def told(self) -> str:
@@ -160,7 +160,7 @@ class GatewayJobs:
         return JobService.for_home(
             app.home,
             app.loaded,
-            app.store,
+            app.store.runs,
             app.clock,
             check_target=check_target,
             on_change=lambda: self._ticker.wake() if self._ticker else None,

@@ -143,7 +143,7 @@ def save_jobs(jobs: list[Record]) -> None:
     async def work() -> None:
         url = shared.loaded.settings.store.url
         async with opened_store(shared.home, url, tell) as store:
-            await open_job_store(shared.home, shared.loaded, store, zone).replace_all(parsed)
+            await open_job_store(shared.home, shared.loaded, store.runs, zone).replace_all(parsed)
 
     shared.run(work())
 
@@ -183,12 +183,12 @@ def run_job(job: Record) -> tuple[bool, str, str, str | None]:
         async with App(shared.home, shared.loaded, TextProgress(), tell) as app:
             runner, now, owner = JobRunner(app, SystemClock()), time.time(), new_owner()
             lease_until = now + LEASE_SECONDS
-            run = await app.store.claim_run(wanted.id, round(now, 3), owner, now, lease_until)
+            run = await app.store.runs.claim(wanted.id, round(now, 3), owner, now, lease_until)
             if run is None:
                 return False, "", "", "the job is already running"
             try:
                 ended = await runner.run(wanted, run)
-                await app.store.report_run(ended)
+                await app.store.runs.report(ended)
             finally:
                 retire_owner(owner)  # another process can take over a run that was interrupted
             page = Path(ended.output).read_text(encoding="utf-8") if ended.output else ""
@@ -223,7 +223,7 @@ def _with_service(work: Callable[[JobService], Coroutine[Any, Any, T]]) -> T:
             # A program may create a job before the skill that the job names.
             return await work(
                 JobService.for_home(
-                    shared.home, shared.loaded, store, SystemClock(), check_names=False
+                    shared.home, shared.loaded, store.runs, SystemClock(), check_names=False
                 )
             )
 

@@ -20,7 +20,8 @@ from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError, HermesError, StoreConflict, StoreError
 from hermes.cron.job import Job, Record
 from hermes.cron.schedule import format_timestamp
-from hermes.store.records import Claims, StoredJob
+from hermes.store.records import StoredJob
+from hermes.store.session_store import RunClaims
 from hermes.util import atomic
 from hermes.util.text import many
 from hermes.util.threads import in_thread
@@ -79,7 +80,7 @@ class JobStore(Protocol):
 
 
 def open_job_store(
-    home: Home, loaded: Loaded, claims: Claims | None, zone: tzinfo, notify: Notify = log.warning
+    home: Home, loaded: Loaded, claims: RunClaims | None, zone: tzinfo, notify: Notify = log.warning
 ) -> JobStore:
     """Return the store of a home. `notify` gets a message when jobs move to a database."""
     file = FileJobStore(home.cron, zone)
@@ -96,7 +97,7 @@ class SharedJobStore:
 
     def __init__(
         self,
-        claims: Claims,
+        claims: RunClaims,
         zone: tzinfo,
         migrate_from: "FileJobStore | None" = None,
         notify: Notify = log.warning,
@@ -131,14 +132,14 @@ class SharedJobStore:
 
     async def remove(self, job_id: str) -> bool:
         await self._migrate()
-        return await self._claims.drop_job(job_id)
+        return await self._claims.delete_job(job_id)
 
     async def replace_all(self, jobs: Sequence[Job]) -> None:
         versions = {stored.id: stored.version for stored in await self._stored()}
         for job in jobs:
             await self._save(job, versions.pop(job.id, None))
         for removed in versions:
-            await self._claims.drop_job(removed)
+            await self._claims.delete_job(removed)
 
     def change_token(self) -> object:
         return None

@@ -23,7 +23,8 @@ from hermes.core.ports import Clock
 from hermes.cron.due import DuePolicy
 from hermes.cron.job import Job
 from hermes.cron.job_store import JobStore, try_lock
-from hermes.store.records import Claims, Run
+from hermes.store.records import Run
+from hermes.store.session_store import RunClaims
 from hermes.util.machine import process_began, this_machine
 
 log = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class RunPool:
     def __init__(
         self,
         jobs: JobStore,
-        claims: Claims,
+        claims: RunClaims,
         runner: Runner,
         clock: Clock,
         folder: Path,
@@ -118,7 +119,7 @@ class RunPool:
             await asyncio.wait(tasks)
         retire_owner(self.owner)
         with suppress(HermesError):  # the leases expire by themselves
-            await self._claims.renew_runs(self.owner, 0.0)
+            await self._claims.renew(self.owner, 0.0)
 
     def lock_workdir(self, stack: ExitStack) -> bool:
         """Enter the lock that lets one job with a working folder run at a time per machine."""
@@ -190,7 +191,7 @@ class RunPool:
         """
         for pause in chain(REPORT_RETRY_SECONDS, repeat(REPORT_RETRY_SECONDS[-1])):
             try:
-                await self._claims.report_run(run)
+                await self._claims.report(run)
                 return
             except LeaseLost:
                 raise
@@ -206,7 +207,7 @@ class RunPool:
                 continue
             lease_until = self._now() + self._options.lease_seconds
             try:
-                renewed = await self._claims.renew_runs(self.owner, lease_until)
+                renewed = await self._claims.renew(self.owner, lease_until)
                 lost = await self._find_lost(held) if renewed < len(held) else []
             except HermesError as error:
                 log.warning("the leases of running jobs were not renewed: %s", error)
@@ -221,7 +222,7 @@ class RunPool:
         """
         lost = []
         for task, run in held.items():
-            runs = await self._claims.runs(run.job_id, HISTORY_LIMIT)
+            runs = await self._claims.history(run.job_id, HISTORY_LIMIT)
             newest = {each.instant: each for each in runs}.get(run.instant, run)
             if (newest.owner, newest.fence) != (run.owner, run.fence):
                 lost.append(task)

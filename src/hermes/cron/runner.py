@@ -69,7 +69,7 @@ class JobRunner:
         settings = app.loaded.settings
         self._app, self._clock = app, clock
         self._zone = resolve_timezone(settings.timezone)
-        self._jobs = open_job_store(app.home, app.loaded, app.store, self._zone)
+        self._jobs = open_job_store(app.home, app.loaded, app.store.runs, self._zone)
         self._deliverer = Deliverer(
             app.home.cron / "output",
             self._zone,
@@ -85,7 +85,7 @@ class JobRunner:
             started_at=run.started_at or self._now(),
             session_id=run.session_id or session_id_for(run),
         )
-        await self._app.store.report_run(run)
+        await self._app.store.runs.report(run)
         execution = _Execution(job, run)
         # The agent stays open until the answer is stored: its files are read where it worked.
         async with AsyncExitStack() as stack:
@@ -129,7 +129,7 @@ class JobRunner:
             run = replace(run, error=f"{run.error} (no output file: {error})".strip())
         # This raises `LeaseLost` if another process owns the run by now and will deliver it. The
         # run stays open until it is delivered, so that a crash here does not lose the answer.
-        await self._app.store.report_run(replace(run, state="running", ended_at=None))
+        await self._app.store.runs.report(replace(run, state="running", ended_at=None))
         if run.state == "ok":
             attachments = execution.attachments
             sent = await self._deliverer.send_answer(job, run, answer, attachments)
@@ -171,7 +171,7 @@ class JobRunner:
                     watchdog.reset()
                     if agent.session_id != execution.run.session_id:  # after a compaction
                         execution.run = replace(execution.run, session_id=agent.session_id)
-                        await self._app.store.report_run(execution.run)
+                        await self._app.store.runs.report(execution.run)
                     if isinstance(event, TurnFinished):
                         if watchdog.fired:
                             raise JobFailed(watchdog.reason)
@@ -253,7 +253,7 @@ class JobRunner:
         other = next((job for job in await self._jobs.all() if name in (job.id, job.name)), None)
         if other is None:
             return f"The job {name!r}, whose result belongs here, is gone."
-        for run in await self._app.store.runs(other.id):
+        for run in await self._app.store.runs.history(other.id):
             if run.state in ("ok", "silent") and (text := await self.load_answer(run)):
                 title = (
                     f"Result of the job {other.name!r} ({format_local(run.instant, self._zone)})"

@@ -29,7 +29,8 @@ from hermes.cron.job import (
 from hermes.cron.job_store import JobStore, JobUpdate, Notify, open_job_store
 from hermes.cron.runner import resolve_script
 from hermes.cron.schedule import Schedule, next_after, parse_schedule, resolve_timezone
-from hermes.store.records import OVER, Claims
+from hermes.store.records import ENDED_STATES
+from hermes.store.session_store import RunClaims
 from hermes.util.threads import in_thread
 
 log = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ class JobService:
     def __init__(
         self,
         jobs: JobStore,
-        claims: Claims | None,
+        claims: RunClaims | None,
         zone: tzinfo,
         scripts: Path,
         *,
@@ -115,7 +116,7 @@ class JobService:
         cls,
         home: Home,
         loaded: Loaded,
-        claims: Claims | None,
+        claims: RunClaims | None,
         clock: Clock,
         *,
         check_target: TargetCheck = check_platform,
@@ -157,8 +158,8 @@ class JobService:
 
     async def list(self) -> list[Record]:
         """Return all jobs; their state may also be `running`, or `broken` without a schedule."""
-        runs = await self._claims.runs("", 500) if self._claims else ()
-        running = {run.job_id for run in runs if run.state not in OVER}
+        runs = await self._claims.history("", 500) if self._claims else ()
+        running = {run.job_id for run in runs if run.state not in ENDED_STATES}
         records = []
         for job in await self._jobs.all():
             idle = job.state if job.schedule else "broken"

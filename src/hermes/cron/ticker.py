@@ -30,7 +30,8 @@ from hermes.cron.run_pool import (
 )
 from hermes.cron.runner import JobRunner
 from hermes.cron.schedule import resolve_timezone
-from hermes.store.records import OVER, Claims, Run
+from hermes.store.records import ENDED_STATES, Run
+from hermes.store.session_store import RunClaims
 from hermes.util import atomic
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Ticker:
     def __init__(
         self,
         jobs: JobStore,
-        claims: Claims,
+        claims: RunClaims,
         runner: Runner,
         clock: Clock,
         zone: tzinfo,
@@ -89,8 +90,8 @@ class Ticker:
         """Create the ticker for the jobs of the app's home."""
         zone = resolve_timezone(app.loaded.settings.timezone)
         return cls(
-            open_job_store(app.home, app.loaded, app.store, zone),
-            app.store,
+            open_job_store(app.home, app.loaded, app.store.runs, zone),
+            app.store.runs,
             JobRunner(app, clock, outbox),
             clock,
             zone,
@@ -130,7 +131,7 @@ class Ticker:
         passed = self._clock.monotonic()
         if self._cleaned_at is None or passed - self._cleaned_at > CLEAN_SECONDS:
             self._cleaned_at = passed
-            await self._claims.clean_runs(now - self._options.keep_seconds)
+            await self._claims.clean(now - self._options.keep_seconds)
 
     async def drain(self) -> None:
         """Tick until nothing is due and no run is in progress."""
@@ -196,19 +197,19 @@ class Ticker:
         """Continue the runs of dead processes, and of other machines whose lease has expired."""
         lease_until = now + self._options.lease_seconds
         dead: list[str] = []
-        for owner in await self._claims.run_owners():
+        for owner in await self._claims.owners():
             is_dead = False if owner == self.owner else is_owner_dead(owner)
             if is_dead:
                 dead.append(owner)
             elif is_dead is False:  # alive, even if its lease has expired by this clock
-                await self._claims.renew_runs(owner, lease_until)
+                await self._claims.renew(owner, lease_until)
         expiry = now if self._trusts_leases(now) else -1.0  # before any lease
         runs = await self._claims.take_over(self.owner, expiry, lease_until, dead=tuple(dead))
         for run in runs:
             job = next((each for each in await self._jobs.all() if each.id == run.job_id), None)
             if job is None:
                 lost = replace(run, state="lost", error="the job was removed", ended_at=self._now())
-                await self._claims.report_run(lost)
+                await self._claims.report(lost)
             else:
                 log.warning("taking over the run of %s at %s", job.name, run.instant)
                 self.pool.start(job, run, ExitStack())
@@ -225,8 +226,10 @@ class Ticker:
         return monotonic >= self._leases_trusted_from
 
     async def _history(self, job_id: str) -> RunHistory:
-        runs = await self._claims.runs(job_id, HISTORY_LIMIT)
-        is_running = self.pool.is_running(job_id) or any(run.state not in OVER for run in runs)
+        runs = await self._claims.history(job_id, HISTORY_LIMIT)
+        is_running = self.pool.is_running(job_id) or any(
+            run.state not in ENDED_STATES for run in runs
+        )
         return RunHistory(is_running, frozenset(run.instant for run in runs))
 
     async def _decide(self, job_id: str, now: float) -> None:
@@ -245,7 +248,7 @@ class Ticker:
     async def _record(self, runs: tuple[Run, ...]) -> None:
         now = self._now()
         for run in runs:
-            await self._claims.note_run(replace(run, claimed_at=now, ended_at=now))
+            await self._claims.record(replace(run, claimed_at=now, ended_at=now))
 
     async def _start(self, job_id: str) -> None:
         """Claim and start the pending or requested run, unless the job is already running."""
@@ -271,7 +274,7 @@ class Ticker:
                 return
             now = self._now()
             lease_until = now + self._options.lease_seconds
-            run = await self._claims.claim_run(job.id, instant, self.owner, now, lease_until)
+            run = await self._claims.claim(job.id, instant, self.owner, now, lease_until)
             if run is not None:
                 self.pool.start(job, run, stack.pop_all())
         await self._jobs.update(job.id, lambda current: _clear_request(current, instant))

@@ -119,7 +119,7 @@ class Conversations:
             return agent
         if live is not None:
             await self.close(key)
-        row = await self._app.store.chat(key)
+        row = await self._app.store.chats.get(key)
         agent = await self._made(key, source, role, asker, row.session_id if row else "")
         # Whoever works on the chat now may write more than what was read.
         fence = row.fence - bool(row.owner) if row else 0
@@ -231,7 +231,7 @@ class Conversations:
     async def _bind(self, key: str, agent: Agent, source: SessionSource | None) -> None:
         origin = msgspec.json.encode(source) if source else b""
         now = self._app.clock.now().timestamp()
-        await self._app.store.bind(key, agent.session_id, origin, now)
+        await self._app.store.chats.bind(key, agent.session_id, origin, now)
 
     async def close(self, key: str) -> None:
         self.news.forget(key)
@@ -242,12 +242,12 @@ class Conversations:
     async def end(self, key: str) -> str:
         """The conversation of a chat is over: the next message begins a new one. Its session."""
         async with self.alone(key):  # so that nobody opens it again before it is noted
-            row = await self._app.store.chat(key)
+            row = await self._app.store.chats.get(key)
             await self.close(key)
             if row is None or not row.session_id:
                 return ""
             await self._app.store.finish(row.session_id, "session_reset")
-            await self._app.store.bind(key, "", b"", self._app.clock.now().timestamp())
+            await self._app.store.chats.bind(key, "", b"", self._app.clock.now().timestamp())
             return row.session_id
 
     async def close_all(self) -> None:

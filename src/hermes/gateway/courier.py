@@ -23,7 +23,8 @@ from hermes.gateway.platforms.base import (
     SendUnsure,
     Unknowable,
 )
-from hermes.store.records import Draft, Mail, OutboxRow
+from hermes.store.records import OutboxItem, OutboxRow
+from hermes.store.session_store import OutboxQueue
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +47,8 @@ LONGEST_DOUBT = 900.0
 
 
 class Courier:
-    def __init__(self, mail: Mail, lines: Lines, clock: Clock, owner: Owner) -> None:
-        self._mail, self._lines, self._clock, self._owner = mail, lines, clock, owner
+    def __init__(self, outbox: OutboxQueue, lines: Lines, clock: Clock, owner: Owner) -> None:
+        self._outbox, self._lines, self._clock, self._owner = outbox, lines, clock, owner
         self.under_way: set[int] = set()
         """Rows that this process sends at the moment."""
         self._showing: set[str] = set()
@@ -67,10 +68,10 @@ class Courier:
             await line.buckets.acquire(target.chat_id)
             if row.platform_id:
                 await _called(line.adapter.edit(target, row.platform_id, message))
-                await self._mail.sent(row.id, row.platform_id, self._now())
+                await self._outbox.mark_sent(row.id, row.platform_id, self._now())
                 return row.platform_id
             by, newest = self._owner.name, _newest(line, target)
-            if not await self._mail.sending(row.id, newest, by=by, now=self._now()):
+            if not await self._outbox.mark_sending(row.id, newest, by=by, now=self._now()):
                 return ""  # somebody else has it
             found = await _called(line.adapter.send(target, message, row.key))
             await self._sent(row, found)
@@ -80,7 +81,7 @@ class Courier:
         finally:
             self.under_way.discard(row.id)
 
-    async def show(self, draft: Draft) -> OutboxRow | None:
+    async def show(self, draft: OutboxItem) -> OutboxRow | None:
         """Send a message that is not over yet: it is changed as its text goes on. None when it is
         not there."""
         target, message = target_of(draft.target), message_of(draft.body)
@@ -92,20 +93,20 @@ class Courier:
         self._showing.add(draft.key)
         try:
             # Nobody may see it waiting: it would be sent without us, or hold up what comes after.
-            if not await self._mail.put_sending(draft, newest, by=by, now=self._now()):
+            if not await self._outbox.enqueue_sending(draft, newest, by=by, now=self._now()):
                 return None
-            row = await self._mail.outbox_row(draft.key)
+            row = await self._outbox.get(draft.key)
             if row is None:
                 return None
             try:
                 found = await _called(line.adapter.send(target, message, row.key))
-                await self._mail.streaming(row.id, found)
+                await self._outbox.mark_streaming(row.id, found)
             except AdapterError as error:
                 if not await self._failed(row, line, target, error):
                     return None
         finally:
             self._showing.discard(draft.key)
-        return await self._mail.outbox_row(draft.key)
+        return await self._outbox.get(draft.key)
 
     async def _failed(self, row: OutboxRow, line: Line, target: Target, error: AdapterError) -> str:
         if isinstance(error, NotConnected | CredentialsRefused | SendUnsure):
@@ -117,7 +118,7 @@ class Courier:
                 return await self.settle(row) or ""
             case _ if row.kind in GROWING and not row.platform_id:
                 # The answer comes anyway; only that it is not seen growing.
-                await self._mail.given_up(row.id, "failed", str(error))
+                await self._outbox.give_up(row.id, "failed", str(error))
             case SendLater() | NotConnected() if row.platform_id and row.attempts >= MOST_EDITS:
                 await self._sent_anew(row, str(error))
             case SendLater():
@@ -130,7 +131,7 @@ class Courier:
                 await self._sent_anew(row, str(error))
             case _:
                 log.warning("a message to %s cannot be sent: %s", row.platform, error)
-                await self._mail.given_up(row.id, "failed", str(error))
+                await self._outbox.give_up(row.id, "failed", str(error))
         return ""
 
     async def doubtful(self, rows: tuple[OutboxRow, ...]) -> list[OutboxRow]:
@@ -152,7 +153,7 @@ class Courier:
         line = self._lines.get(row.platform, row.account)
         if line is None:
             return None
-        now = await self._mail.outbox_row(row.key)
+        now = await self._outbox.get(row.key)
         if now is None or now.state != "sending":
             return now.platform_id if now else ""  # whoever sent it has heard of it meanwhile
         opened = await self._opened(row)
@@ -165,7 +166,7 @@ class Courier:
             )
         except (Unknowable, SendRefused) as error:
             log.error("nobody knows whether a message to %s is there: %s", row.platform, error)
-            await self._mail.given_up(row.id, "uncertain", str(error))
+            await self._outbox.give_up(row.id, "uncertain", str(error))
             return ""
         except AdapterError as error:
             log.info("%s cannot be asked now: %s", row.platform, error)
@@ -181,19 +182,19 @@ class Courier:
             return target_of(row.target), message_of(row.body)
         except msgspec.DecodeError as error:
             log.error("message %d to %s cannot be read: %s", row.id, row.platform, error)
-            await self._mail.given_up(row.id, "failed", "it cannot be read")
+            await self._outbox.give_up(row.id, "failed", "it cannot be read")
             return None
 
     async def _found(self, row: OutboxRow, found: str | None) -> None:
         if row.kind in GROWING:
             # Whoever let it grow is gone. The answer takes it over, unless that is kept already.
-            over = row.kind == "progress" or await self._mail.outbox_row(f"reply:{row.inbox_id}:0")
+            over = row.kind == "progress" or await self._outbox.get(f"reply:{row.inbox_id}:0")
             if found is None:
-                await self._mail.given_up(row.id, "failed", "it was not there")
+                await self._outbox.give_up(row.id, "failed", "it was not there")
             elif over:
-                await self._mail.sent(row.id, found, self._now())
+                await self._outbox.mark_sent(row.id, found, self._now())
             else:
-                await self._mail.streaming(row.id, found)
+                await self._outbox.mark_streaming(row.id, found)
         elif found is None:
             await self._again(row, "it was not there", 0.0)
         else:
@@ -202,25 +203,25 @@ class Courier:
     async def _sent(self, row: OutboxRow, found: str) -> None:
         if self.mirror is not None and (text := message_of(row.body).mirrored):
             await self.mirror(target_of(row.target), text, row.key)
-        await self._mail.sent(row.id, found, self._now())
+        await self._outbox.mark_sent(row.id, found, self._now())
 
     async def _sent_anew(self, row: OutboxRow, error: str) -> None:
         """It cannot be changed any more: the answer comes as a message of its own. What is no
         answer stays as it was shown."""
         log.warning("%s: a message cannot be changed: %s", row.platform, error)
         if row.kind in GROWING:
-            await self._mail.sent(row.id, row.platform_id, self._now())
+            await self._outbox.mark_sent(row.id, row.platform_id, self._now())
         else:
-            await self._mail.again(row.id, self._now(), error, anew=True)
+            await self._outbox.retry(row.id, self._now(), error, resend=True)
 
     async def _again(self, row: OutboxRow, error: str, seconds: float) -> None:
         if row.attempts >= MOST_ATTEMPTS:
             log.error("a message to %s is given up: %s", row.platform, error)
-            await self._mail.given_up(row.id, "failed", error)
+            await self._outbox.give_up(row.id, "failed", error)
             return
         pause = min(max(seconds, 0.5 * 2 ** min(row.attempts, 12)), LONGEST_PAUSE)
         spread = pause * random.uniform(1.0, 1.2) if row.attempts else seconds
-        await self._mail.again(row.id, self._now() + spread, error)
+        await self._outbox.retry(row.id, self._now() + spread, error)
 
     def _now(self) -> float:
         return self._clock.now().timestamp()

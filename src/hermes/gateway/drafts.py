@@ -8,7 +8,7 @@ from hermes.gateway.events import Button, Media, Outgoing, Target
 from hermes.gateway.lines import lane
 from hermes.gateway.platforms.base import Capabilities
 from hermes.gateway.platforms.kit.composing import compose
-from hermes.store.records import Draft
+from hermes.store.records import OutboxItem
 
 AT_ONCE = "!"
 """The lane of answers to commands and of questions."""
@@ -36,7 +36,7 @@ class Envelope(msgspec.Struct, frozen=True):
 
 def drafts(
     text: str, envelope: Envelope, capabilities: Capabilities, files: Sequence[Media] = ()
-) -> tuple[Draft, ...]:
+) -> tuple[OutboxItem, ...]:
     """As many messages as the text needs on its platform; at least one when it has any content."""
     parts = compose(text, capabilities, files)
     last = len(parts) - 1
@@ -56,9 +56,9 @@ def drafts(
     )
 
 
-def draft(message: Outgoing, envelope: Envelope, number: int = 0) -> Draft:
+def draft(message: Outgoing, envelope: Envelope, number: int = 0) -> OutboxItem:
     target = envelope.target
-    return Draft(
+    return OutboxItem(
         key=f"{envelope.key}:{number}",
         platform=target.platform,
         account=target.account,

@@ -11,7 +11,7 @@ from hermes.gateway.messages import event_of
 from hermes.gateway.session_keys import errand_name, errand_of
 from hermes.gateway.view import TurnView
 from hermes.gateway.worker import Worker
-from hermes.store.records import Draft, Fenced, InboxRow
+from hermes.store.records import ChatLease, InboxRow, OutboxItem
 
 
 class Errand(Worker):
@@ -37,14 +37,14 @@ class Errand(Worker):
         if not self.turning.stop("stop"):
             self._stopped = True  # it has not come so far
 
-    async def _batch(self, rows: list[InboxRow], right: Fenced) -> None:
+    async def _batch(self, rows: list[InboxRow], right: ChatLease) -> None:
         await super()._batch(rows, right)
         if not await self._waiting():  # else it goes on after the next start
             await self._house.conversations.close(self.key)
-            await self._house.mail.forget_chat(right)
+            await self._house.store.chats.delete(right)
 
     async def _dealt_with(
-        self, rows: list[InboxRow], events: list[MessageEvent], right: Fenced
+        self, rows: list[InboxRow], events: list[MessageEvent], right: ChatLease
     ) -> None:
         self._goal = events[0].text
         if self._stopped:
@@ -54,7 +54,7 @@ class Errand(Worker):
 
     async def _answer(
         self, row: InboxRow, text: str, view: TurnView, _finish: TurnFinished | None = None
-    ) -> tuple[Draft, ...]:
+    ) -> tuple[OutboxItem, ...]:
         event, agent = event_of(row), self._house.conversations.get(self.key)
         session = f" (session `{agent.session_id}`)" if agent else ""
         report = f"**`{self.name}`** {brief(event.text)}{session}\n\n{text}"

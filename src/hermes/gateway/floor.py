@@ -16,7 +16,7 @@ from hermes.gateway.messages import event_of
 from hermes.gateway.session_keys import errand_of
 from hermes.gateway.talking import open_talk
 from hermes.gateway.worker import FAULT, STOPPED, Worker, command_of, target_of_source
-from hermes.store.records import InboxRow, Received
+from hermes.store.records import InboxItem, InboxRow
 
 log = logging.getLogger(__name__)
 
@@ -60,13 +60,13 @@ class Floor:
     async def look(self, platform: str) -> None:
         """A platform is there: take up what waits, or was cut off."""
         self._ready.add(platform)
-        for key in await self._house.mail.chats_waiting((platform,)):
+        for key in await self._house.store.inbox.pending_chats((platform,)):
             self._worker(key).wake()
 
     def away(self, platform: str) -> None:
         self._ready.discard(platform)
 
-    def arrived(self, kept: Received, row_id: int, event: MessageEvent, role: Role) -> None:
+    def arrived(self, kept: InboxItem, row_id: int, event: MessageEvent, role: Role) -> None:
         """A message was kept just now."""
         worker = self._worker(kept.session_key)
         row = InboxRow(
@@ -90,10 +90,10 @@ class Floor:
         else:
             self._queued(worker, row, event, role, command.name if command else "")
 
-    async def again(self, kept: Received, event: MessageEvent, role: Role) -> None:
+    async def again(self, kept: InboxItem, event: MessageEvent, role: Role) -> None:
         """A message came that is kept already. If it still waits, whoever kept it may have been cut
         off before anybody heard of it."""
-        rows = await self._house.mail.waiting(kept.session_key)
+        rows = await self._house.store.inbox.pending(kept.session_key)
         row = next((row for row in rows if row.message_key == kept.message_key), None)
         if row is None:
             return

@@ -11,7 +11,8 @@ from hermes.gateway.drafts import Envelope, drafts
 from hermes.gateway.events import Target
 from hermes.gateway.lines import Line, message_of
 from hermes.gateway.platforms.base import AdapterError, NotConnected, SendLater
-from hermes.store.records import Draft, Mail, OutboxRow
+from hermes.store.records import OutboxItem, OutboxRow
+from hermes.store.session_store import OutboxQueue
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ class Growing:
 
     def __init__(
         self,
-        mail: Mail,
+        outbox: OutboxQueue,
         courier: Courier,
         line: Line,
         envelope: Envelope,
@@ -37,7 +38,7 @@ class Growing:
         row: OutboxRow | None = None,
     ) -> None:
         """`row` is the message that another process began to show."""
-        self._mail, self._courier, self._line = mail, courier, line
+        self._outbox, self._courier, self._line = outbox, courier, line
         self._envelope, self._clock = envelope, clock
         self._interval, self._cursor = interval, cursor
         self.row = row
@@ -90,7 +91,7 @@ class Growing:
                 await self._line.adapter.edit(self.target, self.row.platform_id, message)
             self._shown = text
 
-    def _first(self, text: str) -> Draft | None:
+    def _first(self, text: str) -> OutboxItem | None:
         """The first part of the text; the rest comes when all of it is there."""
         made = drafts(hide_tags(text), self._envelope, self._line.capabilities)
         return made[0] if made else None
@@ -100,7 +101,7 @@ class Growing:
         row, last = await self.stop(), self._first(self._text)
         if row is not None and last is not None:
             now = self._clock.now().timestamp()
-            await self._mail.answer((), (last,), None, now, adopt=row.id)
+            await self._outbox.finish_stream(row.id, (last,), now)
 
     async def stop(self) -> OutboxRow | None:
         """No more changes from here; the message as it is, if it was ever shown. What is just being

@@ -37,8 +37,8 @@ from hermes.gateway.set_up import chat_media_folder, media_folder
 from hermes.gateway.tool_progress import ChatProgress
 from hermes.gateway.updating import Updates
 from hermes.gateway.view import Desk, TurnView
-from hermes.store.port import SessionStore
-from hermes.store.records import ChatRow, Draft, Fenced, InboxRow
+from hermes.store.records import ChatLease, ChatRow, InboxRow, OutboxItem
+from hermes.store.session_store import SessionStore
 
 if TYPE_CHECKING:
     from hermes.gateway.errands import Errand
@@ -77,7 +77,7 @@ class House:
         self.conversations, self.post = conversations, post
         self._doorman, self._resets, self.hooks = doorman, resets, hooks
         self._counters, self.manifests, self._owner = counters, manifests, owner
-        self._desk = Desk(app.store, courier, app.clock)
+        self._desk = Desk(app.store.outbox, courier, app.clock)
         self.progress = ChatProgress(
             app.loaded.settings, app.home.root / "gateway" / "tool_progress.json"
         )
@@ -101,7 +101,7 @@ class House:
         """The home channel of a platform and account."""
 
     @property
-    def mail(self) -> SessionStore:
+    def store(self) -> SessionStore:
         return self.app.store
 
     @property
@@ -111,16 +111,16 @@ class House:
     def now(self) -> float:
         return self.clock.now().timestamp()
 
-    async def claim(self, key: str) -> Fenced | None:
-        owners = await self.mail.chat_owners()
+    async def claim(self, key: str) -> ChatLease | None:
+        owners = await self.store.chats.owners()
         dead = await asyncio.to_thread(self._owner.dead, owners)
         now = self.now()
         until = now + LEASE_SECONDS
-        return await self.mail.claim_chat(key, self._owner.name, now, until, dead=dead)
+        return await self.store.chats.claim(key, self._owner.name, now, until, dead=dead)
 
-    async def release(self, right: Fenced) -> None:
+    async def release(self, right: ChatLease) -> None:
         try:
-            await self.mail.release(right)
+            await self.store.chats.release(right)
         except HermesError as error:
             log.warning("a chat is free only when its lease ends: %s", error)
 
@@ -129,7 +129,7 @@ class House:
         while True:
             await self.clock.sleep(LEASE_SECONDS / 3)
             try:
-                await self.mail.renew(self._owner.name, self.now() + LEASE_SECONDS)
+                await self.store.chats.renew(self._owner.name, self.now() + LEASE_SECONDS)
             except HermesError as error:
                 log.error("the leases of the chats could not be renewed: %s", error)
 
@@ -142,7 +142,7 @@ class House:
         """Begin a new conversation when the old one is over by the settings. Only whoever works on
         the chat may say so. With an `asker` nobody waits, so that what matters is saved also of one
         that is not open."""
-        row = await self.mail.chat(key)
+        row = await self.store.chats.get(key)
         if row is None or not (why := self.is_over(row)) or self.conversations.has_work(key):
             return
         log.info("%s begins a new conversation: %s", key, why)
@@ -161,7 +161,7 @@ class House:
         """None when there is too little in the conversation, or it cannot be opened."""
         least = self.app.loaded.settings.memory.flush_min_turns
         try:
-            info, role = await self.mail.info(row.session_id), await self.role(origin)
+            info, role = await self.store.info(row.session_id), await self.role(origin)
             if role is None or not least or info.message_count < least:
                 return None
             return await self.conversations.open(row.session_key, origin, role, asker)
@@ -214,7 +214,7 @@ class House:
         text: str,
         kind: str = "command",
         files: tuple[Media, ...] = (),
-    ) -> tuple[Draft, ...]:
+    ) -> tuple[OutboxItem, ...]:
         """The answer to a message that did not wait for its turn."""
         source = event.source
         target = Target(source.platform, source.chat_id, source.thread_id, source.account)
@@ -226,7 +226,7 @@ class House:
 
     def for_home(
         self, row: InboxRow, event: MessageEvent, text: str, files: tuple[Media, ...] = ()
-    ) -> tuple[Draft, ...]:
+    ) -> tuple[OutboxItem, ...]:
         """The same text for the home channel; nothing when there is none, or it is the chat."""
         source = event.source
         try:
@@ -244,7 +244,7 @@ class House:
     async def say_aside(self, row: InboxRow, text: str) -> None:
         """Answer a message that was dealt with beside the turn."""
         made = self.at_once(row, event_of(row), text) if text.strip() else ()
-        await self.mail.answer((row.id,), made, None, self.now())
+        await self.store.inbox.answer((row.id,), made, None, self.now())
         self.pump.wake()
 
     async def readable(self, row: InboxRow) -> bool:
@@ -253,7 +253,7 @@ class House:
             event_of(row)
         except msgspec.DecodeError as error:
             log.error("message %d of %s cannot be read: %s", row.id, row.session_key, error)
-            await self.mail.answer((row.id,), (), None, self.now(), state="unreadable")
+            await self.store.inbox.answer((row.id,), (), None, self.now(), state="unreadable")
             return False
         return True
 
@@ -277,7 +277,7 @@ class House:
         files: tuple[Media, ...] = ()
         if attachments is not None:
             text, files = await attach_files(text, attachments, can)
-        await self.mail.put(drafts(text, envelope, can, files), self.now())
+        await self.store.outbox.enqueue(drafts(text, envelope, can, files), self.now())
         self.pump.wake()
 
     async def fetch(self, event: MessageEvent, media: Media) -> Media:

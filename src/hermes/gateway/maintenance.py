@@ -54,7 +54,7 @@ class Maintenance:
 
     async def expire(self) -> None:
         """End conversations that are over by the settings; what matters of them is saved."""
-        chats = await self._house.mail.chats()
+        chats = await self._house.store.chats.select()
         over = [chat.session_key for chat in chats if self._house.is_over(chat)]
         busy = {worker.key for worker in self._floor.workers() if worker.working}
         free = [key for key in over if key not in busy]
@@ -68,7 +68,7 @@ class Maintenance:
     async def clean(self) -> None:
         settings = self._house.app.loaded.settings.gateway
         now = self._house.now()
-        await self._house.mail.clean_mail(now - settings.keep_days * DAY)
+        await self._house.store.clean_queues(now - settings.keep_days * DAY)
         before = now - settings.media_keep_days * DAY
         gone = await asyncio.to_thread(self._cache.clean, before)
         gone += await asyncio.to_thread(remove_old_copies, self._house.app.home.root, before)

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from hermes.store.records import MailCount
+from hermes.store.records import QueueCount
 
 BUCKETS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
 
@@ -62,7 +62,7 @@ class Metrics:
         self.changed()
 
     def text(
-        self, counts: Iterable[MailCount], health: Iterable[PlatformHealth], turns: int
+        self, counts: Iterable[QueueCount], health: Iterable[PlatformHealth], turns: int
     ) -> bytes:
         """In the text format of Prometheus."""
         for count in counts:

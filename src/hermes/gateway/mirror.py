@@ -14,9 +14,8 @@ from hermes.gateway.events import MessageEvent, SessionSource, Target
 from hermes.gateway.messages import MIRRORED
 from hermes.gateway.news import Arrived
 from hermes.gateway.owners import this_process
-from hermes.store.port import SessionStore
-from hermes.store.records import ChatRow, Fenced, InboxRow, Received
-from hermes.store.session_store import under
+from hermes.store.records import ChatLease, ChatRow, InboxItem, InboxRow
+from hermes.store.session_store import SessionStore, under_lease
 
 SENT = "[sent to this chat from another conversation]"
 LONGEST = 10.0
@@ -48,7 +47,7 @@ class Mirror:
         """The conversation of the chat that was active last; a group may have several."""
         here = [
             chat
-            for chat in await self._store.chats()
+            for chat in await self._store.chats.select()
             if chat.session_id and chat.origin and _is_in(chat.origin, target)
         ]
         return max(here, key=lambda chat: chat.last_active, default=None)
@@ -56,28 +55,28 @@ class Mirror:
     async def _keep(self, chat: ChatRow, text: str, name: str) -> None:
         source = msgspec.json.decode(chat.origin, type=SessionSource)
         event = MessageEvent(source, f"{MIRRORED}{name}", text, sent_at=self._now())
-        kept = Received(
+        kept = InboxItem(
             source.platform,
             source.account,
             event.message_id,
             chat.session_key,
             msgspec.json.encode(event),
         )
-        row = await self._store.receive(kept, self._now())
+        row = await self._store.inbox.receive(kept, self._now())
         if row is not None and self._arrived is not None:
             self._arrived(chat.session_key)
 
     async def _put_now(self, chat: ChatRow, text: str) -> bool:
         """False when somebody works on the chat."""
         now, owner = self._now(), f"note:{this_process()}"
-        right = await self._store.claim_chat(chat.session_key, owner, now, now + LONGEST)
+        right = await self._store.chats.claim(chat.session_key, owner, now, now + LONGEST)
         if right is None:
             return False
         try:
-            with under(right):
+            with under_lease(right):
                 await self._store.append(chat.session_id, Assistant((Text(text),)))
         finally:
-            await self._store.release(right)
+            await self._store.chats.release(right)
         return True
 
 
@@ -86,18 +85,18 @@ async def take_in(
     store: SessionStore,
     row: InboxRow,
     event: MessageEvent,
-    right: Fenced,
+    right: ChatLease,
 ) -> None:
     """Put what was kept into the conversation of its chat, once, if it is in one (any more)."""
     async with conversations.alone(row.session_key):
-        chat = await store.chat(row.session_key)
+        chat = await store.chats.get(row.session_key)
         if chat is None or not chat.session_id:
             return
         if row.state == "working" and row.session_id == chat.session_id:
             logged = await store.log(chat.session_id)
             if logged and logged[-1].id > row.log_after:
                 return  # it is there since before a crash
-        await store.begin((row.id,), chat.session_id, right)
+        await store.inbox.start((row.id,), chat.session_id, right)
         message = Assistant((Text(event.text),))
         await store.append(chat.session_id, message)
         if (agent := conversations.get(row.session_key)) is not None:

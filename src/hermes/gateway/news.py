@@ -12,8 +12,8 @@ from hermes.core.errors import HermesError
 from hermes.core.messages import User
 from hermes.gateway.events import MessageEvent, SessionSource
 from hermes.gateway.messages import OURS
-from hermes.store.port import SessionStore
-from hermes.store.records import Received
+from hermes.store.records import InboxItem
+from hermes.store.session_store import SessionStore
 from hermes.util.text import clean
 
 log = logging.getLogger(__name__)
@@ -72,11 +72,11 @@ class News:
         now = self._now()
         name = f"{OURS}news:{agent.session_id}:{now:.6f}"
         event = MessageEvent(source, name, clean(news.text), sent_at=now)
-        kept = Received(
+        kept = InboxItem(
             source.platform, source.account, event.message_id, key, msgspec.json.encode(event)
         )
         try:
-            row = await self._store.receive(kept, now)
+            row = await self._store.inbox.receive(kept, now)
         except HermesError as error:
             log.error("news of a process are lost: %s", error)
             return

@@ -42,7 +42,7 @@ class OnceCommands(Commands):
             if told is not None:
                 return told
         agent = self._chat.ready
-        await self._chat.house.mail.begin_once(row.id, agent.session_id if agent else "")
+        await self._chat.house.store.inbox.start_command(row.id, agent.session_id if agent else "")
         return await super().do(found, arguments)
 
 

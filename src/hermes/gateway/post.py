@@ -9,7 +9,7 @@ from hermes.gateway.attachments import attach_files
 from hermes.gateway.drafts import Envelope, drafts
 from hermes.gateway.events import Media, Target
 from hermes.gateway.platforms.base import Manifest
-from hermes.store.records import Mail
+from hermes.store.session_store import OutboxQueue
 
 FindTarget = Callable[[str], Target]
 """From what people write to a target; raises `UsageError`."""
@@ -20,7 +20,7 @@ class Post:
 
     def __init__(
         self,
-        mail: Mail,
+        outbox: OutboxQueue,
         find: FindTarget,
         manifests: dict[str, Manifest],
         clock: Clock,
@@ -31,7 +31,7 @@ class Post:
         """`manifests` are those of the platforms that are set up; `known` lists the targets."""
         self.learn: Callable[[str], Awaitable[object]] | None = None
         """Asks the platform of a target for the chats it has now."""
-        self._mail, self._find, self._manifests = mail, find, manifests
+        self._outbox, self._find, self._manifests = outbox, find, manifests
         self._clock = clock
         self._known, self._wake = known, wake
 
@@ -68,21 +68,21 @@ class Post:
         if attachments is not None:
             text, files = await attach_files(text, attachments, manifest.capabilities)
         made = drafts(text, envelope, manifest.capabilities, files)
-        rows = await self._mail.put(made, self._clock.now().timestamp())
+        rows = await self._outbox.enqueue(made, self._clock.now().timestamp())
         if not rows:
             raise UsageError("there is nothing in the message")
         self._wake()
         return name
 
     async def delivered(self, delivery: str) -> str:
-        row = await self._mail.outbox_row(f"{delivery}:0")
+        row = await self._outbox.get(f"{delivery}:0")
         if row is None:
             raise UsageError(f"there is no delivery {delivery}")
         # Parts of one message are sent in their order: when one fails, the rest is of no use.
         number = 0
         while row is not None and row.state == "sent":
             number += 1
-            row = await self._mail.outbox_row(f"{delivery}:{number}")
+            row = await self._outbox.get(f"{delivery}:{number}")
         if row is None:
             return "sent"
         if row.state in ("failed", "uncertain"):

@@ -10,7 +10,8 @@ from hermes.core.errors import StoreError
 from hermes.core.ports import Clock
 from hermes.gateway.courier import Courier
 from hermes.gateway.lines import Lines, Place
-from hermes.store.records import Mail, OutboxRow
+from hermes.store.records import OutboxRow
+from hermes.store.session_store import OutboxQueue
 
 log = logging.getLogger(__name__)
 
@@ -39,14 +40,14 @@ def human_pause(settings: HumanDelaySettings) -> Callable[[], float]:
 class Pump:
     def __init__(
         self,
-        mail: Mail,
+        outbox: OutboxQueue,
         lines: Lines,
         courier: Courier,
         clock: Clock,
         pause: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`pause` is waited before each further part of an answer."""
-        self._mail, self._lines, self._courier, self._clock = mail, lines, courier, clock
+        self._outbox, self._lines, self._courier, self._clock = outbox, lines, courier, clock
         self._pause = pause
         self._wake = asyncio.Event()
         self._sending: dict[str, asyncio.Task[None]] = {}
@@ -87,14 +88,14 @@ class Pump:
         await self._ask(places)
         now = self._clock.now().timestamp()
         # Lanes at work may have all the first rows; others must not wait for them.
-        rows = await self._mail.due(places, now, limit=AT_A_TIME + len(self._sending))
+        rows = await self._outbox.due(places, now, limit=AT_A_TIME + len(self._sending))
         for row in rows:
             self._start(row, self._deliver)
         return SOON if rows or self._clock.monotonic() < self._trouble_until else IDLE
 
     async def _ask(self, places: tuple[Place, ...]) -> None:
         """Begin to ask about rows in doubt."""
-        rows = await self._courier.doubtful(await self._mail.in_doubt(places))
+        rows = await self._courier.doubtful(await self._outbox.in_doubt(places))
         now, before = self._clock.monotonic(), self._ask_again
         self._ask_again = {row.id: before[row.id] for row in rows if row.id in before}
         for row in rows:
@@ -110,7 +111,7 @@ class Pump:
         when one could not be asked in time."""
         try:
             async with asyncio.timeout(seconds):
-                rows = await self._courier.doubtful(await self._mail.in_doubt(places))
+                rows = await self._courier.doubtful(await self._outbox.in_doubt(places))
                 found = [await self._courier.settle(row) for row in rows]
         except TimeoutError:
             return False

@@ -17,7 +17,7 @@ from hermes.gateway.floor import Floor
 from hermes.gateway.house import Counters, House
 from hermes.gateway.platforms.kit.mentions import GroupRules, is_for_us, rules_from
 from hermes.gateway.session_keys import build_session_key
-from hermes.store.records import Received
+from hermes.store.records import InboxItem
 from hermes.util.text import clean
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class Reception:
         hooks, name = self._house.app.extensions.hooks, HookName.PRE_GATEWAY_DISPATCH
         if not hooks.listens(name):
             return event
-        store = self._house.mail
+        store = self._house.store
         for said in await hooks.fire(name, event=event, gateway=self._house, session_store=store):
             match said:
                 case {"action": "skip"}:
@@ -106,10 +106,10 @@ class Reception:
             group_sessions_per_user=settings.group_sessions_per_user,
             thread_sessions_per_user=settings.thread_sessions_per_user,
         )
-        kept = Received(
+        kept = InboxItem(
             source.platform, source.account, event.message_id, key, msgspec.json.encode(event)
         )
-        row_id = await self._house.mail.receive(kept, self._clock.now().timestamp())
+        row_id = await self._house.store.inbox.receive(kept, self._clock.now().timestamp())
         if row_id is None:
             log.info("%s: a message came twice", source.platform)
             await self._floor.again(kept, event, role)

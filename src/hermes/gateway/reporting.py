@@ -17,7 +17,7 @@ from hermes.gateway.floor import Floor
 from hermes.gateway.metrics import Metrics
 from hermes.gateway.process.state_file import AdapterState, GatewayState, write_state
 from hermes.gateway.supervisor import Supervisor
-from hermes.store.records import MailCount
+from hermes.store.records import QueueCount
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class Reporting:
         self._root, self._app, self._floor = root, app, floor
         self._metrics, self._direct, self._supervisors = metrics, direct, supervisors
         self._started = app.clock.now().timestamp()
-        self._counts: tuple[MailCount, ...] = ()
+        self._counts: tuple[QueueCount, ...] = ()
         self._wake = asyncio.Event()
         self.state = "starting"
         self.left_out: list[AdapterState] = []
@@ -70,7 +70,7 @@ class Reporting:
     async def last(self, state: str) -> None:
         self.state = state
         try:
-            self._counts = await self._app.store.mail_counts()
+            self._counts = await self._app.store.queue_counts()
             await asyncio.to_thread(write_state, self._root, self._state())
         except HermesError as error:
             log.error("the state of the gateway cannot be written: %s", error)
@@ -79,9 +79,9 @@ class Reporting:
     def _turns(self) -> int:
         return self._floor.turns + self._direct.running
 
-    def _adapter(self, supervisor: Supervisor, counts: dict[str, MailCount]) -> AdapterState:
+    def _adapter(self, supervisor: Supervisor, counts: dict[str, QueueCount]) -> AdapterState:
         health, address = supervisor.health, supervisor.adapter.address
-        count = counts.get(health.platform, MailCount(""))
+        count = counts.get(health.platform, QueueCount(""))
         last_in, last_out = self._direct.last(health.platform)
         return AdapterState(
             platform=health.platform,

@@ -201,10 +201,12 @@ class GatewayRunner:
         self.targets = Targets(known, self._loaded.variable, self.directory)
         self.lines = Lines(clock)
         owner = Owner(this_process(), dead_ones)
-        courier = Courier(store, self.lines, clock, owner)
-        self.pump = Pump(store, self.lines, courier, clock, human_pause(settings.human_delay))
+        courier = Courier(store.outbox, self.lines, clock, owner)
+        self.pump = Pump(
+            store.outbox, self.lines, courier, clock, human_pause(settings.human_delay)
+        )
         self.post = Post(
-            store,
+            store.outbox,
             self.targets.resolve,
             known,
             clock,
@@ -380,7 +382,7 @@ class GatewayRunner:
     async def _last_mail(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_MAIL):
-                while await self.house.mail.due(self.lines.places(), self.house.now()):
+                while await self.house.store.outbox.due(self.lines.places(), self.house.now()):
                     self.pump.wake()
                     await asyncio.sleep(0.05)
 

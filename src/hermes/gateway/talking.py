@@ -23,7 +23,7 @@ from hermes.gateway.messages import OURS
 from hermes.gateway.once import OnceCommands
 from hermes.gateway.platforms.catalogue import home_variable
 from hermes.gateway.session_keys import errand_key, errand_name
-from hermes.store.records import InboxRow, Received, SessionFilter
+from hermes.store.records import InboxItem, InboxRow, SessionFilter
 from hermes.util.text import many
 
 if TYPE_CHECKING:
@@ -155,10 +155,10 @@ class ChatTalk:
 
     async def _keep(self, event: MessageEvent, key: str) -> int | None:
         source = event.source
-        kept = Received(
+        kept = InboxItem(
             source.platform, source.account, event.message_id, key, msgspec.json.encode(event)
         )
-        return await self.house.mail.receive(kept, self.house.now())
+        return await self.house.store.inbox.receive(kept, self.house.now())
 
     async def send_off(self, goal: str) -> str:
         """Keep a task as a message of its own, and begin it; its name. Done again, it is the same
@@ -204,7 +204,7 @@ async def status(call: Call) -> str:
     talk = _chat(call)
     if talk.ready is not None:
         return await looking.status(call, talk.worker.asker.state)
-    row = await talk.house.mail.chat(talk.worker.key)
+    row = await talk.house.store.chats.get(talk.worker.key)
     facts = {"Session": f"`{row.session_id}`" if row and row.session_id else "none yet"}
     if row and row.session_id:
         info = await call.app.store.info(row.session_id)

@@ -16,7 +16,7 @@ from hermes.gateway.hooks import TurnTold, about
 from hermes.gateway.house import House
 from hermes.gateway.messages import event_of, user_message, with_files
 from hermes.gateway.view import TurnView
-from hermes.store.records import Fenced, InboxRow
+from hermes.store.records import ChatLease, InboxRow
 
 Why = Literal["", "stop", "newer", "shutdown", "stuck"]
 REASONS: dict[Why, str] = {
@@ -75,7 +75,7 @@ class Turning:
         """Stop the running turn, or the one that was cut off and has not gone on yet."""
         if self.running:
             return self.stop("stop")
-        waiting = await self._house.mail.waiting(self._key)
+        waiting = await self._house.store.inbox.pending(self._key)
         if any(row.state == "working" for row in waiting):
             self.called_off = not self.stop("stop")  # it may have gone on meanwhile
             return True
@@ -87,7 +87,7 @@ class Turning:
         view: TurnView,
         rows: list[InboxRow],
         events: list[MessageEvent],
-        right: Fenced,
+        right: ChatLease,
         question: User | None,
     ) -> tuple[TurnFinished, int]:
         """The end of the turn, and the outbox row that shows its answer already, or 0. It was begun
@@ -104,7 +104,7 @@ class Turning:
                 asked = self._asked(agent, rows, events, question)
                 message = await self._cancel.guard(asked)
                 ids = tuple(row.id for row in rows)
-                await self._house.mail.begin(ids, agent.session_id, right)
+                await self._house.store.inbox.start(ids, agent.session_id, right)
                 going = agent.run(message)
             self.began = True
             told = TurnTold(self._house.hooks, self._facts(rows[-1]))

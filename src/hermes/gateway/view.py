@@ -29,7 +29,8 @@ from hermes.gateway.lines import Line
 from hermes.gateway.platforms.base import Capabilities
 from hermes.gateway.showing import Showing, tool_line
 from hermes.providers.target import RemoteToolProgress
-from hermes.store.records import Draft, Mail
+from hermes.store.records import OutboxItem
+from hermes.store.session_store import OutboxQueue
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ MOST_LINES = 15
 class Desk(msgspec.Struct, frozen=True):
     """What views work with."""
 
-    mail: Mail
+    outbox: OutboxQueue
     courier: Courier
     clock: Clock
 
@@ -92,12 +93,12 @@ class TurnView:
         if self._line is not None and self._line.capabilities.typing:
             self._typing = asyncio.create_task(self._type(self._line))
         await self._react(SEEN)
-        if again and (row := await self._desk.mail.stream_of(self._inbox_id)) is not None:
+        if again and (row := await self._desk.outbox.stream_of(self._inbox_id)) is not None:
             if self._edits:
                 self._growing = self._grow("stream", self._look.cursor)
                 self._growing.row = row
             else:  # it cannot be changed: the answer is a message of its own
-                await self._desk.mail.sent(row.id, row.platform_id, self._now())
+                await self._desk.outbox.mark_sent(row.id, row.platform_id, self._now())
 
     async def _react(self, emoji: str, *, on: bool = True) -> None:
         """Where that is wanted: what becomes of the message is seen on itself."""
@@ -182,9 +183,9 @@ class TurnView:
         name = hashlib.sha256(text.encode()).hexdigest()[:10]
         made = await self._drafts(text, f"interim:{self._inbox_id}:{name}", "interim")
         if row is not None:
-            await self._desk.mail.answer((), made, None, self._now(), adopt=row.id)
+            await self._desk.outbox.finish_stream(row.id, made, self._now())
         else:
-            await self._desk.mail.put(made, self._now())
+            await self._desk.outbox.enqueue(made, self._now())
 
     def _show_tool(self, event: ToolStarted | RemoteToolProgress) -> None:
         progress = self._look.progress
@@ -214,7 +215,7 @@ class TurnView:
             silent=kind == "progress",
         )
         return Growing(
-            self._desk.mail,
+            self._desk.outbox,
             self._desk.courier,
             self._line,
             envelope,
@@ -235,14 +236,14 @@ class TurnView:
         row = await self._growing.stop() if self._growing else None
         return row.id if row else 0
 
-    async def answer(self, text: str, finish: TurnFinished | None = None) -> tuple[Draft, ...]:
+    async def answer(self, text: str, finish: TurnFinished | None = None) -> tuple[OutboxItem, ...]:
         """The messages of the answer; its keys are the same whoever makes them."""
         if self._reasoning and finish is not None:
             thought = "\n> ".join(self._reasoning.strip().splitlines())
             text = f"> {thought}\n\n{text}"
         return await self._drafts(text, f"reply:{self._inbox_id}", "reply")
 
-    async def so_far(self) -> tuple[Draft, ...]:
+    async def so_far(self) -> tuple[OutboxItem, ...]:
         """What was said of an answer that will never be finished, as it was shown."""
         return await self._drafts(self._text, f"reply:{self._inbox_id}", "reply")
 
@@ -252,7 +253,7 @@ class TurnView:
             return text, ()
         return await attach_files(text, self._attachments, self._can)
 
-    async def _drafts(self, text: str, key: str, kind: str) -> tuple[Draft, ...]:
+    async def _drafts(self, text: str, key: str, kind: str) -> tuple[OutboxItem, ...]:
         text, files = await self.attach(text)
         envelope = Envelope(
             key,

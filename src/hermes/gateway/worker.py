@@ -18,8 +18,8 @@ from hermes.gateway.steering import Steering
 from hermes.gateway.talking import open_talk
 from hermes.gateway.turning import REASONS, Turning, Why
 from hermes.gateway.view import TurnView
-from hermes.store.records import Draft, Fenced, InboxRow
-from hermes.store.session_store import under
+from hermes.store.records import ChatLease, InboxRow, OutboxItem
+from hermes.store.session_store import under_lease
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ class Worker:
 
     async def _work(self) -> None:
         """Until nothing waits."""
-        right: Fenced | None = None
+        right: ChatLease | None = None
         conversations = self._house.conversations
         try:
             while ((rows := await self._waiting()) or self._over) and not self._house.closing:
@@ -122,7 +122,7 @@ class Worker:
                 await conversations.taken(self.key, right.fence)
                 over, self._over = self._over, False
                 merge, self._merge = self._merge, False
-                with under(right):
+                with under_lease(right):
                     if rows:
                         await _heed_stops(self._house, self.turning, rows)
                         batch = together(rows, merge=merge)
@@ -136,21 +136,23 @@ class Worker:
                 await self._house.release(right)
 
     async def _waiting(self) -> list[InboxRow]:
-        rows = await self._house.mail.waiting(self.key)
+        rows = await self._house.store.inbox.pending(self.key)
         ours = (row for row in rows if row.id not in self.aside)
         return [row for row in ours if await self._house.readable(row)]
 
-    async def _batch(self, rows: list[InboxRow], right: Fenced) -> None:
+    async def _batch(self, rows: list[InboxRow], right: ChatLease) -> None:
         events = [event_of(row) for row in rows]
         if is_mirrored(events[0]):
-            mail, conversations = self._house.mail, self._house.conversations
+            mail, conversations = self._house.store, self._house.conversations
             await take_in(conversations, mail, rows[0], events[0], right)
-            await mail.answer(_ids(rows), (), None, self._house.now())
+            await mail.inbox.answer(_ids(rows), (), None, self._house.now())
             return
         self.source = source = events[-1].source
         role = await self._house.role(source)
         if role is None:  # somebody was sent away after the message was kept
-            await self._house.mail.answer(_ids(rows), (), right, self._house.now(), state="dropped")
+            await self._house.store.inbox.answer(
+                _ids(rows), (), right, self._house.now(), state="dropped"
+            )
             return
         self.role = role
         try:
@@ -164,7 +166,7 @@ class Worker:
             await self._say(rows, FAULT, right)
 
     async def _dealt_with(
-        self, rows: list[InboxRow], events: list[MessageEvent], right: Fenced
+        self, rows: list[InboxRow], events: list[MessageEvent], right: ChatLease
     ) -> None:
         await self._house.begin_day(self.key)
         row, text = rows[0], events[0].text
@@ -197,7 +199,7 @@ class Worker:
         self,
         rows: list[InboxRow],
         events: list[MessageEvent],
-        right: Fenced,
+        right: ChatLease,
         question: User | None = None,
     ) -> None:
         source = event_of(rows[-1]).source
@@ -221,10 +223,10 @@ class Worker:
         finish: TurnFinished,
         view: TurnView,
         shown: int,
-        right: Fenced,
+        right: ChatLease,
     ) -> None:
         why = self.turning.why
-        made: tuple[Draft, ...] = ()
+        made: tuple[OutboxItem, ...] = ()
         if finish.interrupted and why == "shutdown":
             return  # it goes on after the next start
         if finish.interrupted and why in ("stop", "newer"):
@@ -238,7 +240,7 @@ class Worker:
         self._house.answered(rows[-1], finish)
         await view.mark(failed=finish.failed or finish.interrupted)
 
-    async def _say(self, rows: list[InboxRow], text: str, right: Fenced | None) -> None:
+    async def _say(self, rows: list[InboxRow], text: str, right: ChatLease | None) -> None:
         """Answer with a text that is not the agent's."""
         view = self._house.view(rows[-1], event_of(rows[-1]))
         made = await self._answer(rows[-1], text, view) if text.strip() else ()
@@ -246,20 +248,20 @@ class Worker:
 
     async def _answer(
         self, _row: InboxRow, text: str, view: TurnView, finish: TurnFinished | None = None
-    ) -> tuple[Draft, ...]:
+    ) -> tuple[OutboxItem, ...]:
         return await view.answer(text, finish)
 
     async def _done(
         self,
         rows: list[InboxRow],
-        made: tuple[Draft, ...],
-        right: Fenced | None,
+        made: tuple[OutboxItem, ...],
+        right: ChatLease | None,
         *,
         adopt: int = 0,
     ) -> None:
         heard = self.steering.said
         ids = (*heard, *_ids(rows))
-        await self._house.mail.answer(ids, made, right, self._house.now(), adopt=adopt)
+        await self._house.store.inbox.answer(ids, made, right, self._house.now(), stream_id=adopt)
         self._house.pump.wake()
         self.steering.leave(heard)
 

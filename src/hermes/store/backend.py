@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hermes.store.query_language import Query
-from hermes.store.records import Candidate, SearchRequest, Sizes
+from hermes.store.records import Candidate, SearchRequest, StoreSizes
 
 Row = tuple[Any, ...]
 Progress = Callable[[int, int], None]
-"""Told how many of how many are done."""
+"""Called with the number of steps done and the total."""
+
+
+def ignore_progress(_done: int, _total: int) -> None:
+    """A `Progress` that does nothing."""
 
 
 class Database(Protocol):
@@ -88,7 +92,7 @@ class Backend(Protocol):
         """Give unused room back."""
         ...
 
-    def sizes(self, database: Database) -> Sizes: ...
+    def sizes(self, database: Database) -> StoreSizes: ...
 
     def backup(self, database: Database, target: Path, progress: Progress) -> None:
         """A copy of the whole store, taken while others write."""

@@ -12,8 +12,8 @@ role, JSON that is broken) loses only the broken part on the way out.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -279,3 +279,46 @@ def _is_empty(reply: Assistant) -> bool:
         elif isinstance(part, ToolCall) or part.details or part.items:
             return False
     return True
+
+
+# Structs to and from tables that have a column of the same name for each field.
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class StructColumns(Generic[S]):
+    """The columns of a struct. Fields of type bytes are stored as text."""
+
+    def __init__(self, struct: type[S]) -> None:
+        fields = msgspec.structs.fields(struct)
+        self.names = ", ".join(field.name for field in fields)
+        self.placeholders = placeholders(fields)
+        self._struct = struct
+        self._bytes = [at for at, field in enumerate(fields) if field.type is bytes]
+
+    def read(self, row: Row) -> S:
+        values = list(row)
+        for at in self._bytes:
+            values[at] = values[at].encode()
+        return self._struct(*values)
+
+    def read_all(self, rows: Sequence[Row]) -> tuple[S, ...]:
+        return tuple([self.read(row) for row in rows])
+
+    def first(self, rows: Sequence[Row]) -> S | None:
+        return self.read(rows[0]) if rows else None
+
+
+def to_columns(*values: Any) -> list[Any]:
+    """Return values as a table stores them: bytes as text, and text without the characters that
+    databases refuse."""
+    return [
+        clean(text) if isinstance(text, str) else text
+        for value in values
+        for text in [value.decode("utf-8", "replace") if isinstance(value, bytes) else value]
+    ]
+
+
+def placeholders(values: Sized) -> str:
+    """Return a `?` for each value."""
+    return ", ".join("?" * len(values))

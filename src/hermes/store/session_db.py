@@ -17,10 +17,7 @@ from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.openai_format import to_dict
 from hermes.core.usage import ModelCall, Usage
 from hermes.store.backend import Database
-from hermes.store.queries import lifecycle, messages, sessions
-from hermes.store.queries import messages as projections
-from hermes.store.queries import sessions as titles
-from hermes.store.queries import usage as calls
+from hermes.store.queries import lifecycle, messages, sessions, usage
 from hermes.store.query_language import parse
 from hermes.store.records import Record, SearchRequest, SessionFilter
 from hermes.store.rows import row_of
@@ -92,7 +89,7 @@ class _Writes(_Sync):
         )
 
     def reopen_session(self, session_id: str) -> None:
-        self._write(partial(sessions.change, session_id=session_id, statement=sessions.REOPEN))
+        self._write(partial(sessions.reopen, session_id=session_id))
 
     def append_message(
         self,
@@ -129,7 +126,7 @@ class _Writes(_Sync):
     def set_session_title(self, session_id: str, title: str) -> bool:
         """False for an unknown session; `ValueError` for a title that is taken or too long."""
         try:
-            self._write(partial(titles.set_title, session_id=session_id, title=title))
+            self._write(partial(sessions.set_title, session_id=session_id, title=title))
         except SessionNotFound:
             return False
         except UsageError as error:
@@ -151,14 +148,14 @@ class _Writes(_Sync):
         """Add what a call used. `billing` may name any other billing column of the session."""
         if unknown := sorted(set(billing) - set(_BILLING)):
             raise TypeError(f"update_token_counts() has no argument {unknown[0]!r}")
-        usage = Usage(
+        tokens = Usage(
             input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens
         )
         provider = billing.get("billing_provider") or ""
-        call = ModelCall(usage, model or "", provider, estimated_cost_usd)
+        call = ModelCall(tokens, model or "", provider, estimated_cost_usd)
 
         def work(database: Database) -> None:
-            calls.record(database, session_id, call, time.time())
+            usage.record(database, session_id, call, time.time())
             facts = {"model": model, **billing}
             for column, value in facts.items():
                 if value is not None:
@@ -201,15 +198,15 @@ class _Reads(_Sync):
 
     def get_messages_as_conversation(self, session_id: str) -> list[Record]:
         """The conversation as OpenAI-format messages, without what was undone or compacted."""
-        said = self._found(partial(projections.conversation, session_id=session_id))
+        said = self._found(partial(messages.conversation, session_id=session_id))
         return [to_dict(message) for message in said or ()]
 
     def resolve_session_by_title(self, title: str) -> str | None:
         """The id of the newest session of the title's line."""
-        return self._read(partial(titles.by_title, title=title))
+        return self._read(partial(sessions.by_title, title=title))
 
     def get_next_title_in_lineage(self, base_title: str) -> str:
-        return self._read(partial(titles.next_title, title=base_title))
+        return self._read(partial(sessions.next_title, title=base_title))
 
     def search_messages(
         self,

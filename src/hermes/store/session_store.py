@@ -1,250 +1,263 @@
-"""`port.SessionStore` over an engine: the same for both databases."""
+"""`SessionStore`: every operation on the store as an async method.
+
+A call that returns means the data is safe. Operations that name a session raise `SessionNotFound`
+for one that does not exist.
+
+Most operations are declared in one line as `read(query)` or `write(query)`: the method takes the
+parameters of the query function except the database. Queries are plain synchronous functions in
+`store.queries`; they serve SQLite and PostgreSQL alike. The others are methods, because they need
+the clock, the backend, or some work before the transaction.
+"""
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
-
-import msgspec
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from hermes.core.errors import ConfigError
 from hermes.core.messages import Message
-from hermes.core.ports import SessionInfo
 from hermes.core.usage import ModelCall
-from hermes.store.backend import Backend, Database
+from hermes.store.backend import Backend, Database, Progress, ignore_progress
 from hermes.store.engine import Engine
-from hermes.store.port import Progress, unheard
-from hermes.store.queries import lifecycle, mail, messages, runs, sessions, usage
+from hermes.store.queries import chats, inbox, lifecycle, outbox, runs
+from hermes.store.queries import messages as message_queries
+from hermes.store.queries import sessions as session_queries
+from hermes.store.queries import usage as usage_queries
 from hermes.store.records import (
-    Activity,
-    Change,
-    ChatRow,
-    Draft,
-    Fenced,
-    InboxRow,
-    InState,
+    ChatLease,
     LoggedMessage,
-    MailCount,
-    OutboxRow,
-    OutState,
-    Received,
+    OutboxItem,
     Record,
-    Run,
     SearchHit,
     SearchRequest,
-    SessionFilter,
-    StoredJob,
-    StoredResponse,
     StoreStats,
-    UsageLine,
 )
 from hermes.store.rows import to_row
 from hermes.store.search import search
-from hermes.store.sqlite.backend import SqliteBackend
 
-# Work on the store without holding up the event loop.
-
+P = ParamSpec("P")
 T = TypeVar("T")
 
+SMALL_EVENT = 8000
+"""Bytes of a chat message that takes a fraction of a millisecond to store."""
+SMALL_PROMPT = 32_000
+"""Characters of a system prompt that takes a fraction of a millisecond to store; it is not
+indexed."""
 
-class Access:
-    def __init__(self, engine: Engine, now: Callable[[], float] = time.time) -> None:
-        self._engine = engine
-        self._now = now
+log = logging.getLogger(__name__)
 
-    def close(self) -> None:
-        """Finish pending writes and let go of the store. May be called again."""
-        self._engine.close()
-
-    async def write(self, work: Callable[[Database], T], *, is_small: bool = False) -> T:
-        """The result of `work`, once it is committed. A small one takes a fraction of a
-        millisecond."""
-        return await self._engine.write_from_loop(work, is_small=is_small)
-
-    async def read(self, work: Callable[[Database], T]) -> T:
-        return await self._engine.read_from_loop(work)
-
-
-# Finding sessions and what was said in them.
-
-
-class Catalogue(Access):
-    """`port.Catalogue`."""
-
-    async def info(self, session_id: str) -> SessionInfo:
-        return await self.read(partial(sessions.info, session_id=session_id))
-
-    async def latest(self, source: str = "") -> SessionInfo | None:
-        return await self.read(partial(sessions.latest, source=source))
-
-    async def sessions(self, which: SessionFilter) -> tuple[SessionInfo, ...]:
-        return await self.read(partial(sessions.select, which=which))
-
-    async def resolve(self, name: str, *, exactly: bool = False) -> SessionInfo:
-        def work(database: Database) -> SessionInfo:
-            return sessions.info(database, sessions.resolve(database, name, exactly=exactly))
-
-        return await self.read(work)
-
-    async def set_title(self, session_id: str, title: str) -> str:
-        return await self.write(partial(sessions.set_title, session_id=session_id, title=title))
-
-    async def next_title(self, title: str) -> str:
-        return await self.read(partial(sessions.next_title, title=title))
-
-    async def search(self, request: SearchRequest) -> tuple[SearchHit, ...]:
-        find = partial(search, self._engine.backend)
-        return await self.read(partial(find, request=request, now=self._now()))
-
-
-# Taking sessions out and in, and looking after the store itself.
-
-
-class Upkeep(Access):
-    """`port.Upkeep`."""
-
-    async def export(self, session_id: str) -> Record:
-        return await self.read(partial(lifecycle.export, session_id=session_id))
-
-    async def restore(self, record: Record) -> str:
-        restore = partial(lifecycle.restore, self._engine.backend)
-        return await self.write(partial(restore, record=record, now=self._now()))
-
-    async def delete(self, session_id: str) -> None:
-        await self.write(partial(lifecycle.delete, session_id=session_id))
-
-    async def prune(self, which: SessionFilter) -> tuple[str, ...]:
-        ended = msgspec.structs.replace(which, ended_only=True, archived=False)
-        return await self.write(partial(lifecycle.prune, which=ended))
-
-    async def set_archived(self, session_id: str, archived: bool) -> None:
-        when = self._now() if archived else None
-        await self.write(partial(sessions.archive, session_id=session_id, when=when))
-
-    async def stats(self) -> StoreStats:
-        return await self.read(partial(lifecycle.stats, self._engine.backend))
-
-    async def activity(self, *, since: float, sources: Sequence[str] = ()) -> Activity:
-        return await self.read(partial(usage.activity, since=since, sources=tuple(sources)))
-
-    async def reindex(self, progress: Progress = unheard) -> int:
-        return await self.write(partial(self._engine.backend.reindex, progress=progress))
-
-    async def vacuum(self) -> None:
-        await self.read(self._engine.backend.vacuum)
-
-    async def backup(self, target: Path, progress: Progress = unheard) -> None:
-        await self.read(partial(self._engine.backend.backup, target=target, progress=progress))
-
-
-# Scheduled work.
-
-
-class Claims(Access):
-    """`claims.Claims`."""
-
-    async def claim_run(
-        self, job_id: str, instant: float, owner: str, now: float, until: float
-    ) -> Run | None:
-        work = partial(runs.claim, job_id=job_id, instant=instant, owner=owner)
-        return await self.write(partial(work, now=now, until=until), is_small=True)
-
-    async def note_run(self, run: Run) -> bool:
-        return await self.write(partial(runs.note, run=run), is_small=True)
-
-    async def take_over(
-        self, owner: str, now: float, until: float, *, dead: tuple[str, ...] = ()
-    ) -> tuple[Run, ...]:
-        return await self.write(
-            partial(runs.take_over, owner=owner, now=now, until=until, dead=dead), is_small=True
-        )
-
-    async def report_run(self, run: Run) -> None:
-        await self.write(partial(runs.report, run=run), is_small=True)
-
-    async def renew_runs(self, owner: str, until: float) -> int:
-        return await self.write(partial(runs.renew, owner=owner, until=until), is_small=True)
-
-    async def run_owners(self) -> tuple[str, ...]:
-        return await self.read(runs.owners)
-
-    async def runs(self, job_id: str = "", limit: int = 50) -> tuple[Run, ...]:
-        return await self.read(partial(runs.runs, job_id=job_id, limit=limit))
-
-    async def clean_runs(self, before: float, keep: int = 100) -> int:
-        return await self.write(partial(runs.clean, before=before, keep=keep))
-
-    async def jobs(self) -> tuple[StoredJob, ...]:
-        return await self.read(runs.jobs)
-
-    async def save_job(self, job_id: str, record: bytes, version: int | None) -> int:
-        work = partial(runs.save_job, job_id=job_id, record=record, version=version)
-        return await self.write(work, is_small=True)
-
-    async def drop_job(self, job_id: str) -> bool:
-        return await self.write(partial(runs.drop_job, job_id=job_id), is_small=True)
-
-
-# Answers of the API server that may be asked for again.
-
-
-class Responses(Access):
-    """`responses.Responses`."""
-
-    async def save_response(self, response: StoredResponse, now: float) -> None:
-        await self.write(partial(runs.save, response=response, now=now))
-
-    async def response(self, response_id: str, now: float) -> StoredResponse | None:
-        return await self.write(partial(runs.get, response_id=response_id, now=now))
-
-    async def last_response(self, conversation: str, now: float) -> StoredResponse | None:
-        return await self.write(partial(runs.last, conversation=conversation, now=now))
-
-    async def drop_response(self, response_id: str) -> bool:
-        return await self.write(partial(runs.drop, response_id=response_id))
-
-
-# Who writes a conversation: whoever lost the right to its chat writes nothing more into it.
-
-_right: ContextVar[Fenced | None] = ContextVar("hermes_right", default=None)
+_lease: ContextVar[ChatLease | None] = ContextVar("hermes_lease", default=None)
 
 
 @contextmanager
-def under(right: Fenced) -> Iterator[None]:
-    """What is written to conversations in here, also by tasks that are started in here, is refused
-    with `LeaseLost` once the right is not the chat's newest any more."""
-    token = _right.set(right)
+def under_lease(lease: ChatLease) -> Iterator[None]:
+    """Refuse writes to sessions with `LeaseLost` once `lease` is not the newest of its chat.
+
+    It applies to the block and to the tasks that are started in it, so that a process which lost a
+    chat writes nothing more into its session.
+    """
+    token = _lease.set(lease)
     try:
         yield
     finally:
-        _right.reset(token)
+        _lease.reset(token)
 
 
-def fenced(work: Callable[[Database], T]) -> Callable[[Database], T]:
-    """`work`, in one transaction with the question whether the caller may."""
-    right = _right.get()
-    if right is None:
+def _fenced(work: Callable[[Database], T]) -> Callable[[Database], T]:
+    """Return `work` preceded by a check of the lease in force, in the same transaction."""
+    lease = _lease.get()
+    if lease is None:
         return work
 
-    def insisting(database: Database) -> T:
-        mail.insist(database, right)
+    def checked(database: Database) -> T:
+        chats.check_lease(database, lease)
         return work(database)
 
-    return insisting
+    return checked
 
 
-# The log, what its conversations are, and how they go on.
+class StorePart:
+    """A group of operations that run on one engine."""
 
-SMALL_PROMPT = 32_000
-"""Characters. A longer one takes more than a fraction of a millisecond; none is indexed."""
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def run_read(self, work: Callable[[Database], T]) -> T:
+        return await self._engine.read_from_loop(work)
+
+    async def run_write(
+        self, work: Callable[[Database], T], *, small: bool = False, fenced: bool = False
+    ) -> T:
+        """Return the result of `work` once it is committed. A small one takes a fraction of a
+        millisecond and may run in the event loop; a fenced one checks the lease in force."""
+        if fenced:
+            work = _fenced(work)
+        return await self._engine.write_from_loop(work, is_small=small)
 
 
-class Conversations(Access):
-    """`port.Conversations`."""
+class StoreOperation(Generic[P, T]):
+    """A descriptor that makes a query an async method of a `StorePart`."""
+
+    def __init__(
+        self,
+        query: Callable[Concatenate[Database, P], T],
+        start: Callable[..., Coroutine[Any, Any, T]],
+    ) -> None:
+        self._query, self._start = query, start
+        self.__doc__ = query.__doc__
+
+    @overload
+    def __get__(self, part: None, owner: type) -> "StoreOperation[P, T]": ...
+    @overload
+    def __get__(self, part: StorePart, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, part: StorePart | None, owner: type) -> object:
+        if part is None:
+            return self
+
+        def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+            def work(database: Database) -> T:
+                return self._query(database, *args, **kwargs)
+
+            return self._start(part, work, *args, **kwargs)
+
+        return call
+
+
+def read(query: Callable[Concatenate[Database, P], T]) -> StoreOperation[P, T]:
+    """Declare an operation that runs in a reader thread."""
+
+    def start(
+        part: StorePart, work: Callable[[Database], T], *_args: P.args, **_kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]:
+        return part.run_read(work)
+
+    return StoreOperation(query, start)
+
+
+def write(
+    query: Callable[Concatenate[Database, P], T],
+    *,
+    small: bool | Callable[P, bool] = False,
+    fenced: bool = False,
+) -> StoreOperation[P, T]:
+    """Declare an operation that runs in a write transaction. `small` may decide by the arguments
+    (see `StorePart.run_write`)."""
+
+    def start(
+        part: StorePart, work: Callable[[Database], T], *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]:
+        is_small = small(*args, **kwargs) if callable(small) else small
+        return part.run_write(work, small=is_small, fenced=fenced)
+
+    return StoreOperation(query, start)
+
+
+def _is_small(items: Sequence[OutboxItem]) -> bool:
+    return sum(len(item.body) for item in items) <= SMALL_EVENT
+
+
+class InboxQueue(StorePart):
+    """Messages of chats on their way in."""
+
+    receive = write(inbox.receive, small=lambda item, *_, **__: len(item.event) <= SMALL_EVENT)
+    pending = read(inbox.pending)
+    pending_chats = read(inbox.pending_chats)
+    start = write(inbox.start, small=True)
+    start_command = write(inbox.start_command, small=True, fenced=True)
+    answer = write(inbox.answer, small=lambda _ids, items, *_, **__: _is_small(items))
+
+
+class OutboxQueue(StorePart):
+    """Messages of chats on their way out."""
+
+    enqueue = write(outbox.enqueue, small=lambda items, *_, **__: _is_small(items))
+    enqueue_sending = write(outbox.enqueue_sending, small=lambda item, *_, **__: _is_small([item]))
+    due = read(outbox.due)
+    in_doubt = read(outbox.in_doubt)
+    get = read(outbox.get)
+    stream_of = read(outbox.stream_of)
+    finish_stream = write(outbox.finish_stream, small=lambda _id, items, *_, **__: _is_small(items))
+    mark_sending = write(outbox.mark_sending, small=True)
+    mark_streaming = write(outbox.mark_streaming, small=True)
+    mark_sent = write(outbox.mark_sent, small=True)
+    retry = write(outbox.retry, small=True)
+    give_up = write(outbox.give_up, small=True)
+
+
+class ChatLeases(StorePart):
+    """The session of each chat, and the process that works on the chat."""
+
+    get = read(chats.get)
+    select = read(chats.select)
+    bind = write(chats.bind, small=True)
+    claim = write(chats.claim, small=True)
+    renew = write(chats.renew, small=True)
+    release = write(chats.release, small=True)
+    delete = write(chats.delete, small=True)
+    owners = read(chats.owners)
+
+
+class RunClaims(StorePart):
+    """Runs of scheduled jobs, claimed so that each instant runs once, and the jobs of a store that
+    several machines share."""
+
+    claim = write(runs.claim, small=True)
+    record = write(runs.record, small=True)
+    take_over = write(runs.take_over, small=True)
+    report = write(runs.report, small=True)
+    renew = write(runs.renew, small=True)
+    owners = read(runs.owners)
+    history = read(runs.history)
+    clean = write(runs.clean)
+    jobs = read(runs.jobs)
+    save_job = write(runs.save_job, small=True)
+    delete_job = write(runs.delete_job, small=True)
+
+
+class ResponseStore(StorePart):
+    """Responses of the API server that clients may retrieve again."""
+
+    save = write(runs.save_response)
+    get = write(runs.get_response)
+    last = write(runs.last_response)
+    delete = write(runs.delete_response)
+
+
+class SessionStore(StorePart):
+    """Sessions and their append-only log, and the other parts of the store.
+
+    Opened by the first operation. `now` gives the timestamps of sessions and messages.
+    """
+
+    def __init__(self, engine: Engine, now: Callable[[], float] = time.time) -> None:
+        super().__init__(engine)
+        self._now = now
+        self.inbox = InboxQueue(engine)
+        self.outbox = OutboxQueue(engine)
+        self.chats = ChatLeases(engine)
+        self.runs = RunClaims(engine)
+        self.responses = ResponseStore(engine)
+
+    def close(self) -> None:
+        """Finish pending writes and release the store. Further calls have no effect."""
+        self._engine.close()
+
+    # Conversations
+
+    messages = read(message_queries.conversation)
+    entries = read(message_queries.entries)
+    log = read(message_queries.log)
+    undone = read(message_queries.undone)
+    changes = read(message_queries.changes)
+    ancestors = read(lifecycle.ancestors)
+    descendants = read(lifecycle.descendants)
+    usage = read(usage_queries.lines)
+    spent_usd = read(usage_queries.spent_usd)
+    reopen = write(session_queries.reopen)
 
     async def create(
         self,
@@ -256,238 +269,123 @@ class Conversations(Access):
         parent_id: str = "",
         user_id: str = "",
     ) -> None:
-        new = sessions.NewSession(session_id, source, model, system_prompt, parent_id, user_id)
-        work = partial(sessions.insert, new=new, now=self._now())
-        await self.write(work, is_small=len(system_prompt) <= SMALL_PROMPT)
+        """Raises `StoreError` if the session exists."""
+        new = session_queries.NewSession(
+            session_id, source, model, system_prompt, parent_id, user_id
+        )
+        work = partial(session_queries.insert, new=new, now=self._now())
+        await self.run_write(work, small=len(system_prompt) <= SMALL_PROMPT)
 
     async def append(self, session_id: str, message: Message, call: ModelCall | None = None) -> int:
+        """Append a message to the log, together with the model call it came from, and return its
+        id. A finished session is open again."""
+        # The row is encoded here, so that the transaction is short.
         row, now = to_row(message), self._now()
-        backend, count = self._engine.backend, messages.calls_in(message)
+        backend, count = self._engine.backend, message_queries.calls_in(message)
 
         def work(database: Database) -> int:
-            id_ = messages.append(backend, database, session_id, row, calls=count, now=now)
+            id_ = message_queries.append(backend, database, session_id, row, calls=count, now=now)
             if call is not None:
-                usage.record(database, session_id=session_id, call=call, now=now)
+                usage_queries.record(database, session_id=session_id, call=call, now=now)
             return id_
 
-        return await self.write(fenced(work), is_small=messages.is_small(row))
-
-    async def messages(self, session_id: str) -> tuple[Message, ...]:
-        return await self.read(partial(messages.conversation, session_id=session_id))
-
-    async def entries(self, session_id: str) -> tuple[LoggedMessage | Message, ...]:
-        return tuple(await self.read(partial(messages.entries, session_id=session_id)))
-
-    async def log(self, session_id: str) -> tuple[LoggedMessage, ...]:
-        return await self.read(partial(messages.log, session_id=session_id))
+        return await self.run_write(work, small=message_queries.is_small(row), fenced=True)
 
     async def record_call(self, session_id: str, call: ModelCall) -> None:
-        record = partial(usage.record, session_id=session_id, call=call, now=self._now())
-        await self.write(record, is_small=True)
-
-    async def usage(
-        self, session_id: str = "", *, since: float | None = None
-    ) -> tuple[UsageLine, ...]:
-        return await self.read(partial(usage.lines, session_id=session_id, since=since or 0.0))
-
-    async def spent_usd(
-        self, session_id: str = "", *, since: float | None = None, user_id: str = ""
-    ) -> float:
-        find = partial(usage.spent, session_id=session_id, since=since or 0.0, user_id=user_id)
-        return await self.read(find)
+        work = partial(usage_queries.record, session_id=session_id, call=call, now=self._now())
+        await self.run_write(work, small=True)
 
     async def finish(self, session_id: str, exit_reason: str) -> None:
-        work = partial(sessions.end, session_id=session_id, reason=exit_reason, now=self._now())
-        await self.write(fenced(work), is_small=True)
-
-    async def reopen(self, session_id: str) -> None:
-        await self.write(partial(sessions.change, session_id=session_id, statement=sessions.REOPEN))
+        work = partial(
+            session_queries.end, session_id=session_id, reason=exit_reason, now=self._now()
+        )
+        await self.run_write(work, small=True, fenced=True)
 
     async def branch(self, session_id: str, new_id: str, *, up_to: int | None = None) -> None:
+        """Create a session that starts with the conversation so far, or with it up to message
+        `up_to`. The two continue independently."""
         work = partial(lifecycle.branch, session_id=session_id, new_id=new_id, up_to=up_to)
-        await self.write(fenced(partial(work, now=self._now())))
+        await self.run_write(partial(work, now=self._now()), fenced=True)
 
     async def compact(
         self, session_id: str, new_id: str, conversation: Sequence[LoggedMessage | Message]
     ) -> None:
+        """End the session (`compression`) and continue in a child that starts with `conversation`:
+        logged messages that are kept, and new ones such as a summary. The title goes with it."""
         work = partial(lifecycle.compact, conversation=conversation, now=self._now())
-        await self.write(fenced(partial(work, session_id=session_id, new_id=new_id)))
+        await self.run_write(partial(work, session_id=session_id, new_id=new_id), fenced=True)
 
     async def undo(self, session_id: str, turns: int = 1) -> str:
+        """Take the last turns out of the conversation, but not out of the log. Return the text of
+        the first user message taken out, or "" if there was none."""
         work = partial(lifecycle.undo, session_id=session_id, turns=turns, now=self._now())
-        return await self.write(fenced(work))
+        return await self.run_write(work, fenced=True)
 
-    async def undone(self, session_id: str) -> tuple[Message, ...]:
-        return await self.read(partial(messages.undone, session_id=session_id))
+    # Finding sessions and messages
 
-    async def changes(self, session_id: str, after: int) -> tuple[Change, ...]:
-        return await self.read(partial(messages.changes, session_id=session_id, after=after))
+    info = read(session_queries.info)
+    latest = read(session_queries.latest)
+    sessions = read(session_queries.select)
+    resolve = read(session_queries.resolve)
+    set_title = write(session_queries.set_title)
+    next_title = read(session_queries.next_title)
 
-    async def ancestors(self, session_id: str) -> tuple[SessionInfo, ...]:
-        return await self.read(partial(lifecycle.ancestors, session_id=session_id))
+    async def search(self, request: SearchRequest) -> tuple[SearchHit, ...]:
+        """Return the hits, best first. Raises `UsageError` for a query without a search term."""
+        backend, now = self._engine.backend, self._now()
+        return await self.run_read(lambda database: search(backend, database, request, now))
 
-    async def descendants(self, session_id: str) -> tuple[SessionInfo, ...]:
-        return await self.read(partial(lifecycle.descendants, session_id=session_id))
+    # Export, deletion and maintenance
 
+    export = read(lifecycle.export)
+    delete = write(lifecycle.delete)
+    prune = write(lifecycle.prune)
+    activity = read(usage_queries.activity)
+    queue_counts = read(inbox.queue_counts)
+    clean_queues = write(inbox.clean_queues)
 
-# Messages of chats on their way in and out.
-
-_SMALL = 8000
-"""Bytes of a message that takes a fraction of a millisecond to keep."""
-
-
-class Inbox(Access):
-    async def receive(self, message: Received, now: float) -> int | None:
-        work = partial(mail.receive, message=message, now=now)
-        return await self.write(work, is_small=len(message.event) <= _SMALL)
-
-    async def waiting(self, session_key: str) -> tuple[InboxRow, ...]:
-        return await self.read(partial(mail.waiting, session_key=session_key))
-
-    async def chats_waiting(self, platforms: tuple[str, ...] = ()) -> tuple[str, ...]:
-        return await self.read(partial(mail.chats_waiting, platforms=platforms))
-
-    async def begin(self, row_ids: tuple[int, ...], session_id: str, right: Fenced) -> int:
-        work = partial(mail.begin, row_ids=row_ids, session_id=session_id, right=right)
-        return await self.write(work, is_small=True)
-
-    async def begin_once(self, row_id: int, session_id: str) -> None:
-        work = partial(mail.begin_once, row_id=row_id, session_id=session_id)
-        await self.write(fenced(work), is_small=True)
-
-    async def answer(
-        self,
-        row_ids: tuple[int, ...],
-        drafts: tuple[Draft, ...],
-        right: Fenced | None,
-        now: float,
-        *,
-        adopt: int = 0,
-        state: InState = "answered",
-    ) -> tuple[int, ...]:
-        work = partial(mail.answer, row_ids=row_ids, drafts=drafts, right=right)
-        return await self.write(
-            partial(work, now=now, adopt=adopt, state=state), is_small=_is_small(drafts)
+    async def restore(self, record: Record) -> str:
+        """Store an exported session again and return its id. Raises `UsageError` for data that is
+        not a session and `StoreError` for an id that exists."""
+        backend, now = self._engine.backend, self._now()
+        return await self.run_write(
+            lambda database: lifecycle.restore(backend, database, record, now)
         )
 
+    async def set_archived(self, session_id: str, archived: bool) -> None:
+        when = self._now() if archived else None
+        await self.run_write(partial(session_queries.archive, session_id=session_id, when=when))
 
-class Outbox(Access):
-    async def put(self, drafts: tuple[Draft, ...], now: float) -> tuple[int, ...]:
-        work = partial(mail.put, drafts=drafts, now=now)
-        return await self.write(work, is_small=_is_small(drafts))
+    async def stats(self) -> StoreStats:
+        return await self.run_read(partial(lifecycle.stats, self._engine.backend))
 
-    async def due(
-        self, platforms: tuple[tuple[str, str], ...], now: float, limit: int = 100
-    ) -> tuple[OutboxRow, ...]:
-        return await self.read(partial(mail.due, platforms=platforms, now=now, limit=limit))
+    async def reindex(self, progress: Progress = ignore_progress) -> int:
+        """Rebuild the search index and return the number of messages in it."""
+        return await self.run_write(partial(self._engine.backend.reindex, progress=progress))
 
-    async def in_doubt(self, platforms: tuple[tuple[str, str], ...]) -> tuple[OutboxRow, ...]:
-        return await self.read(partial(mail.in_doubt, platforms=platforms))
+    async def vacuum(self) -> None:
+        """Return unused space to the disk."""
+        await self.run_read(self._engine.backend.vacuum)
 
-    async def sending(
-        self, row_id: int, after_id: str = "", *, by: str = "", now: float = 0.0
-    ) -> bool:
-        work = partial(mail.sending, row_id=row_id, after_id=after_id, by=by, now=now)
-        return await self.write(work, is_small=True)
-
-    async def put_sending(self, draft: Draft, after_id: str, *, by: str, now: float) -> bool:
-        work = partial(mail.put_sending, draft=draft, after_id=after_id, by=by, now=now)
-        return await self.write(work, is_small=_is_small((draft,)))
-
-    async def streaming(self, row_id: int, platform_id: str) -> None:
-        work = partial(mail.streaming, row_id=row_id, platform_id=platform_id)
-        await self.write(work, is_small=True)
-
-    async def stream_of(self, inbox_id: int) -> OutboxRow | None:
-        return await self.read(partial(mail.stream_of, inbox_id=inbox_id))
-
-    async def sent(self, row_id: int, platform_id: str, now: float) -> None:
-        work = partial(mail.sent, row_id=row_id, platform_id=platform_id, now=now)
-        await self.write(work, is_small=True)
-
-    async def again(self, row_id: int, due_at: float, error: str, *, anew: bool = False) -> None:
-        work = partial(mail.again, row_id=row_id, due_at=due_at, error=error, anew=anew)
-        await self.write(work, is_small=True)
-
-    async def given_up(self, row_id: int, state: OutState, error: str) -> None:
-        work = partial(mail.given_up, row_id=row_id, state=state, error=error)
-        await self.write(work, is_small=True)
-
-    async def outbox_row(self, key: str) -> OutboxRow | None:
-        return await self.read(partial(mail.with_key, key=key))
+    async def backup(self, target: Path, progress: Progress = ignore_progress) -> None:
+        """Copy the whole store to a new file while others write."""
+        await self.run_read(partial(self._engine.backend.backup, target=target, progress=progress))
 
 
-class Chats(Access):
-    async def chat(self, session_key: str) -> ChatRow | None:
-        return await self.read(partial(mail.chat, session_key=session_key))
+def open_store(url: str, path: Path, notify: Callable[[str], None] = log.warning) -> SessionStore:
+    """Return the store at `url`, or in the SQLite file `path` when `url` is empty.
 
-    async def chats(self, *, idle_since: float | None = None) -> tuple[ChatRow, ...]:
-        return await self.read(partial(mail.chats, idle_since=idle_since))
-
-    async def bind(self, session_key: str, session_id: str, origin: bytes, now: float) -> None:
-        work = partial(mail.bind, session_key=session_key, session_id=session_id)
-        await self.write(partial(work, origin=origin, now=now), is_small=True)
-
-    async def claim_chat(
-        self,
-        session_key: str,
-        owner: str,
-        now: float,
-        until: float,
-        *,
-        dead: tuple[str, ...] = (),
-    ) -> Fenced | None:
-        work = partial(mail.claim, session_key=session_key, owner=owner, now=now)
-        return await self.write(partial(work, until=until, dead=dead), is_small=True)
-
-    async def renew(self, owner: str, until: float) -> int:
-        return await self.write(partial(mail.renew, owner=owner, until=until), is_small=True)
-
-    async def release(self, right: Fenced) -> None:
-        await self.write(partial(mail.release, right=right), is_small=True)
-
-    async def forget_chat(self, right: Fenced) -> None:
-        await self.write(partial(mail.forget, right=right), is_small=True)
-
-    async def chat_owners(self) -> tuple[str, ...]:
-        return await self.read(mail.owners)
-
-
-class Mail(Inbox, Outbox, Chats):
-    """`mail.Mail`."""
-
-    async def mail_counts(self) -> tuple[MailCount, ...]:
-        return await self.read(mail.counts)
-
-    async def clean_mail(self, before: float) -> int:
-        return await self.write(partial(mail.clean_mail, before=before))
-
-
-def _is_small(drafts: tuple[Draft, ...]) -> bool:
-    return sum(len(draft.body) for draft in drafts) <= _SMALL
-
-
-class SqlSessionStore(Conversations, Catalogue, Upkeep, Mail, Claims, Responses):
-    """Opened by the first call."""
-
-
-# Which store it is.
-
-log = logging.getLogger(__name__)
-
-
-def open_store(url: str, path: Path, tell: Callable[[str], None] = log.warning) -> SqlSessionStore:
-    """The store at `url`, or in the SQLite file `path` when there is none.
-
-    Nothing is opened before the first use. `tell` gets what the user must know, such as that a
-    damaged file was repaired.
+    Nothing is opened before the first operation. `notify` gets what the user must know, such as
+    that a damaged file was repaired.
     """
-    return SqlSessionStore(open_engine(url, path, tell))
+    return SessionStore(open_engine(url, path, notify))
 
 
-def open_engine(url: str, path: Path, tell: Callable[[str], None] = log.warning) -> Engine:
-    backend: Backend = _postgres(url) if url else SqliteBackend(path, tell)
-    return Engine(backend)
+def open_engine(url: str, path: Path, notify: Callable[[str], None] = log.warning) -> Engine:
+    # Here, so that a module which only names `SessionStore` does not load a database driver.
+    from hermes.store.sqlite.backend import SqliteBackend
+
+    return Engine(_postgres(url) if url else SqliteBackend(path, notify))
 
 
 def _postgres(url: str) -> Backend:

@@ -28,7 +28,7 @@ from hermes.tools.toolsets import TOOLSETS, Toolset, ToolsetMap, expand, is_rare
 from hermes.util.threads import in_thread
 
 if TYPE_CHECKING:  # these modules import this one
-    from hermes.tools.builtin.session_search import PastSessions
+    from hermes.store.session_store import SessionStore
     from hermes.tools.builtin.todo import TodoList
     from hermes.tools.editing.files import FileReads
 
@@ -42,7 +42,7 @@ T = TypeVar("T")
 class SessionServices(msgspec.Struct, frozen=True):
     """What a session offers its tools beyond the workplace. None: the session does not have it."""
 
-    sessions: "PastSessions | None" = None
+    sessions: "SessionStore | None" = None
     spawner: Spawner | None = None
     scheduler: Scheduler | None = None
     outbox: Outbox | None = None

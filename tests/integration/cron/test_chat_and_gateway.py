@@ -24,7 +24,9 @@ async def test_first_job_runs_in_the_chat_that_created_it(hermes_home: Path) -> 
                 )
                 job = await jobs.create({"schedule": "1s", "prompt": "remind me"})
                 async with asyncio.timeout(30):
-                    while not [run for run in await app.store.runs(job["id"]) if run.state == "ok"]:
+                    while not [
+                        run for run in await app.store.runs.history(job["id"]) if run.state == "ok"
+                    ]:
                         await asyncio.sleep(0.02)
                 seen = HeartbeatFile(app.home.cron, "chat").read()
                 assert seen is not None and seen.role == "chat"

@@ -59,7 +59,7 @@ class FakeOutbox:
 class Stage:
     def __init__(self, app: App, server: ModelServer, outbox: FakeOutbox) -> None:
         self.app, self.server, self.outbox = app, server, outbox
-        self.service = JobService.for_home(app.home, app.loaded, app.store, SystemClock())
+        self.service = JobService.for_home(app.home, app.loaded, app.store.runs, SystemClock())
 
     async def job(self, prompt: str = "what is new?", **fields: Any) -> str:
         wanted = {"schedule": "every 1d", "prompt": prompt, "name": "news", **fields}
@@ -72,7 +72,7 @@ class Stage:
             await ticker.drain()
         finally:
             await ticker.close()
-        return (await self.app.store.runs(job_id))[0]
+        return (await self.app.store.runs.history(job_id))[0]
 
     def said(self, number: int = -1) -> str:
         """The last user message of a request."""
@@ -314,7 +314,7 @@ async def test_files_that_an_answer_names_are_sent_as_files(stage, hermes_home, 
         assert run.delivered == "queued for telegram:-1007; queued for telegram:5"
         for target in ("telegram:-1007", "telegram:5"):
             key = f"cron:{run.job_id}:{format_timestamp(run.instant)}:{target}"
-            rows = [await it.app.store.outbox_row(f"{key}:{number}") for number in range(3)]
+            rows = [await it.app.store.outbox.get(f"{key}:{number}") for number in range(3)]
             bodies = [row.body.decode() for row in rows if row is not None]
             assert '"name":"chart.png"' in "".join(bodies)
             assert not any("MEDIA:" in body or str(chart) in body for body in bodies)
@@ -336,8 +336,8 @@ async def test_files_outside_the_folder_of_the_job_are_not_sent(
         it.outbox = kept_mail(it.app)
         run = await it.run(await it.job(deliver="telegram:5", workdir=str(tmp_path)))
         key = f"cron:{run.job_id}:{format_timestamp(run.instant)}:telegram:5"
-        body = (await it.app.store.outbox_row(f"{key}:0")).body.decode()
-        assert await it.app.store.outbox_row(f"{key}:1") is None
+        body = (await it.app.store.outbox.get(f"{key}:0")).body.decode()
+        assert await it.app.store.outbox.get(f"{key}:1") is None
         assert body.count("file not sent: ") == 2 * len(paths)  # formatted and plain
         assert not (hermes_home / "cache" / "outbox").exists()
 
@@ -369,12 +369,12 @@ async def test_missing_folder_or_skill_fails_the_run(stage, tmp_path) -> None:
 async def left_running(it: Stage, job_id: str) -> Run:
     """A run whose process is gone."""
     instant = 1_700_000_000.0
-    run = await it.app.store.claim_run(job_id, instant, "gone:1:2", instant, instant + 60)
+    run = await it.app.store.runs.claim(job_id, instant, "gone:1:2", instant, instant + 60)
     assert run is not None
     begun = Run(
         job_id, instant, "running", run.owner, fence=run.fence, session_id=session_id_for(run)
     )
-    await it.app.store.report_run(begun)
+    await it.app.store.runs.report(begun)
     return begun
 
 
@@ -382,7 +382,7 @@ async def recovered(it: Stage, job_id: str) -> Run:
     ticker = Ticker.for_app(it.app, SystemClock(), outbox=it.outbox)
     await ticker.drain()
     await ticker.close()
-    (run,) = await it.app.store.runs(job_id)
+    (run,) = await it.app.store.runs.history(job_id)
     return run
 
 
@@ -440,10 +440,10 @@ async def test_answer_of_a_command_line_tick_is_queued_for_the_gateway(stage, he
         ticker = Ticker.for_app(it.app, SystemClock(), outbox=kept_mail(it.app))
         await ticker.drain()
         await ticker.close()
-        (run,) = await it.app.store.runs(job_id)
+        (run,) = await it.app.store.runs.history(job_id)
         assert run.delivered == "queued for telegram:-1007"
         key = f"cron:{job_id}:{format_timestamp(run.instant)}:telegram:-1007"
-        row = await it.app.store.outbox_row(f"{key}:0")
+        row = await it.app.store.outbox.get(f"{key}:0")
         assert row is not None
         assert (row.platform, row.state, row.kind) == ("telegram", "pending", "cron")
         assert b"for later" in row.body

@@ -23,9 +23,8 @@ import apsw
 
 from hermes.core.errors import StoreConflict, StoreError
 from hermes.core.messages import User
-from hermes.store.port import SessionStore
-from hermes.store.records import Draft, Received
-from hermes.store.session_store import open_store
+from hermes.store.records import InboxItem, OutboxItem
+from hermes.store.session_store import SessionStore, open_store
 
 ROOT = Path(__file__).resolve().parents[3]
 GROUP = 10
@@ -122,18 +121,18 @@ async def serve(path: Path) -> None:
 async def compete(path: Path, url: str, name: str, step: str) -> None:
     """What it got of each kind, by number."""
     store = open_store(url, path)
-    await store.mail_counts()
+    await store.queue_counts()
     answer("ready")
     await asyncio.to_thread(sys.stdin.readline)
     got: dict[str, list[int]] = {"messages": [], "rows": [], "chats": [], "runs": [], "jobs": []}
     for number in range(WANTED)[:: int(step)]:
         same = str(number)
-        (row,) = await store.put((draft_of(same),), NOW)
+        (row,) = await store.outbox.enqueue((draft_of(same),), NOW)
         won = {
-            "messages": await store.receive(Received("fake", "", same, same, b"{}"), NOW),
-            "rows": await store.sending(row),
-            "chats": await store.claim_chat(same, name, NOW, NOW + 60),
-            "runs": await store.claim_run("job", float(number), name, NOW, NOW + 60),
+            "messages": await store.inbox.receive(InboxItem("fake", "", same, same, b"{}"), NOW),
+            "rows": await store.outbox.mark_sending(row),
+            "chats": await store.chats.claim(same, name, NOW, NOW + 60),
+            "runs": await store.runs.claim("job", float(number), name, NOW, NOW + 60),
             "jobs": await is_saved(store, same),
         }
         for kind in got:
@@ -144,7 +143,7 @@ async def compete(path: Path, url: str, name: str, step: str) -> None:
 
 async def is_saved(store: SessionStore, job: str) -> bool:
     try:
-        await store.save_job(job, b"{}", None)
+        await store.runs.save_job(job, b"{}", None)
     except StoreConflict:
         return False
     return True
@@ -155,17 +154,17 @@ async def answer_messages(path: Path, url: str, name: str) -> None:
     store = open_store(url, path)
     for number in itertools.count():
         key = f"{name}-{number}"
-        row = await store.receive(Received("fake", "", key, key, b"{}"), NOW)
-        right = await store.claim_chat(key, name, NOW, NOW + 60)
+        row = await store.inbox.receive(InboxItem("fake", "", key, key, b"{}"), NOW)
+        right = await store.chats.claim(key, name, NOW, NOW + 60)
         assert row is not None and right is not None
-        await store.begin((row,), "s", right)
+        await store.inbox.start((row,), "s", right)
         drafts = tuple(draft_of(f"{key}-{part}", inbox_id=row) for part in range(3))
-        await store.answer((row,), drafts, right, NOW)
+        await store.inbox.answer((row,), drafts, right, NOW)
         answer(key)
 
 
-def draft_of(key: str, **given: Any) -> Draft:
-    return Draft(key, "fake", "", b"{}", key, b"{}", **given)
+def draft_of(key: str, **given: Any) -> OutboxItem:
+    return OutboxItem(key, "fake", "", b"{}", key, b"{}", **given)
 
 
 def answer(value: Any) -> None:

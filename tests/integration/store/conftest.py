@@ -8,8 +8,7 @@ import pytest
 
 from hermes.core.messages import Assistant, Message, Text, User
 from hermes.store.backend import Row
-from hermes.store.port import SessionStore
-from hermes.store.session_store import open_engine, open_store
+from hermes.store.session_store import SessionStore, open_engine, open_store
 from tests.postgres_server import shared_server
 
 

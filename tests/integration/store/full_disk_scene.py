@@ -20,8 +20,7 @@ import apsw
 
 from hermes.core.errors import StoreFull
 from hermes.core.messages import User
-from hermes.store.port import SessionStore
-from hermes.store.session_store import open_store
+from hermes.store.session_store import SessionStore, open_store
 
 WRITERS = ("one", "two")
 BALLAST = 1_000_000

@@ -19,8 +19,7 @@ from typing import NamedTuple
 import apsw
 
 from hermes.core.messages import User
-from hermes.store.port import SessionStore
-from hermes.store.session_store import open_store
+from hermes.store.session_store import SessionStore, open_store
 
 
 class Order(NamedTuple):

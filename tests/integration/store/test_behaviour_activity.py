@@ -28,9 +28,9 @@ async def test_messages_tools_and_calls_are_counted(store):
     (calls,) = found.calls
     assert (calls.model, calls.task, calls.source, calls.calls) == ("big", "main", "cli", 2)
     assert (calls.usage, calls.cost_usd, calls.unpriced_calls) == (TOKENS + TOKENS, 0.5, 1)
-    assert sum(moment.messages for moment in found.moments) == 5
-    assert sum(moment.tokens for moment in found.moments) == 2 * TOKENS.total
-    assert all(moment.start % 900 == 0 for moment in found.moments)
+    assert sum(moment.messages for moment in found.quarter_hours) == 5
+    assert sum(moment.tokens for moment in found.quarter_hours) == 2 * TOKENS.total
+    assert all(moment.start % 900 == 0 for moment in found.quarter_hours)
 
 
 async def test_only_what_came_since_and_only_of_the_sources_asked_for(store, place):
@@ -49,7 +49,7 @@ async def test_only_what_came_since_and_only_of_the_sources_asked_for(store, pla
     assert [each.source for each in recent.sessions] == ["telegram"]
     assert {each.model for each in recent.calls} == {"big", "small"}
     assert [each.model for each in chat.calls] == ["small"]
-    assert sum(moment.messages for moment in chat.moments) == 2
+    assert sum(moment.messages for moment in chat.quarter_hours) == 2
     assert none == Activity()
 
 

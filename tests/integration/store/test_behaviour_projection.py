@@ -17,8 +17,8 @@ from hypothesis.stateful import (
 )
 
 from hermes.core.messages import Message, ToolResult, User
-from hermes.store.port import SessionStore
 from hermes.store.records import LoggedMessage
+from hermes.store.session_store import SessionStore
 from tests.integration.store.conftest import Place, reply
 
 MOST_SESSIONS = 4

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from hermes.core.errors import LeaseLost
-from hermes.store.records import Received
+from hermes.store.records import InboxItem
 from tests.integration.store.actors import NOW, WANTED, acting, draft_of
 
 ROUNDS = 25
@@ -35,24 +35,24 @@ async def test_a_chat_changes_hands_before_or_after_an_answer_never_within(place
     kept = 0
     for number in range(ROUNDS):
         chat = str(number)
-        row = await ours.receive(Received("fake", "", chat, chat, b"{}"), NOW)
-        right = await ours.claim_chat(chat, "us", NOW, NOW + 60)
+        row = await ours.inbox.receive(InboxItem("fake", "", chat, chat, b"{}"), NOW)
+        right = await ours.chats.claim(chat, "us", NOW, NOW + 60)
         drafts = tuple(draft_of(f"{chat}-{part}") for part in range(3))
         attempts = [
-            ours.answer((row,), drafts, right, NOW),
-            theirs.claim_chat(chat, "them", NOW, NOW + 60, dead=("us",)),
+            ours.inbox.answer((row,), drafts, right, NOW),
+            theirs.chats.claim(chat, "them", NOW, NOW + 60, dead=("us",)),
         ]
         first = number % 2
         made = await asyncio.gather(attempts[first], attempts[1 - first], return_exceptions=True)
         answered, taken = made[first], made[1 - first]
         assert taken.fence == 2
-        rows = [await theirs.outbox_row(draft.key) for draft in drafts]
+        rows = [await theirs.outbox.get(draft.key) for draft in drafts]
         if isinstance(answered, LeaseLost):
             assert rows == [None] * 3
-            assert [one.id for one in await theirs.waiting(chat)] == [row]
+            assert [one.id for one in await theirs.inbox.pending(chat)] == [row]
         else:
             assert tuple(one.id for one in rows) == answered
-            assert await theirs.waiting(chat) == ()
+            assert await theirs.inbox.pending(chat) == ()
             kept += 1
     ours.close()
     theirs.close()
@@ -62,10 +62,10 @@ async def test_a_chat_changes_hands_before_or_after_an_answer_never_within(place
 async def test_runs_of_the_dead_are_taken_over_by_one(place):
     ours, theirs = place.open(), place.open()
     for number in range(ROUNDS):
-        assert await ours.claim_run("job", float(number), "gone", NOW, NOW + 60)
+        assert await ours.runs.claim("job", float(number), "gone", NOW, NOW + 60)
     ours_, theirs_ = await asyncio.gather(
-        ours.take_over("us", NOW, NOW + 60, dead=("gone",)),
-        theirs.take_over("them", NOW, NOW + 60, dead=("gone",)),
+        ours.runs.take_over("us", NOW, NOW + 60, dead=("gone",)),
+        theirs.runs.take_over("them", NOW, NOW + 60, dead=("gone",)),
     )
     assert sorted(run.instant for run in (*ours_, *theirs_)) == [float(n) for n in range(ROUNDS)]
     assert {run.fence for run in (*ours_, *theirs_)} == {2}

@@ -9,8 +9,7 @@ import pytest
 
 from hermes.core.errors import StoreError
 from hermes.core.messages import User
-from hermes.store.port import SessionStore
-from hermes.store.session_store import open_store
+from hermes.store.session_store import SessionStore, open_store
 from tests.integration.store.actors import acting
 
 WRITERS = 4

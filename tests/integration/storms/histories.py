@@ -10,9 +10,9 @@ import apsw
 
 from hermes.core.events import Event, TextFinished, ToolFinished
 from hermes.core.messages import INTERRUPTED_RESULT, Assistant, Message, ToolResult
-from hermes.store.port import SessionStore
 from hermes.store.records import SessionFilter
 from hermes.store.rows import repair
+from hermes.store.session_store import SessionStore
 from hermes.util.loopback_http import RecordedRequest
 
 

@@ -17,7 +17,7 @@ from hermes.core.messages import Message, System, User
 from hermes.core.model import Model, ModelRequest
 from hermes.core.testing import ScriptedModel, scripts
 from hermes.core.tool import Tool
-from hermes.store.session_store import SqlSessionStore, open_store
+from hermes.store.session_store import SessionStore, open_store
 from hermes.tools.toolbox import LocalResultStore, Toolbox
 from hermes.util.clock import SystemClock
 
@@ -37,7 +37,7 @@ def script() -> Iterator[Callable[..., ScriptedModel]]:
 
 
 @pytest.fixture
-async def log(tmp_path: Path) -> AsyncIterator[SqlSessionStore]:
+async def log(tmp_path: Path) -> AsyncIterator[SessionStore]:
     log = open_store("", tmp_path / "state.db")
     yield log
     log.close()
@@ -62,7 +62,7 @@ MakeAgent = Callable[..., Any]
 
 
 @pytest.fixture
-async def make_agent(log: SqlSessionStore, tmp_path: Path) -> MakeAgent:
+async def make_agent(log: SessionStore, tmp_path: Path) -> MakeAgent:
     await log.create("s1", source="test", model="scripted", system_prompt="be brief")
 
     def make(

@@ -10,7 +10,7 @@ from hermes.app.insights.markdown import insights_markdown
 from hermes.core.errors import UsageError
 from hermes.core.messages import ToolResult, User
 from hermes.core.usage import ModelCall, Usage
-from hermes.store.session_store import SqlSessionStore, open_engine
+from hermes.store.session_store import SessionStore, open_engine
 
 NOW = datetime(2026, 3, 20, 12, 0, tzinfo=UTC)
 """A Friday."""
@@ -21,7 +21,7 @@ class Diary:
 
     def __init__(self, path) -> None:
         self.at = NOW
-        self.store = SqlSessionStore(open_engine("", path), now=lambda: self.at.timestamp())
+        self.store = SessionStore(open_engine("", path), now=lambda: self.at.timestamp())
         self._count = 0
 
     async def talk(self, when, *, source="cli", messages=2, minutes=10, reason="completed"):

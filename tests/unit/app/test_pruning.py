@@ -4,7 +4,7 @@ from hermes.app.pruning import DAY, HOUR, prune_when_due
 from hermes.config.home import Home
 from hermes.config.settings.agent import SessionSettings
 from hermes.core.errors import SessionNotFound
-from hermes.store.session_store import SqlSessionStore, open_engine
+from hermes.store.session_store import SessionStore, open_engine
 
 ON = SessionSettings(auto_prune=True, retention_days=30, min_interval_hours=24)
 
@@ -13,7 +13,7 @@ class World:
     def __init__(self, folder):
         self.home = Home(folder)
         self.time = 1000 * DAY
-        self.store = SqlSessionStore(open_engine("", self.home.state_db), now=lambda: self.time)
+        self.store = SessionStore(open_engine("", self.home.state_db), now=lambda: self.time)
 
     async def session(self, name, *, ended=True):
         await self.store.create(name, source="cli", model="m", system_prompt="")

@@ -63,7 +63,7 @@ class Scene:
         async def work() -> None:
             store = open_store("", self.home.state_db)
             for run in runs:
-                await store.note_run(run)
+                await store.runs.record(run)
             store.close()
 
         asyncio.run(work())

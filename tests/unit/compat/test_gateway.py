@@ -34,7 +34,7 @@ from hermes.gateway.platforms.base import (
 from hermes.gateway.platforms.catalogue import manifest, manifests
 from hermes.gateway.session_keys import build_session_key
 from hermes.gateway.set_up import is_configured
-from hermes.store.port import SessionStore
+from hermes.store.session_store import SessionStore
 
 ANNA = SessionSource("telegram", "7", user_id="7", user_name="anna")
 
@@ -119,7 +119,7 @@ async def test_a_delivery_is_kept_for_the_gateway(
     assert Path(done["local"]["path"]).is_relative_to(hermes_home)
 
     async def rows(store: SessionStore) -> list[Any]:
-        return [await store.outbox_row(f"{done[each]['delivery']}:0") for each in wanted[:2]]
+        return [await store.outbox.get(f"{done[each]['delivery']}:0") for each in wanted[:2]]
 
     kept = await asyncio.to_thread(with_store, rows)
     assert [json.loads(row.target)["chat_id"] for row in kept] == ["-100", "7"]
@@ -136,7 +136,7 @@ def test_chats_and_what_was_said_in_them() -> None:
     async def talked(inner: SessionStore) -> None:
         await inner.create("s1", source="telegram", model="m", system_prompt="")
         await inner.append("s1", User.say("hello"))
-        await inner.bind(key, "s1", b'{"platform":"telegram","chat_id":"7"}', 1_000.0)
+        await inner.chats.bind(key, "s1", b'{"platform":"telegram","chat_id":"7"}', 1_000.0)
 
     with_store(talked)
     (found,) = store.list_sessions()

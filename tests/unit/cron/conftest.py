@@ -15,9 +15,8 @@ from hermes.cron.job_store import FileJobStore, SharedJobStore
 from hermes.cron.run_pool import TickerOptions, retire_owner
 from hermes.cron.schedule import next_after, parse_schedule
 from hermes.cron.ticker import Ticker
-from hermes.store.port import SessionStore
 from hermes.store.records import Run
-from hermes.store.session_store import open_store
+from hermes.store.session_store import SessionStore, open_store
 
 T0 = 1_800_000_000.0
 """On the hour."""
@@ -72,7 +71,7 @@ class StubRunner:
 
     async def run(self, job: Job, run: Run) -> Run:
         run = replace(run, state="running", started_at=run.started_at or T0)
-        await self._store.report_run(run)
+        await self._store.runs.report(run)
         self.ran.append((job.id, run.instant, run.attempt))
         self.at_once += 1
         self.most = max(self.most, self.at_once)
@@ -94,14 +93,16 @@ class StubRunner:
 class Harness:
     def __init__(self, folder: Path, store: SessionStore, clock: ManualClock, *, shared: bool):
         self.folder, self.store, self.clock = folder, store, clock
-        self.jobs = SharedJobStore(store, ZONE) if shared else FileJobStore(folder / "cron", ZONE)
+        self.jobs = (
+            SharedJobStore(store.runs, ZONE) if shared else FileJobStore(folder / "cron", ZONE)
+        )
         self.runner = StubRunner(store)
         self.tickers: list[Ticker] = []
 
     def ticker(self, **options: Any) -> Ticker:
         made = Ticker(
             self.jobs,
-            self.store,
+            self.store.runs,
             self.runner,
             self.clock,
             ZONE,
@@ -130,7 +131,7 @@ class Harness:
         return (await self.jobs.all())[0]
 
     async def states(self) -> dict[float, str]:
-        runs = await self.store.runs()
+        runs = await self.store.runs.history()
         return {(run.instant - T0) / HOUR: run.state for run in reversed(runs)}
 
 

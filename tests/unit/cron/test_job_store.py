@@ -13,7 +13,7 @@ from hermes.core.errors import ConfigError, StoreConflict, StoreError
 from hermes.cron.job import Job, JobLimits, PendingRun, parse_origin
 from hermes.cron.job_store import FileJobStore, JobStore, SharedJobStore, try_lock
 from hermes.cron.schedule import parse_schedule
-from hermes.store.port import SessionStore
+from hermes.store.session_store import SessionStore
 
 UTC = ZoneInfo("UTC")
 T0 = 1_800_000_000.0
@@ -51,7 +51,7 @@ def jobs(request: pytest.FixtureRequest, tmp_path: Path, store: SessionStore) ->
     return (
         FileJobStore(tmp_path / "cron", UTC)
         if request.param == "file"
-        else SharedJobStore(store, UTC)
+        else SharedJobStore(store.runs, UTC)
     )
 
 
@@ -73,7 +73,7 @@ async def test_jobs_are_added_updated_and_removed(jobs: JobStore) -> None:
 
 
 async def test_concurrent_updates_of_a_shared_job_are_both_kept(store: SessionStore) -> None:
-    jobs = SharedJobStore(store, UTC)
+    jobs = SharedJobStore(store.runs, UTC)
     await jobs.add(FULL)
     tries = 0
 
@@ -86,12 +86,12 @@ async def test_concurrent_updates_of_a_shared_job_are_both_kept(store: SessionSt
         """Somebody else is quicker, once."""
 
         def __getattr__(self, name: str):
-            return getattr(store, name)
+            return getattr(store.runs, name)
 
         async def save_job(self, job_id: str, record: bytes, version: int | None) -> int:
             if tries == 1:
                 await jobs.update(job_id, lambda job: replace(job, completed=job.completed + 10))
-            return await store.save_job(job_id, record, version)
+            return await store.runs.save_job(job_id, record, version)
 
     await SharedJobStore(Interfering(), UTC).update(FULL.id, slow)
     assert (await jobs.all())[0].completed == FULL.completed + 11
@@ -314,7 +314,7 @@ async def test_jobs_of_the_file_move_to_a_shared_store_once(
     other = replace(FULL, id="ffffffffffff", created_at=T0 + 1)
     for job in (FULL, other):
         await file.add(job)
-    jobs = SharedJobStore(store, UTC, file, messages.append)
+    jobs = SharedJobStore(store.runs, UTC, file, messages.append)
     assert [job.id for job in await jobs.all()] == [FULL.id, other.id]
     assert await file.all() == ()
     (line,) = messages
@@ -322,7 +322,7 @@ async def test_jobs_of_the_file_move_to_a_shared_store_once(
     (kept,) = file.path.parent.glob("jobs.json.moved-*")
     assert len(json.loads(kept.read_text())["jobs"]) == 2
     await jobs.remove(other.id)
-    again = SharedJobStore(store, UTC, file, messages.append)
+    again = SharedJobStore(store.runs, UTC, file, messages.append)
     assert [job.id for job in await again.all()] == [FULL.id]
     assert len(messages) == 1
 
@@ -332,8 +332,8 @@ async def test_an_interrupted_move_imports_no_job_twice(
 ) -> None:
     messages: list[str] = []
     await file.add(FULL)
-    await SharedJobStore(store, UTC).add(replace(FULL, name="as the store has it"))
-    (job,) = await SharedJobStore(store, UTC, file, messages.append).all()
+    await SharedJobStore(store.runs, UTC).add(replace(FULL, name="as the store has it"))
+    (job,) = await SharedJobStore(store.runs, UTC, file, messages.append).all()
     assert job.name == "as the store has it"
     assert "moved 0 jobs" in messages[0]
 
@@ -346,10 +346,10 @@ async def test_a_file_that_changes_during_the_move_is_read_again(
 
     class Slow:
         def __getattr__(self, name: str):
-            return getattr(store, name)
+            return getattr(store.runs, name)
 
         async def save_job(self, job_id: str, record: bytes, version: int | None) -> int:
-            saved = await store.save_job(job_id, record, version)
+            saved = await store.runs.save_job(job_id, record, version)
             if job_id == FULL.id:
                 await file.add(late)
             return saved
@@ -361,9 +361,9 @@ async def test_a_broken_file_does_not_stop_the_jobs_of_the_shared_store(
     file: FileJobStore, store: SessionStore
 ) -> None:
     messages: list[str] = []
-    await SharedJobStore(store, UTC).add(FULL)
+    await SharedJobStore(store.runs, UTC).add(FULL)
     file.path.parent.mkdir()
     file.path.write_text("{")
-    assert len(await SharedJobStore(store, UTC, file, messages.append).all()) == 1
+    assert len(await SharedJobStore(store.runs, UTC, file, messages.append).all()) == 1
     assert "could not move" in messages[0]
     assert file.path.read_text() == "{"

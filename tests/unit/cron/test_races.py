@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from hermes.core.errors import StoreError
 from hermes.cron.due import DuePolicy
 from hermes.cron.job import Job
-from hermes.store.port import SessionStore
 from hermes.store.records import Run
+from hermes.store.session_store import SessionStore
 from tests.unit.cron.conftest import HOUR, T0, Harness, ManualClock, until
 
 
 class Wrapped:
-    """A `Claims` or `JobStore` with extra steps around some calls."""
+    """A `RunClaims` or `JobStore` with extra steps around some calls."""
 
     def __init__(self, inner: Any, **happens: Any) -> None:
         self._inner, self._happens = inner, happens
@@ -46,12 +46,12 @@ async def test_run_started_during_lease_renewal_continues(harness: Harness) -> N
         renewed.set()
         return kept
 
-    ticker.pool._claims = Wrapped(harness.store, renew_runs=renew)
+    ticker.pool._claims = Wrapped(harness.store.runs, renew=renew)
     harness.runner.gate.clear()
     harness.clock.at = T0 + HOUR
     await ticker.tick()
     await asyncio.wait_for(renewed.wait(), 10)
-    ticker.pool._claims = harness.store
+    ticker.pool._claims = harness.store.runs
     await asyncio.sleep(0)
     harness.runner.gate.set()
     await ticker.drain()
@@ -78,10 +78,10 @@ async def test_only_the_run_owned_by_another_machine_is_cancelled(harness: Harne
     assert ticker.pool.is_running("mine")
     harness.runner.gate.set()
     await ticker.pool.wait()
-    assert [(each.state, each.owner) for each in await harness.store.runs("theirs")] == [
+    assert [(each.state, each.owner) for each in await harness.store.runs.history("theirs")] == [
         ("running", "elsewhere:1:2")
     ]
-    assert [each.state for each in await harness.store.runs("mine")] == ["ok"]
+    assert [each.state for each in await harness.store.runs.history("mine")] == ["ok"]
     await ticker.close()
 
 
@@ -99,7 +99,7 @@ async def test_drain_also_runs_jobs_that_waited_for_a_slot(harness: Harness) -> 
 
     harness.runner.gate.clear()
 
-    ticker._claims = Wrapped(harness.store, clean_runs=clean)
+    ticker._claims = Wrapped(harness.store.runs, clean=clean)
     await ticker.drain()
     assert len(harness.runner.ran) == 5
 
@@ -123,7 +123,7 @@ async def test_job_stopped_right_before_its_start_does_not_run(harness: Harness,
     ticker._jobs = Wrapped(harness.jobs, all=everything)
     await ticker.drain()
     assert harness.runner.ran == []
-    assert await harness.store.runs() == ()
+    assert await harness.store.runs.history() == ()
 
 
 async def test_job_changed_right_before_its_start_runs_with_the_change(harness: Harness) -> None:
@@ -183,7 +183,7 @@ async def test_end_of_run_is_reported_after_a_long_store_outage(
             raise StoreError("the server is away")
         await real(run)
 
-    ticker.pool._claims = Wrapped(harness.store, report_run=report)
+    ticker.pool._claims = Wrapped(harness.store.runs, report=report)
     await ticker.drain()
     assert await harness.states() == {1: "ok"}
 

@@ -11,7 +11,7 @@ from hermes.core.errors import UsageError
 from hermes.cron.job import PendingRun
 from hermes.cron.job_store import FileJobStore
 from hermes.cron.service import JobService
-from hermes.store.port import SessionStore
+from hermes.store.session_store import SessionStore
 from tests.unit.cron.conftest import T0, ManualClock
 
 UTC = ZoneInfo("UTC")
@@ -26,7 +26,7 @@ def service(tmp_path: Path, store: SessionStore, clock: ManualClock) -> JobServi
     (scripts / "link.py").symlink_to(tmp_path / "outside.py")
     (scripts / "text.txt").write_text("")
     jobs = FileJobStore(tmp_path / "cron", UTC)
-    return JobService(jobs, store, UTC, scripts, now=lambda: clock.at)
+    return JobService(jobs, store.runs, UTC, scripts, now=lambda: clock.at)
 
 
 def wanted(**fields: Any) -> dict[str, Any]:
@@ -167,7 +167,7 @@ async def test_ambiguous_name_is_refused(service: JobService) -> None:
 
 async def test_running_job_has_state_running(service: JobService, store: SessionStore) -> None:
     made = await service.create(wanted())
-    await store.claim_run(made["id"], T0, "me", T0, T0 + 60)
+    await store.runs.claim(made["id"], T0, "me", T0, T0 + 60)
     assert (await service.get(made["id"]))["state"] == "running"
 
 

@@ -14,8 +14,8 @@ from hermes.cron.job import Job
 from hermes.cron.job_store import try_lock
 from hermes.cron.run_pool import is_owner_dead, new_owner, retire_owner, this_machine
 from hermes.cron.ticker import HeartbeatFile
-from hermes.store.port import SessionStore
 from hermes.store.records import Run
+from hermes.store.session_store import SessionStore
 from tests.unit.cron.conftest import HOUR, T0, Harness, ManualClock, until
 
 
@@ -53,7 +53,7 @@ async def test_missed_window_is_one_run_and_one_history_entry(harness: Harness) 
     await harness.ticker().drain()
     assert harness.runner.instants == [5]
     assert await harness.states() == {1: "missed", 5: "ok"}
-    (missed,) = [run for run in await harness.store.runs() if run.state == "missed"]
+    (missed,) = [run for run in await harness.store.runs.history() if run.state == "missed"]
     assert "4 times" in missed.error
 
 
@@ -68,7 +68,7 @@ async def test_long_run_does_not_delay_other_jobs(harness: Harness) -> None:
         await until(lambda: harness.runner.ran)
     await until(lambda: harness.runner.at_once == 2)
     assert sorted(each[0] for each in harness.runner.ran) == ["long", "short"]
-    states = [(run.job_id, run.state) for run in await harness.store.runs()]
+    states = [(run.job_id, run.state) for run in await harness.store.runs.history()]
     assert states.count(("long", "skipped")) == 1
     assert states.count(("short", "skipped")) == 3
     harness.runner.gate.set()
@@ -119,7 +119,7 @@ async def test_requested_run_does_not_count_as_scheduled(harness: Harness) -> No
     ticker = harness.ticker()
     await ticker.drain()
     await ticker.drain()
-    assert [run.instant for run in await harness.store.runs()] == [T0 + 0.5]
+    assert [run.instant for run in await harness.store.runs.history()] == [T0 + 0.5]
     job = await harness.job()
     assert (job.state, job.triggered_at, job.completed) == ("paused", None, 0)
 
@@ -137,7 +137,7 @@ def left_by(harness: Harness, when: str) -> Callable[[], Any]:
             await dying._decide("j", T0 + HOUR)
         if when in ("claimed", "claimed, not cleared"):
             await dying._decide("j", T0 + HOUR)
-            await harness.store.claim_run("j", T0 + HOUR, owner, T0 + HOUR, T0 + 2 * HOUR)
+            await harness.store.runs.claim("j", T0 + HOUR, owner, T0 + HOUR, T0 + 2 * HOUR)
         if when == "claimed":
             await harness.jobs.update("j", lambda job: replace(job, pending=None))
         if when == "running":
@@ -177,12 +177,12 @@ async def test_run_of_a_dead_process_is_taken_over(harness: Harness) -> None:
 
 async def test_run_is_abandoned_after_max_attempts(harness: Harness) -> None:
     await left_by(harness, "running")()
-    (run,) = await harness.store.runs()
+    (run,) = await harness.store.runs.history()
     for _ in range(2):
         owner = new_owner()
-        await harness.store.take_over(owner, T0, T0 + HOUR, dead=(run.owner,))
+        await harness.store.runs.take_over(owner, T0, T0 + HOUR, dead=(run.owner,))
         retire_owner(owner)
-        (run,) = await harness.store.runs()
+        (run,) = await harness.store.runs.history()
     assert run.attempt == 3
     await harness.ticker().drain()
     assert harness.runner.ran == []
@@ -194,13 +194,13 @@ async def test_run_of_a_removed_job_is_closed(harness: Harness) -> None:
     await left_by(harness, "running")()
     await harness.jobs.remove("j")
     await harness.ticker().drain()
-    (run,) = await harness.store.runs()
+    (run,) = await harness.store.runs.history()
     assert (run.state, run.error) == ("lost", "the job was removed")
 
 
 async def test_expired_lease_is_taken_over(harness: Harness) -> None:
     await harness.add()
-    await harness.store.claim_run("j", T0, "elsewhere:1:2", T0, T0 + 120)
+    await harness.store.runs.claim("j", T0, "elsewhere:1:2", T0, T0 + 120)
     ticker = harness.ticker()
     harness.clock.at, harness.clock.passed = T0 + 60, 60
     await ticker.drain()
@@ -216,13 +216,13 @@ async def test_live_owner_keeps_its_run_after_a_clock_jump(harness: Harness) -> 
     one, other = harness.ticker(), harness.ticker()
     harness.clock.at = T0 + HOUR
     await one.tick()
-    await harness.store.claim_run("k", T0, "elsewhere:1:2", T0, T0 + HOUR + 10)
+    await harness.store.runs.claim("k", T0, "elsewhere:1:2", T0, T0 + HOUR + 10)
     await other.tick()
     await until(lambda: harness.runner.at_once)
     harness.clock.at = T0 + 100 * HOUR  # nobody had time to renew anything
     await other.tick()
     await one.tick()
-    assert [run.owner for run in await harness.store.runs("k")] == ["elsewhere:1:2"]
+    assert [run.owner for run in await harness.store.runs.history("k")] == ["elsewhere:1:2"]
     assert harness.runner.instants == [1]
     harness.runner.gate.set()
     await asyncio.gather(one.drain(), other.drain())
@@ -255,13 +255,13 @@ async def test_run_taken_over_is_not_reported_by_the_old_owner(harness: Harness)
     ticker = harness.ticker()
     await ticker.tick()
     await until(lambda: harness.runner.at_once)
-    (run,) = await harness.store.take_over("thief", T0, T0 + 9 * HOUR, dead=(ticker.owner,))
+    (run,) = await harness.store.runs.take_over("thief", T0, T0 + 9 * HOUR, dead=(ticker.owner,))
     harness.runner.gate.set()
     await ticker.pool.wait()
     assert (await harness.job()).last_status == ""
-    await harness.store.report_run(replace(run, state="ok"))
+    await harness.store.runs.report(replace(run, state="ok"))
     with pytest.raises(LeaseLost):
-        await harness.store.report_run(replace(run, fence=run.fence - 1))
+        await harness.store.runs.report(replace(run, fence=run.fence - 1))
 
 
 async def test_unexpected_error_ends_the_run_as_failed(harness: Harness) -> None:
@@ -285,14 +285,14 @@ async def test_end_of_run_is_reported_after_a_store_outage(harness: Harness) -> 
 
     class Shaky:
         def __getattr__(self, name: str):
-            return getattr(harness.store, name)
+            return getattr(harness.store.runs, name)
 
-        async def report_run(self, run: Run) -> None:
+        async def report(self, run: Run) -> None:
             nonlocal tries
             tries += 1
             if tries < 3:
                 raise StoreError("the server is away")
-            await harness.store.report_run(run)
+            await harness.store.runs.report(run)
 
     ticker.pool._claims = Shaky()
     await ticker.drain()
@@ -350,9 +350,9 @@ async def test_old_runs_are_deleted(harness: Harness) -> None:
     await harness.add()
     for hour in range(150):
         run = Run("j", T0 - (hour + 1000) * HOUR, "ok", ended_at=T0 - (hour + 1000) * HOUR)
-        await harness.store.note_run(run)
+        await harness.store.runs.record(run)
     await harness.ticker(keep_seconds=HOUR, policy=DuePolicy()).tick()
-    assert len(await harness.store.runs("j", 500)) == 100
+    assert len(await harness.store.runs.history("j", 500)) == 100
 
 
 def test_owner_liveness_is_detected() -> None:

@@ -10,7 +10,7 @@ from hermes.gateway.directory import Directory
 from hermes.gateway.platforms.base import Capabilities, ChatName, Manifest
 from hermes.gateway.post import Post
 from hermes.gateway.targets import Targets
-from hermes.store.records import Draft
+from hermes.store.records import OutboxItem
 from hermes.util.clock import SystemClock
 
 KNOWN = {"discord": Manifest("discord", "Discord", "x:X", Capabilities(max_chars=100))}
@@ -20,9 +20,9 @@ class Box:
     """The outbox, as far as it is written to."""
 
     def __init__(self) -> None:
-        self.drafts: list[Draft] = []
+        self.drafts: list[OutboxItem] = []
 
-    async def put(self, drafts: Any, _due: float) -> list[int]:
+    async def enqueue(self, drafts: Any, _due: float) -> list[int]:
         self.drafts += drafts
         return list(range(len(self.drafts)))
 

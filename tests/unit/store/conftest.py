@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.store.port import SessionStore
-from hermes.store.session_store import open_store
+from hermes.store.session_store import SessionStore, open_store
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 
 from hermes.core.errors import LeaseLost, StoreConflict
 from hermes.core.messages import Assistant, Text, User
-from hermes.store.records import Change, MailCount, Received
-from hermes.store.session_store import under
+from hermes.store.records import Change, InboxItem, QueueCount
+from hermes.store.session_store import under_lease
 
 NOW, LATER = 1_000.0, 2_000.0
 CHAT, OTHER = "agent:main:fake:dm:7", "agent:main:fake:dm:8"
@@ -23,16 +23,16 @@ class TestFence:
     @pytest.mark.parametrize("gone", ["taken over", "released", "taken over and released"])
     async def test_who_lost_the_right_to_a_chat_writes_nothing_more(self, store, gone):
         await talked(store, "one")
-        right = await store.claim_chat(CHAT, "us", NOW, LATER)
-        with under(right):
+        right = await store.chats.claim(CHAT, "us", NOW, LATER)
+        with under_lease(right):
             await store.append("s", User.say("ours"))
             if gone == "released":
-                await store.release(right)
+                await store.chats.release(right)
             else:
-                theirs = await store.claim_chat(CHAT, "them", LATER, LATER + 9)
+                theirs = await store.chats.claim(CHAT, "them", LATER, LATER + 9)
                 assert theirs is not None
             if gone == "taken over and released":
-                await store.release(theirs)
+                await store.chats.release(theirs)
             before = await store.messages("s")
             for write in (
                 store.append("s", User.say("late")),
@@ -40,7 +40,7 @@ class TestFence:
                 store.branch("s", "b"),
                 store.compact("s", "c", await store.entries("s")),
                 store.finish("s", "late"),
-                store.begin_once(1, "s"),
+                store.inbox.start_command(1, "s"),
             ):
                 with pytest.raises(LeaseLost):
                     await write
@@ -52,63 +52,63 @@ class TestFence:
 
 class TestOneConversation:
     async def test_two_chats_in_one_conversation_are_worked_on_one_after_the_other(self, store):
-        await store.bind(CHAT, "s", b"{}", NOW)
-        await store.bind(OTHER, "s", b"{}", NOW)
-        first = await store.claim_chat(CHAT, "us", NOW, LATER)
-        assert await store.claim_chat(OTHER, "us", NOW, LATER) is None
-        assert await store.claim_chat(OTHER, "them", NOW, LATER) is None
-        assert await store.claim_chat(CHAT, "us", NOW, LATER) == first
-        await store.release(first)
-        second = await store.claim_chat(OTHER, "them", NOW, LATER)
-        assert await store.claim_chat(CHAT, "us", NOW, LATER) is None
-        await store.release(second)
-        again = await store.claim_chat(CHAT, "us", NOW, LATER)
+        await store.chats.bind(CHAT, "s", b"{}", NOW)
+        await store.chats.bind(OTHER, "s", b"{}", NOW)
+        first = await store.chats.claim(CHAT, "us", NOW, LATER)
+        assert await store.chats.claim(OTHER, "us", NOW, LATER) is None
+        assert await store.chats.claim(OTHER, "them", NOW, LATER) is None
+        assert await store.chats.claim(CHAT, "us", NOW, LATER) == first
+        await store.chats.release(first)
+        second = await store.chats.claim(OTHER, "them", NOW, LATER)
+        assert await store.chats.claim(CHAT, "us", NOW, LATER) is None
+        await store.chats.release(second)
+        again = await store.chats.claim(CHAT, "us", NOW, LATER)
         # What was known of it is old: more happened than that it was let go and taken again.
         assert again.fence > first.fence + 1
 
     async def test_of_an_owner_who_is_late_or_dead_it_is_had(self, store):
-        await store.bind(CHAT, "s", b"{}", NOW)
-        await store.bind(OTHER, "s", b"{}", NOW)
-        late = await store.claim_chat(CHAT, "us", NOW, LATER)
-        dead = await store.claim_chat(OTHER, "them", LATER, LATER + 9)
+        await store.chats.bind(CHAT, "s", b"{}", NOW)
+        await store.chats.bind(OTHER, "s", b"{}", NOW)
+        late = await store.chats.claim(CHAT, "us", NOW, LATER)
+        dead = await store.chats.claim(OTHER, "them", LATER, LATER + 9)
         assert dead is not None
-        assert await store.claim_chat(CHAT, "others", LATER, LATER + 9, dead=("them",))
+        assert await store.chats.claim(CHAT, "others", LATER, LATER + 9, dead=("them",))
         await talked(store)
         for right in (late, dead):
-            with under(right), pytest.raises(LeaseLost):
+            with under_lease(right), pytest.raises(LeaseLost):
                 await store.append("s", User.say("late"))
 
     async def test_a_conversation_that_is_worked_on_is_not_had_in_another_chat(self, store):
-        await store.bind(CHAT, "s", b"{}", NOW)
-        await store.bind(OTHER, "t", b"{}", NOW)
-        right = await store.claim_chat(CHAT, "us", NOW, LATER)
+        await store.chats.bind(CHAT, "s", b"{}", NOW)
+        await store.chats.bind(OTHER, "t", b"{}", NOW)
+        right = await store.chats.claim(CHAT, "us", NOW, LATER)
         with pytest.raises(StoreConflict):
-            await store.bind(OTHER, "s", b"", NOW)
-        assert (await store.chat(OTHER)).session_id == "t"
-        await store.bind(CHAT, "s", b"", NOW)
-        await store.release(right)
-        await store.bind(OTHER, "s", b"", NOW)
+            await store.chats.bind(OTHER, "s", b"", NOW)
+        assert (await store.chats.get(OTHER)).session_id == "t"
+        await store.chats.bind(CHAT, "s", b"", NOW)
+        await store.chats.release(right)
+        await store.chats.bind(OTHER, "s", b"", NOW)
 
     async def test_a_compaction_takes_the_chats_along(self, store):
         await talked(store, "one")
-        await store.bind(CHAT, "s", b"{}", NOW)
+        await store.chats.bind(CHAT, "s", b"{}", NOW)
         await store.compact("s", "t", await store.entries("s"))
-        assert (await store.chat(CHAT)).session_id == "t"
+        assert (await store.chats.get(CHAT)).session_id == "t"
 
     async def test_a_chat_is_forgotten_only_by_its_owner(self, store):
-        right = await store.claim_chat(CHAT, "us", NOW, LATER)
-        theirs = await store.claim_chat(CHAT, "them", LATER, LATER + 9)
-        await store.forget_chat(right)
-        assert await store.chat(CHAT) is not None
-        await store.forget_chat(theirs)
-        assert await store.chat(CHAT) is None
+        right = await store.chats.claim(CHAT, "us", NOW, LATER)
+        theirs = await store.chats.claim(CHAT, "them", LATER, LATER + 9)
+        await store.chats.delete(right)
+        assert await store.chats.get(CHAT) is not None
+        await store.chats.delete(theirs)
+        assert await store.chats.get(CHAT) is None
 
 
 class TestOnce:
     async def begun(self, store, session="s"):
-        number = await store.receive(Received("fake", "", "m", CHAT, b"{}"), NOW)
-        await store.begin_once(number, session)
-        (row,) = await store.waiting(CHAT)
+        number = await store.inbox.receive(InboxItem("fake", "", "m", CHAT, b"{}"), NOW)
+        await store.inbox.start_command(number, session)
+        (row,) = await store.inbox.pending(CHAT)
         assert (row.id, row.state, row.session_id) == (number, "begun", session)
         return row
 
@@ -137,14 +137,14 @@ class TestOnce:
 
     async def test_a_command_that_asks_becomes_a_turn(self, store):
         row = await self.begun(store)
-        right = await store.claim_chat(CHAT, "us", NOW, LATER)
-        await store.begin((row.id,), "s", right)
-        (row,) = await store.waiting(CHAT)
+        right = await store.chats.claim(CHAT, "us", NOW, LATER)
+        await store.inbox.start((row.id,), "s", right)
+        (row,) = await store.inbox.pending(CHAT)
         assert row.state == "working"
 
     async def test_what_cannot_be_read_is_set_aside_counted_and_forgotten_in_the_end(self, store):
         row = await self.begun(store)
-        await store.answer((row.id,), (), None, NOW, state="unreadable")
-        assert await store.waiting(CHAT) == () == await store.chats_waiting()
-        assert await store.mail_counts() == (MailCount("fake", last_in=NOW, unreadable_in=1),)
-        assert await store.clean_mail(NOW + 1) == 1
+        await store.inbox.answer((row.id,), (), None, NOW, state="unreadable")
+        assert await store.inbox.pending(CHAT) == () == await store.inbox.pending_chats()
+        assert await store.queue_counts() == (QueueCount("fake", last_in=NOW, unreadable_in=1),)
+        assert await store.clean_queues(NOW + 1) == 1

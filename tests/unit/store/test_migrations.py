@@ -6,7 +6,7 @@ import pytest
 from hermes.core.errors import StoreError, StoreTooNew
 from hermes.core.messages import User
 from hermes.store import schema as tables
-from hermes.store.records import Received, SessionFilter
+from hermes.store.records import InboxItem, SessionFilter
 from hermes.store.session_store import open_store
 from hermes.store.sqlite import schema
 from hermes.store.sqlite import schema as additions
@@ -98,8 +98,8 @@ async def test_a_store_from_before_chats_gets_their_tables(tmp_path):
     connection.close()
 
     store = open_store("", path)
-    assert await store.receive(Received("fake", "", "m", "chat", b"{}"), 1.0) == 1
-    assert await store.claim_run("job", 1.0, "us", 1.0, 2.0)
+    assert await store.inbox.receive(InboxItem("fake", "", "m", "chat", b"{}"), 1.0) == 1
+    assert await store.runs.claim("job", 1.0, "us", 1.0, 2.0)
     assert await store.messages("old") == (User.say("hello from old"),)
     store.close()
     migrated, fresh = connect(path), connect(tmp_path / "fresh.db")

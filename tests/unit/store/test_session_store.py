@@ -8,14 +8,14 @@ from hermes.core.errors import SessionNotFound, StoreError
 from hermes.core.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
 from hermes.core.usage import ModelCall, Usage
 from hermes.store.records import SessionFilter
-from hermes.store.session_store import SqlSessionStore, open_engine, open_store
+from hermes.store.session_store import SessionStore, open_engine, open_store
 
 
 @pytest.fixture
 async def log(tmp_path):
     ticks = iter(range(1000, 100_000))
     engine = open_engine("", tmp_path / "state.db")
-    log = SqlSessionStore(engine, now=lambda: float(next(ticks)))
+    log = SessionStore(engine, now=lambda: float(next(ticks)))
     yield log
     log.close()
 

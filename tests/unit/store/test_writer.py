@@ -8,7 +8,7 @@ import pytest
 
 from hermes.core.errors import SessionNotFound, StoreError
 from hermes.core.messages import User
-from hermes.store.session_store import SqlSessionStore, open_engine
+from hermes.store.session_store import SessionStore, open_engine
 from hermes.store.writer import MOST_AT_ONCE
 
 
@@ -17,7 +17,7 @@ class Watched:
 
     def __init__(self, path):
         self.engine = open_engine("", path)
-        self.store = SqlSessionStore(self.engine)
+        self.store = SessionStore(self.engine)
         self.threads = []
 
     async def write(self, *, is_small=True, fails=False):
@@ -27,7 +27,7 @@ class Watched:
                 raise SessionNotFound("there is no session x")
             return len(database.rows("SELECT 1 FROM sessions"))
 
-        return await self.store.write(work, is_small=is_small)
+        return await self.store.run_write(work, small=is_small)
 
 
 @pytest.fixture
@@ -126,10 +126,10 @@ async def test_a_write_at_once_overtakes_none_that_the_thread_has(watched):
     def mark(name):
         return lambda _database: order.append(name)
 
-    large = asyncio.ensure_future(watched.store.write(mark("large")))
+    large = asyncio.ensure_future(watched.store.run_write(mark("large")))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    await watched.store.write(mark("small"), is_small=True)
+    await watched.store.run_write(mark("small"), small=True)
     await large
     assert order == ["large", "small"]
 

@@ -8,8 +8,8 @@ import msgspec
 
 from hermes.core.errors import UsageError
 from hermes.core.usage import Usage
-from hermes.store.port import SessionStore
-from hermes.store.records import Activity, CallSum, Moment, ToolSum
+from hermes.store.records import Activity, CallSum, QuarterHour, ToolSum
+from hermes.store.session_store import SessionStore
 
 SUBAGENT = "subagent"
 MOST_DAYS = 3660
@@ -103,7 +103,7 @@ async def insights_of(
 
 def _insights(found: Activity, dates: list[date], source: str, zone: tzinfo | None) -> Insights:
     counted = [each for each in found.sessions if source or each.source != SUBAGENT]
-    days = _days(found.moments, dates, zone)
+    days = _days(found.quarter_hours, dates, zone)
     lengths = [each.last - each.first for each in counted]
     streaks = _streaks(days)
     going = streaks[-1] or (streaks[-2] if len(streaks) > 1 else 0)
@@ -123,7 +123,7 @@ def _insights(found: Activity, dates: list[date], source: str, zone: tzinfo | No
         by_model=tuple(_by_model(found.calls)),
         by_source=tuple(_by_source(found)),
         by_tool=found.tools,
-        by_hour=_by_hour(found.moments, zone),
+        by_hour=_by_hour(found.quarter_hours, zone),
         end_reasons=dict(Counter(each.end_reason for each in counted if each.end_reason)
                          .most_common()),
         busiest=tuple(sorted((day for day in days if day.messages),
@@ -133,8 +133,8 @@ def _insights(found: Activity, dates: list[date], source: str, zone: tzinfo | No
     )  # fmt: skip
 
 
-def _days(moments: Iterable[Moment], dates: list[date], zone: tzinfo | None) -> list[Day]:
-    by_date: dict[date, list[Moment]] = {}
+def _days(moments: Iterable[QuarterHour], dates: list[date], zone: tzinfo | None) -> list[Day]:
+    by_date: dict[date, list[QuarterHour]] = {}
     for moment in moments:
         by_date.setdefault(_local(moment, zone).date(), []).append(moment)
     return [
@@ -148,7 +148,7 @@ def _days(moments: Iterable[Moment], dates: list[date], zone: tzinfo | None) -> 
     ]
 
 
-def _by_hour(moments: Iterable[Moment], zone: tzinfo | None) -> tuple[tuple[int, ...], ...]:
+def _by_hour(moments: Iterable[QuarterHour], zone: tzinfo | None) -> tuple[tuple[int, ...], ...]:
     table = [[0] * HOURS for _ in range(WEEKDAYS)]
     for moment in moments:
         when = _local(moment, zone)
@@ -156,7 +156,7 @@ def _by_hour(moments: Iterable[Moment], zone: tzinfo | None) -> tuple[tuple[int,
     return tuple(tuple(row) for row in table)
 
 
-def _local(moment: Moment, zone: tzinfo | None) -> datetime:
+def _local(moment: QuarterHour, zone: tzinfo | None) -> datetime:
     return datetime.fromtimestamp(moment.start).astimezone(zone)
 
 

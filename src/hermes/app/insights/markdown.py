@@ -5,7 +5,7 @@ from datetime import UTC, datetime, tzinfo
 
 from hermes.app.insights.figures import Insights, insights_of
 from hermes.app.transcripts.wording import cost
-from hermes.store.port import SessionStore
+from hermes.store.session_store import SessionStore
 from hermes.util.text import human_duration, many
 
 SHOWN = 5

@@ -10,8 +10,9 @@ from hermes.app.transcripts.markdown import to_markdown
 from hermes.app.transcripts.outline import outline
 from hermes.app.transcripts.page import PAGE_END, page_start, session_section
 from hermes.core.ports import SessionInfo
-from hermes.store.port import Progress, SessionStore, unheard
+from hermes.store.backend import Progress, ignore_progress
 from hermes.store.records import Record
+from hermes.store.session_store import SessionStore
 from hermes.util.plain import escaped_json
 
 
@@ -48,7 +49,7 @@ async def exported(
     store: SessionStore,
     sessions: Sequence[SessionInfo],
     form: Form,
-    progress: Progress = unheard,
+    progress: Progress = ignore_progress,
 ) -> AsyncIterator[str]:
     """The pieces of the file."""
     several = len(sessions) != 1

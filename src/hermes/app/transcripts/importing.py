@@ -9,8 +9,9 @@ import msgspec
 
 from hermes.app.transcripts.reading import read_line
 from hermes.core.errors import UsageError
-from hermes.store.port import Progress, SessionStore, unheard
+from hermes.store.backend import Progress, ignore_progress
 from hermes.store.records import Record, SessionFilter
+from hermes.store.session_store import SessionStore
 
 EVERYTHING = 2**31 - 1
 """A limit that is none."""
@@ -41,7 +42,7 @@ async def import_file(
     now: datetime,
     *,
     skip_existing: bool,
-    progress: Progress = unheard,
+    progress: Progress = ignore_progress,
 ) -> Imported:
     """Every line is checked before the first session is stored. Raises `UsageError`."""
     try:

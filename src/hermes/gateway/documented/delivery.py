@@ -17,7 +17,7 @@ from hermes.gateway.events import SessionSource
 from hermes.gateway.post import Post
 from hermes.gateway.set_up import configured
 from hermes.gateway.targets import LOCAL, ORIGIN, Targets, split_chat
-from hermes.store.port import SessionStore
+from hermes.store.session_store import SessionStore
 from hermes.util import atomic
 from hermes.util.clock import SystemClock
 
@@ -81,7 +81,7 @@ def post_of(shared: Process, store: SessionStore) -> Post:
     known = configured(shared.loaded)
     directory = Directory(shared.home.root / FILE)
     targets = Targets(known, shared.loaded.variable, directory)
-    return Post(store, targets.resolve, known, SystemClock(), known=targets.lines)
+    return Post(store.outbox, targets.resolve, known, SystemClock(), known=targets.lines)
 
 
 async def _delivered(post: Post, shared: Process, target: str, content: str) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from hermes.core.errors import SessionNotFound
 from hermes.core.openai_format import to_dict
 from hermes.gateway.events import SessionSource
 from hermes.gateway.session_keys import build_session_key
-from hermes.store.port import SessionStore as Store
 from hermes.store.records import ChatRow
+from hermes.store.session_store import SessionStore as Store
 
 T = TypeVar("T")
 
@@ -39,14 +39,14 @@ class SessionStore:
         """The chats that are in a conversation, or those of them somebody wrote in lately; the
         newest first."""
         since = 0.0 if active_minutes is None else time.time() - active_minutes * 60
-        rows = with_store(lambda store: store.chats())
+        rows = with_store(lambda store: store.chats.select())
         found = [_entry(row) for row in rows if row.session_id and row.last_active >= since]
         return sorted(found, key=lambda each: each.updated_at, reverse=True)
 
     def get_session(self, source: SessionSource | str) -> SessionEntry | None:
         """That of a chat, or of a session key."""
         key = source if isinstance(source, str) else session_key(source)
-        row = with_store(lambda store: store.chat(key))
+        row = with_store(lambda store: store.chats.get(key))
         return _entry(row) if row is not None and row.session_id else None
 
     def load_transcript(self, session_id: str) -> list[dict[str, Any]]:

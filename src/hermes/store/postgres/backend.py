@@ -18,7 +18,7 @@ from hermes.store.postgres.errors import FateUnknown
 from hermes.store.postgres.schema import bring_up_to_date
 from hermes.store.postgres.search import find
 from hermes.store.query_language import Query
-from hermes.store.records import Candidate, SearchRequest, Sizes
+from hermes.store.records import Candidate, SearchRequest, StoreSizes
 
 # Transactions whose end is known, even when the connection is lost during COMMIT.
 #
@@ -217,11 +217,11 @@ class PostgresBackend:
         with own.without_time_limits():
             own.run(f"VACUUM (ANALYZE) {', '.join(table.name for table in schema.TABLES)}")
 
-    def sizes(self, database: Database) -> Sizes:
+    def sizes(self, database: Database) -> StoreSizes:
         """The room that is unused is known to the server alone."""
         names = [table.name for table in schema.TABLES]
         [(total, search)] = database.rows(_SIZES, (names, schema.SEARCH_INDEX))
-        return Sizes(total=int(total), search=int(search))
+        return StoreSizes(total=int(total), search=int(search))
 
     def backup(
         self,

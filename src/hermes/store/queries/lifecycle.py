@@ -10,10 +10,10 @@ from hermes.core.messages import Message, User
 from hermes.core.ports import SessionInfo
 from hermes.core.usage import Usage
 from hermes.store.backend import Backend, Database
-from hermes.store.queries import mail, messages, sessions, usage
+from hermes.store.queries import chats, messages, sessions, usage
 from hermes.store.queries.messages import Piece, Projection, Span
 from hermes.store.records import LoggedMessage, Record, SessionFilter, StoreStats
-from hermes.store.rows import columns_of, row_of
+from hermes.store.rows import columns_of, placeholders, row_of
 from hermes.util.text import clean
 
 # UNION, not UNION ALL: a ring of parents in a damaged store must not run for ever.
@@ -73,7 +73,7 @@ def compact(
     sessions.hold(database, session_id)
     basis = messages.gather(database, session_id, conversation)
     _continue(database, session_id, new_id, basis, "compression", now)
-    mail.go_on(database, session_id, new_id)
+    chats.move(database, session_id, new_id)
     sessions.end(database, session_id, "compression", now)
 
 
@@ -193,7 +193,7 @@ def restore(backend: Backend, database: Database, record: Record, now: float) ->
     _make_fit(database, facts, said)
     database.change(
         f"INSERT INTO sessions ({', '.join(SESSION_COLUMNS)})"
-        f" VALUES ({', '.join('?' for _ in SESSION_COLUMNS)})",
+        f" VALUES ({placeholders(SESSION_COLUMNS)})",
         [facts[column] for column in SESSION_COLUMNS],
     )
     numbers: dict[int, int] = {}
@@ -327,7 +327,9 @@ def delete(database: Database, session_id: str) -> None:
 
 
 def prune(database: Database, which: SessionFilter) -> tuple[str, ...]:
-    ids = sessions.select_ids(database, which)
+    """Delete the sessions of the filter that have ended and are not archived; return their ids."""
+    ended = msgspec.structs.replace(which, ended_only=True, archived=False)
+    ids = sessions.select_ids(database, ended)
     for session_id in ids:
         delete(database, session_id)
     return ids

@@ -163,7 +163,7 @@ def newest(database: Database, session_id: str, *, back: int = 0) -> Projection 
     return Projection(rows[0][0], _decoder.decode(rows[0][1]), rows[0][2]) if rows else None
 
 
-def newest_number(database: Database) -> int:
+def newest_change_id(database: Database) -> int:
     """Of the changes of all conversations; 0 when there was none."""
     return int(database.rows("SELECT max(id) FROM projections")[0][0] or 0)
 
@@ -197,11 +197,13 @@ def conversation(database: Database, session_id: str) -> tuple[Message, ...]:
     return tuple(_message(entry) for entry in entries(database, session_id))
 
 
-def entries(database: Database, session_id: str) -> list[Entry]:
-    """The conversation, with the log's numbers where it has them."""
+def entries(database: Database, session_id: str) -> tuple[Entry, ...]:
+    """Return the conversation like `conversation`, with log ids where a message has one."""
     if not sessions.exists(database, session_id):
         raise sessions.not_found(session_id)
-    return [entry for piece in pieces(database, session_id) for entry in _entries(database, piece)]
+    return tuple(
+        [entry for piece in pieces(database, session_id) for entry in _entries(database, piece)]
+    )
 
 
 def write(

@@ -1,4 +1,4 @@
-"""Scheduled work: who runs which instant of a job, and the jobs of a shared store."""
+"""Claims on the runs of scheduled jobs, the jobs of a shared store, and stored API responses."""
 
 from collections.abc import Sequence
 
@@ -6,31 +6,32 @@ import msgspec
 
 from hermes.core.errors import LeaseLost, StoreConflict
 from hermes.store.backend import Database
-from hermes.store.queries.mail import Fields, fit, marks
-from hermes.store.records import MOST_RESPONSES, OVER, Run, StoredJob, StoredResponse
+from hermes.store.records import ENDED_STATES, MAX_RESPONSES, Run, StoredJob, StoredResponse
+from hermes.store.rows import StructColumns, placeholders, to_columns
 
-_RUN = Fields(Run)
-_JOB = Fields(StoredJob)
+_RUN = StructColumns(Run)
+_JOB = StructColumns(StoredJob)
 _UNFINISHED = "state IN ('claimed', 'running')"
 
 _INSERT = f"""
-INSERT INTO cron_runs ({_RUN.names}) VALUES ({_RUN.marks}) ON CONFLICT (job_id, instant) DO NOTHING
+INSERT INTO cron_runs ({_RUN.names}) VALUES ({_RUN.placeholders})
+ON CONFLICT (job_id, instant) DO NOTHING
 """
-# What is ours already is at work here; to run it once more would be wrong.
+# Runs of the caller itself are excluded: they are in progress here.
 _TAKE_OVER = f"""
 UPDATE cron_runs SET owner = ?, lease_until = ?, claimed_at = ?, fence = fence + 1,
     attempt = attempt + 1
 WHERE {_UNFINISHED} AND owner <> ? AND (lease_until <= ?{{dead}}) RETURNING {_RUN.names}
 """
-# The lease is left as it is: it may have been renewed since the caller read it.
+# `lease_until` is not written: the lease may have been renewed since the caller read it.
 _REPORT = """
 UPDATE cron_runs SET state = ?, started_at = ?, ended_at = ?, session_id = ?, output = ?,
     error = ?, delivered = ?
 WHERE job_id = ? AND instant = ? AND owner = ? AND fence = ?
 """
 _CLEAN = f"""
-DELETE FROM cron_runs WHERE state IN ({marks(OVER)}) AND coalesce(ended_at, instant) < ?
-AND (job_id, instant) IN (
+DELETE FROM cron_runs WHERE state IN ({placeholders(ENDED_STATES)})
+AND coalesce(ended_at, instant) < ? AND (job_id, instant) IN (
     SELECT job_id, instant FROM (
         SELECT job_id, instant, row_number() OVER (
             PARTITION BY job_id ORDER BY instant DESC
@@ -43,28 +44,33 @@ AND (job_id, instant) IN (
 def claim(
     database: Database, job_id: str, instant: float, owner: str, now: float, until: float
 ) -> Run | None:
+    """Claim an instant of a job. Return None if it was claimed before, by any process."""
     run = Run(job_id, instant, "claimed", owner, until, fence=1, claimed_at=now)
-    return run if note(database, run) else None
+    return run if record(database, run) else None
 
 
-def note(database: Database, run: Run) -> bool:
-    return bool(database.change(_INSERT, fit(*msgspec.structs.astuple(run))))
+def record(database: Database, run: Run) -> bool:
+    """Store an instant that is not run (`missed`, `skipped`). Return False if it is stored."""
+    return bool(database.change(_INSERT, to_columns(*msgspec.structs.astuple(run))))
 
 
 def take_over(
-    database: Database, owner: str, now: float, until: float, dead: Sequence[str]
+    database: Database, owner: str, now: float, until: float, *, dead: Sequence[str] = ()
 ) -> tuple[Run, ...]:
-    """The earliest first. Their state is as the earlier owner left it."""
-    named = f" OR owner IN ({marks(dead)})" if dead else ""
-    values = fit(owner, until, now, owner, now, *dead)
+    """Claim the unfinished runs of other processes whose lease has expired or whose owner is named
+    in `dead`, and return them, the earliest first. They get a higher fence and one more attempt;
+    their state stays as the earlier owner left it."""
+    named = f" OR owner IN ({placeholders(dead)})" if dead else ""
+    values = to_columns(owner, until, now, owner, now, *dead)
     taken = _RUN.read_all(database.rows(_TAKE_OVER.format(dead=named), values))
     return tuple(sorted(taken, key=lambda run: (run.instant, run.job_id)))
 
 
 def report(database: Database, run: Run) -> None:
+    """Store the new state of a run that the caller owns. Raises `LeaseLost`."""
     new = (run.state, run.started_at, run.ended_at, run.session_id, run.output)
     which = (run.job_id, run.instant, run.owner, run.fence)
-    if not database.change(_REPORT, fit(*new, run.error, run.delivered, *which)):
+    if not database.change(_REPORT, to_columns(*new, run.error, run.delivered, *which)):
         raise LeaseLost(
             f"another process has this run of the job {run.job_id} by now",
             hint="Nothing to do: `hermes cron runs` shows what became of it.",
@@ -72,25 +78,29 @@ def report(database: Database, run: Run) -> None:
 
 
 def renew(database: Database, owner: str, until: float) -> int:
+    """Extend the leases of a process and return their number."""
     statement = f"UPDATE cron_runs SET lease_until = ? WHERE {_UNFINISHED} AND owner = ?"
-    return database.change(statement, fit(until, owner))
+    return database.change(statement, to_columns(until, owner))
 
 
 def owners(database: Database) -> tuple[str, ...]:
+    """Return the processes that hold unfinished runs."""
     rows = database.rows(
         f"SELECT DISTINCT owner FROM cron_runs WHERE {_UNFINISHED} AND owner <> '' ORDER BY owner"
     )
     return tuple(str(row[0]) for row in rows)
 
 
-def runs(database: Database, job_id: str, limit: int) -> tuple[Run, ...]:
-    only, values = ("WHERE job_id = ?", fit(job_id)) if job_id else ("", [])
+def history(database: Database, job_id: str = "", limit: int = 50) -> tuple[Run, ...]:
+    """Return the runs of a job, or of all jobs, newest first."""
+    only, values = ("WHERE job_id = ?", to_columns(job_id)) if job_id else ("", [])
     statement = f"SELECT {_RUN.names} FROM cron_runs {only} ORDER BY instant DESC, job_id LIMIT ?"
     return _RUN.read_all(database.rows(statement, (*values, limit)))
 
 
-def clean(database: Database, before: float, keep: int) -> int:
-    return database.change(_CLEAN, (*OVER, before, keep))
+def clean(database: Database, before: float, keep: int = 100) -> int:
+    """Delete runs that ended before then, except the newest `keep` of each job; return how many."""
+    return database.change(_CLEAN, (*ENDED_STATES, before, keep))
 
 
 def jobs(database: Database) -> tuple[StoredJob, ...]:
@@ -98,45 +108,47 @@ def jobs(database: Database) -> tuple[StoredJob, ...]:
 
 
 def save_job(database: Database, job_id: str, record: bytes, version: int | None) -> int:
+    """Store a job and return its new version. `version` is the stored one, or None for a new job.
+    Raises `StoreConflict` if another process changed or created it meanwhile."""
     if version is None:
         changed = database.change(
             "INSERT INTO cron_jobs (id, record, version) VALUES (?, ?, 1)"
             " ON CONFLICT (id) DO NOTHING",
-            fit(job_id, record),
+            to_columns(job_id, record),
         )
     else:
         changed = database.change(
             "UPDATE cron_jobs SET record = ?, version = version + 1 WHERE id = ? AND version = ?",
-            fit(record, job_id, version),
+            to_columns(record, job_id, version),
         )
     if not changed:
         raise StoreConflict(
-            f"somebody else changed the job {job_id} meanwhile",
+            f"another process changed the job {job_id} meanwhile",
             hint="Look at it again with `hermes cron list` and repeat the change.",
         )
     return (version or 0) + 1
 
 
-def drop_job(database: Database, job_id: str) -> bool:
-    return bool(database.change("DELETE FROM cron_jobs WHERE id = ?", fit(job_id)))
+def delete_job(database: Database, job_id: str) -> bool:
+    return bool(database.change("DELETE FROM cron_jobs WHERE id = ?", to_columns(job_id)))
 
 
-# Answers of the API server that may be asked for again.
+# Responses of the API server
 
-_FIELDS = Fields(StoredResponse)
+_RESPONSE = StructColumns(StoredResponse)
 
 _SAVE = f"""
-INSERT INTO api_responses ({_FIELDS.names}, used_at) VALUES ({_FIELDS.marks}, ?)
+INSERT INTO api_responses ({_RESPONSE.names}, used_at) VALUES ({_RESPONSE.placeholders}, ?)
 ON CONFLICT (id) DO UPDATE SET body = excluded.body, session_id = excluded.session_id,
     conversation = excluded.conversation, previous_id = excluded.previous_id,
     created_at = excluded.created_at, used_at = excluded.used_at
 """
-_FORGET = """
+_EVICT = """
 DELETE FROM api_responses WHERE id <> ? AND id NOT IN (
     SELECT id FROM api_responses ORDER BY used_at DESC, created_at DESC, id DESC LIMIT ?
 )
 """
-_USE = f"UPDATE api_responses SET used_at = ? WHERE id = {{which}} RETURNING {_FIELDS.names}"
+_USE = f"UPDATE api_responses SET used_at = ? WHERE id = {{which}} RETURNING {_RESPONSE.names}"
 _GET = _USE.format(which="?")
 _LAST = _USE.format(
     which="""(
@@ -146,21 +158,27 @@ _LAST = _USE.format(
 )
 
 
-def save(database: Database, response: StoredResponse, now: float) -> None:
-    """One with the same id is replaced."""
-    kept = msgspec.structs.replace(response, created_at=response.created_at or now)
-    database.change(_SAVE, fit(*msgspec.structs.astuple(kept), now))
-    database.change(_FORGET, (*fit(response.id), MOST_RESPONSES))
+def save_response(database: Database, response: StoredResponse, now: float) -> None:
+    """Store a response, replacing one with the same id. Beyond `MAX_RESPONSES`, the least recently
+    used ones are deleted."""
+    stored = msgspec.structs.replace(response, created_at=response.created_at or now)
+    database.change(_SAVE, to_columns(*msgspec.structs.astuple(stored), now))
+    database.change(_EVICT, (*to_columns(response.id), MAX_RESPONSES))
 
 
-def get(database: Database, response_id: str, now: float) -> StoredResponse | None:
-    return _FIELDS.first(database.rows(_GET, fit(now, response_id)))
+def get_response(database: Database, response_id: str, now: float) -> StoredResponse | None:
+    """Return a response and record that it was used."""
+    return _RESPONSE.first(database.rows(_GET, to_columns(now, response_id)))
 
 
-def last(database: Database, conversation: str, now: float) -> StoredResponse | None:
-    """None for a conversation without a name."""
-    return _FIELDS.first(database.rows(_LAST, fit(now, conversation))) if conversation else None
+def last_response(database: Database, conversation: str, now: float) -> StoredResponse | None:
+    """Return the newest response of a named conversation and record that it was used."""
+    return (
+        _RESPONSE.first(database.rows(_LAST, to_columns(now, conversation)))
+        if conversation
+        else None
+    )
 
 
-def drop(database: Database, response_id: str) -> bool:
-    return bool(database.change("DELETE FROM api_responses WHERE id = ?", fit(response_id)))
+def delete_response(database: Database, response_id: str) -> bool:
+    return bool(database.change("DELETE FROM api_responses WHERE id = ?", to_columns(response_id)))

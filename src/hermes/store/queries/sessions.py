@@ -12,7 +12,7 @@ from hermes.core.ports import SessionInfo
 from hermes.core.usage import Usage
 from hermes.store.backend import Database, Row
 from hermes.store.records import SessionFilter
-from hermes.store.rows import user_text
+from hermes.store.rows import placeholders, user_text
 from hermes.util.text import clean
 
 PREVIEW_CHARACTERS = 63
@@ -94,8 +94,8 @@ def infos(database: Database, ids: Sequence[str]) -> tuple[SessionInfo, ...]:
     return tuple(one for some in found for one in some)
 
 
-def latest(database: Database, source: str) -> SessionInfo | None:
-    """The session somebody was active in last."""
+def latest(database: Database, source: str = "") -> SessionInfo | None:
+    """Return the most recently active session, of any source or of one."""
     clause, values = _where(SessionFilter(sources=(source,) if source else ()))
     order = "ORDER BY last_active DESC, started_at DESC LIMIT 1"
     found = _infos(database, f"{clause} {order}", values)
@@ -128,6 +128,10 @@ def end(database: Database, session_id: str, reason: str, now: float) -> None:
 def hold(database: Database, session_id: str) -> None:
     """Make other writers of the session wait for this transaction, where several may write."""
     change(database, session_id, "UPDATE sessions SET message_count = message_count WHERE id = ?")
+
+
+def reopen(database: Database, session_id: str) -> None:
+    change(database, session_id, REOPEN)
 
 
 def archive(database: Database, session_id: str, when: float | None) -> None:
@@ -164,9 +168,9 @@ def _where(which: SessionFilter) -> tuple[str, list[Any]]:
         values.extend(given)
 
     if which.sources:
-        add(f"source IN ({_marks(which.sources)})", *which.sources)
+        add(f"source IN ({placeholders(which.sources)})", *which.sources)
     if which.exclude_sources:
-        add(f"source NOT IN ({_marks(which.exclude_sources)})", *which.exclude_sources)
+        add(f"source NOT IN ({placeholders(which.exclude_sources)})", *which.exclude_sources)
     if which.archived is not None:
         add(f"archived_at IS {'NOT ' if which.archived else ''}NULL")
     if which.started_before is not None:
@@ -174,10 +178,6 @@ def _where(which: SessionFilter) -> tuple[str, list[Any]]:
     if which.ended_only:
         add("ended_at IS NOT NULL")
     return (f"WHERE {' AND '.join(conditions)}" if conditions else ""), values
-
-
-def _marks(values: Sequence[Any]) -> str:
-    return ", ".join("?" for _ in values)
 
 
 def _infos(database: Database, clause: str, values: Sequence[Any]) -> list[SessionInfo]:
@@ -250,8 +250,13 @@ def by_title(database: Database, title: str, *, exactly: bool = False) -> str | 
     return str(rows[0][0]) if rows else None
 
 
-def resolve(database: Database, name: str, *, exactly: bool = False) -> str:
-    """The id meant by an id, a title (see `by_title`) or the beginning of one id."""
+def resolve(database: Database, name: str, *, exactly: bool = False) -> SessionInfo:
+    """Return the session meant by an id, a title (see `by_title`) or the unambiguous start of an
+    id. Raises `SessionNotFound` or `UsageError`."""
+    return info(database, _resolve_id(database, name, exactly=exactly))
+
+
+def _resolve_id(database: Database, name: str, *, exactly: bool) -> str:
     name = name.strip()
     if not name:
         raise UsageError("name a session by its id or title")

@@ -6,7 +6,8 @@ from typing import Any
 from hermes.core.usage import ModelCall, Usage
 from hermes.store.backend import Database, Row
 from hermes.store.queries import sessions
-from hermes.store.records import ActiveSession, Activity, CallSum, Moment, ToolSum, UsageLine
+from hermes.store.records import ActiveSession, Activity, CallSum, QuarterHour, ToolSum, UsageLine
+from hermes.store.rows import placeholders
 
 COLUMNS = (
     "timestamp",
@@ -25,7 +26,7 @@ COLUMNS = (
 REQUIRED = tuple(name for name in COLUMNS if name != "cost_usd")
 INSERT = (
     f"INSERT INTO model_calls (session_id, {', '.join(COLUMNS)})"
-    f" VALUES (?, {', '.join('?' for _ in COLUMNS)})"
+    f" VALUES (?, {placeholders(COLUMNS)})"
 )
 _ADD = """
 UPDATE sessions SET
@@ -95,24 +96,32 @@ def record(database: Database, session_id: str, call: ModelCall, now: float) -> 
     database.change(INSERT, (session_id, *facts, *tokens, call.cost_usd, call.seconds))
 
 
-def lines(database: Database, session_id: str, since: float) -> tuple[UsageLine, ...]:
-    """Of a session and those that belong to it, or of all when `session_id` is empty."""
-    values: tuple[Any, ...] = (since,)
+def lines(
+    database: Database, session_id: str = "", *, since: float | None = None
+) -> tuple[UsageLine, ...]:
+    """Return the sums of model calls by task, model and tool: of a session with its subagents and
+    what continues it after a compaction, or of all sessions."""
+    start = since or 0.0
+    values: tuple[Any, ...] = (start,)
     statement = _EVERYONE + _SUMS.format(join="LEFT")
     if session_id:
         sessions.info(database, session_id)
-        statement, values = _FAMILY + _SUMS.format(join=""), (session_id, since)
+        statement, values = _FAMILY + _SUMS.format(join=""), (session_id, start)
     return tuple(_line(row) for row in database.rows(statement, values))
 
 
-def spent(database: Database, session_id: str, since: float, user_id: str = "") -> float:
-    """US dollars, for the same calls as `lines`; 0 for a session that is not there yet."""
+def spent_usd(
+    database: Database, session_id: str = "", *, since: float | None = None, user_id: str = ""
+) -> float:
+    """Return the US dollars spent on the same calls as `lines`, or on those of a user. Calls
+    without a known price count nothing; a session that does not exist yet has spent 0."""
+    start = since or 0.0
     if session_id:
-        rows = database.rows(_SPENT_BY_FAMILY, (session_id, since))
+        rows = database.rows(_SPENT_BY_FAMILY, (session_id, start))
     elif user_id:
-        rows = database.rows(_SPENT_BY_USER, (user_id, since))
+        rows = database.rows(_SPENT_BY_USER, (user_id, start))
     else:
-        rows = database.rows(_SPENT_BY_ALL, (since,))
+        rows = database.rows(_SPENT_BY_ALL, (start,))
     return float(rows[0][0])
 
 
@@ -184,10 +193,10 @@ ORDER BY 11 DESC, 5 DESC, 2, 4
 """
 
 
-def activity(database: Database, since: float, sources: Sequence[str] = ()) -> Activity:
-    """Of all sessions, or of those of `sources`. Calls of deleted sessions have no source."""
-    marks = ", ".join("?" for _ in sources)
-    named = f"sessions.source IN ({marks})"
+def activity(database: Database, *, since: float, sources: Sequence[str] = ()) -> Activity:
+    """Return what was said, called and spent since then, by all sessions or by those of `sources`.
+    Calls of deleted sessions have no source."""
+    named = f"sessions.source IN ({placeholders(sources)})"
     joined = f"AND {named}" if sources else ""
     inside = f"AND session_id IN (SELECT id FROM sessions WHERE {named})" if sources else ""
 
@@ -198,7 +207,7 @@ def activity(database: Database, since: float, sources: Sequence[str] = ()) -> A
         sessions=tuple(ActiveSession(*row) for row in rows(_SESSIONS, joined)),
         tools=tuple(ToolSum(name, count, int(bad)) for name, count, bad in rows(_TOOLS, inside)),
         calls=tuple(_call_sum(row) for row in rows(_CALLS, joined)),
-        moments=_moments(rows(_MESSAGES, inside), rows(_SPENT, inside)),
+        quarter_hours=_quarter_hours(rows(_MESSAGES, inside), rows(_SPENT, inside)),
     )
 
 
@@ -208,10 +217,10 @@ def _call_sum(row: Sequence[Any]) -> CallSum:
     return CallSum(source, model, provider, task, calls, usage, float(cost), unpriced)
 
 
-def _moments(said: Sequence[Any], spent: Sequence[Any]) -> tuple[Moment, ...]:
+def _quarter_hours(said: Sequence[Any], spent: Sequence[Any]) -> tuple[QuarterHour, ...]:
     messages = {int(quarter): count for quarter, count in said}
     calls = {int(quarter): (int(tokens), float(cost)) for quarter, tokens, cost in spent}
     return tuple(
-        Moment(quarter * QUARTER, messages.get(quarter, 0), *calls.get(quarter, (0, 0.0)))
+        QuarterHour(quarter * QUARTER, messages.get(quarter, 0), *calls.get(quarter, (0, 0.0)))
         for quarter in sorted({*messages, *calls})
     )

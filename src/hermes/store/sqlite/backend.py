@@ -13,7 +13,7 @@ import apsw
 from hermes.core.errors import StoreCorrupt
 from hermes.store.backend import Database, Progress, Row
 from hermes.store.query_language import Query
-from hermes.store.records import Candidate, SearchRequest, Sizes
+from hermes.store.records import Candidate, SearchRequest, StoreSizes
 from hermes.store.sqlite import errors, schema
 from hermes.store.sqlite.errors import BUSY_MILLISECONDS, as_store_error, patiently, transaction
 from hermes.store.sqlite.health import check
@@ -218,13 +218,13 @@ class SqliteBackend:
         database.rows("VACUUM")
         _own(database).connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
-    def sizes(self, database: Database) -> Sizes:
+    def sizes(self, database: Database) -> StoreSizes:
         page_size = database.rows("PRAGMA page_size")[0][0]
         search = database.rows(
             "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE aggregate = TRUE"
             " AND (name GLOB 'messages_fts*' OR name GLOB 'messages_trigram*')"
         )
-        return Sizes(
+        return StoreSizes(
             total=sum(_size(Path(f"{self._path}{suffix}")) for suffix in ("", "-wal")),
             unused=database.rows("PRAGMA freelist_count")[0][0] * page_size,
             search=search[0][0],

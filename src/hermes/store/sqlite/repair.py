@@ -12,7 +12,7 @@ import filelock
 import msgspec
 
 from hermes.core.errors import StoreCorrupt, StoreError, StoreFull, UsageError
-from hermes.store.port import Progress, unheard
+from hermes.store.backend import Progress, ignore_progress
 from hermes.store.sqlite.errors import BUSY_MILLISECONDS, as_store_error, patiently, transaction
 from hermes.store.sqlite.health import SearchIndexDamaged, check, findings, search_indexes
 from hermes.store.sqlite.salvage import SalvageReport, salvage
@@ -181,7 +181,7 @@ class RescueReport(msgspec.Struct, frozen=True):
         return " ".join((kept, back, *(f"{note}." for note in found.notes)))
 
 
-def repair(path: Path, progress: Progress = unheard) -> RescueReport:
+def repair(path: Path, progress: Progress = ignore_progress) -> RescueReport:
     """`rescue` for a store that somebody asked to have looked at."""
     if not path.exists():
         raise StoreError(
@@ -190,7 +190,9 @@ def repair(path: Path, progress: Progress = unheard) -> RescueReport:
     return rescue(path, progress)
 
 
-def rescue(path: Path, progress: Progress = unheard, now: datetime | None = None) -> RescueReport:
+def rescue(
+    path: Path, progress: Progress = ignore_progress, now: datetime | None = None
+) -> RescueReport:
     """Look at the whole file, and replace it when it is damaged by a new one with all that can be
     read. A search index that is damaged alone is built anew in its place. One process at a time;
     the file may be in use by others. Raises `StoreError`, and then nothing was changed."""

@@ -27,7 +27,7 @@ import msgspec
 
 from hermes.core.errors import StoreCorrupt
 from hermes.store import schema as shapes_schema
-from hermes.store.port import Progress, unheard
+from hermes.store.backend import Progress, ignore_progress
 from hermes.store.records import InState, OutState, RunState
 from hermes.store.sqlite import schema
 from hermes.store.sqlite.backend import connect
@@ -331,7 +331,7 @@ class SalvageReport(msgspec.Struct, frozen=True):
     """The same for people, a sentence each."""
 
 
-def salvage(damaged: Path, into: Path, progress: Progress = unheard) -> SalvageReport:
+def salvage(damaged: Path, into: Path, progress: Progress = ignore_progress) -> SalvageReport:
     """Put every row that can be read of `damaged`, and of the log beside it, into a new store at
     `into`. The damaged files stay unchanged. Raises `StoreError`."""
     try:

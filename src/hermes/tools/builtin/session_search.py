@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from enum import Enum, auto
-from typing import Protocol, assert_never
+from typing import assert_never
 
 import msgspec
 
@@ -22,9 +22,9 @@ from hermes.core.messages import Assistant, Message, System, ToolResult, User
 from hermes.core.model import ModelRequest
 from hermes.core.ports import Auxiliary, SessionInfo
 from hermes.core.tool import Tool, ToolContext
-from hermes.store.port import Catalogue, Conversations
 from hermes.store.query_language import parse
 from hermes.store.records import LoggedMessage, SearchHit, SearchRequest, SessionFilter
+from hermes.store.session_store import SessionStore
 from hermes.tools.registry import ToolDeps, ToolEntry, require
 from hermes.util.text import cut_middle
 
@@ -39,10 +39,6 @@ MAX_HITS = 20
 
 _PAGE = 50
 _PAGES = 6
-
-
-class PastSessions(Conversations, Catalogue, Protocol):
-    """What looking back needs of the store."""
 
 
 class Viewer(msgspec.Struct, frozen=True):
@@ -92,7 +88,7 @@ class PastConversations:
     """The conversations a viewer may look into. Made for one look: what it learns of sessions is
     not read again."""
 
-    def __init__(self, sessions: PastSessions, viewer: Viewer) -> None:
+    def __init__(self, sessions: SessionStore, viewer: Viewer) -> None:
         self._sessions, self._viewer = sessions, viewer
         self._heads: dict[str, SessionInfo | None] = {}
 
@@ -211,7 +207,7 @@ MAX_RESULT_CHARS = 1_500
 MAX_ARGUMENT_CHARS = 200
 
 
-async def transcript(sessions: Conversations, conversation: PastConversation, room: int) -> str:
+async def transcript(sessions: SessionStore, conversation: PastConversation, room: int) -> str:
     """At most about `room` characters of the conversation, those nearest to the matches."""
     hits = {hit.id: hit for hit in conversation.hits}
     found = {hit.session_id for hit in conversation.hits}
@@ -308,7 +304,7 @@ class ConversationSearch:
     """`auxiliary` is None when no model is there to sum up."""
 
     def __init__(
-        self, sessions: PastSessions, auxiliary: Auxiliary | None, options: SessionSearchOptions
+        self, sessions: SessionStore, auxiliary: Auxiliary | None, options: SessionSearchOptions
     ) -> None:
         self._sessions, self._auxiliary, self._options = sessions, auxiliary, options
 
@@ -369,7 +365,7 @@ class ConversationSearch:
 
 
 def session_search_tool(
-    sessions: PastSessions,
+    sessions: SessionStore,
     auxiliary: Auxiliary | None,
     current: Callable[[], str],
     options: SessionSearchOptions | None = None,

@@ -117,7 +117,7 @@ class Town:
         assert runner is not None
 
         async def idle() -> bool:
-            counts = await runner.house.mail.mail_counts()
+            counts = await runner.house.store.queue_counts()
             return not any(each.waiting_in or each.waiting_out for each in counts)
 
         async with asyncio.timeout(LONG):

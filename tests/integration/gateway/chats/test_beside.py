@@ -110,12 +110,12 @@ async def test_a_conversation_that_is_over_is_left_and_a_new_one_begins(town: To
     with ModelServer(["noted", "new here"]) as server:
         runner = await town.open(server, session_reset__mode="idle", session_reset__idle_minutes=1)
         await town.asks("remember plum", "noted")
-        (chat,) = await runner.house.mail.chats()
+        (chat,) = await runner.house.store.chats.select()
         old = runner.house.clock.now().timestamp() - timedelta(minutes=2).total_seconds()
-        await runner.house.mail.bind(chat.session_key, chat.session_id, b"", old)
+        await runner.house.store.chats.bind(chat.session_key, chat.session_id, b"", old)
         await town.asks("hello", "new here")
         assert "plum" not in str(server.calls[-1].body["messages"])
-        assert (await runner.house.mail.info(chat.session_id)).end_reason == "session_reset"
+        assert (await runner.house.store.info(chat.session_id)).end_reason == "session_reset"
 
 
 async def test_maintenance_ends_conversations_that_are_over(
@@ -124,12 +124,12 @@ async def test_maintenance_ends_conversations_that_are_over(
     runner = await town.open(echoing, session_reset__mode="idle", session_reset__idle_minutes=1)
     await town.asks("hello", "hello")
     await town.settled()
-    (chat,) = await runner.house.mail.chats()
+    (chat,) = await runner.house.store.chats.select()
     old = runner.house.clock.now().timestamp() - timedelta(minutes=2).total_seconds()
-    await runner.house.mail.bind(chat.session_key, chat.session_id, b"", old)
+    await runner.house.store.chats.bind(chat.session_key, chat.session_id, b"", old)
     await town.until(lambda: not any(one.working for one in runner.floor.workers()), "idle")
     await runner.maintenance.expire()
-    (chat,) = await runner.house.mail.chats()
+    (chat,) = await runner.house.store.chats.select()
     assert chat.session_id == ""
     assert runner.house.conversations.keys() == ()
 
@@ -144,13 +144,13 @@ async def test_what_matters_is_saved_also_of_a_conversation_that_nobody_has_open
         await town.settled()
         await town.close()
         runner = await town.open(server, memory__flush_min_turns=1, **idle)
-        (chat,) = await runner.house.mail.chats()
+        (chat,) = await runner.house.store.chats.select()
         old = runner.house.clock.now().timestamp() - timedelta(minutes=2).total_seconds()
-        await runner.house.mail.bind(chat.session_key, chat.session_id, b"", old)
+        await runner.house.store.chats.bind(chat.session_key, chat.session_id, b"", old)
         await runner.maintenance.expire()
         asked = str(server.calls[-1].body["messages"])
         assert "The conversation ends here" in asked and "hi" in asked
-        (chat,) = await runner.house.mail.chats()
+        (chat,) = await runner.house.store.chats.select()
         assert chat.session_id == ""
         assert runner.house.conversations.keys() == ()
 

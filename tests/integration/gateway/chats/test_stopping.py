@@ -41,7 +41,7 @@ async def test_it_ends_in_order_though_the_store_is_away(
         async def away(*_given: object, **_more: object) -> None:
             raise StoreError("the server is away")
 
-        monkeypatch.setattr(runner.house.mail, "put", away)
+        monkeypatch.setattr(runner.house.store.outbox, "enqueue", away)
         assert await town.close() == 0
     assert runner.house.conversations.keys() == ()
     assert read_state(town.home).state == "stopped"

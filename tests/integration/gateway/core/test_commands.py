@@ -53,13 +53,13 @@ async def test_to_ask_for_the_status_is_not_to_talk(town: Town, echoing: ModelSe
     await town.asks("/status", "Session: none yet")
     await town.asks("hello", "hello")
     await town.settled()
-    before = await runner.house.mail.chat(KEY)
+    before = await runner.house.store.chats.get(KEY)
     await town.asks("/status", "Conversation: 1 question, 2 messages")
     await town.close()
     runner = await town.open(echoing)
     await town.asks("/status", "Conversation: 2 messages")
     await town.settled()
-    after = await runner.house.mail.chat(KEY)
+    after = await runner.house.store.chats.get(KEY)
     assert after.last_active == before.last_active
     assert after.session_id == before.session_id
 
@@ -70,7 +70,7 @@ async def test_a_status_that_waited_for_the_next_start_is_not_talking_either(
     runner = await town.open(echoing)
     await town.asks("hello", "hello")
     await town.settled()
-    before = await runner.house.mail.chat(KEY)
+    before = await runner.house.store.chats.get(KEY)
 
     async def broken(*_given: object) -> None:
         raise OSError
@@ -83,7 +83,7 @@ async def test_a_status_that_waited_for_the_next_start_is_not_talking_either(
     runner = await town.open(echoing)
     await town.sees("Session:")
     await town.settled()
-    assert (await runner.house.mail.chat(KEY)).last_active == before.last_active
+    assert (await runner.house.store.chats.get(KEY)).last_active == before.last_active
 
 
 async def test_a_picture_goes_with_a_skill(town: Town, echoing: ModelServer, picture: Path) -> None:

@@ -10,7 +10,7 @@ from hermes.core.errors import StoreError
 from hermes.core.messages import Assistant, Text, User
 from hermes.core.testing import ModelServer, Stall, Step
 from hermes.gateway import floor, pump, worker
-from hermes.store.records import Received
+from hermes.store.records import InboxItem
 from tests.integration.gateway.chats.conftest import Town
 
 KEY = "agent:main:local:dm:anna"
@@ -33,13 +33,13 @@ async def test_what_another_process_did_in_a_chat_is_known(town: Town, opened_by
             town.say("/usage")
             await town.until(lambda: runner.house.conversations.get(KEY), "the agent")
         await idle(town)
-        store, now = runner.house.mail, runner.house.now()
-        chat = await store.chat(KEY)
-        right = await store.claim_chat(KEY, "another", now, now + 30)
+        store, now = runner.house.store, runner.house.now()
+        chat = await store.chats.get(KEY)
+        right = await store.chats.claim(KEY, "another", now, now + 30)
         assert chat is not None and right is not None
         await store.append(chat.session_id, User.say("my car is red"))
         await store.append(chat.session_id, Assistant((Text("red it is"),)))
-        await store.release(right)
+        await store.chats.release(right)
         await town.asks("what do you know", "I know")
         said = str(server.calls[-1].body["messages"])
         assert "plum" in said and "my car is red" in said
@@ -50,21 +50,21 @@ async def test_a_right_is_given_back_though_the_next_was_refused(
 ) -> None:
     """Somebody else dealt with the rest meanwhile."""
     runner = await town.open(echoing)
-    claim, store, claims = runner.house.claim, runner.house.mail, iter([True])
+    claim, store, claims = runner.house.claim, runner.house.store, iter([True])
 
     async def once(key: str) -> object:
-        rows = await store.waiting(key)
+        rows = await store.inbox.pending(key)
         if next(claims, False):
-            await store.receive(Received("local", "", "more", key, rows[0].event), 1.0)
+            await store.inbox.receive(InboxItem("local", "", "more", key, rows[0].event), 1.0)
             return await claim(key)
-        await store.answer(tuple(row.id for row in rows), (), None, runner.house.now())
+        await store.inbox.answer(tuple(row.id for row in rows), (), None, runner.house.now())
         return None
 
     monkeypatch.setattr(runner.house, "claim", once)
     monkeypatch.setattr(worker, "ELSEWHERE", 0.01)
     await town.asks("hello", "hello")
     await idle(town)
-    assert await store.chat_owners() == ()
+    assert await store.chats.owners() == ()
 
 
 async def test_a_conversation_taken_up_in_another_chat_is_not_lost_to_the_first(
@@ -87,23 +87,23 @@ async def test_a_conversation_is_not_ended_under_a_turn(town: Town) -> None:
         runner = await town.open(server, session_reset__mode="idle", session_reset__idle_minutes=1)
         await town.asks("remember plum", "noted")
         await idle(town)
-        store = runner.house.mail
-        (chat,) = await store.chats()
+        store = runner.house.store
+        (chat,) = await store.chats.select()
         old = runner.house.now() - timedelta(minutes=2).total_seconds()
-        await store.bind(chat.session_key, chat.session_id, b"", old)
-        chats = store.chats
+        await store.chats.bind(chat.session_key, chat.session_id, b"", old)
+        select = store.chats.select
 
         async def then_a_message(**given: Any) -> Any:
-            found = await chats(**given)
+            found = await select(**given)
             town.say("hello")
             await town.until(lambda: runner.floor.turns, "the turn")
             return found
 
-        store.chats = then_a_message  # type: ignore[method-assign]
+        store.chats.select = then_a_message  # type: ignore[method-assign]
         await runner.maintenance.expire()
         await town.sees("here")
         await idle(town)
-        now = await store.chat(KEY)
+        now = await store.chats.get(KEY)
         assert now is not None and now.session_id
         await town.asks("and now", "still here")
         assert "hello" in str(server.calls[-1].body["messages"])
@@ -114,14 +114,14 @@ async def test_a_platform_is_worked_on_though_the_store_failed_as_it_came(
 ) -> None:
     runner = await town.open(echoing)
     await town.asks("hello", "hello")
-    waiting, faults = runner.house.mail.chats_waiting, [StoreError("busy")]
+    waiting, faults = runner.house.store.inbox.pending_chats, [StoreError("busy")]
 
     async def broken(*given: Any) -> Any:
         if faults:
             raise faults.pop()
         return await waiting(*given)
 
-    monkeypatch.setattr(runner.house.mail, "chats_waiting", broken)
+    monkeypatch.setattr(runner.house.store.inbox, "pending_chats", broken)
     await town.platform.drop()
     runner._supervisors[0].check()
     await town.until(lambda: runner.lines.get("local") is None, "the platform is away")
@@ -162,7 +162,7 @@ async def test_two_chats_in_one_conversation_are_answered_one_after_the_other(to
         await town.until(lambda: len(server.calls) == 2, "the call")
         town.say("second")
         await town.sees("quick answer")
-        said = [each.text for each in await runner.house.mail.messages(session)]
+        said = [each.text for each in await runner.house.store.messages(session)]
         assert said == ["plum", "noted", "first", "slow answer", "second", "quick answer"]
         assert "slow answer" in str(server.calls[-1].body["messages"])
 
@@ -194,7 +194,7 @@ async def test_what_is_sent_from_elsewhere_comes_between_turns_never_into_one(to
         await town.sees("slow answer")
         await town.asks("what about the train", "I know")
         agent = runner.house.conversations.get(KEY)
-        kept = await runner.house.mail.messages(agent.session_id)
+        kept = await runner.house.store.messages(agent.session_id)
         assert [each.text.splitlines()[-1] for each in kept] == [
             "plum", "noted", "think", "slow answer", "the train is late",
             "what about the train", "I know",
@@ -220,8 +220,8 @@ async def test_what_was_sent_before_a_crash_is_in_the_conversation_after_it(
     await town.close()
     runner = await town.open(echoing)
     await town.settled()
-    chat = await runner.house.mail.chat(KEY)
-    kept = [each.text for each in await runner.house.mail.messages(chat.session_id)]
+    chat = await runner.house.store.chats.get(KEY)
+    kept = [each.text for each in await runner.house.store.messages(chat.session_id)]
     assert sum("the train is late" in text for text in kept) == 1
     assert town.texts().count("the train is late") == 1
 
@@ -233,17 +233,17 @@ async def test_what_is_sent_from_elsewhere_is_put_there_once_whatever_breaks(
     runner = await town.open(echoing)
     await town.asks("plum", "plum")
     await town.settled()
-    chat, reached = await runner.house.mail.chat(KEY), asyncio.Event()
+    chat, reached = await runner.house.store.chats.get(KEY), asyncio.Event()
 
     async def hang(*_given: object, **_more: object) -> None:
         reached.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(runner.house.mail, "answer", hang)
+    monkeypatch.setattr(runner.house.store.inbox, "answer", hang)
     await runner.post.send("local:anna", "the train is late")
     await reached.wait()
     await town.close()
     runner = await town.open(echoing)
     await town.settled()
-    kept = [each.text for each in await runner.house.mail.messages(chat.session_id)]
+    kept = [each.text for each in await runner.house.store.messages(chat.session_id)]
     assert sum("the train is late" in text for text in kept) == 1

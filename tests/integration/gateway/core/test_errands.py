@@ -25,7 +25,7 @@ def counting(request: RecordedRequest) -> Step | str:
 
 async def chat_rows(town: Town) -> list[str]:
     assert town.runner is not None
-    return [each.session_key for each in await town.runner.house.mail.chats()]
+    return [each.session_key for each in await town.runner.house.store.chats.select()]
 
 
 def test_the_key_of_a_task_is_that_of_no_chat() -> None:
@@ -73,7 +73,7 @@ async def test_a_task_whose_answer_was_not_kept_is_answered_once(
 ) -> None:
     monkeypatch.setattr(floor, "SAVING", 0.05)
     runner = await town.open(echoing)
-    answer, reached = runner.house.mail.answer, asyncio.Event()
+    answer, reached = runner.house.store.inbox.answer, asyncio.Event()
 
     async def cut(rows: tuple[int, ...], drafts: tuple, *given: object, **more: object) -> object:
         if any(b"(session " in each.body for each in drafts):
@@ -81,7 +81,7 @@ async def test_a_task_whose_answer_was_not_kept_is_answered_once(
             await asyncio.Event().wait()
         return await answer(rows, drafts, *given, **more)
 
-    monkeypatch.setattr(runner.house.mail, "answer", cut)
+    monkeypatch.setattr(runner.house.store.inbox, "answer", cut)
     await town.asks("/background count the stars", "Started `bg_")
     await reached.wait()
     await town.close()
@@ -103,7 +103,7 @@ async def test_the_command_cut_off_begins_one_task(
         reached.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(runner.house.mail, "answer", hang)
+    monkeypatch.setattr(runner.house.store.inbox, "answer", hang)
     town.say("/background count the stars")
     await reached.wait()
     await town.close()

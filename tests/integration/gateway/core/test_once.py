@@ -33,7 +33,9 @@ def crash(town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch) -> 
             await asyncio.Event().wait()
 
         await town.settled()
-        monkeypatch.setattr(runner.house.mail, where, hang)
+        part, _, operation = where.rpartition(".")
+        store = runner.house.store
+        monkeypatch.setattr(getattr(store, part) if part else store, operation, hang)
         town.say(command)
         async with asyncio.timeout(20):
             await reached.wait()
@@ -45,11 +47,11 @@ def crash(town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch) -> 
 
 async def session_of(runner: GatewayRunner | None) -> str:
     assert runner is not None
-    chat = await runner.house.mail.chat(KEY)
+    chat = await runner.house.store.chats.get(KEY)
     return chat.session_id if chat else ""
 
 
-@pytest.mark.parametrize("where", ["answer", "undo", "begin_once"])
+@pytest.mark.parametrize("where", ["inbox.answer", "undo", "inbox.start_command"])
 async def test_undo_takes_back_one_question(
     town: Town, echoing: ModelServer, crash: Crash, where: str
 ) -> None:
@@ -65,7 +67,7 @@ async def test_undo_takes_back_one_question(
     assert sum("Taken back" in text for text in town.texts()) == 1
 
 
-@pytest.mark.parametrize("where", ["undo", "begin", "append", "answer"])
+@pytest.mark.parametrize("where", ["undo", "inbox.start", "append", "inbox.answer"])
 async def test_retry_asks_the_last_question_once_more(
     town: Town, echoing: ModelServer, crash: Crash, where: str
 ) -> None:
@@ -80,11 +82,11 @@ async def test_retry_asks_the_last_question_once_more(
     told = [text for text in town.texts() if "Taken" not in text and text != AWAY]
     assert told == ["apple", "plum", "fig", "fig"]
     runner = town.runner
-    said = [each.text for each in await runner.house.mail.messages(await session_of(runner))]
+    said = [each.text for each in await runner.house.store.messages(await session_of(runner))]
     assert said == ["apple", "apple", "fig", "fig"]
 
 
-@pytest.mark.parametrize("where", ["answer", "branch", "bind"])
+@pytest.mark.parametrize("where", ["inbox.answer", "branch", "chats.bind"])
 async def test_one_branch_is_made(
     town: Town, echoing: ModelServer, crash: Crash, where: str
 ) -> None:
@@ -93,14 +95,14 @@ async def test_one_branch_is_made(
     old = await session_of(runner)
     await crash("/branch my copy", where)
     await town.sees("This is a copy now")
-    store = town.runner.house.mail
+    store = town.runner.house.store
     (made,) = await store.descendants(old)
     assert await session_of(town.runner) == made.id
     assert made.title == "my copy"
     assert [each.text for each in await store.messages(made.id)] == ["apple", "apple"]
 
 
-@pytest.mark.parametrize("where", ["answer", "create"])
+@pytest.mark.parametrize("where", ["inbox.answer", "create"])
 async def test_one_new_conversation_begins(
     town: Town, echoing: ModelServer, crash: Crash, where: str
 ) -> None:
@@ -122,7 +124,7 @@ async def test_one_goes_back_to_an_old_conversation_once(
     await town.asks("apple", "apple")
     old = await session_of(runner)
     await town.asks("/new", "A new conversation")
-    await crash(f"/resume {old}", "answer")
+    await crash(f"/resume {old}", "inbox.answer")
     await town.sees("Back in")
     assert await session_of(town.runner) == old
 
@@ -132,15 +134,15 @@ async def test_a_compaction_that_was_made_is_told(
 ) -> None:
     runner = await town.open(echoing)
     await town.asks("apple", "apple")
-    store, old = runner.house.mail, await session_of(runner)
+    store, old = runner.house.store, await session_of(runner)
     agent = runner.house.conversations.get(KEY)
 
     async def compress(_focus: str = "") -> None:
         await store.compact(old, "shorter", await store.entries(old))
-        await store.answer((), (), None, 0.0)  # where it is cut off
+        await store.inbox.answer((), (), None, 0.0)  # where it is cut off
 
     monkeypatch.setattr(agent, "compress", compress)
-    await crash("/compress", "answer")
+    await crash("/compress", "inbox.answer")
     await town.sees("Compacted: now session `shorter`")
     assert await session_of(town.runner) == "shorter"
 
@@ -155,7 +157,7 @@ async def test_of_what_nobody_knows_it_is_said_so(
         f"quick_commands:\n  note: {{type: exec, command: 'echo x >> {noted}'}}\n"
     )
     await town.open(echoing)
-    await crash("/note", "answer")
+    await crash("/note", "inbox.answer")
     await town.sees(UNKNOWN)
     await town.settled()
     assert noted.read_text() == "x\n"
@@ -166,7 +168,7 @@ async def test_what_only_shows_something_is_done_again(
     town: Town, echoing: ModelServer, crash: Crash
 ) -> None:
     await town.open(echoing)
-    await crash("/title my title", "answer")
+    await crash("/title my title", "inbox.answer")
     await town.sees("Title: my title")
     await town.settled()
     assert len(town.texts()) == 1

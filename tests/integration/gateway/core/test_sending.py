@@ -15,7 +15,7 @@ from hermes.gateway.lines import lane
 from hermes.gateway.platforms.base import NotConnected, SendLater, SendRefused, SendUnsure
 from hermes.gateway.runner import GatewayRunner
 from hermes.gateway.showing import Showing
-from hermes.store.records import Draft
+from hermes.store.records import OutboxItem
 from tests.integration.gateway.chats.conftest import Town
 
 ANSWER = "one two three four five six seven eight nine ten"
@@ -58,8 +58,8 @@ async def in_doubt(runner: GatewayRunner, chat: str, *, by: str = "", now: float
         await asyncio.sleep(0.01)
     can = runner.house.manifests["local"].capabilities
     made = drafts("in doubt", Envelope(chat, Target("local", chat)), can)
-    (row,) = await runner.house.mail.put(made, 4e9)
-    await runner.house.mail.sending(row, by=by, now=now or runner.house.now())
+    (row,) = await runner.house.store.outbox.enqueue(made, 4e9)
+    await runner.house.store.outbox.mark_sending(row, by=by, now=now or runner.house.now())
     runner.pump.wake()
 
 
@@ -86,8 +86,8 @@ async def test_a_message_in_doubt_that_was_damaged_holds_up_nobody(
     town: Town, echoing: ModelServer
 ) -> None:
     runner = await town.open(echoing)
-    damaged = Draft("damaged", "local", "", b"{", lane(Target("local", "anna")), b"{}")
-    await runner.house.mail.put_sending(damaged, "", by="", now=runner.house.now())
+    damaged = OutboxItem("damaged", "local", "", b"{", lane(Target("local", "anna")), b"{}")
+    await runner.house.store.outbox.enqueue_sending(damaged, "", by="", now=runner.house.now())
     await town.close()
     await town.open(echoing)
     await town.asks("hello", "hello")
@@ -118,7 +118,7 @@ async def test_a_message_in_doubt_in_a_chat_that_is_closed_to_us_holds_up_no_lat
     await in_doubt(runner, "x")
     await runner.post.send("local:x", "here again")
     await town.sees("here again", chat="x")
-    row = await runner.house.mail.outbox_row("x:0")
+    row = await runner.house.store.outbox.get("x:0")
     assert row is not None and row.state == "uncertain"
 
 
@@ -174,14 +174,14 @@ async def test_the_pump_goes_on_after_a_fault(
     town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = await town.open(echoing)
-    due, faults = runner.pump._mail.due, [KeyError("x")]
+    due, faults = runner.pump._outbox.due, [KeyError("x")]
 
     async def broken(*given: Any, **more: Any) -> Any:
         if faults:
             raise faults.pop()
         return await due(*given, **more)
 
-    monkeypatch.setattr(runner.pump._mail, "due", broken)
+    monkeypatch.setattr(runner.pump._outbox, "due", broken)
     await town.asks("hello", "hello")
 
 
@@ -312,16 +312,16 @@ async def test_lines_of_tools_that_a_crash_left_hold_up_no_later_ones(town: Town
         town.say("begin")
         await town.sees("todo")
         await town.until(lambda: len(server.calls) == 2, "the second call")
-        (row,) = await runner.house.mail.waiting("agent:main:local:dm:anna")
+        (row,) = await runner.house.store.inbox.pending("agent:main:local:dm:anna")
         await town.close()
         runner = await town.open(server, display__tool_progress="all")
         can = runner.house.manifests["local"].capabilities
         left = Envelope("left", Target("local", "anna"), "progress", row.id, beside="~")
         (made,) = drafts("left by a crash", left, can)
-        await runner.house.mail.put_sending(made, "", by="", now=runner.house.now())
-        found = await runner.house.mail.outbox_row("left:0")
+        await runner.house.store.outbox.enqueue_sending(made, "", by="", now=runner.house.now())
+        found = await runner.house.store.outbox.get("left:0")
         assert found is not None
-        await runner.house.mail.streaming(found.id, "1")
+        await runner.house.store.outbox.mark_streaming(found.id, "1")
         await town.sees("the end")
         await town.asks("again", "done")
         await town.settled()
@@ -349,15 +349,17 @@ async def test_nobody_doubts_a_message_that_is_just_being_shown(
     """Its row is there a moment before its number is known."""
     with ModelServer([GROWS]) as server:
         runner = await town.open(server, **STREAMING)
-        mail, doubted = runner.house.mail, []
-        put = mail.put_sending
+        mail, doubted = runner.house.store, []
+        put = mail.outbox.enqueue_sending
 
         async def looked_at(*given: Any, **more: Any) -> bool:
             done = await put(*given, **more)
-            doubted.append(await runner.house._desk.courier.doubtful(await mail.in_doubt(HERE)))
+            doubted.append(
+                await runner.house._desk.courier.doubtful(await mail.outbox.in_doubt(HERE))
+            )
             return done
 
-        monkeypatch.setattr(mail, "put_sending", looked_at)
+        monkeypatch.setattr(mail.outbox, "enqueue_sending", looked_at)
         town.say("count")
         await town.until(lambda: ANSWER in town.texts(), "the answer")
     assert doubted == [[]]
@@ -369,8 +371,8 @@ async def test_who_doubts_a_message_that_arrived_meanwhile_asks_nobody(
     runner = await town.open(echoing)
     asked = fickle(runner, "find_sent")
     await in_doubt(runner, "x", by="another:1:1")
-    mail = runner.house.mail
-    (row,) = await mail.in_doubt(HERE)
-    await mail.sent(row.id, "there", runner.house.now())
+    mail = runner.house.store
+    (row,) = await mail.outbox.in_doubt(HERE)
+    await mail.outbox.mark_sent(row.id, "there", runner.house.now())
     assert await runner.house._desk.courier.settle(row) == "there"
     assert asked.calls == 0

@@ -9,7 +9,7 @@ from hermes.core.errors import StoreError
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Stall, Step, StepLike, echo
 from hermes.gateway.view import TurnView
-from hermes.store.records import Received
+from hermes.store.records import InboxItem
 from tests.integration.gateway.chats.conftest import Town
 
 STALLED = Step((Text("never"),), faults=(Stall(0),))
@@ -101,15 +101,15 @@ async def test_a_message_that_was_kept_though_nobody_heard_so_is_answered(
         if words == "/stop":
             town.say("begin")
             await town.until(lambda: server.calls, "the call")
-        receive, failures = runner.house.mail.receive, [StoreError("the connection broke")]
+        receive, failures = runner.house.store.inbox.receive, [StoreError("the connection broke")]
 
-        async def cut_off(message: Received, now: float) -> int | None:
+        async def cut_off(message: InboxItem, now: float) -> int | None:
             row = await receive(message, now)
             if failures:
                 raise failures.pop()
             return row
 
-        monkeypatch.setattr(runner.house.mail, "receive", cut_off)
+        monkeypatch.setattr(runner.house.store.inbox, "receive", cut_off)
         await town.asks(words, "Stopped." if words == "/stop" else "hello to you")
 
 
@@ -121,15 +121,15 @@ async def test_a_message_that_is_worked_on_before_its_keeper_knows_does_not_stop
     with ModelServer(["hello", slow]) as server:
         runner = await town.open(server, display__busy_input_mode=mode)
         await town.asks("hi", "hello")
-        receive = runner.house.mail.receive
+        receive = runner.house.store.inbox.receive
 
-        async def late(message: Received, now: float) -> int | None:
+        async def late(message: InboxItem, now: float) -> int | None:
             row = await receive(message, now)
             runner.house.take_up(message.session_key)
             await town.until(lambda: len(server.calls) == 2, "its turn")
             return row
 
-        monkeypatch.setattr(runner.house.mail, "receive", late)
+        monkeypatch.setattr(runner.house.store.inbox, "receive", late)
         await town.asks("think", "a thought")
         await town.settled()
 
@@ -256,14 +256,16 @@ async def test_a_message_that_was_damaged_is_set_aside_once_and_holds_up_no_othe
     town: Town, echoing: ModelServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     runner = await town.open(echoing)
-    store, key = runner.house.mail, "agent:main:local:dm:anna"
-    await store.receive(Received("local", "", "broken", key, b'{"source": 5'), runner.house.now())
+    store, key = runner.house.store, "agent:main:local:dm:anna"
+    await store.inbox.receive(
+        InboxItem("local", "", "broken", key, b'{"source": 5'), runner.house.now()
+    )
     await town.asks("hello", "hello")
     await town.asks("again", "again")
     await town.settled()
     told = [each for each in caplog.records if "cannot be read" in each.getMessage()]
     assert len(told) == 1 and key in told[0].getMessage()
-    (count,) = await store.mail_counts()
+    (count,) = await store.queue_counts()
     assert count.unreadable_in == 1
 
 
@@ -278,17 +280,17 @@ async def test_who_lost_the_right_to_a_chat_leaves_no_trace_in_its_conversation(
         await town.settled()
         town.say("think")
         await town.until(lambda: len(server.calls) == 2, "the call")
-        store, key = runner.house.mail, "agent:main:local:dm:anna"
-        (mine,) = await store.chat_owners()
+        store, key = runner.house.store, "agent:main:local:dm:anna"
+        (mine,) = await store.chats.owners()
         now = runner.house.now()
-        theirs = await store.claim_chat(key, "them", now, now + 60, dead=(mine,))
+        theirs = await store.chats.claim(key, "them", now, now + 60, dead=(mine,))
         assert theirs is not None
-        chat = await store.chat(key)
+        chat = await store.chats.get(key)
         await town.until(lambda: not runner.floor.turns, "the turn is over")
         assert [each.text for each in await store.messages(chat.session_id)] == [
             "hi", "hello", "think",
         ]  # fmt: skip
-        await store.release(theirs)
+        await store.chats.release(theirs)
         await town.sees("in time")
         assert "too late" not in str(town.texts()) + str(await store.messages(chat.session_id))
 
@@ -308,7 +310,7 @@ async def test_a_stop_of_before_the_restart_counts_for_the_turn_that_was_cut_off
             event = runner._supervisors[0].adapter._event(town.platform.room.said[said])
             stop = msgspec.json.encode(msgspec.structs.replace(event, text="/stop"))
             key = "agent:main:local:dm:anna"
-            await runner.house.mail.receive(Received("local", "", "s", key, stop), 1.0)
+            await runner.house.store.inbox.receive(InboxItem("local", "", "s", key, stop), 1.0)
         await town.close()
         if not kept:
             town.say("/stop")

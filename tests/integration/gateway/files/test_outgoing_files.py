@@ -106,7 +106,7 @@ class Scene:
     async def _answer(self, runner: GatewayRunner, user: str) -> list[Shown]:
         while True:
             shown = await self.harness.shown(user)
-            counts = await runner.house.mail.mail_counts()
+            counts = await runner.house.store.queue_counts()
             busy = any(each.waiting_in or each.waiting_out for each in counts)
             if not busy and any("the end" in each.text for each in shown):
                 return shown

@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 from hermes.store import schema
-from hermes.store.records import Draft, Received, Run, StoredResponse
+from hermes.store.records import InboxItem, OutboxItem, Run, StoredResponse
 from hermes.store.session_store import open_store
 from hermes.store.sqlite.repair import rescue
 from hermes.store.sqlite.salvage import salvage
@@ -29,17 +29,17 @@ async def busy(path):
     store, chance = open_store("", path), random.Random(1)
     for number in range(ROWS):
         key, long = f"k{number}", f'"{text(chance, 200 if number % 5 else 9000)}"'.encode()
-        row = await store.receive(Received("fake", "main", key, key, long), 1e9 + number)
-        await store.bind(key, f"s{number}", long[:200], 1e9)
-        right = await store.claim_chat(key, "us", 1e9, 1e9 + 60)
-        draft = Draft(key, "fake", "main", b'{"chat":"7"}', key, long, inbox_id=row)
+        row = await store.inbox.receive(InboxItem("fake", "main", key, key, long), 1e9 + number)
+        await store.chats.bind(key, f"s{number}", long[:200], 1e9)
+        right = await store.chats.claim(key, "us", 1e9, 1e9 + 60)
+        draft = OutboxItem(key, "fake", "main", b'{"chat":"7"}', key, long, inbox_id=row)
         if number % 2:
-            (out,) = await store.answer((row,), (draft,), right, 1e9)
-            await store.sent(out, f"p{number}", 1e9 + number)
-        await store.note_run(Run(f"j{number}", 1e9 + number, "missed"))
-        await store.claim_run(f"j{number}", 2e9 + number, "us", 1e9, 1e9 + 60)
-        await store.save_job(f"j{number}", long, None)
-        await store.save_response(StoredResponse(key, long, "s1"), 1e9 + number)
+            (out,) = await store.inbox.answer((row,), (draft,), right, 1e9)
+            await store.outbox.mark_sent(out, f"p{number}", 1e9 + number)
+        await store.runs.record(Run(f"j{number}", 1e9 + number, "missed"))
+        await store.runs.claim(f"j{number}", 2e9 + number, "us", 1e9, 1e9 + 60)
+        await store.runs.save_job(f"j{number}", long, None)
+        await store.responses.save(StoredResponse(key, long, "s1"), 1e9 + number)
     store.close()
     return path
 
@@ -66,7 +66,7 @@ async def test_rows_that_lost_the_way_to_their_table_come_back(tmp_path, damage)
 async def test_a_number_is_not_given_again_after_a_rescue(tmp_path):
     path = await busy(tmp_path / "state.db")
     store = open_store("", path)
-    last = await store.receive(Received("fake", "", "last", "last", b"{}"), 1.0)
+    last = await store.inbox.receive(InboxItem("fake", "", "last", "last", b"{}"), 1.0)
     store.close()
     connection = apsw.Connection(str(path))
     connection.execute("DELETE FROM inbox WHERE id = ?", (last,))
@@ -74,6 +74,6 @@ async def test_a_number_is_not_given_again_after_a_rescue(tmp_path):
     overwrite(path, root_of(path, "messages"))
     assert rescue(path).outcome == "rescued"
     store = open_store("", path)
-    assert await store.receive(Received("fake", "", "new", "new", b"{}"), 1.0) == last + 1
-    assert await store.chats_waiting() == (*(f"k{n}" for n in range(0, ROWS, 2)), "new")
+    assert await store.inbox.receive(InboxItem("fake", "", "new", "new", b"{}"), 1.0) == last + 1
+    assert await store.inbox.pending_chats() == (*(f"k{n}" for n in range(0, ROWS, 2)), "new")
     store.close()

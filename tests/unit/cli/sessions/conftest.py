@@ -14,8 +14,7 @@ from hermes.cli.context import Cli
 from hermes.cli.main import Parser
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
-from hermes.store.port import SessionStore
-from hermes.store.session_store import open_store
+from hermes.store.session_store import SessionStore, open_store
 
 DAY = 86_400
 

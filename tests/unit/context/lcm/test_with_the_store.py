@@ -11,7 +11,7 @@ from hermes.context.lcm.writer import shown
 from hermes.core.messages import Message
 from hermes.core.openai_format import from_dict, to_dict
 from hermes.store.records import LoggedMessage
-from hermes.store.session_store import SqlSessionStore, open_store
+from hermes.store.session_store import SessionStore, open_store
 from hermes.util.threads import in_thread
 from tests.unit.context.lcm.conversations import (
     SMALL,
@@ -28,7 +28,7 @@ from tests.unit.context.lcm.conversations import (
 class Stored(Conversation):
     """A conversation whose log is the store; one engine lives for one compaction."""
 
-    def __init__(self, store: SqlSessionStore) -> None:
+    def __init__(self, store: SessionStore) -> None:
         self.store, self.session = store, "s0"
         self.room = EngineRoom(None, store)  # type: ignore[arg-type]
         super().__init__(LcmEngine(WINDOW, SMALL))

@@ -23,7 +23,8 @@ from hermes.cron import (
     parse_timestamp,
     resolve_timezone,
 )
-from hermes.store.records import Claims, Run
+from hermes.store.records import Run
+from hermes.store.session_store import RunClaims
 from hermes.util.clock import SystemClock
 from hermes.util.plain import plain_line
 from hermes.util.text import human_duration
@@ -33,7 +34,7 @@ class CronCommandContext(msgspec.Struct, frozen=True):
     """What an action works with."""
 
     service: JobService
-    claims: Claims | None
+    claims: RunClaims | None
     """None if nothing was stored yet."""
     loaded: Loaded
     clock: Clock
@@ -44,7 +45,7 @@ class CronCommandContext(msgspec.Struct, frozen=True):
         return self.clock.now().timestamp()
 
     async def runs(self, job_id: str = "", limit: int = 20) -> tuple[Run, ...]:
-        return await self.claims.runs(job_id, limit) if self.claims else ()
+        return await self.claims.history(job_id, limit) if self.claims else ()
 
 
 def current_heartbeat(cli: Cli, now: float) -> Heartbeat | None:
@@ -63,9 +64,10 @@ def acting(work: Work) -> Act:
         loaded, clock = cli.load(), SystemClock()
         url = loaded.settings.store.url
         async with AsyncExitStack() as stack:
-            claims: Claims | None = None
+            claims: RunClaims | None = None
             if store_exists(cli.home, url):
-                claims = await stack.enter_async_context(opened_store(cli.home, url, cli.note))
+                store = await stack.enter_async_context(opened_store(cli.home, url, cli.note))
+                claims = store.runs
             service = JobService.for_home(
                 cli.home,
                 loaded,

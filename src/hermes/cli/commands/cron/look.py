@@ -18,7 +18,7 @@ from hermes.cli.context import Cli
 from hermes.config.home import tilde
 from hermes.core.errors import UsageError
 from hermes.cron import Record, format_local, is_owner_dead
-from hermes.store.records import OVER, Run
+from hermes.store.records import ENDED_STATES, Run
 from hermes.util.plain import plain_line
 from hermes.util.text import human_duration, many
 
@@ -116,7 +116,7 @@ async def _job_id(name: str, context: CronCommandContext) -> str:
 def _line(run: Run, names: dict[str, str], context: CronCommandContext) -> str:
     took = ""
     if run.started_at is not None and run.state != "missed":
-        end = run.ended_at if run.state in OVER and run.ended_at else context.now
+        end = run.ended_at if run.state in ENDED_STATES and run.ended_at else context.now
         took = f", {human_duration(end - run.started_at)}"
     again = f", attempt {run.attempt}" if run.attempt > 1 else ""
     name = plain_line(names.get(run.job_id, run.job_id))
@@ -133,7 +133,9 @@ async def _status(args: argparse.Namespace, cli: Cli, context: CronCommandContex
     runs = await context.runs("", 500)
     names = {str(job["id"]): str(job["name"]) for job in jobs}
     failures = [run for run in runs if run.state in TROUBLE and run.job_id in names][:5]
-    left = {run.job_id for run in runs if run.state not in OVER and is_owner_dead(run.owner)}
+    left = {
+        run.job_id for run in runs if run.state not in ENDED_STATES and is_owner_dead(run.owner)
+    }
     states = Counter(CUT_OFF if job["id"] in left else str(job["state"]) for job in jobs)
     if args.json:
         document(

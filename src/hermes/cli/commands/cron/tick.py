@@ -10,7 +10,7 @@ from hermes.cli.extending import extended
 from hermes.cli.kept_mail import kept_mail
 from hermes.cli.progress import ProgressLine
 from hermes.cron import Job, RunCallback, Ticker
-from hermes.store.records import OVER, Run
+from hermes.store.records import ENDED_STATES, Run
 from hermes.util.plain import plain_line
 from hermes.util.text import human_duration
 
@@ -28,7 +28,7 @@ def _tick(args: argparse.Namespace, cli: Cli) -> int:
     ended: list[Run] = []
 
     def seen(job: Job, run: Run) -> None:
-        if run.state in OVER:
+        if run.state in ENDED_STATES:
             ended.append(run)
         if not args.json:
             cli.say(_line(job, run))
@@ -56,7 +56,7 @@ async def _run(cli: Cli, seen: RunCallback) -> None:
 
 def _line(job: Job, run: Run) -> str:
     name = plain_line(job.name)
-    if run.state not in OVER:
+    if run.state not in ENDED_STATES:
         return f"… {name}"
     took = human_duration((run.ended_at or 0.0) - (run.started_at or run.ended_at or 0.0))
     mark = "✗" if run.state in ("failed", "lost") else "✓"

@@ -12,7 +12,8 @@ from hermes.cli.context import Cli
 from hermes.cli.progress import ProgressLine
 from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.ports import SessionInfo
-from hermes.store.port import Progress, SessionStore, unheard
+from hermes.store.backend import Progress, ignore_progress
+from hermes.store.session_store import SessionStore
 from hermes.util.plain import plain_line
 
 Work = Callable[[argparse.Namespace, Cli, SessionStore], Awaitable[int]]
@@ -69,7 +70,7 @@ async def named_exactly(store: SessionStore, name: str) -> SessionInfo:
 def shown_progress(cli: Cli, label: str) -> Progress:
     """Tells a person at a terminal how far the work is, and nobody else."""
     if not cli.stderr.isatty():
-        return unheard
+        return ignore_progress
     line = ProgressLine(cli.stderr, in_bytes=False)
 
     def report(done: int, total: int) -> None:

@@ -11,8 +11,8 @@ from hermes.cli.commands.sessions.look import HIDDEN_SOURCES, one_line_of
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
 from hermes.core.ports import SessionInfo
-from hermes.store.port import SessionStore
 from hermes.store.records import SearchRequest, SessionFilter
+from hermes.store.session_store import SessionStore
 
 PAGE = 10
 QUESTION = "number to go on with, words to search for, Enter for more, q to leave: "

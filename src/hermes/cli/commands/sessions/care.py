@@ -10,8 +10,8 @@ from hermes.cli.commands.sessions.access import consents, looking, shown_progres
 from hermes.cli.commands.sessions.arguments import add_yes, example
 from hermes.cli.commands.sessions.wording import document, table
 from hermes.cli.context import Cli
-from hermes.store.port import SessionStore
 from hermes.store.records import StoreStats
+from hermes.store.session_store import SessionStore
 from hermes.util.plain import plain_line
 from hermes.util.text import human_size, many
 

@@ -13,8 +13,8 @@ from hermes.cli.commands.sessions.wording import document
 from hermes.cli.context import Cli
 from hermes.core.errors import SessionNotFound
 from hermes.core.ports import SessionInfo
-from hermes.store.port import SessionStore
 from hermes.store.records import SessionFilter
+from hermes.store.session_store import SessionStore
 from hermes.util.clock import SystemClock
 from hermes.util.text import many
 

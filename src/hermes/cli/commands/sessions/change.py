@@ -9,7 +9,7 @@ from hermes.cli.commands.sessions.arguments import add_session, example
 from hermes.cli.commands.sessions.wording import document, label
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.store.port import SessionStore
+from hermes.store.session_store import SessionStore
 from hermes.util.clock import SystemClock
 from hermes.util.session_ids import new_session_id
 

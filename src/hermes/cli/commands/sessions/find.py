@@ -9,8 +9,8 @@ from hermes.cli.commands.sessions.wording import ago, document
 from hermes.cli.context import Cli
 from hermes.cli.style import Style
 from hermes.core.errors import UsageError
-from hermes.store.port import SessionStore
 from hermes.store.records import SearchHit, SearchRequest
+from hermes.store.session_store import SessionStore
 from hermes.util.plain import plain_line
 
 ROLES = ("user", "assistant", "tool", "system")

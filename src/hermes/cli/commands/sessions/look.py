@@ -15,8 +15,8 @@ from hermes.cli.render import one_line
 from hermes.core.messages import Assistant, Message, ToolResult
 from hermes.core.openai_format import to_dict
 from hermes.core.ports import SessionInfo
-from hermes.store.port import SessionStore
 from hermes.store.records import LoggedMessage, SessionFilter
+from hermes.store.session_store import SessionStore
 from hermes.util.plain import plain, plain_line
 from hermes.util.text import cut_middle, many
 

@@ -11,8 +11,8 @@ from hermes.cli.commands.sessions.look import one_line_of
 from hermes.cli.commands.sessions.wording import document, label
 from hermes.cli.context import Cli
 from hermes.core.ports import SessionInfo
-from hermes.store.port import SessionStore
 from hermes.store.records import SessionFilter
+from hermes.store.session_store import SessionStore
 from hermes.util.text import human_duration, many
 
 LINE_WIDTH = 120

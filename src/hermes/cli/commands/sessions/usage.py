@@ -9,8 +9,8 @@ from hermes.cli.commands.sessions.arguments import example, since
 from hermes.cli.commands.sessions.wording import document, table
 from hermes.cli.context import Cli
 from hermes.core.usage import Usage
-from hermes.store.port import SessionStore
 from hermes.store.records import UsageLine
+from hermes.store.session_store import SessionStore
 from hermes.util.plain import plain_line
 from hermes.util.text import many
 

@@ -26,9 +26,9 @@ from hermes.gateway.platforms.api_server.responses.wire import (
     Where,
 )
 from hermes.gateway.platforms.api_server.turns import Ask, Running, Turns
-from hermes.store.port import SessionStore
 from hermes.store.records import StoredResponse
 from hermes.store.rows import repair
+from hermes.store.session_store import SessionStore
 
 SESSION = "X-Hermes-Session-Id"
 
@@ -77,14 +77,14 @@ class ResponsesEndpoint:
         return await self._answer(wanted, running, past, name)
 
     async def get(self, request: Request) -> Reply:
-        stored = await self._store.response(request.places["response_id"], self._now())
+        stored = await self._store.responses.get(request.places["response_id"], self._now())
         if stored is None:
             raise _unknown(request.places["response_id"])
         return Reply(stored.body)
 
     async def delete(self, request: Request) -> Reply:
         name = request.places["response_id"]
-        if not await self._store.drop_response(name):
+        if not await self._store.responses.delete(name):
             raise _unknown(name)
         return answered(ResponseDeleted(name))
 
@@ -112,10 +112,10 @@ class ResponsesEndpoint:
     async def _past(self, name: str, previous: str) -> StoredResponse | None:
         """The answer to go on from; None when there is none. Raises `Refused`."""
         if name:
-            return await self._store.last_response(name, self._now())
+            return await self._store.responses.last(name, self._now())
         if not previous:
             return None
-        stored = await self._store.response(previous, self._now())
+        stored = await self._store.responses.get(previous, self._now())
         if stored is None:
             raise _no_previous(previous)
         return stored
@@ -215,7 +215,7 @@ class ResponsesEndpoint:
             past.id if past else "",
             response.created_at,
         )
-        await self._store.save_response(stored, self._now())
+        await self._store.responses.save(stored, self._now())
 
 
 def _sent(told: Told) -> bytes:
