@@ -16,7 +16,7 @@ def switch(
     """Writes `platform_toolsets` of config.yaml; the result is what the platform has then."""
     found = find_toolsets(loaded, known_tools(home, loaded))
     current = selected_toolsets(loaded.settings, platform)
-    now = switch_toolsets(current, names, found.known, on=on, brought=found.brought)
+    now = switch_toolsets(current, names, found.known, on=on, added=found.brought)
     edit = import_module("hermes.config.edit")  # a heavier YAML library, only for changes
     edit.set_value(home, ("platform_toolsets", platform_key(loaded.settings, platform)), now)
     return now

@@ -79,12 +79,12 @@ def build_toolbox(
     assembled: Assembled, deps: ToolDeps, home: Home, redact: Callable[[str], str]
 ) -> Toolbox:
     local = deps.place.name == "local"
-    spill = (
+    store = (
         LocalResultStore(home.cache / "tool-results")
         if local
         else RemoteResultStore(deps.place.files)
     )
-    return Toolbox(assembled.tools, spill.keep, rare=assembled.rare, redact=redact)
+    return Toolbox(assembled.tools, store.save, rare=assembled.rare, redact=redact)
 
 
 def consent_seconds(settings: ApprovalSettings, request: SessionRequest) -> float:

@@ -204,7 +204,7 @@ def cronjob(action: str, job_id: str | None = None, **said: Any) -> str:
     given = {name: value for name, value in said.items() if value is not None}
     try:
         result = _with_service(
-            lambda service: JobActions(service, "", {}).act(action, job_id or "", given)
+            lambda service: JobActions(service, "", {}).run(action, job_id or "", given)
         )
     except HermesError as error:
         return error_json(f"{error} ({error.hint})" if error.hint else str(error))

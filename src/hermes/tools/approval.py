@@ -1,4 +1,4 @@
-"""The one point that decides whether a call may run."""
+"""`Approvals`: decides whether a tool call may run. All calls pass through it."""
 
 import asyncio
 import logging
@@ -15,6 +15,8 @@ from hermes.core.model import ModelRequest
 from hermes.core.ports import Approver, Auxiliary, Consent
 from hermes.core.tool import Concern, Effect, Tool
 
+log = logging.getLogger(__name__)
+
 Announce = Callable[[ApprovalAsked | ApprovalAnswered], None]
 Remember = Callable[[str], Awaitable[None]]
 ApprovalRule = Literal["allow", "ask", "deny"]
@@ -27,7 +29,7 @@ DEFAULT_RULES: dict[Effect, ApprovalRule] = {
     Effect.SEND: "ask",
     Effect.SPEND: "ask",
 }
-"""For tools that cannot judge a call themselves, such as those of MCP servers and plugins."""
+"""For tools without `examine`, such as those of MCP servers and plugins."""
 
 EFFECT_REASONS: dict[Effect, str] = {
     Effect.READ: "reads",
@@ -40,28 +42,30 @@ EFFECT_REASONS: dict[Effect, str] = {
 
 
 class ApprovalJudge(Protocol):
-    """A model that looks at a call before a person has to."""
+    """Decides on a call before the user is asked."""
 
     async def judge(self, tool: str, concern: Concern) -> ApprovalRule:
-        """`ask` when it is not sure, or cannot be asked itself."""
+        """Return `ask` when it is not sure, or cannot decide."""
         ...
 
 
 class ApprovalRules(msgspec.Struct, frozen=True):
-    """What the settings say about consent."""
+    """The settings of `approvals`."""
 
     mode: Literal["manual", "smart", "off", "deny"] = "manual"
     headless: ApprovalRule = "deny"
-    """When nobody is there to ask; `ask` is the same as `deny` then."""
+    """Used when no user is present; `ask` then means `deny`."""
     timeout: float = 60
-    """Seconds; no answer in time means no."""
+    """Seconds to wait for the user; no answer in time denies the call."""
     effects: Mapping[str, ApprovalRule] = {}
-    """Instead of `BY_EFFECT`: by effect, or by the name of a tool."""
+    """Overrides of `DEFAULT_RULES`, by effect or by the name of a tool."""
 
 
 class Approvals:
-    """`approver` is None when nobody is there. `allowlist` holds classes that are always allowed;
-    `remember` adds one for good. A refused concern is beyond all of them.
+    """Asks the user where the rules demand it.
+
+    `approver` is None when no user is present. `allowlist` has the pattern classes that are always
+    allowed; `remember` adds one permanently. Nothing can allow a refused concern.
     """
 
     def __init__(
@@ -79,13 +83,13 @@ class Approvals:
         self._remember, self._judge = remember, judge
         self._hooks: Hooks = hooks or NoHooks()
         self._one_question = asyncio.Lock()
-        self.unasked = rules.mode == "off"
-        """Nobody is asked, and everything but the refused is allowed."""
+        self.allow_all = rules.mode == "off"
+        """True: allow everything that is not refused, without asking."""
 
     async def permit(
         self, tool: Tool, arguments: dict[str, Any], call_id: str, announce: Announce
     ) -> None:
-        """Returns when the call may run; raises `ToolDenied` when it may not."""
+        """Return when the call may run; raise `ToolDenied` when it may not."""
         found = tool.effect if tool.examine is None else await tool.examine(arguments)
         concern = (
             self._by_effect(tool.name, found, arguments) if isinstance(found, Effect) else found
@@ -96,23 +100,23 @@ class Approvals:
     async def consent(
         self, tool_name: str, concern: Concern, call_id: str, announce: Announce
     ) -> None:
-        """Returns when somebody who may do so has agreed; raises `ToolDenied` otherwise."""
+        """Return when the concern is approved; raise `ToolDenied` otherwise."""
         if concern.refused:
             raise ToolDenied(
                 f"refused: {concern.reason}",
                 hint="no approval can lift this; tell the user what you wanted to do",
             )
-        if self.unasked or self._covers(concern):
+        if self.allow_all or self._covers(concern):
             return
         if self._rules.mode == "deny":
             raise ToolDenied(
                 f"not allowed: {concern.reason}",
                 hint="approvals.mode is deny; go on without it or tell the user",
             )
-        if await self._judged(tool_name, concern) == "allow":
+        if await self._ask_judge(tool_name, concern) == "allow":
             return
         if self._approver is None:
-            self._without_anybody(tool_name, concern)
+            self._decide_headless(tool_name, concern)
             return
         async with self._one_question:
             # An answer to the question before may have covered this one.
@@ -130,7 +134,7 @@ class Approvals:
         kind = _effect_kind(effect, name)
         return Concern(kind, subject, reason, refused=answer == "deny")
 
-    async def _judged(self, tool_name: str, concern: Concern) -> ApprovalRule:
+    async def _ask_judge(self, tool_name: str, concern: Concern) -> ApprovalRule:
         if self._rules.mode != "smart" or self._judge is None:
             return "ask"
         answer = await self._judge.judge(tool_name, concern)
@@ -141,7 +145,7 @@ class Approvals:
             )
         return answer
 
-    def _without_anybody(self, tool_name: str, concern: Concern) -> None:
+    def _decide_headless(self, tool_name: str, concern: Concern) -> None:
         if self._rules.headless == "allow":
             return
         if concern.kind in (_effect_kind(effect, tool_name) for effect in Effect):
@@ -199,17 +203,13 @@ class Approvals:
 
 
 def _effect_kind(effect: Effect, tool_name: str) -> str:
-    """The class of a call that is judged by the effect of its tool."""
+    """Return the pattern class of a call that is judged by the effect of its tool."""
     return f"{effect.value}: {tool_name}"
 
 
 def _kinds(concern: Concern) -> tuple[str, ...]:
     return (concern.kind.lower(), *(kind.lower() for kind in concern.also))
 
-
-# Smart approval: a model lets the plainly harmless pass, and a person decides the rest.
-
-log = logging.getLogger(__name__)
 
 TASK = "approval"
 
@@ -226,14 +226,17 @@ VERDICTS: dict[str, ApprovalRule] = {"APPROVE": "allow", "DENY": "deny", "ESCALA
 
 
 class ModelJudge:
-    """Asks the auxiliary model of the task `approval`. Its silence never counts as consent."""
+    """Smart approval: asks the auxiliary model of the task `approval`.
+
+    A failure or an unclear answer never approves: the user is asked instead.
+    """
 
     def __init__(self, models: Auxiliary) -> None:
         self._models = models
 
     async def judge(self, tool: str, concern: Concern) -> ApprovalRule:
         if concern.subject.endswith("…"):
-            return "ask"  # cut: nobody may approve what they cannot see
+            return "ask"  # truncated: what is not shown cannot be judged
         case = f"Tool: {tool}\nMarked because: {concern.reason}\n\n{concern.subject}"
         request = ModelRequest((System(INSTRUCTIONS), User.say(case)), (), max_tokens=1_000)
         try:

@@ -1,4 +1,4 @@
-"""tool_search: tools that are too seldom needed to stand in every request."""
+"""The tool `tool_search`: find and run tools whose schemas are not in every request."""
 
 import difflib
 import re
@@ -12,15 +12,15 @@ from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool, ToolContext, no_concern
 
 MAX_SHOWN = 8
-"""Tools shown at once."""
+"""Tools in one answer."""
 MAX_NAMES = 20
-"""Names shown when nothing fits; a server may have a thousand."""
+"""Names shown when no tool matches; an MCP server may have a thousand."""
 
 _WORD = re.compile(r"[a-z0-9]+")
 
 
 def tool_search_tool(rare: Sequence[Tool]) -> Tool:
-    """Finds and runs the tools in `rare`. The request stays the same, so the prompt cache holds."""
+    """Make the tool for `rare`. The request stays the same, so prompt caches stay valid."""
     by_name = {tool.name: tool for tool in rare}
 
     async def tool_search(
@@ -48,7 +48,7 @@ def tool_search_tool(rare: Sequence[Tool]) -> Tool:
 
 
 def _matches(query: str, tools: Sequence[Tool]) -> list[Tool]:
-    """The tools that share words with the query, those with more of them in their name first."""
+    """Return the tools that share words with the query, best first; the name counts most."""
     wanted = set(_WORD.findall(query.lower()))
     scored = [(_score(wanted, tool), tool) for tool in tools]
     best = sorted((pair for pair in scored if pair[0]), key=lambda pair: (-pair[0], pair[1].name))
@@ -69,7 +69,7 @@ def _score(wanted: set[str], tool: Tool) -> int:
 
 
 def _has_word(word: str, words: set[str]) -> bool:
-    """Whether the word, or a longer or shorter form of it, is among `words`."""
+    """True when `words` has the word, or a longer or shorter form of it."""
     if word in words:
         return True
     return len(word) > 3 and any(

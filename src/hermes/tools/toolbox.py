@@ -1,10 +1,9 @@
-"""The tools of a session: their arguments checked, their results kept to a size."""
+"""`Toolbox`: the tools of a session. It checks arguments and limits the size of results."""
 
 import difflib
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +19,12 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 
-# Values as a schema wants them, where a model wrote the right thing in the wrong type.
-
-
 def coerce_arguments(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """`arguments` with "42" as 42, "true" as true and JSON text as the array or object in it.
+    """Return `arguments` with values of the wrong type converted where that is unambiguous.
 
-    What does not convert cleanly stays, for the validator to complain about. A null for a
-    parameter that is not required is left out.
+    Models often send "42" for 42, "true" for true, or JSON text for an array or object. A value
+    that does not convert stays, and the validator reports it. A null for an optional parameter is
+    dropped.
     """
     properties = schema.get("properties", {})
     required = schema.get("required", ())
@@ -101,7 +98,7 @@ def _to_boolean(value: Any) -> Any:
 
 
 def _to_string(value: Any) -> Any:
-    """Numbers as written; an object or array as JSON (file contents arrive like that)."""
+    """Return numbers as text, objects and arrays as JSON (models send file contents so)."""
     if isinstance(value, dict | list):
         return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     return value if value is None or isinstance(value, bool) else str(value)
@@ -134,24 +131,24 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 
 
 PREVIEW_DIVISOR = 10
-"""A result that is too long is shown with this fraction of the allowed size."""
+"""The preview of a result that is too long gets the maximum size divided by this."""
 
 
 SaveResult = Callable[[str, str], Awaitable[str]]
-"""Keeps a text under a file name where `read_file` finds it; the result is its path."""
+"""Saves a text under a file name and returns its path, which `read_file` can read."""
 
 
 class Toolbox:
-    """The tools whose schemas stand in every request, and those that only `tool_search` shows.
+    """The tools whose schemas are in every request, and those that only `tool_search` shows.
 
-    `keep` is for results of more than `max_chars` characters. `redact` takes secrets out of a
-    result, before anybody sees or keeps it.
+    `save` stores results of more than `max_chars` characters. `redact` removes secrets from a
+    result before it is shown or stored.
     """
 
     def __init__(
         self,
         tools: Iterable[Tool],
-        keep: SaveResult,
+        save: SaveResult,
         *,
         rare: Iterable[Tool] = (),
         max_chars: int = 100_000,
@@ -160,20 +157,20 @@ class Toolbox:
         shown = tuple(tools)
         self.specs = tuple([tool.spec for tool in shown])
         self._tools = {tool.spec.name: tool for tool in (*rare, *shown)}
-        self._keep, self._max_chars = keep, max_chars
+        self._save, self._max_chars = save, max_chars
         self.redact = redact
         self._validators: dict[str, jsonschema_rs.Validator] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all of them, the rare ones too."""
+        """The names of all tools, including the rare ones."""
         return tuple(self._tools)
 
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
 
     def decode(self, tool: Tool, text: str) -> dict[str, Any]:
-        """Arguments as the schema wants them, from what the model wrote.
+        """Parse, convert and validate the arguments that the model wrote.
 
         Raises `ToolArgumentsInvalid` with a message the model can act on.
         """
@@ -190,19 +187,21 @@ class Toolbox:
         return arguments
 
     def _validator(self, tool: Tool) -> "jsonschema_rs.Validator":
-        """A schema that points to another machine is not followed there."""
+        """Return the cached validator; references to remote schemas are not fetched."""
         if tool.name not in self._validators:
-            checker = import_module("jsonschema_rs")  # large, and not every session calls a tool
+            # Large, and not every session calls a tool.
+            import jsonschema_rs
+
             try:
-                found = checker.validator_for(tool.spec.parameters, offline=True)
+                validator = jsonschema_rs.validator_for(tool.spec.parameters, offline=True)
             except ValueError as error:
                 problem = str(error).partition("\n")[0]
                 raise ToolError(f"the schema of {tool.name} is wrong: {problem}") from error
-            self._validators[tool.name] = found
+            self._validators[tool.name] = validator
         return self._validators[tool.name]
 
     async def fit(self, name: str, call_id: str, result: str) -> str:
-        """The result, or its beginning and end with the file that holds the whole."""
+        """Return the result, or its beginning and end with the file that has all of it."""
         result = self.redact(clean(result))
         if len(result) <= self._max_chars:
             return result
@@ -210,7 +209,7 @@ class Toolbox:
         head, tail = result[: room * 2 // 5], result[-(room * 3 // 5) :]
         file = re.sub(r"[^\w.-]", "_", f"{name}-{call_id}")[:100] + ".txt"
         try:
-            path = await self._keep(file, result)
+            path = await self._save(file, result)
             where = f"all of it is in {path}, to be read in pages with read_file"
         except (OSError, ToolError) as error:
             where = f"the rest could not be kept: {error}"
@@ -218,7 +217,7 @@ class Toolbox:
 
 
 def usage_hint(spec: ToolSpec) -> str:
-    """`write_file(path: string, content: string)`; optional parameters in brackets."""
+    """Return a call such as `write_file(path: string)`; optional parameters in brackets."""
     required = spec.parameters.get("required", ())
     parts = [
         f"{name}: {schema.get('type', 'any')}" if name in required else f"[{name}]"
@@ -228,7 +227,7 @@ def usage_hint(spec: ToolSpec) -> str:
 
 
 def _parse(text: str, spec: ToolSpec) -> dict[str, Any]:
-    """The object in the text; empty text means no arguments."""
+    """Return the JSON object in the text; empty text means no arguments."""
     value: Any = text
     try:
         for _ in range(2):  # some models encode the object twice
@@ -246,7 +245,7 @@ def _parse(text: str, spec: ToolSpec) -> dict[str, Any]:
 
 
 def _drop_unknown(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Unknown names that carry nothing are dropped; others are an error, never ignored."""
+    """Drop unknown parameters without a value; raise for others, which must not be ignored."""
     properties = spec.parameters.get("properties", {})
     if spec.parameters.get("additionalProperties") or not properties:
         return arguments
@@ -266,18 +265,16 @@ def _validation_message(error: "jsonschema_rs.ValidationError") -> str:
     return f"{place}: {error.message}" if place else error.message
 
 
-# Where results go that are too long for the model.
-
 RESULT_DAYS = 7
 
 
 class LocalResultStore:
-    """Keeps texts in a folder of ours; what is older than a week goes when a new one comes."""
+    """Stores long results in a local folder; each save deletes results older than a week."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def keep(self, name: str, text: str) -> str:
+    async def save(self, name: str, text: str) -> str:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         old = time.time() - RESULT_DAYS * 86_400
         for file in self._folder.iterdir():
@@ -289,12 +286,12 @@ class LocalResultStore:
 
 
 class RemoteResultStore:
-    """Keeps texts where the session works, so that its `read_file` can read them."""
+    """Stores long results on the backend of the session, where its `read_file` finds them."""
 
     def __init__(self, files: Files, folder: str = "/tmp/hermes-results") -> None:
         self._files, self._folder = files, folder
 
-    async def keep(self, name: str, text: str) -> str:
+    async def save(self, name: str, text: str) -> str:
         path = await self._files.locate(f"{self._folder}/{name}")
         await self._files.write(path, text.encode())
         return path

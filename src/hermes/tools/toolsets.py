@@ -1,4 +1,8 @@
-"""Named groups of tools: what a platform, a setting or a command line switches on."""
+"""Toolsets: named groups of tools, and which of them each platform has.
+
+`TOOLSETS` also lists documented names of tools that do not exist here yet, so that settings which
+name them stay valid.
+"""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -14,7 +18,7 @@ class Toolset(NamedTuple):
     tools: tuple[str, ...] = ()
     includes: tuple[str, ...] = ()
     rare: bool = False
-    """Seldom needed: not in the request, but found by `tool_search`."""
+    """Rarely needed: left out of requests, found by `tool_search`."""
 
 
 TOOLSETS: dict[str, Toolset] = {
@@ -105,15 +109,15 @@ PRESETS: dict[str, Toolset] = {
     "hermes-homeassistant": Toolset("for Home Assistant", includes=(*_CLI, "homeassistant")),
     "hermes-gateway": Toolset("for every chat", includes=(*_CLI, "homeassistant")),
 }
-"""What a platform has unless the settings say otherwise."""
+"""The default toolset of each platform."""
 
 DEFAULT = "hermes-cli"
 ALL_TOOLS = ("all", "*")
 _LEGACY_ENDING = "_tools"
 MCP_TOOLSET_PREFIX = "mcp-"
-"""How the toolsets of MCP servers begin."""
+"""Prefix of the toolset of an MCP server."""
 MCP_PREFIXES = (MCP_TOOLSET_PREFIX, "mcp_")
-"""The same, and how their tools begin."""
+"""Prefixes of the toolsets and of the tools of MCP servers."""
 
 ToolsetMap = Mapping[str, Toolset]
 
@@ -121,15 +125,15 @@ ToolsetMap = Mapping[str, Toolset]
 def all_toolsets(
     custom: ToolsetMap | None = None, found: ToolsetMap | None = None
 ) -> dict[str, Toolset]:
-    """Ours, those that plugins and MCP servers brought (`found`), and the user's own."""
+    """Return the built-in toolsets, those found at run time, and those of the user by name."""
     return {**TOOLSETS, **PRESETS, **(found or {}), **(custom or {})}
 
 
 def expand(names: Iterable[str], known: ToolsetMap) -> list[str]:
-    """The tools behind names of toolsets and tools, in order, each once.
+    """Return the tools that names of toolsets and tools stand for, in order, without duplicates.
 
-    `-name` takes a toolset or a tool away again, whatever stands before or after it. Raises
-    `UsageError` for a name nobody knows.
+    `-name` removes a toolset or a tool, wherever it is in the list. Raises `UsageError` for an
+    unknown name.
     """
     wanted: dict[str, None] = {}
     unwanted: set[str] = set()
@@ -142,9 +146,11 @@ def expand(names: Iterable[str], known: ToolsetMap) -> list[str]:
 
 
 def drop_gone_names(names: Iterable[str], known: ToolsetMap) -> list[str]:
-    """`names` of settings, without those of MCP servers that are gone and without `-name` of what
-    nobody knows, such as a plugin that is off: it brings nothing to take away. What looks like a
-    mistake stays, and `expand` says so."""
+    """Return `names` without those of MCP servers and plugins that are not there any more.
+
+    A `-name` of a disabled plugin has nothing to remove. A name that looks like a spelling mistake
+    stays, so that `expand` reports it.
+    """
     return [name for name in names if not _is_gone(name, known)]
 
 
@@ -188,7 +194,7 @@ def _resolve(name: str, known: ToolsetMap, above: set[str]) -> list[str]:
 
 
 def preset_of(platform: str) -> str:
-    """The toolset a platform has by default; the terminal's for one we do not know."""
+    """Return the default toolset of a platform; unknown platforms get that of the terminal."""
     name = f"hermes-{platform}"
     return name if name in PRESETS else DEFAULT
 
@@ -198,11 +204,8 @@ def is_rare(tool: str, toolset: str, known: ToolsetMap) -> bool:
     return group is not None and group.rare and tool in group.tools
 
 
-# Which tools a platform has, and how that is changed.
-
-
 def selected_toolsets(settings: Settings, platform: str) -> tuple[str, ...]:
-    """The names of toolsets and tools that the settings switch on for `platform`."""
+    """Return the names of toolsets and tools that the settings enable for `platform`."""
     name = platform_key(settings, platform)
     if name in settings.platform_toolsets:
         return settings.platform_toolsets[name]
@@ -211,7 +214,7 @@ def selected_toolsets(settings: Settings, platform: str) -> tuple[str, ...]:
 
 
 def platform_key(settings: Settings, platform: str) -> str:
-    """The name by which the settings know `platform`: `api-server` and `api_server` are one."""
+    """Return the key of `platform` in the settings; `api-server` and `api_server` are the same."""
     if platform in settings.platform_toolsets:
         return platform
     plain = platform.replace("_", "-")
@@ -219,15 +222,17 @@ def platform_key(settings: Settings, platform: str) -> str:
     return next(same, plain)
 
 
-def with_added(names: Iterable[str], brought: Iterable[str]) -> tuple[str, ...]:
-    """What plugins and MCP servers brought belongs to every preset; who lists toolsets one by one
-    gets no more than these. `-name` takes one away."""
+def with_added(names: Iterable[str], added: Iterable[str]) -> tuple[str, ...]:
+    """Return `names` with the toolsets of plugins and MCP servers, if a preset is among them.
+
+    Users who list toolsets one by one get only those.
+    """
     listed = tuple(names)
-    return (*listed, *brought) if any(name in PRESETS for name in listed) else listed
+    return (*listed, *added) if any(name in PRESETS for name in listed) else listed
 
 
 def custom_toolsets(settings: Settings) -> dict[str, Toolset]:
-    """Those of the user."""
+    """Return the toolsets that the user defined in the settings."""
     return {
         name: Toolset(given.description, given.tools, given.includes)
         if isinstance(given, CustomToolset)
@@ -242,17 +247,19 @@ def switch_toolsets(
     known: ToolsetMap,
     *,
     on: bool,
-    brought: Iterable[str] = (),
+    added: Iterable[str] = (),
 ) -> list[str]:
-    """`current` with toolsets or tools switched on or off, in as few words as possible. `brought`
-    are the toolsets of plugins and MCP servers."""
-    result, more = list(current), tuple(brought)
+    """Return `current` with toolsets or tools switched on or off, as a list as short as possible.
+
+    `added` are the toolsets of plugins and MCP servers. Raises `UsageError` for an unknown name.
+    """
+    result, more = list(current), tuple(added)
     for name in names:
-        tools = set(expand([name], known))  # an unknown name ends here
+        tools = set(expand([name], known))  # raises for an unknown name
         result = [each for each in result if each not in (name, f"-{name}")]
         usual = with_added(result, more)
         there = tools & set(expand(drop_gone_names(usual, known), known))
-        # The tools of a server may not be known yet: then its name has to do.
+        # The tools of a server may be unknown before its first connection: compare its name.
         if on and (there != tools if tools else name not in usual):
             result.append(name)
         elif not on and (there or (not tools and name in usual)):

@@ -1,4 +1,8 @@
-"""web_search and web_extract, and what they need of the web."""
+"""Fetching web pages safely and turning HTML and PDF into text.
+
+`PageFetcher` gets a page, `read_page` extracts its text, and `fence_untrusted` marks the text as
+data before a model sees it.
+"""
 
 import asyncio
 import codecs
@@ -8,7 +12,6 @@ import secrets
 import ssl
 from functools import cached_property
 from html.parser import HTMLParser
-from importlib import import_module
 from threading import Event
 from typing import Any, Literal
 
@@ -20,8 +23,6 @@ from hermes.core.errors import ToolDenied, ToolError, ToolTimedOut
 from hermes.security.urls import GuardedTransport, UrlGuard, shown
 from hermes.util.text import clean, human_size
 from hermes.util.threads import in_thread
-
-# What a server sends: which kind of document, and its text in which encoding.
 
 ContentKind = Literal["html", "pdf", "text", "unknown"]
 
@@ -69,17 +70,17 @@ _ENCODING_ALIASES = {
     "sjis": "cp932", "x-sjis": "cp932", "euc-kr": "cp949", "ks_c_5601-1987": "cp949",
     "big5": "big5hkscs", "utf8": "utf-8", "utf-16": "utf-16-le", "macintosh": "mac-roman",
 }  # fmt: skip
-"""Labels that browsers read as a wider encoding than their name says."""
+"""Labels that browsers decode with a superset of the named encoding."""
 
 _ENCODINGS = re.compile(
     r"utf-8|utf-16-?[lb]e|windows-?125[0-8]|cp125[0-8]|iso-8859-\d{1,2}|koi8-[ru]|gb18030|big5hkscs"
     r"|euc-jp|iso-2022-jp|cp932|cp949|cp874|mac-roman|ibm866|cp866"
 )
-"""Encodings of web pages. Python has others that run code of their own over the text."""
+"""Encodings of web pages. Other Python codecs, such as `unicode_escape`, transform the text."""
 
 
 def content_kind(media_type: str) -> ContentKind | None:
-    """The kind of a `Content-Type`; None when it is nothing to read."""
+    """Return the kind of a `Content-Type`, or None when it cannot be read as text."""
     plain = media_type.partition(";")[0].strip().lower()
     known = CONTENT_KINDS.get(plain)
     if known is None and (plain.startswith("text/") or plain.endswith(("+json", "+xml", "+yaml"))):
@@ -88,7 +89,7 @@ def content_kind(media_type: str) -> ContentKind | None:
 
 
 def sniff_kind(kind: ContentKind, data: bytes) -> ContentKind | None:
-    """The kind by what the data looks like, where the server did not say or said wrong."""
+    """Return the kind by the data, where the server gave none or a wrong one."""
     start = data[:_SNIFF_BYTES]
     if b"%PDF-" in start[:1_024]:
         return "pdf"
@@ -104,7 +105,7 @@ def sniff_kind(kind: ContentKind, data: bytes) -> ContentKind | None:
 
 
 def decode_text(data: bytes, declared: str, kind: ContentKind) -> str:
-    """The text of `data`: by its byte order mark, the server's word, the page's own, a guess."""
+    """Decode by the byte order mark, the header, the `meta` tag of the page, or a guess."""
     for mark, name in BOMS.items():
         if data.startswith(mark):
             return data[len(mark) :].decode(name, "replace")
@@ -124,8 +125,6 @@ def _python_encoding(label: str) -> str:
     name = _ENCODING_ALIASES.get(plain, plain)
     return name if _ENCODINGS.fullmatch(name) else ""
 
-
-# Fetching a page: guarded, bounded, without cookies and without a trace of this machine.
 
 HEADERS = {
     "User-Agent": f"Hermes/{__version__}",
@@ -154,24 +153,24 @@ class FetchLimits(msgspec.Struct, frozen=True):
     bytes: int = 10_000_000
     """Of one page, unpacked. Text is cut there, a PDF is refused."""
     seconds: float = 30.0
-    """For one page with all its redirects."""
+    """For one page, including its redirects."""
     redirects: int = 5
 
 
 class FetchedPage(msgspec.Struct, frozen=True):
     url: str
-    """Where it was found, after the redirects."""
+    """The address after redirects."""
     kind: ContentKind
     """Never `unknown`."""
     charset: str
-    """As the server said it, or empty."""
+    """From the `Content-Type`, or ""."""
     data: bytes
     cut: bool = False
-    """There is more than the limit allows."""
+    """True when the page is longer than the limit."""
 
 
 class PageFetcher:
-    """Fetches with GET. Each page has a connection of its own; nothing is remembered."""
+    """Fetches pages with GET, without cookies. Every page uses a new connection."""
 
     def __init__(
         self,
@@ -179,7 +178,7 @@ class PageFetcher:
         limits: FetchLimits | None = None,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        """`context` has the certificates to trust; without one, those of the system."""
+        """`context` has the trusted certificates; default: those of the system."""
         self.guard, self.limits = guard, limits or FetchLimits()
         self._context = context
 
@@ -188,7 +187,7 @@ class PageFetcher:
         return self._context or httpx2.create_ssl_context()
 
     async def fetch(self, url: str) -> FetchedPage:
-        """The page, or a `ToolError`: refused, not found, too slow, nothing to read."""
+        """Return the page; raise `ToolError` when it is refused, missing, slow or unreadable."""
         try:
             async with asyncio.timeout(self.limits.seconds):
                 return await self._follow(url)
@@ -213,7 +212,7 @@ class PageFetcher:
         raise ToolError(f"{shown(url)} redirects more than {self.limits.redirects} times")
 
     async def _get(self, place: httpx2.URL) -> FetchedPage | httpx2.URL:
-        """The page, or where it redirects to."""
+        """Return the page, or the address it redirects to."""
         transport = GuardedTransport(self.guard, self._trust)
         timeout = httpx2.Timeout(self.limits.seconds, connect=CONNECT_SECONDS)
         client = httpx2.AsyncClient(
@@ -248,7 +247,7 @@ class PageFetcher:
         return FetchedPage(str(place), found, response.charset_encoding or "", data, cut)
 
     async def _body(self, response: httpx2.Response) -> tuple[bytes, bool]:
-        """The unpacked body up to the limit; the rest is neither unpacked nor awaited."""
+        """Return the decompressed body up to the limit; the rest is not read."""
         data = bytearray()
         async for chunk in response.aiter_bytes():
             data += chunk
@@ -258,7 +257,7 @@ class PageFetcher:
 
 
 def _check_encodings(place: httpx2.URL, header: str) -> None:
-    """One packing that we asked for: nested ones can hide a flood that never comes out."""
+    """Accept one requested encoding only: nested ones can hide a decompression bomb."""
     packings = [name for each in header.split(",") if (name := each.strip().lower())]
     if len(packings) > 1 or not {"identity", "gzip", "deflate"}.issuperset(packings):
         raise ToolError(f"{shown(place)} is packed in a way that was not asked for: {header[:80]}")
@@ -272,8 +271,6 @@ def _unreadable_error(place: httpx2.URL, media_type: str) -> ToolError:
     )
 
 
-# The text of a PDF, by pypdf.
-
 MAX_PDF_PAGES = 100
 MAX_PDF_CHARS = 200_000
 
@@ -283,13 +280,16 @@ class PdfText(msgspec.Struct, frozen=True):
     text: str
     pages: int
     read: int
-    """Pages that were read; fewer than `pages` when it is long."""
+    """Pages that were read; fewer than `pages` for a long document."""
 
 
 def pdf_text(data: bytes, stop: Event) -> PdfText:
-    """Raises `ToolError`. Slow: run it in a thread; `stop` ends it after the page at hand."""
+    """Extract the text of a PDF; raises `ToolError`.
+
+    Slow: run it in a thread. Setting `stop` ends it after the current page.
+    """
     try:
-        pypdf = import_module("pypdf")
+        import pypdf  # optional, and slow to load
     except ImportError as error:
         hint = "the user can install it: pip install 'hermes[web]'"
         raise ToolError("PDFs cannot be read: pypdf is not installed", hint=hint) from error
@@ -322,32 +322,31 @@ def _extract_pdf(pypdf: Any, data: bytes, stop: Event) -> PdfText:
 
 
 def _opens_without_password(pypdf: Any, reader: Any) -> bool:
-    """Many are encrypted with an empty password, only to forbid printing."""
+    """Try the empty password: many PDFs are encrypted only to forbid printing."""
     try:
         return bool(reader.decrypt(""))
     except (pypdf.errors.DependencyError, NotImplementedError):
         return False
 
 
-# HTML of strangers, made safe for `html.parser`: it needs hours for a page of broken tags, and
+# Untrusted HTML is sanitized for `html.parser`, which takes hours for a page of broken tags and
 # raises on some declarations.
-
 _TAG = re.compile(
     r"<(/?[a-zA-Z][a-zA-Z0-9:-]{0,30}+)"
     r"((?:[^<>\"'=]++|=\s*+\"[^\"]{0,10000}+\"|=\s*+'[^']{0,10000}+'|[\"'=]){0,160}+(?=>)"
     r"|[^<>]{0,2000}+)>"
 )
-"""A value in quotes may hold ">". Every part is bounded and never tried again."""
+"""A quoted value may contain ">". All parts are bounded and possessive: no backtracking."""
 _DECLARATION = re.compile(r"<[!?][^<>]{0,2000}>")
 _ATTRIBUTE = re.compile(
     r"(?<![\w-])(style|class|id|hidden|href)\b(?:\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s\"'>]+))?",
     re.IGNORECASE,
 )
-"""Those that tell something of what a reader sees."""
+"""The attributes that affect what a reader sees."""
 
 
 def sanitize_html(html: str) -> str:
-    """Whole tags with few attributes, and text without "<"."""
+    """Return the page with complete tags, few attributes, and "<" escaped in text."""
     html = _DECLARATION.sub("", _strip_comments(html))
     pieces: list[str] = []
     place = 0
@@ -374,19 +373,17 @@ def _strip_comments(html: str) -> str:
 
 
 def _format_attribute(name: str, value: str | None) -> str:
-    """With quotes that are closed: else the tag would take in what follows it."""
+    """Return the attribute with closed quotes, so that the tag cannot swallow what follows."""
     bare = (value or "").strip("\"'").replace('"', "&quot;")
     return f'{name}="{bare}"'
 
 
-# An HTML page as Markdown: its main part by trafilatura, or all of it by a plain reader.
-
 MAX_TRAFILATURA_CHARS = 500_000
-"""Characters trafilatura gets; its time grows with the square of them."""
+"""Longer pages are not given to trafilatura: its time grows with the square of the length."""
 MIN_MAIN_CHARS = 250
-"""Characters below which a main part that was found may be a mistake."""
+"""A shorter main part may be a mistake of trafilatura."""
 MAX_LENGTH_RATIO = 4
-"""So much more text on the page says that it is one."""
+"""It is a mistake when the whole page has this many times more text."""
 
 _SKIPPED = {"script", "style", "noscript", "template", "svg", "iframe", "object", "select", "head"}
 _BLOCKS = {
@@ -406,7 +403,7 @@ class HtmlText(msgspec.Struct, frozen=True):
 
 
 def html_text(html: str, url: str) -> HtmlText:
-    """Title and text. Slow for large pages: run it in a thread."""
+    """Return the title and the text of a page. Slow for large pages: run it in a thread."""
     plain = plain_text(html)
     main = _main_content(html, url) if len(html) <= MAX_TRAFILATURA_CHARS else ""
     mistaken = len(main) < MIN_MAIN_CHARS and len(plain.text) > MAX_LENGTH_RATIO * max(len(main), 1)
@@ -414,9 +411,9 @@ def html_text(html: str, url: str) -> HtmlText:
 
 
 def _main_content(html: str, url: str) -> str:
-    """What trafilatura finds; empty when it is not installed, finds nothing or fails."""
+    """Return what trafilatura extracts, or "" when it is missing, finds nothing or fails."""
     try:
-        trafilatura = import_module("trafilatura")
+        import trafilatura  # optional, and slow to load
     except ImportError:
         return ""
     try:
@@ -429,7 +426,7 @@ def _main_content(html: str, url: str) -> str:
 
 
 class _TextParser(HTMLParser):
-    """Text with line breaks, headings, list items and links; what is not text is left out."""
+    """Collects text with line breaks, headings, list items and links."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -445,7 +442,7 @@ class _TextParser(HTMLParser):
         elif tag in _SKIPPED:
             self._skipping.append(tag)
         elif tag == "body":
-            self._skipping.clear()  # A head that nobody closed.
+            self._skipping.clear()  # an unclosed <head> would hide the whole body
         elif tag in _HEADINGS:
             self.pieces.append(f"\n\n{_HEADINGS[tag]}")
         elif tag == "li":
@@ -478,7 +475,7 @@ class _TextParser(HTMLParser):
 
 
 def plain_text(html: str) -> HtmlText:
-    """Everything on a page that is text, in order."""
+    """Return all text of a page, in order."""
     reader = _TextParser()
     reader.feed(sanitize_html(html))
     reader.close()
@@ -487,10 +484,8 @@ def plain_text(html: str) -> HtmlText:
     return HtmlText(title[:300], _GAPS.sub("\n\n", "\n".join(lines)).strip())
 
 
-# From what was fetched to text a model can read.
-
 READ_SECONDS = 30.0
-"""Seconds for reading one page."""
+"""For extracting the text of one page."""
 
 
 class PageText(msgspec.Struct, frozen=True):
@@ -500,11 +495,11 @@ class PageText(msgspec.Struct, frozen=True):
     title: str
     text: str
     notes: tuple[str, ...] = ()
-    """What the reader should know about it, in our own words."""
+    """Remarks for the model, such as that only a part was read."""
 
 
 async def read_page(page: FetchedPage) -> PageText:
-    """Raises `ToolError` when nothing can be read from it."""
+    """Extract the text of a page in a thread; raises `ToolError` when there is none."""
     stop = Event()
     try:
         async with asyncio.timeout(READ_SECONDS):
@@ -529,14 +524,11 @@ def _extract(page: FetchedPage, stop: Event) -> PageText:
     return PageText(page.url, "", text.strip(), notes)
 
 
-# Text from the web, handed to a model as data.
-
-
 def fence_untrusted(text: str, what: str) -> str:
-    """`text` between two lines that it cannot contain, so it cannot pretend to end there.
+    """Return `text` between two random marker lines, as data for a model.
 
-    `what` says in our own words what it is. A page that tells the model what to do is quoted, not
-    obeyed: the first line says so.
+    The text cannot contain the markers, so it cannot pretend to end early. `what` describes the
+    text; the first line tells the model not to follow instructions in it.
     """
     mark = secrets.token_hex(6)
     while mark in text:

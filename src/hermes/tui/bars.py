@@ -62,7 +62,7 @@ class Bars:
 
     def _notes(self) -> list[str]:
         notes = []
-        if self._app.session(self._agent()).approvals.unasked:
+        if self._app.session(self._agent()).approvals.allow_all:
             notes.append("nobody is asked")
         if self._turns.busy and self._looks.busy != "interrupt":
             notes.append(f"Enter: {self._looks.busy}")

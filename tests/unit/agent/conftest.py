@@ -77,7 +77,7 @@ async def make_agent(log: SessionStore, tmp_path: Path) -> MakeAgent:
         history: tuple[Message, ...] = (),
         **circumstances: Any,
     ) -> Agent:
-        box = Toolbox(tools, LocalResultStore(tmp_path / "spill").keep)
+        box = Toolbox(tools, LocalResultStore(tmp_path / "spill").save)
         dispatcher = Dispatcher(
             box, policy or AllowAll(), log, hooks or NoHooks(), SystemClock(), workspace
         )

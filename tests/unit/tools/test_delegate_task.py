@@ -117,7 +117,7 @@ async def test_long_summaries_share_the_room_and_say_what_is_missing(use):
 
 async def test_arguments_as_models_write_them(tmp_path: Path):
     tool = tool_over(Workers())
-    box = Toolbox([tool], LocalResultStore(tmp_path).keep)
+    box = Toolbox([tool], LocalResultStore(tmp_path).save)
     written = '{"tasks": "[{\\"goal\\": \\"a\\", \\"context\\": null}]", "max_iterations": "5"}'
     assert box.decode(tool, written) == {"tasks": [{"goal": "a"}], "max_iterations": 5}
     for wrong in ('{"goal": "a", "role": "boss"}', '{"tasks": [{}]}', '{"max_iterations": 0}'):

@@ -32,7 +32,7 @@ def tool() -> Tool:
 
 @pytest.fixture
 def box(tool: Tool, tmp_path: Path) -> Toolbox:
-    return Toolbox([tool], LocalResultStore(tmp_path / "spill").keep, max_chars=1_000)
+    return Toolbox([tool], LocalResultStore(tmp_path / "spill").save, max_chars=1_000)
 
 
 def test_tools_are_found_by_name(box: Toolbox, tool: Tool) -> None:
@@ -127,7 +127,7 @@ async def test_a_long_result_goes_to_a_file_and_names_it(
 
 async def test_a_result_that_cannot_be_kept_is_still_shortened(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    box = Toolbox([tool], LocalResultStore(tmp_path / "file" / "spill").keep, max_chars=100)
+    box = Toolbox([tool], LocalResultStore(tmp_path / "file" / "spill").save, max_chars=100)
     assert "could not be kept" in await box.fit(tool.name, "c1", "x" * 1_000)
 
 

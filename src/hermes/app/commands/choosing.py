@@ -88,8 +88,8 @@ async def personality(call: Call) -> str:
 
 async def yolo(call: Call) -> str:
     approvals = call.app.session(call.agent).approvals
-    approvals.unasked = not approvals.unasked
-    if approvals.unasked:
+    approvals.allow_all = not approvals.allow_all
+    if approvals.allow_all:
         return "**Everything is allowed without asking** in this conversation; `/yolo` ends that."
     return "Dangerous calls are asked about again."
 

@@ -72,7 +72,7 @@ async def status(call: Call, waits: str = "") -> str:
         "Context": context_text(gauge),
         "State": waits or ("working" if agent.running else "waiting for you"),
         "Folder": session.place.folder,
-        "Consent": "**everything is allowed**" if session.approvals.unasked else "asked for",
+        "Consent": "**everything is allowed**" if session.approvals.allow_all else "asked for",
     }
     return "\n".join(f"- {name}: {value}" for name, value in facts.items())
 

@@ -1,1 +1,4 @@
-"""One module a tool; each holds its `ENTRY`. Found by their file names."""
+"""The built-in tools: one module for each, named like the tool.
+
+`hermes.tools.registry` finds the modules by file name and takes the `ENTRY` of each.
+"""

@@ -1,4 +1,4 @@
-"""clarify: ask the user before going on."""
+"""The tool `clarify`: ask the user a question."""
 
 import asyncio
 from typing import Annotated
@@ -16,8 +16,8 @@ DECIDE = "Decide by yourself what is most sensible, and say in your answer what 
 
 
 def clarify_tool(clarifier: Clarifier | None, timeout: float = 120) -> Tool:
-    """`clarifier` is None when nobody can be asked; `timeout` is `clarify.timeout`, in seconds."""
-    one_question = asyncio.Lock()
+    """Make the tool. `clarifier` is None when no user is present; `timeout` is in seconds."""
+    one_question = asyncio.Lock()  # parallel calls would overwrite each other's prompt
 
     async def clarify(
         call: ToolContext,
@@ -45,7 +45,7 @@ def clarify_tool(clarifier: Clarifier | None, timeout: float = 120) -> Tool:
 async def _ask(
     call: ToolContext, clarifier: Clarifier, asked: QuestionAsked, timeout: float
 ) -> str:
-    """What the person said, or "" when the time was up. The question is closed in every case."""
+    """Return the answer, or "" after `timeout` seconds. Both ends of the question are announced."""
     answer = ""
     call.announce(asked)
     try:

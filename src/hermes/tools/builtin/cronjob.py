@@ -1,4 +1,4 @@
-"""cronjob: schedule work, and look after what is scheduled."""
+"""The tool `cronjob`: create and manage scheduled jobs."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -14,9 +14,9 @@ from hermes.tools.registry import ToolDeps, ToolEntry, require
 NAME = "cronjob"
 ACTIONS = ("create", "list", "update", "pause", "resume", "run", "remove")
 OWNER_FIELDS = ("script", "workdir", "model", "enabled_toolsets", "context_from")
-"""What somebody else than the owner cannot say: it would lead out of their limits."""
+"""Fields that guests cannot set, because a job could use them to exceed the guest's limits."""
 HARMLESS_FIELDS = ("name", "schedule", "repeat", "deliver")
-"""What changes nothing of what a run does."""
+"""Fields that do not affect what a run does, so changing them keeps the limits of the job."""
 SHOWN_FIELDS = (
     "id", "name", "schedule_display", "state", "next_run_at", "last_run_at", "last_status",
     "last_error", "deliver", "skills", "script", "workdir", "model", "provider", "context_from",
@@ -50,29 +50,32 @@ _FIELDS: dict[str, dict[str, Any]] = {
 
 
 def cronjob_tool(
-    scheduler: Scheduler, origin: str = "", by: Mapping[str, Any] | None = None
+    scheduler: Scheduler, origin: str = "", limits: Mapping[str, Any] | None = None
 ) -> Tool:
-    """`origin` is the chat of the conversation. `by` are the limits its user has, as the field of
-    that name in a job; with a `user` in it, only jobs of that user are seen.
+    """Make the tool. `origin` is the chat of the conversation.
 
-    What a job's agent does is judged when it runs, by the policy for when nobody is there; so
-    scheduling it needs no consent. A script is run as it is, so that is asked about, and so is a
-    folder that a conversation with limits may not have itself."""
-    window = JobActions(scheduler, origin, dict(by or {}))
+    `limits` are those of its user, as the field `by` of a job. With a `user` among them, the tool
+    shows only jobs of that user.
+
+    Scheduling needs no approval, because the headless policy judges each call when the job runs.
+    Two things are asked about: a script, which runs without further checks, and a folder outside
+    of what a limited conversation may use itself.
+    """
+    actions = JobActions(scheduler, origin, dict(limits or {}))
 
     async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
-        said = {name: value for name, value in arguments.items() if name in _FIELDS}
+        fields = {name: value for name, value in arguments.items() if name in _FIELDS}
         if skill := arguments.get("skill"):
-            said.setdefault("skills", [skill])
+            fields.setdefault("skills", [skill])
         try:
-            done = await window.act(
-                str(arguments["action"]), str(arguments.get("job_id") or ""), said, call.consent
+            done = await actions.run(
+                str(arguments["action"]), str(arguments.get("job_id") or ""), fields, call.consent
             )
         except (UsageError, ConfigError, StoreError) as error:
             raise ToolError(str(error), hint=error.hint) from error
         return msgspec.json.encode(done).decode()
 
-    spec = _spec(window.guest)
+    spec = _spec(actions.guest)
     return Tool(spec, handler, examine=_examine, serial=True, toolset="cronjob")
 
 
@@ -84,29 +87,29 @@ async def _examine(arguments: dict[str, Any]) -> Concern | None:
 
 
 async def _no_approval(_concern: Concern) -> None:
-    """For code, which has no limits to be asked about."""
+    """Approve everything: callers in code have no limits."""
 
 
 class JobActions(msgspec.Struct, frozen=True):
-    """What the user of a conversation may see and do of a schedule."""
+    """The job operations that the user of a conversation may perform."""
 
     scheduler: Scheduler
     origin: str
-    by: dict[str, Any]
+    limits: dict[str, Any]
 
     @property
     def guest(self) -> str:
-        """ "" for the owner."""
-        return str(self.by.get("user") or "")
+        """The user that limits apply to; "" for the owner."""
+        return str(self.limits.get("user") or "")
 
-    async def act(
+    async def run(
         self,
         action: str,
         job_id: str,
-        said: dict[str, Any],
+        fields: dict[str, Any],
         consent: Callable[[Concern], Awaitable[None]] = _no_approval,
     ) -> dict[str, Any]:
-        """Raises `UsageError`."""
+        """Perform `action` and return the record for the model; raises `UsageError`."""
         if action not in ACTIONS:
             raise UsageError(f"there is no action {action!r}", hint=", ".join(ACTIONS))
         if action == "list":
@@ -114,49 +117,48 @@ class JobActions(msgspec.Struct, frozen=True):
             return {
                 "jobs": [_summarize_job(each) for each in jobs if _is_visible(each, self.guest)]
             }
-        _check_guest_fields(said, self.guest)
-        self._refuse_toolsets(said)
+        _check_guest_fields(fields, self.guest)
+        self._check_toolsets(fields)
         if action == "create":
-            made = {"origin": self.origin or None, **await self._limited(said, {}, consent)}
+            made = {"origin": self.origin or None, **await self._apply_limits(fields, {}, consent)}
             return {"job": _summarize_job(await self.scheduler.create(made))}
-        job = await self._own(job_id)
+        job = await self._find_job(job_id)
         if action == "update":
-            changes = await self._limited(said, job, consent)
+            changes = await self._apply_limits(fields, job, consent)
             return {"job": _summarize_job(await self.scheduler.update(job["id"], changes))}
         return {"job": _summarize_job(await getattr(self.scheduler, action)(job["id"]))}
 
-    async def _limited(
+    async def _apply_limits(
         self,
-        said: dict[str, Any],
+        fields: dict[str, Any],
         job: Mapping[str, Any],
         consent: Callable[[Concern], Awaitable[None]],
     ) -> dict[str, Any]:
-        """What was said, with the limits of who said it: a run must not do for a conversation what
-        that may not do itself."""
-        if not self.by or (job and all(name in HARMLESS_FIELDS for name in said)):
-            return said
-        if self.by.get("backend") and (folder := said.get("workdir", job.get("workdir"))):
+        """Return `fields` with the limits of the conversation, which its jobs must not exceed."""
+        if not self.limits or (job and all(name in HARMLESS_FIELDS for name in fields)):
+            return fields
+        if self.limits.get("backend") and (folder := fields.get("workdir", job.get("workdir"))):
             reason = "a run of the job may change what is there, beside the folder of this chat"
             await consent(Concern("cron folder", str(folder), reason))
-        return {**said, "by": self.by}
+        return {**fields, "by": self.limits}
 
-    def _refuse_toolsets(self, said: Mapping[str, Any]) -> None:
-        """A job may do no more than the conversation that makes it."""
-        own = self.by.get("toolsets")
+    def _check_toolsets(self, fields: Mapping[str, Any]) -> None:
+        """Refuse toolsets that the conversation itself does not have."""
+        own = self.limits.get("toolsets")
         if own and (
-            more := [name for name in said.get("enabled_toolsets") or () if name not in own]
+            more := [name for name in fields.get("enabled_toolsets") or () if name not in own]
         ):
             raise UsageError(
                 f"this conversation does not have the toolsets {', '.join(map(str, more))}",
                 hint=f"it has {', '.join(own)}",
             )
 
-    async def _own(self, job_id: str) -> dict[str, Any]:
+    async def _find_job(self, job_id: str) -> dict[str, Any]:
         if not job_id:
             raise UsageError("job_id is needed", hint="action list shows the jobs")
         if not self.guest:
             return await self.scheduler.get(job_id)
-        # Jobs of others do not exist for a guest, not even as twins of a name.
+        # A guest must not learn of jobs of others, not even through an ambiguous name.
         jobs = [each for each in await self.scheduler.list() if _is_visible(each, self.guest)]
         wanted = job_id.strip()
         fits = [each for each in jobs if wanted in (each["id"], each.get("name"))]
@@ -172,13 +174,13 @@ def _is_visible(record: Mapping[str, Any], guest: str) -> bool:
     return not guest or (record.get("by") or {}).get("user") == guest
 
 
-def _check_guest_fields(said: Mapping[str, Any], guest: str) -> None:
-    """What only the owner may ask for."""
+def _check_guest_fields(fields: Mapping[str, Any], guest: str) -> None:
+    """Refuse what only the owner may set."""
     if not guest:
         return
-    if refused := [name for name in OWNER_FIELDS if said.get(name)]:
+    if refused := [name for name in OWNER_FIELDS if fields.get(name)]:
         raise UsageError(f"only the owner may set {', '.join(refused)}")
-    targets = str(said.get("deliver") or "").split(",")
+    targets = str(fields.get("deliver") or "").split(",")
     if any(target.strip() not in ("", "origin", "local") for target in targets):
         raise UsageError("only the owner may deliver to other chats")
 
@@ -188,7 +190,7 @@ def _summarize_job(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _spec(guest: str) -> ToolSpec:
-    fields = {
+    properties = {
         name: field for name, field in _FIELDS.items() if not guest or name not in OWNER_FIELDS
     }
     return ToolSpec(
@@ -200,7 +202,7 @@ def _spec(guest: str) -> ToolSpec:
             "properties": {
                 "action": {"type": "string", "enum": list(ACTIONS)},
                 "job_id": {"type": "string", "description": "id or name"},
-                **fields,
+                **properties,
             },
             "required": ["action"],
         },

@@ -1,4 +1,4 @@
-"""delegate_task: hand work to subagents, and which tools those may have."""
+"""The tool `delegate_task`: give work to subagents. Also what subagents may use and report."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ Role = Literal["leaf", "orchestrator"]
 
 NAME = "delegate_task"
 CHILD_DENIED_TOOLS = frozenset({NAME, "clarify", "memory", "send_message", "execute_code"})
-"""Tools a subagent never has; an orchestrator has `delegate_task` again."""
+"""Tools that subagents do not get; an orchestrator gets `delegate_task` back."""
 MAX_DEPTH = 3
 MAX_SUMMARY_CHARS = 20_000
-"""Characters of all summaries together."""
+"""For all summaries of a call together."""
 CHILD_INSTRUCTIONS = (
     "You work alone: nobody can be asked, and only your last message is read. End with a summary: "
     "what you did and found, which files changed (paths), what is still open."
@@ -73,7 +73,7 @@ SPEC = ToolSpec(
 
 class DelegationOptions(msgspec.Struct, frozen=True):
     max_concurrent: int = 3
-    """Most tasks in one call: `delegation.max_concurrent_children`."""
+    """Maximum number of tasks in one call: `delegation.max_concurrent_children`."""
     orchestrator_enabled: bool = True
     """`delegation.orchestrator_enabled`."""
 
@@ -95,7 +95,7 @@ class _Arguments(msgspec.Struct, frozen=True):
 
 
 def delegate_task_tool(spawner: Spawner, options: DelegationOptions) -> Tool:
-    """What the subagents do is judged call by call, so the delegation itself needs no consent."""
+    """Make the tool. Delegating needs no approval: each call of a subagent is judged by itself."""
 
     async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
         tasks = _parse_tasks(arguments, options)
@@ -111,8 +111,11 @@ def delegate_task_tool(spawner: Spawner, options: DelegationOptions) -> Tool:
 
 
 def effective_role(role: Role, depth: int, max_depth: int, *, orchestrator_enabled: bool) -> Role:
-    """The role a subagent really has. `depth` is its own, 1 for one the main agent starts; at the
-    greatest depth (`delegation.max_spawn_depth`, taken as 1 to 3) there are only leaves."""
+    """Return the role that a subagent gets: at the maximum depth every subagent is a leaf.
+
+    `depth` is 1 for subagents of the main agent. `max_depth` is `delegation.max_spawn_depth`,
+    limited to 1 to 3.
+    """
     deepest = min(max(max_depth, 1), MAX_DEPTH)
     return role if orchestrator_enabled and depth < deepest else "leaf"
 
@@ -120,15 +123,18 @@ def effective_role(role: Role, depth: int, max_depth: int, *, orchestrator_enabl
 def allowed_tools(
     names: Sequence[str], role: Role, depth: int, max_depth: int, orchestrator_enabled: bool
 ) -> list[str]:
-    """Those of `names` a subagent may have, in their order. An orchestrator can always delegate,
-    whatever toolsets it was given. The other parameters are those of `role_of`."""
+    """Return those of `names` that a subagent may use, in their order.
+
+    An orchestrator can delegate whatever toolsets it was given. The other parameters are those of
+    `effective_role`.
+    """
     allowed = [name for name in names if name not in CHILD_DENIED_TOOLS]
     real = effective_role(role, depth, max_depth, orchestrator_enabled=orchestrator_enabled)
     return [*allowed, NAME] if real == "orchestrator" else allowed
 
 
 def child_prompt(task: ChildTask) -> str:
-    """What a subagent is told."""
+    """Return the first message of a subagent."""
     parts = (task.goal, task.context and f"Context:\n{task.context}", CHILD_INSTRUCTIONS)
     return "\n\n".join(part for part in parts if part)
 
@@ -162,7 +168,7 @@ def _parse_tasks(arguments: dict[str, Any], options: DelegationOptions) -> list[
 
 
 def _task_list(asked: _Arguments) -> tuple[_TaskArguments, ...]:
-    """The tasks, of which `goal` may be the only one."""
+    """Return the tasks of a call; `goal` is short for a single one."""
     if asked.tasks and asked.goal and asked.goal.strip():
         raise ToolArgumentsInvalid(
             "both goal and tasks are given", hint="put the goal into tasks, or leave tasks out"
@@ -175,7 +181,7 @@ def _task_list(asked: _Arguments) -> tuple[_TaskArguments, ...]:
 
 
 def _child_task(task: _TaskArguments, asked: _Arguments) -> ChildTask:
-    """`task`, with what is said beside the tasks holding for each of them."""
+    """Combine a task with the fields of the call that apply to all tasks."""
     contexts = (asked.context.strip(), task.context.strip())
     return ChildTask(
         goal=task.goal.strip(),
@@ -187,7 +193,7 @@ def _child_task(task: _TaskArguments, asked: _Arguments) -> ChildTask:
 
 
 def _results_json(results: Sequence[ChildResult]) -> str:
-    """What the model sees: every result, in the order of the tasks."""
+    """Return the results as JSON for the model, in the order of the tasks."""
     room = MAX_SUMMARY_CHARS // max(len(results), 1)
     shown = [
         {
@@ -204,22 +210,20 @@ def _results_json(results: Sequence[ChildResult]) -> str:
     return msgspec.json.encode({"results": shown}).decode()
 
 
-# What a subagent did, as seen in its events: a line for each step, and a result at the end.
-
 LINE_WIDTH = 100
 MAX_LISTED_CALLS = 40
-"""Finished calls told about a subagent that did not come to its end."""
+"""Finished calls that are listed when a subagent ends without a summary."""
 
 StopReason = Literal["interrupted", "timeout"]
 ChildStatus = Literal["completed", "failed", "interrupted", "timeout"]
 
 
 class ChildReport:
-    """Takes note of one turn of a subagent."""
+    """Collects the events of one turn of a subagent: a line for each step, a result at the end."""
 
     def __init__(self) -> None:
         self.error = ""
-        """What went wrong outside of the turn: it could not start, or broke off."""
+        """A failure outside of the turn: the subagent did not start, or was aborted."""
         self._end: TurnFinished | None = None
         self._api_calls = self._done = 0
         self._text = ""
@@ -228,7 +232,7 @@ class ChildReport:
         self._calls: deque[str] = deque(maxlen=MAX_LISTED_CALLS)
 
     def see(self, event: Event) -> str:
-        """One line about a step worth showing, else ""."""
+        """Record an event; return a line of progress to show, or ""."""
         match event:
             case ModelCalled() | Retrying() | FellBack():
                 self._api_calls += isinstance(event, ModelCalled)
@@ -253,17 +257,17 @@ class ChildReport:
         return ""
 
     def result(self, session_id: str, seconds: float, stopped: StopReason | None) -> ChildResult:
-        """`stopped` says why the subagent was told to stop, if it was; it may have ended before."""
+        """Return the result. `stopped` is why it was stopped; the turn may have ended before."""
         status, end = self._status(stopped), self._end
         if end is None:
             return ChildResult(
-                status, self._so_far(), session_id, self._api_calls, seconds, self.error
+                status, self._partial_summary(), session_id, self._api_calls, seconds, self.error
             )
         early = f"it ended early: {end.exit_reason}"
         error = self.error or _with_hint(end.error, end.hint) or early
         return ChildResult(
             status,
-            self._so_far() if end.error or end.exit_reason == "empty" else end.text,
+            self._partial_summary() if end.error or end.exit_reason == "empty" else end.text,
             session_id,
             end.api_calls,
             seconds,
@@ -277,18 +281,18 @@ class ChildReport:
             return "interrupted"
         return stopped or "failed"
 
-    def _so_far(self) -> str:
-        """The last words and the finished calls of a subagent that did not sum up."""
+    def _partial_summary(self) -> str:
+        """Return the last text and the finished calls, for a subagent without a summary."""
         texts = (self._text.strip(), "".join(self._unfinished).strip())
-        said = [text for text in texts if text]
+        parts = [text for text in texts if text]
         if self._calls:
             last = f", the last {len(self._calls)}" if self._done > len(self._calls) else ""
-            said.append("\n- ".join([f"Finished calls ({self._done}{last}):", *self._calls]))
-        return "\n\n".join(said)
+            parts.append("\n- ".join([f"Finished calls ({self._done}{last}):", *self._calls]))
+        return "\n\n".join(parts)
 
 
 def _call_line(call: ToolCall) -> str:
-    """The tool and the first text among its arguments: a path, a command, a question."""
+    """Return the tool and its first text argument, usually a path, a command or a question."""
     try:
         given = msgspec.json.decode(call.arguments)
     except msgspec.DecodeError:

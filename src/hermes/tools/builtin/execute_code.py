@@ -1,4 +1,4 @@
-"""execute_code: run a Python script that can call the other tools."""
+"""The tool `execute_code`: run a Python script that can call other tools."""
 
 import asyncio
 import json
@@ -31,25 +31,25 @@ from hermes.tools.registry import ToolDeps, ToolEntry
 
 class CodeOptions(msgspec.Struct, frozen=True):
     mode: Mode = "project"
-    """`code_execution.mode`: in the working folder with the project's Python, or in an empty folder
-    with a plain one."""
+    """`code_execution.mode`. "project": the working folder and the Python of the project.
+    "strict": an empty folder and a plain Python."""
     timeout: float = 300
-    """`code_execution.timeout`: seconds of one script, with its tool calls."""
+    """`code_execution.timeout`: seconds for one script, including its tool calls."""
     max_tool_calls: int = 50
     """`code_execution.max_tool_calls`"""
     passthrough: Callable[[], tuple[str, ...]] = tuple
-    """Variables given although their names look secret: those of `terminal.env_passthrough`, and
-    those of skills that were loaded."""
+    """Returns the variables that the script gets although their names look like secrets:
+    `terminal.env_passthrough`, and what loaded skills need."""
     python: str = ""
-    """The Python used when there is no other; `sys.executable` on the local backend."""
+    """The Python to use when the shell finds none; `sys.executable` on the local backend."""
     isolated: bool = False
-    """`Workplace.isolated`: only what is refused always is refused."""
+    """`Workplace.isolated`: the backend is the boundary, so nothing is asked about."""
 
 
 def execute_code_tool(
     shell: Shell, tools: Sequence[ToolSpec], options: CodeOptions, guard: Guard
 ) -> Tool:
-    """`tools` are those of the session; scripts may call some of them (see `stub.CALLABLE`)."""
+    """Make the tool. `tools` are those of the session, of which scripts may call some."""
     specs = callable_specs(tools)
 
     async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
@@ -71,14 +71,14 @@ def execute_code_tool(
         spec=_spec(specs, options),
         handler=handler,
         effect=Effect.EXECUTE,
-        examine=no_concern,  # what the script does is judged when it does it
+        examine=no_concern,  # the script is judged by what it does, when it does it
         serial=True,
         toolset="code_execution",
     )
 
 
 class ScriptRequests:
-    """Answers what one script asks for: tools to call, and verdicts on what it is about to do."""
+    """Answers the requests of one script: tool calls, and approval of its effects."""
 
     def __init__(
         self,
@@ -99,8 +99,8 @@ class ScriptRequests:
         try:
             if request.get("kind") == "tool":
                 arguments = dict(request["arguments"])
-                return {"result": await self._tool(str(request["name"]), arguments)}
-            await self._permit(effect_concern(request, self._guard))
+                return {"result": await self._call_tool(str(request["name"]), arguments)}
+            await self._require_approval(effect_concern(request, self._guard))
         except ToolDenied as error:
             return {"denied": str(error), "error": _error_text(error)}
         except ToolError as error:
@@ -109,7 +109,7 @@ class ScriptRequests:
             return {"error": "interrupted"}  # the whole script ends now
         return {}
 
-    async def _tool(self, name: str, arguments: dict[str, Any]) -> str:
+    async def _call_tool(self, name: str, arguments: dict[str, Any]) -> str:
         if name not in self._names:
             raise ToolError(f"a script cannot call {name!r}; it can call: {', '.join(self._names)}")
         if unfit := OMITTED_PARAMETERS.get(name, frozenset()) & {
@@ -129,8 +129,8 @@ class ScriptRequests:
         async with self._changing:
             return await self._call.invoke(name, arguments)
 
-    async def _permit(self, concern: Concern | None) -> None:
-        """Asks a person where one must consent; a no holds for the rest of the script."""
+    async def _require_approval(self, concern: Concern | None) -> None:
+        """Ask for approval where it is needed; a denial holds for the rest of the script."""
         if concern is None or (self._options.isolated and not concern.refused):
             return
         if concern.refused:
@@ -146,7 +146,7 @@ class ScriptRequests:
 
 
 def format_outcome(outcome: ScriptOutcome, calls: int, timeout: float) -> str:
-    """The result as JSON."""
+    """Return the result as JSON for the model."""
     status = "timeout" if outcome.timed_out else "error" if outcome.code else "success"
     output, errors = outcome.stdout.rstrip(), outcome.stderr.rstrip()
     result: dict[str, Any] = {"status": status, "output": output}
@@ -161,7 +161,7 @@ def format_outcome(outcome: ScriptOutcome, calls: int, timeout: float) -> str:
 
 
 def _exit_note(code: int | None) -> str:
-    """What the exit code adds to a traceback."""
+    """Return a note on the exit code, or "" when stderr says enough."""
     if code is None or code == 1:
         return ""
     if code > 0:

@@ -1,4 +1,4 @@
-"""patch: change parts of files, by text or by a patch over several files."""
+"""The tool `patch`: replace text in a file, or apply a patch to several files."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -78,7 +78,7 @@ def patch_tool(
 
 
 def changed_paths(arguments: dict[str, Any]) -> list[str]:
-    """Every file the call would touch; what cannot be read fails in the call itself."""
+    """Return every file that the call would touch; none for a patch that cannot be parsed."""
     patch = str(arguments.get("patch") or "")
     if arguments.get("mode") == "patch" or (patch and not arguments.get("old_string")):
         try:
@@ -90,18 +90,18 @@ def changed_paths(arguments: dict[str, Any]) -> list[str]:
 
 
 class PlannedFile(msgspec.Struct):
-    """A file as it was and as it is going to be."""
+    """A file before and after the change."""
 
     target: WriteTarget
     before: bytes | None
     after: bytes | None
     past: str = ""
-    """What was looked past to find a place."""
+    """Differences that were ignored to find the place."""
     moved_from: "PlannedFile | None" = None
 
     @property
     def base(self) -> bytes | None:
-        """What the new content is compared with."""
+        """The content that the new one is compared with."""
         return self.moved_from.before if self.moved_from else self.before
 
     @property
@@ -112,7 +112,7 @@ class PlannedFile(msgspec.Struct):
 
 
 class PatchPlan:
-    """Everything is found and judged in memory before anything is written."""
+    """The changes of one call. All are located and approved in memory before one is written."""
 
     def __init__(self, writing: FileEditor, call: ToolContext) -> None:
         self._writing, self._call = writing, call
@@ -123,7 +123,7 @@ class PatchPlan:
         return sum(len(file.after or b"") for file in self._files.values())
 
     async def replace(self, path: str, old: str, new: str, *, replace_all: bool) -> None:
-        file = await self._existing(path)
+        file = await self._require_text(path)
         document = Document(file.after or b"")
 
         def work() -> bytes:
@@ -137,15 +137,15 @@ class PatchPlan:
         match section.kind:
             case "add":
                 file = await self._file(section.path)
-                self._require_free(file)
+                self._require_absent(file)
                 file.after = section.content.encode()
             case "delete":
-                (await self._existing(section.path)).after = None
+                (await self._require_text(section.path)).after = None
             case "update":
                 await self._update(section)
 
     async def _update(self, section: PatchSection) -> None:
-        file = await self._existing(section.path)
+        file = await self._require_text(section.path)
         if section.hunks:
             document = Document(file.after or b"")
 
@@ -157,7 +157,7 @@ class PatchPlan:
             file.after = await _edit_text(file, work)
         if section.move_to:
             goal = await self._file(section.move_to)
-            self._require_free(goal)
+            self._require_absent(goal)
             goal.after, goal.moved_from, goal.past = file.after, file, file.past
             file.after = None
 
@@ -168,7 +168,7 @@ class PatchPlan:
             self._files[target.real] = PlannedFile(target, content, content)
         return self._files[target.real]
 
-    async def _existing(self, path: str) -> PlannedFile:
+    async def _require_text(self, path: str) -> PlannedFile:
         file = await self._file(path)
         info = file.target.info
         if file.after is not None:
@@ -191,7 +191,7 @@ class PatchPlan:
             hint="change it with the terminal tool, for example with sed",
         )
 
-    def _require_free(self, file: PlannedFile) -> None:
+    def _require_absent(self, file: PlannedFile) -> None:
         if file.after is not None or (file.before is None and file.target.exists):
             raise ToolError(
                 f"{display_path(file.target.path)} exists already", hint="use `*** Update File:`"
@@ -201,18 +201,18 @@ class PatchPlan:
         made = [file for file in self._files.values() if file.before != file.after]
         if not made:
             raise ToolError("nothing would change")
-        # New content first: should that fail, nothing was deleted yet.
+        # Write before deleting: if a write fails, no file is lost.
         made.sort(key=lambda file: file.after is None)
         return [FileChange(file.target, file.before, file.after) for file in made]
 
     def report(self, changes: Sequence[FileChange]) -> str:
-        """What happened to each file, with its diff."""
+        """Return for the model what happened to each file, with its diff."""
         parts: list[str] = []
         moved = [file.moved_from for file in self._files.values() if file.moved_from]
         for change in changes:
             file = self._files[change.target.real]
             if file in moved and change.after is None:
-                continue  # told with the file it became
+                continue  # reported with the file it was moved to
             parts += [
                 file.moved_from.warning if file.moved_from else file.warning,
                 *_report_file(file),

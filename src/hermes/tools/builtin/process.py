@@ -1,4 +1,4 @@
-"""process: look after background commands."""
+"""The tool `process`: list, read, wait for, write to and end background commands."""
 
 import re
 from typing import Any, Literal, assert_never
@@ -15,11 +15,11 @@ Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "clos
 
 MAX_WAIT = 3_600
 MAX_COMMAND_CHARS = 120
-"""Characters of a command in a list."""
+"""For a command in a list."""
 
 _LINE_END = re.compile(r"[\r\n\x03]")
 _KEYS = re.compile(r"[\r\n\x03\x04\x1a\x1c]*")
-"""Enter, Ctrl-C, Ctrl-D, Ctrl-Z and Ctrl-\\: no text, and what came before was examined."""
+"""Enter, Ctrl-C, Ctrl-D, Ctrl-Z and Ctrl-\\. Earlier text of the line was examined already."""
 
 
 def process_tool(
@@ -29,9 +29,9 @@ def process_tool(
     isolated: bool = False,
     limits: OutputLimits | None = None,
 ) -> Tool:
-    """`isolated` as for `terminal`; `limits` is the setting `tool_output`."""
-    kept = limits or OutputLimits()
-    keyboard = _ProcessInput(processes, guard, isolated=isolated)
+    """Make the tool. `isolated` as for `terminal_tool`; `limits` is the setting `tool_output`."""
+    output_limits = limits or OutputLimits()
+    process_input = _ProcessInput(processes, guard, isolated=isolated)
 
     async def process(
         call: ToolContext,
@@ -60,19 +60,19 @@ def process_tool(
         with call.cancel.scope():
             match action:
                 case "poll":
-                    return _format_output(processes.poll(session_id), kept)
+                    return _format_output(processes.poll(session_id), output_limits)
                 case "log":
                     page = processes.log(session_id, offset=offset, limit=max(limit, 1))
-                    return _format_log(page, kept)
+                    return _format_log(page, output_limits)
                 case "wait":
                     seconds = min(max(timeout, 1), MAX_WAIT)
                     return _format_output(
-                        await processes.wait(session_id, seconds, call.output), kept
+                        await processes.wait(session_id, seconds, call.output), output_limits
                     )
                 case "kill":
                     return _format_state(await processes.kill(session_id))
                 case "write" | "submit" | "close":
-                    await keyboard.use(action, session_id, data)
+                    await process_input.use(action, session_id, data)
                     return "[done; poll shows the answer]"
                 case _:
                     assert_never(action)
@@ -83,18 +83,18 @@ def process_tool(
         toolset="terminal",
         serial=True,
         repeatable=True,
-        examine=keyboard.examine,
+        examine=process_input.examine,
         changes=lambda arguments: arguments.get("action") in ("write", "submit"),
     )
 
 
 class _ProcessInput:
-    """What is typed may be a command for a shell, so it is examined like one, line by line."""
+    """Examines input like a terminal command, because the process may be a shell."""
 
     def __init__(self, processes: Processes, guard: Guard, *, isolated: bool) -> None:
         self._processes, self._guard, self._isolated = processes, guard, isolated
-        self._begun: dict[str, str] = {}
-        """By process: the beginning of a line that was written without its end."""
+        self._unfinished: dict[str, str] = {}
+        """Unfinished input line by process: a command may be written in several calls."""
 
     async def examine(self, arguments: dict[str, Any]) -> Concern | None:
         session_id, data = str(arguments.get("session_id", "")), str(arguments.get("data", ""))
@@ -103,8 +103,8 @@ class _ProcessInput:
         try:
             folder = self._processes.state(session_id).cwd
         except ToolError:
-            return None  # there is no such process, which the call itself will tell
-        line = self._begun.get(session_id, "") + data
+            return None  # no such process: the call reports it
+        line = self._unfinished.get(session_id, "") + data
         real = self._guard.real(folder, folder)
         return command_concern(line, self._guard, real, isolated=self._isolated)
 
@@ -116,11 +116,11 @@ class _ProcessInput:
                 await self._processes.close_input(session_id)
             case "submit":
                 await self._processes.submit(session_id, data)
-                self._begun.pop(session_id, None)
+                self._unfinished.pop(session_id, None)
             case "write":
                 await self._processes.write(session_id, data)
-                so_far = self._begun.get(session_id, "") + data
-                self._begun[session_id] = _LINE_END.split(so_far)[-1]
+                so_far = self._unfinished.get(session_id, "") + data
+                self._unfinished[session_id] = _LINE_END.split(so_far)[-1]
             case _:
                 assert_never(action)
 

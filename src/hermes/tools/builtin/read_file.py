@@ -1,4 +1,4 @@
-"""read_file: a page of a text file with line numbers."""
+"""The tool `read_file`: read a page of a text file with line numbers."""
 
 import difflib
 import errno
@@ -15,7 +15,7 @@ from hermes.tools.editing.files import FileReads, ReadPage, display_path, file_e
 from hermes.tools.registry import ToolDeps, ToolEntry
 
 MAX_NAMES = 2_000
-"""Names of a folder looked at for a suggestion."""
+"""Names of a folder that are searched for a suggestion."""
 
 
 def read_file_tool(
@@ -27,7 +27,7 @@ def read_file_tool(
     *,
     isolated: bool = False,
 ) -> Tool:
-    """`limits` is the setting `tool_output`, `max_chars` is `file_read_max_chars`."""
+    """Make the tool. `limits` is the setting `tool_output`, `max_chars` `file_read_max_chars`."""
     limits = limits or OutputLimits()
 
     async def read_file(path: str, offset: int = 1, limit: int = 500) -> str:
@@ -72,13 +72,13 @@ def read_file_tool(
 
 
 async def read_concern(files: Files, guard: Guard, path: str, isolated: bool) -> Concern | None:
-    """In a place of its own there is nothing to read that was not put there on purpose."""
+    """Return why reading `path` needs approval; never in an isolated backend."""
     if isolated:
         return None
     try:
         return guard.reading(path, await files.locate(path))
     except OSError:
-        return None  # the call itself fails there, and says why
+        return None  # the call fails too, and reports why
 
 
 async def _require_file(files: Files, path: str, real: str) -> FileInfo:
@@ -98,7 +98,7 @@ async def _require_file(files: Files, path: str, real: str) -> FileInfo:
 
 
 async def _similar_names(files: Files, real: str) -> list[str]:
-    """Names in the same folder that are close to the missing one."""
+    """Return up to three names in the same folder that are similar to the missing one."""
     wanted = PurePath(real)
     folder = str(wanted.parent)
     info = await files.stat(folder)

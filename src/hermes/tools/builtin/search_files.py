@@ -1,4 +1,4 @@
-"""search_files: lines that match, or files by name."""
+"""The tool `search_files`: find lines by regex, or files by name."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from hermes.tools.registry import ToolDeps, ToolEntry
 
 
 class ResultPage(msgspec.Struct, frozen=True):
-    """The part of a long list that is asked for, and how its paths are shown."""
+    """The requested page of a result, with paths shown relative to `folder`."""
 
     offset: int
     limit: int
@@ -27,7 +27,7 @@ class ResultPage(msgspec.Struct, frozen=True):
         return list(items[self.offset : self.offset + self.limit])
 
     def note(self, total: int) -> list[str]:
-        """Where to go on, when there is more."""
+        """Return a line that says how to get the next page, if there is one."""
         end = self.offset + self.limit
         if total <= end and not self.offset:
             return []
@@ -46,7 +46,7 @@ def search_files_tool(
     *,
     isolated: bool = False,
 ) -> Tool:
-    """`folder` gives where relative paths start and what paths are shown relative to."""
+    """Make the tool. `folder` returns the folder that paths are relative to."""
     longest = (limits or OutputLimits()).max_line_length
 
     async def search_files(
@@ -116,7 +116,7 @@ def _format_matches(grepped: Grepped, query: Grep, mode: str, page: ResultPage) 
 
 
 def _format_hits(hits: Sequence[Hit], query: Grep, page: ResultPage) -> list[str]:
-    """`path:line:text` for a match, `path-line-text` for context, `--` between distant parts."""
+    """Format like grep: `path:line:text` for matches, `path-line-text` for context, `--` gaps."""
     lines: list[str] = []
     last: Hit | None = None
     for hit in hits:

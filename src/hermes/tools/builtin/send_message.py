@@ -1,4 +1,4 @@
-"""send_message: say something in another chat."""
+"""The tool `send_message`: send a message to another chat."""
 
 from typing import Any, Literal
 
@@ -13,8 +13,10 @@ MAX_MESSAGE_CHARS = 20_000
 def send_message_tool(
     outbox: Outbox, origin: str = "", attachments: Attachments | None = None
 ) -> Tool:
-    """`origin` is the chat of the conversation, whose answers go there by themselves. Files that
-    a message names are sent as far as `attachments` allows."""
+    """Make the tool. `origin` is the chat of the conversation, which needs no tool.
+
+    `attachments` decides which of the files that a message names are sent.
+    """
 
     async def send_message(
         action: Literal["send", "list"] = "send", target: str = "", message: str = ""

@@ -1,4 +1,4 @@
-"""terminal: run a shell command."""
+"""The tool `terminal`: run a shell command."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -14,8 +14,7 @@ from hermes.terminal.processes import Processes
 from hermes.terminal.session_shell import run_in_terminal
 from hermes.tools.registry import ToolDeps, ToolEntry
 
-# What an exit code means where it is easily taken for a failure, or hides one.
-
+# Exit codes that look like failures but are not, or that hide what failed.
 _PROGRAM_CODES = (
     (r"(e|f|z)?grep|rg|ag|ack", 1, "nothing matched; this is not an error"),
     (r"diff|cmp|colordiff", 1, "the files differ; this is not an error"),
@@ -40,7 +39,7 @@ _PREFIXES = re.compile(r"^(\s|!\s|\w+=\S*\s|(sudo|command|time|env|nice)\s|git (
 
 
 def exit_note(command: str, code: int) -> str:
-    """A few words, or "" when the number says enough. The last program decides the code."""
+    """Explain an exit code, or return "". The last program of the command determines the code."""
     pieces = [piece for piece in _SEPARATORS.split(command) if piece.strip()]
     last = _PREFIXES.sub("", pieces[-1]) if pieces else ""
     program = re.split(r"[\s;)]", last, maxsplit=1)[0].rpartition("/")[2]
@@ -65,10 +64,10 @@ def terminal_tool(
     transform: Transform | None = None,
     limits: OutputLimits | None = None,
 ) -> Tool:
-    """`timeout` is the setting `terminal.timeout`, `limits` is `tool_output`.
+    """Make the tool. `timeout` is the setting `terminal.timeout`, `limits` is `tool_output`.
 
-    `isolated`: the backend itself is the boundary (a container), so only what is always refused is
-    kept from running. `transform` is what plugins make of the output of a command.
+    `isolated`: the backend is the boundary (a container), so only commands that no approval can
+    allow are denied. `transform` lets plugins change the output of a command.
     """
 
     async def terminal(
@@ -99,7 +98,7 @@ def terminal_tool(
                 notify=notify_on_complete,
                 watch_patterns=watch_patterns,
             )
-            return _started_text(started, told=notify_on_complete)
+            return _started_text(started, notifies=notify_on_complete)
         before, seconds = shell.cwd, min(max(timeout, 1), MAX_TIMEOUT)
         if pty:
             result = await run_in_terminal(
@@ -139,13 +138,13 @@ def _may_change(arguments: dict[str, Any]) -> bool:
 
 
 def command_concern(command: str, guard: Guard, folder: str, *, isolated: bool) -> Concern | None:
-    """All that stands against `command`; where the place is the boundary, only refusals."""
+    """Combine all concerns about `command`; in an isolated backend only refusals count."""
     found = examine_command(command, guard, folder)
     return one_concern([concern for concern in found if concern.refused or not isolated])
 
 
-def _started_text(process_id: str, *, told: bool) -> str:
-    end = "you will be told when it ends" if told else "action='wait' waits for its end"
+def _started_text(process_id: str, *, notifies: bool) -> str:
+    end = "you will be told when it ends" if notifies else "action='wait' waits for its end"
     return (
         f"[started in the background: {process_id}]\n"
         f"process(action='poll', session_id='{process_id}') shows its output; {end}"

@@ -1,4 +1,4 @@
-"""todo: the agent's own list of what is to be done."""
+"""The tool `todo`: the task list of the agent."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,10 +15,10 @@ from hermes.tools.editing.files import plural
 from hermes.tools.registry import ToolDeps, ToolEntry
 
 MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]", "cancelled": "[-]"}
-"""How each status is shown; the order is that of the counts."""
+"""The mark of each status. The order is that of the counts in the header."""
 MAX_ITEMS = 100
 MAX_TASK_CHARS = 500
-"""Characters of one task."""
+"""For the text of one task."""
 MAX_ID_CHARS = 40
 
 _STATUS = {mark: status for status, mark in MARKS.items()}
@@ -65,7 +65,7 @@ class TodoItem(msgspec.Struct, frozen=True):
 
 
 class TodoList:
-    """The list of one session."""
+    """The task list of one session."""
 
     def __init__(self) -> None:
         self._items: dict[str, TodoItem] = {}
@@ -75,7 +75,7 @@ class TodoList:
         return tuple(self._items.values())
 
     def write(self, todos: Iterable[Mapping[str, Any]], *, merge: bool = False) -> None:
-        """Replace the list, or change and add by id. Nothing changes when one item is wrong."""
+        """Replace the list, or update and add by id. One invalid item leaves the list unchanged."""
         items = dict(self._items) if merge else {}
         for given in todos:
             todo = _parse_todo(given, items)
@@ -88,23 +88,23 @@ class TodoList:
         self._items = items
 
     def text(self) -> str:
-        """The whole list, as the tool shows it; "" when there is none.
+        """Return the list as the tool shows it, or "" when it is empty.
 
-        `restore` reads it back, so it can stand in a message after a compaction.
+        `restore` parses this text, so the list survives a compaction as part of a message.
         """
         if not self._items:
             return ""
         counts = dict.fromkeys(MARKS, 0)
         for todo in self.items:
             counts[todo.status] += 1
-        told = ", ".join(
+        summary = ", ".join(
             f"{count} {status.replace('_', ' ')}" for status, count in counts.items() if count
         )
         lines = [f"{MARKS[todo.status]} {todo.id}: {todo.content}" for todo in self.items]
-        return "\n".join([f"{TODO_LIST}{plural(len(lines), 'task')}, {told}", *lines])
+        return "\n".join([f"{TODO_LIST}{plural(len(lines), 'task')}, {summary}", *lines])
 
     def restore(self, messages: Sequence[Message]) -> None:
-        """Take over the list a conversation ended with; what it never had stays empty."""
+        """Load the last list that a conversation shows; without one the list is empty."""
         self._items = {}
         for message in reversed(messages):
             shown = _find_list(message)
@@ -123,7 +123,7 @@ def todo_tool(todos: TodoList) -> Tool:
 
 
 def _parse_todo(given: Mapping[str, Any], known: Mapping[str, TodoItem]) -> TodoItem:
-    """One item, with what it does not say taken from the one of the same id."""
+    """Return one item; fields that are not given come from the known item of the same id."""
     name = "-".join(str(given["id"]).split())[:MAX_ID_CHARS]
     before = known.get(name)
     content = " ".join(str(given.get("content") or "").split())
@@ -145,11 +145,11 @@ def _warnings(todos: TodoList) -> list[str]:
 
 
 def _find_list(message: Message) -> list[TodoItem] | None:
-    """The list a message shows; None when it shows none."""
+    """Return the list that a message contains, or None."""
     if isinstance(message, ToolResult):
         text = message.text if message.name == "todo" and not message.failed else ""
     else:
-        # Notes on what was compacted may stand on either side of the conversation.
+        # The summary of a compaction may be a message of the user or of the assistant.
         notes = isinstance(message, Assistant) and message.text.startswith(COMPACTED)
         text = message.text if isinstance(message, User) or notes else ""
     start = text.find(TODO_LIST)

@@ -1,4 +1,4 @@
-"""web_extract: the text of web pages."""
+"""The tool `web_extract`: get the text of web pages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -33,13 +33,11 @@ from hermes.tools.registry import ToolDeps, ToolEntry
 from hermes.tools.web_pages import PageFetcher, PageText, fence_untrusted, read_page
 from hermes.util.text import clean
 
-# Long pages, made short by the auxiliary model.
-
 AUXILIARY_TASK = "web_extract"
 MAX_RAW_CHARS = 5_000
-"""Characters up to which a page is handed on as it is."""
+"""Longer pages are summarized."""
 MAX_SUMMARIZED_CHARS = 100_000
-"""Characters of a page the auxiliary model gets."""
+"""Characters of a page that the auxiliary model gets."""
 MAX_TOKENS = 2_000
 
 INSTRUCTIONS = (
@@ -51,7 +49,7 @@ INSTRUCTIONS = (
 
 
 async def shorten(reading: PageText, auxiliary: Auxiliary | None) -> PageText:
-    """The page itself when it is short, else its summary, else its beginning."""
+    """Return a short page as it is, a long one as a summary or, if that fails, its beginning."""
     length = len(reading.text)
     if length <= MAX_RAW_CHARS:
         return reading
@@ -86,18 +84,18 @@ def _truncate(reading: PageText, why: str) -> PageText:
 MAX_URLS = 5
 
 Scrape = Callable[[str], Awaitable[PageText]]
-"""Another way to a page: a service that fetches it. Raises `ToolError`."""
+"""Gets a page through a service. Raises `ToolError`."""
 FindScrape = Callable[[], Scrape | None]
 
 
 def no_scrape() -> None:
-    """There is no service."""
+    """Default: no scraping service is configured."""
 
 
 def web_extract_tool(
     fetcher: PageFetcher, auxiliary: Auxiliary | None = None, find_scrape: FindScrape = no_scrape
 ) -> Tool:
-    """`auxiliary` summarises long pages; what `find_scrape` finds is tried before our own fetch."""
+    """Make the tool. `auxiliary` summarizes long pages; a scraping service is tried first."""
 
     async def web_extract(
         call: ToolContext, urls: Annotated[list[str], Meta(min_length=1, max_length=MAX_URLS)]
@@ -126,7 +124,7 @@ def web_extract_tool(
 async def _extract_page(
     url: str, fetcher: PageFetcher, auxiliary: Auxiliary | None, scrape: Scrape | None
 ) -> str | ToolError:
-    """The fenced page, or what went wrong: one page that fails leaves the others alone."""
+    """Return the fenced page, or the error, so that one failed page does not lose the others."""
     try:
         reading = await _scrape(url, fetcher, scrape) or await read_page(await fetcher.fetch(url))
         if not reading.text:
@@ -145,8 +143,10 @@ async def _extract_page(
 
 
 async def _scrape(url: str, fetcher: PageFetcher, scrape: Scrape | None) -> PageText | None:
-    """By the service, when there is one and it can. It must not be sent behind the firewall
-    either, so the guard is asked first."""
+    """Get the page from the service; None without one, or when it fails.
+
+    The guard is asked first: the service must not fetch private addresses either.
+    """
     if scrape is None:
         return None
     await fetcher.guard.vet(url)
@@ -159,7 +159,7 @@ async def _scrape(url: str, fetcher: PageFetcher, scrape: Scrape | None) -> Page
 
 
 def _title(reading: PageText) -> str:
-    """The page's title, unless its text begins with it anyway."""
+    """Return the title as a heading, unless the text begins with it."""
     begins = reading.text.lstrip("# ").startswith(reading.title)
     return "" if begins else f"# {reading.title}"
 
@@ -174,17 +174,15 @@ def _all_failed_error(errors: list[ToolError]) -> ToolError:
     return ToolError("\n".join(_failure_text(error) for error in errors))
 
 
-# Pages fetched by Firecrawl, which also runs their JavaScript.
-
 SCRAPE_PATH = "/v2/scrape"
 
 
 def find_firecrawl(options: WebSearchOptions, connect: Connect = service_client) -> Scrape | None:
-    """The way to a page over Firecrawl; None when it is not the service that is used."""
+    """Return a scraper that uses Firecrawl (which runs JavaScript), if that service is chosen."""
     try:
         service = select_service(options)
     except ToolError:
-        return None  # web_search says what is wrong with the setting.
+        return None  # web_search reports what is wrong with the setting
     if service is None or service.name != "firecrawl":
         return None
 

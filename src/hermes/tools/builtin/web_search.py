@@ -1,4 +1,4 @@
-"""web_search: pages about something."""
+"""The tool `web_search`: search the web with a configured service, or with ddgs."""
 
 import asyncio
 import re
@@ -18,8 +18,6 @@ from hermes.util.late_tls import LateTls
 from hermes.util.packages import is_installed
 from hermes.util.text import clean
 from hermes.util.threads import in_thread
-
-# Search services of the web, as data: how each is asked and how it answers.
 
 MAX_RESULTS = 5
 """Results of one search."""
@@ -48,23 +46,23 @@ class WebSearchOptions(msgspec.Struct, frozen=True):
 class SearchService(msgspec.Struct, frozen=True):
     name: str
     url: str
-    """Empty: the user must say where it is."""
+    """The address of the service; "" when the user must configure it."""
     path: str
     ask: Callable[[str, WebSearchOptions], dict[str, Any]]
     """The JSON of a POST, or the parameters of a GET."""
     rows: tuple[str, ...]
-    """Where in the answer the results are."""
+    """The keys that lead to the list of results."""
     snippet: str
-    """The field with the text of a result: one or several strings."""
+    """The field with the text of a result: a string or a list of strings."""
     method: Literal["POST", "GET"] = "POST"
     key_header: str = "Authorization"
     key_form: str = "Bearer {}"
     variable: str = ""
-    """Where its key comes from; empty when it has none."""
+    """The variable of its key; "" when it needs none."""
     url_variable: str = ""
-    """Where the address of the user's own server comes from."""
+    """The variable with the address of the user's own server."""
 
-    def configured(self, options: WebSearchOptions) -> bool:
+    def is_configured(self, options: WebSearchOptions) -> bool:
         return bool(options.keys.get(self.name) or options.urls.get(self.name))
 
     def address(self, options: WebSearchOptions) -> str:
@@ -76,7 +74,7 @@ class SearchService(msgspec.Struct, frozen=True):
 
 
 _PARALLEL_MODES = {"agentic": "advanced", "one-shot": "advanced", "fast": "basic"}
-"""Modes of its beta API, and what took their place."""
+"""Modes of the beta API and their successors."""
 _PARALLEL_QUERY = 200
 _BRAVE_QUERY, _BRAVE_WORDS = 400, 50
 
@@ -166,17 +164,15 @@ SEARCH_SERVICES: tuple[SearchService, ...] = (
         url_variable="SEARXNG_URL",
     ),
 )
-"""In the order `auto` takes them."""
+"""In the order in which `auto` tries them."""
 
 SERVICES_BY_NAME = {service.name: service for service in SEARCH_SERVICES}
 
 
-# One request to a search service, and its refusals in words.
-
 MAX_ANSWER_BYTES = 5_000_000
-"""Bytes of an answer."""
+"""For one answer."""
 MAX_QUOTED_CHARS = 200
-"""Characters of a refusal that are shown."""
+"""For the body of an error answer."""
 
 Connect = Callable[[], httpx2.AsyncClient]
 
@@ -184,7 +180,7 @@ _OTHER_SERVICE_HINT = "the user can choose another service with the setting web.
 
 
 def service_client() -> httpx2.AsyncClient:
-    """For services the user configured: their proxy is all right, a redirect is not."""
+    """Return a client for services: it uses the proxy of the environment, no redirects."""
     return httpx2.AsyncClient(follow_redirects=False, trust_env=True, verify=LateTls())
 
 
@@ -195,7 +191,7 @@ async def request_json(
     path: str,
     body: dict[str, Any],
 ) -> Any:
-    """The decoded answer. Raises `ToolError`; no message has a key in it."""
+    """Return the decoded answer; raises `ToolError`, whose message never has the key."""
     key = options.keys.get(service.name, "")
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ToolError(
@@ -244,7 +240,7 @@ async def _body(response: httpx2.Response, name: str) -> bytes:
 def http_error(
     service: SearchService, options: WebSearchOptions, status: int, body: bytes
 ) -> ToolError:
-    """What a status of a service means, and what to do."""
+    """Return an error that explains an HTTP status of a service."""
     name = service.name
     if name == "searxng" and status == 403:
         hint = "the server must list json under search.formats in its settings.yml"
@@ -284,15 +280,13 @@ def _mask_key(text: str, service: SearchService, options: WebSearchOptions) -> s
     return text.replace(key, "…") if key else text
 
 
-# The search without a key: the library ddgs, which asks several engines by itself.
-
 DDGS = "ddgs"
 ENGINE_SECONDS = 10
 """For one engine."""
 _NO_RESULTS = "no results found"
 
 Search = Callable[[str, int], list[dict[str, Any]]]
-"""Query and count → rows with `title`, `href` and `body`."""
+"""Takes a query and a count; returns rows with `title`, `href` and `body`."""
 
 DDGS_MISSING = "ddgs is not installed: pip install 'hermes[web]'"
 
@@ -302,7 +296,7 @@ def is_ddgs_installed() -> bool:
 
 
 def search_ddgs(query: str, count: int) -> list[dict[str, Any]]:
-    """Asks the library. It does its own networking: a name, a proxy and TLS are its business."""
+    """Search with the library ddgs, which needs no key and does its own networking."""
     try:
         library, errors = import_module(DDGS), import_module(f"{DDGS}.exceptions")
     except ImportError as error:
@@ -321,7 +315,7 @@ def search_ddgs(query: str, count: int) -> list[dict[str, Any]]:
 
 
 async def ddgs_rows(query: str, seconds: float, search: Search) -> list[dict[str, Any]]:
-    """Rows as the other services have them."""
+    """Search with ddgs and return rows in the format of the services."""
     try:
         async with asyncio.timeout(seconds):
             rows = await in_thread(search, query, MAX_RESULTS)
@@ -351,27 +345,28 @@ class SearchResult(msgspec.Struct, frozen=True):
 
 
 def select_service(options: WebSearchOptions) -> SearchService | None:
-    """The service to ask; None is ddgs. Raises `ToolError` when `web.backend` names none that can
-    be used."""
+    """Return the service to use, None for ddgs; raises `ToolError` for an unusable setting."""
     name = _backend_name(options)
     if name == AUTO:
-        return next((service for service in SEARCH_SERVICES if service.configured(options)), None)
+        return next(
+            (service for service in SEARCH_SERVICES if service.is_configured(options)), None
+        )
     if name == DDGS:
         return None
     service = SERVICES_BY_NAME.get(name)
     if service is None:
         known = ", ".join((AUTO, *SERVICES_BY_NAME, DDGS))
         raise ToolError(f"web.backend is {name!r}; it can be {known}")
-    if not service.configured(options):
+    if not service.is_configured(options):
         needed = " or ".join(filter(None, (service.variable, service.url_variable)))
         raise ToolError(f"{name} is not configured: set {needed}")
     return service
 
 
 def search_unavailable(options: WebSearchOptions) -> str:
-    """Why there can be no search; empty when there can."""
+    """Return why no search is possible, or ""."""
     if _backend_name(options) in (AUTO, DDGS) and is_ddgs_installed():
-        return ""  # whichever keys there are
+        return ""  # ddgs is the fallback without any key
     try:
         service = select_service(options)
     except ToolError as error:
@@ -386,7 +381,7 @@ def _backend_name(options: WebSearchOptions) -> str:
 def web_search_tool(
     options: WebSearchOptions, connect: Connect = service_client, search: Search = search_ddgs
 ) -> Tool:
-    """`connect` makes the HTTP client for a service; `search` is the library without a key."""
+    """Make the tool. `connect` returns the HTTP client for services; `search` is ddgs."""
 
     async def web_search(call: ToolContext, query: str) -> str:
         """Search the web: up to 5 results with title, URL, snippet. web_extract reads them."""
@@ -412,7 +407,7 @@ def web_search_tool(
 
 
 def _result_rows(answer: Any, service: SearchService) -> list[dict[str, Any]]:
-    """The results of an answer, with their text under `snippet`."""
+    """Return the results of an answer, with their text under `snippet`."""
     for step in service.rows:
         answer = answer.get(step) if isinstance(answer, dict) else None
     rows = answer if isinstance(answer, list) else []
@@ -430,7 +425,7 @@ def _parse_results(rows: list[dict[str, Any]]) -> Iterator[SearchResult]:
 
 
 def _clean_line(value: Any, longest: int) -> str:
-    """Text of a result on one line, without tags; several pieces are joined."""
+    """Return the text of a field on one line, without tags; lists are joined."""
     pieces = value if isinstance(value, list) else [value]
     text = " … ".join(piece for piece in pieces if isinstance(piece, str))
     text = " ".join(_TAG.sub("", clean(text)).split())
@@ -441,8 +436,6 @@ def _format_result(number: int, result: SearchResult) -> str:
     lines = (f"{number}. {result.title}", f"   {result.url}", f"   {result.snippet}")
     return "\n".join(line for line in lines if line.strip())
 
-
-# web_search over the service the settings choose.
 
 KEY_VARIABLES = {
     "firecrawl": "FIRECRAWL_API_KEY",

@@ -1,4 +1,4 @@
-"""write_file: put text into a file, whole."""
+"""The tool `write_file`: write a whole file."""
 
 from typing import Any
 
@@ -57,9 +57,10 @@ def write_file_tool(
 
 
 def _match_encoding(old: bytes | None, content: str) -> tuple[bytes, str]:
-    """The content with the line ends and the mark the file has, and a word on what was kept.
+    """Return the content with the line ends and byte order mark of the old file, and a note.
 
-    A model sees neither. Content that has carriage returns or a mark of its own is left alone.
+    `read_file` shows neither to the model, so a rewrite would lose them. Content that has carriage
+    returns or a mark of its own is not changed.
     """
     if not old or is_binary(old):
         return content.encode(), ""

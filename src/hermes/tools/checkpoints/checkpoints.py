@@ -1,4 +1,4 @@
-"""The checkpoints of one workspace: taking them, listing them, going back."""
+"""The checkpoints of one workspace: take, list, compare, restore and prune them."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,6 @@ import stat
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -35,10 +34,8 @@ from hermes.tools.editing.files import display_path
 from hermes.util.atomic import write_text
 from hermes.util.text import human_duration, many
 
-# The state of a workspace as a tree in the store. What has not changed costs nothing.
-
 MAX_PATH_BYTES = 256
-"""Bytes of a path on average, generously; bounds what is read of a huge workspace."""
+"""A generous average; limits how much of a huge file list is read."""
 
 EXTRA_SETTINGS = """\
 [core]
@@ -47,19 +44,19 @@ EXTRA_SETTINGS = """\
 	pruneExpire = now
 """
 ATTRIBUTES = "* -text !eol -ident !filter !working-tree-encoding\n"
-"""Above every .gitattributes of the workspace: files are kept byte for byte."""
+"""Overrides every .gitattributes of the workspace, so that files are stored byte for byte."""
 EXCLUDED = (
     "node_modules/", ".venv/", "venv/", "__pycache__/", "*.pyc", ".mypy_cache/", ".pytest_cache/",
     ".ruff_cache/", ".tox/", ".nox/", ".gradle/", ".terraform/", ".DS_Store", ".hermes-*.tmp",
 )  # fmt: skip
-"""Never kept, besides what the workspace's own .gitignore files say."""
+"""Never stored, in addition to what .gitignore files of the workspace exclude."""
 
 
 class SnapshotLimits(msgspec.Struct, frozen=True):
     file_bytes: int = 10_000_000
-    """Larger files are not kept."""
+    """Larger files are not stored."""
     files: int = 50_000
-    """A workspace with more files is not kept at all."""
+    """A workspace with more files has no checkpoints."""
 
 
 class TooManyFiles(StoreError):
@@ -69,11 +66,14 @@ class TooManyFiles(StoreError):
 class WorkspaceSnapshot(msgspec.Struct, frozen=True):
     tree: str
     skipped: tuple[str, ...] = ()
-    """Files that were there but are not in the tree, as text."""
+    """Display paths of files that exist but are not in the tree."""
 
 
 class WorkspaceSnapshots:
-    """Used by one process at a time; the caller holds the lock."""
+    """Writes the workspace as a git tree; unchanged files cost nothing.
+
+    The caller holds the lock: only one process may use it at a time.
+    """
 
     def __init__(
         self, git: Git, workspace: Path, limits: SnapshotLimits, excluded: Sequence[str]
@@ -82,7 +82,7 @@ class WorkspaceSnapshots:
         self._excluded = "".join(f"{line}\n" for line in (*EXCLUDED, *excluded))
 
     def prepare(self) -> None:
-        """Make the store, or make sure that its settings are ours and nobody else's."""
+        """Create the git store, or reset settings that someone changed."""
         folder = self._git.folder
         for name in ("objects", "refs", "info"):
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -95,14 +95,14 @@ class WorkspaceSnapshots:
             path = folder / name
             if not path.exists() or path.read_text("utf-8", "replace") != text:
                 write_text(path, text, mode=0o600)
-        (folder / "index.lock").unlink(missing_ok=True)  # left by a git that was killed
+        (folder / "index.lock").unlink(missing_ok=True)  # left by a killed git
 
     async def take(self) -> WorkspaceSnapshot:
         try:
             return await self._take()
         except GitFailed:
-            # Either a file went away under git's hands, or its list of files is damaged. The
-            # list can be made anew from the workspace.
+            # A file disappeared during the command, or the index is damaged. Git rebuilds the
+            # index from the workspace.
             (self._git.folder / "index").unlink(missing_ok=True)
             return await self._take()
 
@@ -121,7 +121,7 @@ class WorkspaceSnapshots:
         await self._git.run("update-index", "-z", *options, "--stdin", data=data)
 
     async def _changed_names(self) -> list[str]:
-        """Files that are new, changed or gone since the last snapshot."""
+        """Return the files that are new, changed or deleted since the last snapshot."""
         try:
             output = await self._git.run(
                 "ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard",
@@ -132,14 +132,14 @@ class WorkspaceSnapshots:
         names = dict.fromkeys(os.fsdecode(name) for name in output.split(b"\0") if name)
         nested = [name for name in names if name.endswith("/")]
         if nested:
-            within = await asyncio.to_thread(self._within, nested)
+            within = await asyncio.to_thread(self._nested_files, nested)
             names = dict.fromkeys([*(name for name in names if not name.endswith("/")), *within])
         if self._known_files() + len(names) > self._limits.files:
             raise self._too_many()
         return list(names)
 
-    def _within(self, folders: Sequence[str]) -> list[str]:
-        """Files of repositories inside the workspace, which git takes for one thing each."""
+    def _nested_files(self, folders: Sequence[str]) -> list[str]:
+        """Return the files of nested repositories, which git lists as one entry each."""
         found: list[str] = []
         for folder in folders:
             walk = Walk(str(self._workspace / folder), threading.Event(), hidden=True)
@@ -150,7 +150,7 @@ class WorkspaceSnapshots:
         return found
 
     def _known_files(self) -> int:
-        """How many files the index holds: it says so in its first bytes."""
+        """Return the number of files in the index, from its header."""
         try:
             with (self._git.folder / "index").open("rb") as index:
                 return int.from_bytes(index.read(12)[8:], "big")
@@ -161,7 +161,7 @@ class WorkspaceSnapshots:
         return TooManyFiles(f"{self._workspace} has more than {self._limits.files} files")
 
     def _sort(self, names: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
-        """What goes into the tree, what does not, and which of that are files all the same."""
+        """Split names into those to store, those to remove, and regular files that are skipped."""
         keep: list[str] = []
         drop: list[str] = []
         skipped: list[str] = []
@@ -170,7 +170,7 @@ class WorkspaceSnapshots:
             try:
                 found = os.lstat(path)
             except OSError:
-                keep.append(name)  # gone: git takes it out
+                keep.append(name)  # deleted: git removes it from the tree
                 continue
             regular = stat.S_ISREG(found.st_mode)
             small = found.st_size <= self._limits.file_bytes and os.access(path, os.R_OK)
@@ -182,15 +182,16 @@ class WorkspaceSnapshots:
         return keep, drop, skipped
 
 
-# Where the checkpoints of one workspace lie: a git store, records beside it, and a lock.
-
 LOCK_SECONDS = 10.0
 RESET_HINT = "if it stays so, `hermes checkpoints clear` starts over"
 REFS = "refs/checkpoints"
 
 
 class CheckpointRepo:
-    """`notify` is told what the user should know."""
+    """The files of the checkpoints of one workspace: a git store, records and a lock.
+
+    `notify` gets messages for the user.
+    """
 
     def __init__(
         self,
@@ -213,18 +214,18 @@ class CheckpointRepo:
         return self._folder.exists()
 
     @contextlib.asynccontextmanager
-    async def opened(self) -> AsyncIterator[None]:
-        """The store, made if need be, for this task alone."""
+    async def open(self) -> AsyncIterator[None]:
+        """Lock the store, creating it if needed."""
         async with self._locked():
             self._prepare()
             yield
 
     async def snapshot(self) -> WorkspaceSnapshot:
-        """The workspace as it is."""
+        """Take a snapshot of the workspace."""
         return await self._snapshots.take()
 
-    async def mended(self) -> bool:
-        """Whether the store was damaged; then it is put aside now, and an empty one takes over."""
+    async def repair(self) -> bool:
+        """Move a damaged store aside and start an empty one; return whether it was damaged."""
         try:
             await self.git.run("fsck", "--connectivity-only", "--no-dangling", "--no-progress")
         except GitFailed:
@@ -237,7 +238,7 @@ class CheckpointRepo:
             return True
         return False
 
-    async def keep(self, record: CheckpointRecord) -> None:
+    async def save(self, record: CheckpointRecord) -> None:
         lines = [f"update {REFS}/{record.id}/before {record.before}\n"]
         if record.after:
             lines.append(f"update {REFS}/{record.id}/after {record.after}\n")
@@ -247,10 +248,10 @@ class CheckpointRepo:
     async def drop(self, records: Sequence[CheckpointRecord]) -> None:
         for record in records:
             self.records.drop(record)
-        await self._drop_loose()
+        await self._drop_orphans()
 
-    async def _drop_loose(self) -> None:
-        """References without a record, also those of a checkpoint that was stopped half-way."""
+    async def _drop_orphans(self) -> None:
+        """Delete git references without a record, such as those of an interrupted checkpoint."""
         known = {record.id for record in self.records.all()}
         names = (await self.git.run("for-each-ref", "--format=%(refname)", REFS)).decode().split()
         loose = [name for name in names if name.split("/")[2] not in known]
@@ -258,9 +259,9 @@ class CheckpointRepo:
         if data:
             await self.git.run("update-ref", "--stdin", data=data)
 
-    async def tidy(self, *, thoroughly: bool) -> None:
-        """Free the room of what was dropped: when it is worth it, or now."""
-        await self._drop_loose()
+    async def collect_garbage(self, *, thoroughly: bool) -> None:
+        """Free the space of dropped checkpoints; git decides when, unless `thoroughly`."""
+        await self._drop_orphans()
         await self.git.run("gc", "--quiet", *(["--prune=now"] if thoroughly else ["--auto"]))
 
     async def clear(self) -> None:
@@ -276,9 +277,10 @@ class CheckpointRepo:
 
     @contextlib.asynccontextmanager
     async def _locked(self) -> AsyncIterator[None]:
-        """One process and one task at a time; the lock goes with the process that holds it."""
+        """Hold the lock file; the operating system releases it when the process ends."""
         self._lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        filelock = import_module("filelock")  # slow to load, and a turn may change nothing
+        import filelock  # slow to load, and a turn may change nothing
+
         lock = filelock.FileLock(self._lock, mode=0o600, fallback_to_soft=False)
         end = time.monotonic() + LOCK_SECONDS
         while True:
@@ -296,19 +298,19 @@ class CheckpointRepo:
 
 
 def store_folder(folder: Path, workspace: Path) -> Path:
-    """Where the store of a workspace (a real path) is."""
+    """Return the folder of the store of a workspace (a real path)."""
     return folder / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
 
 
 def find_workspace(folder: Path, place: Path) -> Path:
-    """The nearest folder at or above `place` that has checkpoints, else `place` itself."""
+    """Return the nearest folder at or above `place` that has checkpoints, else `place`."""
     real = Path(os.path.realpath(place))
     above = (real, *real.parents)
     return next((each for each in above if store_folder(folder, each).exists()), real)
 
 
 def _exclude_own_home(own_home: Path, workspace: Path) -> list[str]:
-    """Our own home when it is inside the workspace."""
+    """Return an exclude pattern for the home of Hermes when it is inside the workspace."""
     home = os.path.realpath(own_home)
     if not below(home, str(workspace)) or home == str(workspace):
         return []
@@ -324,7 +326,7 @@ class CheckpointOptions(msgspec.Struct, frozen=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """One line of the list."""
+    """One line of the list of checkpoints."""
 
     number: int
     """1 is the newest."""
@@ -333,16 +335,17 @@ class Checkpoint(msgspec.Struct, frozen=True):
     reason: str
     session: str
     changed: int
-    """Files changed from here to the next one; 0 while it is not over."""
+    """Files changed from this checkpoint to the next; 0 while the turn runs."""
     ended: bool
     kind: str
 
 
 class Checkpoints:
-    """`folder` holds the stores of all workspaces; `user_home` is never a workspace itself.
+    """Takes and restores checkpoints of one workspace.
 
-    Every operation may be cancelled; several processes may work on the same workspace. `git` is
-    the program, looked up when not given; "" means that there is none.
+    `folder` has the stores of all workspaces. `user_home` gets no checkpoints. Every operation may
+    be cancelled, and several processes may use the same workspace. `git` is the program; None
+    looks it up, "" means that it is not installed.
     """
 
     def __init__(
@@ -360,116 +363,116 @@ class Checkpoints:
         self._now = now
         self._notices: list[str] = []
         program = shutil.which("git") if git is None else git
-        self._shelf = CheckpointRepo(
+        self._repo = CheckpointRepo(
             folder, self.workspace, program or "git", self._options.limits, self._notices.append
         )
-        self._trees = CheckpointTrees(self._shelf.git)
+        self._trees = CheckpointTrees(self._repo.git)
         self.problem = "" if program else "git is not installed, so there are no checkpoints"
-        """Why there are no checkpoints here; "" when there are."""
+        """Why the workspace has no checkpoints; "" when it has."""
         self.problem = self.problem or _unsuitable_reason(
             str(self.workspace), folder.parent, user_home
         )
 
     def notices(self) -> list[str]:
-        """What the user should know; each is told once."""
-        told = list(self._notices)
+        """Return and clear the messages for the user."""
+        notices = list(self._notices)
         self._notices.clear()
-        return told
+        return notices
 
     async def take(self, reason: str, session: str = "") -> CheckpointRecord | None:
-        """A checkpoint before changes; None when there is none, and a notice says why."""
+        """Take a checkpoint before changes; on failure return None and add a notice."""
         if self.problem:
             return None
         try:
-            async with self._shelf.opened():
+            async with self._repo.open():
                 try:
-                    return await self._taken(reason, session)
+                    return await self._take_locked(reason, session)
                 except GitFailed:
-                    if not await self._shelf.mended():
+                    if not await self._repo.repair():
                         raise
-                return await self._taken(reason, session)
+                return await self._take_locked(reason, session)
         except TooManyFiles as error:
             self.problem = f"no checkpoints: {error}"
         except (StoreError, OSError) as error:
             self._notices.append(f"no checkpoint was made: {error}")
         return None
 
-    async def _taken(self, reason: str, session: str) -> CheckpointRecord:
-        record = self._new(reason, session, await self._shelf.snapshot())
-        await self._shelf.keep(record)
+    async def _take_locked(self, reason: str, session: str) -> CheckpointRecord:
+        record = self._new_record(reason, session, await self._repo.snapshot())
+        await self._repo.save(record)
         return record
 
     async def finish(self, record: CheckpointRecord) -> None:
-        """The changes that `record` stands before are over; without any it is dropped."""
+        """Store the state after the changes of `record`; drop it when nothing changed."""
         try:
-            async with self._shelf.opened():
+            async with self._repo.open():
                 try:
-                    await self._finish(record, await self._shelf.snapshot())
+                    await self._finish(record, await self._repo.snapshot())
                     await self._prune()
                 except GitFailed:
-                    if not await self._shelf.mended():
+                    if not await self._repo.repair():
                         raise
         except (StoreError, OSError) as error:
             self._notices.append(f"the checkpoint is not complete: {error}")
 
     async def _finish(self, record: CheckpointRecord, snapshot: WorkspaceSnapshot) -> None:
         if snapshot.tree == record.before:
-            await self._shelf.drop([record])
+            await self._repo.drop([record])
             return
         changed = len(await self._trees.deltas(record.before, snapshot.tree))
         done = msgspec.structs.replace(record, after=snapshot.tree, changed=changed)
-        await self._shelf.keep(done)
+        await self._repo.save(done)
 
     async def diff(self, number: int, file: str = "") -> str:
-        """What is different now from what was there at checkpoint `number`."""
-        self._require_fit()
+        """Return the diff from checkpoint `number` to now."""
+        self._require_available()
         only = self.relative(file)
-        async with self._shelf.opened():
-            record = self._numbered(number)[-1]
-            now = await self._shelf.snapshot()
+        async with self._repo.open():
+            record = self._records_back_to(number)[-1]
+            now = await self._repo.snapshot()
             return await self._trees.diff(record.before, now.tree, only)
 
     async def restore(self, number: int, file: str = "", *, force: bool = False) -> Restored:
         """Undo what the agent changed since checkpoint `number`, in one file or everywhere.
 
-        What the user changed since stays. Where both changed the same lines the file is left as it
-        is and named in the result; `force` takes the version of the checkpoint there. The state
-        before is a checkpoint itself, so that this can be undone.
+        Changes of the user stay. A file in which both changed the same lines is left as it is and
+        named in the result; `force` takes the version of the checkpoint instead. The state before
+        the rollback becomes a checkpoint, so that it can be undone.
         """
-        self._require_fit()
+        self._require_available()
         only = self.relative(file)
-        async with self._shelf.opened():
-            chain = self._numbered(number)
-            now = await self._shelf.snapshot()
+        async with self._repo.open():
+            chain = self._records_back_to(number)
+            now = await self._repo.snapshot()
             made = await plan_restore(self._trees, chain, now.tree, only, force=force)
             if only and not made.goal and not made.kept:
                 raise UsageError(
                     f"{file} was not changed since checkpoint {number}",
                     hint="the diff of a checkpoint shows what was",
                 )
-            record = self._new(f"rollback to {number}", "", now, kind="rollback")
-            await self._shelf.keep(record)
-            restored = await Restorer(self._shelf.git, self.workspace).carry_out(number, made)
-            await self._finish(record, await self._shelf.snapshot())
+            record = self._new_record(f"rollback to {number}", "", now, kind="rollback")
+            await self._repo.save(record)
+            restored = await Restorer(self._repo.git, self.workspace).apply(number, made)
+            await self._finish(record, await self._repo.snapshot())
             await self._prune()
             return restored
 
     async def prune(self) -> int:
-        """Drop what is too old or too much, and free the room; says how many went."""
-        if not self._shelf.exists or self.problem:
+        """Drop checkpoints that are too old or too many, free the space, return the number."""
+        if not self._repo.exists or self.problem:
             return 0
-        async with self._shelf.opened():
+        async with self._repo.open():
             dropped = await self._prune()
-            await self._shelf.tidy(thoroughly=True)
+            await self._repo.collect_garbage(thoroughly=True)
             return dropped
 
     async def clear(self) -> None:
-        """Forget every checkpoint of the workspace."""
-        if self._shelf.exists:
-            await self._shelf.clear()
+        """Delete all checkpoints of the workspace."""
+        if self._repo.exists:
+            await self._repo.clear()
 
     def relative(self, file: str) -> str:
-        """A file or folder of the workspace as the store names it; "" is everything."""
+        """Return a path relative to the workspace; "" is the whole workspace."""
         if not file:
             return ""
         path = os.path.normpath(self.workspace / file)
@@ -477,19 +480,19 @@ class Checkpoints:
             raise UsageError(f"{file} is not in {self.workspace}")
         return "" if path == str(self.workspace) else os.path.relpath(path, self.workspace)
 
-    def _require_fit(self) -> None:
+    def _require_available(self) -> None:
         if self.problem:
             raise UsageError(self.problem)
 
-    def _numbered(self, number: int) -> Sequence[CheckpointRecord]:
-        """The records from the newest to the one with this number."""
-        records = self._shelf.records.all()
+    def _records_back_to(self, number: int) -> Sequence[CheckpointRecord]:
+        """Return the records from the newest to the one with this number."""
+        records = self._repo.records.all()
         if 1 <= number <= len(records):
             return records[:number]
         there = f"the oldest is {len(records)}" if records else "there are none yet"
         raise UsageError(f"there is no checkpoint {number}", hint=there)
 
-    def _new(
+    def _new_record(
         self, reason: str, session: str, snapshot: WorkspaceSnapshot, **fields: str
     ) -> CheckpointRecord:
         now = self._now()
@@ -499,17 +502,17 @@ class Checkpoints:
         return msgspec.structs.replace(record, **fields)
 
     async def _prune(self) -> int:
-        records = self._shelf.records.all()
+        records = self._repo.records.all()
         oldest = self._now() - self._options.max_age_days * 86_400
         most = self._options.max_snapshots
         going = [each for n, each in enumerate(records) if n >= most or each.time < oldest]
         if going:
-            await self._shelf.drop(going)
-            await self._shelf.tidy(thoroughly=False)
+            await self._repo.drop(going)
+            await self._repo.collect_garbage(thoroughly=False)
         return len(going)
 
     async def list(self) -> list[Checkpoint]:
-        records = await asyncio.to_thread(self._shelf.records.all)
+        records = await asyncio.to_thread(self._repo.records.all)
         return [
             Checkpoint(
                 number, each.id, each.time, each.reason, each.session, each.changed,
@@ -529,19 +532,17 @@ def _unsuitable_reason(workspace: str, own_home: Path, user_home: Path) -> str:
     return ""
 
 
-# Checkpoints as a conversation needs them: one before the first change of each turn.
-
 DEFAULT_REASON = "changes by the agent"
 MAX_REASON = 80
 
 
 class TurnCheckpoints:
-    """`before_change` goes to every tool that may change files; `turn_ended` to the agent.
+    """Takes one checkpoint per turn of a conversation, before its first change.
 
-    What changes between the two is the agent's, whatever changed it: a file tool, a command, a
-    script, a subagent. What changes outside of turns is the user's. One object serves one
-    conversation, so what belongs to a turn is known without its session, whose id may change.
-    `find` is asked at the first change: most conversations make none.
+    Tools that may change files call `before_change`; the agent calls `turn_ended`. Every change in
+    between counts as the agent's, whether by a file tool, a command, a script or a subagent.
+    Changes outside of turns count as the user's. `find` is called at the first change, because most
+    conversations make none.
     """
 
     def __init__(self, find: Callable[[], Checkpoints]) -> None:
@@ -550,17 +551,17 @@ class TurnCheckpoints:
         self._session_id, self._reason = "", DEFAULT_REASON
         self._taken = False
         self._record: CheckpointRecord | None = None
-        self._told = False
+        self._problem_shown = False
         self._one_at_a_time = asyncio.Lock()
 
     def turn_started(self, session_id: str, reason: str) -> None:
-        """`reason` is what the user asked; the list of checkpoints shows its beginning."""
+        """`reason` is the message of the user; the list of checkpoints shows its beginning."""
         first = next(iter(reason.strip().splitlines()), "")
         cut = first if len(first) <= MAX_REASON else f"{first[:MAX_REASON]}…"
         self._session_id, self._reason = session_id, cut or DEFAULT_REASON
 
     async def before_change(self, call: ToolContext) -> None:
-        """Returns when the state before the change is safe, or cannot be made so."""
+        """Return when the checkpoint is taken, or failed; a failure must not block the agent."""
         async with self._one_at_a_time:
             if self._taken:
                 return
@@ -570,12 +571,12 @@ class TurnCheckpoints:
             self._taken = True
         for text in checkpoints.notices():
             call.announce(Notice(text))
-        if checkpoints.problem and not self._told:
-            self._told = True
+        if checkpoints.problem and not self._problem_shown:
+            self._problem_shown = True
             call.announce(Notice(checkpoints.problem))
 
     async def turn_ended(self) -> list[str]:
-        """Call it at the end of each turn, however it ended; what the user should know."""
+        """Finish the checkpoint of the turn, however it ended; return messages for the user."""
         record, self._record, self._taken = self._record, None, False
         self._session_id, self._reason = "", DEFAULT_REASON
         if self._checkpoints is None:
@@ -585,17 +586,15 @@ class TurnCheckpoints:
         return self._checkpoints.notices()
 
 
-# `/rollback` as text, the same for the terminal and for chats.
-
 ROLLBACK_COMMAND = "/rollback"
 ROLLBACK_USAGE = "/rollback, /rollback N, /rollback diff N or /rollback N FILE"
 MAX_NAMED_FILES = 20
-"""Files named one by one in a report."""
+"""Files that a report names; the rest is counted."""
 _ARGUMENTS = re.compile(r"(?P<diff>diff\s+)?(?P<number>\d+)(?:\s+(?P<file>.+))?")
 
 
 async def rollback(checkpoints: Checkpoints, arguments: str) -> str:
-    """What `/rollback ARGUMENTS` answers. Raises `UsageError` and `StoreError`."""
+    """Run `/rollback ARGUMENTS` and return its answer; raises `UsageError` and `StoreError`."""
     if not arguments.strip():
         return format_checkpoints(await checkpoints.list(), checkpoints.problem)
     match = _ARGUMENTS.fullmatch(arguments.strip())
@@ -614,7 +613,7 @@ def format_checkpoints(
     command: str = ROLLBACK_COMMAND,
     now: float | None = None,
 ) -> str:
-    """`command` is what goes back, as the reader types it."""
+    """Format the list; `command` is what the user types to go back."""
     if not found:
         return problem or "there are no checkpoints here yet"
     moment = time.time() if now is None else now

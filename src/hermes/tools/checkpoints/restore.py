@@ -1,4 +1,4 @@
-"""Going back to a checkpoint: planned in the store, then done to the files one by one."""
+"""Restoring a checkpoint: plan the rollback in the git store, then change the files."""
 
 import asyncio
 import contextlib
@@ -17,16 +17,14 @@ from hermes.terminal.local.files import make_link, remove, replace
 from hermes.tools.editing.files import display_path
 from hermes.util.atomic import write_bytes
 
-# What is known of each checkpoint, one small file each.
-
 MAX_SKIPPED = 1_000
 
 
 class CheckpointRecord(msgspec.Struct, frozen=True):
-    """A stretch of time in which the agent (or a rollback) changed files.
+    """One turn of the agent, or one rollback, that changed files. Stored as a JSON file.
 
-    What changed between `before` and `after` is the agent's. What changed between the `after` of
-    one record and the `before` of the next is the user's.
+    Changes between `before` and `after` are the agent's. Changes between the `after` of one record
+    and the `before` of the next are the user's.
     """
 
     id: str
@@ -35,14 +33,14 @@ class CheckpointRecord(msgspec.Struct, frozen=True):
     reason: str
     session: str
     before: str
-    """Tree of the workspace when it began."""
+    """Tree of the workspace at the start."""
     after: str = ""
-    """Tree when it ended; "" while it goes on, or when it never came to its end."""
+    """Tree at the end; "" while the turn runs, or when it was killed."""
     changed: int = 0
-    """Files that differ between the two."""
+    """Number of files that differ between the two."""
     kind: Literal["turn", "rollback"] = "turn"
     skipped: tuple[str, ...] = ()
-    """Files that were there but are too big to keep."""
+    """Files that were too large to store."""
 
 
 def new_record_id(now: float) -> str:
@@ -54,7 +52,7 @@ class CheckpointRecords:
         self._folder = folder
 
     def all(self) -> list[CheckpointRecord]:
-        """The newest first. A file that cannot be read is none of ours."""
+        """Return all records, newest first; unreadable files are ignored."""
         found: list[CheckpointRecord] = []
         names = sorted(self._folder.glob("*.json"), reverse=True)
         for path in names:
@@ -78,12 +76,8 @@ class CheckpointRecords:
         return self._folder / f"{os.path.basename(record_id)}.json"  # noqa: PTH119 - a name only
 
 
-# Undoing what the agent changed while keeping what the user changed. Only decides; writes nothing.
-#
-# For one file and one stretch of the agent's work there are three versions: before it, after it,
-# and
-# now. Undoing is a three-way merge: what leads from after to before is done to what is there now.
-
+# Undo keeps what the user changed. For a file and a record there are three versions: before, after
+# and now. Undoing is a three-way merge that applies the change from `after` to `before` to `now`.
 REGULAR_MODES = ("100644", "100755")
 
 
@@ -95,7 +89,7 @@ class TreeEntry(msgspec.Struct, frozen=True):
 
 
 class TreeDelta(msgspec.Struct, frozen=True):
-    """What a stretch of work did to one file; None is no file."""
+    """What a record did to one file; None means that the file did not exist."""
 
     path: str
     before: TreeEntry | None
@@ -107,7 +101,7 @@ class RestoreConflict(msgspec.Struct, frozen=True):
 
 
 MergeBlobs = Callable[[str, str, str], Awaitable[str | None]]
-"""The id of `now` with the way from `after` to `before` done to it; None when they collide."""
+"""Takes `now`, `after`, `before`; returns the id of the merged blob, None on a conflict."""
 
 
 async def undo_delta(
@@ -143,11 +137,9 @@ async def _undo_content(
     return await merge(now.id, after.id, before.id)
 
 
-# Trees of the store: what is in them, how they differ, and merging files of them.
-
 NO_FILE = "000000"
 MAX_DIFF_BYTES = 60_000
-"""Bytes of a diff that are shown."""
+"""For a diff that is shown."""
 
 
 class CheckpointTrees:
@@ -185,7 +177,7 @@ class CheckpointTrees:
         return f"{text}\n[… {rest} more lines]" if rest else text
 
     async def merge(self, now: str, after: str, before: str) -> str | None:
-        """For `undoing.Merge`. Binary files collide always."""
+        """Implement `MergeBlobs`; binary files always conflict."""
         contents = await self._git.blobs([now, after, before])
         with tempfile.TemporaryDirectory(dir=self._git.folder, prefix="merge-") as folder:
             paths = [Path(folder, name) for name in ("now", "after", "before")]
@@ -205,28 +197,28 @@ def _entry(mode: str, object_id: str) -> TreeEntry | None:
 
 LINK_MODE, EXECUTABLE_MODE = "120000", "100755"
 BLOBS_PER_READ = 16
-"""Files read from the store at a time."""
+"""Limits the memory used for contents."""
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """What going back did. Paths are relative to the workspace."""
+    """The result of a rollback. Paths are relative to the workspace."""
 
     number: int
     restored: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
-    """Restored with the user's own changes kept."""
+    """Restored, with changes of the user kept."""
     kept: dict[str, str] = {}
-    """Left as they are, with the reason."""
+    """Files that were not changed, with the reason."""
 
 
 class RestorePlan(msgspec.Struct):
     now: dict[str, TreeEntry]
     goal: dict[str, TreeEntry | None]
-    """What becomes of each file that is touched."""
+    """The new state of each file; None deletes it."""
     kept: dict[str, str]
     merged: set[str]
-    """Those of `goal` in which changes of both are."""
+    """Files of `goal` with changes of both agent and user."""
 
 
 async def plan_restore(
@@ -237,7 +229,7 @@ async def plan_restore(
     *,
     force: bool,
 ) -> RestorePlan:
-    """Undo the records of `chain`, the newest first; `only` is a file or a folder, or ""."""
+    """Plan to undo the records of `chain`, newest first; `only` is a path, or "" for all."""
     now = await trees.entries(now_tree)
     made = RestorePlan(now, {}, {}, set())
     ended = now_tree
@@ -248,7 +240,7 @@ async def plan_restore(
                 continue
             current = made.goal.get(path, now.get(path))
             if current is None and path == only:
-                current = delta.after  # who names a file that is gone wants it back
+                current = delta.after  # a deleted file that the user names is wanted back
             result = await undo_delta(delta, current, trees.merge)
             if isinstance(result, RestoreConflict):
                 made.kept[path] = result.reason
@@ -279,9 +271,12 @@ class Restorer:
     def __init__(self, git: Git, workspace: Path) -> None:
         self._git, self._workspace = git, workspace
 
-    async def carry_out(self, number: int, made: RestorePlan) -> Restored:
-        """First the rules of what git ignores: they say what may be removed. Then the removals,
-        which may make room for a file where a folder is. Then the rest."""
+    async def apply(self, number: int, made: RestorePlan) -> Restored:
+        """Change the files. Never raises for one file: the result names it as kept.
+
+        .gitignore files come first, because they determine what may be removed. Removals come
+        second, because they may make room for a file where a folder is.
+        """
         differing = {
             path: entry for path, entry in made.goal.items() if entry != made.now.get(path)
         }
@@ -330,7 +325,7 @@ class Restorer:
     async def _ignored(self, paths: Sequence[str]) -> set[str]:
         if not paths:
             return set()
-        # "./" keeps a name such as ":x" from being read as a pattern.
+        # "./" prevents git from reading a name such as ":x" as a pattern.
         data = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
         output = await self._git.run(
             "check-ignore", "--no-index", "-z", "--stdin", data=data, good=(0, 1)
@@ -349,11 +344,11 @@ class Restorer:
             except OSError as error:
                 kept[name] = f"it cannot be removed: {(error.strerror or str(error)).lower()}"
                 continue
-            self._tidy(Path(path).parent)
+            self._remove_empty_folders(Path(path).parent)
         return done
 
-    def _tidy(self, folder: Path) -> None:
-        """Folders that the removal left empty."""
+    def _remove_empty_folders(self, folder: Path) -> None:
+        """Remove folders that the removal left empty."""
         with contextlib.suppress(OSError):
             while folder != self._workspace:
                 folder.rmdir()

@@ -452,9 +452,9 @@ def test_without_ddgs_and_without_a_key_there_is_no_search(
 
 def test_the_libraries_are_not_imported_before_they_are_used() -> None:
     code = (
-        "import sys, hermes.tools.builtin.web_extract as web\n"
-        "from hermes.tools.builtin.web_search import search_unavailable as web_search_available\n"
-        "assert web_search_available(web.SearchOptions()) == ''\n"
+        "import sys, hermes.tools.builtin.web_extract\n"
+        "from hermes.tools.builtin.web_search import search_unavailable, WebSearchOptions\n"
+        "assert search_unavailable(WebSearchOptions()) == ''\n"
         "print(sorted({'ddgs', 'trafilatura', 'pypdf', 'lxml', 'primp'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
