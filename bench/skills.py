@@ -121,14 +121,14 @@ def make(home: Path, count: int) -> None:
 def worker(home: Path) -> None:
     """One process: its first list, and the same again."""
     skills = SkillIndex([SkillRoot(home / "skills", Source.USER)], home / "cache" / "skills.json")
-    uses = SkillUsage(home / "skills" / ".usage.json")
-    listed = SkillsPromptCache(skills, uses, home / "cache" / "skills-listed.json")
+    usage = SkillUsage(home / "skills" / ".usage.json")
+    listed = SkillsPromptCache(skills, usage, home / "cache" / "skills-listed.json")
     marks, text = [time.process_time_ns()], ""
     for _ in range(3):
         text = listed.text(CIRCLE, BUDGET, NOW, HINTS)
         marks.append(time.process_time_ns())
     first, *again = [(after - before) / 1e6 for before, after in pairwise(marks)]
-    found = len(skills.all())
+    found = len(skills.skills())
     print(json.dumps({"first": first, "again": min(again), "chars": len(text), "found": found}))
 
 
@@ -186,8 +186,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         make(home, args.skills)
-        runs = [one_run(home, args.skills) for _ in range(args.runs)]
-    figures = {name: min(run[name] for run in runs) for name in runs[0]}
+        ranges = [one_run(home, args.skills) for _ in range(args.ranges)]
+    figures = {name: min(run[name] for run in ranges) for name in ranges[0]}
     if args.json:
         args.json.write_text(json.dumps(figures, indent=2) + "\n")
     sys.exit(1 if show(figures) else 0)

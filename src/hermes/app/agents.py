@@ -23,7 +23,7 @@ from hermes.app.remembering import Remembering
 from hermes.app.request import REMOTE_PROMPT, SessionRequest
 from hermes.app.secret_keeper import SecretKeeper
 from hermes.app.session_models import AuxiliaryRouter, SessionModels
-from hermes.app.skill_shelf import circle_of
+from hermes.app.skill_shelf import visibility_context
 from hermes.app.tools import Toolsets, build_approvals, build_toolbox, consent_seconds
 from hermes.app.workbench import Workbench
 from hermes.app.workplaces import make_place
@@ -221,7 +221,7 @@ class Making:
         self._toolsets = {tool.toolset for tool in (*assembled.tools, *assembled.rare)}
         box = build_toolbox(assembled, bench, parts.home, parts.redactor.redact)
         platform = self.start.request.source
-        self.skills.circle = circle_of(parts.loaded, platform, box.names, self._toolsets)
+        self.skills.context = visibility_context(parts.loaded, platform, box.names, self._toolsets)
         return box
 
     def _unclaimed(self, more: Iterable[Tool], others: Iterable[Tool]) -> Iterator[Tool]:

@@ -183,7 +183,7 @@ class App:
         skills = self._open[agent].skills
         commands = import_module("hermes.skills.loader")
         called = await in_thread(
-            lambda: commands.skill_command(text, skills.shelf.skills.all(), skills.circle)
+            lambda: commands.skill_command(text, skills.shelf.skills.skills(), skills.context)
         )
         if called is None:
             return None

@@ -9,7 +9,7 @@ import msgspec
 from hermes.app.credentials import stored_secrets
 from hermes.app.given_tools import idle_services, memory_of
 from hermes.app.request import SessionRequest
-from hermes.app.skill_shelf import SkillShelf, circle_of
+from hermes.app.skill_shelf import SkillShelf, visibility_context
 from hermes.app.tools import find_toolsets
 from hermes.app.workbench import idle_bench
 from hermes.app.workplaces import Place, make_place
@@ -97,8 +97,8 @@ def _index(
 ) -> str:
     if skills is None or not tools & SKILL_TOOLS:
         return ""
-    circle = circle_of(loaded, request.source, tools, toolsets)
-    return skills.index(circle, Path(place.folder) if place.here else None)
+    context = visibility_context(loaded, request.source, tools, toolsets)
+    return skills.index(context, Path(place.folder) if place.here else None)
 
 
 def preview(loaded: Loaded, home: Home, folder: Path, platform: str) -> Preview:

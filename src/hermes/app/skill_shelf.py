@@ -61,7 +61,7 @@ def external_warnings(loaded: Loaded) -> list[str]:
     return ["skills.external_dirs has an empty entry, which is left out"] if empty else []
 
 
-def circle_of(
+def visibility_context(
     loaded: Loaded, platform: str, tools: Iterable[str] = (), toolsets: Iterable[str] = ()
 ) -> VisibilityContext:
     """This machine, what is there, and what is switched off."""
@@ -84,8 +84,8 @@ class SkillShelf:
         self.skills = SkillIndex(skill_roots(loaded, home, brought), home.cache / "skills.json")
         for warning in external_warnings(loaded):
             tell(warning)
-        self.uses = SkillUsage(home.skills / ".usage.json")
-        self._listed = SkillsPromptCache(self.skills, self.uses, home.cache / "skills-listed.json")
+        self.usage = SkillUsage(home.skills / ".usage.json")
+        self._listed = SkillsPromptCache(self.skills, self.usage, home.cache / "skills-listed.json")
         if (home.skills / HUB_FOLDER).parent.is_dir():
             # An update that was killed half-way is finished before anybody looks.
             shelf = import_module("hermes.skills.hub.store").HubStore(
@@ -96,11 +96,11 @@ class SkillShelf:
             except ConfigError as error:  # the hub's commands say more; the skills are there
                 tell(f"{error}; {error.hint}")
 
-    def index(self, circle: VisibilityContext, folder: Path | None) -> str:
+    def index(self, context: VisibilityContext, folder: Path | None) -> str:
         """The list for the prompt; what is in `folder` says which skills matter most."""
         budget = self._loaded.settings.skills.index_chars
         hints = tuple(_names_in(folder)) if folder is not None else ()
-        return self._listed.text(circle, budget, time.time(), hints)
+        return self._listed.text(context, budget, time.time(), hints)
 
     def session(
         self,
@@ -113,7 +113,7 @@ class SkillShelf:
         options = LoadOptions(
             home=self._home.root,
             config_file=self._config_file,
-            circle=circle_of(self._loaded, platform),
+            context=visibility_context(self._loaded, platform),
             config=settings.config,
             template_vars=settings.template_vars,
             inline_shell=settings.inline_shell,
@@ -125,8 +125,8 @@ class SkillShelf:
             variables=self._loaded.variable,
             session_id=session_id,
             asker=asker,
-            carrier=Carrying(self._loaded, self._home, place, self._tell),
-            uses=self.uses,
+            environment=Carrying(self._loaded, self._home, place, self._tell),
+            usage=self.usage,
         )
         return SessionSkills(self, loader, session_id)
 
@@ -140,7 +140,7 @@ class SkillShelf:
             SkillHistory(folder, self._tell),
             scan_reasons,
             WritingOptions(review=self._loaded.settings.skills.review),
-            self.uses,
+            self.usage,
         )
 
     def writing_tool(self, session_id: Callable[[], str], *, review: bool = False) -> Tool:
@@ -157,11 +157,11 @@ class SessionSkills:
         self, shelf: SkillShelf, loader: SkillLoader, session_id: Callable[[], str]
     ) -> None:
         self.shelf, self.loader, self._session_id = shelf, loader, session_id
-        self.circle = loader.options.circle
+        self.context = loader.options.context
 
     def tools(self) -> dict[str, Tool]:
         return {
-            "skills_list": skills_list_tool(self.shelf.skills, lambda: self.circle),
+            "skills_list": skills_list_tool(self.shelf.skills, lambda: self.context),
             "skill_view": skill_view_tool(self.loader),
             "skill_manage": self.shelf.writing_tool(self._session_id),
         }
@@ -186,7 +186,7 @@ class Carrying:
         bring(skill.folder, f"~/{there}")
         return f"$HOME/{there}"
 
-    def give(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None:
+    def provide(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None:
         """Variables that are set, and credential files that are there."""
         values = {
             name: value

@@ -1,18 +1,17 @@
-"""The head of a SKILL.md: the YAML between two lines of `---`, however it was written.
+"""Read the YAML frontmatter of a SKILL.md.
 
-Other agents, editors and models write it in many ways. Whatever can be understood is, and what had
-to be guessed is said in a warning.
+Other agents, editors and models write it in many ways. The reader accepts whatever can be
+understood and returns a warning for everything it had to guess.
 """
 
 import json
 import re
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from hermes.skills.skill import SkillInvalid
 
-# Heads as other agents, editors and models write them, turned into what they meant.
+# Frontmatter as other agents, editors and models write it
 
 _LEADING_COMMENTS = re.compile(r"(?:\s*<!--(?:(?!-->).)*-->)+\s*(?=---)", re.DOTALL)
 _FENCED_HEAD = re.compile(
@@ -20,17 +19,20 @@ _FENCED_HEAD = re.compile(
     r"(?:---[ \t]*\n)?\1[ \t]*(?:\n|$)"
 )
 _SKILL_FIELD = re.compile(r"^(?:name|description)[:：]", re.MULTILINE)
-"""It is no example that the instructions begin with."""
+"""Tells frontmatter from a YAML example at the start of the instructions."""
 _WRAPPED = re.compile(r"\s*(`{3,}|~{3,})\w*\n(?=---)")
 _FIELD = re.compile(r"^(?P<lead>[ ]*(?:- +)?)(?P<key>[A-Za-z_][\w.-]*):[ ]+(?P<value>\S.*?)\s*$")
 _UNSPACED_KEY = re.compile(r"^([A-Za-z_][\w-]*)[:：](?!//)[ \u00a0]*(?=\S)", re.MULTILINE)
-"""A key with another colon, or another space after it, or none."""
+"""A key followed by a full-width colon, by a non-breaking space, or by no space."""
 _BLOCK = re.compile(r"[|>][-+]?\d?$")
 _COMPLETE_VALUE = re.compile(r"""(\[.*\]|\{.*\}|"(\\.|[^"\\])*"|'([^']|'')*')(\s+#.*)?$""")
 
 
 def _unwrap(text: str) -> tuple[str, tuple[str, ...]]:
-    """Without comments before the head, or the code fence a model put around it or everything."""
+    """Remove comments before the frontmatter, or a code fence around it or around the whole file.
+
+    Returns the text and the warnings.
+    """
     comments = _LEADING_COMMENTS.match(text)
     if comments:
         return text[comments.end() :], ()
@@ -46,7 +48,7 @@ def _unwrap(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _repair_yaml(text: str) -> str:
-    """What was meant, when tabs indent it or values that need quotes have none."""
+    """Return the intended YAML when tabs indent it or values lack necessary quotes."""
     lines = [line.expandtabs(2) for line in _UNSPACED_KEY.sub(r"\1: ", text).split("\n")]
     result: list[str] = []
     at = 0
@@ -72,7 +74,7 @@ def _repair_yaml(text: str) -> str:
 
 
 def _indent(line: str) -> int:
-    """-1 for an empty line, which ends everything."""
+    """Return the indentation of a line; -1 for an empty line, which ends every block."""
     return len(line) - len(line.lstrip()) if line.strip() else -1
 
 
@@ -85,10 +87,9 @@ def _quote(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# The YAML in which most heads are written, read by lines: many times as quick as all of YAML.
-#
-# What is understood here means the same there. Anything else, such as text over several lines,
-# comments, escapes or numbers in odd forms, is left to a parser of the whole language.
+# A parser for the simple YAML of most frontmatter, about four times as fast as PyYAML. It gives
+# the same result as PyYAML or none: texts over several lines, comments, escapes and unusual
+# numbers are left to PyYAML.
 
 MAX_SIMPLE_INDENT = 20
 """Spaces before a line."""
@@ -96,7 +97,7 @@ MAX_SIMPLE_INDENT = 20
 _SIMPLE_LINES = re.compile(
     r"^( *)(- |)(?:([A-Za-z_][A-Za-z0-9_-]{0,60}):(?: +|$))?(.*)$", re.MULTILINE
 )
-"""Spaces, the dash of a list, the key of a field, and what follows."""
+"""Groups: indentation, dash of a list entry, key of a field, value."""
 _QUOTED = r'"[^"\\,]*"|\'[^\',]*\''
 _ENTRY = rf"(?:[A-Za-z][\w+/.-]*(?: [\w+/.-]+)*|{_QUOTED})"
 _VALUES: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
@@ -108,15 +109,15 @@ _VALUES: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
     (re.compile(r"\[ *\]"), lambda _: []),
 )
 _RESERVED_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null"})
-"""Words with a meaning of their own, in any letter case."""
+"""Words that YAML reads as booleans or null, in any letter case."""
 
 
 class _NotSimple(Exception):
-    """It takes more than is understood here."""
+    """The text needs a complete YAML parser."""
 
 
 def parse_simple_yaml(text: str) -> dict[str, Any] | None:
-    """The fields in `text`; None when only a whole parser can tell."""
+    """Return the fields in `text`, or None when it needs a complete YAML parser."""
     if "#" in text or not text.replace("\n", "").isprintable():
         return None
     lines = _SimpleYamlReader([row for row in _SIMPLE_LINES.findall(text) if any(row[1:])])
@@ -128,14 +129,17 @@ def parse_simple_yaml(text: str) -> dict[str, Any] | None:
 
 
 class _SimpleYamlReader:
-    """Rows as `_LINES` finds them; those before `at` are read. A table or list ends at the first
-    row that does not belong to it; where that belongs to nothing at all, not all are read."""
+    """Reads rows as matched by `_SIMPLE_LINES`; `at` is the next row.
+
+    A table or list ends at the first row that does not belong to it. When a row belongs to nothing,
+    `at` does not reach the end.
+    """
 
     def __init__(self, rows: list[tuple[str, str, str, str]]) -> None:
         self.rows, self.at = rows, 0
 
     def table(self, depth: int) -> dict[str, Any]:
-        """Fields that stand `depth` spaces to the right."""
+        """Read the fields that are indented by `depth` spaces."""
         if depth > MAX_SIMPLE_INDENT:
             raise _NotSimple
         fields: dict[str, Any] = {}
@@ -150,7 +154,7 @@ class _SimpleYamlReader:
         return fields
 
     def _below(self, depth: int) -> Any:
-        """What belongs to a key at `depth` with nothing beside it."""
+        """Read what belongs to a key at `depth` without a value on its line."""
         spaces, dash, _, _ = self.rows[self.at] if self.at < len(self.rows) else ("", "", "", "")
         if dash and len(spaces) >= depth:
             return self._list(len(spaces))
@@ -163,7 +167,7 @@ class _SimpleYamlReader:
             if len(spaces) != depth or not dash:
                 break
             if key:
-                # As if the dash were spaces: the other fields of the entry stand below this one.
+                # Read the dash as indentation: the other fields of the entry follow at that depth.
                 self.rows[self.at] = (f"{spaces}  ", "", key, value)
                 entries.append(self.table(depth + 2))
             else:
@@ -194,32 +198,37 @@ def _check_text(word: str) -> str:
 
 
 MAX_CHARS = 64_000
-"""Characters of a head."""
+"""Characters of the frontmatter."""
 MAX_DEPTH = 100
 NESTING_CHARACTERS = "[{:-?"
-"""Each level of nesting needs one of them."""
+"""Every level of nesting needs at least one of these."""
 
 _FENCE = re.compile(r"^-{3,}[ \t]*$", re.MULTILINE)
 _OTHER_ENDS = re.compile(r"^(?:\.\.\.|[ \t]+---)[ \t]*$", re.MULTILINE)
 _INVISIBLE = "\ufeff\u200b\u2060"
 """Marks that editors and web pages leave before the first character."""
 _WRAPPERS = ("<!--", "```", "~~~")
-"""What may stand around a head, or before it."""
+"""What may precede or surround the frontmatter."""
 
 
 class Frontmatter(NamedTuple):
+    """The frontmatter of a SKILL.md and the text after it."""
+
     fields: dict[str, Any]
-    """As they were written, also those nobody here knows."""
+    """As written, including unknown ones."""
     body: str
     warnings: tuple[str, ...] = ()
 
 
 class _YamlProblem(Exception):
-    """The message is for a person."""
+    """The text is not valid YAML. The message is shown to the user."""
 
 
 def read_frontmatter(text: str) -> Frontmatter:
-    """Raises `SkillInvalid` when there is a head and it cannot be understood."""
+    """Split a SKILL.md into fields and body.
+
+    Raises `SkillInvalid` when there is frontmatter that cannot be understood.
+    """
     text = text.lstrip(_INVISIBLE)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -249,7 +258,7 @@ def read_frontmatter(text: str) -> Frontmatter:
 
 
 def _read_unclosed(inside: str, problem: _YamlProblem, warnings: tuple[str, ...]) -> Frontmatter:
-    """The head when its last line is missing: up to the first line that is no field."""
+    """Read frontmatter without its closing line: it ends at the first line that is not a field."""
     lines = inside.split("\n")
     count = next((at for at, line in enumerate(lines) if not _is_field_line(line)), len(lines))
     try:
@@ -272,7 +281,7 @@ def _is_field_line(line: str) -> bool:
 
 
 def _parse_fields(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The fields, and what had to be mended. Raises `_NotYaml`."""
+    """Return the fields and warnings about repairs. Raises `_YamlProblem`."""
     mended: tuple[str, ...] = ()
     try:
         data = _load_yaml(text)
@@ -298,14 +307,15 @@ def _load_yaml(text: str) -> Any:
     plain = parse_simple_yaml(text)
     if plain is not None:
         return plain
-    yaml = import_module("yaml")
+    import yaml  # most frontmatter is simple enough to be read without it
+
     try:
         if sum(map(text.count, NESTING_CHARACTERS)) > MAX_DEPTH:
             _check_depth(yaml, text)
         return yaml.load(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        # One for the fence, and lines are counted from 1.
+        # Add one for the opening fence and one because lines are counted from 1.
         where = f"line {mark.line + 2}: " if mark else ""
         raise _YamlProblem(f"{where}{error.problem or error.context}") from error
     except yaml.YAMLError as error:
@@ -317,7 +327,7 @@ def _load_yaml(text: str) -> Any:
 
 
 def _check_depth(yaml: Any, text: str) -> None:
-    """Raise RecursionError for absurdly deep text, on which the C parser would crash."""
+    """Raise RecursionError for excessively nested text, on which the C parser would crash."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent)

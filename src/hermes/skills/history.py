@@ -54,7 +54,7 @@ async def plan_undo(repository: HistoryRepository, commit: SkillCommit) -> list[
     """What to put so that `commit` is undone; empty when it is already. Raises `UndoRefused`."""
     now = await repository.entries()
     puts: list[FileUpdate] = []
-    for path, before, after in await repository.deltas(commit.id):
+    for path, before, after in await repository.changed_entries(commit.id):
         present = now.get(path)
         if present == before:
             continue
@@ -106,7 +106,7 @@ async def _merge_content(repository: HistoryRepository, now: str, after: str, be
 
 
 async def _refusal(repository: HistoryRepository, commit: SkillCommit, path: str) -> UndoRefused:
-    later = await repository.touching(path, commit.id)
+    later = await repository.commits_touching(path, commit.id)
     if not later:
         return UndoRefused(
             f"{commit.label} cannot be undone: {path} cannot be written",
@@ -138,7 +138,7 @@ class ChangeJournal:
     def open(self, intent: PendingChange) -> None:
         write_text(self._file, json.dumps(msgspec.to_builtins(intent)), mode=0o600)
 
-    def left(self) -> PendingChange | None:
+    def unfinished(self) -> PendingChange | None:
         """The one that a process which died has left; a damaged one says nothing."""
         try:
             return msgspec.convert(json.loads(self._file.read_text("utf-8")), PendingChange)
@@ -181,8 +181,8 @@ class SkillHistory:
         program = (shutil.which("git") or "") if git is None else git
         self._folder, self._notify = folder, notify
         self._repository = HistoryRepository(program, folder) if program else None
-        self._intents = ChangeJournal(folder / HISTORY_FOLDER / "intent.json")
-        self._told: set[str] = set()
+        self._journal = ChangeJournal(folder / HISTORY_FOLDER / "intent.json")
+        self._notified: set[str] = set()
         self._running: set[asyncio.Task[Any]] = set()
 
     async def record(
@@ -195,18 +195,18 @@ class SkillHistory:
         commit is None when nothing differs or git is missing. Somebody who stops waiting does not
         stop the work; a process that dies leaves a record the next one finishes.
         """
-        return await self._to_the_end(self._record(change, work))
+        return await self._run_shielded(self._record(change, work))
 
     async def undo(
         self, commit_id: str, who: Author = Author.USER, session: str = ""
     ) -> SkillCommit:
         """Take one change back, as a change of its own. Raises `UndoRefused` when a later one is in
         the way; nothing is done then."""
-        return await self._to_the_end(self._undo(commit_id, who, session))
+        return await self._run_shielded(self._undo(commit_id, who, session))
 
     async def log(self, skill: str = "", limit: int = DEFAULT_LOG_LENGTH) -> list[SkillCommit]:
         """The newest first; `limit` 0 is all."""
-        repository = self._readable()
+        repository = self._require_repository()
         try:
             if not repository.exists or not await repository.head():
                 return []
@@ -241,13 +241,13 @@ class SkillHistory:
     async def diff(self, commit_id: str = "") -> str:
         """What a change did to the files; the newest one when no id is given."""
         found = await self.commit(commit_id)
-        return await self._readable().diff(found.id)
+        return await self._require_repository().diff(found.id)
 
-    async def made_with(self, file: str, commit_id: str) -> list[dict[str, bytes]]:
+    async def folders_added_with(self, file: str, commit_id: str) -> list[dict[str, bytes]]:
         """The files of each folder to which a change brought `file`, by their paths below it. None
         when it did something else as well."""
-        repository = self._readable()
-        deltas = await repository.deltas(commit_id)
+        repository = self._require_repository()
+        deltas = await repository.changed_entries(commit_id)
         new = [path for path, before, _ in deltas if not before and path.endswith(f"/{file}")]
         folders = tuple(path.removesuffix(file) for path in new)
         if not all(path.startswith(folders) for path, _, _ in deltas):
@@ -269,22 +269,22 @@ class SkillHistory:
     ) -> tuple[T, SkillCommit | None]:
         async with history_lock(self._folder):
             if self._repository is None:
-                self._tell(NO_GIT)
+                self._notify_once(NO_GIT)
                 return await in_thread(work), None
-            await self._caught_up(self._repository)
+            await self._catch_up(self._repository)
             with _write_errors():
-                self._intents.open(PendingChange(change))
+                self._journal.open(PendingChange(change))
             try:
                 result = await in_thread(work)
             except (HermesError, OSError):
-                self._intents.close()
+                self._journal.close()
                 raise
-            return result, await self._kept(self._repository, change)
+            return result, await self._commit_change(self._repository, change)
 
     async def _undo(self, commit_id: str, who: Author, session: str) -> SkillCommit:
         async with history_lock(self._folder):
-            repository = self._readable()
-            await self._caught_up(repository)
+            repository = self._require_repository()
+            await self._catch_up(repository)
             commit = await self.commit(commit_id)
             if commit.reason == AS_FOUND:
                 raise UsageError(f"{commit.label} cannot be undone: the history begins with it")
@@ -301,32 +301,34 @@ class SkillHistory:
                 undoes=commit.id,
             )
             with _write_errors():
-                self._intents.open(PendingChange(change, tuple(puts)))
+                self._journal.open(PendingChange(change, tuple(puts)))
                 try:
-                    await self._put(repository, puts)
+                    await self._apply_updates(repository, puts)
                 except OSError:
-                    self._intents.close()
+                    self._journal.close()
                     raise
-            done = await self._kept(repository, change)
+            done = await self._commit_change(repository, change)
             if done is None:
                 raise StoreError(f"{commit.label} was undone, but that could not be recorded yet")
             return done
 
-    async def _caught_up(self, repository: HistoryRepository) -> None:
+    async def _catch_up(self, repository: HistoryRepository) -> None:
         """Record what a process that died has done, then what was changed by hand."""
         with _write_errors():
             try:
                 await self._recover(repository)
             except GitFailed:
-                if not await repository.rebuilt():
+                if not await repository.rebuild_index():
                     aside = self._folder / f"{HISTORY_FOLDER}.broken-{time.time_ns()}"
                     (self._folder / HISTORY_FOLDER).rename(aside)
-                    self._tell(f"the history of the skills was damaged; it is now in {aside}")
+                    self._notify_once(
+                        f"the history of the skills was damaged; it is now in {aside}"
+                    )
                 await self._recover(repository)
 
     async def _recover(self, repository: HistoryRepository) -> None:
         repository.prepare()
-        intent = self._intents.left()
+        intent = self._journal.unfinished()
         if intent is not None:
             for path in intent.change.paths:
                 remove_temporary_files(self._folder, path)
@@ -334,16 +336,16 @@ class SkillHistory:
             there = set(await repository.changed_names()) if intent.puts else set()
             rest = [each for each in intent.puts if each.path not in there]
             try:
-                await self._put(repository, rest)
+                await self._apply_updates(repository, rest)
             except OSError as error:
-                self._tell(f"an undo that was interrupted cannot be finished: {error}")
+                self._notify_once(f"an undo that was interrupted cannot be finished: {error}")
             await repository.commit_changes(intent.change)
-            self._intents.close()
+            self._journal.close()
         names = skill_names(iter(await repository.changed_names()))
         reason = BY_HAND if await repository.head() else AS_FOUND
         await repository.commit_changes(SkillChange("by hand", names, reason, Author.USER))
 
-    async def _put(self, repository: HistoryRepository, puts: list[FileUpdate]) -> None:
+    async def _apply_updates(self, repository: HistoryRepository, puts: list[FileUpdate]) -> None:
         """All of them or, with OSError, none."""
         now = await repository.entries() if puts else {}
         back = [FileUpdate(each.path, now.get(each.path)) for each in puts]
@@ -360,39 +362,41 @@ class SkillHistory:
 
         await in_thread(work)
 
-    async def _kept(self, repository: HistoryRepository, change: SkillChange) -> SkillCommit | None:
+    async def _commit_change(
+        self, repository: HistoryRepository, change: SkillChange
+    ) -> SkillCommit | None:
         """The commit of what was just done. It is done, so a failure is only told; the next change
         records it."""
         try:
             commit = await repository.commit_changes(change)
-            self._intents.close()
+            self._journal.close()
         except (StoreError, OSError) as error:
-            self._tell(f"a change of skills is kept, but not recorded yet: {error}")
+            self._notify_once(f"a change of skills is kept, but not recorded yet: {error}")
             return None
         if commit is not None and commit.id.startswith("00"):  # now and then is often enough
             with contextlib.suppress(StoreError):
-                await repository.tidy()
+                await repository.collect_garbage()
         return commit
 
-    def _readable(self) -> HistoryRepository:
+    def _require_repository(self) -> HistoryRepository:
         if self._repository is None:
             raise UsageError(NO_GIT, hint=INSTALL_GIT)
         return self._repository
 
-    def _tell(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+    def _notify_once(self, text: str) -> None:
+        if text not in self._notified:
+            self._notified.add(text)
             log.info("%s", text)  # whoever listens shows it
             self._notify(text)
 
-    async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _run_shielded(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, which goes on when nobody waits for it any more."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_done)
         return await asyncio.shield(task)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _on_done(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.debug("a change of skills failed: %s", task.exception())

@@ -275,15 +275,15 @@ class HistoryRepository:
         names: dict[str, None] = {}
         for name in (os.fsdecode(each) for each in output.split(b"\0") if each):
             # A repository of the user's inside the folder is one thing for git.
-            inside = self._within(name) if name.endswith("/") else (name,)
+            inside = self._files_below(name) if name.endswith("/") else (name,)
             names.update(dict.fromkeys(inside))
         return list(names)
 
     async def commit_changes(self, change: SkillChange) -> SkillCommit | None:
         """What is in the paths of the change now, as a commit; None when nothing differs."""
-        tree = await self._tree_now(change.paths)
+        tree = await self._write_tree(change.paths)
         head = await self.head()
-        if head and tree == await self._id(f"{head}^{{tree}}"):
+        if head and tree == await self._resolve_id(f"{head}^{{tree}}"):
             return None
         if not head and not await self.git.run("ls-tree", tree):
             return None
@@ -301,7 +301,7 @@ class HistoryRepository:
         texts = [each for each in output.decode("utf-8", "replace").split("\0") if each]
         return [parse_commit(*text.split("\x1f", 2)) for text in texts]
 
-    async def touching(self, path: str, since: str) -> list[SkillCommit]:
+    async def commits_touching(self, path: str, since: str) -> list[SkillCommit]:
         """Commits after `since` that changed the file, the newest first."""
         output = await self.git.run(
             "log", "-z", "--format=%H%x1f%ct%x1f%B", f"{since}..{BRANCH}", "--",
@@ -319,7 +319,9 @@ class HistoryRepository:
         rest = output[MAX_DIFF_BYTES:].count(b"\n")
         return f"{text}\n[… {rest} more lines]" if rest else text
 
-    async def deltas(self, commit_id: str) -> list[tuple[str, TreeEntry | None, TreeEntry | None]]:
+    async def changed_entries(
+        self, commit_id: str
+    ) -> list[tuple[str, TreeEntry | None, TreeEntry | None]]:
         """What the commit did: path, entry before and entry after."""
         output = await self.git.run(
             "diff-tree",
@@ -356,11 +358,11 @@ class HistoryRepository:
         ids = list({each.entry.id for each in puts if each.entry is not None})
         return dict(zip(ids, await self.git.blobs(ids), strict=True)) if ids else {}
 
-    async def tidy(self) -> None:
+    async def collect_garbage(self) -> None:
         """Pack what has piled up, when it is worth it."""
         await self.git.run("gc", "--quiet", "--auto")
 
-    async def rebuilt(self) -> bool:
+    async def rebuild_index(self) -> bool:
         """Make git's list of files anew from the newest commit; False when more is damaged."""
         (self.git.folder / "index").unlink(missing_ok=True)
         try:
@@ -371,9 +373,9 @@ class HistoryRepository:
             return False
         return True
 
-    async def _tree_now(self, under: Sequence[str]) -> str:
+    async def _write_tree(self, under: Sequence[str]) -> str:
         names = [name for name in await self.changed_names() if not under or _is_below(name, under)]
-        keep = [name for name in names if self._fits(name)]
+        keep = [name for name in names if self._is_recorded(name)]
         await self._update("--add", "--remove", "--replace", names=keep)
         await self._update("--force-remove", names=sorted(set(names) - set(keep)))
         return (await self.git.run("write-tree")).decode().strip()
@@ -383,16 +385,16 @@ class HistoryRepository:
             data = b"".join(os.fsencode(name) + b"\0" for name in names)
             await self.git.run("update-index", "-z", *options, "--stdin", data=data)
 
-    async def _id(self, what: str) -> str:
+    async def _resolve_id(self, what: str) -> str:
         return (await self.git.run("rev-parse", "--verify", what)).decode().strip()
 
-    def _within(self, folder: str) -> Iterator[str]:
+    def _files_below(self, folder: str) -> Iterator[str]:
         for place, folders, files in os.walk(self.workspace / folder):
             folders[:] = [each for each in folders if each not in SKIPPED_FOLDERS]
             relative = Path(place).relative_to(self.workspace)
             yield from (str(relative / file) for file in files)
 
-    def _fits(self, name: str) -> bool:
+    def _is_recorded(self, name: str) -> bool:
         """Whether it is a file to keep. One that is gone counts: git takes it out."""
         try:
             found = (self.workspace / name).lstat()

@@ -1,4 +1,4 @@
-"""All skills there are, found again only when something changed."""
+"""The index of all skills, cached in memory and on disk until a file changes."""
 
 import logging
 import os
@@ -7,7 +7,6 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -28,21 +27,18 @@ from hermes.skills.skill import (
 )
 from hermes.util import atomic
 
-# All skills of some folders as they were at one moment: what lists and prompts need of them.
-#
-# Every new process loads it, and most need but a few of hundreds of skills. It is therefore kept
-# in
-# columns, which cost next to nothing until somebody looks into them. A skill is known by its
-# number;
-# those of one root and one category stand side by side.
+# The index table. Every new process loads it, but most need only a few of hundreds of skills. It
+# therefore stores columns as single strings, which cost almost nothing until they are searched. A
+# skill is identified by its number; the skills of one root and category have consecutive numbers.
 
-FORMAT = 3
+FORMAT = 4
+"""Version of the cache file."""
 SEPARATOR = "\x7f"
-"""It cannot be printed, so no value holds it, and it needs no escape in JSON."""
+"""Unprintable, so no value contains it, and JSON does not escape it."""
 
 
 class CategoryRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Skills side by side."""
+    """The numbers of the skills of one root and category."""
 
     root: int
     category: str
@@ -55,7 +51,7 @@ class CategoryRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class BrokenRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A `Broken` as a file can hold it."""
+    """A `BrokenSkill` as stored in the cache."""
 
     file: str
     source: Source
@@ -63,35 +59,37 @@ class BrokenRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class IndexTable(msgspec.Struct, frozen=True, dict=True):
-    made_for: str
-    """The version and the roots; see `key_of`."""
-    rows_sum: str
-    """Checksum of the whole skills that belong to it."""
+    """What lists and prompts need to know about all skills."""
+
+    cache_key_text: str
+    """Version and roots; see `cache_key`."""
+    rows_checksum: str
+    """Checksum of the complete skills that belong to the table."""
     roots: tuple[str, ...]
     sources: tuple[Source, ...]
-    """Of each root."""
-    runs: tuple[CategoryRange, ...]
+    """The source of each root."""
+    ranges: tuple[CategoryRange, ...]
     """All skills, in order."""
     name_column: str
-    """Columns hold a value for each skill; see `column`."""
-    text_columns: tuple[str, ...]
-    """For each run, names with descriptions, cut to the length of a line in a list; see `table`."""
-    place_column: str
-    """Folders, from their root."""
-    seal: int
-    """Of time, size and inode of each SKILL.md; see `sealed`."""
+    """Columns hold one value for each skill; see `join_column`."""
+    summary_columns: tuple[str, ...]
+    """For each range, names with shortened descriptions; see `join_table`."""
+    folder_column: str
+    """Folders, relative to their roots."""
+    stamps_hash: int
+    """Hash of time, size and inode of each SKILL.md; see `hash_stamps`."""
     rules: tuple[VisibilityRule, ...]
-    """Of the few skills that have some, each rule once."""
-    vocabulary: dict[str, str]
-    """By the first letter of words, words with the numbers of the skills that have them in their
-    names, and of those that they tell of as well; see `table`."""
-    others: dict[str, tuple[int, int, int]]
-    """What else was looked at, by path."""
+    """The distinct rules of the skills that have any."""
+    keyword_tables: dict[str, str]
+    """By the first letter of words: words with the numbers of the skills that have them in their
+    names, and of the other skills they match; see `join_table`."""
+    watched: dict[str, tuple[int, int, int]]
+    """Stamps of the other files and folders that were read, by path."""
     missing: tuple[str, ...]
-    """Roots that were not there."""
+    """Roots that do not exist."""
     broken: tuple[BrokenRow, ...]
     categories: dict[str, str]
-    """What their DESCRIPTION.md says."""
+    """Descriptions from DESCRIPTION.md files."""
 
     @cached_property
     def names(self) -> list[str]:
@@ -99,50 +97,52 @@ class IndexTable(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """By name."""
+        """The number of each skill, by name."""
         return dict(zip(self.names, range(len(self.names)), strict=True))
 
     @cached_property
-    def _ends(self) -> list[int]:
-        return [run.end for run in self.runs]
+    def _range_ends(self) -> list[int]:
+        return [run.end for run in self.ranges]
 
-    def run_of(self, number: int) -> CategoryRange:
-        return self.runs[bisect_right(self._ends, number)]
+    def range_of(self, number: int) -> CategoryRange:
+        return self.ranges[bisect_right(self._range_ends, number)]
 
-    def text_of(self, number: int) -> str:
-        """The description, for a line in a list."""
-        run = bisect_right(self._ends, number)
-        return _look_up(self.names[number], self.text_columns[run])
+    def summary_of(self, number: int) -> str:
+        """Return the description of a skill, shortened for a list."""
+        run = bisect_right(self._range_ends, number)
+        return _look_up(self.names[number], self.summary_columns[run])
 
-    def telling(self, words: Iterable[str]) -> Iterator[tuple[list[int], list[int]]]:
-        """For each of the words, the skills that have it in their names, and others it tells of."""
+    def keyword_matches(self, words: Iterable[str]) -> Iterator[tuple[list[int], list[int]]]:
+        """Yield, for each word, the skills with the word in their names and the other skills it
+        matches."""
         for word in words:
-            found = _look_up(word, self.vocabulary.get(word[:1], ""))
+            found = _look_up(word, self.keyword_tables.get(word[:1], ""))
             if found:
                 named, _, other = found.partition(" ")
                 yield _parse_numbers(named), _parse_numbers(other)
 
 
 def cache_key(roots: Iterable[SkillRoot]) -> str:
+    """Return a text that identifies the cache format, the version of Hermes and the roots."""
     listed = [f"{root.source}\t{root.path}\t{root.plugin}\t{root.name}" for root in roots]
     return "\n".join([f"{FORMAT} {__version__}", *listed])
 
 
 def hash_stamps(stamps: Iterable[tuple[int, int, int]]) -> int:
-    """One number for the stamps of all skills, which is quicker to keep than all of them."""
-    seal = 0
+    """Return one number for the stamps of all skills; it is faster to load than the stamps."""
+    stamps_hash = 0
     for mtime_ns, size, inode in stamps:
-        seal = hash((seal, mtime_ns, size, inode))
-    return seal
+        stamps_hash = hash((stamps_hash, mtime_ns, size, inode))
+    return stamps_hash
 
 
-def is_current(shelf: IndexTable) -> bool:
-    """Whether everything is still as it was. This is most of what a warm start costs."""
+def is_current(table: IndexTable) -> bool:
+    """Whether no indexed file has changed. This is most of the cost of a warm start."""
     try:
         return (
-            _hash_current_stamps(shelf) == shelf.seal
-            and all(_is_unchanged(path, *stamp) for path, stamp in shelf.others.items())
-            and not any(map(os.path.lexists, shelf.missing))
+            _hash_current_stamps(table) == table.stamps_hash
+            and all(_is_unchanged(path, *stamp) for path, stamp in table.watched.items())
+            and not any(map(os.path.lexists, table.missing))
         )
     except OSError:
         return False
@@ -153,31 +153,31 @@ def _is_unchanged(path: str, mtime_ns: int, size: int, inode: int) -> bool:
     return now.st_mtime_ns == mtime_ns and now.st_size == size and now.st_ino == inode
 
 
-def _hash_current_stamps(shelf: IndexTable) -> int:
-    stat, seal = os.stat, 0
-    # All names at once, and in bytes, as the system takes them.
-    places = shelf.place_column.replace(SEPARATOR, f"/{SKILL_FILE}{SEPARATOR}")
+def _hash_current_stamps(table: IndexTable) -> int:
+    stat, stamps_hash = os.stat, 0
+    # Joining and encoding all names at once is faster than one by one.
+    places = table.folder_column.replace(SEPARATOR, f"/{SKILL_FILE}{SEPARATOR}")
     files = f"{places}/{SKILL_FILE}".encode().split(SEPARATOR.encode())
-    for root, runs in groupby(shelf.runs, key=lambda run: run.root):
-        side_by_side = list(runs)
-        # From a folder that is open already, the system finds a file faster.
-        folder = os.open(shelf.roots[root], os.O_RDONLY)
+    for root, ranges in groupby(table.ranges, key=lambda run: run.root):
+        members = list(ranges)
+        # stat relative to an open folder is faster than with absolute paths.
+        folder = os.open(table.roots[root], os.O_RDONLY)
         try:
-            for file in files[side_by_side[0].start : side_by_side[-1].end]:
+            for file in files[members[0].start : members[-1].end]:
                 now = stat(file, dir_fd=folder)
-                seal = hash((seal, now.st_mtime_ns, now.st_size, now.st_ino))
+                stamps_hash = hash((stamps_hash, now.st_mtime_ns, now.st_size, now.st_ino))
         finally:
             os.close(folder)
-    return seal
+    return stamps_hash
 
 
 def join_column(values: Iterable[str]) -> str:
-    """The values of a column as one text."""
+    """Return the values of a column as one string."""
     return SEPARATOR.join(values)
 
 
 def join_table(pairs: Iterable[tuple[str, str]]) -> str:
-    """A column of keys and what belongs to each, in which one is found without taking it apart."""
+    """Return a column of keys with values, in which `_look_up` finds a key without splitting it."""
     return join_column(["", *(f"{key} {value}" for key, value in pairs)])
 
 
@@ -197,14 +197,14 @@ def _parse_numbers(text: str) -> list[int]:
     return list(map(int, text.split(","))) if text else []
 
 
-# A shelf with the whole skills behind it, in memory and on disk.
+# The cache file: the index table on the first line, the complete skills on the second
 
 FIRST_READ_BYTES = 120_000
-"""Bytes read at once: most shelves have no more, and for larger pieces the system has to find fresh
-memory, which takes longer than reading."""
+"""Most tables are smaller. A larger read would make the system allocate new memory, which takes
+longer than the read."""
 
 Row = tuple[tuple[int, int, int], Skill]
-"""The stamp of its file, and the skill."""
+"""The stamp of a SKILL.md and the skill."""
 
 _table_decoder = msgspec.json.Decoder(IndexTable)
 
@@ -212,14 +212,17 @@ log = logging.getLogger(__name__)
 
 
 class IndexSnapshot:
-    """`rows` gives a JSON list of a `Row` for each skill. Few processes ask for it."""
+    """An index table with the complete skills.
 
-    def __init__(self, shelf: IndexTable, rows: Callable[[], bytes]) -> None:
-        self.shelf, self.rows = shelf, rows
+    `rows` returns a JSON list with a `Row` for each skill. Few processes need it.
+    """
+
+    def __init__(self, table: IndexTable, rows: Callable[[], bytes]) -> None:
+        self.table, self.rows = table, rows
         self._found: list[Row] | None = None
 
     def skill(self, number: int) -> Skill:
-        """Raises `CacheGone`."""
+        """Return one skill. Raises `CacheReplaced`."""
         if self._found is not None:
             return self._found[number][1]
         row = msgspec.json.decode(self.rows(), type=list[msgspec.Raw])[number]
@@ -227,41 +230,41 @@ class IndexSnapshot:
         return found[1]
 
     def skills(self) -> tuple[Skill, ...]:
-        """All, in the order of their numbers. Raises `CacheGone`."""
-        return tuple(skill for _, skill in self.found())
+        """Return all skills, ordered by number. Raises `CacheReplaced`."""
+        return tuple(skill for _, skill in self.stamped_skills())
 
-    def found(self) -> list[Row]:
-        """The same, with their stamps."""
+    def stamped_skills(self) -> list[Row]:
+        """Return all skills with the stamps of their files. Raises `CacheReplaced`."""
         if self._found is None:
             self._found = msgspec.json.decode(self.rows(), type=list[Row], dec_hook=_decode_path)
         return self._found
 
 
 class CacheReplaced(Exception):
-    """The file on disk no longer holds the skills of the shelf that was read from it."""
+    """The cache file no longer contains the skills of the table that was read from it."""
 
 
 def encode_rows(found: Sequence[Row]) -> tuple[bytes, str]:
-    """The rows and their checksum."""
+    """Return the encoded rows and their checksum."""
     rows = msgspec.json.encode(found, enc_hook=str)
     return rows, _checksum(rows)
 
 
-def load_snapshot(file: Path, made_for: str) -> IndexSnapshot | None:
-    """None when there is none, or one for something else, or of another version, or damaged."""
+def load_snapshot(file: Path, cache_key_text: str) -> IndexSnapshot | None:
+    """Return the cached snapshot, or None when it is missing, damaged or has another key."""
     try:
-        shelf = _table_decoder.decode(_first_line(file))
+        table = _table_decoder.decode(_first_line(file))
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
     return (
-        IndexSnapshot(shelf, lambda: _read_rows(file, shelf))
-        if shelf.made_for == made_for
+        IndexSnapshot(table, lambda: _read_rows(file, table))
+        if table.cache_key_text == cache_key_text
         else None
     )
 
 
 def _first_line(file: Path) -> bytes | memoryview:
-    """Without copying, and mostly without reading, the second."""
+    """Read the first line without copying it and, mostly, without reading the second."""
     with file.open("rb", buffering=0) as opened:
         data = opened.read(FIRST_READ_BYTES) or b""
         end = data.find(b"\n")
@@ -271,20 +274,20 @@ def _first_line(file: Path) -> bytes | memoryview:
     return memoryview(data)[:end]
 
 
-def _read_rows(file: Path, shelf: IndexTable) -> bytes:
+def _read_rows(file: Path, table: IndexTable) -> bytes:
     try:
         rows = file.read_bytes().partition(b"\n")[2]
     except OSError as error:
         raise CacheReplaced from error
-    if _checksum(rows) != shelf.rows_sum:
+    if _checksum(rows) != table.rows_checksum:
         raise CacheReplaced
     return rows
 
 
 def save_snapshot(file: Path, snapshot: IndexSnapshot) -> None:
-    """Two lines of JSON, as far as the disk allows it: without them everything works as well."""
+    """Write the cache file. Failures are logged: everything works without it."""
     try:
-        data = b"\n".join([msgspec.json.encode(snapshot.shelf), snapshot.rows()])
+        data = b"\n".join([msgspec.json.encode(snapshot.table), snapshot.rows()])
         if file.parent.parent.is_dir():
             file.parent.mkdir(mode=0o700, exist_ok=True)
             atomic.write_bytes(file, data, mode=0o600)
@@ -303,14 +306,14 @@ def _decode_path(kind: type, value: Any) -> Any:
 
 
 MAX_SUGGESTIONS = 3
-"""Names offered for one that does not exist."""
+"""Similar names offered for an unknown one."""
 
 
 class SkillIndex:
-    """The skills below `roots`, of which the first with a name counts.
+    """The skills below `roots`; of several skills with one name the first counts.
 
-    Every question is answered from what was found last when no file changed since: in this process,
-    or in `cache_file`. That takes one stat a skill. Calls block, and may come from any thread.
+    Results come from memory or from `cache_file` when no file has changed since, which is checked
+    with one stat per skill. Calls block and may come from any thread.
     """
 
     def __init__(self, roots: Sequence[SkillRoot], cache_file: Path | None = None) -> None:
@@ -318,92 +321,96 @@ class SkillIndex:
         self._file = cache_file
         self._snapshot: IndexSnapshot | None = None
 
-    def shelf(self) -> IndexTable:
-        """What the prompt needs: the quickest question."""
-        return self._current().shelf
+    def table(self) -> IndexTable:
+        """Return the table for lists and prompts. This is the fastest query."""
+        return self._current().table
 
-    def all(self) -> tuple[Skill, ...]:
-        """By root, category and name."""
+    def skills(self) -> tuple[Skill, ...]:
+        """Return all skills, ordered by root, category and name."""
         try:
             return self._current().skills()
         except CacheReplaced:
-            return self._anew().skills()
+            return self._rebuild().skills()
 
     def broken(self) -> tuple[BrokenSkill, ...]:
-        """What looks like a skill and does not load."""
-        found = self.shelf().broken
+        """Return the files that look like a skill and do not load."""
+        found = self.table().broken
         return tuple(BrokenSkill(Path(each.file), each.source, each.reason) for each in found)
 
     def categories(self) -> Mapping[str, str]:
-        """What those with a DESCRIPTION.md are for."""
-        return self.shelf().categories
+        """Return the descriptions of the categories that have a DESCRIPTION.md."""
+        return self.table().categories
 
     def get(self, name: str) -> Skill:
-        """By its name, also as `category/name`, in any letter case, with spaces or underscores.
+        """Return a skill by name or `category/name`, in any letter case, with spaces or
+        underscores.
 
-        Raises `SkillNotFound`, or `SkillInvalid` when it is there and does not load.
+        Raises `SkillNotFound`, or `SkillInvalid` when the skill exists but does not load.
         """
         now = self._current()
-        number = _find_number(name, now.shelf)
+        number = _find_number(name, now.table)
         if number is None:
-            raise _not_found(name, now.shelf)
+            raise _not_found(name, now.table)
         try:
             return now.skill(number)
         except CacheReplaced:
-            return next(each for each in self.all() if each.name == now.shelf.names[number])
+            return next(each for each in self.skills() if each.name == now.table.names[number])
 
     def _current(self) -> IndexSnapshot:
         now = self._snapshot
         if now is None and self._file is not None:
             now = load_snapshot(self._file, cache_key(self.roots))
-        if now is None or not is_current(now.shelf):
-            return self._anew(now)
+        if now is None or not is_current(now.table):
+            return self._rebuild(now)
         self._snapshot = now
         return now
 
-    def _anew(self, last: IndexSnapshot | None = None) -> IndexSnapshot:
-        # Most processes never come here, and need not load what reads the files.
-        building = import_module("hermes.skills.index_build")
-        now: IndexSnapshot = building.build_snapshot(self.roots, last)
+    def _rebuild(self, last: IndexSnapshot | None = None) -> IndexSnapshot:
+        # Most processes find a current cache and do not need the parser.
+        from hermes.skills.index_build import build_snapshot
+
+        now = build_snapshot(self.roots, last)
         if self._file is not None:
             save_snapshot(self._file, now)
         self._snapshot = now
         return now
 
 
-def _find_number(name: str, shelf: IndexTable) -> int | None:
+def _find_number(name: str, table: IndexTable) -> int | None:
     category, _, last = name.strip().strip("/").rpartition("/")
     plugin, colon, last = last.rpartition(":")
     wanted = normalize_name(last)
-    number = shelf.numbers.get(f"{plugin.strip()}{colon}{wanted}")
+    number = table.numbers.get(f"{plugin.strip()}{colon}{wanted}")
     if number is not None:
-        fits = not category or shelf.run_of(number).category == category
+        fits = not category or table.range_of(number).category == category
         return number if fits else None
-    # A name without its plugin will do when there is only one such.
-    ends = [at for each, at in shelf.numbers.items() if each.endswith(f":{wanted}")]
-    return ends[0] if len(ends) == 1 and not (category or plugin) else None
+    # A name without its plugin is accepted when it is unambiguous.
+    matches = [at for each, at in table.numbers.items() if each.endswith(f":{wanted}")]
+    return matches[0] if len(matches) == 1 and not (category or plugin) else None
 
 
-def _not_found(name: str, shelf: IndexTable) -> SkillNotFound | SkillInvalid:
+def _not_found(name: str, table: IndexTable) -> SkillNotFound | SkillInvalid:
     wanted = name.strip().rpartition("/")[2]
-    for each in shelf.broken:
+    for each in table.broken:
         if wanted and wanted in (Path(each.file).parent.name, Path(each.file).name):
             return SkillInvalid(
                 f"the skill {name!r} does not load: {each.reason}", hint=f"look at {each.file}"
             )
-    return SkillNotFound(f"there is no skill {name!r}", hint=_suggestion(name, shelf.names))
+    return SkillNotFound(f"there is no skill {name!r}", hint=_suggestion(name, table.names))
 
 
 def _suggestion(name: str, names: Sequence[str]) -> str:
+    import difflib  # only needed for an unknown name
+
     by_end = {each.rpartition(":")[2]: each for each in names}
     wanted = normalize_name(name.rpartition("/")[2].rpartition(":")[2])
     near = [each for each in by_end if wanted and (wanted in each or each in wanted)]
-    near += import_module("difflib").get_close_matches(wanted, by_end, MAX_SUGGESTIONS)
+    near += difflib.get_close_matches(wanted, by_end, MAX_SUGGESTIONS)
     close = [by_end[each] for each in dict.fromkeys(near)][:MAX_SUGGESTIONS]
     return f"did you mean {' or '.join(close)}?" if close else "`hermes skills list` shows them all"
 
 
-# Words that two texts can share.
+# Words for ranking and search
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -414,7 +421,7 @@ COMMON_WORDS = frozenset({
     "init", "readme", "license", "test", "tests", "tmp", "new", "old", "file", "files", "folder",
     "project", "work", "home", "data",
 })  # fmt: skip
-"""Words that say nothing about what is meant."""
+"""Words that do not tell skills apart."""
 
 FILE_TYPE_WORDS = {
     "py": "python", "ipynb": "jupyter notebook python", "js": "javascript", "ts": "typescript",
@@ -430,16 +437,16 @@ FILE_TYPE_WORDS = {
     "pyproject": "python", "requirements": "python", "cargo": "rust", "gemfile": "ruby",
     "github": "github git", "git": "git", "gitignore": "git", "html": "web", "css": "web",
 }  # fmt: skip
-"""What the names of files say to people."""
+"""Words that file extensions and well-known file names stand for."""
 
 
 def split_words(text: str) -> list[str]:
-    """In lower case, in order."""
+    """Return the words of a text in lower case."""
     return _WORD.findall(text.lower())
 
 
 def hint_stems(texts: Iterable[str]) -> frozenset[str]:
-    """The words of names of files and folders that say what the work is about."""
+    """Return the stems of the significant words in names of files and folders."""
     found = {word for text in texts for word in split_words(text)}
     found.update(*(FILE_TYPE_WORDS[word].split() for word in found & FILE_TYPE_WORDS.keys()))
     return frozenset(
@@ -448,14 +455,14 @@ def hint_stems(texts: Iterable[str]) -> frozenset[str]:
 
 
 def stem(word: str) -> str:
-    """`containers` and `container` are the same."""
+    """Remove a plural s: `containers` becomes `container`."""
     return word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] != "s" else word
 
 
-def match_word(word: str, others: Iterable[str]) -> int:
-    """2 when `word` is among the others, 1 when a longer or shorter form of it is, else 0."""
+def match_word(word: str, watched: Iterable[str]) -> int:
+    """Return 2 when `word` is in `others`, 1 when a longer or shorter form of it is, else 0."""
     best = 0
-    for other in others:
+    for other in watched:
         if word == other:
             return 2
         short, long = sorted((word, other), key=len)
@@ -465,7 +472,7 @@ def match_word(word: str, others: Iterable[str]) -> int:
 
 
 def shorten(text: str, limit: int) -> str:
-    """`text` cut at a word."""
+    """Cut `text` at a word boundary to at most `limit` characters."""
     if len(text) <= limit:
         return text
     cut = text[: limit - 1]

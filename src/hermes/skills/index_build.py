@@ -1,4 +1,4 @@
-"""A snapshot of the skills as they are now; what did not change is taken from the last one."""
+"""Build an index snapshot from the file system, reusing unchanged skills of the last one."""
 
 import os
 from collections import defaultdict
@@ -51,47 +51,47 @@ from hermes.skills.skill import (
     VisibilityRule,
 )
 
-# A shelf from skills that were just read.
+# Index table columns
 
 SUMMARY_CHARS = 80
 """Characters of a description in a list."""
 MAX_KEYWORDS = 24
-"""Words, beside those of its name, by which a skill is recognised; its tags come first."""
+"""Words by which a skill is found, in addition to those of its name; tags come first."""
 
 NO_CONDITIONS = Conditions()
 
 
 class FoundSkill(msgspec.Struct, frozen=True):
-    """A skill as it was found."""
+    """A skill with the folder and root in which it was found."""
 
     skill: Skill
     folder: str
     stamp: FileStamp
     root: SkillRoot
-    new: bool = True
-    """False when it is the same as the last time."""
+    is_new: bool = True
+    """False when it is unchanged since the last snapshot."""
 
     @property
-    def place(self) -> str:
+    def relative_folder(self) -> str:
         return self.folder[len(str(self.root.path)) + 1 :] or "."
 
 
 def table_columns(found: Sequence[FoundSkill], roots: Sequence[SkillRoot]) -> dict[str, Any]:
-    """The fields of a `Shelf` that tell of its skills, which stand by root and category."""
+    """Return the fields of an `IndexTable` that describe its skills. `found` must be sorted."""
     skills = [each.skill for each in found]
-    runs = tuple(_category_ranges(found, roots))
+    ranges = tuple(_category_ranges(found, roots))
     return {
         "roots": tuple(str(root.path) for root in roots),
         "sources": tuple(root.source for root in roots),
-        "runs": runs,
+        "ranges": ranges,
         "name_column": join_column(skill.name for skill in skills),
-        "text_columns": tuple(
-            join_table(map(_name_and_summary, skills[run.start : run.end])) for run in runs
+        "summary_columns": tuple(
+            join_table(map(_name_and_summary, skills[run.start : run.end])) for run in ranges
         ),
-        "place_column": join_column(each.place for each in found),
-        "seal": hash_stamps(each.stamp for each in found),
+        "folder_column": join_column(each.relative_folder for each in found),
+        "stamps_hash": hash_stamps(each.stamp for each in found),
         "rules": tuple(_visibility_rules(skills)),
-        "vocabulary": _keyword_tables(skills),
+        "keyword_tables": _keyword_tables(skills),
     }
 
 
@@ -107,7 +107,7 @@ def _category_ranges(
 
 
 def sort_skills(found: Iterable[FoundSkill], roots: Sequence[SkillRoot]) -> list[FoundSkill]:
-    """As they stand on the shelf: by root, category and name."""
+    """Sort by root, category and name."""
     numbers = {id(root): number for number, root in enumerate(roots)}
     return sorted(found, key=lambda each: (*_range_key(each, numbers), each.skill.name))
 
@@ -130,7 +130,7 @@ def _visibility_rules(skills: Sequence[Skill]) -> Iterable[VisibilityRule]:
 
 
 def _keyword_tables(skills: Sequence[Skill]) -> dict[str, str]:
-    """See `Shelf.vocabulary`."""
+    """Return `IndexTable.keyword_tables`."""
     named: defaultdict[str, list[str]] = defaultdict(list)
     other: defaultdict[str, list[str]] = defaultdict(list)
     stems = _Stems()
@@ -151,7 +151,7 @@ def _keyword_tables(skills: Sequence[Skill]) -> dict[str, str]:
 
 
 class _Stems(dict[str, str]):
-    """By word; "" for those that say nothing. Skills of one collection use the same words."""
+    """The stem of each word; "" for words to ignore. Caches, as skills repeat the same words."""
 
     def __missing__(self, word: str) -> str:
         self[word] = found = "" if word in COMMON_WORDS or len(word) < 2 else stem(word)
@@ -159,124 +159,124 @@ class _Stems(dict[str, str]):
 
 
 def _keywords(text: str, stems: _Stems) -> dict[str, None]:
-    """Each word once, in order."""
+    """Return the distinct stems of a text, in order, as the keys of a dict."""
     found = dict.fromkeys(map(stems.__getitem__, split_words(text)))
     found.pop("", None)
     return found
 
 
-# Where SKILL.md files lie below a folder, without being led astray by what else is there.
+# Finding SKILL.md files
 
 MAX_FOLDERS = 5_000
-"""Of one root. Somebody's whole home is no collection of skills."""
+"""Limit for one root: a whole home folder is not a skill collection."""
 MAX_DEEPER_FOLDERS = 500
-"""Folders below those that are looked for skills which lie too deep."""
+"""Limit for folders searched for skills that are nested too deeply."""
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv"})
 
 UNKNOWN_STAMP = FileStamp(-1, -1, -1)
-"""Of what could not be read: it is looked at again every time."""
+"""Stamp of an unreadable file: it never matches, so the file is read again every time."""
 
 
 class SkillWalker:
-    """What was found below the roots given to `visit`."""
+    """Finds skills, categories and misplaced files below the roots given to `visit`."""
 
     def __init__(self) -> None:
         self.skills: list[tuple[str, SkillRoot]] = []
-        """The folder of each, and the root it lies below."""
+        """Folder and root of each skill."""
         self.categories: list[tuple[str, SkillRoot]] = []
-        """The folder of each that is described."""
+        """Folder and root of each category with a description."""
         self.broken: list[BrokenSkill] = []
-        self.seen: dict[str, FileStamp] = {}
-        """Everything that was looked at. As long as all of it is the same, so is the result."""
+        self.stamps: dict[str, FileStamp] = {}
+        """Everything that was read. The result stays valid while all stamps match."""
         self.missing: list[str] = []
-        """Roots that are not there."""
-        self._deeper = MAX_DEEPER_FOLDERS
+        """Roots that do not exist."""
+        self._deeper_left = MAX_DEEPER_FOLDERS
 
     def visit(self, root: SkillRoot) -> None:
         path = str(root.path)
         if not os.path.lexists(path):
             self.missing.append(path)
-        # A file astray in the user's own folder must not hide all that is in there.
+        # A misplaced SKILL.md directly in the user's folder must not hide all other skills.
         elif root.source is Source.USER or not self._is_skill(path, root):
-            self._look_into(path, root, 1, MAX_FOLDERS)
+            self._scan_folder(path, root, 1, MAX_FOLDERS)
 
     def _is_skill(self, folder: str, root: SkillRoot) -> bool:
         file = f"{folder}/{SKILL_FILE}"
         try:
-            self.seen[file] = FileStamp.of(os.stat(file))  # noqa: PTH116 - five times as quick
+            self.stamps[file] = FileStamp.of(os.stat(file))  # noqa: PTH116 - five times as quick
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
-            self._cannot(file, root, describe_os_error(error))
+            self._report_broken(file, root, describe_os_error(error))
             return True
         self.skills.append((folder, root))
         return True
 
-    def _look_into(self, folder: str, root: SkillRoot, depth: int, room: int) -> int:
-        """How many folders may still be looked into."""
+    def _scan_folder(self, folder: str, root: SkillRoot, depth: int, room: int) -> int:
+        """Scan a folder and return how many more folders may be visited."""
         try:
-            # The stamp first: what changes in the meantime is seen the next time.
-            self.seen[folder] = FileStamp.of(os.stat(folder))  # noqa: PTH116 - quicker
+            # Take the stamp before the scan, so that a change in between is noticed next time.
+            self.stamps[folder] = FileStamp.of(os.stat(folder))  # noqa: PTH116 - quicker
             with os.scandir(folder) as entries:
                 inside = sorted((each.name, each) for each in entries)
         except OSError as error:
-            self._cannot(folder, root, describe_os_error(error))
+            self._report_broken(folder, root, describe_os_error(error))
             return room
         for name, entry in inside:
             if not _is_candidate(name) or not self._is_printable(entry, root):
                 continue
             if self._is_folder(entry, root):
-                room = self._enter(entry.path, root, depth, room)
+                room = self._visit_folder(entry.path, root, depth, room)
             elif name == CATEGORY_FILE:
-                self._describes(entry.path, folder, root)
+                self._add_category(entry.path, folder, root)
             elif name.lower() == SKILL_FILE.lower():
-                self._misplaced(entry, root, depth)
+                self._report_misplaced(entry, root, depth)
         return room
 
-    def _enter(self, folder: str, root: SkillRoot, depth: int, room: int) -> int:
+    def _visit_folder(self, folder: str, root: SkillRoot, depth: int, room: int) -> int:
         if room <= 0:
             return room
         if room == 1:
             reason = f"there are more than {MAX_FOLDERS:,} folders; the rest is not looked at"
-            self._cannot(str(root.path), root, reason, changing=False)
+            self._report_broken(str(root.path), root, reason, changing=False)
         elif self._is_skill(folder, root):
             pass
         elif depth < MAX_SKILL_DEPTH:
-            return self._look_into(folder, root, depth + 1, room - 1)
+            return self._scan_folder(folder, root, depth + 1, room - 1)
         else:
-            self._note(folder)
-            self._look_below(folder, root)
+            self._record_stamp(folder)
+            self._report_deep_skills(folder, root)
         return room - 1
 
-    def _look_below(self, folder: str, root: SkillRoot) -> None:
-        """Skills that lie too deep are not used, but whoever put them there is told."""
-        for place, folders, files in islice(os.walk(folder), self._deeper):
-            self._deeper -= 1
+    def _report_deep_skills(self, folder: str, root: SkillRoot) -> None:
+        """Report skills that are nested too deeply to be used."""
+        for relative_folder, folders, files in islice(os.walk(folder), self._deeper_left):
+            self._deeper_left -= 1
             if SKILL_FILE in files:
                 reason = (
                     f"it lies too deep: at most {MAX_SKILL_DEPTH - 1} categories may stand above it"
                 )
-                self._cannot(f"{place}/{SKILL_FILE}", root, reason, changing=False)
+                self._report_broken(f"{relative_folder}/{SKILL_FILE}", root, reason, changing=False)
                 folders.clear()
             folders[:] = sorted(
                 each for each in folders if each.isprintable() and _is_candidate(each)
             )
 
-    def _misplaced(self, entry: os.DirEntry[str], root: SkillRoot, depth: int) -> None:
+    def _report_misplaced(self, entry: os.DirEntry[str], root: SkillRoot, depth: int) -> None:
         if depth == 1 and root.source is Source.USER:
             reason = "a skill needs a folder of its own"
-        elif entry.name == SKILL_FILE:  # a link that leads nowhere, as was said
+        elif entry.name == SKILL_FILE:  # a dangling link, already reported
             return
         else:
             reason = f"it must be called {SKILL_FILE}, not {entry.name}"
-        self._cannot(entry.path, root, reason, changing=False)
+        self._report_broken(entry.path, root, reason, changing=False)
 
     def _is_printable(self, entry: os.DirEntry[str], root: SkillRoot) -> bool:
-        """Names become text of prompts, lists and files."""
+        """Check a name, because it becomes part of prompts, lists and files."""
         if entry.name.isprintable():
             return True
         path = entry.path.encode("utf-8", "backslashreplace").decode()
-        self._cannot(path, root, "its name cannot be printed", changing=False)
+        self._report_broken(path, root, "its name cannot be printed", changing=False)
         return False
 
     def _is_folder(self, entry: os.DirEntry[str], root: SkillRoot) -> bool:
@@ -285,29 +285,33 @@ class SkillWalker:
                 return entry.is_dir()
             real = os.path.realpath(entry.path, strict=True)
         except OSError as error:
-            self._cannot(entry.path, root, f"the link leads nowhere: {describe_os_error(error)}")
+            self._report_broken(
+                entry.path, root, f"the link leads nowhere: {describe_os_error(error)}"
+            )
             return False
         above = os.path.realpath(Path(entry.path).parent)
         if f"{above}/".startswith(f"{real}/"):
-            self._cannot(entry.path, root, "the link leads back to a folder above it")
+            self._report_broken(entry.path, root, "the link leads back to a folder above it")
             return False
         return Path(real).is_dir()
 
-    def _describes(self, file: str, folder: str, root: SkillRoot) -> None:
-        if self._note(file):
+    def _add_category(self, file: str, folder: str, root: SkillRoot) -> None:
+        if self._record_stamp(file):
             self.categories.append((folder, root))
 
-    def _note(self, path: str) -> bool:
+    def _record_stamp(self, path: str) -> bool:
         try:
-            self.seen[path] = FileStamp.of(os.stat(path))  # noqa: PTH116 - quicker
+            self.stamps[path] = FileStamp.of(os.stat(path))  # noqa: PTH116 - quicker
         except OSError:
-            self.seen[path] = UNKNOWN_STAMP
+            self.stamps[path] = UNKNOWN_STAMP
             return False
         return True
 
-    def _cannot(self, path: str, root: SkillRoot, reason: str, *, changing: bool = True) -> None:
+    def _report_broken(
+        self, path: str, root: SkillRoot, reason: str, *, changing: bool = True
+    ) -> None:
         if changing:
-            self.seen[path] = UNKNOWN_STAMP
+            self.stamps[path] = UNKNOWN_STAMP
         self.broken.append(BrokenSkill(Path(path), root.source, reason))
 
 
@@ -316,11 +320,11 @@ def _is_candidate(name: str) -> bool:
 
 
 ReusableSkills = dict[tuple[str, FileStamp], Skill]
-"""By the folder of a skill and the stamp of its file."""
+"""By the folder of a skill and the stamp of its SKILL.md."""
 
 
 def build_snapshot(roots: Sequence[SkillRoot], last: IndexSnapshot | None = None) -> IndexSnapshot:
-    """Of several skills with one name the first counts, in the order of the roots."""
+    """Scan the roots. Of several skills with one name the first counts, in root order."""
     walk = SkillWalker()
     for root in roots:
         walk.visit(root)
@@ -329,23 +333,25 @@ def build_snapshot(roots: Sequence[SkillRoot], last: IndexSnapshot | None = None
     )
     taken = sort_skills(_unique_by_name(found, walk.broken), roots)
     for each in taken:
-        walk.seen.pop(f"{each.folder}/{SKILL_FILE}")
-    rows, rows_sum = encode_rows([(each.stamp, each.skill) for each in taken])
-    shelf = IndexTable(
-        made_for=cache_key(roots),
-        rows_sum=rows_sum,
-        others=dict(walk.seen),
+        walk.stamps.pop(f"{each.folder}/{SKILL_FILE}")
+    rows, rows_checksum = encode_rows([(each.stamp, each.skill) for each in taken])
+    table = IndexTable(
+        cache_key_text=cache_key(roots),
+        rows_checksum=rows_checksum,
+        watched=dict(walk.stamps),
         missing=tuple(walk.missing),
         broken=tuple(BrokenRow(str(at.file), at.source, at.reason) for at in walk.broken),
         categories=_categories(walk),
         **table_columns(taken, roots),
     )
-    return IndexSnapshot(shelf, lambda: rows)
+    return IndexSnapshot(table, lambda: rows)
 
 
 def _reusable_skills(last: IndexSnapshot) -> ReusableSkills:
     try:
-        return {(str(skill.folder), FileStamp(*stamp)): skill for stamp, skill in last.found()}
+        return {
+            (str(skill.folder), FileStamp(*stamp)): skill for stamp, skill in last.stamped_skills()
+        }
     except CacheReplaced:
         return {}
 
@@ -354,19 +360,19 @@ def _read_skills(walk: SkillWalker, known: ReusableSkills) -> list[FoundSkill]:
     found: list[FoundSkill] = []
     for folder, root in walk.skills:
         file = f"{folder}/{SKILL_FILE}"
-        stamp = walk.seen[file]
+        stamp = walk.stamps[file]
         if (folder, stamp) in known:
-            found.append(FoundSkill(known[folder, stamp], folder, stamp, root, new=False))
+            found.append(FoundSkill(known[folder, stamp], folder, stamp, root, is_new=False))
             continue
         try:
             _check_link(file, folder, root)
             text, stamp, warnings = read_text_file(file)
-            walk.seen[file] = stamp
+            walk.stamps[file] = stamp
             found.append(
                 FoundSkill(parse_skill(text, Path(folder), root, warnings), folder, stamp, root)
             )
         except OSError as error:
-            walk.seen[file] = UNKNOWN_STAMP
+            walk.stamps[file] = UNKNOWN_STAMP
             walk.broken.append(BrokenSkill(Path(file), root.source, describe_os_error(error)))
         except SkillInvalid as error:
             reason = f"{error}; {error.hint}" if error.hint else str(error)
@@ -375,8 +381,11 @@ def _read_skills(walk: SkillWalker, known: ReusableSkills) -> list[FoundSkill]:
 
 
 def _check_link(file: str, folder: str, root: SkillRoot) -> None:
-    """A link in a stranger's folder must not bring a file of the user's into a prompt. Raises
-    `SkillInvalid`. The user's own links may lead anywhere, and so may one to a whole folder."""
+    """Raise `SkillInvalid` for a third-party file that links out of its folder.
+
+    Otherwise such a link could bring a file of the user into a prompt. The user's own links may
+    lead anywhere, and so may a link to a whole skill folder.
+    """
     if root.source not in THIRD_PARTY:
         return
     path = Path(file)
@@ -385,9 +394,9 @@ def _check_link(file: str, folder: str, root: SkillRoot) -> None:
 
 
 def _reject_injections(found: list[FoundSkill], broken: list[BrokenSkill]) -> list[FoundSkill]:
-    """Without those of strangers whose descriptions would steer the agent."""
-    strange = [each.skill for each in found if each.new and each.root.source in THIRD_PARTY]
-    # All of them at once, which is many times as quick.
+    """Remove third-party skills whose descriptions look like prompt injection."""
+    strange = [each.skill for each in found if each.is_new and each.root.source in THIRD_PARTY]
+    # One scan over all descriptions is many times faster than one scan for each.
     if not scan("\n\n".join(skill.description for skill in strange)):
         return found
     hostile = {skill.folder: scan(skill.description) for skill in strange}
@@ -400,7 +409,11 @@ def _reject_injections(found: list[FoundSkill], broken: list[BrokenSkill]) -> li
 
 
 def _unique_by_name(found: Iterable[FoundSkill], broken: list[BrokenSkill]) -> Iterable[FoundSkill]:
-    """A skill of another root is covered on purpose; one of the same root has a name too many."""
+    """Return the first skill of each name.
+
+    A skill may override one of another root. A second skill of that name in the same root is
+    reported as broken.
+    """
     by_name: dict[str, FoundSkill] = {}
     for each in found:
         name = each.skill.name
@@ -420,7 +433,7 @@ def _categories(walk: SkillWalker) -> dict[str, str]:
         try:
             _check_link(f"{folder}/{CATEGORY_FILE}", folder, root)
             text = _read_description(f"{folder}/{CATEGORY_FILE}")
-        except (OSError, SkillInvalid):  # it describes nothing, and the skills are there
+        except (OSError, SkillInvalid):  # the category has no description; its skills still load
             continue
         if text and not (root.source in THIRD_PARTY and scan(text)):
             texts[name] = text
@@ -428,7 +441,7 @@ def _categories(walk: SkillWalker) -> dict[str, str]:
 
 
 def _read_description(file: str) -> str:
-    """The description in its head, or its first paragraph; on one line."""
+    """Return the description in the frontmatter of a file, or its first paragraph, on one line."""
     head = read_frontmatter(read_text_file(file).text)
     text = as_text(head.fields.get("description")) or first_paragraph(head.body)
     return " ".join(text.split())

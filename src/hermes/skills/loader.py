@@ -174,7 +174,7 @@ class SetupChecker:
         there: list[Path] = []
         reasons = [_unset_variable_reason(each) for each in missing]
         for each in skill.credential_files:
-            path = self._file(each)
+            path = self._resolve_credential(each)
             if path is None:
                 reasons.append(f"the credential file {each.path} is not one that skills may use")
             elif _is_readable_file(path):
@@ -198,7 +198,7 @@ class SetupChecker:
         self._skipped.add(name)
         return False
 
-    def _file(self, credential: CredentialFile) -> Path | None:
+    def _resolve_credential(self, credential: CredentialFile) -> Path | None:
         """None for one outside the home, and for our own keys and settings."""
         home = self._home.resolve()
         path = (self._home / credential.path).resolve()
@@ -235,7 +235,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The home folder, below which credential files are."""
     config_file: str
     """config.yaml as it is shown to people, such as `~/.hermes/config.yaml`."""
-    circle: VisibilityContext
+    context: VisibilityContext
     """What is switched off, and the system this is."""
     config: Mapping[str, Any] = {}
     """`skills.config`."""
@@ -263,7 +263,7 @@ class SkillEnvironment(Protocol):
         """The folder of the skill, as commands of the session see it."""
         ...
 
-    def give(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None:
+    def provide(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None:
         """From now on programs may see these variables, by name, and these credential files."""
         ...
 
@@ -274,7 +274,7 @@ class LocalSkillEnvironment:
     def directory(self, skill: Skill) -> str:
         return str(skill.folder)
 
-    def give(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None: ...
+    def provide(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None: ...
 
 
 class SkillLoader:
@@ -291,14 +291,14 @@ class SkillLoader:
         variables: VariableLookup,
         session_id: Callable[[], str] = str,
         asker: SecretAsker | None = None,
-        carrier: SkillEnvironment | None = None,
-        uses: SkillUsage | None = None,
+        environment: SkillEnvironment | None = None,
+        usage: SkillUsage | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.skills, self.options = skills, options
         self._setup = SetupChecker(options.home, variables, asker)
-        self._session_id, self._carrier = session_id, carrier or LocalSkillEnvironment()
-        self._uses, self._now = uses, now
+        self._session_id, self._environment = session_id, environment or LocalSkillEnvironment()
+        self._usage, self._now = usage, now
 
     async def load(self, name: str, file_path: str = "") -> LoadedSkill:
         """The instructions, or with `file_path` one linked file as it is.
@@ -306,7 +306,7 @@ class SkillLoader:
         Raises `SkillNotFound` and `SkillInvalid`.
         """
         skill = await in_thread(self.skills.get, name)
-        reason = unusable_reason(skill, self.options.circle)
+        reason = unusable_reason(skill, self.options.context)
         if reason:
             raise SkillNotFound(
                 f"the skill {skill.name!r} cannot be used here: {reason}",
@@ -314,29 +314,29 @@ class SkillLoader:
             )
         if file_path.strip():
             text = await in_thread(read_linked, skill, file_path.strip())
-            return self._vetted(skill, file_path.strip(), text) or LoadedSkill(skill, text)
+            return self._blocked_result(skill, file_path.strip(), text) or LoadedSkill(skill, text)
         text = await in_thread(read_instructions, skill)
-        refused = self._vetted(skill, SKILL_FILE, text)
+        refused = self._blocked_result(skill, SKILL_FILE, text)
         if refused is not None:
             return refused
         head = import_module("hermes.skills.frontmatter").read_frontmatter(text)
-        loaded = await self._prepared(skill, strip_comments(head.body))
-        if self._uses is not None:
-            await in_thread(self._uses.record, skill.name, self._now())
+        loaded = await self._render(skill, strip_comments(head.body))
+        if self._usage is not None:
+            await in_thread(self._usage.record, skill.name, self._now())
         return loaded
 
-    def _vetted(self, skill: Skill, file: str, text: str) -> LoadedSkill | None:
+    def _blocked_result(self, skill: Skill, file: str, text: str) -> LoadedSkill | None:
         """None when the text may be shown."""
         findings = scan(text) if skill.source in THIRD_PARTY else ()
         if not findings:
             return None
         return LoadedSkill(skill, blocked(f"{skill.name}/{file}", findings), blocked=True)
 
-    async def _prepared(self, skill: Skill, body: str) -> LoadedSkill:
+    async def _render(self, skill: Skill, body: str) -> LoadedSkill:
         options = self.options
         needs = await self._setup.check(skill)
         if needs.variables or needs.files:
-            self._carrier.give(skill, needs.variables, needs.files)
+            self._environment.provide(skill, needs.variables, needs.files)
         reasons = (
             *needs.reasons,
             *(
@@ -345,9 +345,9 @@ class SkillLoader:
                 for each in unset_settings(skill, options.config)
             ),
         )
-        directory = self._carrier.directory(skill)
+        directory = self._environment.directory(skill)
         if options.template_vars:
-            body = self._filled(directory, body)
+            body = self._substitute(directory, body)
         if options.inline_shell:
             environment = await in_thread(child_environment, needs.variables)
             place = SnippetShell(skill.folder, environment, options.inline_shell_timeout)
@@ -363,7 +363,7 @@ class SkillLoader:
         )
         return LoadedSkill(skill, "\n\n".join(filter(None, parts)), reasons, linked)
 
-    def _filled(self, directory: str, body: str) -> str:
+    def _substitute(self, directory: str, body: str) -> str:
         values = {SKILL_DIRECTORY: directory, SESSION_VARIABLE: self._session_id()}
         for variable, value in values.items():
             if value:
@@ -399,15 +399,17 @@ def command_name(name: str) -> str:
     return f"{normalize_name(plugin)}{colon}{normalize_name(last)}"
 
 
-def skill_commands(skills: Iterable[Skill], circle: VisibilityContext) -> Mapping[str, str]:
+def skill_commands(skills: Iterable[Skill], context: VisibilityContext) -> Mapping[str, str]:
     """The description of each command, by its name without the slash."""
     return {
-        command_name(skill.name): skill.description for skill in skills if is_visible(skill, circle)
+        command_name(skill.name): skill.description
+        for skill in skills
+        if is_visible(skill, context)
     }
 
 
 def skill_command(
-    text: str, skills: Iterable[Skill], circle: VisibilityContext
+    text: str, skills: Iterable[Skill], context: VisibilityContext
 ) -> SkillCommand | None:
     """Which skill `/name …` calls; None when it calls none."""
     line = text.strip()
@@ -416,16 +418,16 @@ def skill_command(
     typed, *rest = line[1:].split(maxsplit=1)
     wanted = command_name(typed)
     for skill in skills:
-        if wanted and command_name(skill.name) == wanted and is_visible(skill, circle):
+        if wanted and command_name(skill.name) == wanted and is_visible(skill, context):
             return SkillCommand(skill.name, "".join(rest))
     return None
 
 
-def hidden_command_reason(text: str, skills: SkillIndex, circle: VisibilityContext) -> str:
+def hidden_command_reason(text: str, skills: SkillIndex, context: VisibilityContext) -> str:
     """Why `/name …` calls nothing although there is such a skill; "" when there is none."""
     wanted = command_name(text.split(maxsplit=1)[0].removeprefix("/"))
-    for skill in skills.all():
-        if command_name(skill.name) == wanted and (reason := hidden_reason(skill, circle)):
+    for skill in skills.skills():
+        if command_name(skill.name) == wanted and (reason := hidden_reason(skill, context)):
             return f"The skill `{skill.name}` is hidden here: {reason}."
     for broken in skills.broken():
         if normalize_name(broken.folder.name) == wanted:
@@ -501,25 +503,25 @@ class _SnippetProcess(asyncio.SubprocessProtocol):
     """Takes in what a process prints."""
 
     def __init__(self) -> None:
-        self.printed = {1: bytearray(), 2: bytearray()}
+        self.output = {1: bytearray(), 2: bytearray()}
         self.done = asyncio.Event()
         self.exited = asyncio.Event()
         self._open = {1, 2}
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self.printed[fd] += data
-        if len(self.printed[fd]) > MAX_SNIPPET_BYTES:
+        self.output[fd] += data
+        if len(self.output[fd]) > MAX_SNIPPET_BYTES:
             self.done.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio calls it so
         self._open.discard(fd)
-        self._look()
+        self._check_done()
 
     def process_exited(self) -> None:
         self.exited.set()
-        self._look()
+        self._check_done()
 
-    def _look(self) -> None:
+    def _check_done(self) -> None:
         if self.exited.is_set() and not self._open:
             self.done.set()
 
@@ -554,7 +556,7 @@ async def _run_snippet(command: str, shell: SnippetShell) -> str:
             async with asyncio.timeout(KILL_GRACE):
                 await child.exited.wait()
         transport.close()
-    output, errors = (_decode_output(child.printed[fd]) for fd in (1, 2))
+    output, errors = (_decode_output(child.output[fd]) for fd in (1, 2))
     if code:  # None for a flood, which was cut off
         return _snippet_error(": ".join(filter(None, [f"exit code {code}", errors or output])))
     return output

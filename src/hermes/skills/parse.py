@@ -1,4 +1,4 @@
-"""From a SKILL.md to a `Skill`."""
+"""Parse a SKILL.md into a `Skill`."""
 
 import datetime as dt
 import json
@@ -24,7 +24,7 @@ from hermes.skills.skill import (
 )
 from hermes.util.text import human_size
 
-# Values of a head as what they should be. What does not fit is left out, with a warning.
+# Coercion of fields; values of the wrong type are dropped with a warning
 
 Scalar = str | int | float | bool
 
@@ -37,28 +37,28 @@ def _normalize_key(key: Any) -> str:
 
 
 class FieldReader:
-    """The fields of one block, found whatever the letter case and `-` or `_` between words."""
+    """Reads the fields of one table. Keys match in any letter case and with `-` or `_`."""
 
     def __init__(self, warnings: list[str], block: Mapping[Any, Any]) -> None:
         self.warnings = warnings
-        # Zero and false are values; nothing, and empty text, lists and blocks are none.
+        # Zero and false are values; None, "" and empty lists and tables count as missing.
         self._fields = {
             _normalize_key(key): value for key, value in block.items() if value or value == 0
         }
 
-    def before(self, *others: "FieldReader") -> "FieldReader":
-        """These, and what only the others know, of which the first counts."""
+    def with_fallbacks(self, *others: "FieldReader") -> "FieldReader":
+        """Return a reader that also finds fields of `others`; earlier readers take precedence."""
         both = FieldReader(self.warnings, {})
         for each in reversed((self, *others)):
             both._fields.update(each._fields)
         return both
 
     def raw(self, key: str) -> Any:
-        """None when there is no such field, or nothing in it."""
+        """Return the value, or None when the field is missing or empty."""
         return self._fields.get(key)
 
     def text(self, key: str) -> str:
-        """On one line; "" for none."""
+        """Return the value as text on one line, or ""."""
         known = as_text(self._fields.get(key, ""))
         if known is None:
             self.warnings.append(f"{key} is not text; it is ignored")
@@ -66,14 +66,14 @@ class FieldReader:
         return " ".join(known.split())
 
     def prose(self, key: str) -> str:
-        """Like `text`; a list of texts becomes one."""
+        """Like `text`; a list of texts is joined."""
         value = self._fields.get(key)
         if not isinstance(value, list) or None in (parts := [as_text(part) for part in value]):
             return self.text(key)
         return " ".join("; ".join(map(str, parts)).split())
 
     def words(self, key: str) -> tuple[str, ...]:
-        """A list, or text with commas between its words."""
+        """Return the items of a list or of a comma-separated text, without duplicates."""
         value = self._fields.get(key)
         if value is None:
             return ()
@@ -88,7 +88,11 @@ class FieldReader:
         return tuple(dict.fromkeys(word for word in words if word))
 
     def entries(self, key: str, main: str) -> Iterator["FieldReader"]:
-        """Blocks with the field `main`, also given as `main` alone or as a table by `main`."""
+        """Yield a reader for each entry of a list.
+
+        An entry is a table with the field `main`, or just the value of `main`. A table keyed by
+        `main` is accepted too.
+        """
         value = self.raw(key)
         if isinstance(value, str):
             value = value.split(",")
@@ -108,7 +112,7 @@ class FieldReader:
                 self.warnings.append(f"an entry of {key} has no {main}; it is ignored")
 
     def block(self, key: str) -> Mapping[str, Any]:
-        """A table, also when it was written as JSON text."""
+        """Return a table, also when it is written as JSON text."""
         value = self.raw(key)
         if isinstance(value, str) and value.lstrip().startswith("{"):
             try:
@@ -120,7 +124,7 @@ class FieldReader:
 
 
 def as_text(value: Any) -> str | None:
-    """None for what is no single value."""
+    """Return a scalar as text, or None for any other value."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -131,7 +135,7 @@ def as_text(value: Any) -> str | None:
 
 
 def plain_value(value: Any) -> Scalar | list[Scalar] | None:
-    """A single value or a list of them that any file can hold; None for anything else."""
+    """Return a scalar or a list of scalars that JSON and YAML can hold, or None."""
     if isinstance(value, list):
         items = [_scalar(item) for item in value]
         return [item for item in items if item is not None]
@@ -148,15 +152,15 @@ def _scalar(value: Any) -> Scalar | None:
     return as_text(value)
 
 
-# Comments in Markdown: what authors say to each other, and no reader of the page sees.
+# Markdown comments, which authors write for each other
 
 _CODE = re.compile(r"[ \t>]*(`{3,}(?!.*`)|~{3,})")
-"""The first line of a block of code."""
+"""The first line of a code block."""
 _OPEN, _CLOSE = "<!--", "-->"
 
 
 def strip_comments(text: str) -> str:
-    """`text` without comments on lines of their own. Those in code, and amid a line, stay."""
+    """Remove comments that have lines of their own. Comments in code and within a line stay."""
     if _OPEN not in text:
         return text
     lines = text.split("\n")
@@ -165,7 +169,7 @@ def strip_comments(text: str) -> str:
 
 
 def comment_lines(lines: Sequence[str]) -> frozenset[int]:
-    """The numbers of the lines that hold comments and nothing else."""
+    """Return the numbers of the lines that contain only comments."""
     hidden: set[int] = set()
     fence, start = "", -1
     for number, line in enumerate(map(str.strip, lines)):
@@ -183,20 +187,23 @@ def comment_lines(lines: Sequence[str]) -> frozenset[int]:
     return frozenset(hidden)
 
 
-# The text of a file of a skill, whatever lies under its name.
+# Reading files of a skill
 
 MAX_FILE_BYTES = 500_000
-"""Bytes of a SKILL.md; a model could not read more anyway."""
+"""Size limit of a SKILL.md; a model could not read more anyway."""
 
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-"""Without blocking: a named pipe must not hold anybody up."""
+"""Non-blocking, so that opening a named pipe does not hang."""
 _GARBAGE = dict.fromkeys((*range(9), *range(14, 27), *range(28, 32), *range(127, 160), 0xFFFD))
-"""Control characters but those of lines, pages and colours, and what could not be decoded."""
+"""Control characters except those for lines, pages and colours, and the replacement character."""
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class FileStamp(NamedTuple):
-    """What changes with a file. The inode tells of a replacement within one tick of the clock."""
+    """Changes whenever a file changes.
+
+    The inode detects a replacement within one tick of the file system clock.
+    """
 
     mtime_ns: int
     size: int
@@ -208,13 +215,15 @@ class FileStamp(NamedTuple):
 
 
 class FileText(NamedTuple):
+    """The decoded text of a file."""
+
     text: str
     stamp: FileStamp
     warnings: tuple[str, ...] = ()
 
 
 def read_text_file(path: Path | str, largest: int = MAX_FILE_BYTES) -> FileText:
-    """Raises `SkillInvalid` for what is no text, and OSError."""
+    """Read a regular text file. Raises OSError, and `SkillInvalid` for anything else."""
     descriptor = os.open(path, _OPEN_FLAGS)
     try:
         found = os.fstat(descriptor)
@@ -233,7 +242,7 @@ def read_text_file(path: Path | str, largest: int = MAX_FILE_BYTES) -> FileText:
 
 
 def read_instructions(skill: Skill) -> str:
-    """The text of its SKILL.md. Raises `SkillInvalid`."""
+    """Return the text of the SKILL.md of a skill. Raises `SkillInvalid`."""
     try:
         return read_text_file(skill.file).text
     except OSError as error:
@@ -244,8 +253,8 @@ def read_instructions(skill: Skill) -> str:
 
 
 def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """The text, and what was wrong with it. Raises `SkillInvalid` for binary data."""
-    # One with NULs is UTF-32, which begins in the same way.
+    """Return the text and warnings about its encoding. Raises `SkillInvalid` for binary data."""
+    # UTF-32 starts with the same bytes; decoded as UTF-16 it contains NULs.
     if data.startswith(_UTF16) and "\0" not in (text := data.decode("utf-16", "replace")):
         return text, ("saved as UTF-16; UTF-8 is expected",)
     if b"\0" not in data:
@@ -259,12 +268,12 @@ def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def is_garbled(text: str) -> bool:
-    """Whether more than a fiftieth of it are characters that texts do not hold."""
+    """Whether more than 2 % of the characters are control or replacement characters."""
     return (len(text) - len(text.translate(_GARBAGE))) * 50 > len(text)
 
 
 def describe_os_error(error: OSError) -> str:
-    """In a few words for a person."""
+    """Return the error in a few words for a user."""
     return f"it cannot be read: {(error.strerror or str(error)).lower()}"
 
 
@@ -284,13 +293,13 @@ _MARKS = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
 
 
 def parse_frontmatter(text: str) -> tuple[dict[str, Any], str]:
-    """The fields as they were written, and the text after them. Raises `SkillInvalid`."""
+    """Return the fields as written and the text after them. Raises `SkillInvalid`."""
     head = read_frontmatter(text)
     return head.fields, head.body
 
 
 def read_skill(file: Path, root: SkillRoot) -> Skill:
-    """Raises `SkillInvalid` with what is wrong and what to correct."""
+    """Read and parse a SKILL.md. Raises `SkillInvalid`."""
     try:
         found = read_text_file(file)
     except OSError as error:
@@ -299,40 +308,43 @@ def read_skill(file: Path, root: SkillRoot) -> Skill:
 
 
 def parse_skill(text: str, folder: Path, root: SkillRoot, warnings: tuple[str, ...] = ()) -> Skill:
-    """The skill whose SKILL.md holds `text`. Raises `SkillInvalid`."""
+    """Parse the text of a SKILL.md. Raises `SkillInvalid`."""
     head = read_frontmatter(text)
-    said = [*warnings, *head.warnings]
-    top = FieldReader(said, head.fields)
-    metadata = FieldReader(said, top.block("metadata"))
-    mine = FieldReader(said, metadata.block("hermes")).before(metadata, top)
-    name = root.name or _name(_as_written(top, "name", text), folder.name, said)
+    notes = [*warnings, *head.warnings]
+    top = FieldReader(notes, head.fields)
+    metadata = FieldReader(notes, top.block("metadata"))
+    fields = FieldReader(notes, metadata.block("hermes")).with_fallbacks(metadata, top)
+    name = root.name or _name(_as_written(top, "name", text), folder.name, notes)
     return Skill(
         name=f"{root.plugin}:{name}" if root.plugin else name,
-        description=_description(top.prose("description"), head, said),
+        description=_description(top.prose("description"), head, notes),
         folder=folder,
         source=root.source,
-        category=category_of(folder, root) or mine.text("category"),
-        version=_as_written(top, "version", text) or mine.text("version"),
-        author=top.prose("author") or mine.prose("author"),
+        category=category_of(folder, root) or fields.text("category"),
+        version=_as_written(top, "version", text) or fields.text("version"),
+        author=top.prose("author") or fields.prose("author"),
         license=top.text("license"),
-        platforms=_platforms(mine, said),
-        tags=mine.words("tags"),
-        related=mine.words("related_skills"),
+        platforms=_platforms(fields, notes),
+        tags=fields.words("tags"),
+        related=fields.words("related_skills"),
         conditions=Conditions(
-            requires_tools=mine.words("requires_tools"),
-            requires_toolsets=mine.words("requires_toolsets"),
-            fallback_for_tools=mine.words("fallback_for_tools"),
-            fallback_for_toolsets=mine.words("fallback_for_toolsets"),
+            requires_tools=fields.words("requires_tools"),
+            requires_toolsets=fields.words("requires_toolsets"),
+            fallback_for_tools=fields.words("fallback_for_tools"),
+            fallback_for_toolsets=fields.words("fallback_for_toolsets"),
         ),
-        variables=_variables(mine, said),
-        credential_files=_credential_files(mine, said),
-        settings=_settings(mine, said),
-        warnings=tuple(dict.fromkeys(said)),
+        variables=_variables(fields, notes),
+        credential_files=_credential_files(fields, notes),
+        settings=_settings(fields, notes),
+        warnings=tuple(dict.fromkeys(notes)),
     )
 
 
 def first_paragraph(body: str) -> str:
-    """On one line, without headings, fences and rules; the first heading when there is no more."""
+    """Return the first paragraph on one line, without Markdown marks.
+
+    Headings, fences and rules are skipped. The first heading is used when there is no paragraph.
+    """
     title = ""
     lines: list[str] = []
     for line in map(str.strip, strip_comments(body).splitlines()):
@@ -346,26 +358,26 @@ def first_paragraph(body: str) -> str:
     return _MARKS.sub("", " ".join(lines) or title)
 
 
-def _name(written: str, folder: str, said: list[str]) -> str:
+def _name(written: str, folder: str, notes: list[str]) -> str:
     name = normalize_name(written)
     if not name:
         if written:
-            said.append(f"{written!r} cannot be a name; that of the folder is taken")
+            notes.append(f"{written!r} cannot be a name; that of the folder is taken")
         name = normalize_name(folder)
     elif name != written:
-        said.append(
+        notes.append(
             f"the name {written[:MAX_NAME_LENGTH]!r} is taken as {name[:MAX_NAME_LENGTH]!r}"
         )
     if not name:
         reason = f"{written!r} cannot be a name" if written else "it has no name"
         raise SkillInvalid(reason, hint="write `name: my-skill` in its head")
     if len(name) > MAX_NAME_LENGTH:
-        said.append(f"the name is cut at {MAX_NAME_LENGTH} characters")
+        notes.append(f"the name is cut at {MAX_NAME_LENGTH} characters")
         name = name[:MAX_NAME_LENGTH].rstrip("-.")
     return name
 
 
-def _description(written: str, head: Frontmatter, said: list[str]) -> str:
+def _description(written: str, head: Frontmatter, notes: list[str]) -> str:
     text = _printable(written)
     if not text:
         text = _printable(first_paragraph(head.body))
@@ -374,30 +386,30 @@ def _description(written: str, head: Frontmatter, said: list[str]) -> str:
                 "it has neither a description nor instructions",
                 hint="add `description: what it does and when to use it` to its head",
             )
-        said.append("it has no description; its first paragraph is taken")
+        notes.append("it has no description; its first paragraph is taken")
     elif not head.body or head.body.isspace():
-        said.append("it has no instructions")
+        notes.append("it has no instructions")
     if len(text) > MAX_DESCRIPTION_LENGTH:
-        said.append(f"the description is cut at {MAX_DESCRIPTION_LENGTH:,} characters")
+        notes.append(f"the description is cut at {MAX_DESCRIPTION_LENGTH:,} characters")
         text = text[: MAX_DESCRIPTION_LENGTH - 1] + "…"
     return text
 
 
 def _printable(text: str) -> str:
-    """On one line."""
+    """Return the text on one line, without unprintable characters."""
     text = " ".join(text.split())
     return text if text.isprintable() else "".join(filter(str.isprintable, text)).strip()
 
 
 def category_of(folder: Path, root: SkillRoot) -> str:
-    """The folders between the root and the skill in `folder`; "" for none."""
+    """Return the folders between the root and a skill folder, or ""."""
     if root.plugin or folder == root.path:
         return root.plugin
     return str(folder)[len(str(root.path)) + 1 :].rpartition("/")[0]
 
 
 def _as_written(top: FieldReader, key: str, text: str) -> str:
-    """What stands in the file: for YAML `1.10` is 1.1, and `off` is false."""
+    """Return a value as written in the file: YAML reads `1.10` as 1.1 and `off` as false."""
     if isinstance(top.raw(key), float | bool):
         written = re.search(rf"^{key}:[ \t]*([\w.+-]+)", text, re.MULTILINE | re.IGNORECASE)
         if written:
@@ -405,15 +417,15 @@ def _as_written(top: FieldReader, key: str, text: str) -> str:
     return top.text(key)
 
 
-def _platforms(mine: FieldReader, said: list[str]) -> tuple[str, ...]:
-    words = [word.lower() for word in mine.words("platforms")]
+def _platforms(fields: FieldReader, notes: list[str]) -> tuple[str, ...]:
+    words = [word.lower() for word in fields.words("platforms")]
     if not ALL_PLATFORMS.isdisjoint(words):
         return ()
-    said += [f"the platform {word!r} is not known" for word in words if word not in PLATFORM_NAMES]
+    notes += [f"the platform {word!r} is not known" for word in words if word not in PLATFORM_NAMES]
     return tuple(dict.fromkeys(PLATFORM_NAMES.get(word, word) for word in words))
 
 
-def _variables(mine: FieldReader, said: list[str]) -> tuple[RequiredVariable, ...]:
+def _variables(fields: FieldReader, notes: list[str]) -> tuple[RequiredVariable, ...]:
     found = {
         each.text("name"): RequiredVariable(
             name=each.text("name"),
@@ -421,35 +433,37 @@ def _variables(mine: FieldReader, said: list[str]) -> tuple[RequiredVariable, ..
             help=each.text("help"),
             required_for=each.text("required_for"),
         )
-        for each in mine.entries("required_environment_variables", "name")
+        for each in fields.entries("required_environment_variables", "name")
     }
-    if mine.raw("prerequisites"):
-        legacy = FieldReader(said, mine.block("prerequisites")).words("env_vars")
+    if fields.raw("prerequisites"):
+        legacy = FieldReader(notes, fields.block("prerequisites")).words("env_vars")
         found = {**{name: RequiredVariable(name) for name in legacy}, **found}
     wrong = [name for name in found if not _VARIABLE.fullmatch(name)]
-    said += [f"{name!r} is not the name of a variable; it is ignored" for name in wrong]
+    notes += [f"{name!r} is not the name of a variable; it is ignored" for name in wrong]
     return tuple(each for name, each in found.items() if name not in wrong)
 
 
-def _credential_files(mine: FieldReader, said: list[str]) -> tuple[CredentialFile, ...]:
+def _credential_files(fields: FieldReader, notes: list[str]) -> tuple[CredentialFile, ...]:
     found: list[CredentialFile] = []
-    for each in mine.entries("required_credential_files", "path"):
+    for each in fields.entries("required_credential_files", "path"):
         path = each.text("path")
         parts = PurePosixPath(path).parts
         below = not path.startswith(("/", "~", "\\")) and ".." not in parts and parts
         if not below or not path.isprintable():
-            said.append(f"the credential file {path!r} is not below the home folder; it is ignored")
+            notes.append(
+                f"the credential file {path!r} is not below the home folder; it is ignored"
+            )
         else:
             found.append(CredentialFile(path, each.text("description")))
     return tuple(found)
 
 
-def _settings(mine: FieldReader, said: list[str]) -> tuple[SkillSetting, ...]:
+def _settings(fields: FieldReader, notes: list[str]) -> tuple[SkillSetting, ...]:
     found: list[SkillSetting] = []
-    for each in mine.entries("config", "key"):
+    for each in fields.entries("config", "key"):
         key, description = each.text("key"), each.text("description")
         if not description:
-            said.append(f"the setting {key!r} has no description; it is ignored")
+            notes.append(f"the setting {key!r} has no description; it is ignored")
             continue
         prompt = each.text("prompt") or description
         found.append(SkillSetting(key, description, plain_value(each.raw("default")), prompt))
@@ -457,7 +471,7 @@ def _settings(mine: FieldReader, said: list[str]) -> tuple[SkillSetting, ...]:
 
 
 def is_inside(path: Path, folder: Path) -> bool:
-    """Links followed: one that leads out of the folder is no file of it."""
+    """Whether a path is in a folder after following links."""
     try:
         return path.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError):  # a link to itself, a NUL

@@ -1,4 +1,4 @@
-"""What is known of a skill: the head of its SKILL.md and where it lies."""
+"""What a skill is, where skills are found, and in which sessions a skill is visible."""
 
 import os
 import re
@@ -17,42 +17,45 @@ from hermes.core.errors import UsageError
 SKILL_FILE = "SKILL.md"
 CATEGORY_FILE = "DESCRIPTION.md"
 SKILL_DIRECTORY = "${HERMES_SKILL_DIR}"
-"""In instructions: the folder of the skill."""
+"""Placeholder in instructions for the folder of the skill."""
 LINKED_FOLDERS = ("references", "templates", "scripts", "assets")
+MAX_SKILL_DEPTH = 3
+"""Levels below a root at which a skill folder may be: two categories and its own folder."""
 
 
 class SkillInvalid(UsageError):
-    """A SKILL.md that cannot be used; the message says why, the hint what to correct."""
+    """A SKILL.md that cannot be used. The message says why, the hint what to correct."""
 
 
 class SkillNotFound(UsageError):
-    """No skill has this name; the hint names those that come close."""
+    """No skill has this name. The hint lists similar names."""
 
 
 class Source(StrEnum):
-    """Where a skill comes from. Of two with one name, the earlier one here counts."""
+    """Where a skill comes from, in order of precedence when two skills have the same name."""
 
     USER = "user"
-    """`<home>/skills`: written by the user or by the agent, or a changed copy of another one."""
+    """`<home>/skills`: written by the user or the agent, including changed copies of other skills.
+    """
     HUB = "hub"
-    """`<home>/skills/.hub/skills`: installed, and never changed in place."""
+    """`<home>/skills/.hub/skills`: installed, never changed in place."""
     EXTERNAL = "external"
     """A folder of `skills.external_dirs`."""
     PLUGIN = "plugin"
     """Registered by a plugin; named `plugin:skill`."""
     BUNDLED = "bundled"
-    """Comes with Hermes, and is never changed in place."""
+    """Comes with Hermes, never changed in place."""
 
 
 class SkillRoot(msgspec.Struct, frozen=True):
-    """A folder that holds skills, at most two categories deep."""
+    """A folder with skills, at most `MAX_SKILL_DEPTH` levels deep."""
 
     path: Path
     source: Source
     plugin: str = ""
-    """The plugin that brought it; `path` is then the folder of one skill."""
+    """The plugin that registered it; `path` is then the folder of one skill."""
     name: str = ""
-    """What the plugin calls that skill; empty: as its SKILL.md does."""
+    """The name that the plugin gives the skill; "" uses the name in SKILL.md."""
 
 
 class RequiredVariable(msgspec.Struct, frozen=True):
@@ -60,20 +63,22 @@ class RequiredVariable(msgspec.Struct, frozen=True):
 
     name: str
     prompt: str = ""
-    """What the user is asked."""
+    """The question for the user."""
     help: str = ""
-    """How to get it."""
+    """How to obtain the value."""
     required_for: str = ""
 
 
 class CredentialFile(msgspec.Struct, frozen=True):
+    """A file with credentials that a skill needs."""
+
     path: str
-    """Below the home folder."""
+    """Relative to the home folder."""
     description: str = ""
 
 
 class SkillSetting(msgspec.Struct, frozen=True):
-    """A value in `skills.config.<key>`."""
+    """A setting that a skill declares, stored as `skills.config.<key>`."""
 
     key: str
     description: str
@@ -82,7 +87,7 @@ class SkillSetting(msgspec.Struct, frozen=True):
 
 
 class Conditions(msgspec.Struct, frozen=True):
-    """When a skill is shown; see `visible`."""
+    """Tools and toolsets that decide whether a skill is visible; see `hidden_reason`."""
 
     requires_tools: tuple[str, ...] = ()
     requires_toolsets: tuple[str, ...] = ()
@@ -91,18 +96,20 @@ class Conditions(msgspec.Struct, frozen=True):
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
+    """The parsed frontmatter of one SKILL.md."""
+
     name: str
-    """Lower case, digits and hyphens; with `plugin:` before it for one of a plugin."""
+    """Lower-case letters, digits and hyphens; with the prefix `plugin:` for a skill of a plugin."""
     description: str
     folder: Path
     source: Source
     category: str = ""
-    """The folders between the root and the skill, such as `research`; "" for none."""
+    """The folders between the root and the skill, such as `research`, or ""."""
     version: str = ""
     author: str = ""
     license: str = ""
     platforms: tuple[str, ...] = ()
-    """Of macos, linux, windows; empty: all."""
+    """A subset of macos, linux and windows; empty for all."""
     tags: tuple[str, ...] = ()
     related: tuple[str, ...] = ()
     conditions: Conditions = Conditions()
@@ -110,7 +117,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     credential_files: tuple[CredentialFile, ...] = ()
     settings: tuple[SkillSetting, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What was wrong in the head, but could be read all the same."""
+    """Problems in the frontmatter that did not prevent loading."""
 
     @property
     def file(self) -> Path:
@@ -118,7 +125,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_own(self) -> bool:
-        """Whether it may be changed where it lies."""
+        """Whether the skill may be changed in place."""
         return self.source is Source.USER
 
 
@@ -131,28 +138,32 @@ class BrokenSkill(msgspec.Struct, frozen=True):
 
     @property
     def folder(self) -> Path:
-        """Which is called as the skill should be; where none is, what does not load."""
+        """The folder named like the skill; the file itself when it is not in a skill folder."""
         return self.file.parent if self.file.name.lower() == SKILL_FILE.lower() else self.file
 
 
 class VisibilityContext(msgspec.Struct, frozen=True):
-    """For whom skills are looked for. With neither tools nor toolsets, conditions do not count."""
+    """The session for which skills are selected.
+
+    Conditions are ignored when neither tools nor toolsets are given.
+    """
 
     system: str
     """linux, macos or windows."""
     tools: frozenset[str] = frozenset()
     toolsets: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()
-    """`skills.disabled` and those of the platform, as they are listed."""
+    """Canonical names from `skills.disabled` and the list for the current platform."""
 
 
-# Names of skills.
+# Names
 
 _PLAIN_NAME = re.compile(r"[a-z0-9]+(?:[-.][a-z0-9]+)*")
 
 
 def normalize_name(text: str) -> str:
-    """`text` as the name of a skill: `PDF Tools_2` is `pdf-tools-2`; "" when nothing is left."""
+    """Return `text` as a skill name: `PDF Tools_2` becomes `pdf-tools-2`. Return "" if nothing is
+    left of it."""
     if _PLAIN_NAME.fullmatch(text):
         return text
     folded = unicodedata.normalize("NFKC", text).lower()
@@ -161,21 +172,21 @@ def normalize_name(text: str) -> str:
 
 
 def canonical_name(text: str) -> str:
-    """As the skill is listed that somebody calls so, also as `category/name` or `plugin:name`."""
+    """Return the listed name of a skill that is given as `category/name` or `plugin:name` too."""
     plugin, colon, last = text.strip().rpartition("/")[2].rpartition(":")
     return f"{plugin.strip()}{colon}{normalize_name(last)}"
 
 
 def _is_name_character(char: str) -> bool:
-    """Letters and digits of any script, with the marks that belong to them."""
+    """Whether a character is a dot, or a letter, digit or combining mark of any script."""
     return char.isalnum() or char == "." or unicodedata.category(char).startswith("M")
 
 
-# Settings of skills: `skills.config.<key>` in config.yaml.
+# Settings: `skills.config.<key>` in config.yaml
 
 
 def setting_value(setting: SkillSetting, config: Mapping[str, Any]) -> Any:
-    """What is set, else the default; None for neither. `config` is `skills.config`."""
+    """Return the value of a setting, else its default, else None. `config` is `skills.config`."""
     value: Any = config
     for part in setting.key.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
@@ -185,34 +196,38 @@ def setting_value(setting: SkillSetting, config: Mapping[str, Any]) -> Any:
 
 
 def unset_settings(skill: Skill, config: Mapping[str, Any]) -> tuple[SkillSetting, ...]:
-    """Settings with neither a value nor a default."""
+    """Return the settings that have neither a value nor a default."""
     return tuple(each for each in skill.settings if setting_value(each, config) in (None, ""))
 
 
 def settings_block(skill: Skill, config: Mapping[str, Any], file: str) -> str:
-    """What the model is told of them; "" when nothing is set. `file` is config.yaml as shown."""
+    """Return the block about settings for the model, or "" when nothing is set.
+
+    `file` is the path of config.yaml as it is displayed.
+    """
     values = ((each.key, setting_value(each, config)) for each in skill.settings)
     lines = [f"{key} = {format_setting(value)}" for key, value in values if value not in (None, "")]
     return "\n".join([f"[Skill config (from {file}):", *lines, "]"]) if lines else ""
 
 
 def format_setting(value: Any) -> str:
-    """On one line, with `~` as the folder it stands for."""
+    """Return a setting value on one line, with a leading `~` expanded."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
         return ", ".join(map(format_setting, value))
     text = " ".join(str(value).split())
-    return os.path.expanduser(text) if text.startswith("~") else text  # noqa: PTH111 - `~x` may stay
+    # Path.expanduser raises for an unknown user; os.path leaves `~unknown` as it is.
+    return os.path.expanduser(text) if text.startswith("~") else text  # noqa: PTH111
 
 
-# Which folders hold skills, in the order in which they count.
+# Folders
 
 HUB_FOLDER = Path(".hub", "skills")
-"""Below the user's skills: what was installed."""
+"""Installed skills, relative to the user's skill folder."""
 
 THIRD_PARTY = frozenset({Source.HUB, Source.EXTERNAL})
-"""Written by strangers: what they say is looked at before it reaches a prompt."""
+"""Sources whose texts are scanned for prompt injection before they reach a prompt."""
 
 
 def skill_roots(
@@ -222,9 +237,12 @@ def skill_roots(
     plugins: Iterable[SkillRoot] = (),
     bundled: Path | None = None,
 ) -> tuple[SkillRoot, ...]:
-    """`own` is `<home>/skills`, `external` are the folders of `skills.external_dirs` with `~` and
-    variables replaced, `plugins` the folders or SKILL.md that plugins registered.
-    A folder that is named twice counts where it is named first."""
+    """Return all folders with skills, in order of precedence.
+
+    `own` is `<home>/skills`. `external` are the folders of `skills.external_dirs` with `~` and
+    variables expanded. `plugins` are folders or SKILL.md files registered by plugins. A folder that
+    is given twice keeps its first place.
+    """
     found = [
         SkillRoot(own, Source.USER),
         SkillRoot(own / HUB_FOLDER, Source.HUB),
@@ -240,17 +258,17 @@ def skill_roots(
 
 
 def bundled_folder() -> Path | None:
-    """The skills that come with Hermes; None when there are none."""
+    """Return the folder of the skills that come with Hermes, or None."""
     return _packaged_folder("skills")
 
 
 def optional_folder() -> Path | None:
-    """Further skills that come with Hermes, for `hermes skills install`."""
+    """Return the folder of optional skills, which `hermes skills install` offers, or None."""
     return _packaged_folder("optional-skills")
 
 
 def _packaged_folder(name: str) -> Path | None:
-    """In the installed package, or in the checkout above its sources."""
+    """Look in the installed package, then in the checkout that contains its sources."""
     package = Path(hermes.__file__).parent
     places = (package / "bundled" / name, package.parent.parent / name)
     return next((place for place in places if place.is_dir()), None)
@@ -261,7 +279,7 @@ def _skill_folder(path: Path) -> Path:
 
 
 class VisibilityRule(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """On what it depends whether some skills are shown; see `Skill` and `Conditions`."""
+    """The platforms and conditions of some skills; see `Skill` and `Conditions`."""
 
     numbers: tuple[int, ...]
     platforms: tuple[str, ...]
@@ -271,34 +289,36 @@ class VisibilityRule(msgspec.Struct, frozen=True, array_like=True, gc=False):
     fallback_for_toolsets: tuple[str, ...]
 
 
-# Who sees which skill.
+# Visibility
 
 
-def is_visible(skill: Skill, circle: VisibilityContext) -> bool:
-    """Whether it stands in lists, prompts and among the commands."""
-    return not hidden_reason(skill, circle)
+def is_visible(skill: Skill, context: VisibilityContext) -> bool:
+    """Whether a skill appears in lists, in the prompt and as a command."""
+    return not hidden_reason(skill, context)
 
 
-def hidden_reason(skill: Skill, circle: VisibilityContext) -> str:
-    """The reason in a few words; "" when it is visible."""
-    return unusable_reason(skill, circle) or _condition_reason(skill.conditions, circle)
+def hidden_reason(skill: Skill, context: VisibilityContext) -> str:
+    """Return why a skill is hidden, in a few words, or "" when it is visible."""
+    return unusable_reason(skill, context) or _condition_reason(skill.conditions, context)
 
 
-def unusable_reason(skill: Skill, circle: VisibilityContext) -> str:
-    """The same for a skill that was asked for by name: conditions do not count then."""
-    if skill.name in circle.disabled:
+def unusable_reason(skill: Skill, context: VisibilityContext) -> str:
+    """Return why a skill cannot be loaded by name, or "". Conditions do not apply here."""
+    if skill.name in context.disabled:
         return "switched off in the settings"
-    return platform_reason(skill.platforms, circle)
+    return platform_reason(skill.platforms, context)
 
 
-def platform_reason(platforms: tuple[str, ...], circle: VisibilityContext) -> str:
-    if not platforms or circle.system in platforms:
+def platform_reason(platforms: tuple[str, ...], context: VisibilityContext) -> str:
+    """Return for which platforms a skill is meant, or "" when it supports this one."""
+    if not platforms or context.system in platforms:
         return ""
     return f"only for {', '.join(platforms)}"
 
 
-def conditions_met(conditions: Conditions | VisibilityRule, circle: VisibilityContext) -> bool:
-    tools, toolsets = circle.tools, circle.toolsets
+def conditions_met(conditions: Conditions | VisibilityRule, context: VisibilityContext) -> bool:
+    """Whether the tools of a session meet the conditions of a skill."""
+    tools, toolsets = context.tools, context.toolsets
     if not (tools or toolsets):
         return True
     return (
@@ -309,21 +329,17 @@ def conditions_met(conditions: Conditions | VisibilityRule, circle: VisibilityCo
     )
 
 
-def _condition_reason(conditions: Conditions, circle: VisibilityContext) -> str:
-    if conditions_met(conditions, circle):
+def _condition_reason(conditions: Conditions, context: VisibilityContext) -> str:
+    if conditions_met(conditions, context):
         return ""
     needs = (
-        *(name for name in conditions.requires_tools if name not in circle.tools),
-        *(name for name in conditions.requires_toolsets if name not in circle.toolsets),
+        *(name for name in conditions.requires_tools if name not in context.tools),
+        *(name for name in conditions.requires_toolsets if name not in context.toolsets),
     )
     if needs:
         return f"needs {', '.join(needs)}"
-    there = (
-        *(name for name in conditions.fallback_for_tools if name in circle.tools),
-        *(name for name in conditions.fallback_for_toolsets if name in circle.toolsets),
+    present = (
+        *(name for name in conditions.fallback_for_tools if name in context.tools),
+        *(name for name in conditions.fallback_for_toolsets if name in context.toolsets),
     )
-    return f"not needed beside {', '.join(there)}"
-
-
-MAX_SKILL_DEPTH = 3
-"""Folders from the root to that of a skill: two categories and its own."""
+    return f"not needed beside {', '.join(present)}"

@@ -22,7 +22,7 @@ LISTED_CHARS, FOUND_CHARS = 120, 240
 """Characters of a description."""
 
 
-def skills_list_tool(skills: SkillIndex, circle: Callable[[], VisibilityContext]) -> Tool:
+def skills_list_tool(skills: SkillIndex, context: Callable[[], VisibilityContext]) -> Tool:
     """`circle` is asked with each call: a session knows its tools only when it has them all."""
 
     async def skills_list(category: str = "", query: str = "") -> str:
@@ -30,7 +30,7 @@ def skills_list_tool(skills: SkillIndex, circle: Callable[[], VisibilityContext]
 
         query: what you want to do
         """
-        return await in_thread(_list_skills, skills, circle(), category, query)
+        return await in_thread(_list_skills, skills, context(), category, query)
 
     return Tool.from_function(skills_list, toolset=TOOLSET, effect=Effect.READ, examine=no_concern)
 
@@ -49,9 +49,9 @@ def skill_view_tool(loader: SkillLoader) -> Tool:
     return Tool.from_function(skill_view, toolset=TOOLSET, effect=Effect.READ, examine=no_concern)
 
 
-def _list_skills(skills: SkillIndex, circle: VisibilityContext, category: str, query: str) -> str:
+def _list_skills(skills: SkillIndex, context: VisibilityContext, category: str, query: str) -> str:
     wanted = category.strip().strip("/").lower()
-    shown = [each for each in skills.all() if is_visible(each, circle)]
+    shown = [each for each in skills.skills() if is_visible(each, context)]
     among = [each for each in shown if not wanted or _in_category(each, wanted)]
     if not among:
         return _no_match(shown, f"there is no category {category!r}" if wanted else "no skills")

@@ -1,8 +1,7 @@
-"""How often and when each skill was used last, and who wrote it; shared by all processes."""
+"""How often and when each skill was last used, and who wrote it."""
 
 import logging
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -10,17 +9,19 @@ import msgspec
 from hermes.util import atomic
 
 LOCK_TIMEOUT = 2.0
-"""Seconds to wait for the lock. A use that is not counted is no harm; a turn that waits is."""
+"""Seconds to wait for the lock. Losing a count is better than delaying a turn."""
 
 log = logging.getLogger(__name__)
 
 
 class UsageRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The use of one skill."""
+
     count: int = 0
     last: float = 0.0
     """Seconds since 1970; 0 for never."""
     written_by: str = ""
-    """`user`, `agent` or `review`; "" when nobody said so."""
+    """`user`, `agent` or `review`; "" when unknown."""
     written_at: float = 0.0
 
 
@@ -28,38 +29,40 @@ _records_decoder = msgspec.json.Decoder(dict[str, UsageRecord])
 
 
 class SkillUsage:
-    """`file` is `<home>/skills/.usage.json`. A damaged file counts as empty, and is put aside as
-    `.usage.json.damaged` when something is to be written."""
+    """The usage file `<home>/skills/.usage.json`, shared by all processes.
+
+    A damaged file counts as empty; the next write renames it to `.usage.json.damaged`.
+    """
 
     def __init__(self, file: Path, patience: float = LOCK_TIMEOUT) -> None:
         self._file, self._patience = file, patience
 
     def all(self) -> Mapping[str, UsageRecord]:
-        """By the name of the skill."""
+        """Return the records by skill name."""
         try:
             return self._read()
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             log.debug("the use counts of skills cannot be read: %s", error)
             return {}
 
-    def of(self, name: str) -> UsageRecord:
+    def get(self, name: str) -> UsageRecord:
         return self.all().get(name, UsageRecord())
 
     def record(self, name: str, now: float) -> None:
-        """The skill was used at `now`, in seconds since 1970."""
+        """Count a use of a skill at `now`, in seconds since 1970."""
 
         def used(use: UsageRecord) -> UsageRecord:
             return msgspec.structs.replace(use, count=use.count + 1, last=max(use.last, now))
 
-        self._change(name, used)
+        self._update(name, used)
 
-    def wrote(self, name: str, who: str, now: float) -> None:
-        """The skill was written or changed by `who`."""
-        self._change(name, lambda use: msgspec.structs.replace(use, written_by=who, written_at=now))
+    def record_author(self, name: str, who: str, now: float) -> None:
+        """Record that `who` wrote or changed a skill."""
+        self._update(name, lambda use: msgspec.structs.replace(use, written_by=who, written_at=now))
 
-    def forget(self, name: str) -> None:
-        """The skill is gone."""
-        self._change(name, lambda _use: None)
+    def remove(self, name: str) -> None:
+        """Remove the record of a deleted skill."""
+        self._update(name, lambda _use: None)
 
     def _read(self) -> dict[str, UsageRecord]:
         try:
@@ -67,7 +70,7 @@ class SkillUsage:
         except FileNotFoundError:
             return {}
 
-    def _kept(self) -> dict[str, UsageRecord]:
+    def _read_or_reset(self) -> dict[str, UsageRecord]:
         try:
             return self._read()
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -75,17 +78,18 @@ class SkillUsage:
             log.warning("the use counts of skills are damaged: %s; they are in %s", error, aside)
             return {}
 
-    def _change(self, name: str, change: Callable[[UsageRecord], UsageRecord | None]) -> None:
-        """Blocks for a moment. Never raises: counts are a convenience."""
-        filelock = import_module("filelock")
+    def _update(self, name: str, change: Callable[[UsageRecord], UsageRecord | None]) -> None:
+        """Change one record under the lock. Failures are logged: the counts are a convenience."""
+        from filelock import FileLock  # slow to load, and only needed for writing
+
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with filelock.FileLock(f"{self._file}.lock", timeout=self._patience):
-                uses = self._kept()
-                changed = change(uses.pop(name, UsageRecord()))
+            with FileLock(f"{self._file}.lock", timeout=self._patience):
+                records = self._read_or_reset()
+                changed = change(records.pop(name, UsageRecord()))
                 if changed is not None:
-                    uses[name] = changed
-                data = msgspec.json.format(msgspec.json.encode(uses), indent=1)
+                    records[name] = changed
+                data = msgspec.json.format(msgspec.json.encode(records), indent=1)
                 atomic.write_bytes(self._file, data, mode=0o600)
-        except (OSError, UnicodeEncodeError) as error:  # a lock that is not free is an OSError
+        except (OSError, UnicodeEncodeError) as error:  # includes the timeout of the lock
             log.warning("a use of the skill %s was not counted: %s", name, error)

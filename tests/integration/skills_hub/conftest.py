@@ -41,7 +41,7 @@ def options(hermes_home: Path, github: GitHub, skills_sh: SkillsSh) -> HubOption
     return HubOptions(
         root=hermes_home / "skills" / ".hub",
         git="/usr/bin/git",
-        endpoints=HubAddresses(
+        addresses=HubAddresses(
             github_api=github.url,
             skills_sh=skills_sh.url,
             repositories=("known/skills",),

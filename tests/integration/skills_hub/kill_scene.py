@@ -57,7 +57,7 @@ async def look(root: Path) -> dict[str, object]:
     """What lies there, and what is left of it after the next process has opened it."""
     before = sorted((root / "skills").rglob("SKILL.md"))
     async with Hub(HubOptions(root)) as hub:
-        skills = hub.shelf.lock().skills
+        skills = hub.store.lock().skills
         found = audit_installed(hub)
         texts = [file.read_text() for file in (root / "skills").rglob("SKILL.md")]
         return {

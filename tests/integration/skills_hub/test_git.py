@@ -160,14 +160,14 @@ async def test_a_repository_behind_git_daemon(hub: Hub, daemon: str):
 async def test_a_repository_over_smart_http(hub: Hub, smart_http: str):
     one = await hub.prepare(smart_http)
     assert one.files == PDF
-    source, identifier = hub.sources.of(smart_http)
+    source, identifier = hub.sources.resolve(smart_http)
     assert await source.version(identifier) == one.origin.version
 
 
 async def test_a_repository_on_a_plain_web_server(hub: Hub, plain_http: str):
     one = await hub.prepare(f"{plain_http}#main:skills/pdf")
     assert one.files == PDF
-    source, identifier = hub.sources.of(plain_http)
+    source, identifier = hub.sources.resolve(plain_http)
     assert await source.version(identifier) == one.origin.version
 
 
@@ -193,7 +193,7 @@ async def test_a_branch_and_a_tag_can_be_named(hub: Hub, repository: Path):
     url = f"file://{repository}"
     assert "more.md" in (await hub.prepare(f"{url}#next:skills/pdf")).files
     assert "more.md" not in (await hub.prepare(f"{url}#v1")).files
-    source, _ = hub.sources.of(url)
+    source, _ = hub.sources.resolve(url)
     assert await source.version(f"{url}#v1") == first
     assert await source.version(f"{url}#next") == second
     assert await source.version(f"{url}#:pdf") == first

@@ -54,7 +54,7 @@ async def test_an_archive_that_is_not_taken(hub: Hub, github: GitHub, user_home:
     with pytest.raises(HubError):
         await hub.prepare("any/repo")
     assert not list(user_home.rglob("evil"))
-    assert not hub.shelf.quarantine.exists()
+    assert not hub.store.quarantine.exists()
 
 
 async def test_an_archive_that_never_ends_is_given_up(hub: Hub, github: GitHub):

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from hermes.core.errors import ConfigError, UsageError
-from hermes.skills.hub import store
 from hermes.skills.hub.contents import InstallRefused, InvalidContent, NotAvailable, file_hashes
 from hermes.skills.hub.hub import (
     Hub,
@@ -20,7 +19,7 @@ from hermes.skills.hub.hub import (
     check_updates,
     restore_skill,
 )
-from hermes.skills.hub.store import ABANDONED_SECONDS, PendingInstall
+from hermes.skills.hub.store import ABANDONED_SECONDS, PendingInstall, read_events
 from hermes.skills.index import SkillIndex
 from hermes.skills.skill import Source, skill_roots
 from tests.integration.skills_hub.samples import dangerous, doubtful
@@ -38,11 +37,11 @@ def repo(github: GitHub) -> GitHub:
 
 async def installed(hub: Hub, identifier: str = "any/repo/pdf", category: str = "") -> Path:
     one = await hub.prepare(identifier, category=category)
-    return hub.accept(one).folder(hub.shelf.skills, one.name)
+    return hub.accept(one).folder(hub.store.skills, one.name)
 
 
 def left_in_quarantine(hub: Hub) -> list[Path]:
-    return list(hub.shelf.quarantine.iterdir())
+    return list(hub.store.quarantine.iterdir())
 
 
 async def test_an_installed_skill_is_found_by_the_agent(hub: Hub, repo: GitHub, hermes_home: Path):
@@ -57,13 +56,13 @@ async def test_an_installed_skill_is_found_by_the_agent(hub: Hub, repo: GitHub, 
 
 async def test_the_lock_knows_origin_and_hashes(hub: Hub, repo: GitHub):
     await installed(hub)
-    lock = json.loads(hub.shelf.lock_file.read_text())
+    lock = json.loads(hub.store.lock_file.read_text())
     entry = lock["skills"]["pdf"]
     assert lock["version"] == 1
     assert entry["identifier"] == "any/repo/pdf"
     assert entry["origin"]["version"] == repo.heads["any/repo", "main"]
     assert set(entry["files"]) == set(PDF)
-    assert [event.what for event in store.read_events(hub.shelf.log_file)] == ["installed"]
+    assert [event.what for event in read_events(hub.store.log_file)] == ["installed"]
 
 
 async def test_a_dangerous_skill_is_refused_even_by_force_and_can_be_looked_at(
@@ -74,14 +73,14 @@ async def test_a_dangerous_skill_is_refused_even_by_force_and_can_be_looked_at(
     assert one.report.verdict == "dangerous"
     with pytest.raises(InstallRefused):
         hub.accept(one, force=True)
-    assert hub.shelf.lock().skills == {}
-    assert not hub.shelf.skills.exists()
+    assert hub.store.lock().skills == {}
+    assert not hub.store.skills.exists()
     held, files = hub.quarantine.find("bad") or pytest.fail("it is not in quarantine")
     assert files == one.files
     assert held.findings
     assert hub.quarantine.clean("bad") == ["bad"]
     assert left_in_quarantine(hub) == []
-    assert [event.what for event in store.read_events(hub.shelf.log_file)] == ["refused"]
+    assert [event.what for event in read_events(hub.store.log_file)] == ["refused"]
 
 
 async def test_findings_below_dangerous_can_be_forced(hub: Hub, github: GitHub):
@@ -91,7 +90,7 @@ async def test_findings_below_dangerous_can_be_forced(hub: Hub, github: GitHub):
     one = await hub.prepare("any/repo/odd")
     assert one.report.verdict == "caution"
     hub.accept(one, force=True)
-    assert "odd" in hub.shelf.lock().skills
+    assert "odd" in hub.store.lock().skills
 
 
 async def test_what_was_refused_twice_is_kept_once(hub: Hub, github: GitHub):
@@ -107,7 +106,7 @@ async def test_a_change_after_the_scan_is_noticed(hub: Hub, repo: GitHub):
     (one.staged / "SKILL.md").write_text("---\nname: pdf\ndescription: d\n---\nEvil.\n")
     with pytest.raises(InvalidContent, match="after the scan"):
         hub.accept(one)
-    assert hub.shelf.lock().skills == {}
+    assert hub.store.lock().skills == {}
 
 
 async def test_a_name_belongs_to_who_came_first(hub: Hub, repo: GitHub):
@@ -192,7 +191,7 @@ async def test_an_audit_notices_every_kind_of_tampering(hub: Hub, repo: GitHub):
         ("scripts/fill.sh",),
         (".hidden",),
     )
-    assert store.read_events(hub.shelf.log_file)[-1].what == "tampered"
+    assert read_events(hub.store.log_file)[-1].what == "tampered"
     await restore_skill(hub, "pdf")
     assert audit_installed(hub).clean
     assert not (folder / ".hidden").exists()
@@ -202,10 +201,10 @@ async def test_an_audit_notices_links_missing_folders_and_strays(hub: Hub, repo:
     folder = await installed(hub)
     (folder / "notes").symlink_to("/etc/passwd")
     assert "link" in audit_installed(hub).skills[0].problem
-    folder.rename(hub.shelf.skills / "elsewhere")
+    folder.rename(hub.store.skills / "elsewhere")
     found = audit_installed(hub)
     assert "gone" in found.skills[0].problem
-    assert found.strays == (str(hub.shelf.skills / "elsewhere"),)
+    assert found.strays == (str(hub.store.skills / "elsewhere"),)
 
 
 async def test_restoring_does_not_bring_another_version(hub: Hub, repo: GitHub):
@@ -219,8 +218,8 @@ async def test_restoring_does_not_bring_another_version(hub: Hub, repo: GitHub):
 async def test_uninstalling_leaves_nothing(hub: Hub, repo: GitHub):
     await installed(hub, category="office")
     hub.uninstall("pdf")
-    assert list(hub.shelf.skills.iterdir()) == []
-    assert hub.shelf.lock().skills == {}
+    assert list(hub.store.skills.iterdir()) == []
+    assert hub.store.lock().skills == {}
     with pytest.raises(NotAvailable):
         hub.uninstall("pdf")
 
@@ -233,16 +232,16 @@ async def test_two_installs_at_once_both_stay(options: HubOptions, repo: GitHub)
 
     await asyncio.gather(one("pdf"), one("word"))
     async with Hub(options) as hub:
-        assert set(hub.shelf.lock().skills) == {"pdf", "word"}
+        assert set(hub.store.lock().skills) == {"pdf", "word"}
         assert audit_installed(hub).clean
 
 
 async def test_a_damaged_lock_is_not_overwritten(hub: Hub, repo: GitHub):
     await installed(hub)
-    hub.shelf.lock_file.write_text("{")
+    hub.store.lock_file.write_text("{")
     with pytest.raises(ConfigError, match="damaged"):
         await installed(hub, "any/repo/word")
-    assert hub.shelf.lock_file.read_text() == "{"
+    assert hub.store.lock_file.read_text() == "{"
 
 
 async def test_an_old_interrupted_change_is_ended_before_the_quarantine_is_swept(
@@ -252,27 +251,27 @@ async def test_an_old_interrupted_change_is_ended_before_the_quarantine_is_swept
     entry = hub.accept(one)
     hub.uninstall("pdf")
     staged = hub.quarantine.stage("pdf", PDF)
-    note = PendingInstall("pdf", entry, staged.relative_to(hub.shelf.root).as_posix(), "trash/x")
-    (hub.shelf.root / "pending.json").write_bytes(msgspec.json.encode(note))
+    note = PendingInstall("pdf", entry, staged.relative_to(hub.store.root).as_posix(), "trash/x")
+    (hub.store.root / "pending.json").write_bytes(msgspec.json.encode(note))
     past = staged.stat().st_mtime - ABANDONED_SECONDS - 10
     os.utime(staged.parent, (past, past))
     await hub.prepare("any/repo/word")
     assert audit_installed(hub).clean
-    assert list(hub.shelf.lock().skills) == ["pdf"]
+    assert list(hub.store.lock().skills) == ["pdf"]
 
 
 async def test_a_lock_whose_hashes_were_changed_is_noticed(hub: Hub, repo: GitHub):
     folder = await installed(hub)
-    text = hub.shelf.lock_file.read_text()
+    text = hub.store.lock_file.read_text()
     entry = hub.installed("pdf")
     (folder / "SKILL.md").write_bytes(NEW["SKILL.md"])
     forged = file_hashes(NEW)["SKILL.md"]
-    hub.shelf.lock_file.write_text(text.replace(entry.files["SKILL.md"], forged))
+    hub.store.lock_file.write_text(text.replace(entry.files["SKILL.md"], forged))
     (one,) = audit_installed(hub).skills
     assert "contradict" in one.problem
 
 
 async def test_a_folder_in_quarantine_that_vanishes_is_no_error(hub: Hub, repo: GitHub):
     await hub.prepare("any/repo/pdf")
-    (hub.shelf.quarantine / "gone").symlink_to("nowhere")
+    (hub.store.quarantine / "gone").symlink_to("nowhere")
     await hub.prepare("any/repo/word")

@@ -81,7 +81,7 @@ async def test_the_token_goes_to_github_and_not_to_the_host_it_redirects_to(
     options: HubOptions, github: GitHub
 ):
     github.commit("any/repo", PDF)
-    with_token = HubOptions(options.root, token="ghp_x", endpoints=options.endpoints)
+    with_token = HubOptions(options.root, token="ghp_x", addresses=options.addresses)
     async with Hub(with_token) as hub:
         await hub.prepare("any/repo")
     assert {request.headers["authorization"] for request in github.requests} == {"Bearer ghp_x"}
@@ -139,8 +139,8 @@ async def test_a_service_that_fails_for_two_repositories_is_named_once(
     options: HubOptions, github: GitHub
 ):
     github.limited = True
-    ends = msgspec.structs.replace(options.endpoints, repositories=("known/skills", "more/skills"))
-    async with Hub(msgspec.structs.replace(options, endpoints=ends)) as hub:
+    ends = msgspec.structs.replace(options.addresses, repositories=("known/skills", "more/skills"))
+    async with Hub(msgspec.structs.replace(options, addresses=ends)) as hub:
         found = await hub.search("pdf")
     assert [problem.partition(":")[0] for problem in found.problems] == ["github"]
 
@@ -241,8 +241,8 @@ async def test_an_answer_that_is_no_index_is_an_outage(hub: Hub, site: Static):
 async def test_a_tap_is_browsed(hub: Hub, github: GitHub, site: Static):
     github.commit("my/tap", below("pdf", PDF))
     index(site, {"name": "word", "description": "d", "files": ["SKILL.md"]})
-    hub.taps.add(hub.taps.named("my/tap"))
-    hub.taps.add(hub.taps.named(f"{site.url}/"))
+    hub.taps.add(hub.taps.normalize("my/tap"))
+    hub.taps.add(hub.taps.normalize(f"{site.url}/"))
     found = await hub.browse()
     assert {offer.identifier for offer in found.offers} == {
         "my/tap/pdf",

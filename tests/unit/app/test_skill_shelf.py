@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.skill_shelf import SkillShelf, circle_of, skill_roots
+from hermes.app.skill_shelf import SkillShelf, skill_roots, visibility_context
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
 from hermes.skills.index import SkillIndex
@@ -45,7 +45,7 @@ def test_an_empty_entry_is_left_out_and_told(
     settings = loaded(hermes_home, "skills: {external_dirs: ['', ' ']}")
     told: list[str] = []
     shelf = SkillShelf(settings, Home(hermes_home), (), told.append)
-    assert "stranger" not in shelf.skills.shelf().names
+    assert "stranger" not in shelf.skills.table().names
     assert told == ["skills.external_dirs has an empty entry, which is left out"]
 
 
@@ -55,7 +55,7 @@ def test_a_damaged_note_of_the_hub_stops_nobody(hermes_home: Path):
     (hermes_home / "skills/.hub/pending.json").write_bytes(b"\xff")
     told: list[str] = []
     shelf = SkillShelf(loaded(hermes_home, ""), Home(hermes_home), (), told.append)
-    assert "mine" in shelf.skills.shelf().names
+    assert "mine" in shelf.skills.table().names
     assert "the note of an interrupted change is damaged" in told[0]
 
 
@@ -64,11 +64,11 @@ def test_a_skill_is_switched_off_by_any_spelling(hermes_home: Path, name: str):
     put(hermes_home / "skills", "tools/v-req-ok")
     skills = SkillIndex(skill_roots(loaded(hermes_home, ""), Home(hermes_home)))
     for config in (f"disabled: ['{name}']", f"platform_disabled: {{cli: ['{name}']}}"):
-        circle = circle_of(loaded(hermes_home, f"skills: {{{config}}}"), "cli")
-        assert hidden_reason(skills.get("v-req-ok"), circle) == "switched off in the settings"
-        assert hidden_skills(skills.shelf(), circle) >= {skills.shelf().numbers["v-req-ok"]}
+        context = visibility_context(loaded(hermes_home, f"skills: {{{config}}}"), "cli")
+        assert hidden_reason(skills.get("v-req-ok"), context) == "switched off in the settings"
+        assert hidden_skills(skills.table(), context) >= {skills.table().numbers["v-req-ok"]}
 
 
 def test_a_skill_of_a_plugin_is_switched_off(hermes_home: Path):
-    circle = circle_of(loaded(hermes_home, "skills: {disabled: ['Mail:In_Box']}"), "cli")
-    assert circle.disabled == {"Mail:in-box"}
+    context = visibility_context(loaded(hermes_home, "skills: {disabled: ['Mail:In_Box']}"), "cli")
+    assert context.disabled == {"Mail:in-box"}

@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 class Command:
     def __init__(self, home: Path) -> None:
         self.home = Home(home)
-        self.uses = SkillUsage(self.home.skills / ".usage.json")
+        self.usage = SkillUsage(self.home.skills / ".usage.json")
 
     def __call__(self, *words: str, typed: str | None = None) -> Outcome:
         """With `typed` it is run at a terminal, where that is what the user answers."""
@@ -69,7 +69,7 @@ class Command:
             SkillHistory(home),
             lambda _: (),
             options,
-            self.uses,
+            self.usage,
         )
         draft = SkillDraft(action=DraftAction(action), name=name, session="s1", **fields)
         asyncio.run(writer.manage(draft))
@@ -174,10 +174,10 @@ def test_what_waits_and_does_not_fit_any_more_is_said_so(hermes):
 def test_a_deleted_skill_that_comes_back_is_still_the_agent_s(hermes):
     hermes.create("deploy")
     hermes.agent("delete", "deploy")
-    assert hermes.uses.of("deploy").written_by == ""
+    assert hermes.usage.get("deploy").written_by == ""
     identity = hermes("log", "--json").document[0]["id"]
     assert hermes("undo", identity, "--yes").code == 0
-    assert hermes.uses.of("deploy").written_by == "agent"
+    assert hermes.usage.get("deploy").written_by == "agent"
     old = time.time() - 100 * 86_400
     os.utime(hermes.home.skills / "deploy/SKILL.md", (old, old))
     assert hermes("stale").out.startswith("deploy  idle 100d")

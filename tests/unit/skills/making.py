@@ -36,4 +36,4 @@ def shelf_of(root: Path, skills: Mapping[str, str]) -> IndexTable:
     """`category/name` → description."""
     for place, description in skills.items():
         put(root, place, description=description)
-    return skills_in(root).shelf()
+    return skills_in(root).table()

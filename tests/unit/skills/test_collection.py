@@ -15,7 +15,7 @@ from tests.unit.skills.making import put, skills_in
 
 
 def names(skills: SkillIndex) -> set[str]:
-    return {skill.name for skill in skills.all()}
+    return {skill.name for skill in skills.skills()}
 
 
 def reasons(skills: SkillIndex) -> dict[str, str]:
@@ -38,7 +38,7 @@ def test_skills_at_every_depth_are_found(root: Path):
     for place in ("top", "a/one", "a/b/two"):
         put(root, place)
     put(root, "a/b/c/too-deep")
-    assert {skill.name: skill.category for skill in skills_in(root).all()} == {
+    assert {skill.name: skill.category for skill in skills_in(root).skills()} == {
         "top": "",
         "one": "a",
         "two": "a/b",
@@ -95,7 +95,7 @@ def test_a_misnamed_file_does_not_cost_a_search_with_every_question(root: Path, 
     put(root, "one")
     (root / "two").mkdir()
     (root / "two/skill.md").write_text("x")
-    skills_in(root, cache=cache).all()
+    skills_in(root, cache=cache).skills()
     before = cache.stat().st_ino
     (broken,) = skills_in(root, cache=cache).broken()
     assert broken.reason == "it must be called SKILL.md, not skill.md"
@@ -208,7 +208,7 @@ def test_every_change_is_noticed(root: Path, cache: Path, in_a_new_process: bool
 def test_the_disk_layer_spares_the_files(root: Path, cache: Path):
     """With the same stamps, the old text is answered: no file was opened."""
     put(root, "a/one", description="first")
-    skills_in(root, cache=cache).all()
+    skills_in(root, cache=cache).skills()
     file = root / "a/one/SKILL.md"
     before = file.stat()
     text = file.read_text().replace("first", "other")
@@ -226,7 +226,7 @@ def test_the_disk_layer_spares_the_files(root: Path, cache: Path):
 )
 def test_a_damaged_or_foreign_cache_is_made_anew(root: Path, cache: Path, damage: bytes):
     put(root, "a/one")
-    skills_in(root, cache=cache).all()
+    skills_in(root, cache=cache).skills()
     good = cache.read_bytes()
     cache.write_bytes(damage)
     assert names(skills_in(root, cache=cache)) == {"one"}
@@ -235,12 +235,12 @@ def test_a_damaged_or_foreign_cache_is_made_anew(root: Path, cache: Path, damage
 
 def test_rows_that_are_not_of_the_shelf_are_noticed(root: Path, cache: Path):
     put(root, "a/one")
-    skills_in(root, cache=cache).all()
-    shelf, _, rows = cache.read_bytes().partition(b"\n")
-    cache.write_bytes(shelf + b"\n" + rows.replace(b"Does one", b"Does two"))
+    skills_in(root, cache=cache).skills()
+    table, _, rows = cache.read_bytes().partition(b"\n")
+    cache.write_bytes(table + b"\n" + rows.replace(b"Does one", b"Does two"))
     assert skills_in(root, cache=cache).get("one").description == "Does one"
-    cache.write_bytes(shelf + b"\n")
-    assert skills_in(root, cache=cache).all()[0].description == "Does one"
+    cache.write_bytes(table + b"\n")
+    assert skills_in(root, cache=cache).skills()[0].description == "Does one"
 
 
 def test_a_cache_of_other_folders_is_not_used(root: Path, cache: Path, tmp_path: Path):
@@ -254,7 +254,7 @@ def test_a_cache_of_other_folders_is_not_used(root: Path, cache: Path, tmp_path:
 
 def test_the_cache_is_for_its_owner_and_whole(root: Path, cache: Path):
     put(root, "one")
-    skills_in(root, cache=cache).all()
+    skills_in(root, cache=cache).skills()
     assert stat.S_IMODE(cache.stat().st_mode) == 0o600
     assert [each.name for each in cache.parent.iterdir()] == ["skills.json"]
     first, second = cache.read_text().split("\n")
@@ -397,7 +397,7 @@ def test_descriptions_of_ones_own_are_trusted(root: Path):
 def test_a_plugin_may_call_its_skill_otherwise(tmp_path: Path):
     put(tmp_path, "inbox", name="read-mail")
     skills = SkillIndex([SkillRoot(tmp_path / "inbox", Source.PLUGIN, "mail", "triage")])
-    assert [skill.name for skill in skills.all()] == ["mail:triage"]
+    assert [skill.name for skill in skills.skills()] == ["mail:triage"]
     assert skills.get("mail:triage").folder == tmp_path / "inbox"
 
 
@@ -417,7 +417,7 @@ def test_a_link_out_of_a_stranger_s_folder_is_not_read(tmp_path: Path, cache: Pa
     (root / "again/SKILL.md").symlink_to("../way/here/SKILL.md")
     (root / "whole").symlink_to(put(tmp_path, "elsewhere/whole"))
     skills = skills_in(root, source, cache)
-    assert {skill.folder.name for skill in skills.all()} >= {"fine", "whole"}
+    assert {skill.folder.name for skill in skills.skills()} >= {"fine", "whole"}
     assert "secret" not in cache.read_text()
     assert skills.categories() == {}
     refused = {

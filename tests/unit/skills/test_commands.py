@@ -23,14 +23,14 @@ def skills(tmp_path: Path) -> tuple[Skill, ...]:
     put(tmp_path, "apple", platforms="[macos]")
     plugin = SkillRoot(tmp_path / "p", Source.PLUGIN, "mail")
     inbox = parsed("---\nname: inbox\ndescription: Mail\n---\nx", ".", plugin)
-    return (*skills_in(tmp_path).all(), inbox)
+    return (*skills_in(tmp_path).skills(), inbox)
 
 
 @pytest.fixture
 def loader(tmp_path: Path) -> SkillLoader:
     put(tmp_path, "code-review")
     put(tmp_path, "arxiv")
-    options = LoadOptions(home=tmp_path, config_file="config.yaml", circle=LINUX)
+    options = LoadOptions(home=tmp_path, config_file="config.yaml", context=LINUX)
     return SkillLoader(skills_in(tmp_path), options, variables=lambda _name: None)
 
 
@@ -59,7 +59,7 @@ def test_a_line_calls_a_skill(skills, typed: str, called: tuple[str, str] | None
 
 
 async def test_the_message_holds_the_skill_and_what_the_user_wrote(loader: SkillLoader):
-    command = skill_command("/code-review the last commit", loader.skills.all(), LINUX)
+    command = skill_command("/code-review the last commit", loader.skills.skills(), LINUX)
     assert command is not None
     loaded, text = await command_message(loader, command)
     assert text == (

@@ -16,9 +16,9 @@ DAY = 86_400
 
 
 def index(
-    shelf, budget: int = 3000, uses: Mapping[str, UsageRecord] | None = None, hints=()
+    table, budget: int = 3000, usage: Mapping[str, UsageRecord] | None = None, hints=()
 ) -> str:
-    return skills_prompt(shelf, LINUX, uses or {}, budget, NOW, hints)
+    return skills_prompt(table, LINUX, usage or {}, budget, NOW, hints)
 
 
 def listed(text: str) -> list[str]:
@@ -40,7 +40,7 @@ def test_a_small_collection_stands_there_whole(tmp_path: Path):
     put(tmp_path, "games/chess", description="Play chess")
     put(tmp_path, "games/bridge", description="Play cards")
     (tmp_path / "games/DESCRIPTION.md").write_text("For a rainy day")
-    assert index(skills_in(tmp_path).shelf()) == (
+    assert index(skills_in(tmp_path).table()) == (
         f"{INTRODUCTION}\n"
         "general:\n"
         "  - loose: No category\n"
@@ -60,23 +60,23 @@ def test_the_introduction_says_what_to_do_with_them():
 
 
 def test_no_skills_no_layer(tmp_path: Path):
-    assert index(skills_in(tmp_path).shelf()) == ""
+    assert index(skills_in(tmp_path).table()) == ""
     put(tmp_path, "x", platforms="[macos]")
-    assert index(skills_in(tmp_path).shelf()) == ""
+    assert index(skills_in(tmp_path).table()) == ""
 
 
 def test_hidden_skills_are_not_listed(tmp_path: Path):
     put(tmp_path, "a", platforms="[macos]")
     put(tmp_path, "b")
     put(tmp_path, "c")
-    circle = VisibilityContext(system="linux", disabled=frozenset({"c"}))
-    text = skills_prompt(skills_in(tmp_path).shelf(), circle, {}, 3000, NOW)
+    context = VisibilityContext(system="linux", disabled=frozenset({"c"}))
+    text = skills_prompt(skills_in(tmp_path).table(), context, {}, 3000, NOW)
     assert listed(text) == ["b"]
 
 
 def test_a_description_is_cut_at_a_word(tmp_path: Path):
-    shelf = shelf_of(tmp_path, {"x": "word " * 30, "y": "x" * 200, "z": "</available_skills> go"})
-    lines = index(shelf).splitlines()
+    table = shelf_of(tmp_path, {"x": "word " * 30, "y": "x" * 200, "z": "</available_skills> go"})
+    lines = index(table).splitlines()
     assert f"  - x: {'word ' * 15}word…".replace(" …", "…") in lines
     assert f"  - y: {'x' * 79}…" in lines
     assert "  - z: <available_skills> go" in lines
@@ -85,11 +85,11 @@ def test_a_description_is_cut_at_a_word(tmp_path: Path):
 def test_what_categories_are_for_gives_way_to_skills(tmp_path: Path):
     put(tmp_path, "games/chess")
     (tmp_path / "games/DESCRIPTION.md").write_text("For a rainy day")
-    shelf = skills_in(tmp_path).shelf()
-    whole = index(shelf)
+    table = skills_in(tmp_path).table()
+    whole = index(table)
     assert "games: For a rainy day\n" in whole
-    assert "games:\n" in index(shelf, budget=len(whole) - 1)
-    assert index(shelf, budget=len(whole)) == whole
+    assert "games:\n" in index(table, budget=len(whole) - 1)
+    assert index(table, budget=len(whole)) == whole
 
 
 @pytest.mark.parametrize("budget", [*range(0, 700, 7), 1000, 2000, 3000, 9999, 50_000])
@@ -98,7 +98,7 @@ def test_the_budget_is_never_exceeded(tmp_path_factory, budget: int):
     if not root.exists():
         shelf_of(root, many(root, 60))
         put(root, "nowhere")
-    text = index(skills_in(root).shelf(), budget, hints=["skill-017"])
+    text = index(skills_in(root).table(), budget, hints=["skill-017"])
     assert len(text) <= budget
     if budget >= len(SHORT_TEXT):
         assert text
@@ -118,29 +118,29 @@ def test_every_category_is_represented_while_nothing_is_known(tmp_path: Path):
 
 
 def test_used_skills_are_listed_the_most_and_latest_first(tmp_path: Path):
-    shelf = shelf_of(tmp_path, many(tmp_path))
-    uses = {
+    table = shelf_of(tmp_path, many(tmp_path))
+    usage = {
         "skill-150": UsageRecord(5, NOW - DAY / 2),
         "skill-151": UsageRecord(40, NOW - 200 * DAY),
         "skill-152": UsageRecord(1, NOW - 20 * DAY),
         "gone": UsageRecord(9, NOW),
     }
-    assert {"skill-150", "skill-151", "skill-152"} <= set(listed(index(shelf, uses=uses)))
-    small = len(index(shelf, 600))
+    assert {"skill-150", "skill-151", "skill-152"} <= set(listed(index(table, usage=usage)))
+    small = len(index(table, 600))
     assert small <= 600
-    assert "skill-150" in listed(index(shelf, 600, uses))
+    assert "skill-150" in listed(index(table, 600, usage))
 
 
 def test_skills_that_fit_the_work_at_hand_are_listed(tmp_path: Path):
     skills = many(tmp_path)
     skills["category-9/z-notebook-tools"] = "Runs and cleans"
     skills["category-9/zoo"] = "Feeds animals, such as the python, in containers"
-    shelf = shelf_of(tmp_path, skills)
-    assert not {"z-notebook-tools", "zoo"} & set(listed(index(shelf, 1500)))
-    assert "z-notebook-tools" in listed(index(shelf, 1500, hints=["analysis.ipynb", "src"]))
-    assert "zoo" in listed(index(shelf, 1500, hints=["pyproject.toml"]))
-    assert "zoo" in listed(index(shelf, 1500, hints=["Dockerfile"]))
-    assert index(shelf, 1500, hints=["src", "tests"]) == index(shelf, 1500)
+    table = shelf_of(tmp_path, skills)
+    assert not {"z-notebook-tools", "zoo"} & set(listed(index(table, 1500)))
+    assert "z-notebook-tools" in listed(index(table, 1500, hints=["analysis.ipynb", "src"]))
+    assert "zoo" in listed(index(table, 1500, hints=["pyproject.toml"]))
+    assert "zoo" in listed(index(table, 1500, hints=["Dockerfile"]))
+    assert index(table, 1500, hints=["src", "tests"]) == index(table, 1500)
 
 
 def test_ones_own_skills_come_before_bundled_ones(tmp_path: Path):
@@ -150,20 +150,20 @@ def test_ones_own_skills_come_before_bundled_ones(tmp_path: Path):
     skills = SkillIndex(
         [SkillRoot(tmp_path / "own", Source.USER), SkillRoot(tmp_path / "bundled", Source.BUNDLED)]
     )
-    assert {f"zz-{number}" for number in range(5)} <= set(listed(index(skills.shelf(), 900)))
+    assert {f"zz-{number}" for number in range(5)} <= set(listed(index(skills.table(), 900)))
 
 
 def test_the_same_inputs_give_the_same_text(tmp_path: Path):
     shelf_of(tmp_path, many(tmp_path))
-    uses = {"skill-150": UsageRecord(5, NOW), "skill-003": UsageRecord(5, NOW)}
-    first = index(skills_in(tmp_path).shelf(), uses=uses, hints=["skill-100", "b", "a"])
+    usage = {"skill-150": UsageRecord(5, NOW), "skill-003": UsageRecord(5, NOW)}
+    first = index(skills_in(tmp_path).table(), usage=usage, hints=["skill-100", "b", "a"])
     again = index(
-        skills_in(tmp_path).shelf(),
-        uses=dict(reversed(uses.items())),
+        skills_in(tmp_path).table(),
+        usage=dict(reversed(usage.items())),
         hints=["a", "b", "skill-100"],
     )
     assert first == again
     later = skills_prompt(
-        skills_in(tmp_path).shelf(), LINUX, uses, 3000, NOW + 3600, ["skill-100", "b", "a"]
+        skills_in(tmp_path).table(), LINUX, usage, 3000, NOW + 3600, ["skill-100", "b", "a"]
     )
     assert later == first

@@ -35,13 +35,13 @@ class Desk:
         return self.home / "cache" / "listed.json"
 
     @property
-    def uses(self) -> SkillUsage:
+    def usage(self) -> SkillUsage:
         return SkillUsage(self.home / "skills" / ".usage.json")
 
     def open(self) -> SkillsPromptCache:
         roots = [SkillRoot(self.home / "skills", Source.USER)]
         return SkillsPromptCache(
-            SkillIndex(roots, self.home / "cache" / "skills.json"), self.uses, self.file
+            SkillIndex(roots, self.home / "cache" / "skills.json"), self.usage, self.file
         )
 
 
@@ -66,7 +66,7 @@ def test_the_next_process_has_the_list_of_the_last(desk: Desk) -> None:
 
 
 def test_whatever_makes_it_another_makes_it_anew(desk: Desk) -> None:
-    desk.uses.record("berry", NOW)
+    desk.usage.record("berry", NOW)
     desk.open().text(LINUX, 3000, NOW)
     asked = [
         (VisibilityContext("linux", disabled=frozenset({"apple"})), 3000, NOW, ()),
@@ -77,14 +77,14 @@ def test_whatever_makes_it_another_makes_it_anew(desk: Desk) -> None:
         (LINUX, 3000, NOW + 40 * DAY, ()),
         (LINUX, 3000, NOW, ("berries.pdf",)),
     ]
-    for circle, budget, now, hints in asked:
-        desk.open().text(circle, budget, now, hints)
+    for context, budget, now, hints in asked:
+        desk.open().text(context, budget, now, hints)
     assert desk.made == 1 + len(asked)
     desk.write("berry", "Another text")
     assert "Another text" in desk.open().text(LINUX, 3000, NOW)
     (desk.home / "skills" / "fruit" / "DESCRIPTION.md").write_text("Sweet ones\n")
     assert "fruit: Sweet ones" in desk.open().text(LINUX, 3000, NOW)
-    desk.uses.record("apple", NOW)
+    desk.usage.record("apple", NOW)
     desk.open().text(LINUX, 3000, NOW)
     assert desk.made == 1 + len(asked) + 3
 

@@ -50,22 +50,22 @@ class Desk:
     def loader(
         self, *, asks: bool = False, source: Source = Source.USER, **options: Any
     ) -> SkillLoader:
-        defaults = LoadOptions(home=self.home, config_file="~/.hermes/config.yaml", circle=LINUX)
+        defaults = LoadOptions(home=self.home, config_file="~/.hermes/config.yaml", context=LINUX)
         return SkillLoader(
             skills_in(self.home / "skills", source),
             msgspec.structs.replace(defaults, **options),
             variables=self.variables.get,
             session_id=lambda: self.session,
             asker=self if asks else None,
-            carrier=self,
-            uses=SkillUsage(self.home / "skills" / ".usage.json"),
+            environment=self,
+            usage=SkillUsage(self.home / "skills" / ".usage.json"),
             now=lambda: 77.0,
         )
 
     def directory(self, skill: Skill) -> str:
         return str(skill.folder)
 
-    def give(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None:
+    def provide(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None:
         self.passed.append((variables, files))
 
     def put(self, name: str, text: str = "", **fields: str) -> Path:
@@ -281,10 +281,10 @@ async def test_what_is_switched_off_or_for_another_system_is_not_loaded(desk: De
     desk.put("off")
     desk.put("apple", platforms="[macos]")
     desk.put("needs", requires_tools="[no_such_tool]")
-    circle = VisibilityContext(
+    context = VisibilityContext(
         system="linux", tools=frozenset({"terminal"}), disabled=frozenset({"off"})
     )
-    loader = desk.loader(circle=circle)
+    loader = desk.loader(context=context)
     with pytest.raises(SkillNotFound, match="cannot be used here: switched off in the settings"):
         await loader.load("off")
     with pytest.raises(SkillNotFound, match="cannot be used here: only for macos"):

@@ -20,7 +20,7 @@ SKILLS = {
 def skills(tmp_path: Path):
     for place, (description, tags) in SKILLS.items():
         put(tmp_path, place, description=description, tags=f"[{tags}]")
-    return skills_in(tmp_path).all()
+    return skills_in(tmp_path).skills()
 
 
 @pytest.mark.parametrize(

@@ -15,34 +15,34 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_uses_are_counted_and_the_last_one_kept(file: Path):
-    uses = SkillUsage(file)
-    assert uses.all() == {}
-    uses.record("arxiv", 100.0)
-    uses.record("arxiv", 90.0)
-    uses.record("other", 50.0)
-    assert uses.of("arxiv") == UsageRecord(count=2, last=100.0)
-    assert SkillUsage(file).of("other") == UsageRecord(count=1, last=50.0)
-    assert uses.of("never") == UsageRecord()
+    usage = SkillUsage(file)
+    assert usage.all() == {}
+    usage.record("arxiv", 100.0)
+    usage.record("arxiv", 90.0)
+    usage.record("other", 50.0)
+    assert usage.get("arxiv") == UsageRecord(count=2, last=100.0)
+    assert SkillUsage(file).get("other") == UsageRecord(count=1, last=50.0)
+    assert usage.get("never") == UsageRecord()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_who_wrote_it_is_kept_beside_the_counts(file: Path):
-    uses = SkillUsage(file)
-    uses.wrote("mine", "agent", 10.0)
-    uses.record("mine", 20.0)
-    assert uses.of("mine") == UsageRecord(1, 20.0, "agent", 10.0)
-    uses.forget("mine")
-    assert uses.all() == {}
+    usage = SkillUsage(file)
+    usage.record_author("mine", "agent", 10.0)
+    usage.record("mine", 20.0)
+    assert usage.get("mine") == UsageRecord(1, 20.0, "agent", 10.0)
+    usage.remove("mine")
+    assert usage.all() == {}
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[1]", '{"a": 5}', "\x00"])
 def test_a_damaged_file_counts_as_empty(file: Path, damage: str):
     file.parent.mkdir()
     file.write_text(damage)
-    uses = SkillUsage(file)
-    assert uses.all() == {}
+    usage = SkillUsage(file)
+    assert usage.all() == {}
     assert file.read_text() == damage
-    uses.record("x", 1.0)
+    usage.record("x", 1.0)
     assert json.loads(file.read_text()) == {"x": {"count": 1, "last": 1.0}}
     assert file.with_name(".usage.json.damaged").read_text() == damage
 
@@ -61,4 +61,4 @@ def test_no_use_is_lost_when_many_processes_count(file: Path):
     command = [sys.executable, "-c", code, str(file)]
     running = [subprocess.Popen(command) for _ in range(3)]
     assert [process.wait() for process in running] == [0, 0, 0]
-    assert SkillUsage(file).of("x").count == 60
+    assert SkillUsage(file).get("x").count == 60

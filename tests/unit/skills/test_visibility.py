@@ -37,7 +37,7 @@ def test_when_a_skill_is_shown(case: str, tmp_path):
     assert hidden_reason(skill, CIRCLE) == reason
     assert is_visible(skill, CIRCLE) is (not reason)
     put(tmp_path, "x", text)
-    assert hidden_skills(skills_in(tmp_path).shelf(), CIRCLE) == ({0} if reason else set())
+    assert hidden_skills(skills_in(tmp_path).table(), CIRCLE) == ({0} if reason else set())
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "platform" not in case])
@@ -56,4 +56,4 @@ def test_a_skill_can_be_switched_off(tmp_path):
     put(tmp_path, "on")
     skills = skills_in(tmp_path)
     assert hidden_reason(skills.get("off"), CIRCLE) == "switched off in the settings"
-    assert hidden_skills(skills.shelf(), CIRCLE) == {skills.shelf().numbers["off"]}
+    assert hidden_skills(skills.table(), CIRCLE) == {skills.table().numbers["off"]}

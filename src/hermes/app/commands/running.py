@@ -110,7 +110,7 @@ class Commands:
     async def _unknown(self, text: str) -> bool:
         skills = self._talk.app.session(self._talk.agent).skills
         why_not = import_module("hermes.skills.loader").hidden_command_reason
-        reason = await in_thread(why_not, text, skills.shelf.skills, skills.circle)
+        reason = await in_thread(why_not, text, skills.shelf.skills, skills.context)
         self._talk.show(reason or self._no_command(text.split(None, 1)[0]))
         return True
 

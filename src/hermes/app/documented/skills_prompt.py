@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hermes.app.documented.process import process, tell
-from hermes.app.skill_shelf import SkillShelf, circle_of
+from hermes.app.skill_shelf import SkillShelf, visibility_context
 
 
 def build_skills_system_prompt(
@@ -15,5 +15,7 @@ def build_skills_system_prompt(
     is none. What tools there are decides which skills are shown; without them all are."""
     shared = process()
     shelf = SkillShelf(shared.loaded, shared.home, shared.extensions.skills, tell)
-    circle = circle_of(shared.loaded, "cli", available_tools or (), available_toolsets or ())
-    return shelf.index(circle, Path.cwd())
+    context = visibility_context(
+        shared.loaded, "cli", available_tools or (), available_toolsets or ()
+    )
+    return shelf.index(context, Path.cwd())

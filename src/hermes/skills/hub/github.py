@@ -64,7 +64,7 @@ class GitHubApi:
     async def commit(self, repo: str, ref: str = "") -> str:
         """The id of the newest commit of a branch or tag."""
         wanted = quote(ref or "HEAD", safe="/")
-        reply = await self.ask(f"/repos/{repo}/commits/{wanted}", accept=ACCEPT_SHA)
+        reply = await self.get(f"/repos/{repo}/commits/{wanted}", accept=ACCEPT_SHA)
         if reply.status == 422:
             raise NotAvailable(f"{repo} has no branch, tag or commit {ref or 'HEAD'}")
         commit = reply.body.decode("ascii", "replace").strip()
@@ -76,21 +76,25 @@ class GitHubApi:
         """All files of the repository as a .tar.gz; fetched once in a run."""
         key = (repo, commit)
         if key not in self._archives:
-            reply = await self.ask(f"/repos/{repo}/tarball/{commit}", most=MAX_ARCHIVE_BYTES)
+            reply = await self.get(f"/repos/{repo}/tarball/{commit}", max_bytes=MAX_ARCHIVE_BYTES)
             self._archives[key] = reply.body
         return self._archives[key]
 
-    async def ask(
-        self, path: str, *, accept: str = ACCEPT_JSON, most: int = MAX_ARCHIVE_BYTES
+    async def get(
+        self, path: str, *, accept: str = ACCEPT_JSON, max_bytes: int = MAX_ARCHIVE_BYTES
     ) -> HubResponse:
         """Raises `NotThere`, `RateSpent`, `Unreachable` for an answer that is none."""
-        reply = await self._web.get(f"{self._address}{path}", self._headers(accept), most=most)
-        return self._good(path, reply)
+        reply = await self._web.get(
+            f"{self._address}{path}", self._headers(accept), max_bytes=max_bytes
+        )
+        return self._check_reply(path, reply)
 
-    async def tell(self, method: str, path: str, body: Mapping[str, Any]) -> HubResponse:
+    async def send(self, method: str, path: str, body: Mapping[str, Any]) -> HubResponse:
         """Sends something; the status is for the caller to look at, but for the usual refusals."""
         url = f"{self._address}{path}"
-        return self._good(path, await self._web.send(method, url, self._headers(ACCEPT_JSON), body))
+        return self._check_reply(
+            path, await self._web.send(method, url, self._headers(ACCEPT_JSON), body)
+        )
 
     def _headers(self, accept: str) -> dict[str, str]:
         headers = {"Accept": accept, "X-GitHub-Api-Version": "2022-11-28"}
@@ -98,20 +102,20 @@ class GitHubApi:
             headers["Authorization"] = f"Bearer {self._token}"
         return headers
 
-    def _good(self, path: str, reply: HubResponse) -> HubResponse:
+    def _check_reply(self, path: str, reply: HubResponse) -> HubResponse:
         if reply.status < 300 or reply.status == 422:
             return reply
         if self._is_limit(reply):
-            raise self._spent(reply)
+            raise self._rate_limit_error(reply)
         if reply.status == 401:
             raise HubError("GitHub refused the token", hint=f"set a new one: {SET_TOKEN}")
         if reply.status in (403, 404, 409, 451):
-            raise self._missing(path, reply)
+            raise self._refusal(path, reply)
         raise SourceUnreachable(
             f"GitHub answered with status {reply.status}", hint="try again later"
         )
 
-    def _missing(self, path: str, reply: HubResponse) -> HubError:
+    def _refusal(self, path: str, reply: HubResponse) -> HubError:
         repo = "/".join(path.split("/")[2:4])
         if reply.status == 403:
             return HubError(
@@ -135,7 +139,7 @@ class GitHubApi:
         )
         return reply.status == 429 or (reply.status == 403 and limited)
 
-    def _spent(self, reply: HubResponse) -> RateLimited:
+    def _rate_limit_error(self, reply: HubResponse) -> RateLimited:
         reset = reply.headers.get("x-ratelimit-reset", "")
         after = reply.headers.get("retry-after", "")
         minutes = 1
@@ -172,7 +176,7 @@ class GitHubRepos:
     def __init__(self, api: GitHubApi, cache: Path, web: str) -> None:
         self._api, self._cache, self._web = api, cache, web
 
-    def place(self, identifier: str) -> RepoPath:
+    def parse_path(self, identifier: str) -> RepoPath:
         return parse_repo_path(identifier, self._web)
 
     async def skills(self, repo: str, ref: str = "") -> RepoCatalog:
@@ -243,14 +247,14 @@ class GitHubSource:
         """`owner/repo words` looks in that repository."""
         first, _, rest = query.partition(" ")
         return filter_offers(
-            await self._repos.offers(self._repos.place(first).repo, self.name), rest
+            await self._repos.offers(self._repos.parse_path(first).repo, self.name), rest
         )
 
     async def fetch(self, identifier: str) -> FetchedSkill:
-        return await self._repos.fetch(self._repos.place(identifier))
+        return await self._repos.fetch(self._repos.parse_path(identifier))
 
     async def version(self, identifier: str) -> str:
-        return await self._repos.version(self._repos.place(identifier))
+        return await self._repos.version(self._repos.parse_path(identifier))
 
 
 class RepoListing(GitHubSource):

@@ -62,15 +62,15 @@ GITHUB_SOURCES = frozenset({"github", "skills-sh", "tap", "claude-marketplace"})
 """Sources whose files come from a repository at GitHub: that is who is trusted, or not."""
 
 
-def source_trust(source: str, fetched: FetchedSkill, endpoints: HubAddresses) -> SourceTrust:
+def source_trust(source: str, fetched: FetchedSkill, addresses: HubAddresses) -> SourceTrust:
     """Of a place that proves nothing, only as much as of anybody."""
-    if not fetched.place:
+    if not fetched.provenance:
         return SourceTrust.COMMUNITY
     if source not in GITHUB_SOURCES:
-        return trust_for(source, fetched.place)
+        return trust_for(source, fetched.provenance)
     # Who owns a name at GitHub may not own it at another server that speaks the same language.
-    genuine = endpoints.github_api == HubAddresses().github_api
-    return trust_for("github", fetched.place) if genuine else SourceTrust.COMMUNITY
+    genuine = addresses.github_api == HubAddresses().github_api
+    return trust_for("github", fetched.provenance) if genuine else SourceTrust.COMMUNITY
 
 
 # What a new version of a skill changes, for a person to read.
@@ -143,7 +143,7 @@ class HubOptions(msgspec.Struct, frozen=True):
     """The git program."""
     ssh_agent: str = ""
     """The variable SSH_AUTH_SOCK."""
-    endpoints: HubAddresses = HubAddresses()
+    addresses: HubAddresses = HubAddresses()
 
 
 class InstallCandidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,7 +176,7 @@ class InstallCandidate(msgspec.Struct, frozen=True, kw_only=True):
         return self.report.findings
 
     @property
-    def changed_here(self) -> tuple[str, ...]:
+    def locally_changed(self) -> tuple[str, ...]:
         """Installed files with changes that this version would replace."""
         known = self.installed.files if self.installed else {}
         now = file_hashes(self.current)
@@ -202,21 +202,21 @@ class Hub:
     """
 
     def __init__(
-        self, options: HubOptions, elsewhere: Callable[[str], str] = _no_other_source
+        self, options: HubOptions, other_source: Callable[[str], str] = _no_other_source
     ) -> None:
         self.options = options
-        self.shelf = HubStore(options.root)
-        self.quarantine = Quarantine(self.shelf.quarantine)
-        self._elsewhere = elsewhere
+        self.store = HubStore(options.root)
+        self.quarantine = Quarantine(self.store.quarantine)
+        self._other_source = other_source
         self._web = HubHttpClient()
-        ends = options.endpoints
-        self.api = GitHubApi(self._web, ends.github_api, options.token)
-        repos = GitHubRepos(self.api, self.shelf.index, ends.github_web)
-        self.taps = TapList(self.shelf.taps_file, ends.github_web)
+        addresses = options.addresses
+        self.api = GitHubApi(self._web, addresses.github_api, options.token)
+        repos = GitHubRepos(self.api, self.store.index, addresses.github_web)
+        self.taps = TapList(self.store.taps_file, addresses.github_web)
         git = GitSource(options.git, options.ssh_agent)
         self._warnings: list[str] = []
         self.sources = SourceRegistry(
-            self._web, ends, repos, self.taps, git, options.official, self._warnings.append
+            self._web, addresses, repos, self.taps, git, options.official, self._warnings.append
         )
 
     async def __aenter__(self) -> "Hub":
@@ -232,16 +232,18 @@ class Hub:
 
     async def browse(self, source: str = "") -> SearchResult:
         """What there is, without asking everybody when no source is named."""
-        asked = self.sources.named(source) if source else self.sources.listing(DEFAULT_BROWSED)
-        return await self._asked_all(asked, lambda one: one.browse())
+        asked = self.sources.named(source) if source else self.sources.sources_for(DEFAULT_BROWSED)
+        return await self._ask_all(asked, lambda one: one.browse())
 
     async def search(self, query: str, source: str = "") -> SearchResult:
         asked = (
-            self.sources.named(source, query) if source else self.sources.listing(DEFAULT_SEARCHED)
+            self.sources.named(source, query)
+            if source
+            else self.sources.sources_for(DEFAULT_SEARCHED)
         )
-        return await self._asked_all(asked, lambda one: one.search(query))
+        return await self._ask_all(asked, lambda one: one.search(query))
 
-    async def _asked_all(
+    async def _ask_all(
         self,
         sources: Sequence[SkillSource],
         ask: Callable[[SkillSource], Awaitable[Sequence[SkillOffer]]],
@@ -261,13 +263,13 @@ class Hub:
         """Fetches a skill into quarantine and scans it there. Nothing is installed yet."""
         if category and not normalize_category(category):
             raise UsageError(f"{category!r} cannot be a category", hint="letters, digits, - and _")
-        found, identifier = self.sources.of(identifier, source)
+        found, identifier = self.sources.resolve(identifier, source)
         fetched = await found.fetch(identifier)
         identifier = fetched.identifier or identifier
         files = check_files(fetched.files)
         skill = parse_files(files, identifier.rstrip("/").rpartition("/")[2])
         # An interrupted change is ended first: what it staged may be old enough to be swept.
-        installed = self.shelf.lock().skills.get(skill.name)
+        installed = self.store.lock().skills.get(skill.name)
         staged = self.quarantine.stage(skill.name, files)
         wanted = category or fetched.category or skill.category
         return InstallCandidate(
@@ -279,7 +281,7 @@ class Hub:
             category=installed.category
             if installed and not category
             else normalize_category(wanted),
-            trust=source_trust(found.name, fetched, self.options.endpoints),
+            trust=source_trust(found.name, fetched, self.options.addresses),
             report=scan_files(self.quarantine.files(staged)),
             staged=staged,
             installed=installed,
@@ -294,7 +296,7 @@ class Hub:
                 f"{name} is installed already, from {held.identifier}",
                 hint=f"`hermes skills uninstall {name}` removes that one first",
             )
-        where = "" if held else self._elsewhere(name)
+        where = "" if held else self._other_source(name)
         if where and not force:
             raise UsageError(
                 f"it would take the place of the {where} skill {name}",
@@ -308,8 +310,8 @@ class Hub:
             self.refuse(candidate, decision.reason)
             raise InstallRefused(f"{candidate.name} was not installed: {decision.reason}")
         self.check_name(candidate, force=force)
-        with self.shelf.held():
-            now = self.shelf.lock_now().skills.get(candidate.name)
+        with self.store.exclusive():
+            now = self.store.current_lock().skills.get(candidate.name)
             if now != candidate.installed:
                 raise InstallRefused(
                     f"{candidate.name} was changed by somebody else", hint="try again"
@@ -321,7 +323,7 @@ class Hub:
             entry = _lock_entry(candidate)
             what = "updated" if candidate.installed else "installed"
             event = _audit_event(what, candidate, entry.updated_at or entry.installed_at)
-            self.shelf.put(candidate.name, entry, candidate.staged, event)
+            self.store.install(candidate.name, entry, candidate.staged, event)
         self.quarantine.discard(candidate.staged)
         self.quarantine.forget(candidate.source, candidate.identifier)
         return entry
@@ -341,11 +343,11 @@ class Hub:
             findings=candidate.findings,
         )
         self.quarantine.keep(candidate.staged, held)
-        self.shelf.note(_audit_event("refused", candidate, at, reason))
+        self.store.log_event(_audit_event("refused", candidate, at, reason))
 
     def uninstall(self, name: str) -> InstalledSkill:
-        with self.shelf.held():
-            entry = self.shelf.lock_now().skills.get(name)
+        with self.store.exclusive():
+            entry = self.store.current_lock().skills.get(name)
             if entry is None:
                 raise self.not_installed(name)
             event = AuditEvent(
@@ -355,25 +357,25 @@ class Hub:
                 source=entry.source,
                 identifier=entry.identifier,
             )
-            self.shelf.drop(name, entry, event)
+            self.store.remove(name, entry, event)
         return entry
 
     def installed(self, name: str) -> InstalledSkill:
-        entry = self.shelf.lock().skills.get(name)
+        entry = self.store.lock().skills.get(name)
         if entry is None:
             raise self.not_installed(name)
         return entry
 
     def files_of(self, name: str, entry: InstalledSkill) -> dict[str, bytes]:
         """The files as they lie there; none when they cannot be read."""
-        folder = entry.folder(self.shelf.skills, name)
+        folder = entry.folder(self.store.skills, name)
         try:
             return self.quarantine.files(folder) if folder.is_dir() else {}
         except (OSError, InvalidContent):
             return {}
 
     def not_installed(self, name: str) -> NotAvailable:
-        names = ", ".join(sorted(self.shelf.lock_now().skills)[:8])
+        names = ", ".join(sorted(self.store.current_lock().skills)[:8])
         hint = f"installed are {names}" if names else "nothing is installed from the hub"
         return NotAvailable(f"{name} is not installed from the hub", hint=hint)
 
@@ -454,7 +456,7 @@ class UpdateStatus(msgspec.Struct, frozen=True):
 async def check_update(hub: Hub, name: str, entry: InstalledSkill) -> UpdateStatus:
     """Asks the source, and fetches only when it has another version. A failure is a state."""
     try:
-        source, _ = hub.sources.of(entry.identifier, entry.source)
+        source, _ = hub.sources.resolve(entry.identifier, entry.source)
         version = await source.version(entry.identifier)
         if version and version == entry.origin.version:
             return UpdateStatus(name, UpdateState.CURRENT)
@@ -475,7 +477,7 @@ async def check_update(hub: Hub, name: str, entry: InstalledSkill) -> UpdateStat
 async def check_updates(hub: Hub, names: Sequence[str] = ()) -> list[UpdateStatus]:
     """All installed skills, or these. New versions are not kept: only named."""
     found: list[UpdateStatus] = []
-    for name in names or sorted(hub.shelf.lock().skills):
+    for name in names or sorted(hub.store.lock().skills):
         one = await check_update(hub, name, hub.installed(name))
         if one.candidate is not None:
             hub.quarantine.discard(one.candidate.staged)
@@ -504,8 +506,8 @@ async def restore_skill(hub: Hub, name: str) -> None:
             identifier=entry.identifier,
             sha256=entry.sha256,
         )
-        with hub.shelf.held():
-            hub.shelf.put(name, entry, candidate.staged, event)
+        with hub.store.exclusive():
+            hub.store.install(name, entry, candidate.staged, event)
     finally:
         hub.quarantine.discard(candidate.staged)
 
@@ -526,7 +528,7 @@ class SkillInspection(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[ScanFinding, ...] = ()
 
     @property
-    def tampered(self) -> bool:
+    def is_tampered(self) -> bool:
         return bool(self.changed or self.missing or self.added or self.problem)
 
 
@@ -537,28 +539,30 @@ class AuditResult(msgspec.Struct, frozen=True):
 
     @property
     def clean(self) -> bool:
-        bad = any(one.tampered or one.verdict == "dangerous" for one in self.skills)
+        bad = any(one.is_tampered or one.verdict == "dangerous" for one in self.skills)
         return not bad and not self.strays
 
 
 def audit_installed(hub: Hub) -> AuditResult:
     """Compares every file with the lock and scans again. What differs goes to the audit log."""
-    lock = hub.shelf.lock()
+    lock = hub.store.lock()
     found = tuple(_inspect(hub, name, entry) for name, entry in sorted(lock.skills.items()))
     for one in found:
-        if one.tampered:
+        if one.is_tampered:
             parts = (*one.changed, *one.missing, *one.added)
             reason = one.problem or ", ".join(parts)[:500]
-            hub.shelf.note(AuditEvent(at=utc_now(), what="tampered", skill=one.name, reason=reason))
-    known = {entry.folder(hub.shelf.skills, name) for name, entry in lock.skills.items()}
-    folders = {file.parent for file in hub.shelf.skills.rglob(SKILL_FILE)}
+            hub.store.log_event(
+                AuditEvent(at=utc_now(), what="tampered", skill=one.name, reason=reason)
+            )
+    known = {entry.folder(hub.store.skills, name) for name, entry in lock.skills.items()}
+    folders = {file.parent for file in hub.store.skills.rglob(SKILL_FILE)}
     strays = [folder for folder in folders if not any(folder.is_relative_to(it) for it in known)]
     return AuditResult(found, tuple(sorted(map(str, strays))))
 
 
 def _inspect(hub: Hub, name: str, entry: InstalledSkill) -> SkillInspection:
     found = SkillInspection(name=name, identifier=entry.identifier, trust=entry.trust)
-    folder = entry.folder(hub.shelf.skills, name)
+    folder = entry.folder(hub.store.skills, name)
     if combined_hash(entry.files) != entry.sha256:
         return replace(found, problem="its hashes in the lock contradict each other")
     if not folder.is_dir():

@@ -98,14 +98,14 @@ class OfficialSource:
     async def browse(self) -> list[SkillOffer]:
         return [
             SkillOffer(self.name, f"{OFFICIAL_PREFIX}{one.folder}", one.name, one.description)
-            for one in self._listed()
+            for one in self._list_skills()
         ]
 
     async def search(self, query: str) -> list[SkillOffer]:
         return filter_offers(await self.browse(), query)
 
     async def fetch(self, identifier: str) -> FetchedSkill:
-        folder = self._place(identifier)
+        folder = self._resolve_folder(identifier)
         files = read_folder(folder)
         version = combined_hash(file_hashes(files))
         category = "" if folder.parent == self._folder else folder.parent.name
@@ -115,22 +115,22 @@ class OfficialSource:
         )
 
     async def version(self, identifier: str) -> str:
-        return combined_hash(file_hashes(read_folder(self._place(identifier))))
+        return combined_hash(file_hashes(read_folder(self._resolve_folder(identifier))))
 
     def has(self, name: str) -> bool:
         """Whether a skill of this bare name is among them."""
-        return any(one.name == name for one in self._listed())
+        return any(one.name == name for one in self._list_skills())
 
-    def _place(self, identifier: str) -> Path:
+    def _resolve_folder(self, identifier: str) -> Path:
         wanted = identifier.removeprefix(OFFICIAL_PREFIX).strip("/")
-        return self._root() / choose_folder(identifier, wanted, self._listed())
+        return self._root() / choose_folder(identifier, wanted, self._list_skills())
 
     def _root(self) -> Path:
         if self._folder is None:
             raise NotAvailable("this installation has no optional skills")
         return self._folder
 
-    def _listed(self) -> list[ListedSkill]:
+    def _list_skills(self) -> list[ListedSkill]:
         if self._folder is None or not self._folder.is_dir():
             return []
         found = []
@@ -168,7 +168,7 @@ class TapList:
                 hint="correct it, or delete it and add the taps again",
             ) from error
 
-    def named(self, text: str) -> str:
+    def normalize(self, text: str) -> str:
         """A tap as it is kept: `owner/repo`, or the address of a site. Raises `UsageError`."""
         if is_site(text) and not text.startswith(f"{self._web}/"):
             check_address(text)
@@ -224,29 +224,29 @@ class SourceRegistry:
     def __init__(
         self,
         web: HubHttpClient,
-        endpoints: HubAddresses,
+        addresses: HubAddresses,
         repos: GitHubRepos,
         known_taps: TapList,
         git: GitSource,
         official_folder: Path | None,
         warn: WarnCallback,
     ) -> None:
-        self._web, self._endpoints, self._repos, self._taps = web, endpoints, repos, known_taps
+        self._web, self._addresses, self._repos, self._taps = web, addresses, repos, known_taps
         self._warn = warn
         self._official = OfficialSource(official_folder)
         self._single: dict[str, SkillSource] = {
             "official": self._official,
             "github": GitHubSource(repos),
-            "skills-sh": SkillsShSource(web, warn, endpoints.skills_sh, repos),
+            "skills-sh": SkillsShSource(web, warn, addresses.skills_sh, repos),
             "well-known": WellKnownSource(web, warn),
             "claude-marketplace": MarketplaceSource(repos),
             "git": git,
             "folder": FolderSource(),
         }
 
-    def listing(self, names: Sequence[str]) -> list[SkillSource]:
+    def sources_for(self, names: Sequence[str]) -> list[SkillSource]:
         """Everything to ask for a list, one for each repository or site: one may fail alone."""
-        return [source for name in names for source in self._listing(name)]
+        return [source for name in names for source in self._sources_of(name)]
 
     def named(self, name: str, query: str = "") -> list[SkillSource]:
         """The sources that `--source NAME` means, for a query that may name a place itself."""
@@ -254,9 +254,9 @@ class SourceRegistry:
         first = query.partition(" ")[0]
         if "/" in first and name in ("github", "well-known", "claude-marketplace"):
             return [self._single[name]]
-        return self._listing(name)
+        return self._sources_of(name)
 
-    def of(self, identifier: str, name: str = "") -> tuple[SkillSource, str]:
+    def resolve(self, identifier: str, name: str = "") -> tuple[SkillSource, str]:
         """The source of a skill, and its identifier as it is written down. Raises `UsageError`."""
         name = check_source_name(name or self._guess(identifier))
         if name == TAP_SOURCE:
@@ -280,7 +280,7 @@ class SourceRegistry:
             return "folder"
         if is_git_address(identifier):
             return "git"
-        if identifier.startswith(f"{self._endpoints.github_web}/"):
+        if identifier.startswith(f"{self._addresses.github_web}/"):
             return "github"
         if is_site(identifier):
             return "well-known"
@@ -293,15 +293,15 @@ class SourceRegistry:
             hint="`hermes skills search WORDS` shows identifiers; a folder is written ./folder",
         )
 
-    def _listing(self, name: str) -> list[SkillSource]:
+    def _sources_of(self, name: str) -> list[SkillSource]:
         match name:
             case "github":
-                repos = self._endpoints.repositories
+                repos = self._addresses.repositories
                 return [RepoListing(self._repos, repo, name) for repo in repos]
             case "tap":
                 return [self.tap(tap) for tap in self._taps.all()]
             case "claude-marketplace":
-                return [MarketplaceSource(self._repos, it) for it in self._endpoints.marketplaces]
+                return [MarketplaceSource(self._repos, it) for it in self._addresses.marketplaces]
             case _:
                 return [self._single[name]]
 

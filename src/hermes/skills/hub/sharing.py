@@ -94,10 +94,10 @@ def export_bundle(hub: Hub, home: Path, own: Iterable[Skill], target: Path) -> B
         if mark.is_file():
             files[MARK_FILE] = mark.read_bytes()
         packed.append(_pack("own", skill.name, skill.folder.relative_to(home), files))
-    for name, entry in sorted(hub.shelf.lock().skills.items()):
-        folder = entry.folder(hub.shelf.skills, name)
+    for name, entry in sorted(hub.store.lock().skills.items()):
+        folder = entry.folder(hub.store.skills, name)
         files = _read_skill(name, folder)
-        inside = folder.relative_to(hub.shelf.skills)
+        inside = folder.relative_to(hub.store.skills)
         packed.append(_pack("hub", name, inside, files, entry))
     manifest = BundleManifest(utc_now(), tuple(one for one, _ in packed))
     atomic.write_bytes(target, _archive(manifest, packed), mode=0o600)
@@ -132,7 +132,7 @@ async def import_bundle(
         decision = decide_install(scan_files(files), SourceTrust.COMMUNITY, force)
         if not decision.allowed:
             refused[one.name] = decision.reason
-            hub.shelf.note(
+            hub.store.log_event(
                 AuditEvent(at=utc_now(), what="refused", skill=one.name, reason=decision.reason)
             )
         elif one.kind == "hub" and one.entry is not None:
@@ -223,10 +223,10 @@ def _store_installed(
     )
     staged = hub.quarantine.stage(one.name, files)
     try:
-        with hub.shelf.held():
-            if one.name in hub.shelf.lock_now().skills and not force:
+        with hub.store.exclusive():
+            if one.name in hub.store.current_lock().skills and not force:
                 return False
-            hub.shelf.put(one.name, entry, staged, event)
+            hub.store.install(one.name, entry, staged, event)
             return True
     finally:
         hub.quarantine.discard(staged)
@@ -365,7 +365,7 @@ async def plan_publication(
     place = parse_repo_path(repo)
     if place.path or place.ref:
         raise UsageError(f"--repo takes owner/repo, not {repo}")
-    facts = (await api.ask(f"/repos/{place.repo}")).json()
+    facts = (await api.get(f"/repos/{place.repo}")).json()
     base = str(facts.get("default_branch") or "main")
     commit = await api.commit(place.repo, base)
     held = await _read_tree(api, place.repo, commit)
@@ -391,15 +391,15 @@ async def publish(api: GitHubApi, plan: PublishPlan) -> PublishResult:
         data = plan.parcel.files[name]
         content = base64.b64encode(data).decode()
         body = {"content": content, "encoding": "base64"}
-        blob = _created(await api.tell("POST", f"{at}/git/blobs", body), "the file")
+        blob = _created(await api.send("POST", f"{at}/git/blobs", body), "the file")
         entries.append(_blob_entry(plan, name, str(blob["sha"]), executable=data.startswith(b"#!")))
     entries += [_blob_entry(plan, name, None) for name in plan.removed]
     wanted = {"base_tree": plan.commit, "tree": entries}
-    tree = _created(await api.tell("POST", f"{at}/git/trees", wanted), "the folder")
+    tree = _created(await api.send("POST", f"{at}/git/trees", wanted), "the folder")
     change = {"message": plan.title, "tree": tree["sha"], "parents": [plan.commit]}
-    commit = _created(await api.tell("POST", f"{at}/git/commits", change), "the commit")
+    commit = _created(await api.send("POST", f"{at}/git/commits", change), "the commit")
     ref = {"ref": f"refs/heads/{plan.parcel.branch}", "sha": commit["sha"]}
-    made = await api.tell("POST", f"{at}/git/refs", ref)
+    made = await api.send("POST", f"{at}/git/refs", ref)
     if made.status == 422 and "already exists" in error_message(made):
         found = await _find_pull_request(api, plan)
         if found:
@@ -416,20 +416,20 @@ async def _open_pull_request(api: GitHubApi, plan: PublishPlan) -> PublishResult
         "base": plan.base,
         "body": plan.parcel.skill.description,
     }
-    reply = await api.tell("POST", f"/repos/{plan.repo}/pulls", body)
+    reply = await api.send("POST", f"/repos/{plan.repo}/pulls", body)
     return PublishResult(str(_created(reply, "the pull request")["html_url"]), is_new=True)
 
 
 async def _find_pull_request(api: GitHubApi, plan: PublishPlan) -> str:
     owner = plan.repo.partition("/")[0]
     head = quote(f"{owner}:{plan.parcel.branch}")
-    found = (await api.ask(f"/repos/{plan.repo}/pulls?head={head}&state=open")).json()
+    found = (await api.get(f"/repos/{plan.repo}/pulls?head={head}&state=open")).json()
     return str(found[0]["html_url"]) if found else ""
 
 
 async def _read_tree(api: GitHubApi, repo: str, commit: str) -> dict[str, str]:
     """The files of a commit: name and blob id."""
-    answer = (await api.ask(f"/repos/{repo}/git/trees/{commit}?recursive=1")).json()
+    answer = (await api.get(f"/repos/{repo}/git/trees/{commit}?recursive=1")).json()
     if answer.get("truncated"):
         raise HubError(f"{repo} has too many files to publish to", hint="use a smaller repository")
     entries = answer.get("tree", [])

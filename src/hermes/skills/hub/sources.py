@@ -55,7 +55,7 @@ class SkillOrigin(msgspec.Struct, frozen=True):
 class FetchedSkill(msgspec.Struct, frozen=True):
     files: dict[str, bytes]
     origin: SkillOrigin
-    place: str = ""
+    provenance: str = ""
     """Where trust comes from: the `owner/repo` at GitHub whose default branch it was, or
     `official`; "" when the place proves nothing."""
     category: str = ""
@@ -288,7 +288,7 @@ class HubHttpClient:
             self._client = None
 
     async def get(
-        self, url: str, headers: Mapping[str, str] | None = None, *, most: int = MAX_JSON_BYTES
+        self, url: str, headers: Mapping[str, str] | None = None, *, max_bytes: int = MAX_JSON_BYTES
     ) -> HubResponse:
         """The answer, whatever its status. Raises `Unreachable`, also beyond `most` bytes.
 
@@ -297,7 +297,7 @@ class HubHttpClient:
         """
         sent = dict(headers or {})
         for _ in range(MAX_REDIRECTS + 1):
-            reply = await self._send("GET", url, sent, None, most)
+            reply = await self._send("GET", url, sent, None, max_bytes)
             if reply.status not in REDIRECT_STATUSES or "location" not in reply.headers:
                 return reply
             before, url = url, urljoin(url, reply.headers["location"])
@@ -313,10 +313,10 @@ class HubHttpClient:
         return await self._send(method, url, headers, msgspec.json.encode(body), MAX_JSON_BYTES)
 
     async def _send(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, most: int
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, max_bytes: int
     ) -> HubResponse:
         check_address(url)
-        client = self._opened()
+        client = self._open_client()
         http: Any = import_module("httpx2")
         try:
             async with (
@@ -326,8 +326,8 @@ class HubHttpClient:
                 data = bytearray()
                 async for piece in response.aiter_bytes():
                     data += piece
-                    if len(data) > most:
-                        limit = f"{most // 1024**2} MiB"
+                    if len(data) > max_bytes:
+                        limit = f"{max_bytes // 1024**2} MiB"
                         raise SourceUnreachable(f"{host_of(url)} sends more than {limit}")
                 return HubResponse(response.status_code, dict(response.headers), bytes(data), url)
         except (http.TimeoutException, TimeoutError) as error:
@@ -340,7 +340,7 @@ class HubHttpClient:
                 f"{host_of(url)} cannot be reached: {reason}", hint="check the network"
             ) from error
 
-    def _opened(self) -> "httpx2.AsyncClient":
+    def _open_client(self) -> "httpx2.AsyncClient":
         client = self._client
         if client is None:
             http: Any = import_module("httpx2")  # slow to load, and most commands do without

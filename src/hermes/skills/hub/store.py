@@ -189,20 +189,20 @@ class HubStore:
     def lock(self) -> LockFile:
         """What is installed. Nothing is created by looking, but an interrupted change is ended."""
         self.finish_interrupted()
-        return self.lock_now()
+        return self.current_lock()
 
-    def lock_now(self) -> LockFile:
+    def current_lock(self) -> LockFile:
         """The same, for who holds the shelf already."""
         return read_lock(self.lock_file)
 
     def finish_interrupted(self) -> None:
         """Ends a change during which the process was killed. Costs one look when there is none."""
         if self._pending.exists():
-            with self.held():
+            with self.exclusive():
                 pass
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Alone: no other process changes the shelf meanwhile. Not to be entered twice."""
         filelock = import_module("filelock")  # slow to load, and rarely needed
         make_private_folder(self.root)
@@ -221,26 +221,26 @@ class HubStore:
         finally:
             lock.release()
 
-    def put(self, name: str, entry: InstalledSkill, staged: Path, event: AuditEvent) -> None:
+    def install(self, name: str, entry: InstalledSkill, staged: Path, event: AuditEvent) -> None:
         """Makes the folder `staged`, which lies on the shelf, the skill. Needs `held`.
 
         Raises `Refused` when it would lie around another skill, or inside one.
         """
         skills = read_lock(self.lock_file).skills
-        self._check_room(name, entry, skills)
+        self._check_nesting(name, entry, skills)
         old = skills.get(name)
-        self._change(
+        self._apply(
             PendingInstall(
                 name,
                 entry,
-                staged=self._inside(staged),
+                staged=self._relative(staged),
                 trash=self._new_trash(),
-                old=self._inside(old.folder(self.skills, name)) if old else "",
+                old=self._relative(old.folder(self.skills, name)) if old else "",
                 event=event,
             )
         )
 
-    def _check_room(
+    def _check_nesting(
         self, name: str, entry: InstalledSkill, skills: Mapping[str, InstalledSkill]
     ) -> None:
         """A skill may be called what others are filed under, and the other way round."""
@@ -249,21 +249,21 @@ class HubStore:
             folder = held.folder(self.skills, other)
             if other != name and (wanted in folder.parents or folder in wanted.parents):
                 raise InstallRefused(
-                    f"{name} cannot lie in {self._inside(wanted)}: {other} is installed in "
-                    f"{self._inside(folder)}",
+                    f"{name} cannot lie in {self._relative(wanted)}: {other} is installed in "
+                    f"{self._relative(folder)}",
                     hint="--category NAME files it elsewhere",
                 )
 
-    def drop(self, name: str, entry: InstalledSkill, event: AuditEvent) -> None:
+    def remove(self, name: str, entry: InstalledSkill, event: AuditEvent) -> None:
         """Removes a skill. Needs `held`."""
-        folder = self._inside(entry.folder(self.skills, name))
-        self._change(PendingInstall(name, None, "", self._new_trash(), folder, event))
+        folder = self._relative(entry.folder(self.skills, name))
+        self._apply(PendingInstall(name, None, "", self._new_trash(), folder, event))
 
-    def note(self, event: AuditEvent) -> None:
+    def log_event(self, event: AuditEvent) -> None:
         make_private_folder(self.root)
         append_event(self.log_file, event)
 
-    def _change(self, pending: PendingInstall) -> None:
+    def _apply(self, pending: PendingInstall) -> None:
         atomic.write_bytes(self._pending, msgspec.json.encode(pending))
         self._finish(pending)
 
@@ -273,11 +273,11 @@ class HubStore:
         except FileNotFoundError:
             data = b""
         if data:
-            self._finish(self._decided(data))
+            self._finish(self._parse_pending(data))
         if self._trash.exists():
             shutil.rmtree(self._trash, ignore_errors=True)
 
-    def _decided(self, data: bytes) -> PendingInstall:
+    def _parse_pending(self, data: bytes) -> PendingInstall:
         """Raises `ConfigError` for what was not written here, or leads out of the shelf."""
         try:
             pending = msgspec.json.decode(data, type=PendingInstall)
@@ -309,12 +309,12 @@ class HubStore:
             # Right after each other: between them, who only looks sees no skill.
             _move_away(old, away)
             staged.rename(target)
-        self._write(pending)
+        self._update_lock(pending)
         self._pending.unlink()
         shutil.rmtree(self._trash, ignore_errors=True)
         self._drop_empty_category(pending.old)
 
-    def _write(self, pending: PendingInstall) -> None:
+    def _update_lock(self, pending: PendingInstall) -> None:
         lock = read_lock(self.lock_file)
         skills = {name: entry for name, entry in lock.skills.items() if name != pending.name}
         if pending.entry is not None:
@@ -331,9 +331,9 @@ class HubStore:
                 folder.rmdir()
 
     def _new_trash(self) -> str:
-        return self._inside(self._trash / uuid.uuid4().hex)
+        return self._relative(self._trash / uuid.uuid4().hex)
 
-    def _inside(self, path: Path) -> str:
+    def _relative(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
 
 

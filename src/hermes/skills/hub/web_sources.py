@@ -344,7 +344,7 @@ class WellKnownSource:
         ] or WELL_KNOWN_FOLDERS
         for folder in folders:
             url = f"{site.partition(folder.rstrip('/'))[0].rstrip('/')}{folder}{INDEX_FILE}"
-            reply = await self._web.get(url, most=MAX_INDEX_BYTES)
+            reply = await self._web.get(url, max_bytes=MAX_INDEX_BYTES)
             if reply.status == 404:
                 continue
             self._check(reply, url)
@@ -365,14 +365,14 @@ class WellKnownSource:
             if is_hidden(check_file_name(name)):
                 continue
             url = urljoin(index, f"{_quote_name(entry.name)}/{_quote_name(name)}")
-            reply = await self._web.get(url, most=MAX_BYTES)
+            reply = await self._web.get(url, max_bytes=MAX_BYTES)
             self._check(reply, url)
             files[name] = reply.body
             check_size(len(files), sum(map(len, files.values())))
         return files
 
     async def _artifact(self, entry: _WellKnownEntry, url: str) -> dict[str, bytes]:
-        reply = await self._web.get(url, most=MAX_ARCHIVE_BYTES)
+        reply = await self._web.get(url, max_bytes=MAX_ARCHIVE_BYTES)
         self._check(reply, url)
         found = f"sha256:{hashlib.sha256(reply.body).hexdigest()}"
         if found != entry.digest.lower():

@@ -87,26 +87,26 @@ def analyze_python(text: str, depth: int = 0) -> list[RuleHit] | None:
     if sum(1 for _ in ast.walk(tree)) > _MAX_NODES:
         return [RuleHit(UNREADABLE)]
     study = PythonAnalysis(DataFlow(tree), depth)
-    hits = dict.fromkeys(hit for call in study.flow.calls() for hit in study.of_call(call))
-    return [*hits, *study.of_all()]
+    hits = dict.fromkeys(hit for call in study.flow.calls() for hit in study.call_hits(call))
+    return [*hits, *study.script_hits()]
 
 
 class PythonAnalysis:
     def __init__(self, found: DataFlow, depth: int) -> None:
         self.flow, self._depth = found, depth
         self._values = found.values
-        self._called = {found.values.dotted(call.func) for call in found.calls()}
-        self._online = any(map(found.is_network, self._called))
+        self._call_value = {found.values.dotted(call.func) for call in found.calls()}
+        self._online = any(map(found.is_network, self._call_value))
 
-    def of_all(self) -> Iterator[RuleHit]:
+    def script_hits(self) -> Iterator[RuleHit]:
         """What only the whole script tells."""
-        connects = any(name.endswith(".connect") and "socket" in name for name in self._called)
+        connects = any(name.endswith(".connect") and "socket" in name for name in self._call_value)
         for node in self.flow.nodes:
             value = self._values.folded(node)
             if isinstance(value, str) and "stratum+" in value and MINER.search(value):
                 yield RuleHit(rules.PY_MINES, _line_number(node))
                 break
-        if connects and {"os.dup2", "pty.spawn"} & self._called:
+        if connects and {"os.dup2", "pty.spawn"} & self._call_value:
             yield RuleHit(rules.PY_REVERSE_SHELL, self._line_of("os.dup2", "pty.spawn"))
         secret = [n for n in self.flow.nodes if flow.SECRET in self.flow.labels(n)]
         if secret:
@@ -115,9 +115,9 @@ class PythonAnalysis:
                 _line_number(secret[-1]),
             )
 
-    def of_call(self, call: ast.Call) -> Iterator[RuleHit]:
+    def call_hits(self, call: ast.Call) -> Iterator[RuleHit]:
         name, line = self._values.dotted(call.func), _line_number(call)
-        for rule in (*self._named(call, name), *self._writes_down(call)):
+        for rule in (*self._hidden_name_rules(call, name), *self._written_command_rules(call)):
             yield RuleHit(rule, line)
         if name.rpartition(".")[2] in _MACHINE_CODE:
             yield RuleHit(rules.PY_MACHINE_CODE, line)
@@ -137,7 +137,7 @@ class PythonAnalysis:
             for rule in self._writes(call, name):
                 yield RuleHit(rule, line)
 
-    def _named(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
+    def _hidden_name_rules(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
         """A function or module whose name is put together only here."""
         hidden = [arg for arg in call.args if not isinstance(arg, ast.Constant)]
         texts = {self._values.text(arg) for arg in hidden}
@@ -151,12 +151,12 @@ class PythonAnalysis:
         elif name in ("__import__", "importlib.import_module") and texts & _MODULES:
             yield rules.PY_HIDDEN_NAME
 
-    def _writes_down(self, call: ast.Call) -> Iterator[ScanRule]:
+    def _written_command_rules(self, call: ast.Call) -> Iterator[ScanRule]:
         """Commands written into a file that is run at login."""
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("write", "write_text"):
             text = self._values.text(call.args[0]) if call.args else ""
             startup = flow.STARTUP in self.flow.labels(call.func.value)
-            if len(text) > _MIN_SCRIPT_CHARS and (dangerous_hits(text) or self._is_bad(text)):
+            if len(text) > _MIN_SCRIPT_CHARS and (dangerous_hits(text) or self._is_dangerous(text)):
                 yield rules.PY_BAD_STARTUP if startup else rules.PY_WRITES_ATTACK
 
     def _runs(self, call: ast.Call, name: str, line: int) -> Iterator[RuleHit]:
@@ -168,7 +168,7 @@ class PythonAnalysis:
             return
         text = self._values.text(call.args[0]) if call.args else ""
         literal = bool(call.args) and isinstance(call.args[0], ast.Constant)
-        if flow.DECODED in labels or (text and not literal and self._is_bad(text)):
+        if flow.DECODED in labels or (text and not literal and self._is_dangerous(text)):
             yield RuleHit(rules.PY_DECODED_CODE, line)
         if flow.REQUEST in labels:
             yield RuleHit(rules.PY_REQUESTED, line)
@@ -178,7 +178,7 @@ class PythonAnalysis:
             for hit in analyze_python(text, self._depth + 1) or ():
                 yield RuleHit(hit.rule, line)
 
-    def _is_bad(self, text: str) -> bool:
+    def _is_dangerous(self, text: str) -> bool:
         if self._depth >= _MAX_DEPTH:
             return False
         return bool(analyze_python(text, self._depth + 1)) or bool(dangerous_hits(text))
@@ -275,7 +275,7 @@ class PythonAnalysis:
         if everything and any(text and (text in VITAL or text == "~") for text in named):
             yield rules.PY_DELETES_ALL
         elif flow.HOME in self.flow.labels(*target) and not any(named):
-            encrypts = any("Fernet" in each or ".encrypt" in each for each in self._called)
+            encrypts = any("Fernet" in each or ".encrypt" in each for each in self._call_value)
             yield rules.PY_DELETES_ALL if everything or encrypts else rules.PY_DELETES_MANY
 
     def _writes(self, call: ast.Call, name: str) -> Iterator[ScanRule]:

@@ -56,7 +56,7 @@ class ConstantValues:
         value = self._folded.get(node) if node is not None else None
         return value if isinstance(value, str) else ""
 
-    def learn_import(self, node: ast.Import | ast.ImportFrom) -> None:
+    def add_import(self, node: ast.Import | ast.ImportFrom) -> None:
         for alias in node.names:
             if isinstance(node, ast.ImportFrom):
                 self.names[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
@@ -102,17 +102,17 @@ class ConstantValues:
             case ast.FormattedValue(value=inner):
                 return self.folded(inner)
             case ast.Subscript():
-                return self._part(node)
+                return self._subscript_value(node)
             case ast.Attribute() if self.dotted(node) == "sys.executable":
                 return "python3"
             case ast.Attribute(value=owner, attr="parent"):
                 path = self.text(owner)
                 return f"{path}/.." if path else None
             case ast.Call():
-                return self._called(node)
-        return self._composed(node)
+                return self._call_value(node)
+        return self._composite_value(node)
 
-    def _composed(self, node: ast.AST) -> Value | None:
+    def _composite_value(self, node: ast.AST) -> Value | None:
         match node:
             case ast.JoinedStr(values=parts):
                 return self._joined([self.folded(part) for part in parts], "")
@@ -126,7 +126,7 @@ class ConstantValues:
                 return self._spelled(each, loop)
         return None
 
-    def _part(self, node: ast.Subscript) -> Value | None:
+    def _subscript_value(self, node: ast.Subscript) -> Value | None:
         if self.dotted(node.value) == "os.environ" and self.text(node.slice) == "HOME":
             return "~"
         whole = self.folded(node.value)
@@ -151,7 +151,7 @@ class ConstantValues:
             return _join_characters(codes)
         return None
 
-    def _called(self, node: ast.Call) -> Value | None:
+    def _call_value(self, node: ast.Call) -> Value | None:
         name, values = self.dotted(node.func), [self.folded(each) for each in node.args]
         first = values[0] if values else None
         if name in ("pathlib.Path.home", "Path.home"):
@@ -319,19 +319,19 @@ class DataFlow:
         self.nodes = list(ast.walk(tree))
         self.values = ConstantValues()
         self._labels: dict[ast.AST, Labels] = {}
-        self._of_name: dict[str, Labels] = {}
+        self._name_labels: dict[str, Labels] = {}
         self._parameters: dict[str, list[str]] = {}
         self._copies: set[str] = set()
         self._serves = False
         self._prepare()
         for _ in range(MAX_ROUNDS):
-            before = len(self.values.names), len(self.values.variables), dict(self._of_name)
+            before = len(self.values.names), len(self.values.variables), dict(self._name_labels)
             for node in reversed(self.nodes):
                 self.values.read(node)
-                self._labels[node] = self._own(node)
+                self._labels[node] = self._compute_labels(node)
             for node in self.nodes:
                 self._store(node)
-            if before == (len(self.values.names), len(self.values.variables), self._of_name):
+            if before == (len(self.values.names), len(self.values.variables), self._name_labels):
                 break
 
     def labels(self, *nodes: ast.AST) -> Labels:
@@ -343,7 +343,7 @@ class DataFlow:
         for node in self.nodes:
             match node:
                 case ast.Import() | ast.ImportFrom():
-                    self.values.learn_import(node)
+                    self.values.add_import(node)
                 case (
                     ast.FunctionDef(name=name, args=given)
                     | ast.AsyncFunctionDef(name=name, args=given)
@@ -354,7 +354,7 @@ class DataFlow:
                 case ast.ClassDef(bases=bases):
                     self._serves = self._serves or any("Handler" in ast.unparse(b) for b in bases)
 
-    def _own(self, node: ast.AST) -> Labels:
+    def _compute_labels(self, node: ast.AST) -> Labels:
         """The labels of one node; those of its children are known."""
         if isinstance(node, ast.stmt):
             return NO_LABELS
@@ -364,11 +364,11 @@ class DataFlow:
             return copied | self._spelled(node) | _path_labels(text, isinstance(node, ast.Constant))
         match node:
             case ast.Name(id=name):
-                return self._of_name.get(name, NO_LABELS)
+                return self._name_labels.get(name, NO_LABELS)
             case ast.Call():
-                return self._of_call(node)
+                return self._call_labels(node)
             case ast.Attribute():
-                return self._of_attribute(node)
+                return self._attribute_labels(node)
             case ast.Subscript(value=whole, slice=part):
                 if self.values.dotted(whole) == "os.environ":
                     return _variable_labels(self.values.text(part))
@@ -379,13 +379,13 @@ class DataFlow:
     def _spelled(self, node: ast.AST) -> Labels:
         """A text that is written as numbers or in a code, and variables that hold it."""
         if isinstance(node, ast.Name):
-            return self._of_name.get(node.id, NO_LABELS) & {DECODED}
+            return self._name_labels.get(node.id, NO_LABELS) & {DECODED}
         if not isinstance(node, ast.Call):
             return NO_LABELS
         coded = self.values.dotted(node.func) in _TEXT_BUILDERS
         return frozenset({DECODED}) if coded else self.labels(*node.args) & {DECODED}
 
-    def _of_attribute(self, node: ast.Attribute) -> Labels:
+    def _attribute_labels(self, node: ast.Attribute) -> Labels:
         name = self.values.dotted(node)
         if name == "os.environ":
             return frozenset({ENVIRONMENT})
@@ -393,9 +393,9 @@ class DataFlow:
             return frozenset({INPUT})
         if (self._serves and name in _REQUEST_FIELDS) or name.startswith("flask.request."):
             return frozenset({REQUEST})
-        return self.labels(node.value) | self._of_name.get(f".{node.attr}", NO_LABELS)
+        return self.labels(node.value) | self._name_labels.get(f".{node.attr}", NO_LABELS)
 
-    def _of_call(self, node: ast.Call) -> Labels:
+    def _call_labels(self, node: ast.Call) -> Labels:
         name = self.values.dotted(node.func)
         if name in ("os.getenv", "os.environ.get") and node.args:
             return _variable_labels(self.values.text(node.args[0]))
@@ -405,9 +405,9 @@ class DataFlow:
         first = self.values.text(node.args[0]) if node.args else ""
         if name.endswith((".glob", ".rglob")) and first not in _MATCH_ALL:
             carried -= {HOME}
-        return carried.union(self._brought(node, name, first))
+        return carried.union(self._source_labels(node, name, first))
 
-    def _brought(self, node: ast.Call, name: str, first: str) -> Iterator[str]:
+    def _source_labels(self, node: ast.Call, name: str, first: str) -> Iterator[str]:
         """What the function itself brings in."""
         if name.rpartition(".")[2] in _SEARCHES and HOME in self.labels(node.func, *node.args):
             yield FILES
@@ -455,7 +455,7 @@ class DataFlow:
             case ast.withitem(context_expr=value, optional_vars=target) if target is not None:
                 self._bind(target, value)
             case ast.Call():
-                self._given(node)
+                self._bind_arguments(node)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 returned = [
                     each.value
@@ -496,7 +496,7 @@ class DataFlow:
             case ast.Attribute(attr=attr):
                 self._add(f".{attr}", labels)
 
-    def _given(self, node: ast.Call) -> None:
+    def _bind_arguments(self, node: ast.Call) -> None:
         """Arguments go into the parameters of functions of the script, and into lists that grow."""
         if isinstance(node.func, ast.Name) and node.func.id in self._parameters:
             names = self._parameters[node.func.id]
@@ -515,7 +515,7 @@ class DataFlow:
 
     def _add(self, name: str, labels: Labels) -> None:
         if labels:
-            self._of_name[name] = self._of_name.get(name, NO_LABELS) | labels
+            self._name_labels[name] = self._name_labels.get(name, NO_LABELS) | labels
 
     def calls(self) -> Iterator[ast.Call]:
         return (node for node in self.nodes if isinstance(node, ast.Call))

@@ -79,26 +79,26 @@ class ShellFlows:
             _SOCKET.match(redirect.target) for redirect in invocation.redirects
         )
         if sends:
-            yield from self._sent(invocation)
+            yield from self._sending_rules(invocation)
             self.addresses += [word for word in invocation.arguments if HOST.match(word)]
         elif _copies_store(invocation):
             yield rules.COPIES_KEYS
         elif invocation.name == "gh" and re.match(r"repo delete\b.*--yes", invocation.text):
             yield rules.DELETES_REPOS
         elif invocation.name in _RESOLVERS:
-            yield from self._resolved(invocation)
+            yield from self._resolver_rules(invocation)
         if _CA_TOOLS.match(f"{invocation.name} {invocation.text}"):
             yield rules.TRUSTS_CA
         if invocation.name in ("git", "npm") and _UNCHECKED.search(invocation.text):
             yield rules.NO_TLS
-        if invocation.name in _PACKERS and self._secret(invocation):
+        if invocation.name in _PACKERS and self._has_secret_output(invocation):
             self._packed = True
         self._encoded = self._encoded or invocation.name in _ENCODERS
 
-    def _sent(self, invocation: Invocation) -> Iterator[ScanRule]:
+    def _sending_rules(self, invocation: Invocation) -> Iterator[ScanRule]:
         text = invocation.text
         sources = _sending_programs(invocation)
-        if any(map(self._secret, sources)) or _attaches_secret(invocation):
+        if any(map(self._has_secret_output, sources)) or _attaches_secret(invocation):
             yield rules.SENDS
         elif any(source.name == "git" and _CODE.match(source.text) for source in sources):
             yield rules.SENDS_CODE
@@ -112,14 +112,14 @@ class ShellFlows:
         if _foreign_key(invocation):
             yield rules.FOREIGN_KEY
 
-    def _resolved(self, invocation: Invocation) -> Iterator[ScanRule]:
+    def _resolver_rules(self, invocation: Invocation) -> Iterator[ScanRule]:
         """Names of hosts that are made out of data."""
         made = any(re.search(rf"{UNKNOWN}[\w.-]*\.[a-z]", word) for word in invocation.arguments)
         sources = {source.name for source in (*invocation.fed_by, *invocation.drawn)}
         if made and (sources & _MACHINE_INFO_PROGRAMS or self._encoded):
             yield rules.DNS
 
-    def _secret(self, invocation: Invocation) -> bool:
+    def _has_secret_output(self, invocation: Invocation) -> bool:
         """Whether its output holds keys, passwords or the whole environment."""
         if invocation.name in DUMPERS and not invocation.arguments:
             return True

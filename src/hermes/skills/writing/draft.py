@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 from hermes.core.errors import UsageError
 from hermes.skills.frontmatter import read_frontmatter
 from hermes.skills.history_repo import Author, is_reachable
+from hermes.skills.index import SkillIndex
 from hermes.skills.parse import (
     MAX_DESCRIPTION_LENGTH,
     MAX_NAME_LENGTH,
@@ -38,16 +38,6 @@ MAX_PATH_LENGTH = 200
 
 class ChangeRefused(UsageError):
     """Nothing was changed; the hint says what to do instead."""
-
-
-class Catalogue(Protocol):
-    """All skills there are, of every source."""
-
-    def all(self) -> Iterable[Skill]: ...
-
-    def get(self, name: str) -> Skill:
-        """Raises `SkillNotFound`."""
-        ...
 
 
 ContentCheck = Callable[[Mapping[str, bytes]], Sequence[str]]
@@ -243,9 +233,9 @@ class ChangePlan(msgspec.Struct, frozen=True):
 
 
 class ChangePlanner:
-    def __init__(self, home: Path, catalogue: Catalogue, limits: SkillLimits) -> None:
+    def __init__(self, home: Path, index: SkillIndex, limits: SkillLimits) -> None:
         """`home` is `<home>/skills`."""
-        self._home, self._catalogue, self._limits = home, catalogue, limits
+        self._home, self._index, self._limits = home, index, limits
 
     def plan(self, draft: SkillDraft) -> ChangePlan:
         """Raises `ChangeRefused`, and `SkillNotFound`."""
@@ -262,9 +252,9 @@ class ChangePlanner:
             ):
                 return self._change(draft)
 
-    def own(self, name: str) -> Skill:
+    def require_own(self, name: str) -> Skill:
         """A skill that may be moved or deleted."""
-        skill = self._catalogue.get(name)
+        skill = self._index.get(name)
         if not skill.is_own:
             raise ChangeRefused(
                 f"{skill.name} is {_owner_phrase(skill)}, and stays", hint=SWITCH_OFF
@@ -277,11 +267,11 @@ class ChangePlanner:
         self._check_inside(skill.folder)
         return skill
 
-    def copied(self, name: str) -> tuple[Path, SkillOverlay]:
+    def require_copy(self, name: str) -> tuple[Path, SkillOverlay]:
         """The folder of a changed copy, also of one that does not load any more, and its mark."""
         folder = find_copy(normalize_name(name.rpartition("/")[2]), self._home)
         if folder is None:
-            skill = self._catalogue.get(name)
+            skill = self._index.get(name)
             folder = skill.folder if skill.is_own else None
         mark = read_overlay(folder) if folder else None
         if folder is None or mark is None:
@@ -293,7 +283,7 @@ class ChangePlanner:
         check_name(draft.name)
         check_category(draft.category)
         try:
-            there = self._catalogue.get(draft.name)
+            there = self._index.get(draft.name)
         except SkillNotFound:
             there = None
         if there is not None and there.name == draft.name:
@@ -306,12 +296,12 @@ class ChangePlanner:
         return self._text_plan(ChangePlan(draft, draft.name, target, None, SKILL_FILE))
 
     def _delete(self, draft: SkillDraft) -> ChangePlan:
-        skill = self.own(draft.name)
+        skill = self.require_own(draft.name)
         return ChangePlan(draft, skill.name, skill.folder, None, "")
 
     def _change(self, draft: SkillDraft) -> ChangePlan:
-        skill, target, original = self._found(draft.name)
-        file = self._file_of(draft)
+        skill, target, original = self._locate(draft.name)
+        file = self._target_file(draft)
         before = self._read(skill.folder, file)
         plan = ChangePlan(draft, skill.name, target, original, file, before)
         if file == SKILL_FILE:
@@ -348,24 +338,24 @@ class ChangePlanner:
         check_text(text, plan.name, None if before is None else before.decode("utf-8", "replace"))
         return replace(plan, after=after)
 
-    def _file_of(self, draft: SkillDraft) -> str:
+    def _target_file(self, draft: SkillDraft) -> str:
         if draft.action is DraftAction.EDIT:
             return SKILL_FILE
         if draft.action is DraftAction.PATCH and draft.file_path in ("", SKILL_FILE):
             return SKILL_FILE
         return check_linked_path(draft.file_path)
 
-    def _found(self, name: str) -> tuple[Skill, Path, Skill | None]:
+    def _locate(self, name: str) -> tuple[Skill, Path, Skill | None]:
         """The skill, and its `_place`. Another process may make a copy between two looks: what
         stands in the way may be the skill itself, so a refusal is looked at twice."""
-        skill = self._catalogue.get(name)
+        skill = self._index.get(name)
         try:
-            return skill, *self._place(skill)
+            return skill, *self._target_of(skill)
         except ChangeRefused:
-            skill = self._catalogue.get(name)
-            return skill, *self._place(skill)
+            skill = self._index.get(name)
+            return skill, *self._target_of(skill)
 
-    def _place(self, skill: Skill) -> tuple[Path, Skill | None]:
+    def _target_of(self, skill: Skill) -> tuple[Path, Skill | None]:
         """Where a change of `skill` is written, and what is copied there first."""
         if skill.is_own:
             self._check_inside(skill.folder)

@@ -22,12 +22,12 @@ from hermes.skills.history_repo import (
     SkillCommit,
     remove_empty_folders,
 )
+from hermes.skills.index import SkillIndex
 from hermes.skills.scanner import scan_files
 from hermes.skills.skill import SKILL_FILE, Skill, SkillNotFound
 from hermes.skills.usage import SkillUsage, UsageRecord
 from hermes.skills.writing import overlays
 from hermes.skills.writing.draft import (
-    Catalogue,
     ChangePlan,
     ChangePlanner,
     ChangeRefused,
@@ -56,15 +56,15 @@ class SkillStore:
     def apply(self, plan: ChangePlan) -> None:
         """Raises `ChangeRefused` when the disk does not let it."""
         if not plan.file:
-            self._done(lambda: self._discard(plan.target))
+            self._guarded(lambda: self._remove_folder(plan.target))
         elif plan.original is not None or not plan.target.exists():
-            self._done(lambda: self._make(plan))
+            self._guarded(lambda: self._create(plan))
         else:
-            self._done(lambda: self._put(plan.target, plan))
+            self._guarded(lambda: self._write_file(plan.target, plan))
 
-    def discard(self, folder: Path) -> None:
+    def remove(self, folder: Path) -> None:
         """Remove the folder of a skill."""
-        self._done(lambda: self._discard(folder))
+        self._guarded(lambda: self._remove_folder(folder))
 
     def move(self, folder: Path, target: Path) -> None:
         """The folder of a skill to another place, which must be free."""
@@ -74,9 +74,9 @@ class SkillStore:
             folder.rename(target)
             remove_empty_folders(folder.parent, self._home)
 
-        self._done(work)
+        self._guarded(work)
 
-    def _done(self, work: Callable[[], None]) -> None:
+    def _guarded(self, work: Callable[[], None]) -> None:
         for left in self._home.glob(f"{STAGE}*"):  # by a process that died
             shutil.rmtree(left, ignore_errors=True)
         try:
@@ -87,17 +87,17 @@ class SkillStore:
                 hint=f"look at the room and the permissions of {self._home}",
             ) from error
 
-    def _make(self, plan: ChangePlan) -> None:
+    def _create(self, plan: ChangePlan) -> None:
         with self._stage() as stage:
             made = stage / plan.target.name
             made.mkdir()
             if plan.original is not None:
                 overlays.copy_skill(plan.original, made)
-            self._put(made, plan)
+            self._write_file(made, plan)
             plan.target.parent.mkdir(parents=True, exist_ok=True)
             made.rename(plan.target)
 
-    def _put(self, folder: Path, plan: ChangePlan) -> None:
+    def _write_file(self, folder: Path, plan: ChangePlan) -> None:
         file = folder / plan.file
         if plan.after is None:
             file.unlink(missing_ok=True)
@@ -107,7 +107,7 @@ class SkillStore:
         mode = None if file.exists() else (0o755 if plan.after.startswith(b"#!") else 0o644)
         write_bytes(file, plan.after, mode=mode)
 
-    def _discard(self, folder: Path) -> None:
+    def _remove_folder(self, folder: Path) -> None:
         with self._stage() as stage:
             folder.rename(stage / folder.name)
         remove_empty_folders(folder.parent, self._home)
@@ -158,9 +158,9 @@ class ProposalStore:
         asked = replace(plan.draft, reason="", session="")
         name = hashlib.sha256(msgspec.json.encode(asked)).hexdigest()[:8]
         known = next((each for each in self.all() if each.id == name), None)
-        return known or self.renew(SkillProposal(name, time.time(), plan.draft, "", ""), plan)
+        return known or self.refresh(SkillProposal(name, time.time(), plan.draft, "", ""), plan)
 
-    def renew(self, proposal: SkillProposal, plan: ChangePlan) -> SkillProposal:
+    def refresh(self, proposal: SkillProposal, plan: ChangePlan) -> SkillProposal:
         """The proposal with what it would do now."""
         now = replace(proposal, diff=plan_diff(plan), base=plan_base(plan))
         if now != proposal:
@@ -187,7 +187,7 @@ class ProposalStore:
     def drop(self, proposal: SkillProposal) -> None:
         (self._folder / f"{proposal.id}.json").unlink(missing_ok=True)
 
-    def creating(self, name: str) -> SkillProposal | None:
+    def find_create(self, name: str) -> SkillProposal | None:
         """The one that makes the skill `name`."""
         wanted = (DraftAction.CREATE, name)
         found = (each for each in self.all() if (each.draft.action, each.draft.name) == wanted)
@@ -262,39 +262,39 @@ class SkillWriter:
     def __init__(
         self,
         home: Path,
-        catalogue: Catalogue,
+        index: SkillIndex,
         history: SkillHistory,
         check: ContentCheck,
         options: WritingOptions | None = None,
         uses: SkillUsage | None = None,
     ) -> None:
         options = options or WritingOptions()
-        self._home, self._history, self._catalogue = home.absolute(), history, catalogue
-        self._check, self._options, self._uses = check, options, uses
-        self._planner = ChangePlanner(self._home, catalogue, options.limits)
-        self._workshop = SkillStore(self._home)
+        self._home, self._history, self._index = home.absolute(), history, index
+        self._check, self._options, self._usage = check, options, uses
+        self._planner = ChangePlanner(self._home, index, options.limits)
+        self._store = SkillStore(self._home)
         self._warned: set[tuple[str, str, str]] = set()
         self.proposals = ProposalStore(self._home)
 
     async def manage(self, draft: SkillDraft) -> ChangeOutcome:
         """What the agent asks for: kept, or proposed when the user wants to see it first."""
-        plan = await in_thread(self._prepared, draft)
+        plan = await in_thread(self._prepare, draft)
         if self._options.review == "ask" and draft.who is not Author.USER:
-            return await in_thread(self._proposed, plan)
-        return await self._keep(plan)
+            return await in_thread(self._propose, plan)
+        return await self._apply(plan)
 
     async def approve(self, proposal_id: str) -> ChangeOutcome:
         """Keep a proposed change, if what it was shown for is still there."""
         proposal = await in_thread(self.proposals.get, proposal_id)
         plan = await in_thread(self._planner.plan, proposal.draft)
-        return await self._keep(plan, proposal)
+        return await self._apply(plan, proposal)
 
-    async def shown(self, proposal_id: str) -> SkillProposal:
+    async def refreshed_proposal(self, proposal_id: str) -> SkillProposal:
         """A proposed change as it would be made now, which is what may then be approved. Raises a
         `UsageError` when it does not fit any more."""
         proposal = await in_thread(self.proposals.get, proposal_id)
         plan = await in_thread(self._planner.plan, proposal.draft)
-        return await in_thread(self.proposals.renew, proposal, plan)
+        return await in_thread(self.proposals.refresh, proposal, plan)
 
     async def reject(self, proposal_id: str) -> SkillProposal:
         proposal = await in_thread(self.proposals.get, proposal_id)
@@ -304,17 +304,17 @@ class SkillWriter:
     async def undo(self, commit: SkillCommit) -> SkillCommit:
         """Take a change back. Of a skill that was deleted it is known again who made it."""
         done = await self._history.undo(commit.id)
-        if self._uses is not None and commit.action == DraftAction.DELETE:
+        if self._usage is not None and commit.action == DraftAction.DELETE:
             for name in commit.skills:
                 every = await self._history.log(name, limit=0)
                 made = next((each for each in every if each.action == DraftAction.CREATE), None)
                 if made is not None:
-                    await in_thread(self._uses.wrote, name, made.who, made.at)
+                    await in_thread(self._usage.record_author, name, made.who, made.at)
         return done
 
     async def reset(self, name: str, reason: str = "", who: Author = Author.USER) -> ChangeOutcome:
         """Drop the changed copy of a skill, so that the original counts again."""
-        folder, mark = await in_thread(self._planner.copied, name)
+        folder, mark = await in_thread(self._planner.require_copy, name)
         change = SkillChange(
             action="reset",
             skills=(mark.name,),
@@ -324,16 +324,18 @@ class SkillWriter:
         )
 
         def work() -> None:
-            self._workshop.discard(self._planner.copied(name)[0])
+            self._store.remove(self._planner.require_copy(name)[0])
 
         _, commit = await self._history.record(change, work)
         return ChangeOutcome(_with_commit(f"{mark.name} is the original again", commit), commit)
 
-    def copied(self, name: str) -> SkillOverlay:
+    def overlay_of(self, name: str) -> SkillOverlay:
         """What the changed copy of a skill was made of. Raises a `UsageError` for no copy."""
-        return self._planner.copied(name)[1]
+        return self._planner.require_copy(name)[1]
 
-    async def _keep(self, plan: ChangePlan, proposal: SkillProposal | None = None) -> ChangeOutcome:
+    async def _apply(
+        self, plan: ChangePlan, proposal: SkillProposal | None = None
+    ) -> ChangeOutcome:
         """Decide again with what is there now, alone with the folder, and make it so."""
         draft = plan.draft
         change = SkillChange(
@@ -351,33 +353,33 @@ class SkillWriter:
                 raise ChangeRefused(f"{plan.name} was just moved", hint="try again")
             if proposal is not None:
                 self._check_base(again, self.proposals.get(proposal.id))
-            self._scan(again)
-            self._workshop.apply(again)
+            self._check_content(again)
+            self._store.apply(again)
             if proposal is not None:
                 self.proposals.drop(proposal)
-            self._count(again)
+            self._record_usage(again)
             return again
 
         kept, commit = await self._history.record(change, work)
         return ChangeOutcome(_with_commit(_describe_change(kept), commit), commit)
 
-    def _prepared(self, draft: SkillDraft) -> ChangePlan:
+    def _prepare(self, draft: SkillDraft) -> ChangePlan:
         try:
             plan = self._planner.plan(draft)
         except SkillNotFound:
-            waiting = self.proposals.creating(draft.name)
+            waiting = self.proposals.find_create(draft.name)
             if waiting is None:
                 raise
             raise ChangeRefused(
                 f"{draft.name} waits for the user's approval", hint="change it once it is approved"
             ) from None
-        self._scan(plan)
+        self._check_content(plan)
         if draft.action is DraftAction.CREATE and draft.who is not Author.USER:
-            self._compare(plan)
+            self._check_similar(plan)
         return plan
 
-    def _compare(self, plan: ChangePlan) -> None:
-        near = most_similar(plan.name, plan.draft.content, self._catalogue.all())
+    def _check_similar(self, plan: ChangePlan) -> None:
+        near = most_similar(plan.name, plan.draft.content, self._index.skills())
         if near is None:
             return
         pair = (plan.draft.session, plan.name, near.name)
@@ -390,7 +392,7 @@ class SkillWriter:
             "again under the same name",
         )
 
-    def _scan(self, plan: ChangePlan) -> None:
+    def _check_content(self, plan: ChangePlan) -> None:
         """Raise for what speaks against the new content and did not against the old one."""
         if plan.after is None:
             return
@@ -402,11 +404,11 @@ class SkillWriter:
                 hint="write it without that; if it is needed, the user can add it by hand",
             )
 
-    def _count(self, plan: ChangePlan) -> None:
-        if self._uses is not None and plan.draft.action is DraftAction.CREATE:
-            self._uses.wrote(plan.name, plan.draft.who.value, time.time())
-        if self._uses is not None and plan.draft.action is DraftAction.DELETE:
-            self._uses.forget(plan.name)
+    def _record_usage(self, plan: ChangePlan) -> None:
+        if self._usage is not None and plan.draft.action is DraftAction.CREATE:
+            self._usage.record_author(plan.name, plan.draft.who.value, time.time())
+        if self._usage is not None and plan.draft.action is DraftAction.DELETE:
+            self._usage.remove(plan.name)
 
     def _check_base(self, plan: ChangePlan, proposal: SkillProposal) -> None:
         if plan_base(plan) != proposal.base:
@@ -415,7 +417,7 @@ class SkillWriter:
                 hint=f"`hermes skills pending {proposal.id}` shows what it would do now",
             )
 
-    def _proposed(self, plan: ChangePlan) -> ChangeOutcome:
+    def _propose(self, plan: ChangePlan) -> ChangeOutcome:
         try:
             proposal = self.proposals.add(plan)
         except OSError as error:
@@ -481,10 +483,10 @@ def stale_skills(
 class SkillRetirement:
     """Below `<home>/skills/.retired`, with the categories as they were."""
 
-    def __init__(self, home: Path, catalogue: Catalogue, history: SkillHistory) -> None:
-        self._home, self._catalogue, self._history = home.absolute(), catalogue, history
-        self._planner = ChangePlanner(self._home, catalogue, SkillLimits())
-        self._workshop = SkillStore(self._home)
+    def __init__(self, home: Path, index: SkillIndex, history: SkillHistory) -> None:
+        self._home, self._index, self._history = home.absolute(), index, history
+        self._planner = ChangePlanner(self._home, index, SkillLimits())
+        self._store = SkillStore(self._home)
 
     def retired(self) -> dict[str, Path]:
         """The folders of those that were put away, by name."""
@@ -495,7 +497,7 @@ class SkillRetirement:
         self, name: str, reason: str = "", who: Author = Author.USER
     ) -> SkillCommit | None:
         """Put a skill away. Raises `ChangeRefused`; None without git."""
-        skill = await in_thread(self._planner.own, name)
+        skill = await in_thread(self._planner.require_own, name)
         target = self._home / RETIRED / skill.folder.relative_to(self._home)
         return await self._move(
             "retire", skill.name, skill.folder, target, reason or "not used any more", who
@@ -525,7 +527,7 @@ class SkillRetirement:
                 raise ChangeRefused(
                     f"there is something else in {target}", hint="move it away, then try again"
                 )
-            self._workshop.move(folder, target)
+            self._store.move(folder, target)
 
         _, commit = await self._history.record(change, work)
         return commit

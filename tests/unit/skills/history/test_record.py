@@ -83,7 +83,7 @@ async def test_state_of_the_hub_counts_and_locks_are_left_out(skills):
     skills.put("a/scripts/__pycache__/x.pyc", b"\0")
     skills.put("a/.SKILL.md.abc.tmp", "half")
     await skills.change("a/assets/poetry.lock", "kept")
-    output = await skills.history._readable().git.run("ls-files")
+    output = await skills.history._require_repository().git.run("ls-files")
     assert output.decode().split() == ["a/assets/poetry.lock"]
 
 
@@ -230,6 +230,6 @@ async def test_large_files_and_pipes_are_left_out(skills):
         file.truncate(11_000_000)
     os.mkfifo(skills.folder / "a/pipe")
     commit = await skills.change("a/SKILL.md", "1")
-    assert [path for path, *_ in await skills.history._readable().deltas(commit.id)] == [
-        "a/SKILL.md"
-    ]
+    assert [
+        path for path, *_ in await skills.history._require_repository().changed_entries(commit.id)
+    ] == ["a/SKILL.md"]

@@ -45,12 +45,12 @@ WEB = "https://github.com"
     ],
 )
 def test_the_source_is_told_by_the_form(tmp_path: Path, identifier: str, source: str) -> None:
-    assert Hub(HubOptions(tmp_path)).sources.of(identifier)[0].name == source
+    assert Hub(HubOptions(tmp_path)).sources.resolve(identifier)[0].name == source
 
 
 def test_a_bare_word_is_not_guessed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="where the skill is"):
-        Hub(HubOptions(tmp_path)).sources.of("pdf")
+        Hub(HubOptions(tmp_path)).sources.resolve("pdf")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_taps_are_kept_and_a_damaged_file_is_said(tmp_path: Path) -> None:
     assert taps.all() == ()
     for wrong in ("o/r/path", "o/r@x", "http://example.com", "word"):
         with pytest.raises((UsageError, HubError)):
-            taps.named(wrong)
+            taps.normalize(wrong)
     (tmp_path / "taps.json").write_text("[")
     with pytest.raises(ConfigError, match="taps"):
         taps.all()

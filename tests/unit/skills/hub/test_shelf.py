@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.skills.hub import store
 from hermes.skills.hub.contents import HubError, InstallRefused, write_folder
 from hermes.skills.hub.hub import diff_files, summarize_changes
 from hermes.skills.hub.sources import SkillOrigin
@@ -20,6 +19,8 @@ from hermes.skills.hub.store import (
     PendingInstall,
     Quarantine,
     RefusedSkill,
+    append_event,
+    read_events,
     read_lock,
     write_lock,
 )
@@ -42,8 +43,8 @@ def event(what: str = "installed") -> AuditEvent:
     return AuditEvent(at="2026-01-01T00:00:00+00:00", what=what, skill="a")
 
 
-def staged(shelf: HubStore, text: bytes = b"new") -> Path:
-    folder = shelf.quarantine / "a.1" / "skill"
+def staged(store: HubStore, text: bytes = b"new") -> Path:
+    folder = store.quarantine / "a.1" / "skill"
     write_folder(folder, {"SKILL.md": text})
     return folder
 
@@ -87,33 +88,33 @@ def test_a_lock_that_leads_out_of_the_hub_is_an_error(
 
 
 def test_a_skill_does_not_take_the_folder_others_are_filed_in(tmp_path: Path) -> None:
-    shelf = HubStore(tmp_path)
-    with shelf.held():
-        shelf.put("a", entry("office"), staged(shelf, b"1"), event())
-    with pytest.raises(InstallRefused, match="office"), shelf.held():
-        shelf.put("office", entry(), staged(shelf, b"2"), event())
-    assert (shelf.skills / "office/a/SKILL.md").read_bytes() == b"1"
-    assert list(shelf.lock().skills) == ["a"]
+    store = HubStore(tmp_path)
+    with store.exclusive():
+        store.install("a", entry("office"), staged(store, b"1"), event())
+    with pytest.raises(InstallRefused, match="office"), store.exclusive():
+        store.install("office", entry(), staged(store, b"2"), event())
+    assert (store.skills / "office/a/SKILL.md").read_bytes() == b"1"
+    assert list(store.lock().skills) == ["a"]
 
 
 def test_a_skill_is_not_filed_inside_another(tmp_path: Path) -> None:
-    shelf = HubStore(tmp_path)
-    with shelf.held():
-        shelf.put("office", entry(), staged(shelf, b"1"), event())
-    with pytest.raises(InstallRefused, match="office"), shelf.held():
-        shelf.put("a", entry("office"), shelf.quarantine / "a.2" / "skill", event())
-    assert [path.name for path in (shelf.skills / "office").iterdir()] == ["SKILL.md"]
+    store = HubStore(tmp_path)
+    with store.exclusive():
+        store.install("office", entry(), staged(store, b"1"), event())
+    with pytest.raises(InstallRefused, match="office"), store.exclusive():
+        store.install("a", entry("office"), store.quarantine / "a.2" / "skill", event())
+    assert [path.name for path in (store.skills / "office").iterdir()] == ["SKILL.md"]
 
 
 @pytest.mark.parametrize("folder", ["../../victim", "skills/../../victim", "/victim"])
 def test_the_note_of_a_change_cannot_lead_out_of_the_hub(tmp_path: Path, folder: str) -> None:
-    shelf = HubStore(tmp_path / "home/.hub")
+    store = HubStore(tmp_path / "home/.hub")
     write_folder(tmp_path / "victim", {"a": b"a"})
-    shelf.root.mkdir(parents=True)
+    store.root.mkdir(parents=True)
     note = msgspec.json.encode(PendingInstall("a", None, "", "trash/x", folder))
-    (shelf.root / "pending.json").write_bytes(note)
+    (store.root / "pending.json").write_bytes(note)
     with pytest.raises(ConfigError, match="interrupted change"):
-        shelf.lock()
+        store.lock()
     assert (tmp_path / "victim/a").exists()
 
 
@@ -130,30 +131,30 @@ def test_looking_creates_nothing(tmp_path: Path) -> None:
 
 
 def test_a_skill_that_changes_its_category_leaves_no_empty_one(tmp_path: Path) -> None:
-    shelf = HubStore(tmp_path)
-    with shelf.held():
-        shelf.put("a", entry("old"), staged(shelf, b"1"), event())
-    with shelf.held():
-        shelf.put("a", entry("new"), staged(shelf, b"2"), event("updated"))
-    assert [path.name for path in shelf.skills.iterdir()] == ["new"]
-    assert (shelf.skills / "new/a/SKILL.md").read_bytes() == b"2"
-    assert [one.what for one in store.read_events(shelf.log_file)] == ["installed", "updated"]
+    store = HubStore(tmp_path)
+    with store.exclusive():
+        store.install("a", entry("old"), staged(store, b"1"), event())
+    with store.exclusive():
+        store.install("a", entry("new"), staged(store, b"2"), event("updated"))
+    assert [path.name for path in store.skills.iterdir()] == ["new"]
+    assert (store.skills / "new/a/SKILL.md").read_bytes() == b"2"
+    assert [one.what for one in read_events(store.log_file)] == ["installed", "updated"]
 
 
 def test_a_folder_nobody_installed_makes_room(tmp_path: Path) -> None:
-    shelf = HubStore(tmp_path)
-    write_folder(shelf.skills / "a", {"SKILL.md": b"stray"})
-    with shelf.held():
-        shelf.put("a", entry(), staged(shelf), event())
-    assert (shelf.skills / "a/SKILL.md").read_bytes() == b"new"
+    store = HubStore(tmp_path)
+    write_folder(store.skills / "a", {"SKILL.md": b"stray"})
+    with store.exclusive():
+        store.install("a", entry(), staged(store), event())
+    assert (store.skills / "a/SKILL.md").read_bytes() == b"new"
 
 
 def test_a_line_that_was_cut_off_is_left_out_of_the_log(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
-    store.append_event(file, event())
+    append_event(file, event())
     with file.open("ab") as log:
         log.write(b'{"at": "20')
-    assert store.read_events(file) == [event()]
+    assert read_events(file) == [event()]
     assert file.stat().st_mode & 0o777 == 0o600
 
 

@@ -43,9 +43,11 @@ class Place:
         found = skill_roots(self.home, plugins=brought, bundled=self.bundled)
         self.skills = SkillIndex(found)
         self.history = SkillHistory(self.home, self.told.append)
-        self.uses = SkillUsage(self.home / ".usage.json")
+        self.usage = SkillUsage(self.home / ".usage.json")
         options = WritingOptions(review, SkillLimits(skill_chars=2000, file_bytes=500, files=4))
-        self.writer = SkillWriter(self.home, self.skills, self.history, no_evil, options, self.uses)
+        self.writer = SkillWriter(
+            self.home, self.skills, self.history, no_evil, options, self.usage
+        )
         self.retirement = SkillRetirement(self.home, self.skills, self.history)
 
     def put(self, root: Path, name: str, content: str) -> Path:

@@ -94,7 +94,7 @@ async def test_short_ones_are_close_when_they_say_the_same(place):
 
 def test_no_two_skills_that_come_with_hermes_are_close():
     folders = [folder for folder in (bundled_folder(), optional_folder()) if folder]
-    skills = SkillIndex([SkillRoot(folder, Source.BUNDLED) for folder in folders]).all()
+    skills = SkillIndex([SkillRoot(folder, Source.BUNDLED) for folder in folders]).skills()
     assert len(skills) > 40
     for skill in skills:
         others = [each for each in skills if each is not skill]

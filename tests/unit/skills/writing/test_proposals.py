@@ -73,7 +73,7 @@ async def test_only_what_was_shown_is_approved(asking):
         assert asking.read("deploy/SKILL.md") == changed
         again = await asking.do(action, "deploy", **drafted(proposal))
         assert again.proposal == proposal, "proposed again is not shown again"
-        assert "By hand." in (await asking.writer.shown(proposal.id)).diff
+        assert "By hand." in (await asking.writer.refreshed_proposal(proposal.id)).diff
         await asking.writer.approve(proposal.id)
         kept = asking.there() and asking.read("deploy/SKILL.md")
         assert kept != changed
@@ -85,7 +85,7 @@ async def test_a_change_that_does_not_fit_any_more_goes_on_waiting(asking):
     asking.put(asking.home, "deploy", text("deploy"))
     patch = (await asking.do("patch", "deploy", old_string="Do it", new_string="More")).proposal
     asking.put(asking.home, "deploy", text("deploy", body="Anew"))
-    for act in (asking.writer.approve, asking.writer.shown):
+    for act in (asking.writer.approve, asking.writer.refreshed_proposal):
         with pytest.raises(ChangeRefused, match="old_string is not in it"):
             await act(patch.id)
     assert asking.writer.proposals.all() == [patch]

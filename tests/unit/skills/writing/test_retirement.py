@@ -16,7 +16,7 @@ def aged(place, name: str, days: float, used: float | None = None) -> None:
     when = NOW - days * DAY
     os.utime(place.skills.get(name).file, (when, when))
     if used is not None:
-        place.uses.record(name, NOW - used * DAY)
+        place.usage.record(name, NOW - used * DAY)
 
 
 async def test_only_old_and_unused_skills_of_the_agent_are_proposed(place):
@@ -30,13 +30,13 @@ async def test_only_old_and_unused_skills_of_the_agent_are_proposed(place):
     aged(place, "fresh", 5)
     aged(place, "by-hand", 300)
     aged(place, "servers", 300)
-    found = stale_skills(place.skills.all(), place.uses.all(), NOW)
+    found = stale_skills(place.skills.skills(), place.usage.all(), NOW)
     assert [(each.name, each.idle_days, each.uses) for each in found] == [
         ("never", 200, 0), ("long-ago", 100, 1),
     ]  # fmt: skip
-    assert [each.name for each in stale_skills(place.skills.all(), place.uses.all(), NOW, 150)] == [
-        "never"
-    ]
+    assert [
+        each.name for each in stale_skills(place.skills.skills(), place.usage.all(), NOW, 150)
+    ] == ["never"]
 
 
 async def test_a_skill_is_put_away_and_comes_back(place):

@@ -47,9 +47,9 @@ async def test_a_skill_is_created_changed_and_deleted_and_each_step_is_recorded(
 
 async def test_who_made_a_skill_is_counted(place):
     await place.create("deploy-blog")
-    assert place.uses.of("deploy-blog").written_by == "agent"
+    assert place.usage.get("deploy-blog").written_by == "agent"
     await place.do("delete", "deploy-blog")
-    assert "deploy-blog" not in place.uses.all()
+    assert "deploy-blog" not in place.usage.all()
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ async def test_a_copy_that_does_not_load_any_more_is_reset(place, damage):
     copy = place.home / "devops/servers/SKILL.md"
     copy.unlink() if damage is None else copy.write_text(damage)
     assert place.skills.get("servers").source == "bundled"
-    assert place.writer.copied("devops/Servers").source == "bundled"
+    assert place.writer.overlay_of("devops/Servers").source == "bundled"
     await place.writer.reset("devops/Servers")
     assert place.there() == []
 

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from hermes.app.skill_shelf import circle_of, skill_roots
+from hermes.app.skill_shelf import skill_roots, visibility_context
 from hermes.cli.actions import Act
 from hermes.cli.commands.skills.wording import say_problems
 from hermes.cli.context import Cli
@@ -53,7 +53,7 @@ def hub_options(cli: Cli) -> HubOptions:
         token=loaded.secret("GITHUB_TOKEN") or loaded.secret("GH_TOKEN") or "",
         git=shutil.which("git", path=search_path()),
         ssh_agent=loaded.variable("SSH_AUTH_SOCK") or "",
-        endpoints=HubAddresses(
+        addresses=HubAddresses(
             github_api=loaded.variable("GITHUB_API_URL") or usual.github_api,
             github_web=loaded.variable("GITHUB_SERVER_URL") or usual.github_web,
             skills_sh=loaded.variable("SKILLS_API_URL") or usual.skills_sh,
@@ -70,21 +70,21 @@ def collection(cli: Cli) -> SkillIndex:
     return SkillIndex(all_roots(cli))
 
 
-def circle(cli: Cli) -> VisibilityContext:
+def context(cli: Cli) -> VisibilityContext:
     """This machine and what is switched off. Which tools there are depends on the session."""
-    return circle_of(cli.load(), "cli")
+    return visibility_context(cli.load(), "cli")
 
 
 def own_copy(cli: Cli, name: str) -> Path | None:
     """The folder of the user's own skill of this name, which counts instead of an installed one."""
     own = [root for root in all_roots(cli) if root.source is Source.USER]
-    return next((one.folder for one in SkillIndex(own).all() if one.name == name), None)
+    return next((one.folder for one in SkillIndex(own).skills() if one.name == name), None)
 
 
 def elsewhere(cli: Cli, name: str) -> str:
     """The kind of a skill that an installed one of this name would hide: bundled or external."""
     hidden = [root for root in all_roots(cli) if root.source in (Source.EXTERNAL, Source.BUNDLED)]
-    return next((str(one.source) for one in SkillIndex(hidden).all() if one.name == name), "")
+    return next((str(one.source) for one in SkillIndex(hidden).skills() if one.name == name), "")
 
 
 def consents(args: argparse.Namespace, cli: Cli, question: str) -> bool:

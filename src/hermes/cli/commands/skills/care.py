@@ -60,7 +60,7 @@ async def _audit(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
 
 
 def _say(cli: Cli, one: SkillInspection) -> None:
-    if not one.tampered:
+    if not one.is_tampered:
         cli.say(f"{one.name}: as installed ({one.trust})")
     else:
         cli.say(f"{one.name}: CHANGED since it was installed")
@@ -93,7 +93,7 @@ async def _quarantine(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
 async def _reset(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     writer = skill_writer(cli)
     try:
-        copied = writer.copied(args.name)
+        copied = writer.overlay_of(args.name)
     except UsageError:
         return await _restored(args, cli, hub)
     left = original(cli, copied.name)
@@ -112,7 +112,7 @@ async def _reset(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
 
 
 async def _restored(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
-    installed = args.name in hub.shelf.lock().skills
+    installed = args.name in hub.store.lock().skills
     if not args.restore or not installed:
         raise UsageError(
             f"there is no changed copy of {args.name}",

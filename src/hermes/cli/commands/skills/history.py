@@ -146,7 +146,7 @@ async def _in_copies(cli: Cli, history: SkillHistory, commit: SkillCommit) -> st
     """What a change that began with copies of other skills did to them, without the copying; ""
     for any other change, and when an original is not as it was."""
     found: list[str] = []
-    for files in await history.made_with(MARK_FILE, commit.id):
+    for files in await history.folders_added_with(MARK_FILE, commit.id):
         try:
             mark = parse_mark(files.pop(MARK_FILE))
         except msgspec.DecodeError:
@@ -210,7 +210,7 @@ async def _fresh(cli: Cli, writer: SkillWriter, name: str) -> SkillProposal:
     """A proposal as it would be made now; one that does not fit any more, as it was proposed."""
     proposal = writer.proposals.get(name)
     try:
-        return await writer.shown(proposal.id)
+        return await writer.refreshed_proposal(proposal.id)
     except UsageError as error:
         reject = f"`hermes skills reject {proposal.id}` drops it"
         cli.note(f"warning: it does not fit any more: {plain_line(str(error))}; {reject}")
@@ -259,7 +259,7 @@ async def _each(args: argparse.Namespace, cli: Cli, decide: Callable[[str], Awai
 
 async def _stale(args: argparse.Namespace, cli: Cli) -> int:
     skills, uses = collection(cli), SkillUsage(cli.home.skills / ".usage.json")
-    found = stale_skills(skills.all(), uses.all(), time.time(), args.days)
+    found = stale_skills(skills.skills(), uses.all(), time.time(), args.days)
     away = list(_retirement(cli).retired())
     if args.json:
         document(cli, {"stale": found, "retired": away})

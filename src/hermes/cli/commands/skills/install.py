@@ -6,8 +6,8 @@ from hermes.cli.actions import Actions
 from hermes.cli.commands.skills.access import (
     add_source,
     add_yes,
-    circle,
     consents,
+    context,
     own_copy,
     with_hub,
 )
@@ -83,9 +83,9 @@ def taken(
             f"{candidate.name} is not installed: {plain_line(decision.reason)}",
             hint=f"{hint}; `hermes skills inspect {candidate.name}` shows it in quarantine",
         )
-    if candidate.changed_here and args.yes and not force:
+    if candidate.locally_changed and args.yes and not force:
         raise InstallRefused(
-            f"{candidate.name} was changed here: {', '.join(candidate.changed_here)}",
+            f"{candidate.name} was changed here: {', '.join(candidate.locally_changed)}",
             hint="--force replaces the changes; without --yes you are asked",
         )
     if not _wanted(args, cli, candidate):
@@ -93,11 +93,11 @@ def taken(
         return False
     entry = hub.accept(candidate, force=force)
     what = "updated" if candidate.installed else "installed"
-    cli.say(f"{what} {candidate.name} in {tilde(entry.folder(hub.shelf.skills, candidate.name))}")
+    cli.say(f"{what} {candidate.name} in {tilde(entry.folder(hub.store.skills, candidate.name))}")
     own = own_copy(cli, candidate.name)
     if own is not None:
         cli.note(f"your own skill in {tilde(own)} counts instead of it")
-    hidden = hidden_reason(candidate.skill, circle(cli))
+    hidden = hidden_reason(candidate.skill, context(cli))
     if hidden:
         cli.note(f"it stays hidden here: {plain_line(hidden)}")
     _say_needs(cli, candidate)
@@ -106,8 +106,8 @@ def taken(
 
 def _wanted(args: argparse.Namespace, cli: Cli, candidate: InstallCandidate) -> bool:
     """What comes with Hermes, or from a trusted repository, is installed without a question."""
-    if candidate.changed_here:
-        cli.say(f"changed here since it was installed: {', '.join(candidate.changed_here)}")
+    if candidate.locally_changed:
+        cli.say(f"changed here since it was installed: {', '.join(candidate.locally_changed)}")
         return consents(args, cli, f"Replace the changes with this version of {candidate.name}?")
     if candidate.installed:
         return consents(args, cli, f"Install this version of {candidate.name}?")

@@ -6,7 +6,7 @@ import msgspec
 
 from hermes.app.skill_shelf import external_warnings
 from hermes.cli.actions import Actions
-from hermes.cli.commands.skills.access import all_roots, circle, collection
+from hermes.cli.commands.skills.access import all_roots, collection, context
 from hermes.cli.commands.skills.wording import document, example, say_problems, width
 from hermes.cli.context import Cli
 from hermes.cli.render import one_line
@@ -88,9 +88,9 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
 def _rows(cli: Cli) -> list[Row]:
     skills = collection(cli)
     lock = _lock(cli)
-    around = circle(cli)
+    around = context(cli)
     below = _below(cli)
-    found = [_row(skill, lock, below, hidden_reason(skill, around)) for skill in skills.all()]
+    found = [_row(skill, lock, below, hidden_reason(skill, around)) for skill in skills.skills()]
     return found + [_broken_row(one) for one in skills.broken()]
 
 
@@ -112,7 +112,7 @@ def _below(cli: Cli) -> dict[str, str]:
     """Names that exist in more than one folder, with the source of the second."""
     seen: dict[str, list[str]] = {}
     for root in all_roots(cli):
-        for skill in SkillIndex([root]).all():
+        for skill in SkillIndex([root]).skills():
             seen.setdefault(skill.name, []).append(str(root.source))
     return {name: sources[1] for name, sources in seen.items() if len(sources) > 1}
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from hermes.cli.actions import Actions
-from hermes.cli.commands.skills.access import circle, collection
+from hermes.cli.commands.skills.access import collection, context
 from hermes.cli.commands.skills.wording import document, example
 from hermes.cli.context import Cli
 from hermes.config.assignment import assign
@@ -75,10 +75,10 @@ def _set(args: argparse.Namespace, cli: Cli) -> int:
 
 def declared(cli: Cli) -> list[Declared]:
     """Every setting of every skill that can be used here, with secrets masked."""
-    values, here = cli.load().settings.skills.config, circle(cli)
+    values, here = cli.load().settings.skills.config, context(cli)
     return [
         _declared(skill.name, setting, values)
-        for skill in collection(cli).all()
+        for skill in collection(cli).skills()
         if not unusable_reason(skill, here)
         for setting in skill.settings
     ]

@@ -57,7 +57,7 @@ async def _publish(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
         return 1
     done = await publish(hub.api, plan)
     name = parcel.skill.name
-    hub.shelf.note(AuditEvent(at=utc_now(), what="published", skill=name, identifier=done.url))
+    hub.store.log_event(AuditEvent(at=utc_now(), what="published", skill=name, identifier=done.url))
     if args.json:
         document(cli, {**_facts(plan), "url": done.url, "is_new": done.is_new})
     else:

@@ -52,7 +52,7 @@ async def _export(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
         raise UsageError(f"{args.file} exists", hint="--force replaces it")
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}")
-    own = [skill for skill in collection(cli).all() if skill.source is Source.USER]
+    own = [skill for skill in collection(cli).skills() if skill.source is Source.USER]
     done = export_bundle(hub, cli.home.skills, own, target)
     cli.say(f"wrote {many(len(done.skills), 'skill')} to {args.file}")
     return 0

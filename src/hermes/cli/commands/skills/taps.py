@@ -28,11 +28,11 @@ def add_actions(actions: Actions) -> None:
 
 
 async def _add(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
-    tap = hub.taps.named(args.tap)
+    tap = hub.taps.normalize(args.tap)
     count = len(await hub.sources.tap(tap).browse())
     if not count:
         raise UsageError(f"there are no skills in {tap}", hint="nothing was added")
-    with hub.shelf.held():
+    with hub.store.exclusive():
         is_new = hub.taps.add(tap)
     if not is_new:
         cli.say(f"{tap} is a tap already")
@@ -42,8 +42,8 @@ async def _add(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
 
 
 async def _remove(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
-    tap = hub.taps.named(args.tap)
-    with hub.shelf.held():
+    tap = hub.taps.normalize(args.tap)
+    with hub.store.exclusive():
         removed = hub.taps.remove(tap)
     if not removed:
         raise UsageError(f"{tap} is not a tap", hint="`hermes skills tap list` shows them")

@@ -46,7 +46,7 @@ async def _check(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
 
 
 async def _update(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
-    entries = {name: hub.installed(name) for name in args.names} or hub.shelf.lock().skills
+    entries = {name: hub.installed(name) for name in args.names} or hub.store.lock().skills
     if not entries:
         cli.say("nothing is installed from the hub")
     failed = False
