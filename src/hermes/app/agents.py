@@ -32,7 +32,7 @@ from hermes.core.messages import Message, System
 from hermes.core.model import ModelRequest
 from hermes.core.ports import ChildTask, Observer
 from hermes.core.tool import Tool
-from hermes.prompt.context_files import LocalTree, SubfolderHints, paths_in
+from hermes.prompt import LocalFileTree, SubfolderHints, paths_in_arguments
 from hermes.providers.policy.budget import Budget
 from hermes.providers.resolver import ModelChoice
 from hermes.providers.target import Target
@@ -108,7 +108,7 @@ class Making:
         engines = parts.extensions.context_engines
         self._engine = make_engine(settings, parts.home, start.target, engines)
         self._room = EngineRoom(self.auxiliary, parts.store)
-        self._hints = SubfolderHints(LocalTree(), self.place.folder, parts.redactor.redact)
+        self._hints = SubfolderHints(LocalFileTree(), self.place.folder, parts.redactor.redact)
         self.skills = parts.skills.session(
             self.place, request.source, lambda: self.auxiliary.session_id, self._asker()
         )
@@ -166,7 +166,9 @@ class Making:
 
     def _hint(self, arguments: dict[str, Any]) -> str:
         """What the folders a call touches have to say."""
-        return self._hints.entered(paths_in(arguments), str(self.place.workplace.shell.cwd))
+        return self._hints.hints_for(
+            paths_in_arguments(arguments), str(self.place.workplace.shell.cwd)
+        )
 
     def _make_workbench(self) -> Workbench:
         parts, request = self._parts, self.start.request
@@ -326,7 +328,7 @@ class Making:
         """After a compaction: what the model saw of files is gone from its context."""
         self.auxiliary.session_id = new
         self.workbench.bench.reads.forget()
-        self._hints.forget()
+        self._hints.reset()
         source = self.start.request.source
         await self._room.begin(self._engine, new, self._parts.home, source, parent=old)
 

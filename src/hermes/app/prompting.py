@@ -20,9 +20,16 @@ from hermes.core.errors import ConfigError, UsageError
 from hermes.core.messages import Message, User
 from hermes.core.openai_format import from_dict
 from hermes.memory import BuiltinMemory
-from hermes.prompt.assembly import SKILL_TOOLS, Inputs, Prompt, assemble, this_machine
-from hermes.prompt.context_files import LocalTree
-from hermes.prompt.nudges import NudgeOptions, nudge
+from hermes.prompt import (
+    SKILL_TOOLS,
+    LocalFileTree,
+    NudgeOptions,
+    Prompt,
+    PromptInputs,
+    assemble,
+    host_environment,
+    nudge,
+)
 from hermes.security.redaction import Redactor
 from hermes.tools.registry import schema_chars
 from hermes.util.clock import SystemClock
@@ -63,7 +70,7 @@ def build_prompt(
     notes = None if memory is None else memory.snapshot()
     said = filter(None, (settings.agent.system_prompt, request.system_message))
     return assemble(
-        Inputs(
+        PromptInputs(
             home=home.root,
             tools=names,
             model=model[0],
@@ -73,7 +80,7 @@ def build_prompt(
             now=now,
             working_folder=place.folder,
             place=place.workplace.name,
-            tree=LocalTree() if place.here else None,
+            tree=LocalFileTree() if place.here else None,
             skip_context_files=request.skip_context_files,
             enforcement=settings.agent.tool_use_enforcement,
             system_message="\n\n".join(said),
@@ -81,7 +88,7 @@ def build_prompt(
             memory=notes.memory if notes else "",
             user_profile=notes.user if notes else "",
             skills_index=_index(loaded, request, place, skills, names, toolsets),
-            environment=this_machine(),
+            environment=host_environment(),
             redact=redact,
         )
     )

@@ -1,7 +1,7 @@
-"""The system prompt of a session, in layers: built once, stored with it, sent word for word after.
+"""The system prompt of a session: built once, stored with the session, and sent unchanged.
 
-Each layer is one function from the inputs to text, or to "" when it has nothing to say. Nothing
-here looks at a clock or a variable, so the same inputs and files always give the same text.
+Each layer is a function from the inputs to its text, or to "" if it does not apply. No layer reads
+a clock or an environment variable, so the same inputs and files always give the same prompt.
 """
 
 import os
@@ -12,21 +12,17 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.prompt.context_files import LocalTree, Redact, Tree, project_context, vetted
+from hermes.prompt.context_files import (
+    FileTree,
+    LocalFileTree,
+    Redact,
+    project_context,
+    vet_text,
+)
 from hermes.util.paths import inside
 from hermes.util.text import clean
 
-# SOUL.md: who the agent is, in the words of its owner.
-
-SOUL = "SOUL.md"
-
-
-def load_soul(home: Path, redact: Redact = str) -> str:
-    """The vetted text of SOUL.md in the home folder; "" when it is missing, empty or unreadable."""
-    return vetted(SOUL, LocalTree().read(inside(str(home), SOUL)) or "", redact)
-
-
-# What the model is told about where its words appear.
+# Texts for the model. Every request pays for them, so they are short.
 
 _MEDIA = "Send a file of your working folder by writing MEDIA:/absolute/path in your answer."
 _PLAIN = "Markdown does not render: write plain text."
@@ -62,19 +58,17 @@ PLATFORM_HINTS = {
     "acp": "You are inside a code editor. Markdown renders. Name files by their path, with the line"
     " where it helps.",
 }
-"""By platform; one that is not here gets no hint."""
+"""By platform. Other platforms have no hint."""
 
 
 def platform_hint(platform: str) -> str:
-    """The hint for a platform, whichever way its name is written (`api-server`, `api_server`)."""
+    """Return the hint for a platform; `api-server` and `api_server` are the same."""
     return PLATFORM_HINTS.get(platform.strip().lower().replace("-", "_"), "")
 
 
-# The kind of machine this is, where that changes how to work on it.
-
 PROC_VERSION = "/proc/version"
-CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
-TERMUX_MARK = "/data/data/com.termux/files/usr"
+CONTAINER_MARKERS = ("/.dockerenv", "/run/.containerenv")
+TERMUX_MARKER = "/data/data/com.termux/files/usr"
 
 WSL_ENVIRONMENT_HINT = """\
 This is Linux inside Windows (WSL). Windows drives are under /mnt: C:\\Users\\x is /mnt/c/Users/x. \
@@ -87,41 +81,42 @@ This is Termux on Android: packages come with pkg, there is no root, /usr is $PR
 storage is under ~/storage once termux-setup-storage was run."""
 
 
-class Environment(msgspec.Struct, frozen=True):
+class HostEnvironment(msgspec.Struct, frozen=True):
+    """Properties of this machine that change how to work on it."""
+
     wsl: bool = False
     container: bool = False
     termux: bool = False
 
 
-def detect(proc_version: str, exists: Callable[[str], bool]) -> Environment:
-    """`proc_version` is the text of /proc/version ("" when there is none)."""
-    return Environment(
+def detect_environment(proc_version: str, exists: Callable[[str], bool]) -> HostEnvironment:
+    """`proc_version` is the text of /proc/version, or ""."""
+    return HostEnvironment(
         wsl="microsoft" in proc_version.lower(),
-        container=any(map(exists, CONTAINER_MARKS)),
-        termux=exists(TERMUX_MARK),
+        container=any(map(exists, CONTAINER_MARKERS)),
+        termux=exists(TERMUX_MARKER),
     )
 
 
 @cache
-def this_machine() -> Environment:
+def host_environment() -> HostEnvironment:
+    """Return the environment of this machine."""
     try:
         version = Path(PROC_VERSION).read_text(encoding="utf-8", errors="replace")
-    except OSError:  # not a Linux, or one that hides it
+    except OSError:  # not Linux, or /proc is not readable
         version = ""
-    # Answers False where `Path.exists` raises, as below a folder of somebody else.
-    return detect(version, os.path.exists)
+    # Unlike `Path.exists`, this returns False for a path below a folder without access.
+    return detect_environment(version, os.path.exists)
 
 
-def environment_hints(environment: Environment) -> str:
+def environment_hints(environment: HostEnvironment) -> str:
     hints = (
         (environment.wsl, WSL_ENVIRONMENT_HINT),
         (environment.container, CONTAINER_HINT),
         (environment.termux, TERMUX_HINT),
     )
-    return "\n".join(text for here, text in hints if here)
+    return "\n".join(text for applies, text in hints if applies)
 
-
-# The fixed texts of the prompt. The model pays for every word of them, so they are short.
 
 DEFAULT_AGENT_IDENTITY = """\
 You are Hermes, a personal AI agent with tools on the user's own machine.
@@ -146,7 +141,7 @@ with skill_manage, not in memory. A skill that proved wrong or incomplete is pat
 unasked."""
 
 TOOL_USE_ENFORCEMENT_MODELS = ("gpt", "codex", "gemini", "gemma", "grok")
-"""Parts of model names whose owners tend to describe work instead of doing it."""
+"""Parts of model names. These models tend to describe work instead of doing it."""
 
 TOOL_USE_ENFORCEMENT_GUIDANCE = """\
 # Use your tools
@@ -182,8 +177,8 @@ GOOGLE_MODEL_OPERATIONAL_GUIDANCE = """\
 - Keep going until all of it is done; do not stop at a plan."""
 
 DEVELOPER_ROLE_MODELS = ("gpt-5", "codex")
-"""Parts of model names that get the system prompt in the role `developer`. The wires go by the
-profile of a model; this is for scripts that ask."""
+"""Parts of model names that get the system prompt in the role `developer`. A documented name for
+scripts; Hermes itself uses the profile of the model."""
 
 PLACES = {
     "local": "",
@@ -197,8 +192,6 @@ PLACES = {
 """Where commands run and files are, by `terminal.backend`."""
 
 
-# Guidance that depends on which tools are enabled and which model works with them.
-
 TOOL_GUIDANCE = {
     "memory": MEMORY_GUIDANCE,
     "session_search": SESSION_SEARCH_GUIDANCE,
@@ -211,11 +204,11 @@ FAMILY_GUIDANCE = (
     (GOOGLE_MODELS, GOOGLE_MODEL_OPERATIONAL_GUIDANCE),
 )
 
-WORDS = {
+SWITCH_WORDS = {
     **dict.fromkeys(("true", "on", "yes", "always"), True),
     **dict.fromkeys(("false", "off", "no", "never", ""), False),
 }
-"""Spellings of a switch, as they come from a variable or a quoted setting."""
+"""Spellings of a boolean in an environment variable or a quoted setting."""
 
 
 def tool_guidance(tools: frozenset[str]) -> str:
@@ -223,38 +216,41 @@ def tool_guidance(tools: frozenset[str]) -> str:
 
 
 def model_guidance(model: str, enforcement: bool | str | tuple[str, ...]) -> str:
-    """How this model is urged to act; "" when the setting says that it is not."""
-    if not enforced(model, enforcement):
+    """Return the guidance for this model; "" if `enforcement` excludes it."""
+    if not is_enforced(model, enforcement):
         return ""
-    family = (text for names, text in FAMILY_GUIDANCE if _named(model, names))
+    family = (text for names, text in FAMILY_GUIDANCE if _name_contains(model, names))
     return "\n\n".join((TOOL_USE_ENFORCEMENT_GUIDANCE, *family))
 
 
-def enforced(model: str, enforcement: bool | str | tuple[str, ...]) -> bool:
-    """`enforcement` is yes, no, `auto` (known families), or parts of model names."""
+def is_enforced(model: str, enforcement: bool | str | tuple[str, ...]) -> bool:
+    """`enforcement` is a boolean, `auto` (known model families), or parts of model names."""
     if isinstance(enforcement, bool):
         return enforcement
     if isinstance(enforcement, tuple):
-        return _named(model, enforcement)
+        return _name_contains(model, enforcement)
     word = enforcement.strip().lower()
     if word == "auto":
-        return _named(model, TOOL_USE_ENFORCEMENT_MODELS)
-    return WORDS[word] if word in WORDS else _named(model, (word,))
+        return _name_contains(model, TOOL_USE_ENFORCEMENT_MODELS)
+    return SWITCH_WORDS[word] if word in SWITCH_WORDS else _name_contains(model, (word,))
 
 
-def _named(model: str, parts: tuple[str, ...]) -> bool:
+def _name_contains(model: str, parts: tuple[str, ...]) -> bool:
     name = model.lower()
     return any(part.strip().lower() in name for part in parts if part.strip())
 
 
+SOUL = "SOUL.md"
 SKILL_TOOLS = frozenset({"skills_list", "skill_view", "skill_manage"})
-ON_THIS_MACHINE = frozenset({"local", "sandbox"})
-"""Backends for which the kind of this machine matters."""
+LOCAL_BACKENDS = frozenset({"local", "sandbox"})
+"""Terminal backends that run on this machine, so that its environment matters."""
 
 
-class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+class PromptInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything the system prompt is made of."""
+
     home: Path
-    """The home folder, where SOUL.md is."""
+    """The home folder, which holds SOUL.md."""
     tools: frozenset[str] = frozenset()
     """Names of the enabled tools."""
     model: str
@@ -266,86 +262,64 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     working_folder: str
     place: str = "local"
     """`terminal.backend`: where commands run and files are."""
-    tree: Tree | None = None
-    """Where project files are read; None: they are not looked for."""
+    tree: FileTree | None = None
+    """Where project files are read; None for no project files."""
     skip_context_files: bool = False
-    """Neither SOUL.md nor project files, as for subagents."""
+    """Leave out SOUL.md and project files, as for subagents."""
     enforcement: bool | str | tuple[str, ...] = "auto"
     """`agent.tool_use_enforcement`."""
     system_message: str = ""
-    """`agent.system_prompt`, or what an API caller gave."""
+    """`agent.system_prompt`, or the system message of an API caller."""
     memory_block: str = ""
     """Static text of the external memory provider."""
     memory: str = ""
     user_profile: str = ""
     skills_index: str = ""
-    environment: Environment = Environment()
+    environment: HostEnvironment = HostEnvironment()
     redact: Redact = str
-    """SOUL.md and project files pass it: secrets must not reach the model."""
+    """Removes secrets from SOUL.md and project files."""
 
 
-class Layer(msgspec.Struct, frozen=True):
+class PromptLayer(msgspec.Struct, frozen=True):
     name: str
     text: str
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    layers: tuple[Layer, ...]
-    """Those that have text, in order."""
+    layers: tuple[PromptLayer, ...]
+    """The layers that have text, in order."""
 
     @property
     def text(self) -> str:
         return "\n\n".join(layer.text for layer in self.layers)
 
 
-def assemble(inputs: Inputs) -> Prompt:
+def assemble(inputs: PromptInputs) -> Prompt:
+    """Build the system prompt."""
     texts = ((name, clean(layer(inputs)).strip()) for name, layer in LAYERS.items())
-    return Prompt(tuple(Layer(name, text) for name, text in texts if text))
+    return Prompt(tuple(PromptLayer(name, text) for name, text in texts if text))
 
 
-def identity(inputs: Inputs) -> str:
+def load_soul(home: Path, redact: Redact = str) -> str:
+    """Return the vetted text of SOUL.md; "" if it is missing, empty or unreadable."""
+    return vet_text(SOUL, LocalFileTree().read(inside(str(home), SOUL)) or "", redact)
+
+
+def _identity(inputs: PromptInputs) -> str:
     soul = "" if inputs.skip_context_files else load_soul(inputs.home, inputs.redact)
     if soul.startswith("[BLOCKED:"):
         return f"{DEFAULT_AGENT_IDENTITY}\n\n{soul}"
     return soul or DEFAULT_AGENT_IDENTITY
 
 
-def tools(inputs: Inputs) -> str:
-    return tool_guidance(inputs.tools)
-
-
-def model(inputs: Inputs) -> str:
-    return model_guidance(inputs.model, inputs.enforcement) if inputs.tools else ""
-
-
-def memory_provider(inputs: Inputs) -> str:
-    return inputs.memory_block
-
-
-def system_message(inputs: Inputs) -> str:
-    return inputs.system_message
-
-
-def memory(inputs: Inputs) -> str:
-    return inputs.memory
-
-
-def user_profile(inputs: Inputs) -> str:
-    return inputs.user_profile
-
-
-def skills(inputs: Inputs) -> str:
-    return inputs.skills_index if inputs.tools & SKILL_TOOLS else ""
-
-
-def context_files(inputs: Inputs) -> str:
+def _context_files(inputs: PromptInputs) -> str:
     if inputs.tree is None or inputs.skip_context_files:
         return ""
     return project_context(inputs.tree, inputs.working_folder, inputs.redact)
 
 
-def session(inputs: Inputs) -> str:
-    """Facts about the session. The model is told its name: some endpoints report a wrong one."""
+def _session(inputs: PromptInputs) -> str:
+    """Return the facts about the session, among them the model: some endpoints report another."""
     where = PLACES.get(inputs.place, "")
     named = f"{inputs.model} ({inputs.provider})" if inputs.provider else inputs.model
     facts = (
@@ -359,34 +333,29 @@ def session(inputs: Inputs) -> str:
 
 
 def _one_line(fact: str) -> str:
-    """Whatever the name of a folder holds."""
+    """Replace line breaks and control characters, which a folder name may contain."""
     text = clean(fact)
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else "�" for each in text)
 
 
-def environment(inputs: Inputs) -> str:
-    here = inputs.place in ON_THIS_MACHINE
-    return environment_hints(inputs.environment) if here else ""
-
-
-def platform(inputs: Inputs) -> str:
-    return platform_hint(inputs.platform)
-
-
-LAYERS: dict[str, Callable[[Inputs], str]] = {
-    "identity": identity,
-    "tools": tools,
-    "model": model,
-    "memory_provider": memory_provider,
-    "system_message": system_message,
-    "memory": memory,
-    "user_profile": user_profile,
-    "skills": skills,
-    "context_files": context_files,
-    "session": session,
-    "environment": environment,
-    "platform": platform,
+LAYERS: dict[str, Callable[[PromptInputs], str]] = {
+    "identity": _identity,
+    "tools": lambda inputs: tool_guidance(inputs.tools),
+    "model": lambda inputs: (
+        model_guidance(inputs.model, inputs.enforcement) if inputs.tools else ""
+    ),
+    "memory_provider": lambda inputs: inputs.memory_block,
+    "system_message": lambda inputs: inputs.system_message,
+    "memory": lambda inputs: inputs.memory,
+    "user_profile": lambda inputs: inputs.user_profile,
+    "skills": lambda inputs: inputs.skills_index if inputs.tools & SKILL_TOOLS else "",
+    "context_files": _context_files,
+    "session": _session,
+    "environment": lambda inputs: (
+        environment_hints(inputs.environment) if inputs.place in LOCAL_BACKENDS else ""
+    ),
+    "platform": lambda inputs: platform_hint(inputs.platform),
 }
-"""In the order of the prompt."""
+"""The layers, in the order of the prompt."""

@@ -1,4 +1,4 @@
-"""The prompt's parts under their documented names, for scripts and plugins."""
+"""`agent.prompt_builder`: parts of the prompt under their documented names, for scripts."""
 
 from pathlib import Path
 
@@ -16,10 +16,10 @@ from hermes.prompt.assembly import (
     TOOL_USE_ENFORCEMENT_MODELS,
     WSL_ENVIRONMENT_HINT,
     environment_hints,
+    host_environment,
     load_soul,
-    this_machine,
 )
-from hermes.prompt.context_files import CONTEXT_FILE_MAX_CHARS, LocalTree, project_context
+from hermes.prompt.context_files import CONTEXT_FILE_MAX_CHARS, LocalFileTree, project_context
 from hermes.security.redaction import Redactor
 
 __all__ = [
@@ -42,17 +42,17 @@ __all__ = [
 
 
 def load_soul_md() -> str | None:
-    """SOUL.md of the home in force, which is created if need be; None when there is nothing."""
+    """Return SOUL.md of the current home, which is created if necessary; None if it is empty."""
     return load_soul(ensure_hermes_home(), Redactor().redact) or None
 
 
 def build_context_files_prompt(cwd: str | Path | None = None, skip_soul: bool = False) -> str:
-    """The project files for work in `cwd` (here), then SOUL.md unless it is left out."""
+    """Return the project files for work in `cwd` (default: here), followed by SOUL.md."""
     soul = "" if skip_soul else load_soul_md() or ""
     folder = Path(cwd or ".").absolute()
-    return project_context(LocalTree(), str(folder), Redactor().redact, soul=soul)
+    return project_context(LocalFileTree(), str(folder), Redactor().redact, soul=soul)
 
 
 def build_environment_hints() -> str:
-    """Hints for this kind of machine; "" when it is an ordinary one."""
-    return environment_hints(this_machine())
+    """Return hints for WSL, containers and Termux; "" on any other machine."""
+    return environment_hints(host_environment())

@@ -1,4 +1,4 @@
-"""Reminders to save what was learnt, counted from the conversation itself."""
+"""Reminders to save memories and skills, computed from the conversation alone."""
 
 from collections.abc import Sequence
 
@@ -14,18 +14,20 @@ SKILL_NUDGE = "[Reminder: if this work taught a method worth repeating, save it 
 
 class NudgeOptions(msgspec.Struct, frozen=True):
     memory_interval: int = 10
-    """`memory.nudge_interval`: user messages without a call of memory; 0 is never."""
+    """`memory.nudge_interval`: user messages without a call of memory; 0 disables it."""
     skill_interval: int = 15
-    """`skills.creation_nudge_interval`: tool calls without one of skill_manage; 0 is never."""
+    """`skills.creation_nudge_interval`: tool calls without one of skill_manage; 0 disables it."""
 
 
-USUAL = NudgeOptions()
+DEFAULT_OPTIONS = NudgeOptions()
 
 
-def nudge(history: Sequence[Message], tools: frozenset[str], options: NudgeOptions = USUAL) -> str:
-    """What to add to the last user message; "" nearly always.
+def nudge(
+    history: Sequence[Message], tools: frozenset[str], options: NudgeOptions = DEFAULT_OPTIONS
+) -> str:
+    """Return the reminders to add to the last user message; mostly "".
 
-    It goes by the history up to that message, so it is the same throughout a turn.
+    They depend only on the history up to that message, so they are the same throughout a turn.
     """
     end = _last_user(history, len(history))
     if end < 0:
@@ -41,29 +43,29 @@ def nudge(history: Sequence[Message], tools: frozenset[str], options: NudgeOptio
 def _memory_due(history: Sequence[Message], end: int, interval: int) -> bool:
     if interval <= 0 or end + 1 < interval:
         return False
-    said = 0
+    count = 0
     for message in reversed(history[: end + 1]):
         if isinstance(message, User):
-            said += 1
+            count += 1
         elif isinstance(message, ToolResult) and message.name == MEMORY_TOOL:
             break
-    return said > 0 and said % interval == 0
+    return count > 0 and count % interval == 0
 
 
 def _skill_due(history: Sequence[Message], end: int, interval: int) -> bool:
-    """Whether the turn before `end` took the number of calls to a multiple of `interval`."""
+    """Return whether the turn before `end` took the count past a multiple of `interval`."""
     if interval <= 0:
         return False
     start = max(0, _last_user(history, end))
-    turn, met = _calls_since_skill(history[start:end])
+    turn, used_skill_tool = _calls_since_skill(history[start:end])
     if not turn:
         return False
-    before = 0 if met else _calls_since_skill(history[:start])[0]
+    before = 0 if used_skill_tool else _calls_since_skill(history[:start])[0]
     return (before + turn) // interval > before // interval
 
 
 def _calls_since_skill(history: Sequence[Message]) -> tuple[int, bool]:
-    """How many calls ended after the last one of `SKILL_TOOL`, and whether there was one."""
+    """Return the number of results after the last one of `SKILL_TOOL`, and whether there is one."""
     count = 0
     for message in reversed(history):
         if isinstance(message, ToolResult):
@@ -74,5 +76,5 @@ def _calls_since_skill(history: Sequence[Message]) -> tuple[int, bool]:
 
 
 def _last_user(history: Sequence[Message], end: int) -> int:
-    """Where the last user message before `end` is; -1 when there is none."""
+    """Return the index of the last user message before `end`, or -1."""
     return next((at for at in range(end - 1, -1, -1) if isinstance(history[at], User)), -1)

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from hermes.prompt.assembly import Inputs
-from hermes.prompt.context_files import LocalTree
+from hermes.prompt.assembly import PromptInputs
+from hermes.prompt.context_files import LocalFileTree
 
-Make = Callable[..., Inputs]
+Make = Callable[..., PromptInputs]
 Write = Callable[[str, str], Path]
 
 CET = timezone(timedelta(hours=1), "CET")
 
 
-class CountingTree(LocalTree):
+class CountingFileTree(LocalFileTree):
     """Files of this machine, and a list of what was asked for."""
 
     def __init__(self) -> None:
@@ -39,8 +39,8 @@ class CountingTree(LocalTree):
 
 
 @pytest.fixture
-def tree() -> CountingTree:
-    return CountingTree()
+def tree() -> CountingFileTree:
+    return CountingFileTree()
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def write(project: Path) -> Write:
 
 @pytest.fixture
 def inputs(home: Path, project: Path) -> Make:
-    def make(**changed: object) -> Inputs:
+    def make(**changed: object) -> PromptInputs:
         usual: dict[str, object] = {
             "home": home,
             "model": "kimi-k2",
@@ -81,6 +81,6 @@ def inputs(home: Path, project: Path) -> Make:
             "now": datetime(2026, 3, 2, 9, 15, tzinfo=CET),
             "working_folder": str(project),
         }
-        return Inputs(**{**usual, **changed})  # type: ignore[arg-type]
+        return PromptInputs(**{**usual, **changed})  # type: ignore[arg-type]
 
     return make

@@ -30,25 +30,25 @@ def due_turns(turns: Sequence[list[Message]], text: str, **options: int) -> list
     return found
 
 
-def test_memory_is_due_every_tenth_message():
+def test_memory_nudge_is_due_every_tenth_message():
     assert due_turns([turn()] * 35, MEMORY_NUDGE) == [10, 20, 30]
 
 
-def test_a_call_of_memory_starts_the_count_anew():
+def test_memory_call_restarts_the_count():
     turns = [turn()] * 6 + [turn("memory")] + [turn()] * 24
     assert due_turns(turns, MEMORY_NUDGE) == [17, 27]
 
 
-def test_skills_are_due_with_the_next_message_after_every_fifteen_calls():
+def test_skill_nudge_is_due_after_every_fifteen_calls():
     assert due_turns([turn("terminal", "terminal")] * 24, SKILL_NUDGE) == [9, 16, 24]
 
 
-def test_many_calls_in_one_turn_are_one_reminder():
+def test_many_calls_in_one_turn_give_one_reminder():
     turns = [turn(*["terminal"] * 50), turn(), turn()]
     assert due_turns(turns, SKILL_NUDGE) == [2]
 
 
-def test_a_call_of_skill_manage_starts_the_count_anew():
+def test_skill_manage_call_restarts_the_count():
     calls = ["terminal"] * 14
     assert due_turns([turn(*calls, "skill_manage", *calls), turn()], SKILL_NUDGE) == []
     turns = [turn(*calls, "skill_manage", *calls), turn("terminal"), turn()]
@@ -69,13 +69,13 @@ def test_zero_is_off(off: int):
     assert due_turns(turns, SKILL_NUDGE, **options) == []
 
 
-def test_both_may_be_due_at_once():
+def test_both_nudges_can_be_due_together():
     history = [message for _ in range(9) for message in turn()]
     history += [*turn(*["terminal"] * 15)[1:], User.say("and now")]
     assert nudge(history, BOTH) == f"{MEMORY_NUDGE}\n{SKILL_NUDGE}"
 
 
-def test_a_tool_that_is_off_is_not_spoken_of():
+def test_nudge_requires_its_tool():
     history = [message for _ in range(9) for message in turn()]
     history += [*turn(*["terminal"] * 15)[1:], User.say("and now")]
     assert nudge(history, frozenset({"memory"})) == MEMORY_NUDGE
@@ -83,14 +83,14 @@ def test_a_tool_that_is_off_is_not_spoken_of():
     assert nudge(history, frozenset({"terminal"})) == ""
 
 
-def test_it_stays_the_same_throughout_the_turn():
+def test_nudge_is_stable_within_a_turn():
     history: list[Message] = [message for _ in range(9) for message in turn()]
     last = turn("terminal", "memory", "skill_manage")
     for length in range(1, len(last) + 1):
         assert nudge([*history, *last[:length]], BOTH) == MEMORY_NUDGE
 
 
-def test_nothing_said_is_nothing_due():
+def test_empty_history_has_no_nudge():
     assert nudge([], BOTH) == ""
     assert nudge([Assistant((Text("hello"),))], BOTH) == ""
 

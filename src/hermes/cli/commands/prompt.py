@@ -8,7 +8,7 @@ from hermes.app.prompting import Preview, preview
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.core.tokens import BYTES_PER_TOKEN, text_tokens
-from hermes.prompt.assembly import LAYERS
+from hermes.prompt import LAYERS
 
 run = run_action
 

@@ -26,23 +26,21 @@ DOCUMENTED = [
 ]
 
 
-def test_every_documented_name_is_there():
+def test_all_documented_names_are_exported():
     assert sorted(compat.__all__) == sorted(DOCUMENTED)
     assert all(getattr(compat, name) for name in DOCUMENTED)
     assert compat.CONTEXT_FILE_MAX_CHARS == 20_000
     assert set(compat.TOOL_USE_ENFORCEMENT_MODELS) == {"gpt", "codex", "gemini", "gemma", "grok"}
 
 
-def test_the_soul_is_that_of_the_home_which_is_made(hermes_home: Path):
+def test_load_soul_md_creates_and_reads_the_home(hermes_home: Path):
     assert compat.load_soul_md() is None
     assert hermes_home.is_dir()
     (hermes_home / "SOUL.md").write_text(" You are Pan.\n")
     assert compat.load_soul_md() == "You are Pan."
 
 
-def test_soul_follows_the_project_files_unless_left_out(
-    hermes_home: Path, project: Path, write: Write
-):
+def test_soul_follows_project_files_unless_skipped(hermes_home: Path, project: Path, write: Write):
     hermes_home.mkdir()
     (hermes_home / "SOUL.md").write_text("You are Pan.")
     write("AGENTS.md", "Use tabs.")
@@ -53,7 +51,7 @@ def test_soul_follows_the_project_files_unless_left_out(
     assert compat.build_context_files_prompt(project / "none", skip_soul=True) == ""
 
 
-def test_without_a_folder_it_is_the_current_one(
+def test_default_folder_is_the_working_folder(
     project: Path, write: Write, monkeypatch: pytest.MonkeyPatch
 ):
     write("AGENTS.md", "Use tabs.")
@@ -61,11 +59,11 @@ def test_without_a_folder_it_is_the_current_one(
     assert "Use tabs." in compat.build_context_files_prompt()
 
 
-def test_keys_in_project_files_are_taken_out(project: Path, write: Write):
+def test_keys_in_project_files_are_redacted(project: Path, write: Write):
     key = "sk-ant-" + "api03-" + "a1B2" * 20
     write("AGENTS.md", f"Use the key {key}.")
     assert key not in compat.build_context_files_prompt(project)
 
 
-def test_hints_about_this_machine_are_text():
+def test_environment_hints_are_text():
     assert isinstance(compat.build_environment_hints(), str)
