@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from bench.tools_worker import Call
-from hermes.agent.dispatch import Dispatcher
-from hermes.agent.turn import IterationBudget, Turn
+from hermes.agent import IterationBudget, ToolDispatcher, Turn
 from hermes.app.tools import build_approvals, build_toolbox, find_toolsets
 from hermes.app.workbench import Workbench
 from hermes.app.workplaces import make_place
@@ -42,7 +41,7 @@ async def caller() -> AsyncIterator[Call]:
     assembled = toolsets.make(toolsets.names("cli"), workbench.bench)
     toolbox = build_toolbox(assembled, workbench.bench, home, Redactor().redact)
     policy = build_approvals(loaded, home, None, None, NoHooks())
-    dispatcher = Dispatcher(toolbox, policy, NoLog(), NoHooks(), SystemClock())  # type: ignore[arg-type] # only append is called
+    dispatcher = ToolDispatcher(toolbox, policy, NoLog(), NoHooks(), SystemClock())  # type: ignore[arg-type] # only append is called
 
     async def call(name: str, arguments: dict[str, Any]) -> str:
         turn = Turn("bench", (), (), ModelRequest(()), IterationBudget(90), 90)

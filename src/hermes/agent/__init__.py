@@ -1,1 +1,24 @@
+"""The agent: the loop of model calls and tool calls, and what a conversation needs around it.
 
+`Agent` runs the turns of one session; `hermes.app` builds it from the settings.
+"""
+
+from hermes.agent.agent import AfterTurn, Agent, AgentOptions
+from hermes.agent.compaction import Compactor
+from hermes.agent.dispatch import ToolDispatcher, ToolPolicy
+from hermes.agent.subagents import Subagent, Subagents
+from hermes.agent.turn import IterationBudget, PendingMessages, Turn
+
+__all__ = [
+    "AfterTurn",
+    "Agent",
+    "AgentOptions",
+    "Compactor",
+    "IterationBudget",
+    "PendingMessages",
+    "Subagent",
+    "Subagents",
+    "ToolDispatcher",
+    "ToolPolicy",
+    "Turn",
+]

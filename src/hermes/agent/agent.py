@@ -1,4 +1,4 @@
-"""An agent: one conversation with everything it needs to go on."""
+"""An agent: one conversation with a model, its tools and its log."""
 
 import asyncio
 import logging
@@ -8,10 +8,10 @@ from contextlib import aclosing
 
 import msgspec
 
-from hermes.agent.compaction import Compaction
-from hermes.agent.dispatch import Dispatcher
-from hermes.agent.loop import Aside, Parts, nothing_beside, run_turn
-from hermes.agent.turn import IterationBudget, Notices, Turn
+from hermes.agent.compaction import Compactor
+from hermes.agent.dispatch import ToolDispatcher
+from hermes.agent.loop import AddContext, TurnDeps, no_added_context, run_turn
+from hermes.agent.turn import IterationBudget, PendingMessages, Turn
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.events import Event, Notice, TurnFinished
 from hermes.core.messages import Assistant, Message, System, Text, User
@@ -27,36 +27,36 @@ _MEMORY_TAGS = re.compile(r"</?memory-context\b[^>]*>")
 AfterTurn = Callable[["Agent", TurnFinished], Awaitable[None]]
 
 
-class Circumstances(msgspec.Struct, frozen=True):
-    """What an agent may have beside the parts it cannot do without."""
+class AgentOptions(msgspec.Struct, frozen=True):
+    """The optional parts of an agent."""
 
     prefill: tuple[Message, ...] = ()
     """Sent after the system prompt in every request; never stored."""
     ephemeral_system: str = ""
-    """Sent behind the system prompt; never stored."""
-    aside: Aside = nothing_beside
-    """What is sent beside the user's message, for the history before it; never stored."""
+    """Sent after the system prompt; never stored."""
+    add_context: AddContext = no_added_context
+    """Text to send with a user message, given the history before it; never stored."""
     workspace: Workspace | None = None
-    clean: Callable[[str], str] = str
-    """Takes known secrets out of what the user says and of what is told about a failure."""
+    redact: Callable[[str], str] = str
+    """Removes known secrets from user messages and error messages."""
     observers: tuple[Observer, ...] = ()
-    at_end: tuple[AfterTurn, ...] = ()
-    """Done before a turn is over."""
-    beside: tuple[AfterTurn, ...] = ()
-    """Done after a turn, while the user thinks of the next; nobody waits for it."""
-    goes_on: bool = True
-    """False when there will be no next turn, so that nothing is prepared for it."""
+    on_turn_end: tuple[AfterTurn, ...] = ()
+    """Work that completes before the turn is over."""
+    background: tuple[AfterTurn, ...] = ()
+    """Work that starts after a turn and is not awaited."""
+    has_next_turn: bool = True
+    """False if this is the last turn, so that nothing is prepared for another."""
     budget: IterationBudget | None = None
-    """Of a subagent: that of the turn it works for. Else each turn has its own."""
-    broken_off: bool = False
-    """The session was left without an end."""
+    """For a subagent, the budget of the turn that started it. By default each turn has its own."""
+    abandoned: bool = False
+    """True if the stored session has no end."""
 
 
-PLAIN = Circumstances()
+DEFAULT_OPTIONS = AgentOptions()
 
 
 class Agent:
-    """Runs turns of one session, one at a time."""
+    """Runs the turns of one session, one at a time."""
 
     def __init__(
         self,
@@ -64,31 +64,31 @@ class Agent:
         system: System,
         history: tuple[Message, ...],
         models: ModelSource,
-        dispatcher: Dispatcher,
+        dispatcher: ToolDispatcher,
         log: SessionLog,
-        compaction: Compaction,
+        compactor: Compactor,
         *,
-        asking: ModelRequest,
+        base_request: ModelRequest,
         max_iterations: int,
-        notices: Notices | None = None,
-        circumstances: Circumstances = PLAIN,
+        pending: PendingMessages | None = None,
+        options: AgentOptions = DEFAULT_OPTIONS,
     ) -> None:
-        """`asking` is what every request has beside its messages: tools, effort, limits."""
+        """`base_request` holds what all requests share: tools, effort and limits, no messages."""
         self.session_id = session_id
         self.models = models
-        self.notices = notices or Notices()
-        self.budget = circumstances.budget or IterationBudget(max_iterations)
-        self.tools = asking.tools
-        self.asking = asking
+        self.pending = pending or PendingMessages()
+        self.budget = options.budget or IterationBudget(max_iterations)
+        self.tools = base_request.tools
+        self.base_request = base_request
         self.system = system
-        self.manner = ""
-        """How the user wants to be talked to, sent behind the system prompt; never stored."""
+        self.extra_system_prompt = ""
+        """Sent after the system prompt, such as a personality; never stored."""
         self._history, self._dispatcher, self._log = history, dispatcher, log
-        self._compaction = compaction
-        self._max_iterations, self._round = max_iterations, circumstances
+        self._compactor = compactor
+        self._max_iterations, self._options = max_iterations, options
         self._turn: Turn | None = None
         self._has_run = False
-        self._beside: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
 
     @property
     def history(self) -> tuple[Message, ...]:
@@ -96,63 +96,64 @@ class Agent:
 
     @property
     def running(self) -> bool:
-        """Whether a turn runs."""
+        """True while a turn runs."""
         return self._turn is not None
 
     @property
-    def broken_off(self) -> bool:
-        """Whether the process that ran the last turn was gone before the turn was over."""
-        return self._round.broken_off and not self._has_run and self.unfinished
+    def abandoned(self) -> bool:
+        """True if the process that ran the last turn ended before the turn did."""
+        return self._options.abandoned and not self._has_run and self.unfinished
 
     @property
     def unfinished(self) -> bool:
-        """Whether the last turn has no answer: it was stopped, it failed, or it was broken off."""
+        """True if the last turn has no answer: it was stopped, failed, or was abandoned."""
         if not self._history:
             return False
         last = self._history[-1]
         return not isinstance(last, Assistant) or bool(last.calls)
 
     async def run(self, message: User) -> AsyncGenerator[Event, None]:
-        """The events of the turn that answers `message`, which is stored first."""
-        async with aclosing(self._run(self._cleaned(message))) as events:
+        """Store `message` and yield the events of the turn that answers it."""
+        async with aclosing(self._run(self._sanitize(message))) as events:
             async for event in events:
                 yield event
 
     async def resume(self) -> AsyncGenerator[Event, None]:
-        """Go on with a turn that was broken off: what its tools did is not done again."""
+        """Continue an unfinished turn. Tool calls that have a result are not repeated."""
         if not self.unfinished:
-            raise UsageError("there is no turn to go on with")
+            raise UsageError("there is no unfinished turn to continue")
         async with aclosing(self._run(None)) as events:
             async for event in events:
                 yield event
 
     async def _run(self, question: User | None) -> AsyncGenerator[Event, None]:
         turn = self._begin()
-        workspace = self._round.workspace
+        workspace = self._options.workspace
         if workspace is not None:
             workspace.turn_started(self.session_id, question.text if question else "resumed")
         try:
-            parts = Parts(
+            deps = TurnDeps(
                 self.models.for_turn(),
                 self._dispatcher,
                 self._log,
-                self.notices,
-                self._compaction,
-                self._round.aside,
+                self.pending,
+                self._compactor,
+                self._options.add_context,
             )
-            async with aclosing(run_turn(turn, parts, question)) as events:
+            async with aclosing(run_turn(turn, deps, question)) as events:
                 async for event in events:
                     self.session_id = turn.session_id
                     if isinstance(event, TurnFinished):
-                        for text in await self._keep_files():
-                            yield self._seen(Notice(text))
-                        event = msgspec.structs.replace(event, error=self._round.clean(event.error))
+                        for text in await self._end_workspace_turn():
+                            yield self._observe(Notice(text))
+                        error = self._options.redact(event.error)
+                        event = msgspec.structs.replace(event, error=error)
                         self._history = repair(turn.messages)
                         for text in await self._finish(event):
-                            yield self._seen(Notice(text))
-                    yield self._seen(event)
+                            yield self._observe(Notice(text))
+                    yield self._observe(event)
         finally:
-            await self._keep_files()
+            await self._end_workspace_turn()
             # A stop between a reply and its tools leaves calls without results.
             self.session_id, self._history = turn.session_id, repair(turn.messages)
             self._turn = None
@@ -161,101 +162,95 @@ class Agent:
         if self._turn is not None:
             raise UsageError("a turn is already running in this session")
         self._has_run = True
-        if self._round.budget is None:
+        if self._options.budget is None:
             self.budget.used = 0
+        texts = (self.system.text, self._options.ephemeral_system, self.extra_system_prompt)
         self._turn = Turn(
             self.session_id,
-            self._prefix(),
+            (System("\n\n".join(filter(None, texts))), *self._options.prefill),
             self._history,
-            self.asking,
+            self.base_request,
             self.budget,
             self._max_iterations,
         )
         return self._turn
 
-    def _prefix(self) -> tuple[Message, ...]:
-        """What stands before the conversation in every request."""
-        texts = (self.system.text, self._round.ephemeral_system, self.manner)
-        return System("\n\n".join(filter(None, texts))), *self._round.prefill
-
     def rewrite(self, history: tuple[Message, ...]) -> None:
-        """Go on from another state of the conversation, which is the one in the log."""
+        """Replace the conversation by another state of it, which the log already has."""
         if self._turn is not None:
-            raise UsageError("a turn is running in this session", hint="/stop ends it")
+            raise UsageError("a turn is running in this session", hint="stop it with /stop")
         self._history = history
 
-    def _seen(self, event: Event) -> Event:
-        for observer in self._round.observers:
+    def _observe(self, event: Event) -> Event:
+        for observer in self._options.observers:
             observer.see(event)
         return event
 
     async def _finish(self, end: TurnFinished) -> list[str]:
-        """What belongs to the turn is done now; the rest begins and is not waited for. The result
-        is what went wrong."""
+        """Complete the work of `on_turn_end`, start that of `background`; return the problems."""
         problems: list[str] = []
-        for work in self._round.at_end:
+        for work in self._options.on_turn_end:
             try:
                 await work(self, end)
             except (HermesError, OSError) as error:
                 log.warning("after the turn: %s", error)
                 problems.append(str(error))
-        if end.interrupted or not self._round.goes_on:
+        if end.interrupted or not self._options.has_next_turn:
             return problems
-        self._compaction.begin_beside(self._history)
-        for work in self._round.beside:
-            task = asyncio.ensure_future(self._quietly(work, end))
-            self._beside.add(task)
-            task.add_done_callback(self._beside.discard)
+        self._compactor.start_in_background(self._history)
+        for work in self._options.background:
+            task = asyncio.ensure_future(self._run_quietly(work, end))
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
         return problems
 
-    async def _quietly(self, work: AfterTurn, end: TurnFinished) -> None:
+    async def _run_quietly(self, work: AfterTurn, end: TurnFinished) -> None:
         try:
             await work(self, end)
         except HermesError as error:
-            log.info("beside the conversation: %s", error)
+            log.info("in the background: %s", error)
 
-    async def _keep_files(self) -> list[str]:
-        """The turn is over: what changes from now on is the user's work."""
-        workspace = self._round.workspace
+    async def _end_workspace_turn(self) -> list[str]:
+        """Tell the workspace that later changes of files are the user's; return its notices."""
+        workspace = self._options.workspace
         return [] if workspace is None else await workspace.turn_ended()
 
     async def compress(self, focus: str = "") -> Event:
         """Compact the conversation now; `focus` says what matters most."""
         turn = self._begin()
         try:
-            event = self._seen(await self._compaction.now(turn, focus))
+            event = self._observe(await self._compactor.compact_now(turn, focus))
             self.session_id, self._history = turn.session_id, tuple(turn.messages)
             return event
         finally:
             self._turn = None
 
     def interrupt(self, reason: str = "stopped by the user") -> bool:
-        """Stop the running turn; False when none runs."""
+        """Stop the running turn. Return False if none runs."""
         if self._turn is None:
             return False
         self._turn.cancel.cancel(reason)
         return True
 
     def steer(self, text: str) -> bool:
-        """Say something into the running turn: the model hears it after its tool calls. False when
-        no turn runs."""
+        """Send `text` to the model after its next tool calls. Return False if no turn runs."""
         if self._turn is None:
             return False
-        self.notices.steer(self._round.clean(text))
+        self.pending.steer(self._options.redact(text))
         return True
 
     async def close(self) -> None:
-        """End what still goes on beside the conversation."""
-        for task in tuple(self._beside):
+        """Cancel the background work."""
+        for task in tuple(self._background):
             task.cancel()
-        if self._beside:
-            await asyncio.wait(set(self._beside))
-        await self._compaction.close()
+        if self._background:
+            await asyncio.wait(set(self._background))
+        await self._compactor.close()
 
-    def _cleaned(self, message: User) -> User:
-        """Without what breaks JSON, secrets, and tags of recalled memories that leaked."""
+    def _sanitize(self, message: User) -> User:
+        """Remove what breaks JSON, secrets, and tags of recalled memories that leaked."""
         parts = tuple(
-            Text(self._round.clean(_MEMORY_TAGS.sub("", clean(part.text))))
+            Text(self._options.redact(_MEMORY_TAGS.sub("", clean(part.text))))
             if isinstance(part, Text)
             else part
             for part in message.parts

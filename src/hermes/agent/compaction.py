@@ -1,13 +1,14 @@
-"""Compaction as the loop sees it: the conversation gets shorter and goes on in a new session."""
+"""Compaction in the agent loop: a compacted conversation continues in a new session."""
 
 import asyncio
 import logging
+import operator
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 import msgspec
 
 from hermes.agent.turn import Turn
-from hermes.context.policy import ContextKeeper, Shortened
+from hermes.context.policy import CompactionPolicy, Compressed
 from hermes.core.errors import ContextOverflow, HermesError
 from hermes.core.events import Compacted, CompactionStarted, Event, Notice
 from hermes.core.messages import Message
@@ -20,42 +21,41 @@ from hermes.util.session_ids import new_session_id
 
 log = logging.getLogger(__name__)
 
-MOST_ROUNDS = 3
-"""Compactions before the first call of a turn, and for refusals as too long within one."""
+MAX_ROUNDS = 3
+"""Compactions before the first call of a turn, and for requests that are refused as too long."""
 
-Moved = Callable[[str, str], Awaitable[None]]
-Before = Callable[[Sequence[Message]], Awaitable[None]]
+OnMoved = Callable[[str, str], Awaitable[None]]
+BeforeCompaction = Callable[[Sequence[Message]], Awaitable[None]]
 
 
-class Compaction:
+class Compactor:
     """Keeps the conversation of one agent within the window of its model."""
 
     def __init__(
         self,
-        keeper: ContextKeeper,
+        policy: CompactionPolicy,
         store: SessionStore,
         clock: Clock,
-        moved: Moved,
-        before: Before | None = None,
+        on_moved: OnMoved,
+        before: BeforeCompaction | None = None,
     ) -> None:
-        """`moved` hears the old and the new id of the session after each compaction, `before` what
-        is about to be shortened."""
-        self.keeper = keeper
-        self._store, self._clock, self._moved, self._before = store, clock, moved, before
-        self._beside: asyncio.Task[Shortened | None] | None = None
-        self._seen: tuple[Message, ...] = ()
-        """The conversation that is being compacted beside."""
+        """`on_moved` is called with the old and the new session id after each compaction, `before`
+        with the messages that are about to be compressed."""
+        self.policy = policy
+        self._store, self._clock, self._on_moved, self._before = store, clock, on_moved, before
+        self._background: asyncio.Task[Compressed | None] | None = None
+        self._background_input: tuple[Message, ...] = ()
+        """The conversation that is compacted in the background."""
 
-    async def at_start(self, turn: Turn) -> AsyncGenerator[Event, None]:
-        """What was compacted between the turns is put to use; a history that is too long is
-        compacted before the first call."""
-        self.keeper.new_turn()
-        if complaint := self.keeper.complaint():
-            yield Notice(complaint)
-        if (ready := self._ready(turn.messages)) is not None:
-            yield await self._go_on(turn, ready)
-        for _ in range(MOST_ROUNDS):
-            if not self.keeper.due_at_start(turn.messages):
+    async def before_first_call(self, turn: Turn) -> AsyncGenerator[Event, None]:
+        """Adopt a compaction made between the turns; compact a history that is too long."""
+        self.policy.new_turn()
+        if problem := self.policy.take_problem():
+            yield Notice(problem)
+        if (ready := self._take_prepared(turn.messages)) is not None:
+            yield await self._continue_in_new_session(turn, ready)
+        for _ in range(MAX_ROUNDS):
+            if not self.policy.is_due_at_start(turn.messages):
                 return
             yield self._started(turn)
             event = await self._compact(turn)
@@ -64,119 +64,124 @@ class Compaction:
             yield event
 
     async def after_tools(self, turn: Turn) -> AsyncGenerator[Event, None]:
-        if self.keeper.due(turn.messages):
+        """Compact if it is due, or warn that it soon will be."""
+        if self.policy.is_due(turn.messages):
             yield self._started(turn)
             if (event := await self._compact(turn)) is not None:
                 yield event
-        elif warning := self.keeper.warning(turn.messages):
+        elif warning := self.policy.take_warning(turn.messages):
             yield Notice(warning)
-        if complaint := self.keeper.complaint():
-            yield Notice(complaint)
+        if problem := self.policy.take_problem():
+            yield Notice(problem)
 
     async def recover(self, turn: Turn, error: ContextOverflow) -> AsyncGenerator[Event, None]:
-        """The request was refused as too long; raises `error` when nothing makes it shorter."""
+        """Compact after a request was refused as too long; raise `error` if that fails."""
         yield self._started(turn)
-        self.keeper.overflowed(turn.messages)
+        self.policy.record_overflow(turn.messages)
         event = await self._compact(turn)
         if event is None:
-            error.hint = error.hint or "begin a new conversation, or use a model with more room"
+            error.hint = (
+                error.hint or "start a new conversation, or use a model with a larger context"
+            )
             raise error
         yield event
 
-    async def now(self, turn: Turn, focus: str) -> Event:
-        """Because the user says so."""
+    async def compact_now(self, turn: Turn, focus: str) -> Event:
+        """Compact at the user's request."""
         event = await self._compact(turn, focus)
         return event or Notice("There is nothing to compact: the conversation is short enough.")
 
     def _started(self, turn: Turn) -> Event:
         return CompactionStarted(
-            self.keeper.tokens(turn.messages), self.keeper.engine.threshold_tokens
+            self.policy.tokens(turn.messages), self.policy.engine.threshold_tokens
         )
 
-    def begin_beside(self, messages: Sequence[Message]) -> None:
-        """Start between two turns when that spares the next one the wait."""
-        if self._beside is None and self.keeper.pays_between_turns(messages):
-            self._seen = tuple(messages)
-            self._beside = asyncio.ensure_future(self._shorten(self._seen))
+    def start_in_background(self, messages: Sequence[Message]) -> None:
+        """Start a compaction between two turns if the next turn would otherwise have to wait."""
+        if self._background is None and self.policy.pays_between_turns(messages):
+            self._background_input = tuple(messages)
+            self._background = asyncio.ensure_future(self._compress(self._background_input))
 
     async def close(self) -> None:
-        if self._beside is not None:
-            self._beside.cancel()
-            await asyncio.wait({self._beside})
-            self._ready(())
+        if self._background is not None:
+            self._background.cancel()
+            await asyncio.wait({self._background})
+            self._take_prepared(())
 
-    def _ready(self, messages: Sequence[Message]) -> Shortened | None:
-        """What was compacted beside, if it is done and still about this conversation."""
-        if self._beside is None or not self._beside.done():
+    def _take_prepared(self, messages: Sequence[Message]) -> Compressed | None:
+        """Return the result of the background compaction if it is done and still applies."""
+        if self._background is None or not self._background.done():
             return None
-        done, self._beside = self._beside, None
+        done, self._background = self._background, None
         if done.cancelled():
             return None
         if (error := done.exception()) is not None:
             log.warning("compacting between the turns failed: %s", error)
             return None
-        same = len(messages) >= len(self._seen) and all(map(_is, self._seen, messages))
+        same = len(messages) >= len(self._background_input) and all(
+            map(operator.is_, self._background_input, messages)
+        )
         return done.result() if same else None
 
-    async def _awaited(self, messages: Sequence[Message]) -> Shortened | None:
-        """What is compacted beside, once it is done; whoever stops the wait stops it too."""
-        if self._beside is None:
+    async def _await_prepared(self, messages: Sequence[Message]) -> Compressed | None:
+        """Wait for the background compaction and return its result; cancelling cancels it."""
+        if self._background is None:
             return None
         try:
-            await asyncio.wait({self._beside})
+            await asyncio.wait({self._background})
         except asyncio.CancelledError:
-            self._beside.cancel()
+            self._background.cancel()
             raise
-        return self._ready(messages)
+        return self._take_prepared(messages)
 
     async def _compact(self, turn: Turn, focus: str = "") -> Event | None:
-        """None when it brought nothing, or could not be done: the turn goes on as it is."""
+        """Compact and return the event; None if it failed or did not help."""
         try:
             with turn.cancel.scope():
-                if not focus and (ready := await self._awaited(turn.messages)) is not None:
-                    return await self._go_on(turn, ready)
-                shortened = await self._shorten(turn.messages, focus)
+                if not focus and (ready := await self._await_prepared(turn.messages)) is not None:
+                    return await self._continue_in_new_session(turn, ready)
+                compressed = await self._compress(turn.messages, focus)
         except HermesError as error:
             turn.cancel.check()
             log.warning("compaction failed: %s", error)
-            self.keeper.complain(error)
+            self.policy.report_failure(error)
             return None
-        return None if shortened is None else await self._go_on(turn, shortened)
+        return None if compressed is None else await self._continue_in_new_session(turn, compressed)
 
-    async def _shorten(self, messages: Sequence[Message], focus: str = "") -> Shortened | None:
+    async def _compress(self, messages: Sequence[Message], focus: str = "") -> Compressed | None:
         if self._before is not None:
             await self._before(messages)
-        return await self.keeper.shorten(messages, focus)
+        return await self.policy.compress(messages, focus)
 
-    async def _go_on(self, turn: Turn, shortened: Shortened) -> Event:
-        """The conversation goes on in a child session that starts with what is left."""
-        messages = [*shortened.messages, *turn.messages[shortened.replaces :]]
+    async def _continue_in_new_session(self, turn: Turn, compressed: Compressed) -> Event:
+        """Store the compacted messages in a child session and continue the turn there."""
+        messages = [*compressed.messages, *turn.messages[compressed.replaces :]]
         old, new = turn.session_id, new_session_id(self._clock.now())
         entries = await self._store.entries(old)
-        await self._store.compact(old, new, logged(messages, entries))
+        await self._store.compact(old, new, with_log_entries(messages, entries))
         before, turn.messages[:] = len(turn.messages), messages
         turn.session_id = new
-        newer = self.keeper.tokens(messages) - self.keeper.tokens(shortened.messages)
-        self.keeper.adopt(messages, shortened.tokens_after + newer)
-        await self._moved(old, new)
+        newer = self.policy.tokens(messages) - self.policy.tokens(compressed.messages)
+        self.policy.adopt(messages, compressed.tokens_after + newer)
+        await self._on_moved(old, new)
         event = Compacted(
             new,
             before,
             len(messages),
-            shortened.tokens_before,
-            shortened.tokens_after,
-            shortened.seconds,
-            shortened.summary_model,
+            compressed.tokens_before,
+            compressed.tokens_after,
+            compressed.seconds,
+            compressed.summary_model,
         )
         with in_session(new):
             log.info("compaction of %s: %s", old, msgspec.json.encode(event).decode())
         return event
 
 
-def logged(
+def with_log_entries(
     messages: Sequence[Message], entries: Sequence[LoggedMessage | Message]
 ) -> list[LoggedMessage | Message]:
-    """`messages` with the log's numbers where the log has them, looked up from the end."""
+    """Replace messages by their log entries where the log has them, searching from the end."""
     known: dict[bytes, list[LoggedMessage]] = {}
     for entry in entries:
         if isinstance(entry, LoggedMessage):
@@ -190,7 +195,3 @@ def logged(
 
 def _key(message: Message) -> bytes:
     return msgspec.json.encode(to_dict(message))
-
-
-def _is(one: Message, other: Message) -> bool:
-    return one is other

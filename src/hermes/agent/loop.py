@@ -1,4 +1,9 @@
-"""The reason-and-act loop: ask the model, run what it asks for, until it answers."""
+"""The agent loop: call the model, run the tools it asks for, repeat until it answers.
+
+Order matters in three places. A message is stored before anything acts on it, so a crash neither
+loses nor repeats work. `turn.cancel` guards every wait, so a stop takes effect within a second.
+Compaction runs between a complete set of tool results and the next request, never inside one.
+"""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -8,9 +13,9 @@ from typing import assert_never
 
 import msgspec
 
-from hermes.agent.compaction import MOST_ROUNDS, Compaction
-from hermes.agent.dispatch import Dispatcher
-from hermes.agent.turn import Notices, Turn
+from hermes.agent.compaction import MAX_ROUNDS, Compactor
+from hermes.agent.dispatch import ToolDispatcher
+from hermes.agent.turn import PendingMessages, Turn
 from hermes.core.errors import ContextOverflow, HermesError, StoreError
 from hermes.core.events import (
     Event,
@@ -29,132 +34,139 @@ from hermes.util.log_context import in_session
 
 logger = logging.getLogger(__name__)
 
+AddContext = Callable[[Sequence[Message], User], Awaitable[str]]
+"""Returns text to send with a user message, given the history before it: memories, hints."""
 
-Aside = Callable[[Sequence[Message], User], Awaitable[str]]
 
-
-async def nothing_beside(_history: Sequence[Message], _question: User) -> str:
+async def no_added_context(_history: Sequence[Message], _question: User) -> str:
     return ""
 
 
-class Parts(msgspec.Struct, frozen=True):
+class TurnDeps(msgspec.Struct, frozen=True):
     """What a turn works with."""
 
     model: Model
-    tools: Dispatcher
+    tools: ToolDispatcher
     log: SessionLog
-    notices: Notices
-    compaction: Compaction
-    aside: Aside
+    pending: PendingMessages
+    compactor: Compactor
+    add_context: AddContext
 
 
-async def run_turn(turn: Turn, parts: Parts, question: User | None) -> AsyncGenerator[Event, None]:
-    """All events of a turn. Whatever goes wrong is the last event, never an exception.
+async def run_turn(
+    turn: Turn, deps: TurnDeps, question: User | None
+) -> AsyncGenerator[Event, None]:
+    """Yield all events of a turn. A failure is the last event, never an exception.
 
-    Without a `question` it is a turn that was broken off, and goes on where it was.
+    `question` is None for an unfinished turn, which continues where it was.
     """
-    yield TurnStarted(turn.session_id, parts.model.name, parts.model.provider)
+    yield TurnStarted(turn.session_id, deps.model.name, deps.model.provider)
     try:
-        async with aclosing(_steps(turn, parts, question)) as events:
+        async with aclosing(_run_steps(turn, deps, question)) as events:
             async for event in events:
                 yield event
         end = turn.finished()
     except HermesError as error:
         end = turn.failed(error)
-    except Exception as bug:  # a turn always ends with an event, also when we are at fault
+    except Exception as bug:  # the boundary: a turn ends with an event, also on our own bugs
         logger.exception("the turn failed")
         end = turn.failed(HermesError(f"internal error: {type(bug).__name__}: {bug}"))
-    yield await _close(turn, parts.log, end)
+    yield await _store_end(turn, deps.log, end)
 
 
-async def _steps(turn: Turn, parts: Parts, question: User | None) -> AsyncGenerator[Event, None]:
+async def _run_steps(
+    turn: Turn, deps: TurnDeps, question: User | None
+) -> AsyncGenerator[Event, None]:
     if question is not None:
-        await _take_up(turn, parts, question)
-    async with aclosing(parts.compaction.at_start(turn)) as events:
+        await _store_question(turn, deps, question)
+    async with aclosing(deps.compactor.before_first_call(turn)) as events:
         async for event in events:
             yield event
-    while turn.take_step():
-        async with aclosing(_ask(turn, parts)) as events:
+    while turn.next_step():
+        async with aclosing(_call_model_compacting(turn, deps)) as events:
             async for event in events:
                 yield event
-        async with aclosing(_answer(turn, parts)) as events:
+        async with aclosing(_handle_reply(turn, deps)) as events:
             async for event in events:
                 yield event
 
 
-async def _take_up(turn: Turn, parts: Parts, question: User) -> None:
-    """Stored as it was said; sent with what stands beside it."""
+async def _store_question(turn: Turn, deps: TurnDeps, question: User) -> None:
+    """Store the question as the user wrote it; the copy in the request carries added context.
+
+    The context is looked up after the question is stored, so that a stop during the look-up does
+    not lose the message.
+    """
     history = tuple(turn.messages)
     turn.messages.append(question)
-    await parts.log.append(turn.session_id, question)
-    beside = await turn.cancel.guard(parts.aside(history, question))
-    turn.messages[-1] = question.beside(beside)
+    await deps.log.append(turn.session_id, question)
+    context = await turn.cancel.guard(deps.add_context(history, question))
+    turn.messages[-1] = question.beside(context)
 
 
-async def _answer(turn: Turn, parts: Parts) -> AsyncGenerator[Event, None]:
-    """What the reply leads to: tools that run, or something said that needs another reply."""
+async def _handle_reply(turn: Turn, deps: TurnDeps) -> AsyncGenerator[Event, None]:
+    """Run the tool calls of the reply, or add a message that needs another reply."""
     if turn.calls:
-        async with aclosing(parts.tools.run(turn)) as events:
+        async with aclosing(deps.tools.run(turn)) as events:
             async for event in events:
                 yield event
-    if (turn.calls or parts.notices.steered) and (news := parts.notices.take()):
-        await _hear(turn, parts, news)
-        yield Notice(news.text)
+    if (turn.calls or deps.pending.steered) and (message := deps.pending.take()):
+        await _store_user_message(turn, deps, message)
+        yield Notice(message.text)
     elif remedy := turn.remedy():
-        await _hear(turn, parts, remedy)
+        await _store_user_message(turn, deps, remedy)
     if turn.calls:
-        async with aclosing(parts.compaction.after_tools(turn)) as events:
+        async with aclosing(deps.compactor.after_tools(turn)) as events:
             async for event in events:
                 yield event
 
 
-async def _hear(turn: Turn, parts: Parts, message: User) -> None:
-    await parts.log.append(turn.session_id, message)
-    turn.hear(message)
+async def _store_user_message(turn: Turn, deps: TurnDeps, message: User) -> None:
+    await deps.log.append(turn.session_id, message)
+    turn.add_user_message(message)
 
 
-async def _ask(turn: Turn, parts: Parts) -> AsyncGenerator[Event, None]:
-    """One model call, made again with less context when it was too long."""
-    for round_left in reversed(range(MOST_ROUNDS + 1)):
+async def _call_model_compacting(turn: Turn, deps: TurnDeps) -> AsyncGenerator[Event, None]:
+    """Make one model call, repeated with a compacted history while the request is too long."""
+    for rounds_left in reversed(range(MAX_ROUNDS + 1)):
         try:
-            async with aclosing(_call(turn, parts)) as events:
+            async with aclosing(_call_model(turn, deps)) as events:
                 async for event in events:
                     yield event
             return
         except ContextOverflow as error:
-            if not round_left:
+            if not rounds_left:
                 raise
-            async with aclosing(parts.compaction.recover(turn, error)) as events:
+            async with aclosing(deps.compactor.recover(turn, error)) as events:
                 async for event in events:
                     yield event
 
 
-async def _call(turn: Turn, parts: Parts) -> AsyncGenerator[Event, None]:
-    """The reply is stored before anybody acts on it."""
+async def _call_model(turn: Turn, deps: TurnDeps) -> AsyncGenerator[Event, None]:
+    """Make one model call. The reply is stored before anything acts on it."""
     yield ModelCalled(turn.iteration)
     began = monotonic()
-    async for event in turn.cancel.iterate(parts.model.stream(turn.request())):
+    async for event in turn.cancel.iterate(deps.model.stream(turn.request())):
         match event:
             case TextDelta() | ReasoningDelta() | Retrying() | FellBack():
                 yield event
             case Reply():
+                message, usage = event.message, event.usage
                 seconds = round(monotonic() - began, 3)
-                call = _accounted(event, seconds)
-                await parts.log.append(turn.session_id, event.message, call)
-                parts.compaction.keeper.reported(turn.messages, event.usage)
+                call = ModelCall(
+                    usage, event.model, event.provider, event.cost_usd, seconds=seconds
+                )
+                await deps.log.append(turn.session_id, message, call)
+                deps.compactor.policy.record_usage(turn.messages, usage)
                 turn.add_reply(event)
-                if event.message.text:
-                    yield TextFinished(event.message.text)
-                yield _reported(turn.session_id, event, seconds)
+                if message.text:
+                    yield TextFinished(message.text)
+                yield _usage_event(turn.session_id, event, seconds)
             case _:
                 assert_never(event)
 
 
-def _accounted(reply: Reply, seconds: float) -> ModelCall:
-    return ModelCall(reply.usage, reply.model, reply.provider, reply.cost_usd, seconds=seconds)
-
-
-def _reported(session_id: str, reply: Reply, seconds: float) -> UsageReported:
+def _usage_event(session_id: str, reply: Reply, seconds: float) -> UsageReported:
     reason = reply.message.finish_reason
     details = (reply.model, reply.provider, seconds, reply.usage.prompt, reply.usage.output, reason)
     with in_session(session_id):
@@ -162,8 +174,8 @@ def _reported(session_id: str, reply: Reply, seconds: float) -> UsageReported:
     return UsageReported(reply.usage, reply.cost_usd, reply.model, reply.provider, reason, seconds)
 
 
-async def _close(turn: Turn, log: SessionLog, end: TurnFinished) -> TurnFinished:
-    """`end`, with its reason stored. A store that fails here is told unless worse was."""
+async def _store_end(turn: Turn, log: SessionLog, end: TurnFinished) -> TurnFinished:
+    """Store how the turn ended. A store failure is reported unless the turn failed already."""
     with in_session(turn.session_id):
         level = logging.WARNING if end.exit_reason == "failed" else logging.INFO
         details = (end.exit_reason, end.api_calls, end.usage.prompt, end.usage.output, end.error)

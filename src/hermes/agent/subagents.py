@@ -1,4 +1,4 @@
-"""Subagents: started for tasks, watched while they work, and stopped with their parent."""
+"""Subagents: agents started for tasks of a parent, followed while they work, stopped with it."""
 
 import asyncio
 import logging
@@ -26,21 +26,21 @@ from hermes.tools.builtin.delegate_task import ChildReport, StopReason, child_pr
 
 logger = logging.getLogger(__name__)
 
-PATIENCE = 0.5
-"""Seconds a stopped subagent has to end its turn; the parent's dispatcher waits little longer."""
-LINGER = 5
-"""Seconds after which one that still goes on, to clean up and to store its end, is cut off."""
-MOST_WAIT = 10
-"""Seconds `close` waits for what subagents still clean up."""
-LINES_A_SECOND = 5
-"""Progress of one subagent; what is more is not shown."""
+STOP_GRACE_SECONDS = 0.5
+"""Time a stopped subagent has to end its turn; the parent's dispatcher waits little longer."""
+CLEANUP_SECONDS = 5
+"""Time after which a subagent that still cleans up and stores its end is cancelled."""
+CLOSE_SECONDS = 10
+"""Time `close` waits for subagents that still clean up."""
+LINES_PER_SECOND = 5
+"""Progress lines shown of one subagent; further ones are dropped."""
 
-FOR_PEOPLE = (ApprovalAsked, ApprovalAnswered, QuestionAsked, QuestionAnswered)
-"""Events of a subagent that a person must see as they are."""
+FORWARDED_EVENTS = (ApprovalAsked, ApprovalAnswered, QuestionAsked, QuestionAnswered)
+"""Events of a subagent that the user must see unchanged."""
 
 
-class Child(Protocol):
-    """An agent made for one task."""
+class Subagent(Protocol):
+    """An agent created for one task."""
 
     @property
     def session_id(self) -> str: ...
@@ -48,22 +48,31 @@ class Child(Protocol):
     def run(self, message: User) -> AsyncGenerator[Event, None]: ...
 
     def interrupt(self, reason: str) -> bool:
-        """Stop the running turn; False when none runs."""
+        """Stop the running turn. Return False if none runs."""
         ...
 
     async def close(self) -> None: ...
 
 
-Start = Callable[[ChildTask, int], Awaitable[Child]]
-"""Makes the subagent for a task, given its place among the tasks; may raise a `HermesError`."""
+StartSubagent = Callable[[ChildTask, int], Awaitable[Subagent]]
+"""Creates the subagent for a task, given the task's index; may raise a `HermesError`."""
 
 
-class Children:
-    """The `Spawner` of one parent agent. Nested agents have one each: a subagent keeps its place
-    among the `max_concurrent` while those it started itself work."""
+class Subagents:
+    """The `Spawner` of one parent agent.
+
+    Nested agents have one each: a subagent occupies one of the `max_concurrent` slots while the
+    subagents it started itself work.
+    """
 
     def __init__(
-        self, start: Start, *, max_concurrent: int, timeout: float, hooks: Hooks, clock: Clock
+        self,
+        start: StartSubagent,
+        *,
+        max_concurrent: int,
+        timeout: float,
+        hooks: Hooks,
+        clock: Clock,
     ) -> None:
         """`timeout` is `delegation.timeout`: seconds for each subagent, 0 for no limit."""
         self._start, self._timeout = start, timeout
@@ -72,89 +81,92 @@ class Children:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self, tasks: Sequence[ChildTask], call: ToolContext) -> list[ChildResult]:
-        """A result for each task, in their order. Cancelled, it stops the subagents and returns
-        within `PATIENCE` what they had by then; cancelled again, it raises."""
-        watches = [_Watch(place, task, call, self._clock) for place, task in enumerate(tasks)]
-        for watch in watches:
-            watch.work = self._keep(self._work(watch))
-        results = asyncio.gather(*(self._result(watch) for watch in watches))
+        """Return a result for each task, in their order.
+
+        On cancellation it stops the subagents and returns within `STOP_GRACE_SECONDS` what they
+        have by then; on a second cancellation it raises.
+        """
+        runs = [_SubagentRun(index, task, call, self._clock) for index, task in enumerate(tasks)]
+        for run in runs:
+            run.work = self._track(self._work(run))
+        results = asyncio.gather(*(self._result(run) for run in runs))
         try:
             return await asyncio.shield(results)
         except asyncio.CancelledError:
-            for watch in watches:
-                watch.stop("interrupted", "the delegation was stopped")
+            for run in runs:
+                run.stop("interrupted", "the delegation was stopped")
             return await asyncio.shield(results)
 
     async def close(self) -> None:
-        """Waits for what stopped subagents still clean up."""
+        """Wait for stopped subagents that still clean up."""
         if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=MOST_WAIT)
+            await asyncio.wait(set(self._tasks), timeout=CLOSE_SECONDS)
 
-    async def _work(self, watch: "_Watch") -> None:
-        """The whole life of one subagent. What goes wrong is its result and nobody else's."""
+    async def _work(self, run: "_SubagentRun") -> None:
+        """Start, run and close one subagent. A failure becomes its result."""
         try:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._slots)
-                watch.began = self._clock.monotonic()
+                run.began = self._clock.monotonic()
                 if self._timeout:
-                    timer = asyncio.get_running_loop().call_later(self._timeout, watch.expire)
+                    timer = asyncio.get_running_loop().call_later(self._timeout, run.expire)
                     stack.callback(timer.cancel)
-                child = watch.child = await self._start(watch.task, watch.place)
-                stack.push_async_callback(self._closed, child)
-                watch.tell_start(child)
-                turn = aclosing(child.run(User.say(child_prompt(watch.task))))
+                agent = run.agent = await self._start(run.task, run.index)
+                stack.push_async_callback(self._close_agent, agent)
+                run.emit_started(agent)
+                turn = aclosing(agent.run(User.say(child_prompt(run.task))))
                 async for event in await stack.enter_async_context(turn):
-                    watch.see(event)
+                    run.handle(event)
         except HermesError as error:
             logger.warning("a subagent failed: %s", error)
-            watch.report.error = f"{error} ({error.hint})" if error.hint else str(error)
+            run.report.error = f"{error} ({error.hint})" if error.hint else str(error)
         except Exception as error:  # a bug in one subagent must not end the others
             logger.exception("a subagent failed")
-            watch.report.error = f"{type(error).__name__}: {error}"
+            run.report.error = f"{type(error).__name__}: {error}"
 
-    async def _closed(self, child: Child) -> None:
-        """Closing goes on to its end even when nobody waits for it any more."""
-        await asyncio.shield(self._keep(child.close()))
+    async def _close_agent(self, agent: Subagent) -> None:
+        # Shielded: closing must complete even if the run was cancelled.
+        await asyncio.shield(self._track(agent.close()))
 
-    async def _result(self, watch: "_Watch") -> ChildResult:
-        await _first(watch.work, watch.stopped)
-        if not watch.work.done():
-            await asyncio.wait({watch.work}, timeout=PATIENCE)
-        if not watch.work.done():
-            logger.warning("a stopped subagent goes on cleaning up")
-            asyncio.get_running_loop().call_later(LINGER, watch.work.cancel)
-        result = watch.finish()
-        telling = self._hooks.fire(
+    async def _result(self, run: "_SubagentRun") -> ChildResult:
+        await _wait_first(run.work, run.stopped)
+        if not run.work.done():
+            await asyncio.wait({run.work}, timeout=STOP_GRACE_SECONDS)
+        if not run.work.done():
+            logger.warning("a stopped subagent is still cleaning up")
+            asyncio.get_running_loop().call_later(CLEANUP_SECONDS, run.work.cancel)
+        result = run.finish()
+        hook = self._hooks.fire(
             HookName.SUBAGENT_STOP,
-            parent_session_id=watch.call.session_id,
-            child_role=watch.task.role,
+            parent_session_id=run.call.session_id,
+            child_role=run.task.role,
             child_summary=result.summary,
             child_status="interrupted" if result.status == "timeout" else result.status,
             duration_ms=round(result.seconds * 1000),
         )
-        await _first(self._keep(telling), watch.stopped)  # a slow listener holds up no stop
+        await _wait_first(self._track(hook), run.stopped)  # a slow hook does not delay a stop
         return result
 
-    def _keep(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def _track(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
 
-class _Watch:
+class _SubagentRun:
     """One subagent as its parent follows it."""
 
     work: asyncio.Task[Any]
 
-    def __init__(self, place: int, task: ChildTask, call: ToolContext, clock: Clock) -> None:
-        self.place, self.task, self.call, self._clock = place, task, call, clock
+    def __init__(self, index: int, task: ChildTask, call: ToolContext, clock: Clock) -> None:
+        self.index, self.task, self.call, self._clock = index, task, call, clock
         self.stopped: asyncio.Future[StopReason] = asyncio.get_running_loop().create_future()
-        self.child: Child | None = None
+        self.agent: Subagent | None = None
         self.report = ChildReport()
         self.began = clock.monotonic()
-        self._told: deque[float] = deque(maxlen=LINES_A_SECOND)
-        self._over = False
+        self._line_times: deque[float] = deque(maxlen=LINES_PER_SECOND)
+        self._finished = False
 
     def expire(self) -> None:
         self.stop("timeout", "the time of this subagent is up")
@@ -163,34 +175,35 @@ class _Watch:
         if self.stopped.done():
             return
         self.stopped.set_result(status)
-        if self.child is None or not self.child.interrupt(reason):
-            self.work.cancel()  # there is no turn that could end by itself
+        if self.agent is None or not self.agent.interrupt(reason):
+            self.work.cancel()  # no turn runs that could end by itself
 
-    def tell_start(self, child: Child) -> None:
+    def emit_started(self, agent: Subagent) -> None:
         call_id, goal = self.call.call_id, self.task.goal
-        self.call.announce(SubagentStarted(call_id, self.place, child.session_id, goal))
+        self.call.announce(SubagentStarted(call_id, self.index, agent.session_id, goal))
 
-    def see(self, event: Event) -> None:
-        if self._over:  # the parent has gone on without it
+    def handle(self, event: Event) -> None:
+        """Add an event of the subagent to its report, and show the user what concerns them."""
+        if self._finished:  # the parent continued without it
             return
-        if isinstance(event, FOR_PEOPLE):
+        if isinstance(event, FORWARDED_EVENTS):
             self.call.announce(event)
         line, now = self.report.see(event), self._clock.monotonic()
-        crowded = len(self._told) == LINES_A_SECOND and now - self._told[0] < 1
-        if line and not crowded:
-            self._told.append(now)
-            self.call.announce(SubagentProgress(self.call.call_id, self.place, line))
+        limited = len(self._line_times) == LINES_PER_SECOND and now - self._line_times[0] < 1
+        if line and not limited:
+            self._line_times.append(now)
+            self.call.announce(SubagentProgress(self.call.call_id, self.index, line))
 
     def finish(self) -> ChildResult:
-        """The result, announced; nothing is told of the subagent any more."""
-        self._over = True
-        session_id = "" if self.child is None else self.child.session_id
+        """Return and announce the result. Later events of the subagent are ignored."""
+        self._finished = True
+        session_id = "" if self.agent is None else self.agent.session_id
         stopped = self.stopped.result() if self.stopped.done() else None
         result = self.report.result(session_id, self._clock.monotonic() - self.began, stopped)
-        about = (result.status, round(result.seconds, 3), result.api_calls)
-        self.call.announce(SubagentFinished(self.call.call_id, self.place, *about))
+        details = (result.status, round(result.seconds, 3), result.api_calls)
+        self.call.announce(SubagentFinished(self.call.call_id, self.index, *details))
         return result
 
 
-async def _first(*ends: asyncio.Future[Any]) -> None:
-    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+async def _wait_first(*futures: asyncio.Future[Any]) -> None:
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)

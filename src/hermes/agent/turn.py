@@ -1,4 +1,8 @@
-"""The state of one turn. Made anew for each; nothing of it outlives the turn."""
+"""The state of one turn, and what decides whether it needs another model call.
+
+A `Turn` is created for each turn and discarded with it. `IterationBudget` and `PendingMessages` are
+shared with others: subagents use the budget of their parent, and messages may arrive between turns.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -13,11 +17,23 @@ from hermes.core.messages import Assistant, Message, ToolCall, ToolResult, User
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.usage import Usage
 
-# How many model calls a turn may make, its subagents included.
+MAX_FAILURES = 2
+"""Times the same call may fail in the same way before it is blocked."""
+MAX_SAME = 4
+"""Times in a row the same call may return the same result."""
+MAX_BLOCKED = 3
+"""Blocked calls after which the turn ends without further tools."""
+MAX_UNUSABLE = 6
+"""Calls in a row with an unknown tool or invalid arguments after which the turn ends."""
+
+WRAP_UP = User.say(
+    "This turn cannot use tools any more. Without any tool, say in a few sentences what is "
+    "done, what is not, and what you would do next."
+)
 
 
 class IterationBudget:
-    """Shared by a turn and the subagents it starts."""
+    """The number of model calls a turn may make, shared with the subagents it starts."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -28,35 +44,66 @@ class IterationBudget:
         return max(self.limit - self.used, 0)
 
     def take(self) -> bool:
-        """Use one; False when none is left."""
+        """Use one call. Return False if none is left."""
         if self.used >= self.limit:
             return False
         self.used += 1
         return True
 
 
-# What is said to a model whose reply cannot be the end of a turn.
+class PendingMessages:
+    """Messages for the model that wait for a suitable moment.
+
+    Messages of the user are delivered after the next tool calls or before the turn ends, news of
+    background processes after tool calls or in a turn of their own. Used in the event loop's
+    thread.
+    """
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._available = asyncio.Event()
+        self.steered = False
+        """True while a message of the user is pending."""
+
+    def add(self, text: str) -> None:
+        self._texts.append(text)
+        self._available.set()
+
+    def steer(self, text: str) -> None:
+        """Add a message of the user for the running turn."""
+        self.add(f"{STEERED}\n{text}")
+        self.steered = True
+
+    def take(self) -> User | None:
+        """Remove all pending messages and return them as one, or None."""
+        texts, self._texts = self._texts, []
+        self._available.clear()
+        self.steered = False
+        return User.say("\n\n".join(texts)) if texts else None
+
+    def discard_steering(self) -> None:
+        """Remove the user's pending messages, which are delivered in another way."""
+        self._texts = [text for text in self._texts if not text.startswith(STEERED)]
+        self.steered = False
+
+    async def wait(self) -> None:
+        """Wait until a message is pending."""
+        await self._available.wait()
 
 
 class Remedy(msgspec.Struct, frozen=True):
+    """A message to a model whose reply cannot end the turn."""
+
     applies: Callable[[Assistant], bool]
-    most: int
-    """Times in a turn."""
-    says: User
-    """Stored like any other message, so that the prefix stays what it was."""
-
-
-def _cut_off(reply: Assistant) -> bool:
-    return reply.finish_reason == "length" and bool(reply.text.strip())
-
-
-def _says_nothing(reply: Assistant) -> bool:
-    return not reply.text.strip()
+    max_uses: int
+    """Uses per turn."""
+    message: User
+    """Stored like any other message, so that the cached prefix of the request stays valid."""
 
 
 REMEDIES = (
     Remedy(
-        _cut_off,
+        lambda reply: reply.finish_reason == "length" and bool(reply.text.strip()),
         3,
         User.say(
             f"{REMEDY}was cut off at the length limit. Go on exactly where it stopped, without "
@@ -64,132 +111,120 @@ REMEDIES = (
         ),
     ),
     Remedy(
-        _says_nothing,
+        lambda reply: not reply.text.strip(),
         2,
         User.say(
             f"{REMEDY}had no text and no tool call. Answer the user, or call the tool you need.]"
         ),
     ),
 )
-"""For replies without tool calls, the first that applies."""
+"""For replies without tool calls; the first that applies is used."""
+
+CallKey = tuple[str, str]
+"""Name and arguments of a call, without white space."""
 
 
-# Stops a model that makes the same failing call again and again.
-
-MOST_FAILURES = 2
-"""Times the same call may fail in the same way before it is not run any more."""
-MOST_SAME = 4
-"""Times in a row the same call may bring the same result."""
-MOST_BLOCKED = 3
-"""Blocked calls after which the turn goes on without tools."""
-MOST_UNUSABLE = 6
-"""Calls in a row that could not be run at all, for a name or arguments that are wrong."""
-
-Key = tuple[str, str]
-
-
-class Repeats:
-    """The calls of one turn and what they brought."""
+class RepeatGuard:
+    """Blocks tool calls that fail, or return the same result, again and again within a turn."""
 
     def __init__(self) -> None:
-        self._failures: dict[Key, int] = {}
-        self._outcomes: dict[Key, str] = {}
-        self._last: Key | None = None
-        self._same = 0
+        self._failures: dict[CallKey, int] = {}
+        self._results: dict[CallKey, str] = {}
+        self._last: CallKey | None = None
+        self._same_in_a_row = 0
         self._blocked = 0
         self._unusable = 0
 
     @property
-    def hopeless(self) -> bool:
-        """The model does not take the hint."""
-        return self._blocked >= MOST_BLOCKED or self._unusable >= MOST_UNUSABLE
+    def is_stuck(self) -> bool:
+        """True if the model keeps making blocked or unusable calls."""
+        return self._blocked >= MAX_BLOCKED or self._unusable >= MAX_UNUSABLE
 
-    def refuses(self, call: ToolCall) -> str:
-        """Why `call` is not run once more; "" when it may."""
-        key = _key(call)
-        if self._failures.get(key, 0) >= MOST_FAILURES:
+    def refusal_reason(self, call: ToolCall) -> str:
+        """Return why `call` is blocked, or "". A blocked call counts towards `is_stuck`."""
+        key = _call_key(call)
+        if self._failures.get(key, 0) >= MAX_FAILURES:
             times = f"failed {self._failures[key]} times in the same way"
-        elif key == self._last and self._same >= MOST_SAME:
-            times = f"brought the same result {self._same} times in a row"
+        elif key == self._last and self._same_in_a_row >= MAX_SAME:
+            times = f"brought the same result {self._same_in_a_row} times in a row"
         else:
             return ""
         self._blocked += 1
         return f"not run again: this very call {times}"
 
-    def note_unusable(self) -> None:
-        """A call named no tool, or its arguments made no sense."""
+    def record_unusable(self) -> None:
+        """Record a call with an unknown tool or invalid arguments."""
         self._unusable += 1
 
-    def note(self, call: ToolCall, result: ToolResult, *, changes: bool) -> None:
-        """`changes`: the tool can change something, after which a failed call may succeed."""
+    def record(self, call: ToolCall, result: ToolResult, *, changes: bool) -> None:
+        """Record a result. `changes` says that the tool may change something."""
         if not result.failed:
             self._unusable = 0
-        key = _key(call)
-        same = self._outcomes.get(key) == result.text
+        key = _call_key(call)
+        same = self._results.get(key) == result.text
         if changes and not result.failed and not same:
-            self._failures.clear()
+            self._failures.clear()  # after a change, a failed call may succeed
         if result.failed:
             self._failures[key] = self._failures.get(key, 0) + 1 if same else 1
         else:
             self._failures.pop(key, None)
-        self._same = self._same + 1 if same and key == self._last else 1
-        self._outcomes[key], self._last = result.text, key
+        self._same_in_a_row = self._same_in_a_row + 1 if same and key == self._last else 1
+        self._results[key], self._last = result.text, key
 
 
-def _key(call: ToolCall) -> Key:
+def _call_key(call: ToolCall) -> CallKey:
     return call.name, "".join(call.arguments.split())
 
 
-WRAP_UP = User.say(
-    "This turn cannot use tools any more. Without any tool, say in a few sentences what is "
-    "done, what is not, and what you would do next."
-)
-
-
 class Turn:
-    """What has been said, asked for and spent since the user's message."""
+    """The messages, pending calls and costs since the user's message."""
 
     def __init__(
         self,
         session_id: str,
         prefix: Sequence[Message],
         history: Iterable[Message],
-        asking: ModelRequest,
+        base_request: ModelRequest,
         budget: IterationBudget,
         max_iterations: int,
     ) -> None:
-        """`prefix` stands before the conversation in each request and is no part of it; `asking`
-        is what every request has beside its messages."""
+        """`prefix` precedes the conversation in each request and is not part of it.
+
+        `base_request` holds what all requests share; its messages are replaced.
+        """
         self.session_id = session_id
         self.cancel = CancelToken()
         self.messages: list[Message] = list(history)
         """The conversation, without the prefix."""
-        self._prefix, self._asking = tuple(prefix), asking
+        self._prefix, self._base_request = tuple(prefix), base_request
         self._budget, self._max_iterations = budget, max_iterations
         self.iteration = 0
         self.usage = Usage()
         self.cost_usd: float | None = 0.0
         self.reply: Assistant | None = None
-        self.repeats = Repeats()
-        self._why_wrapping_up = ""
-        self._heard = True
-        self._remedied = [0] * len(REMEDIES)
+        self.repeat_guard = RepeatGuard()
+        self._wrap_up_reason = ""
+        """Why the current model call is the last one, without tools."""
+        self._has_new_message = True
+        self._remedy_uses = [0] * len(REMEDIES)
         self._text = ""
-        """What the answer begins with when it came in several pieces."""
+        """The beginning of an answer that came in several pieces."""
 
-    def take_step(self) -> bool:
-        """Whether another model call is due: for what was heard, for tool results, or, when the
-        steps are used up or only the same calls come back, one last time to wrap up without
-        tools."""
-        if not self._heard and not self.calls:
+    def next_step(self) -> bool:
+        """Start the next model call if one is due.
+
+        One is due for a new user message or for tool results. When a limit is reached, the model
+        is called one last time, without tools, to wrap up.
+        """
+        if not self._has_new_message and not self.calls:
             return False
-        self._why_wrapping_up = self._limit_reached()
+        self._wrap_up_reason = self._limit_reached()
         self.iteration += 1
-        self._heard = False
+        self._has_new_message = False
         return True
 
     def _limit_reached(self) -> str:
-        if self.repeats.hopeless:
+        if self.repeat_guard.is_stuck:
             return "repeating"
         if self.iteration >= self._max_iterations:
             return "max_iterations"
@@ -197,32 +232,32 @@ class Turn:
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls of the last reply that are still to be answered."""
-        return () if self.reply is None or self._why_wrapping_up else self.reply.calls
+        """The tool calls of the last reply; none while wrapping up."""
+        return () if self.reply is None or self._wrap_up_reason else self.reply.calls
 
     def request(self) -> ModelRequest:
         replace = msgspec.structs.replace
-        if self._why_wrapping_up:
+        if self._wrap_up_reason:
             messages = (*self._prefix, *self.messages, WRAP_UP)
-            return replace(self._asking, messages=messages, tools=())
-        return replace(self._asking, messages=(*self._prefix, *self.messages))
+            return replace(self._base_request, messages=messages, tools=())
+        return replace(self._base_request, messages=(*self._prefix, *self.messages))
 
-    def hear(self, message: User) -> None:
-        """The model has to answer this too."""
+    def add_user_message(self, message: User) -> None:
+        """Add a message that the model has to answer in this turn."""
         self.messages.append(message)
-        self._heard = True
+        self._has_new_message = True
 
     def remedy(self) -> User | None:
-        """What to say to a reply that cannot be the end; None when it can, or nothing helped."""
-        if self.reply is None or self.reply.calls or self._why_wrapping_up:
+        """Return the message for a reply that cannot end the turn, or None if the turn may end."""
+        if self.reply is None or self.reply.calls or self._wrap_up_reason:
             return None
-        for number, remedy in enumerate(REMEDIES):
+        for index, remedy in enumerate(REMEDIES):
             if remedy.applies(self.reply):
-                self._remedied[number] += 1
-                if self._remedied[number] > remedy.most:
+                self._remedy_uses[index] += 1
+                if self._remedy_uses[index] > remedy.max_uses:
                     return None
                 self._text += self.reply.text
-                return remedy.says
+                return remedy.message
         return None
 
     def add_reply(self, reply: Reply) -> None:
@@ -243,8 +278,8 @@ class Turn:
 
     @property
     def exit_reason(self) -> str:
-        if self._why_wrapping_up:
-            return self._why_wrapping_up
+        if self._wrap_up_reason:
+            return self._wrap_up_reason
         if not self.text:
             return "empty"
         cut = self.reply is not None and self.reply.finish_reason == "length"
@@ -270,46 +305,3 @@ class Turn:
             hint,
             exit_code,
         )
-
-
-# What the agent should hear of while it works: news of background processes, and what the user
-# says into the running turn.
-
-
-class Notices:
-    """Collects texts until the agent can hear them: after its tool calls, before it is done with
-    its answer (what the user said), or in a turn of its own (news).
-
-    Used in the event loop's thread.
-    """
-
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-        self._there = asyncio.Event()
-        self.steered = False
-        """Whether the user said something that is not heard yet."""
-
-    def add(self, text: str) -> None:
-        self._texts.append(text)
-        self._there.set()
-
-    def steer(self, text: str) -> None:
-        """Something the user says into the running turn."""
-        self.add(f"{STEERED}\n{text}")
-        self.steered = True
-
-    def take(self) -> User | None:
-        """All of them as one message; None when there is none."""
-        texts, self._texts = self._texts, []
-        self._there.clear()
-        self.steered = False
-        return User.say("\n\n".join(texts)) if texts else None
-
-    def unsay(self) -> None:
-        """Forget what the user said and nobody heard: it is told in another way."""
-        self._texts = [text for text in self._texts if not text.startswith(STEERED)]
-        self.steered = False
-
-    async def wait(self) -> None:
-        """Returns as soon as there is something to take."""
-        await self._there.wait()

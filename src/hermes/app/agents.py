@@ -6,11 +6,16 @@ from typing import Any
 
 import msgspec
 
-from hermes.agent.agent import Agent, Circumstances
-from hermes.agent.compaction import Compaction
-from hermes.agent.dispatch import Dispatcher
-from hermes.agent.subagents import Child, Children
-from hermes.agent.turn import IterationBudget, Notices
+from hermes.agent import (
+    Agent,
+    AgentOptions,
+    Compactor,
+    IterationBudget,
+    PendingMessages,
+    Subagent,
+    Subagents,
+    ToolDispatcher,
+)
 from hermes.app.around_turns import AroundTurns
 from hermes.app.contexts import EngineRoom, engine_tools, make_engine
 from hermes.app.given_tools import memory_of, session_services
@@ -27,7 +32,7 @@ from hermes.app.skill_shelf import visibility_context
 from hermes.app.tools import Toolsets, build_approvals, build_toolbox, consent_seconds
 from hermes.app.workbench import Workbench
 from hermes.app.workplaces import make_place
-from hermes.context.policy import Accountant, ContextKeeper
+from hermes.context.policy import CompactionPolicy, TokenCounter
 from hermes.core.messages import Message, System
 from hermes.core.model import ModelRequest
 from hermes.core.ports import ChildTask, Observer
@@ -71,7 +76,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     """What `tools` were chosen from, those of `brought` included."""
 
 
-StartChild = Callable[["Making", ChildTask], Awaitable[Child]]
+StartChild = Callable[["Making", ChildTask], Awaitable[Subagent]]
 
 
 class Making:
@@ -81,7 +86,7 @@ class Making:
         self.start, self._parts = start, parts
         self._settings = settings = parts.loaded.settings
         request = start.request
-        self.notices = Notices()
+        self.pending = PendingMessages()
         self.auxiliary = AuxiliaryRouter(
             settings, parts.providers, start.target, start.purse, parts.store, start.session_id
         )
@@ -113,7 +118,7 @@ class Making:
             self.place, request.source, lambda: self.auxiliary.session_id, self._asker()
         )
         self._memory = memory_of(parts.loaded, parts.home, self.place, request)
-        self.children = Children(
+        self.children = Subagents(
             lambda task, _place: start_child(self, task),
             max_concurrent=settings.delegation.max_concurrent_children,
             timeout=settings.delegation.timeout,
@@ -125,7 +130,7 @@ class Making:
         self.toolbox = self._make_toolbox()
         turns = start.parent.workbench.turns if start.parent else self.workbench.turns
         look = self.place.here and not request.skip_context_files
-        self.dispatcher = Dispatcher(
+        self.dispatcher = ToolDispatcher(
             self.toolbox,
             self.approvals,
             parts.store,
@@ -147,7 +152,7 @@ class Making:
         )
         self.looking_back = LookingBack(self.toolbox, self.auxiliary)
         self.agent: Agent | None = None
-        self.keeper: ContextKeeper | None = None
+        self.compaction_policy: CompactionPolicy | None = None
 
     @property
     def target(self) -> Target:
@@ -193,7 +198,7 @@ class Making:
             patience=request.patience,
             auxiliary=self.auxiliary,
             history=self.start.history,
-            on_news=self.notices.add,
+            on_news=self.pending.add,
             services=services,
         )
 
@@ -249,9 +254,9 @@ class Making:
         start, parts, settings = self.start, self._parts, self._settings
         system = start.system or await self._new_session()
         await self._room.begin(self._engine, start.session_id, parts.home, start.request.source)
-        self.keeper = ContextKeeper(
+        self.compaction_policy = CompactionPolicy(
             self._engine,
-            Accountant([system], self.toolbox.specs),
+            TokenCounter([system], self.toolbox.specs),
             system,
             # What a small model is sent is cut to fit on its way.
             enabled=settings.compression.enabled and not self.target.profile.small,
@@ -264,22 +269,22 @@ class Making:
             self._told.models(self._models),
             self.dispatcher,
             parts.store,
-            Compaction(
-                self.keeper,
+            Compactor(
+                self.compaction_policy,
                 parts.store,
                 parts.clock,
                 self._moved,
                 start.remembering.shortened if start.remembering else None,
             ),
-            asking=ModelRequest(
+            base_request=ModelRequest(
                 (),
                 self.toolbox.specs,
                 max_tokens=settings.model.max_tokens,
                 reasoning_effort=settings.agent.reasoning_effort or DEFAULT_EFFORT,
             ),
             max_iterations=start.max_iterations,
-            notices=self.notices,
-            circumstances=self._circumstances(),
+            pending=self.pending,
+            options=self._options(),
         )
         return self.agent
 
@@ -332,25 +337,25 @@ class Making:
         source = self.start.request.source
         await self._room.begin(self._engine, new, self._parts.home, source, parent=old)
 
-    def _circumstances(self) -> Circumstances:
+    def _options(self) -> AgentOptions:
         start, parts, settings = self.start, self._parts, self._settings
         request, names = start.request, self.toolbox.names
         more = filter(
             None, (settings.agent.ephemeral_system_prompt, request.ephemeral_system_prompt)
         )
         own = start.parent is None
-        return Circumstances(
+        return AgentOptions(
             prefill=(*prefill_messages(settings, parts.home), *request.prefill) if own else (),
             ephemeral_system="\n\n".join(more) if own else "",
-            aside=aside_of(settings, names, *self._around.openings()),
+            add_context=aside_of(settings, names, *self._around.openings()),
             workspace=self.workbench.turns if own else None,
-            clean=parts.redactor.redact_known,
+            redact=parts.redactor.redact_known,
             observers=(self.observer,) if self.observer else (),
-            at_end=self._around.at_end(),
-            beside=self._around.beside(self.auxiliary, self.looking_back),
-            goes_on=request.goes_on,
+            on_turn_end=self._around.at_end(),
+            background=self._around.beside(self.auxiliary, self.looking_back),
+            has_next_turn=request.goes_on,
             budget=self._shared_budget(),
-            broken_off=start.broken_off,
+            abandoned=start.broken_off,
         )
 
     def _shared_budget(self) -> IterationBudget | None:

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import msgspec
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.callbacks import Callbacks
 from hermes.app.request import SessionRequest

@@ -11,7 +11,7 @@ from typing import Self
 
 import msgspec
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.agents import Making, Start
 from hermes.app.background import BackgroundTasks
 from hermes.app.choices import fallback_choices

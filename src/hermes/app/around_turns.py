@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from hermes.agent.agent import AfterTurn
+from hermes.agent import AfterTurn
 from hermes.app.hooked import HookedSession
 from hermes.app.looking_back import LookingBack
 from hermes.app.parts import AppParts

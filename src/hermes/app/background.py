@@ -9,7 +9,7 @@ from datetime import datetime
 
 import msgspec
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.request import SessionRequest
 from hermes.core.errors import HermesError
 from hermes.core.events import TurnFinished

@@ -183,7 +183,7 @@ def injecting(loop: asyncio.AbstractEventLoop, agent: Callable[[], Any]) -> Inje
     def put(content: str) -> None:
         talking = agent()
         if talking is not None and not talking.steer(content):
-            talking.notices.add(content)
+            talking.pending.add(content)
 
     def inject(content: str, role: str) -> bool:
         if role != "user" or not content.strip() or loop.is_closed():

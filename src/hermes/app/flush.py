@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.looking_back import LookingBack
 from hermes.core.errors import HermesError
 from hermes.core.messages import User

@@ -23,12 +23,12 @@ class Gauge(msgspec.Struct, frozen=True):
 
 
 def gauge_of(session: Making) -> Gauge:
-    agent, keeper, profile = session.agent, session.keeper, session.target.profile
+    agent, policy, profile = session.agent, session.compaction_policy, session.target.profile
     history = agent.history if agent else ()
     return Gauge(
         session.target.model,
         session.target.provider,
-        keeper.tokens(history) if keeper else 0,
+        policy.tokens(history) if policy else 0,
         # What a small model is sent is cut to fit on its way, so there is nothing to fill up.
         0 if profile.small or profile.acts else profile.context_length,
         sum(isinstance(message, User) for message in history),

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.last_turn import question_of
 from hermes.core.events import TurnFinished
 from hermes.core.hooks import HookName, Hooks

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.session_models import AuxiliaryRouter
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolError

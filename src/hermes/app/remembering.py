@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.extensions import Extensions
 from hermes.app.last_turn import question_of
 from hermes.app.request import SessionRequest

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.last_turn import calls_of
 from hermes.app.looking_back import LookingBack
 from hermes.core.events import TurnFinished

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.core.events import TurnFinished
 from hermes.store.trajectory import save_trajectory, to_sharegpt
 

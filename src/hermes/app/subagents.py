@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 import msgspec
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.agents import Making, Start
 from hermes.app.choices import fallback_choices
 from hermes.app.parts import AppParts
@@ -22,7 +22,7 @@ SOURCE = "subagent"
 
 
 class Subagent:
-    """An agent for one task (`agent.children.Child`)."""
+    """An agent for one task (`agent.subagents.Subagent`)."""
 
     def __init__(self, making: Making, agent: Agent) -> None:
         self._making, self._agent = making, agent

@@ -2,7 +2,7 @@
 
 import logging
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.core.errors import UsageError
 from hermes.core.events import TurnFinished
 from hermes.core.messages import System, User

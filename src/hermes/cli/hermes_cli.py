@@ -31,7 +31,7 @@ from hermes.tui.screen import Changes
 from hermes.util.threads import in_thread
 
 if TYPE_CHECKING:
-    from hermes.agent.agent import Agent
+    from hermes.agent import Agent
     from hermes.app.commands.running import Commands
     from hermes.app.commands.talk import Talk
 
@@ -176,7 +176,7 @@ class HermesCLI:
                 room.images.add_file(file)
             display = loaded.settings.display.resume_display
             import_module("hermes.tui.greeting").greet(talk, room.complaint, display)
-            await talk.run(shown, room.sent_early(), resume=agent.broken_off)
+            await talk.run(shown, room.sent_early(), resume=agent.abandoned)
 
     async def _in_lines(self, loaded: Loaded, args: argparse.Namespace, cli: Cli) -> int:
         starting = import_module("hermes.cli.starting")

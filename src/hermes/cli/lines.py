@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.commands.talk import Handler
 from hermes.cli.approver import TerminalApprover, read_line
@@ -61,7 +61,7 @@ class Lines:
     async def run(self) -> int:
         models = self.talk.agent.models
         self._cli.say(f"Hermes: {models.name} on {models.provider}. {HINT}")
-        if self.talk.agent.broken_off:
+        if self.talk.agent.abandoned:
             await self.talk.ask(None)
         return await self.talk.run()
 

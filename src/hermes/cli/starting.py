@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.request import SessionRequest
 from hermes.cli.context import Cli

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.cli.render import Renderer
 from hermes.core.errors import Interrupted
 from hermes.core.events import TurnFinished

@@ -1,4 +1,4 @@
-"""When a conversation is compacted, and the way through the engine that does it."""
+"""When a conversation is compacted, and the calls of the engine that compacts it."""
 
 import asyncio
 import inspect
@@ -19,76 +19,78 @@ from hermes.core.tokens import messages_tokens, tools_tokens
 from hermes.core.usage import Usage
 from hermes.util.threads import in_thread
 
-# The one estimate of how many tokens a request has.
+log = logging.getLogger(__name__)
 
-LEAST, MOST = 0.2, 3.0
-"""Bounds of the calibration. A smaller count is none of this request, and is passed over; a larger
-one is believed, since compacting too early does less harm than too late."""
+T = TypeVar("T")
+
+MIN_FACTOR, MAX_FACTOR = 0.2, 3.0
+"""Bounds of the calibration. A smaller reported count cannot belong to the request and is ignored;
+a larger one is capped, since compacting too early does less harm than too late."""
+WARNING_SHARE = 0.85
+"""Part of the threshold from which the user is warned, and from which a compaction between two
+turns is worthwhile, because the next turn would most likely have to wait for one."""
+MIN_GAIN = 0.10
+"""A compaction that saves a smaller part than this did not help."""
+MAX_FUTILE = 2
+"""Compactions in a row that did not help, after which none is tried until the next turn."""
+
+HISTORY_SHARE = 0.85
+"""Part of the context length; above the agent's own threshold on purpose."""
+MIN_MESSAGES = 4
 
 
-class Accountant:
-    """Counts the prefix of every request (system prompt, tools) with its messages, and learns from
-    the counts the API reports how this model counts.
+class TokenCounter:
+    """Estimates the tokens of requests, calibrated by the counts that the API reports.
 
-    What was counted by the API is not estimated again, so an estimate costs what is new.
+    The count includes the prefix of every request (system prompt, tools). Messages that the API
+    has counted are not estimated again, so an estimate costs only the new ones.
     """
 
     def __init__(self, prefix: Sequence[Message] = (), tools: Sequence[ToolSpec] = ()) -> None:
-        self._fixed = messages_tokens(prefix) + tools_tokens(tools)
+        self._prefix_tokens = messages_tokens(prefix) + tools_tokens(tools)
         self._factor = 1.0
         self._counted: tuple[Message | None, int, int] = (None, 0, 0)
-        """The last message of a counted request, how many there were, and their tokens."""
+        """Last message, number of messages and tokens of the last counted request."""
 
     def tokens(self, messages: Sequence[Message]) -> int:
-        """Of a request with these messages, the prefix included."""
-        last, many, counted = self._counted
-        if last is not None and len(messages) >= many and messages[many - 1] is last:
-            return counted + round(self._factor * messages_tokens(messages[many:]))
-        return round(self._factor * (self._fixed + messages_tokens(messages)))
+        """Return the tokens of a request with these messages, including the prefix."""
+        last, count, counted = self._counted
+        if last is not None and len(messages) >= count and messages[count - 1] is last:
+            return counted + round(self._factor * messages_tokens(messages[count:]))
+        return round(self._factor * (self._prefix_tokens + messages_tokens(messages)))
 
-    def reported(self, messages: Sequence[Message], prompt_tokens: int) -> None:
-        """The API counted so many tokens in a request with these messages."""
+    def record(self, messages: Sequence[Message], prompt_tokens: int) -> None:
+        """Calibrate with the count that the API reported for a request with these messages."""
         if prompt_tokens <= 0 or not messages:
             return
-        last, many, counted = self._counted
-        if last is not None and len(messages) >= many and messages[many - 1] is last:
-            guess = counted / self._factor + messages_tokens(messages[many:])
+        last, count, counted = self._counted
+        if last is not None and len(messages) >= count and messages[count - 1] is last:
+            estimate = counted / self._factor + messages_tokens(messages[count:])
         else:
-            guess = self._fixed + messages_tokens(messages)
-        factor = prompt_tokens / guess
-        if factor < LEAST:
+            estimate = self._prefix_tokens + messages_tokens(messages)
+        factor = prompt_tokens / estimate
+        if factor < MIN_FACTOR:
             return
-        self._factor = min(factor, MOST)
+        self._factor = min(factor, MAX_FACTOR)
         self._counted = (messages[-1], len(messages), prompt_tokens)
 
-    def shortened(self, before: Sequence[Message], after: Sequence[Message]) -> int:
-        """Tokens of a request with `after`, which was made of `before`."""
-        share = (self._fixed + messages_tokens(after)) / (self._fixed + messages_tokens(before))
+    def compressed(self, before: Sequence[Message], after: Sequence[Message]) -> int:
+        """Return the tokens of a request with `after`, which was compacted from `before`."""
+        prefix = self._prefix_tokens
+        share = (prefix + messages_tokens(after)) / (prefix + messages_tokens(before))
         return round(self.tokens(before) * share)
 
     def adopt(self, messages: Sequence[Message], tokens: int) -> None:
-        """The conversation is this one from now on, and has so many tokens until the API says."""
+        """Continue with a compacted conversation, assuming `tokens` until the API reports."""
         if messages:
             self._counted = (messages[-1], len(messages), tokens)
 
 
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-WARNED_AT = 0.85
-"""Part of the threshold from which the user is warned, and from which compacting between two turns
-pays: the next turn would most likely have to do it while somebody waits."""
-LEAST_GAIN = 0.10
-"""A compaction that saves a smaller part than this did not help."""
-MOST_IN_VAIN = 2
-"""Compactions in a row that did not help before none is tried until the next turn."""
-
-
-class Shortened(msgspec.Struct, frozen=True):
-    """What an engine made of the first `replaces` messages of a conversation."""
+class Compressed(msgspec.Struct, frozen=True):
+    """The result of an engine for the first `replaces` messages of a conversation."""
 
     messages: tuple[Message, ...]
-    """Those that were kept are the very same objects."""
+    """Kept messages are the same objects as before."""
     replaces: int
     tokens_before: int
     tokens_after: int
@@ -96,72 +98,84 @@ class Shortened(msgspec.Struct, frozen=True):
     summary_model: str
 
 
-class ContextKeeper:
-    """One engine and what is known of the size of its conversation."""
+class CompactionPolicy:
+    """Decides when the conversation of one agent is compacted, and runs its engine.
+
+    An engine may be third-party code: an exception is logged, reported to the user once, and does
+    not end the turn.
+    """
 
     def __init__(
         self,
         engine: ContextEngine,
-        accountant: Accountant,
+        counter: TokenCounter,
         system: System,
         *,
         enabled: bool = True,
         run: Callable[..., Awaitable[Any]] = in_thread,
     ) -> None:
-        """`run` has the engine work in a thread. Not `enabled`: only when the user asks for it, or
-        the model refuses a request as too long."""
-        self.engine, self._accountant, self._system = engine, accountant, system
+        """`run` calls the engine in a thread.
+
+        If not `enabled`, the conversation is compacted only at the user's request or when the
+        model refuses a request as too long.
+        """
+        self.engine, self._counter, self._system = engine, counter, system
         self._enabled, self._run = enabled, run
         self._busy = asyncio.Lock()
-        self._in_vain = 0
+        self._futile = 0
+        """Compactions in a row that did not help."""
         self._warned = False
-        self._complaint = ""
-        """What the user is to be told of an engine that failed."""
-        self._complained = False
+        self._problem = ""
+        """A failure of the engine that the user has not seen yet."""
+        self._problem_reported = False
 
     def new_turn(self) -> None:
-        self._in_vain = 0
+        self._futile = 0
 
-    def reported(self, messages: Sequence[Message], usage: Usage) -> None:
-        """`usage` is that of the request with these messages."""
-        self._accountant.reported(messages, usage.prompt)
+    def record_usage(self, messages: Sequence[Message], usage: Usage) -> None:
+        """Record the reported usage of a request with these messages."""
+        self._counter.record(messages, usage.prompt)
         counts = {
             "prompt_tokens": usage.prompt,
             "completion_tokens": usage.output,
             "total_tokens": usage.total,
         }
-        self._asked(None, lambda: self.engine.update_from_response(counts))
+        self._ask_engine(None, lambda: self.engine.update_from_response(counts))
 
     def tokens(self, messages: Sequence[Message]) -> int:
-        return self._accountant.tokens(messages)
+        return self._counter.tokens(messages)
 
-    def due(self, messages: Sequence[Message]) -> bool:
-        if not self._enabled or self._in_vain >= MOST_IN_VAIN:
+    def is_due(self, messages: Sequence[Message]) -> bool:
+        """Return whether the engine wants to compact these messages."""
+        if not self._enabled or self._futile >= MAX_FUTILE:
             return False
         tokens = self.tokens(messages)
-        return self._asked(False, lambda: bool(self.engine.should_compress(tokens)))
+        return self._ask_engine(False, lambda: bool(self.engine.should_compress(tokens)))
 
-    def due_at_start(self, messages: Sequence[Message]) -> bool:
-        """The same before the first call of a turn, where an engine may look for itself."""
-        looks = type(self.engine).should_compress_preflight
-        looks_itself = looks is not ContextEngine.should_compress_preflight
-        may = self._enabled and self._in_vain < MOST_IN_VAIN
-        if may and looks_itself:
-            given = self._dicts(messages)
-            if self._asked(False, lambda: bool(self.engine.should_compress_preflight(given))):
+    def is_due_at_start(self, messages: Sequence[Message]) -> bool:
+        """Like `is_due`, before the first call of a turn, where the engine may see the messages."""
+        preflight = type(self.engine).should_compress_preflight
+        if (
+            self._enabled
+            and self._futile < MAX_FUTILE
+            # Converting the messages is expensive: only for an engine that implements it.
+            and preflight is not ContextEngine.should_compress_preflight
+        ):
+            dicts = self._dicts(messages)
+            if self._ask_engine(False, lambda: bool(self.engine.should_compress_preflight(dicts))):
                 return True
-        return self.due(messages)
+        return self.is_due(messages)
 
     def pays_between_turns(self, messages: Sequence[Message]) -> bool:
-        """Whether the next turn would soon have to wait for a compaction."""
-        if not self._enabled or self._in_vain:
+        """Return whether the next turn would soon have to wait for a compaction."""
+        if not self._enabled or self._futile:
             return False
-        return self.tokens(messages) >= WARNED_AT * self.engine.threshold_tokens > 0
+        return self.tokens(messages) >= WARNING_SHARE * self.engine.threshold_tokens > 0
 
-    def warning(self, messages: Sequence[Message]) -> str:
-        """Said once when the threshold comes near, again after it was far away; else ""."""
+    def take_warning(self, messages: Sequence[Message]) -> str:
+        """Return a warning once when the threshold comes near, else ""."""
         tokens, threshold = self.tokens(messages), self.engine.threshold_tokens
-        near = self._enabled and tokens >= WARNED_AT * threshold > 0
+        near = self._enabled and tokens >= WARNING_SHARE * threshold > 0
         if not near or self._warned:
             self._warned = near
             return ""
@@ -169,118 +183,108 @@ class ContextKeeper:
         share = f"{tokens / threshold:.0%}"
         return f"⚠️  Context is {share} to compaction threshold ({tokens:,}/{threshold:,} tokens)"
 
-    def overflowed(self, messages: Sequence[Message]) -> None:
-        """The model says that these are too many: its window is smaller than was thought."""
+    def record_overflow(self, messages: Sequence[Message]) -> None:
+        """Lower the assumed context length: the model refused these messages as too long."""
         window = min(self.engine.context_length, int(0.9 * self.tokens(messages)))
-        self._asked(None, lambda: self.engine.update_model("", context_length=window))
+        self._ask_engine(None, lambda: self.engine.update_model("", context_length=window))
 
-    async def shorten(self, messages: Sequence[Message], focus: str = "") -> Shortened | None:
-        """The conversation made shorter; None when that did not make it smaller.
+    async def compress(self, messages: Sequence[Message], focus: str = "") -> Compressed | None:
+        """Have the engine compact the conversation; None if the result is not smaller.
 
-        Raises `HermesError` when the engine fails. Cancelled, nothing has changed.
+        Raises `HermesError` if the engine fails. Cancellation changes nothing.
         """
         async with self._busy:
             began, before = monotonic(), self.tokens(messages)
-            given = self._dicts(messages)
-            known = _by_content(given, (self._system, *messages))
-            made = await self._compressed(given, before, focus)
-        shorter = [_known(each, known) or from_dict(each) for each in made]
-        _check(shorter)
-        after = self._accountant.shortened(messages, shorter[1:])
+            dicts = self._dicts(messages)
+            originals = _by_content(dicts, (self._system, *messages))
+            returned = await self._run_engine(dicts, before, focus)
+        shorter = [_original(each, originals) or from_dict(each) for each in returned]
+        roles = [message.role for message in shorter]
+        if roles[:1] != ["system"] or "user" not in roles:
+            raise UsageError(
+                "the context engine returned no conversation", hint=f"roles: {roles[:9]}"
+            )
+        after = self._counter.compressed(messages, shorter[1:])
         seconds = round(monotonic() - began, 3)
-        self._in_vain = self._in_vain + 1 if after > (1 - LEAST_GAIN) * before else 0
+        self._futile = self._futile + 1 if after > (1 - MIN_GAIN) * before else 0
         model = self.engine.summary_model
         if after >= before:
             return None
-        return Shortened(tuple(shorter[1:]), len(messages), before, after, seconds, model)
+        return Compressed(tuple(shorter[1:]), len(messages), before, after, seconds, model)
 
     def adopt(self, messages: Sequence[Message], tokens: int) -> None:
-        """A shortened conversation is the one that goes on."""
-        self._accountant.adopt(messages, tokens)
+        """Continue with a compacted conversation of so many tokens."""
+        self._counter.adopt(messages, tokens)
 
-    def _asked(self, otherwise: T, question: Callable[[], T]) -> T:
-        """What the engine says; `otherwise` when it raises. The user is told once."""
+    def _ask_engine(self, default: T, question: Callable[[], T]) -> T:
+        """Call the engine; if it raises, report that and return `default`."""
         try:
             return question()
-        except Exception as error:  # an engine may be anybody's code
+        except Exception as error:  # third-party code may raise anything
             log.exception("the context engine failed")
-            self.complain(_failed(self.engine, error))
-            return otherwise
+            self.report_failure(_engine_failure(self.engine, error))
+            return default
 
-    def complain(self, error: HermesError) -> None:
-        """The user shall hear of it, of the first one only."""
-        if not self._complained:
-            self._complaint, self._complained = f"{error} ({error.hint})", True
+    def report_failure(self, error: HermesError) -> None:
+        """Keep the first failure for the user; later ones are only logged."""
+        if not self._problem_reported:
+            self._problem, self._problem_reported = f"{error} ({error.hint})", True
 
-    def complaint(self) -> str:
-        """What the user is to be told now; "" as a rule."""
-        told, self._complaint = self._complaint, ""
-        return told
+    def take_problem(self) -> str:
+        """Return the failure that the user has not seen yet, or ""."""
+        problem, self._problem = self._problem, ""
+        return problem
 
     def _dicts(self, messages: Sequence[Message]) -> Dicts:
         return [to_dict(message) for message in (self._system, *messages)]
 
-    async def _compressed(self, given: Dicts, tokens: int, focus: str) -> Dicts:
+    async def _run_engine(self, messages: Dicts, tokens: int, focus: str) -> Dicts:
         compress = self.engine.compress
-        more: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if focus and "focus_topic" in inspect.signature(compress).parameters:
-            more["focus_topic"] = focus
+            options["focus_topic"] = focus
         try:
-            made = await self._run(compress, list(given), tokens, **more)
-            return msgspec.convert(made, Dicts)
+            returned = await self._run(compress, list(messages), tokens, **options)
+            return msgspec.convert(returned, Dicts)
         except HermesError:
             raise
-        except Exception as error:  # an engine may be anybody's code
+        except Exception as error:  # third-party code may raise anything
             log.exception("the context engine failed")
-            raise _failed(self.engine, error) from error
+            raise _engine_failure(self.engine, error) from error
 
 
-def _failed(engine: ContextEngine, error: Exception) -> HermesError:
+def _engine_failure(engine: ContextEngine, error: Exception) -> HermesError:
     return HermesError(
         f"the context engine {engine.name} failed: {type(error).__name__}: {error}",
         hint="another one: hermes config set context.engine compressor",
     )
 
 
-Known = dict[bytes, deque[Message]]
+Originals = dict[bytes, deque[Message]]
 
 
-def _by_content(given: Dicts, messages: Sequence[Message]) -> Known:
-    """The messages by what was given to the engine. Engines may copy dicts, and some of other
-    people's change them, so that only the content tells what was kept."""
-    known: Known = {}
-    for each, message in zip(given, messages, strict=True):
-        known.setdefault(msgspec.json.encode(each), deque()).append(message)
-    return known
+def _by_content(dicts: Dicts, messages: Sequence[Message]) -> Originals:
+    """Index messages by content, since engines may copy the dicts they keep."""
+    originals: Originals = {}
+    for each, message in zip(dicts, messages, strict=True):
+        originals.setdefault(msgspec.json.encode(each), deque()).append(message)
+    return originals
 
 
-def _known(returned: dict[str, Any], known: Known) -> Message | None:
-    """The very message an engine kept; None for what it wrote."""
-    same = known.get(msgspec.json.encode(returned))
+def _original(returned: dict[str, Any], originals: Originals) -> Message | None:
+    """Return the message that the engine kept, or None for one that it wrote."""
+    same = originals.get(msgspec.json.encode(returned))
     return same.popleft() if same else None
-
-
-def _check(messages: Sequence[Message]) -> None:
-    """What an engine of somebody else returned must be a conversation."""
-    roles = [message.role for message in messages]
-    if roles[:1] != ["system"] or "user" not in roles:
-        raise UsageError("the context engine returned no conversation", hint=f"roles: {roles[:9]}")
-
-
-# The safety net of services that load long histories, before an agent sees a message.
-
-SHARE = 0.85
-"""Of the context length; above the agent's own threshold on purpose."""
-LEAST_MESSAGES = 4
 
 
 def needs_compaction(
     history: Sequence[Message], context_length: int, *, reported: int = 0, enabled: bool = True
 ) -> bool:
-    """Whether `history` would hardly leave room for a turn.
+    """Return whether `history` would hardly leave room for a turn.
 
-    `reported` is the prompt size the API told last; without it an estimate serves.
+    A check for services that load long histories before an agent sees them. `reported` is the
+    prompt size that the API reported last; without it the size is estimated.
     """
-    if not enabled or len(history) < LEAST_MESSAGES:
+    if not enabled or len(history) < MIN_MESSAGES:
         return False
-    return (reported or messages_tokens(history)) >= SHARE * context_length
+    return (reported or messages_tokens(history)) >= HISTORY_SHARE * context_length

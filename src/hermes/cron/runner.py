@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.request import SessionRequest
 from hermes.config.environment import child_environment
 from hermes.config.settings.agent import CronSettings

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.config.settings.display import DisplaySettings
 from hermes.core.errors import HermesError
 from hermes.core.messages import User
@@ -50,11 +50,11 @@ class News:
 
     async def _listen(self, key: str, agent: Agent, source: SessionSource) -> None:
         while True:
-            await agent.notices.wait()
+            await agent.pending.wait()
             if agent.running or self._busy(key):  # the turn itself hears it
                 await asyncio.sleep(0.1)
                 continue
-            news = agent.notices.take()
+            news = agent.pending.take()
             if news is not None and self._matters(news):
                 await self._keep(key, agent, source, news)
 

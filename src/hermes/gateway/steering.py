@@ -26,7 +26,7 @@ class Steering:
         agent = self._house.conversations.get(self._key)
         if agent is None:
             return False
-        if not agent.notices.steered:
+        if not agent.pending.steered:
             self._unheard = len(self._said)
         if not agent.steer(text):
             return False
@@ -37,8 +37,8 @@ class Steering:
     def ended(self) -> None:
         """The turn is over: nobody will hear the rest."""
         agent = self._house.conversations.get(self._key)
-        if agent is not None and agent.notices.steered:
-            agent.notices.unsay()
+        if agent is not None and agent.pending.steered:
+            agent.pending.discard_steering()
             self.leave(self.said[self._unheard :])
 
     def leave(self, rows: tuple[int, ...]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Literal
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted
 from hermes.core.events import Event, TurnFinished

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.gauge import gauge_of
 from hermes.tui.cells import one_line

@@ -26,6 +26,6 @@ def greet(talk: Conversation, complaint: str, resume_display: str) -> None:
     if agent.history and resume_display != "none":
         view.gap()
         view.out(recap(agent.history, paint, talk.columns(), branding.prompt_symbol))
-    if agent.broken_off:
+    if agent.abandoned:
         view.note(BROKEN_OFF)
     view.gap()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app import personalities
 from hermes.app.app import App
 from hermes.skills.loader import skill_commands

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Protocol, TextIO
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.commands.registry import Where
 from hermes.core.errors import HermesError
@@ -140,7 +140,7 @@ class PlainTalk:
         """What the user types, or news of a background process. A backslash at the end of a line
         goes on with the next."""
         reading = asyncio.ensure_future(self._lines())
-        hearing = asyncio.ensure_future(self._agent.notices.wait())
+        hearing = asyncio.ensure_future(self._agent.pending.wait())
         try:
             with self._stopped_by(reading.cancel):
                 self._stdout.write(PROMPT)
@@ -164,7 +164,7 @@ class PlainTalk:
 
     async def _news(self, reading: "asyncio.Task[str]") -> str:
         reading.cancel()
-        news = self._agent.notices.take()
+        news = self._agent.pending.take()
         if news is not None:
             self._stdout.write("\n")
             self._renderer.show(Notice(news.text.partition("\n")[0]))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.core.messages import Image, Text, User
 

@@ -37,7 +37,7 @@ from hermes.tui.screen import Changes, Parts, make_area
 from hermes.tui.skins.loading import skin_or_default
 
 if TYPE_CHECKING:
-    from hermes.agent.agent import Agent
+    from hermes.agent import Agent
     from hermes.app.app import App
     from hermes.tui.conversation import Conversation
 

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
-from hermes.agent.agent import Agent
-from hermes.agent.turn import Notices
+from hermes.agent import Agent, PendingMessages
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Notice
 from hermes.core.messages import User
@@ -137,9 +136,9 @@ class Turns:
         runs."""
         if self._hearing is not None:
             self._hearing.cancel()
-        self._hearing = asyncio.ensure_future(self._hear(self._agent().notices))
+        self._hearing = asyncio.ensure_future(self._hear(self._agent().pending))
 
-    async def _hear(self, notices: Notices) -> None:
+    async def _hear(self, notices: PendingMessages) -> None:
         while True:
             await notices.wait()
             news = None if self._work or self.waiting else notices.take()

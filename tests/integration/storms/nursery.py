@@ -66,7 +66,7 @@ async def resume(order: Order) -> int:
     home = Home(Path(order.home))
     async with App(home, load(home), ProgressLine(StringIO()), lambda _: None) as app:
         agent = await app.agent(SessionRequest(Path(order.folder), latest=True))
-        return await one_turn(agent, None, JsonLines(sys.stdout)) if agent.broken_off else 0
+        return await one_turn(agent, None, JsonLines(sys.stdout)) if agent.abandoned else 0
 
 
 def be_a_process(order: Order, outlet: int, errors: int, modules: int) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.request import SessionRequest
 from hermes.config.home import Home

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.request import SessionRequest
 from hermes.config.home import Home

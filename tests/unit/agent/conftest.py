@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from hermes.agent.agent import Agent, Circumstances
-from hermes.agent.compaction import Compaction
-from hermes.agent.dispatch import Dispatcher
+from hermes.agent import Agent, AgentOptions, Compactor, ToolDispatcher
 from hermes.context.engine import ContextEngine, NoEngine
-from hermes.context.policy import Accountant, ContextKeeper
+from hermes.context.policy import CompactionPolicy, TokenCounter
 from hermes.core.events import Event
 from hermes.core.hooks import Hooks, NoHooks
 from hermes.core.messages import Message, System, User
@@ -71,19 +69,21 @@ async def make_agent(log: SessionStore, tmp_path: Path) -> MakeAgent:
         hooks: Hooks | None = None,
         policy: Any = None,
         workspace: Any = None,
-        notices: Any = None,
+        pending: Any = None,
         max_iterations: int = 90,
         engine: ContextEngine | None = None,
         history: tuple[Message, ...] = (),
-        **circumstances: Any,
+        **options: Any,
     ) -> Agent:
         box = Toolbox(tools, LocalResultStore(tmp_path / "spill").save)
-        dispatcher = Dispatcher(
+        dispatcher = ToolDispatcher(
             box, policy or AllowAll(), log, hooks or NoHooks(), SystemClock(), workspace
         )
         system = System("be brief")
-        keeper = ContextKeeper(engine or NoEngine(), Accountant([system], box.specs), system)
-        compaction = Compaction(keeper, log, SystemClock(), moved)
+        compaction_policy = CompactionPolicy(
+            engine or NoEngine(), TokenCounter([system], box.specs), system
+        )
+        compactor = Compactor(compaction_policy, log, SystemClock(), moved)
         return Agent(
             "s1",
             system,
@@ -91,11 +91,11 @@ async def make_agent(log: SessionStore, tmp_path: Path) -> MakeAgent:
             Same(model),
             dispatcher,
             log,
-            compaction,
-            asking=ModelRequest((), box.specs),
+            compactor,
+            base_request=ModelRequest((), box.specs),
             max_iterations=max_iterations,
-            notices=notices,
-            circumstances=Circumstances(workspace=workspace, **circumstances),
+            pending=pending,
+            options=AgentOptions(workspace=workspace, **options),
         )
 
     return make

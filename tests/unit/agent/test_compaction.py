@@ -66,7 +66,7 @@ def kinds(events: list[Any], kind: type) -> list[Any]:
     return [event for event in events if isinstance(event, kind)]
 
 
-async def test_a_long_turn_is_compacted_after_its_tools_and_goes_on(script, make_agent, log):
+async def test_long_turn_is_compacted_after_tools_and_continues(script, make_agent, log):
     engine = KeepLast()
     model = script([call(1), call(2, prompt=1100), said("done")])
     agent = make_agent(model, LOOK, engine=engine)
@@ -88,7 +88,7 @@ async def test_a_long_turn_is_compacted_after_its_tools_and_goes_on(script, make
     assert len(await log.messages("s1")) == 5, "what was said stays in the log"
 
 
-async def test_a_history_that_is_too_long_is_compacted_before_the_first_call(script, make_agent):
+async def test_long_history_is_compacted_before_the_first_call(script, make_agent):
     history = tuple(User.say(f"{n} " + "word " * 400) for n in range(8))
     model = script([said("ok")])
     agent = make_agent(model, engine=KeepLast(threshold=2000), history=history)
@@ -101,7 +101,7 @@ async def test_a_history_that_is_too_long_is_compacted_before_the_first_call(scr
     ]
 
 
-async def test_a_refusal_as_too_long_is_answered_with_a_compaction(script, make_agent):
+async def test_context_overflow_triggers_a_compaction(script, make_agent):
     model = script([call(1), call(2), ContextOverflow("too long"), said("done")])
     engine = KeepLast(threshold=50_000)
     events = await events_of(make_agent(model, LOOK, engine=engine))
@@ -110,14 +110,14 @@ async def test_a_refusal_as_too_long_is_answered_with_a_compaction(script, make_
     assert engine.context_length < 100_000, "the window is smaller than was thought"
 
 
-async def test_when_nothing_helps_the_refusal_is_told(script, make_agent):
+async def test_overflow_is_reported_if_compaction_does_not_help(script, make_agent):
     model = script([ContextOverflow("too long")])
     end = (await events_of(make_agent(model, engine=KeepLast())))[-1]
     assert (end.exit_reason, end.error) == ("failed", "too long")
     assert "new conversation" in end.hint
 
 
-async def test_compactions_that_do_not_help_are_not_repeated(script, make_agent):
+async def test_futile_compactions_are_not_repeated(script, make_agent):
     engine = KeepLast(threshold=10, keep=100)
     model = script([*(call(n, prompt=1000) for n in range(5)), said("done")])
     events = await events_of(make_agent(model, LOOK, engine=engine))
@@ -126,7 +126,7 @@ async def test_compactions_that_do_not_help_are_not_repeated(script, make_agent)
     assert not kinds(events, Compacted)
 
 
-async def test_the_user_is_warned_once_when_the_threshold_comes_near(script, make_agent):
+async def test_user_is_warned_once_near_the_threshold(script, make_agent):
     model = script([call(1, prompt=860), call(2, prompt=870), said("done", prompt=880)])
     events = await events_of(make_agent(model, LOOK, engine=KeepLast(threshold=1300)))
     (warning,) = kinds(events, Notice)
@@ -134,7 +134,7 @@ async def test_the_user_is_warned_once_when_the_threshold_comes_near(script, mak
     assert "/1,300 tokens)" in warning.text
 
 
-async def test_the_user_can_ask_for_a_compaction_with_a_focus(script, make_agent, log):
+async def test_user_can_request_a_compaction_with_a_focus(script, make_agent, log):
     engine = KeepLast(threshold=10**6)
     agent = make_agent(script([said("one"), said("two"), said("three")]), engine=engine)
     nothing = await agent.compress()
@@ -163,20 +163,20 @@ async def until(condition: Callable[[], Any]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_between_turns_it_is_prepared_so_that_nobody_waits(script, make_agent):
+async def test_compaction_is_prepared_between_turns(script, make_agent):
     engine = KeepLast(threshold=1000)
     model = script([said("one", prompt=900), said("two", prompt=300)])
     agent = make_agent(model, engine=engine, history=small_talk(5))
     first = await events_of(agent, "a")
     assert not kinds(first, Compacted)
-    await until(lambda: agent._compaction._beside.done())
+    await until(lambda: agent._compactor._background.done())
     second = await events_of(agent, "b")
     assert len(kinds(second, Compacted)) == 1
     assert not kinds(second, CompactionStarted), "nothing had to be waited for"
     assert [m.text for m in model.requests[1].messages[1:]] == [SUMMARY, "a", "one", "b"]
 
 
-async def test_a_preparation_that_takes_long_does_not_hold_up_the_next_turn(script, make_agent):
+async def test_slow_preparation_does_not_delay_the_next_turn(script, make_agent):
     release = threading.Event()
 
     class Slow(KeepLast):
@@ -190,7 +190,7 @@ async def test_a_preparation_that_takes_long_does_not_hold_up_the_next_turn(scri
     second = await events_of(agent, "b")
     assert not kinds(second, Compacted)
     release.set()
-    await until(lambda: agent._compaction._beside.done())
+    await until(lambda: agent._compactor._background.done())
     third = await events_of(agent, "c")
     assert len(kinds(third, Compacted)) == 1
     assert [m.text for m in model.requests[2].messages[1:]] == [
@@ -198,17 +198,17 @@ async def test_a_preparation_that_takes_long_does_not_hold_up_the_next_turn(scri
     ]  # fmt: skip
 
 
-async def test_nothing_is_prepared_when_there_is_no_next_turn(script, make_agent):
+async def test_nothing_is_prepared_without_a_next_turn(script, make_agent):
     engine = KeepLast(threshold=1000)
     agent = make_agent(
-        script([said("one", prompt=900)]), engine=engine, history=small_talk(5), goes_on=False
+        script([said("one", prompt=900)]), engine=engine, history=small_talk(5), has_next_turn=False
     )
     await events_of(agent, "a")
     await asyncio.sleep(0.05)
     assert not engine.given
 
 
-async def test_a_stop_reaches_a_compaction(script, make_agent):
+async def test_stop_cancels_a_compaction(script, make_agent):
     begun, release = threading.Event(), threading.Event()
 
     class Stuck(KeepLast):
@@ -228,7 +228,7 @@ async def test_a_stop_reaches_a_compaction(script, make_agent):
     assert events[-1].exit_reason == "interrupted"
 
 
-async def test_an_engine_that_fails_does_not_end_the_turn(script, make_agent):
+async def test_failing_engine_does_not_end_the_turn(script, make_agent):
     class Broken(KeepLast):
         def compress(self, messages: Dicts, current_tokens: int | None = None) -> Dicts:
             raise ZeroDivisionError("oops")
@@ -237,7 +237,7 @@ async def test_an_engine_that_fails_does_not_end_the_turn(script, make_agent):
     assert (await events_of(agent))[-1].exit_reason == "answered"
 
 
-async def test_an_engine_that_returns_nonsense_does_not_end_the_turn(script, make_agent):
+async def test_invalid_engine_result_does_not_end_the_turn(script, make_agent):
     class Nonsense(KeepLast):
         def compress(self, messages: Dicts, current_tokens: int | None = None) -> Dicts:
             return []
@@ -248,7 +248,7 @@ async def test_an_engine_that_returns_nonsense_does_not_end_the_turn(script, mak
     assert [e.text for e in kinds(events, TextFinished)] == ["done"]
 
 
-async def test_an_engine_may_copy_what_it_keeps_and_what_it_changes_counts(script, make_agent):
+async def test_engine_may_copy_kept_messages_and_change_others(script, make_agent):
     class Copying(KeepLast):
         def compress(self, messages: Dicts, current_tokens: int | None = None) -> Dicts:
             messages[-1]["content"] = "shorter"
@@ -277,7 +277,7 @@ class Raises(KeepLast):
 
 
 @pytest.mark.parametrize("method", ["update_from_response", "should_compress", "compress"])
-async def test_an_engine_that_raises_is_told_once_and_the_turn_goes_on(script, make_agent, method):
+async def test_raising_engine_is_reported_once_and_turn_continues(script, make_agent, method):
     model = script([call(1, 500), call(2, 500), said("done", 500), said("more", 500)])
     agent = make_agent(model, LOOK, engine=Raises(method))
     events = [*await events_of(agent), *await events_of(agent)]
@@ -286,7 +286,7 @@ async def test_an_engine_that_raises_is_told_once_and_the_turn_goes_on(script, m
     assert sum("the context engine faulty failed: RuntimeError" in text for text in told) == 1
 
 
-async def test_an_engine_that_answers_nonsense_is_told(script, make_agent):
+async def test_invalid_engine_answer_is_reported(script, make_agent):
     engine = KeepLast(threshold=200)
     engine.compress = lambda *_given, **_more: None  # type: ignore[method-assign]
     model = script([call(1, 500), said("done", 500)])

@@ -5,8 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
-from hermes.agent.agent import Agent
-from hermes.agent.subagents import Child, Children
+from hermes.agent import Agent, Subagent, Subagents
 from hermes.core.cancel import CancelToken
 from hermes.core.events import (
     Event,
@@ -114,7 +113,7 @@ class Listener:
         return []
 
 
-class Scene:
+class Harness:
     """A parent's call: who works for it, what is announced, what hooks hear."""
 
     def __init__(self) -> None:
@@ -125,10 +124,10 @@ class Scene:
             "parent", "c1", CancelToken(), lambda _text: None, announce=self.events.append
         )
 
-    def children(self, *workers: Any, most: int = 3, timeout: float = 0) -> Children:
+    def subagents(self, *workers: Any, most: int = 3, timeout: float = 0) -> Subagents:
         """Workers by task; an exception among them is raised instead of starting."""
 
-        async def start(_task: ChildTask, place: int) -> Child:
+        async def start(_task: ChildTask, place: int) -> Subagent:
             if isinstance(workers[place], Exception):
                 raise workers[place]
             return workers[place]
@@ -137,18 +136,18 @@ class Scene:
 
     def over(
         self,
-        start: Callable[[ChildTask, int], Awaitable[Child]],
+        start: Callable[[ChildTask, int], Awaitable[Subagent]],
         *,
         most: int = 3,
         timeout: float = 0,
-    ) -> Children:
-        return Children(
+    ) -> Subagents:
+        return Subagents(
             start, max_concurrent=most, timeout=timeout, hooks=self.hooks, clock=self.clock
         )
 
     async def run(self, *workers: Any, **limits: Any) -> list[ChildResult]:
         tasks = [ChildTask(f"task {number}") for number in range(len(workers))]
-        return await self.children(*workers, **limits).run(tasks, self.call)
+        return await self.subagents(*workers, **limits).run(tasks, self.call)
 
     async def one(self, play: Play, **limits: Any) -> ChildResult:
         worker = Worker(play)
@@ -164,9 +163,9 @@ class Scene:
         return [event.text for event in self.all(SubagentProgress)]
 
 
-async def stopped(scene: Scene, group: Children, ready: Awaitable[Any], tasks: int) -> Any:
+async def stopped(harness: Harness, group: Subagents, ready: Awaitable[Any], tasks: int) -> Any:
     """The results of a call that is cancelled once `ready` is."""
-    work = asyncio.ensure_future(group.run([ChildTask("x")] * tasks, scene.call))
+    work = asyncio.ensure_future(group.run([ChildTask("x")] * tasks, harness.call))
     await ready
     work.cancel()
     return await work

@@ -38,7 +38,7 @@ def test_a_tool_reaches_the_registry_and_runs(stage: Stage) -> None:
     registry.register(**registration)
     entry = registry.get("add")
     assert entry is not None
-    assert (entry.toolset, entry.emoji, entry.missing(None)) == ("maths", "+", "")  # type: ignore[arg-type]
+    assert (entry.toolset, entry.emoji, entry.unavailable(None)) == ("maths", "+", "")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

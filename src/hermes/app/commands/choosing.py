@@ -46,12 +46,14 @@ def _named(target: Target) -> str:
 
 async def reasoning(call: Call) -> str:
     wanted = call.arguments.lower()
-    effort = call.agent.asking.reasoning_effort
+    effort = call.agent.base_request.reasoning_effort
     if not wanted:
         return f"Reasoning effort: {effort}. `/reasoning {' | '.join(EFFORTS)}` changes it."
     if wanted not in EFFORTS:
         raise UsageError(f"{wanted!r} is no effort", hint=", ".join(EFFORTS))
-    call.agent.asking = msgspec.structs.replace(call.agent.asking, reasoning_effort=wanted)
+    call.agent.base_request = msgspec.structs.replace(
+        call.agent.base_request, reasoning_effort=wanted
+    )
     return f"Reasoning effort from now on: {wanted}"
 
 
@@ -80,8 +82,8 @@ async def personality(call: Call) -> str:
     if not call.arguments:
         known = ", ".join(personalities.names(settings))
         return f"Personalities: {known}, {personalities.NONE}. `/personality NAME` chooses one."
-    call.agent.manner = personalities.manner(call.arguments, settings)
-    if not call.agent.manner:
+    call.agent.extra_system_prompt = personalities.manner(call.arguments, settings)
+    if not call.agent.extra_system_prompt:
         return "No personality from now on."
     return f"From now on: {call.arguments.lower()}."
 

@@ -67,7 +67,7 @@ async def status(call: Call, waits: str = "") -> str:
     facts = {
         "Session": f"`{agent.session_id}`" + (f" “{info.title}”" if info.title else ""),
         "Model": f"{session.target.model} on {session.target.provider}",
-        "Reasoning": agent.asking.reasoning_effort or "up to the provider",
+        "Reasoning": agent.base_request.reasoning_effort or "up to the provider",
         "Conversation": f"{many(asked, 'question')}, {many(len(agent.history), 'message')}",
         "Context": context_text(gauge),
         "State": waits or ("working" if agent.running else "waiting for you"),

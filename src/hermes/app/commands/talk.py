@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.commands.registry import CommandDef, Where
 from hermes.core.messages import User

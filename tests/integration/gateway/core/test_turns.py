@@ -218,7 +218,7 @@ async def test_what_steers_a_turn_is_answered_once_when_the_gateway_goes(
         town.say(words)
         agent = runner.house.conversations.get("agent:main:local:dm:anna")
         assert agent is not None
-        await town.until(lambda: agent.notices.steered, "said into the turn")
+        await town.until(lambda: agent.pending.steered, "said into the turn")
         await town.close()
         await town.open(server)
         await town.sees("left it is")
@@ -234,7 +234,7 @@ async def test_what_steers_a_turn_that_is_stopped_is_answered_after_it(town: Tow
         town.say("turn left")
         agent = runner.house.conversations.get("agent:main:local:dm:anna")
         assert agent is not None
-        await town.until(lambda: agent.notices.steered, "said into the turn")
+        await town.until(lambda: agent.pending.steered, "said into the turn")
         await town.asks("/stop", "Stopped.")
         await town.sees("left it is")
         await town.settled()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.commands.registry import Where
 from hermes.app.commands.running import Commands

@@ -25,7 +25,9 @@ from tests.unit.context.compressor.talking import asks, call, reads, says, user
 
 def test_with_news_and_remedies_nobody_asked_for_anything():
     news = process_news(ProcessEvent("proc_1", "make", "finished", "ok", 0))
-    assert [words_of(user(text)) for text in (news, *(r.says.text for r in REMEDIES))] == [""] * 3
+    assert [words_of(user(text)) for text in (news, *(r.message.text for r in REMEDIES))] == [
+        ""
+    ] * 3
 
 
 def test_only_what_the_user_said_counts_as_words():

@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.core.messages import Aside, Assistant, Image, Message, Text, ToolResult, User
 from hermes.gateway.platforms.api_server.live import Fingerprint, LiveAgents, session_key
 

@@ -4,7 +4,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.core.messages import Aside, Image, Message, Text, ToolResult, User
 
 MOST_KNOWN = 4096

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from hermes.agent.agent import Agent
+from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.request import SessionRequest
 from hermes.core.errors import SessionNotFound
@@ -71,7 +71,7 @@ class Running:
 
     def adopt(self, agent: Agent) -> None:
         self._agent = agent
-        agent.manner = self.ask.manner
+        agent.extra_system_prompt = self.ask.manner
 
     def on_close(self, do: "Closed") -> None:
         self._closing.append(do)

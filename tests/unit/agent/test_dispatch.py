@@ -2,11 +2,13 @@
 
 import asyncio
 
-from hermes.core.errors import ToolError
+from hermes.core.errors import ToolDenied, ToolError
+from hermes.core.events import Notice, TurnFinished
 from hermes.core.messages import ToolCall, ToolResult
+from hermes.core.testing import Stall
 from hermes.core.tool import Effect, Tool, ToolContext
 from tests.unit.agent.conftest import events_of
-from tests.unit.agent.test_turns import call, end_of
+from tests.unit.agent.test_loop import call, end_of, tool_that
 
 
 def counting(name: str, outcome, **fields) -> tuple[Tool, list[int]]:
@@ -25,7 +27,7 @@ def fails(_run: int) -> str:
     raise ToolError("there is no file x")
 
 
-async def test_the_same_failing_call_is_stopped_and_then_the_turn_is(script, make_agent):
+async def test_repeated_failing_call_is_blocked_then_ends_the_turn(script, make_agent):
     tool, runs = counting("read", fails)
     again = [call("read", f"c{n}", '{"path": "x"}') for n in range(5)]
     model = script([*again, "I give up: there is no file x."])
@@ -37,7 +39,7 @@ async def test_the_same_failing_call_is_stopped_and_then_the_turn_is(script, mak
     assert model.requests[-1].tools == ()
 
 
-async def test_blanks_in_the_arguments_do_not_make_another_call(script, make_agent):
+async def test_white_space_in_arguments_does_not_make_a_different_call(script, make_agent):
     tool, runs = counting("read", fails)
     spellings = ['{"path":"x"}', '{"path": "x"}', '{ "path" : "x" }']
     model = script([*(call("read", f"c{n}", text) for n, text in enumerate(spellings)), "no"])
@@ -45,14 +47,14 @@ async def test_blanks_in_the_arguments_do_not_make_another_call(script, make_age
     assert len(runs) == 2
 
 
-async def test_another_call_is_not_held_back(script, make_agent):
+async def test_different_call_is_not_blocked(script, make_agent):
     tool, runs = counting("read", fails)
     model = script([*(call("read", f"c{n}", f'{{"path": "{n}"}}') for n in range(5)), "no"])
     await events_of(make_agent(model, tool))
     assert len(runs) == 5
 
 
-async def test_after_a_change_the_failed_call_may_be_tried_again(script, make_agent):
+async def test_failed_call_may_be_retried_after_a_change(script, make_agent):
     read, reads = counting("read", lambda run: fails(run) if run < 3 else "text")
     write, _ = counting("write", lambda _: "created x", effect=Effect.WRITE)
     model = script([call("read"), call("read"), call("write"), call("read"), "done"])
@@ -60,7 +62,7 @@ async def test_after_a_change_the_failed_call_may_be_tried_again(script, make_ag
     assert (len(reads), end.exit_reason) == (3, "answered")
 
 
-async def test_the_same_change_over_and_over_is_no_news(script, make_agent):
+async def test_repeated_identical_change_does_not_reset_failures(script, make_agent):
     read, reads = counting("read", fails)
     write, _ = counting("write", lambda _: "created x", effect=Effect.WRITE)
     pair = [call("write"), call("read")]
@@ -69,7 +71,7 @@ async def test_the_same_change_over_and_over_is_no_news(script, make_agent):
     assert len(reads) == 2
 
 
-async def test_the_same_result_again_and_again_is_stopped_too(script, make_agent):
+async def test_repeated_identical_result_is_blocked(script, make_agent):
     tool, runs = counting("look", lambda _: "nothing new")
     model = script([*(call("look", f"c{n}") for n in range(6)), "no"])
     await events_of(make_agent(model, tool))
@@ -77,14 +79,14 @@ async def test_the_same_result_again_and_again_is_stopped_too(script, make_agent
     assert "the same result 4 times" in model.requests[5].messages[-1].text
 
 
-async def test_a_tool_made_for_looking_again_may_be_called_again(script, make_agent):
+async def test_repeatable_tool_is_not_blocked(script, make_agent):
     tool, runs = counting("look", lambda _: "still running", repeatable=True)
     model = script([*(call("look", f"c{n}") for n in range(9)), "done"])
     await events_of(make_agent(model, tool))
     assert len(runs) == 9
 
 
-async def test_a_tool_that_does_not_stop_is_left_behind(script, make_agent, log):
+async def test_tool_that_ignores_a_stop_is_left_running(script, make_agent, log):
     """Its cleaning up must not hold up `/stop`."""
     going, release = asyncio.Event(), asyncio.Event()
 
@@ -109,7 +111,7 @@ async def test_a_tool_that_does_not_stop_is_left_behind(script, make_agent, log)
     release.set()
 
 
-async def test_one_tool_can_call_another_under_the_same_policy(script, make_agent):
+async def test_nested_tool_call_passes_the_same_policy(script, make_agent):
     inner, _ = counting("inner", lambda _: "from inside")
 
     async def outer(context: ToolContext) -> str:
@@ -119,3 +121,71 @@ async def test_one_tool_can_call_another_under_the_same_policy(script, make_agen
     model = script([ToolCall("c1", "outer", "{}"), "done"])
     await events_of(make_agent(model, Tool.from_function(outer), inner))
     assert model.requests[1].messages[-1].text == "outer got: from inside"
+
+
+class Kept:
+    """A workspace that notes what it is told."""
+
+    def __init__(self, *notices: str) -> None:
+        self.heard: list[str] = []
+        self._notices = list(notices)
+
+    def turn_started(self, session_id, reason):
+        self.heard.append(f"start {session_id}: {reason}")
+
+    async def before_change(self, call):
+        self.heard.append(f"before {call.call_id}")
+
+    async def turn_ended(self):
+        self.heard.append("end")
+        notices, self._notices = self._notices, []
+        return notices
+
+
+def reading(name: str = "read") -> Tool:
+    return tool_that("seen", name)
+
+
+def writing(**fields) -> Tool:
+    return tool_that("done", "write", effect=Effect.WRITE, **fields)
+
+
+async def test_checkpoint_precedes_only_calls_that_may_change_files(script, make_agent):
+    kept = Kept("a note")
+    model = script([call("read", "c1"), call("write", "c2"), "ok"])
+    events = await events_of(make_agent(model, reading(), writing(), workspace=kept), "tidy up")
+    assert kept.heard == ["start s1: tidy up", "before c2", "end", "end"]
+    assert [type(event) for event in events[-2:]] == [Notice, TurnFinished]
+
+
+async def test_tool_can_narrow_its_effect_per_call(script, make_agent):
+    kept = Kept()
+    model = script([call("write", "c1"), "ok"])
+    await events_of(make_agent(model, writing(changes=lambda _: False), workspace=kept))
+    assert "before c1" not in kept.heard
+
+
+async def test_denied_call_makes_no_checkpoint(script, make_agent):
+    class Never:
+        async def permit(self, *_details):
+            raise ToolDenied("no")
+
+        async def consent(self, *_details):
+            raise ToolDenied("no")
+
+    kept = Kept()
+    model = script([call("write", "c1"), "ok"])
+    await events_of(make_agent(model, writing(), workspace=kept, policy=Never()))
+    assert kept.heard == ["start s1: go", "end", "end"]
+
+
+async def test_stopped_turn_ends_the_workspace_turn(script, make_agent):
+    kept = Kept()
+    agent = make_agent(script([Stall()]), workspace=kept)
+    turn = asyncio.ensure_future(events_of(agent))
+    while not kept.heard:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
+    agent.interrupt()
+    await turn
+    assert kept.heard[-1] == "end"

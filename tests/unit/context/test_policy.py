@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.context.policy import Accountant, needs_compaction
+from hermes.context.policy import TokenCounter, needs_compaction
 from hermes.core.messages import System, User
 from hermes.core.model import ToolSpec
 from hermes.core.tokens import messages_tokens, tools_tokens
@@ -18,49 +18,49 @@ def said(*sizes: int) -> list[User]:
 def test_system_prompt_and_tools_count():
     messages = said(10, 20)
     expected = messages_tokens([SYSTEM, *messages]) + tools_tokens(TOOLS)
-    assert Accountant([SYSTEM], TOOLS).tokens(messages) == expected
+    assert TokenCounter([SYSTEM], TOOLS).tokens(messages) == expected
 
 
 def test_what_the_api_counted_is_taken_as_it_is():
-    accountant, messages = Accountant([SYSTEM], TOOLS), said(10, 20)
-    accountant.reported(messages, 777)
-    assert accountant.tokens(messages) == 777
+    counter, messages = TokenCounter([SYSTEM], TOOLS), said(10, 20)
+    counter.record(messages, 777)
+    assert counter.tokens(messages) == 777
 
 
 def test_what_is_new_is_estimated_as_this_model_counts():
-    accountant, messages = Accountant([SYSTEM], TOOLS), said(100, 200)
-    guess = accountant.tokens(messages)
-    accountant.reported(messages, guess // 2)
+    counter, messages = TokenCounter([SYSTEM], TOOLS), said(100, 200)
+    estimate = counter.tokens(messages)
+    counter.record(messages, estimate // 2)
     more = [*messages, *said(400)]
-    assert accountant.tokens(more) == pytest.approx(
-        guess / 2 + messages_tokens(said(400)) / 2, abs=2
+    assert counter.tokens(more) == pytest.approx(
+        estimate / 2 + messages_tokens(said(400)) / 2, abs=2
     )
 
 
 def test_a_shorter_conversation_is_estimated_with_what_was_learnt():
-    accountant, messages = Accountant([SYSTEM], TOOLS), said(100, 200, 300)
-    guess = accountant.tokens(messages)
-    accountant.reported(messages, guess // 2)
+    counter, messages = TokenCounter([SYSTEM], TOOLS), said(100, 200, 300)
+    estimate = counter.tokens(messages)
+    counter.record(messages, estimate // 2)
     shorter = messages[1:]
-    after = accountant.shortened(messages, shorter)
-    assert after == pytest.approx(Accountant([SYSTEM], TOOLS).tokens(shorter) / 2, rel=0.02)
-    accountant.adopt(shorter, after)
-    assert accountant.tokens(shorter) == after
+    after = counter.compressed(messages, shorter)
+    assert after == pytest.approx(TokenCounter([SYSTEM], TOOLS).tokens(shorter) / 2, rel=0.02)
+    counter.adopt(shorter, after)
+    assert counter.tokens(shorter) == after
 
 
 @pytest.mark.parametrize("nonsense", [0, -1, 1, 7])
 def test_a_count_that_is_far_too_small_is_passed_over(nonsense):
-    accountant, messages = Accountant([SYSTEM], TOOLS), said(100)
-    guess = accountant.tokens(messages)
-    accountant.reported(messages, nonsense)
-    assert accountant.tokens(messages) == guess
+    counter, messages = TokenCounter([SYSTEM], TOOLS), said(100)
+    estimate = counter.tokens(messages)
+    counter.record(messages, nonsense)
+    assert counter.tokens(messages) == estimate
 
 
 def test_a_large_count_is_believed_but_what_is_new_stays_in_proportion():
-    accountant, messages = Accountant([SYSTEM], TOOLS), said(100)
-    accountant.reported(messages, 10**6)
-    assert accountant.tokens(messages) == 10**6
-    assert accountant.tokens([*messages, *said(50)]) <= 10**6 + 3 * messages_tokens(said(50))
+    counter, messages = TokenCounter([SYSTEM], TOOLS), said(100)
+    counter.record(messages, 10**6)
+    assert counter.tokens(messages) == 10**6
+    assert counter.tokens([*messages, *said(50)]) <= 10**6 + 3 * messages_tokens(said(50))
 
 
 @pytest.mark.parametrize(
