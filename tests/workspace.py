@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from hermes.security.paths import Guard
-from hermes.terminal.local.files import LocalFiles
+from hermes.terminal import LocalFiles
 
 
 @pytest.fixture

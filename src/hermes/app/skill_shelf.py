@@ -178,7 +178,7 @@ class Carrying:
 
     def directory(self, skill: Skill) -> str:
         """The folder of the skill as commands of the session see it."""
-        bring = self._place.workplace.bring
+        bring = self._place.workplace.upload
         if bring is None:
             return str(skill.folder)
         # Not below ~/.hermes: the other machine may have an agent, and skills, of its own.
@@ -193,8 +193,8 @@ class Carrying:
             for name in variables
             if self._may_have(skill, name) and (value := self._loaded.variable(name))
         }
-        self._place.workplace.give(values)
-        if (bring := self._place.workplace.bring) is not None:
+        self._place.workplace.export(values)
+        if (bring := self._place.workplace.upload) is not None:
             for file in files:
                 inside = file.relative_to(self._home.root.resolve())
                 bring(file, f"~/.hermes/{inside}", private=True)

@@ -12,7 +12,7 @@ from hermes.core.hooks import HookName, Hooks, NoHooks
 from hermes.core.marks import PROCESS_NEWS
 from hermes.core.messages import Message
 from hermes.core.ports import Auxiliary, Clarifier
-from hermes.terminal.processes import Processes, ProcessEvent
+from hermes.terminal import BackgroundProcesses, ProcessEvent
 from hermes.tools.builtin.todo import TodoList
 from hermes.tools.checkpoints.checkpoints import (
     CheckpointOptions,
@@ -47,7 +47,7 @@ class Workbench:
         self._loaded, self._home = loaded, home
         self._hooks = hooks or NoHooks()
         self.place = place
-        self.processes = Processes(
+        self.processes = BackgroundProcesses(
             self.place.workplace.shell, lambda event: on_news(process_news(event))
         )
         self.turns = TurnCheckpoints(lambda: self.checkpoints) if self.has_checkpoints else None

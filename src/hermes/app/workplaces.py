@@ -13,15 +13,21 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
 from hermes.security.paths import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDENTIALS, Guard
-from hermes.terminal.base import Host, Running, Tell, Workplace
-from hermes.terminal.local.files import LocalFiles
-from hermes.terminal.local.shell import LocalShell, ShellOptions
-from hermes.terminal.output import OutputLimits
-from hermes.terminal.session_shell import GivingShell
+from hermes.terminal import (
+    EnvShell,
+    Host,
+    LocalFiles,
+    LocalShell,
+    Notify,
+    OutputLimits,
+    Running,
+    ShellOptions,
+    Workspace,
+)
 
 
 class Place(msgspec.Struct, frozen=True):
-    workplace: Workplace
+    workplace: Workspace
     guard: Guard
     folder: str
     """Where it begins, as the model is told."""
@@ -33,7 +39,7 @@ def make_place(
     loaded: Loaded,
     home: Home,
     working_folder: Path,
-    tell: Tell,
+    tell: Notify,
     backend: str = "",
     shared: Sequence[Path] = (),
 ) -> Place:
@@ -47,7 +53,7 @@ def make_place(
     return MAKERS[name](loaded, home, folder, tell)
 
 
-def _local(loaded: Loaded, home: Home, folder: Path, _tell: Tell) -> Place:
+def _local(loaded: Loaded, home: Home, folder: Path, _tell: Notify) -> Place:
     settings = loaded.settings.terminal
     if not folder.is_dir():
         raise ConfigError(
@@ -64,9 +70,11 @@ def _local(loaded: Loaded, home: Home, folder: Path, _tell: Tell) -> Place:
         ),
         sudo_password=loaded.secret("SUDO_PASSWORD") or "",
     )
-    giving = GivingShell(shell)
+    env_shell = EnvShell(shell)
     files = LocalFiles(lambda: shell.cwd, Path.home())
-    workplace = Workplace("local", giving, files, give=giving.give, given=giving.given)
+    workplace = Workspace(
+        "local", env_shell, files, export=env_shell.export, exported_names=env_shell.exported_names
+    )
     return Place(workplace, _guard_here(home, folder), str(folder))
 
 
@@ -114,7 +122,7 @@ class _UnmadeHost:
             await self._host.close()
 
 
-def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Tell) -> Place:
+def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Notify) -> Place:
     settings = loaded.settings.terminal
     if not settings.ssh_host:
         raise ConfigError(
@@ -146,7 +154,7 @@ def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Tell) -> Place:
     )
 
 
-def _docker(loaded: Loaded, home: Home, folder: Path, tell: Tell) -> Place:
+def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> Place:
     settings = loaded.settings.terminal
     options = _container(
         loaded,
@@ -167,7 +175,7 @@ def _docker(loaded: Loaded, home: Home, folder: Path, tell: Tell) -> Place:
     return _hosted(loaded, host, INSIDE, "/workspace" if mounted else "/root")
 
 
-def _singularity(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place:
+def _singularity(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> Place:
     options = _container(
         loaded,
         home,
@@ -181,7 +189,7 @@ def _singularity(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place
     return _hosted(loaded, host, INSIDE, "/root")
 
 
-def _modal(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place:
+def _modal(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> Place:
     settings = loaded.settings.terminal
     options = _container(
         loaded,
@@ -197,7 +205,7 @@ def _modal(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place:
     return _hosted(loaded, host, INSIDE, "/root", credentials=_credentials(loaded, home))
 
 
-def _daytona(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place:
+def _daytona(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> Place:
     options = _container(
         loaded,
         home,
@@ -211,7 +219,7 @@ def _daytona(loaded: Loaded, home: Home, _folder: Path, tell: Tell) -> Place:
     return _hosted(loaded, host, INSIDE, "/root", credentials=_credentials(loaded, home))
 
 
-MAKERS: dict[str, Callable[[Loaded, Home, Path, Tell], Place]] = {
+MAKERS: dict[str, Callable[[Loaded, Home, Path, Notify], Place]] = {
     "local": _local,
     "ssh": _ssh,
     "docker": _docker,
@@ -245,13 +253,13 @@ def _container(loaded: Loaded, home: Home, options: str, **more: Any) -> Any:
 
 
 def _later(name: str, make: Callable[[Any], Host]) -> Host:
-    host: Host = import_module("hermes.terminal.remote").LaterHost(name, make)
+    host: Host = import_module("hermes.terminal.remote").DeferredHost(name, make)
     return host
 
 
 def _credentials(loaded: Loaded, home: Home) -> Any:
-    containers = import_module("hermes.terminal.remote")
-    return containers.credential_mounts(home.root, loaded.settings.terminal.credential_files)
+    remote = import_module("hermes.terminal.remote")
+    return remote.credential_mounts(home.root, loaded.settings.terminal.credential_files)
 
 
 def _hosted(
@@ -269,27 +277,27 @@ def _hosted(
     # Who works on this machine does not pay for the rest.
     shells = import_module("hermes.terminal.host.shell")
     files = import_module("hermes.terminal.host.files")
-    bring = None
+    upload = None
     if not here:
-        stocked = import_module("hermes.terminal.remote").StockedHost(host)
-        host, bring = stocked, stocked.bring
+        synced = import_module("hermes.terminal.remote").SyncedHost(host)
+        host, upload = synced, synced.upload
         for mount in credentials:
-            bring(Path(mount.source), mount.target.replace("/root/", "~/", 1), private=True)
+            upload(Path(mount.source), mount.target.replace("/root/", "~/", 1), private=True)
     shell = shells.HostShell(
         host,
         cwd=folder if here else start,
         limits=_limits(loaded),
         lifetime=loaded.settings.terminal.lifetime_seconds,
     )
-    giving = GivingShell(shell)
-    workplace = Workplace(
+    env_shell = EnvShell(shell)
+    workplace = Workspace(
         host.name,
-        giving,
+        env_shell,
         files.HostFiles(host, shell),
         isolated=isolated,
-        give=giving.give,
-        given=giving.given,
-        bring=bring,
+        export=env_shell.export,
+        exported_names=env_shell.exported_names,
+        upload=upload,
     )
     return Place(workplace, guard, folder, here)
 

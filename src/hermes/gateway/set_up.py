@@ -16,7 +16,7 @@ from hermes.gateway.door.identity import switched_on
 from hermes.gateway.events import SessionSource
 from hermes.gateway.platforms.base import Adapter, AdapterContext, Manifest
 from hermes.gateway.platforms.catalogue import manifests, missing_modules, prefix
-from hermes.terminal.sandbox import SANDBOX, fault, is_installed
+from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +165,7 @@ def without_sandbox(settings: Settings) -> str:
         return ""
     if not is_installed("bwrap"):
         mend = "install bubblewrap (apt install bubblewrap)"
-    elif why := fault(SANDBOX):
+    elif why := probe_program(SANDBOX_PROBE):
         mend = f"allow user namespaces (bwrap says: {why})"
     else:
         return ""

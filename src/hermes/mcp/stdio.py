@@ -12,9 +12,8 @@ from typing import ClassVar
 from hermes.core.errors import ToolError
 from hermes.mcp.errors import ConnectionLostError, McpError, ServerUnavailable
 from hermes.mcp.transport import LOG_LINE_CHARS, McpLimits, ServerLog, TransportListener, decode
-from hermes.terminal.base import Running
-from hermes.terminal.local.lifeline import Lifeline, family
-from hermes.terminal.local.process import spawn
+from hermes.terminal import Lifeline, Running, spawn
+from hermes.terminal.local.lifeline import process_family
 from hermes.util.text import human_size
 
 STOP_SECONDS = 2.0
@@ -95,13 +94,13 @@ class StdioTransport:
         if running is None or watching is None:
             return
         # Once it has ended nobody can tell any more what it had started.
-        members = family(running.pid) if running.pid is not None else []
+        members = process_family(running.pid) if running.pid is not None else []
         try:
             await running.close_input()
             await asyncio.wait((watching,), timeout=STOP_SECONDS if politely else 0)
         finally:
             await running.stop()
-            for process in family(NO_GROUP, members):
+            for process in process_family(NO_GROUP, members):
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(process.pid, signal.SIGKILL)
             watching.cancel()

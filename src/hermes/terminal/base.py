@@ -1,7 +1,7 @@
-"""What a terminal backend offers: a shell that remembers, and the files it works on.
+"""The Protocols of a terminal backend: a shell that keeps its state, and the files it works on.
 
-The tools know only these Protocols. Paths are plain strings in the backend's own file system;
-bytes of a name that are not UTF-8 are kept as surrogate escapes (`os.fsdecode`).
+Tools know only these Protocols. Paths are strings in the backend's own file system; bytes of a name
+that are not UTF-8 are kept as surrogate escapes (`os.fsdecode`).
 """
 
 import logging
@@ -15,20 +15,20 @@ from hermes.core.cancel import CancelToken
 
 log = logging.getLogger(__name__)
 
-Tell = Callable[[str], None]
-"""A line for the user: the progress of a download, a container made anew."""
+Notify = Callable[[str], None]
+"""Receives one line for the user, such as the progress of a download or a recreated container."""
 
 
-def tell_the_log(text: str) -> None:
-    """Where nobody listens."""
+def log_notice(text: str) -> None:
+    """Write the line to the log; the default where no user interface is attached."""
     log.info("%s", text)
 
 
 class CommandResult(msgspec.Struct, frozen=True):
     exit_code: int
-    """As the shell reports it; 124 when the time was up, 128 + n when signal n ended it."""
+    """As the shell reports it; 124 after a timeout, 128 + n when signal n ended the command."""
     output: str
-    """Standard output and error as they came, cut in the middle when too long."""
+    """Standard output and error in order of arrival, truncated in the middle when too long."""
     timed_out: bool = False
     truncated: bool = False
 
@@ -38,35 +38,37 @@ class Running(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """Its process on this machine (a client's, when it runs elsewhere), if it has one."""
+        """Process id on this machine (of the client, when the program runs elsewhere), if there
+        is one."""
         ...
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; 128 + n when signal n ended it."""
+        """None while it is running; 128 + n when signal n ended it."""
         ...
 
     async def wait(self) -> int:
-        """The exit code, once it has ended and all its output was handed over."""
+        """Return the exit code after the program has ended and all its output was delivered."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """To its standard input (or its terminal); raises `ToolError` when it takes none."""
+        """Write to standard input (or the terminal); raise `ToolError` if the program accepts
+        none."""
         ...
 
     async def close_input(self) -> None: ...
 
     async def stop(self) -> None:
-        """End it and everything it started: politely, then surely. Done when this returns."""
+        """Stop the program and everything it started: SIGTERM first, then SIGKILL."""
         ...
 
 
 class Shell(Protocol):
-    """Runs commands. Working folder and exported variables persist from one to the next."""
+    """Runs commands. The working folder and exported variables persist between commands."""
 
     @property
     def cwd(self) -> str:
-        """The folder the next command starts in."""
+        """The folder in which the next command starts."""
         ...
 
     async def run(
@@ -78,9 +80,9 @@ class Shell(Protocol):
         on_output: Callable[[str], None],
         cancel: CancelToken,
     ) -> CommandResult:
-        """The result of `command`, with standard input empty.
+        """Run `command` with empty standard input and return its result.
 
-        `cwd` holds for this command only. When `timeout` seconds have passed or `cancel` is set,
+        `cwd` applies to this command only. When `timeout` seconds have passed or `cancel` is set,
         the command and everything it started is stopped; `cancel` then raises `Interrupted`.
         """
         ...
@@ -93,32 +95,32 @@ class Shell(Protocol):
         on_output: Callable[[bytes], None],
         pty: bool = False,
     ) -> Running:
-        """Start `command` with the folder and variables of now; what it changes stays its own.
+        """Start `command` with the current folder and variables; its own changes are not kept.
 
-        Its standard input is open. Output and errors come together through `on_output`, as they
-        are. With `pty` it runs in a terminal of 120 columns and 40 lines.
+        Standard input stays open. Output and errors arrive together, unchanged, through
+        `on_output`. With `pty` it runs in a terminal of 120 columns and 40 lines.
         """
         ...
 
     async def close(self) -> None:
-        """Stop what commands left running and free what the shell holds."""
+        """Stop what commands left running and release all resources."""
         ...
 
 
 class Host(Protocol):
-    """Another place where programs run: a sandbox, a container, a machine behind SSH.
+    """A place where programs run: a sandbox, a container, a machine reached over SSH.
 
-    `host_shell.HostShell` and `host_files.HostFiles` make a shell and files of any host that has a
-    POSIX shell, so a backend is no more than this.
+    `HostShell` and `HostFiles` provide a shell and files for any host that has a POSIX shell, so a
+    backend only implements this Protocol.
     """
 
     @property
     def name(self) -> str:
-        """The setting `terminal.backend` that chooses it."""
+        """The value of `terminal.backend` that selects this host."""
         ...
 
     async def open(self) -> None:
-        """Make it ready; nothing when it is. Raises `BackendUnavailable`."""
+        """Make the host ready, if it is not. Raises `BackendUnavailable`."""
         ...
 
     async def start(
@@ -129,15 +131,15 @@ class Host(Protocol):
         on_error: Callable[[bytes], None] | None = None,
         pty: bool = False,
     ) -> Running:
-        """Start a program there with its standard input open.
+        """Start a program on the host with its standard input open.
 
-        Without `on_error` standard error joins the output. When `stop` is called, or this process
-        dies, standard input closes; programs that must not outlive it watch for that.
+        Without `on_error`, standard error joins the output. Standard input closes when `stop` is
+        called or this process dies; programs that must not outlive this process watch for that.
         """
         ...
 
     async def close(self) -> None:
-        """Leave nothing behind but what the settings say is kept."""
+        """Remove everything except what the settings say to keep."""
         ...
 
 
@@ -145,40 +147,40 @@ class FileInfo(msgspec.Struct, frozen=True):
     kind: Literal["file", "folder", "other"]
     size: int
     modified_ns: int = 0
-    """When it was changed last, in nanoseconds where the backend knows them."""
+    """Time of the last change, in nanoseconds where the backend knows them."""
 
 
-class Lines(msgspec.Struct, frozen=True):
+class TextPage(msgspec.Struct, frozen=True):
     """A page of a text file."""
 
     lines: tuple[str, ...]
-    """Without line ends."""
+    """Without line endings."""
     total: int
-    """Lines of the file, counted as far as `complete` says."""
+    """Number of lines in the file; see `complete`."""
     complete: bool = True
-    """False when the file is too big to count: there are more than `total` lines."""
+    """False when the file is too large to count: it has more than `total` lines."""
     binary: bool = False
-    """True: not text; there are no lines."""
+    """True if the file is not text; `lines` is then empty."""
     crlf: bool = False
     undecodable: bool = False
-    """Some bytes of the page were not UTF-8 and are shown as U+FFFD."""
+    """Some bytes of the page were not UTF-8 and are replaced by U+FFFD."""
 
 
-class Grep(msgspec.Struct, frozen=True):
+class GrepQuery(msgspec.Struct, frozen=True):
     """A search for lines that match a regular expression."""
 
     pattern: str
     path: str
-    """A folder to walk or one file."""
+    """A folder to search, or one file."""
     file_glob: str = ""
     context: int = 0
     offset: int = 0
     limit: int = 50
     longest: int = 2000
-    """Characters of a line that are kept."""
+    """Characters kept of a line."""
 
 
-class Hit(msgspec.Struct, frozen=True):
+class GrepLine(msgspec.Struct, frozen=True):
     path: str
     line: int
     text: str
@@ -186,70 +188,71 @@ class Hit(msgspec.Struct, frozen=True):
     """False for a line of context."""
 
 
-class Grepped(msgspec.Struct, frozen=True):
+class GrepResult(msgspec.Struct, frozen=True):
     counts: dict[str, int]
-    """Matching lines of each file that has any, in the order of the paths."""
-    hits: tuple[Hit, ...]
-    """The matches `offset` to `offset + limit` with their context."""
+    """Number of matching lines per file that has any, in path order."""
+    hits: tuple[GrepLine, ...]
+    """Matches `offset` to `offset + limit`, with their context lines."""
 
 
 class Files(Protocol):
-    """The files of a backend. Failures of the file system are raised as `OSError`."""
+    """The files of a backend. File system failures are raised as `OSError`."""
 
     async def locate(self, path: str) -> str:
-        """The absolute real path: `~` and links resolved, relative to the shell's folder."""
+        """Return the real path: `~` and links resolved, relative to the shell's folder."""
         ...
 
     async def stat(self, path: str) -> FileInfo | None: ...
 
     async def names(self, folder: str) -> list[str]: ...
 
-    async def lines(self, path: str, *, offset: int, limit: int, longest: int) -> Lines:
-        """`limit` lines from line `offset` (the first is 1), each cut to `longest` characters."""
+    async def lines(self, path: str, *, offset: int, limit: int, longest: int) -> TextPage:
+        """Return `limit` lines from line `offset` (from 1), each truncated to `longest`
+        characters."""
         ...
 
     async def read(self, path: str, *, most: int) -> bytes:
-        """The whole file; `OSError` with `EFBIG` when it has more than `most` bytes."""
+        """Return the whole file; `OSError` with `EFBIG` if it has more than `most` bytes."""
         ...
 
     async def write(self, path: str, data: bytes) -> None:
-        """Replace the file as a whole; missing folders are made, its permissions kept.
+        """Replace the whole file atomically, creating missing folders and keeping permissions.
 
-        `path` comes from `locate`: should a part of it have become a link since, that is an
-        `OSError`, never a write to where the link leads.
+        `path` comes from `locate`. If a part of it has since become a link, this raises `OSError`
+        instead of writing through the link.
         """
         ...
 
     async def remove(self, path: str) -> None:
-        """Delete one file; the same holds for links."""
+        """Delete one file; links are treated as in `write`."""
         ...
 
     async def find(self, glob: str, folder: str, cancel: CancelToken) -> list[str]:
-        """The files under `folder` whose name or path matches, sorted; ignored ones left out."""
+        """Return the files under `folder` that match, sorted, without ignored ones."""
         ...
 
-    async def grep(self, query: Grep, cancel: CancelToken) -> Grepped:
-        """Raises `ToolArgumentsInvalid` for a pattern that is not a regular expression."""
+    async def grep(self, query: GrepQuery, cancel: CancelToken) -> GrepResult:
+        """Search contents. Raises `ToolArgumentsInvalid` if the pattern is not a valid regex."""
         ...
 
 
-class Bring(Protocol):
+class Upload(Protocol):
     def __call__(self, path: Path, target: str, *, private: bool = False) -> None: ...
 
 
-class Workplace(msgspec.Struct, frozen=True):
-    """Where a session works: made once from the settings, closed with the session."""
+class Workspace(msgspec.Struct, frozen=True):
+    """Where a session works: created from the settings, closed with the session."""
 
     name: str
     """The setting `terminal.backend`."""
     shell: Shell
     files: Files
     isolated: bool = False
-    """The place itself is the boundary (a container): only the hard floor is checked there."""
-    give: Callable[[Mapping[str, str]], None] = lambda _variables: None
-    """Sets variables for the commands to come."""
-    given: Callable[[], tuple[str, ...]] = tuple
-    """The names of those."""
-    bring: Bring | None = None
-    """Keeps a file or folder of this machine at a path there (`~/…`), only for the user's eyes when
-    asked so; None where the files of this machine are there anyway."""
+    """The place itself is the security boundary (a container): only hard refusals apply there."""
+    export: Callable[[Mapping[str, str]], None] = lambda _variables: None
+    """Sets environment variables for later commands."""
+    exported_names: Callable[[], tuple[str, ...]] = tuple
+    """Returns the names of the variables set so far."""
+    upload: Upload | None = None
+    """Keeps a copy of a local file or folder at a path on the host (`~/…`), readable only by the
+    user if `private`. None where the host sees the local files anyway."""

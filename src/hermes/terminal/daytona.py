@@ -1,8 +1,8 @@
-"""A sandbox of Daytona as the place where commands run.
+"""The Daytona backend: commands run in a Daytona sandbox.
 
-Daytona stops a sandbox on its own when it hears nothing of it for `AUTO_STOP` minutes; one whose
-owner was killed is stopped (or deleted) by the next start. With `persistent` the sandbox is stopped
-at the end and taken up again by its labels.
+Daytona stops a sandbox after `AUTO_STOP` minutes without activity. The next start stops (or
+deletes) sandboxes whose owner process was killed. With `persistent`, the sandbox is stopped at the
+end and found again by its labels.
 """
 
 import asyncio
@@ -21,27 +21,25 @@ from typing import Any
 import msgspec
 
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.base import Running, Tell, tell_the_log
+from hermes.terminal.base import Notify, Running, log_notice
 from hermes.terminal.local.process import COLUMNS, LINES
-from hermes.terminal.remote import ABANDONED, LEADING, RemoteProcess, own_mark, owner_is_gone
+from hermes.terminal.remote import ABANDONED, LEAD_GROUP, RemoteProcess, is_owner_gone, owner_mark
 
 # Programs in a Daytona sandbox.
 #
-# A session command takes and gives text only and its input cannot be closed. So a small script
-# runs
-# the program there, and what goes in and out are lines of base64: exact bytes, and a line `.` for
-# the
-# end of the input. A terminal is a session of its own kind, which takes bytes.
+# A session command exchanges text only, and its input cannot be closed. Therefore a relay script
+# runs the program there and both directions carry lines of base64, with a line `.` for the end of
+# input. A terminal is another kind of session, which carries bytes.
 
-PIECE = 24_576
-"""Bytes of input sent at once."""
-BEGIN = b"\x1e"
-"""Printed when the program takes over the terminal: what the login shell showed ends there."""
+INPUT_CHUNK = 24_576
+"""Bytes of input per request."""
+BEGIN_MARK = b"\x1e"
+"""Printed when the program takes over the terminal; output of the login shell ends there."""
 END_OF_INPUT = b"\x04"
-MARK = ">"
+LINE_MARK = ">"
 
-# Each piece of output becomes a line as soon as it is there. When the program has ended but
-# another still holds its output, we do not wait for that one for long.
+# Each piece of output becomes a line at once. After the program has ended, other processes that
+# still hold its output are waited for only briefly.
 RELAY = r"""
 d=$(mktemp -d) || exit 125
 trap 'rm -rf "$d"' EXIT
@@ -76,8 +74,8 @@ exec {program}
 """
 
 
-class SessionProcess(RemoteProcess):
-    """A program without a terminal, in a session of its own."""
+class DaytonaProcess(RemoteProcess):
+    """A program without a terminal, in its own session."""
 
     def __init__(self, sdk: Any, process: Any, session: str, command: str) -> None:
         super().__init__()
@@ -92,11 +90,13 @@ class SessionProcess(RemoteProcess):
         argv: Sequence[str],
         on_output: Callable[[bytes], None],
         on_error: Callable[[bytes], None],
-    ) -> "SessionProcess":
+    ) -> "DaytonaProcess":
         session = f"hermes-{secrets.token_hex(6)}"
         await sandbox.process.create_session(session)
         request = sdk.SessionExecuteRequest(
-            command=shlex.join(["sh", "-c", RELAY, "hermes", "sh", "-c", LEADING, "hermes", *argv]),
+            command=shlex.join(
+                ["sh", "-c", RELAY, "hermes", "sh", "-c", LEAD_GROUP, "hermes", *argv]
+            ),
             run_async=True,
             suppress_input_echo=True,
         )
@@ -106,15 +106,15 @@ class SessionProcess(RemoteProcess):
         return started
 
     async def _send(self, data: bytes) -> None:
-        for begin in range(0, len(data), PIECE):
-            piece = base64.b64encode(data[begin : begin + PIECE]).decode()
-            await self._line(piece)
+        for begin in range(0, len(data), INPUT_CHUNK):
+            piece = base64.b64encode(data[begin : begin + INPUT_CHUNK]).decode()
+            await self._send_line(piece)
 
     async def _send_end(self) -> None:
-        with contextlib.suppress(ToolError):  # it has ended by itself
-            await self._line(".")
+        with contextlib.suppress(ToolError):  # the program has already ended
+            await self._send_line(".")
 
-    async def _line(self, line: str) -> None:
+    async def _send_line(self, line: str) -> None:
         try:
             await self._process.send_session_command_input(
                 self._session, self._command, line + "\n"
@@ -126,13 +126,13 @@ class SessionProcess(RemoteProcess):
         await self._delete()
 
     async def _delete(self) -> None:
-        with contextlib.suppress(self._sdk.DaytonaError):  # gone with the sandbox
+        with contextlib.suppress(self._sdk.DaytonaError):  # deleted together with the sandbox
             await self._process.delete_session(self._session)
 
     async def _until_end(
         self, on_output: Callable[[bytes], None], on_error: Callable[[bytes], None]
     ) -> int:
-        output, errors = _Decoder(on_output), _Decoder(on_error)
+        output, errors = _LineDecoder(on_output), _LineDecoder(on_error)
         try:
             await self._process.get_session_command_logs_async(
                 self._session, self._command, output.feed, errors.feed
@@ -145,7 +145,7 @@ class SessionProcess(RemoteProcess):
         return code
 
     async def _exit_code(self) -> int:
-        """The logs end a moment before the code is known."""
+        """Poll for the exit code, which becomes known shortly after the logs end."""
         for pause in (0, 0.05, 0.1, 0.2, 0.5, 1.0):
             await asyncio.sleep(pause)
             command = await self._process.get_session_command(self._session, self._command)
@@ -154,8 +154,8 @@ class SessionProcess(RemoteProcess):
         return ABANDONED
 
 
-class _Decoder:
-    """Takes text in pieces and hands on the bytes of its marked lines; others as they are."""
+class _LineDecoder:
+    """Decodes the marked lines of a text stream; passes other lines through."""
 
     def __init__(self, show: Callable[[bytes], None]) -> None:
         self._show, self._rest = show, ""
@@ -164,13 +164,13 @@ class _Decoder:
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
             with contextlib.suppress(binascii.Error):
-                if line.startswith(MARK):
+                if line.startswith(LINE_MARK):
                     self._show(base64.b64decode(line[1:], validate=True))
                     continue
             self._show(codecs.encode(line + "\n", "utf-8", "replace"))
 
 
-class PtyProcess(RemoteProcess):
+class DaytonaPtyProcess(RemoteProcess):
     """A program in a terminal."""
 
     def __init__(self, sdk: Any, show: Callable[[bytes], None]) -> None:
@@ -182,8 +182,9 @@ class PtyProcess(RemoteProcess):
     @classmethod
     async def start(
         cls, sdk: Any, sandbox: Any, argv: Sequence[str], on_output: Callable[[bytes], None]
-    ) -> "PtyProcess":
-        """The terminal begins with a login shell; we have it run a file, whatever it is."""
+    ) -> "DaytonaPtyProcess":
+        """Start the terminal's login shell, whichever it is, and make it execute an uploaded
+        script."""
         name = f"hermes-{secrets.token_hex(6)}"
         path = f"/tmp/{name}"
         script = PTY_SCRIPT.format(lines=LINES, columns=COLUMNS, program=shlex.join(argv))
@@ -191,16 +192,16 @@ class PtyProcess(RemoteProcess):
         started = cls(sdk, on_output)
         started._handle = await sandbox.process.create_pty_session(
             id=name,
-            on_data=started._heard,
+            on_data=started._on_data,
             pty_size=sdk.PtySize(rows=LINES, cols=COLUMNS),
         )
         await started._handle.send_input(f" exec sh {path}\n")
         started.follow(started._until_end())
         return started
 
-    def _heard(self, data: bytes) -> None:
+    def _on_data(self, data: bytes) -> None:
         if not self._begun:
-            _, begin, data = data.partition(BEGIN)
+            _, begin, data = data.partition(BEGIN_MARK)
             self._begun = bool(begin)
         if self._begun and data:
             self._show(data)
@@ -217,7 +218,7 @@ class PtyProcess(RemoteProcess):
             raise ToolError(f"the program takes no input: {error}") from error
 
     async def _send_end(self) -> None:
-        with contextlib.suppress(ToolError):  # it has ended by itself
+        with contextlib.suppress(ToolError):  # the program has already ended
             await self._send(END_OF_INPUT)
 
     async def _abandon(self) -> None:
@@ -227,11 +228,16 @@ class PtyProcess(RemoteProcess):
 
 
 AUTO_STOP = 60
-"""Minutes. A long command counts as silence, so this must not be short."""
-MOST_DISK = 10
-"""GiB that Daytona gives."""
-SECONDS_TO_START = 300.0
-OURS, OWNER, TASK, KEEP = "hermes", "hermes.owner", "hermes.task", "hermes.keep"
+"""Minutes. A long command counts as inactivity, so this must not be short."""
+MAX_DISK = 10
+"""The most disk space in GiB that Daytona allows."""
+START_TIMEOUT = 300.0
+MANAGED_LABEL, OWNER_LABEL, TASK_LABEL, KEEP_LABEL = (
+    "hermes",
+    "hermes.owner",
+    "hermes.task",
+    "hermes.keep",
+)
 
 log = logging.getLogger(__name__)
 
@@ -242,30 +248,30 @@ class DaytonaOptions(msgspec.Struct, frozen=True, kw_only=True):
     image: str
     """`terminal.daytona_image`."""
     task: str = "default"
-    """Whose files these are."""
+    """Name of the task that owns the files."""
     forward_env: dict[str, str] = {}
-    """Variables that commands see, with their values."""
+    """Variables passed to commands, with their values."""
     cpu: float = 1
     """`terminal.container_cpu`, rounded up to whole processors."""
     memory: int = 5120
     """`terminal.container_memory` in MB, rounded up to GiB."""
     disk: int = 51200
-    """`terminal.container_disk` in MB; at most 10 GiB are given."""
+    """`terminal.container_disk` in MB; capped at 10 GiB."""
     persistent: bool = True
     """`terminal.container_persistent`."""
     api_key: str = ""
-    """DAYTONA_API_KEY; empty leaves it to the SDK."""
+    """DAYTONA_API_KEY; empty: the SDK reads its own configuration."""
     api_url: str = ""
-    """DAYTONA_API_URL; empty is Daytona's own service."""
+    """DAYTONA_API_URL; empty: Daytona's public service."""
     target: str = ""
-    """DAYTONA_TARGET, the region; empty is the organisation's."""
+    """DAYTONA_TARGET, the region; empty: the organisation's default."""
 
 
 class DaytonaHost:
     name = "daytona"
 
-    def __init__(self, options: DaytonaOptions, tell: Tell = tell_the_log) -> None:
-        self._options, self._tell = options, tell
+    def __init__(self, options: DaytonaOptions, notify: Notify = log_notice) -> None:
+        self._options, self._notify = options, notify
         self._lock = asyncio.Lock()
         self._sdk: Any = None
         self._client: Any = None
@@ -274,7 +280,7 @@ class DaytonaHost:
     async def open(self) -> None:
         async with self._lock:
             if self._sandbox is None:
-                await self._make()
+                await self._connect()
 
     async def start(
         self,
@@ -289,7 +295,7 @@ class DaytonaHost:
         try:
             return await self._start(argv, show, pty)
         except self._sdk.DaytonaError as error:
-            await self._make_anew(error)
+            await self._recreate(error)
         try:
             return await self._start(argv, show, pty)
         except self._sdk.DaytonaError as again:
@@ -307,7 +313,7 @@ class DaytonaHost:
                 elif sandbox is not None:
                     await sandbox.delete()
             except self._sdk.DaytonaError as error:
-                self._tell(f"Daytona could not put the sandbox away: {error}")
+                self._notify(f"Daytona could not put the sandbox away: {error}")
             finally:
                 await client.close()
 
@@ -315,11 +321,11 @@ class DaytonaHost:
         self, argv: Sequence[str], show: tuple[Callable[[bytes], None], ...], pty: bool
     ) -> Running:
         if pty:
-            return await PtyProcess.start(self._sdk, self._sandbox, argv, show[0])
-        return await SessionProcess.start(self._sdk, self._sandbox, argv, *show)
+            return await DaytonaPtyProcess.start(self._sdk, self._sandbox, argv, show[0])
+        return await DaytonaProcess.start(self._sdk, self._sandbox, argv, *show)
 
-    async def _make_anew(self, error: Exception) -> None:
-        """After a program could not be started: the sandbox again when it does not run."""
+    async def _recreate(self, error: Exception) -> None:
+        """Restart the sandbox if it is not running; otherwise raise `error` as a `ToolError`."""
         async with self._lock:
             try:
                 await self._sandbox.refresh_data()
@@ -329,10 +335,10 @@ class DaytonaHost:
             if runs:
                 raise ToolError(f"Daytona could not start the program: {error}") from error
             self._sandbox = None
-            await self._make()
-        self._tell("the Daytona sandbox had ended; it was started again")
+            await self._connect()
+        self._notify("the Daytona sandbox had ended; it was started again")
 
-    async def _make(self) -> None:
+    async def _connect(self) -> None:
         try:
             self._sdk = import_module("daytona")
         except ImportError as error:
@@ -342,7 +348,7 @@ class DaytonaHost:
         try:
             if self._client is None:
                 self._client = self._sdk.AsyncDaytona(self._config())
-            await self._put_orphans_away()
+            await self._reap_orphans()
             self._sandbox = await self._resume() or await self._create()
         except self._sdk.DaytonaAuthenticationError as error:
             raise BackendUnavailable(
@@ -355,7 +361,7 @@ class DaytonaHost:
             ) from error
 
     def _config(self) -> Any:
-        """None leaves it all to the SDK, which knows its own variables."""
+        """Return the client configuration; None lets the SDK read its own variables."""
         options = self._options
         if not (options.api_key or options.api_url or options.target):
             return None
@@ -367,7 +373,12 @@ class DaytonaHost:
 
     def _labels(self) -> dict[str, str]:
         keep = "yes" if self._options.persistent else "no"
-        return {OURS: "1", OWNER: own_mark(), TASK: self._options.task, KEEP: keep}
+        return {
+            MANAGED_LABEL: "1",
+            OWNER_LABEL: owner_mark(),
+            TASK_LABEL: self._options.task,
+            KEEP_LABEL: keep,
+        }
 
     async def _create(self) -> Any:
         options = self._options
@@ -376,7 +387,7 @@ class DaytonaHost:
             resources=self._sdk.Resources(
                 cpu=max(1, math.ceil(options.cpu)),
                 memory=max(1, math.ceil(options.memory / 1024)),
-                disk=min(MOST_DISK, max(1, math.ceil(options.disk / 1024))),
+                disk=min(MAX_DISK, max(1, math.ceil(options.disk / 1024))),
             ),
             env_vars=options.forward_env or None,
             labels=self._labels(),
@@ -384,44 +395,48 @@ class DaytonaHost:
             auto_delete_interval=-1 if options.persistent else 0,
         )
         return await self._client.create(
-            params, timeout=SECONDS_TO_START, on_snapshot_create_logs=self._tell_lines
+            params, timeout=START_TIMEOUT, on_snapshot_create_logs=self._notify_lines
         )
 
     async def _resume(self) -> Any:
-        """The kept sandbox of this task, running; None when there is none that is free."""
+        """Return the persistent sandbox of this task, running; None if there is no free one."""
         if not self._options.persistent:
             return None
         query = self._sdk.ListSandboxesQuery(
-            labels={OURS: "1", TASK: self._options.task, KEEP: "yes"}
+            labels={MANAGED_LABEL: "1", TASK_LABEL: self._options.task, KEEP_LABEL: "yes"}
         )
         async for sandbox in self._client.list(query):
-            owner = sandbox.labels.get(OWNER, "")
-            if owner not in ("", own_mark()) and not owner_is_gone(owner):
-                continue  # another process works in it
+            owner = sandbox.labels.get(OWNER_LABEL, "")
+            if owner not in ("", owner_mark()) and not is_owner_gone(owner):
+                continue  # in use by another process
             if sandbox.state != self._sdk.SandboxState.STARTED:
                 try:
-                    await sandbox.start(timeout=SECONDS_TO_START)
+                    await sandbox.start(timeout=START_TIMEOUT)
                 except self._sdk.DaytonaError as error:
-                    self._tell(f"Daytona could not start the kept sandbox {sandbox.id}: {error}")
+                    self._notify(f"Daytona could not start the kept sandbox {sandbox.id}: {error}")
                     continue
             await sandbox.set_labels({**sandbox.labels, **self._labels()})
             return sandbox
         return None
 
-    async def _put_orphans_away(self) -> None:
-        """Stop or delete what processes that are gone left running."""
-        async for sandbox in self._client.list(self._sdk.ListSandboxesQuery(labels={OURS: "1"})):
+    async def _reap_orphans(self) -> None:
+        """Stop or delete sandboxes left running by processes that have ended."""
+        async for sandbox in self._client.list(
+            self._sdk.ListSandboxesQuery(labels={MANAGED_LABEL: "1"})
+        ):
             labels = sandbox.labels
-            kept = labels.get(KEEP) == "yes"
-            wanted = kept and self._options.persistent and labels.get(TASK) == self._options.task
+            kept = labels.get(KEEP_LABEL) == "yes"
+            wanted = (
+                kept and self._options.persistent and labels.get(TASK_LABEL) == self._options.task
+            )
             runs = sandbox.state == self._sdk.SandboxState.STARTED
-            if wanted or not runs or not owner_is_gone(labels.get(OWNER, "")):
+            if wanted or not runs or not is_owner_gone(labels.get(OWNER_LABEL, "")):
                 continue
             log.info("putting the Daytona sandbox %s away: its process is gone", sandbox.id)
             with contextlib.suppress(self._sdk.DaytonaNotFoundError):
                 await (sandbox.stop() if kept else sandbox.delete())
 
-    def _tell_lines(self, text: str) -> None:
+    def _notify_lines(self, text: str) -> None:
         for line in text.splitlines():
             if line.strip():
-                self._tell(line.strip())
+                self._notify(line.strip())

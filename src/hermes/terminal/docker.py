@@ -1,9 +1,9 @@
-"""A container of Docker or podman as the place where commands run.
+"""The Docker backend: commands run in a Docker or podman container.
 
-The container lives as long as an attached `docker run` of ours whose standard input we hold open.
-When we are killed that input closes, the container's main process ends, and the engine removes it.
-What that misses (the engine was stopped, the machine lost power) is removed by the next start, by
-the mark of its owner.
+The container lives as long as an attached `docker run` child whose standard input this process
+holds open. If this process is killed, that input closes, the container's main process ends, and the
+engine removes the container. Containers that escape this (the engine was stopped, the machine lost
+power) carry an owner label, and the next start removes them.
 """
 
 import asyncio
@@ -16,38 +16,38 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal.base import Running, Tell, tell_the_log
+from hermes.terminal.base import Notify, Running, log_notice
 from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.local.process import COLUMNS, LINES
 from hermes.terminal.remote import (
     HOME,
     WORKSPACE,
-    Client,
+    EngineClient,
     Mount,
-    kept_folder,
-    own_mark,
-    owner_is_gone,
+    is_owner_gone,
+    owner_mark,
     parse_volume,
+    persistent_folder,
     safe_mount,
 )
 
-# What the engine's complaints mean, and what to do about each.
+# Known error messages of the engine, and what to do about each.
 
 
-class Cause(msgspec.Struct, frozen=True):
+class EngineError(msgspec.Struct, frozen=True):
     words: tuple[str, ...]
-    """Any of these in the complaint, in lower case."""
+    """Any of these, in lower case, identifies the error."""
     message: str
     hint: str
 
 
-CAUSES = (
-    Cause(
+ENGINE_ERRORS = (
+    EngineError(
         ("permission denied while trying to connect", "connect: permission denied"),
         "you may not use the {program} engine",
         "join the group `docker` and log in again, or install podman, which needs no rights",
     ),
-    Cause(
+    EngineError(
         (
             "cannot connect to the docker daemon",
             "is the docker daemon running",
@@ -58,12 +58,12 @@ CAUSES = (
         "the {program} engine does not run",
         "start it (`sudo systemctl start {program}`, or Docker Desktop), or install podman",
     ),
-    Cause(
+    EngineError(
         ("manifest unknown", "pull access denied", "repository does not exist", "not found: man"),
         "there is no image {image} to be had",
         "check the name in terminal.docker_image; a private one needs `{program} login`",
     ),
-    Cause(
+    EngineError(
         (
             *("no such host", "i/o timeout", "network is unreachable", "dial tcp", "tls handshake"),
             *("proxyconnect", "connection reset", "temporary failure in name resolution"),
@@ -72,27 +72,27 @@ CAUSES = (
         "connect to the network, bring it with `{program} load`, or set terminal.docker_image to "
         "one that `{program} images` lists",
     ),
-    Cause(
+    EngineError(
         ("invalid reference format",),
         "{image!r} is not the name of an image",
         "correct terminal.docker_image",
     ),
-    Cause(
+    EngineError(
         ("range of cpus is from",),
         "the machine has fewer processors than the container asks for",
         "lower terminal.container_cpu",
     ),
-    Cause(
+    EngineError(
         ("minimum memory limit",),
         "the container's memory limit is too small",
         "raise terminal.container_memory",
     ),
-    Cause(
+    EngineError(
         ("no space left on device",),
         "the disk is full",
         "free some, for instance with `{program} system prune`",
     ),
-    Cause(
+    EngineError(
         ("executable file not found", 'exec: "sh"', "no such file or directory: oci"),
         "the image {image} has no shell",
         "set terminal.docker_image to an image with a POSIX shell",
@@ -100,19 +100,19 @@ CAUSES = (
 )
 
 
-def unavailable(program: str, complaint: str, image: str) -> BackendUnavailable:
-    """The error for what the engine wrote on standard error."""
+def engine_unavailable(program: str, complaint: str, image: str) -> BackendUnavailable:
+    """Return the error for what the engine wrote to standard error."""
     lowered = complaint.lower()
-    for cause in CAUSES:
+    for cause in ENGINE_ERRORS:
         if any(words in lowered for words in cause.words):
             return BackendUnavailable(
                 cause.message.format(program=program, image=image),
                 hint=cause.hint.format(program=program, image=image),
             )
     lines = [line.strip() for line in complaint.splitlines() if line.strip()]
-    said = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
+    line = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
     return BackendUnavailable(
-        f"{program} could not make the container: {said or 'it gave no reason'}",
+        f"{program} could not make the container: {line or 'it gave no reason'}",
         hint=f"see what `{program} info` and `{program} run --rm {image} true` say",
     )
 
@@ -124,10 +124,11 @@ def not_installed(programs: str) -> BackendUnavailable:
     )
 
 
-# How a container is made: the settings, and the arguments for the engine that follow from them.
+# Settings of a container, and the engine arguments that follow from them.
 
-# Standard input is what ties the container to us: when it closes, `cat` ends, and so does the
-# container. As first process the shell also takes in orphans where the engine has no `--init`.
+# The container is tied to this process by its standard input: when it closes, `cat` ends and so
+# does the container. As the first process, the shell also adopts orphans where the engine has no
+# `--init`.
 MAIN = (
     'exec 3<&0; trap "exit 0" TERM; mkdir -p /workspace 2>/dev/null; '
     "cat <&3 >/dev/null & echo ready; wait"
@@ -152,35 +153,35 @@ class DockerOptions(msgspec.Struct, frozen=True, kw_only=True):
     image: str
     """`terminal.docker_image`."""
     environment: dict[str, str] = {}
-    """What the client program sees: `PATH`, `HOME`, `DOCKER_HOST` and the like."""
+    """Environment of the client program: `PATH`, `HOME`, `DOCKER_HOST` and so on."""
     task: str = "default"
-    """Whose files these are; tasks of one name share what is kept."""
+    """Owner of the kept files; tasks with the same name share them."""
     volumes: tuple[str, ...] = ()
     """`terminal.docker_volumes`."""
     forward_env: dict[str, str] = {}
     """The variables named by `terminal.docker_forward_env`, with their values."""
     workspace: str = ""
-    """The folder mounted at /workspace (`terminal.docker_mount_cwd_to_workspace`), or empty."""
+    """Folder mounted at /workspace (`terminal.docker_mount_cwd_to_workspace`), or empty."""
     cpu: float = 1
-    """`terminal.container_cpu`; 0 is no limit."""
+    """`terminal.container_cpu`; 0 means no limit."""
     memory: int = 5120
-    """`terminal.container_memory` in MB; 0 is no limit."""
+    """`terminal.container_memory` in MB; 0 means no limit."""
     disk: int = 51200
-    """`terminal.container_disk` in MB, where the storage driver can limit it; 0 is no limit."""
+    """`terminal.container_disk` in MB, if the storage driver supports a limit; 0 means no limit."""
     persistent: bool = True
     """`terminal.container_persistent`: /workspace and /root outlive the container."""
     sandbox_dir: str = ""
     """`terminal.sandbox_dir`, never empty when `persistent`."""
     credential_files: tuple[Mount, ...] = ()
-    """`terminal.credential_files`, from `containers.credential_mounts`."""
+    """`terminal.credential_files`, from `credential_mounts`."""
     program: str = ""
-    """docker or podman; empty is docker when its engine answers, else podman."""
+    """docker or podman; empty: docker if its engine answers, else podman."""
     network: str = ""
-    """The network to join; empty is the engine's default, `none` is none."""
+    """The network to join; empty: the engine's default; `none`: no network."""
 
 
-class Image(msgspec.Struct, frozen=True):
-    """What an image says about itself."""
+class ImageConfig(msgspec.Struct, frozen=True):
+    """The relevant part of an image's configuration."""
 
     user: str = ""
     workdir: str = ""
@@ -190,21 +191,21 @@ class Image(msgspec.Struct, frozen=True):
         return self.user.partition(":")[0] in ("", "root", "0")
 
 
-class Picky(msgspec.Struct, frozen=True):
-    """An option that some engines cannot take: how they complain, and what goes without it."""
+class OptionalFlag(msgspec.Struct, frozen=True):
+    """An option that some engines reject: their errors, and the warning when it is dropped."""
 
     name: str
     complaints: tuple[str, ...]
     lost: str
 
 
-PICKY = (
-    Picky(
+OPTIONAL_FLAGS = (
+    OptionalFlag(
         "--storage-opt",
         ("storage-opt", "storage option", "pquota", "project quota"),
         "the disk of the container is not limited: the engine's storage driver cannot",
     ),
-    Picky(
+    OptionalFlag(
         "--init",
         ("container-init", "docker-init", "catatonit"),
         "the container runs without an init process: the engine has none",
@@ -221,7 +222,7 @@ def run_arguments(
     workdir: str,
     without: frozenset[str] = frozenset(),
 ) -> list[str]:
-    """The arguments of `docker run`, but for the options named in `without`."""
+    """Return the arguments of `docker run`, except for the options named in `without`."""
     optional = {
         "--init": [],
         "--storage-opt": [f"size={options.disk}m"] if options.disk else None,
@@ -245,7 +246,7 @@ def run_arguments(
 
 
 def seed_arguments(options: DockerOptions, folder: str) -> list[str]:
-    """Copy the image's own /root to `folder`, which will then hide it."""
+    """Return arguments that copy the image's /root to `folder`, which is then mounted over it."""
     return [
         *("run", "--rm", "--pull=never", "--network", "none", "--user", "0", *HARDENING),
         *("--mount", Mount(folder, "/hermes-seed").option()),
@@ -253,8 +254,8 @@ def seed_arguments(options: DockerOptions, folder: str) -> list[str]:
     ]
 
 
-def qualified(image: str) -> str:
-    """The full name of what Docker would fetch; podman does not guess a registry."""
+def qualified_name(image: str) -> str:
+    """Return the full name of what Docker would pull; podman does not guess a registry."""
     first, slash, _ = image.partition("/")
     if not slash:
         return f"docker.io/library/{image}"
@@ -265,15 +266,15 @@ def qualified(image: str) -> str:
 
 # A program in a terminal inside a container.
 #
-# When the client of `docker exec -t` goes away, the terminal inside does not hang up. So what runs
-# there carries a variable by which it is found and ended.
+# When the client of `docker exec -t` ends, the terminal inside does not hang up. The program
+# therefore carries an environment variable by which `HANG_UP` finds and stops it.
 
-VARIABLE = "HERMES_TERMINAL"
+PTY_VARIABLE = "HERMES_TERMINAL"
 DETACH_KEYS = "ctrl-],ctrl-],ctrl-],ctrl-]"
-"""The default, Ctrl-P Ctrl-Q, would swallow a Ctrl-P that is typed."""
+"""The default, Ctrl-P Ctrl-Q, would swallow a typed Ctrl-P."""
 
-# Docker tells the terminal its size a moment after the program has begun.
-SIZED = f'stty rows {LINES} cols {COLUMNS} 2>/dev/null; exec "$@"'
+# Docker sets the size of the terminal only shortly after the program has started.
+SET_SIZE = f'stty rows {LINES} cols {COLUMNS} 2>/dev/null; exec "$@"'
 HANG_UP = r"""
 alive() {
   found=
@@ -293,21 +294,25 @@ exit 0
 """
 
 
-class ContainerTerminal:
-    """`Running` around the client."""
+class ContainerPty:
+    """`Running` for a program in a container's terminal."""
 
-    def __init__(self, client: Client, container: str, running: Running, mark: str) -> None:
+    def __init__(self, client: EngineClient, container: str, running: Running, mark: str) -> None:
         self._client, self._container = client, container
         self._running, self._mark = running, mark
 
     @classmethod
     async def start(
-        cls, client: Client, container: str, argv: Sequence[str], on_output: Callable[[bytes], None]
-    ) -> "ContainerTerminal":
+        cls,
+        client: EngineClient,
+        container: str,
+        argv: Sequence[str],
+        on_output: Callable[[bytes], None],
+    ) -> "ContainerPty":
         mark = secrets.token_hex(8)
         running = await client.start(
-            *("exec", "-i", "-t", "--detach-keys", DETACH_KEYS, "--env", f"{VARIABLE}={mark}"),
-            *(container, "sh", "-c", SIZED, "hermes", *argv),
+            *("exec", "-i", "-t", "--detach-keys", DETACH_KEYS, "--env", f"{PTY_VARIABLE}={mark}"),
+            *(container, "sh", "-c", SET_SIZE, "hermes", *argv),
             on_output=on_output,
             pty=True,
         )
@@ -332,21 +337,21 @@ class ContainerTerminal:
 
     async def stop(self) -> None:
         await self._running.stop()
-        # When the container is gone this fails, and there is nothing left to end.
+        # This fails if the container is gone; then there is nothing left to stop.
         await self._client.call("exec", self._container, "sh", "-c", HANG_UP, "hermes", self._mark)
 
 
-OURS = "hermes"
-OWNER = "hermes.owner"
-TASK = "hermes.task"
-SECONDS_TO_START = 60.0
-SECONDS_TO_END = 5.0
+MANAGED_LABEL = "hermes"
+OWNER_LABEL = "hermes.owner"
+TASK_LABEL = "hermes.task"
+START_TIMEOUT = 60.0
+END_TIMEOUT = 5.0
 
 log = logging.getLogger(__name__)
 
 
 class DockerHost:
-    """`tell` gets a line for the user: the progress of a download, a container made anew."""
+    """A container as a `Host`. `notify` receives progress lines for the user."""
 
     name = "docker"
 
@@ -354,20 +359,20 @@ class DockerHost:
         self,
         options: DockerOptions,
         lifeline: Lifeline,
-        tell: Tell = tell_the_log,
+        notify: Notify = log_notice,
     ) -> None:
-        self._options, self._lifeline, self._tell = options, lifeline, tell
+        self._options, self._lifeline, self._notify = options, lifeline, notify
         self._lock = asyncio.Lock()
         self._refused: frozenset[str] = frozenset()
-        self._made: _Container | None = None
+        self._current: _Container | None = None
 
     @property
     def container(self) -> str:
-        """The name of the container that runs now, or empty."""
-        return self._made.name if self._made and self._made.alive else ""
+        """Name of the running container, or empty."""
+        return self._current.name if self._current and self._current.alive else ""
 
     async def open(self) -> None:
-        await self._container()
+        await self._ensure_container()
 
     async def start(
         self,
@@ -377,106 +382,112 @@ class DockerHost:
         on_error: Callable[[bytes], None] | None = None,
         pty: bool = False,
     ) -> Running:
-        made = await self._container()
+        container = await self._ensure_container()
         if pty:
-            return await ContainerTerminal.start(made.client, made.name, argv, on_output)
-        return await made.client.start(
-            *("exec", "-i", made.name, *argv), on_output=on_output, on_error=on_error
+            return await ContainerPty.start(container.client, container.name, argv, on_output)
+        return await container.client.start(
+            *("exec", "-i", container.name, *argv), on_output=on_output, on_error=on_error
         )
 
     async def close(self) -> None:
         async with self._lock:
-            made, self._made = self._made, None
-            if made is not None:
-                await made.end()
+            container, self._current = self._current, None
+            if container is not None:
+                await container.end()
 
-    async def _container(self) -> "_Container":
-        """The running container; one that has died since is made anew, which is told."""
+    async def _ensure_container(self) -> "_Container":
+        """Return the running container; create a new one, and say so, if the last one has ended."""
         async with self._lock:
-            if self._made is None:
-                self._made = await self._make()
-            elif not self._made.alive:
-                died, self._made = self._made, None
-                self._made = await self._make()
-                self._tell(
+            if self._current is None:
+                self._current = await self._create_container()
+            elif not self._current.alive:
+                died, self._current = self._current, None
+                self._current = await self._create_container()
+                self._notify(
                     f"the container {died.name} had ended; a new one was made "
                     f"({'kept files are there' if self._options.persistent else 'it is empty'})"
                 )
-            return self._made
+            return self._current
 
-    async def _make(self) -> "_Container":
+    async def _create_container(self) -> "_Container":
         client = await choose_engine(self._options, self._lifeline)
-        image = await self._image(client)
+        image = await self._inspect_image(client)
         mounts = await self._mounts(client, image)
         while True:
-            made = _Container(client, f"hermes-{secrets.token_hex(6)}")
+            container = _Container(client, f"hermes-{secrets.token_hex(6)}")
             arguments = run_arguments(
                 self._options,
-                name=made.name,
-                labels={OURS: "1", OWNER: own_mark(), TASK: self._options.task},
+                name=container.name,
+                labels={
+                    MANAGED_LABEL: "1",
+                    OWNER_LABEL: owner_mark(),
+                    TASK_LABEL: self._options.task,
+                },
                 mounts=mounts,
                 workdir=self._workdir(image),
                 without=self._refused,
             )
-            complaint = await made.begin(arguments, self._options.forward_env)
+            complaint = await container.begin(arguments, self._options.forward_env)
             if complaint is None:
-                return made
-            self._go_without(client, complaint)
+                return container
+            self._drop_refused_flag(client, complaint)
 
-    def _go_without(self, client: Client, complaint: str) -> None:
-        """Give up the one option the engine complains about, or raise."""
-        for option in PICKY:
+    def _drop_refused_flag(self, client: EngineClient, complaint: str) -> None:
+        """Retry without the one option the engine complains about; raise if there is none."""
+        for option in OPTIONAL_FLAGS:
             refused = any(words in complaint.lower() for words in option.complaints)
             if refused and option.name not in self._refused:
                 self._refused |= {option.name}
                 log.warning("%s", option.lost)
                 return
-        raise unavailable(client.program, complaint, self._options.image)
+        raise engine_unavailable(client.program, complaint, self._options.image)
 
-    async def _image(self, client: Client) -> Image:
-        """What the image says about itself; it is fetched when it is not here."""
+    async def _inspect_image(self, client: EngineClient) -> ImageConfig:
+        """Return the configuration of the image; pull the image if it is missing."""
         image = self._options.image
         asked = ("image", "inspect", "--format", "{{json .Config}}", "--", image)
         answer = await client.call(*asked)
         if answer.exit_code:
-            self._tell(f"fetching the image {image}")
-            name = qualified(image) if client.program == "podman" else image
-            pulled = await client.call("pull", "--", name, timeout=None, tell=self._tell)
+            self._notify(f"fetching the image {image}")
+            name = qualified_name(image) if client.program == "podman" else image
+            pulled = await client.call("pull", "--", name, timeout=None, notify=self._notify)
             if pulled.exit_code:
-                raise unavailable(client.program, pulled.errors, image)
+                raise engine_unavailable(client.program, pulled.errors, image)
             answer = await client.call(*asked)
         try:
             config = msgspec.json.decode(answer.output or "{}")
         except msgspec.DecodeError:
-            raise unavailable(client.program, answer.errors or answer.output, image) from None
-        return Image(config.get("User") or "", config.get("WorkingDir") or "")
+            raise engine_unavailable(
+                client.program, answer.errors or answer.output, image
+            ) from None
+        return ImageConfig(config.get("User") or "", config.get("WorkingDir") or "")
 
-    async def _mounts(self, client: Client, image: Image) -> list[Mount]:
+    async def _mounts(self, client: EngineClient, image: ImageConfig) -> list[Mount]:
         options = self._options
         mounts = [parse_volume(volume) for volume in options.volumes]
         if options.workspace:
             mounts.append(safe_mount(options.workspace, WORKSPACE))
         if options.persistent:
-            kept = kept_folder(options.sandbox_dir, options.task)
+            kept = persistent_folder(options.sandbox_dir, options.task)
             if not options.workspace:
-                mounts.append(Mount(_folder(kept / "workspace", image), WORKSPACE))
+                mounts.append(Mount(_make_kept_folder(kept / "workspace", image), WORKSPACE))
             if image.as_root:
-                mounts.append(Mount(await self._home(client, kept / "root"), HOME))
+                mounts.append(Mount(await self._home_folder(client, kept / "root"), HOME))
         return [*mounts, *options.credential_files]
 
-    async def _home(self, client: Client, folder: Path) -> str:
-        """The kept /root. At first it holds what the image has there."""
+    async def _home_folder(self, client: EngineClient, folder: Path) -> str:
+        """Return the persistent /root folder, initially filled with the image's own."""
         if not folder.exists():
             new = Path(tempfile.mkdtemp(prefix="new-", dir=folder.parent))
             answer = await client.call(*seed_arguments(self._options, str(new)))
             if answer.exit_code:
-                raise unavailable(client.program, answer.errors, self._options.image)
+                raise engine_unavailable(client.program, answer.errors, self._options.image)
             if not folder.exists():  # another process of the same task may have been faster
                 new.rename(folder)
         return str(folder)
 
-    def _workdir(self, image: Image) -> str:
-        """Where commands begin: the user's folder, one that is kept, or the image's own."""
+    def _workdir(self, image: ImageConfig) -> str:
+        """Return the initial folder: the user's, a persistent one, or the image's own."""
         if self._options.workspace:
             return WORKSPACE
         if self._options.persistent:
@@ -486,9 +497,9 @@ class DockerHost:
 
 
 class _Container:
-    """One container and the client that it lives by."""
+    """One container and the attached client that keeps it alive."""
 
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(self, client: EngineClient, name: str) -> None:
         self.client, self.name = client, name
         self._main: Running | None = None
 
@@ -497,7 +508,7 @@ class _Container:
         return self._main is not None and self._main.exit_code is None
 
     async def begin(self, arguments: Sequence[str], environment: dict[str, str]) -> str | None:
-        """None once it runs, else what the engine complained about."""
+        """Start it. Returns None once it runs, else the engine's error output."""
         ready = asyncio.Event()
         errors = bytearray()
         self._main = main = await self.client.start(
@@ -511,7 +522,7 @@ class _Container:
         try:
             done, _ = await asyncio.wait(
                 (ended, started),
-                timeout=SECONDS_TO_START,
+                timeout=START_TIMEOUT,
                 return_when=asyncio.FIRST_COMPLETED,
             )
         except asyncio.CancelledError:
@@ -524,7 +535,7 @@ class _Container:
             return None
         if not done:
             await self.end()
-            return f"the container did not start in {SECONDS_TO_START:.0f} s"
+            return f"the container did not start in {START_TIMEOUT:.0f} s"
         return errors.decode("utf-8", "replace")
 
     async def end(self) -> None:
@@ -534,7 +545,7 @@ class _Container:
         try:
             if self._main.exit_code is None:
                 await self._main.close_input()
-                async with asyncio.timeout(SECONDS_TO_END):
+                async with asyncio.timeout(END_TIMEOUT):
                     await self._main.wait()
         except TimeoutError:
             await self.client.call("rm", "-f", self.name)
@@ -542,13 +553,13 @@ class _Container:
             await self._main.stop()
 
 
-async def choose_engine(options: DockerOptions, lifeline: Lifeline) -> Client:
-    """The client of the first engine that answers; what dead processes left there is removed."""
+async def choose_engine(options: DockerOptions, lifeline: Lifeline) -> EngineClient:
+    """Return the client of the first engine that answers, after removing orphaned containers."""
     programs = [options.program] if options.program else ["docker", "podman"]
     environment = {"DOCKER_CLI_HINTS": "false", **options.environment}
     failure: BackendUnavailable | None = None
     for program in programs:
-        client = Client(program, environment, lifeline)
+        client = EngineClient(program, environment, lifeline)
         if not client.installed():
             continue
         try:
@@ -560,26 +571,26 @@ async def choose_engine(options: DockerOptions, lifeline: Lifeline) -> Client:
     raise failure or not_installed(" or ".join(programs))
 
 
-async def reap_orphans(client: Client) -> list[str]:
-    """Remove the containers whose owner ran on this machine and is gone; returns their ids."""
-    listed = await client.call("ps", "-aq", "--no-trunc", "--filter", f"label={OURS}=1")
+async def reap_orphans(client: EngineClient) -> list[str]:
+    """Remove containers whose owner ran on this machine and has ended; return their ids."""
+    listed = await client.call("ps", "-aq", "--no-trunc", "--filter", f"label={MANAGED_LABEL}=1")
     if listed.exit_code:
-        raise unavailable(client.program, listed.errors, "")
+        raise engine_unavailable(client.program, listed.errors, "")
     if not (ids := listed.output.split()):
         return []
-    form = f'{{{{.Id}}}} {{{{index .Config.Labels "{OWNER}"}}}}'
-    # One may have gone since: then the others are told all the same.
+    form = f'{{{{.Id}}}} {{{{index .Config.Labels "{OWNER_LABEL}"}}}}'
+    # A container may be gone by now; the others are listed nevertheless.
     marks = await client.call("inspect", "--type", "container", "--format", form, *ids)
     rows = [line.partition(" ") for line in marks.output.splitlines()]
-    orphans = [container for container, _, mark in rows if owner_is_gone(mark)]
+    orphans = [container for container, _, mark in rows if is_owner_gone(mark)]
     if orphans:
         log.info("removing %d containers of processes that are gone", len(orphans))
         await client.call("rm", "-f", *orphans)
     return orphans
 
 
-def _folder(path: Path, image: Image) -> str:
-    """A kept folder. The folder around it is private; a user of the image may write in this one."""
+def _make_kept_folder(path: Path, image: ImageConfig) -> str:
+    """Create a kept folder. Its parent is private; a non-root user of the image may write here."""
     path.mkdir(mode=0o700, exist_ok=True)
     if not image.as_root:
         path.chmod(0o777)

@@ -1,8 +1,8 @@
-"""A sandbox of Modal as the place where commands run.
+"""The Modal backend: commands run in a Modal sandbox.
 
-Modal ends a sandbox on its own after `lifetime` idle seconds. One whose owner was killed is ended
-by the next start. With `persistent`, a snapshot of the files is taken at the end and the next
-sandbox of the same task begins with it.
+Modal ends a sandbox after `lifetime` idle seconds. The next start ends sandboxes whose owner
+process was killed. With `persistent`, a snapshot of the files is taken at the end, and the next
+sandbox of the same task starts from it.
 """
 
 import asyncio
@@ -16,24 +16,24 @@ from typing import Any
 import msgspec
 
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.base import Running, Tell, tell_the_log
+from hermes.terminal.base import Notify, Running, log_notice
 from hermes.terminal.remote import (
     ABANDONED,
-    LEADING,
+    LEAD_GROUP,
     RemoteProcess,
-    kept_folder,
-    own_mark,
-    owner_is_gone,
+    is_owner_gone,
+    owner_mark,
+    persistent_folder,
 )
 
-LONGEST = 86_400
-"""Seconds a sandbox may live; Modal allows no more."""
-PIECE = 1_048_576
-"""Bytes of input sent at once; Modal's buffer takes 2 MiB."""
-PATIENCE = 1.0
-"""Seconds its last output gets to arrive once a program has ended."""
-OWNER = "hermes-owner"
-TASK = "hermes-task"
+MAX_LIFETIME = 86_400
+"""The longest lifetime in seconds that Modal allows."""
+INPUT_CHUNK = 1_048_576
+"""Bytes of input per request; Modal's buffer holds 2 MiB."""
+OUTPUT_GRACE = 1.0
+"""Seconds to wait for remaining output after a program has ended."""
+OWNER_TAG = "hermes-owner"
+TASK_TAG = "hermes-task"
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +44,9 @@ class ModalOptions(msgspec.Struct, frozen=True, kw_only=True):
     image: str
     """`terminal.modal_image`."""
     task: str = "default"
-    """Whose files these are."""
+    """Name of the task that owns the files."""
     forward_env: dict[str, str] = {}
-    """Variables that commands see, with their values."""
+    """Variables passed to commands, with their values."""
     cpu: float = 1
     """`terminal.container_cpu`."""
     memory: int = 5120
@@ -54,22 +54,22 @@ class ModalOptions(msgspec.Struct, frozen=True, kw_only=True):
     persistent: bool = True
     """`terminal.container_persistent`."""
     sandbox_dir: str = ""
-    """`terminal.sandbox_dir`: keeps the name of the last snapshot; never empty if `persistent`."""
+    """`terminal.sandbox_dir`: stores the id of the last snapshot; never empty if `persistent`."""
     lifetime: int = 300
     """`terminal.lifetime_seconds`: idle seconds after which Modal ends the sandbox."""
     token_id: str = ""
-    """MODAL_TOKEN_ID; empty leaves it to the SDK, which reads its own file."""
+    """MODAL_TOKEN_ID; empty: the SDK reads its own configuration file."""
     token_secret: str = ""
     """MODAL_TOKEN_SECRET."""
     app: str = "hermes"
-    """The Modal app the sandboxes belong to."""
+    """The Modal app that the sandboxes belong to."""
 
 
 class ModalHost:
     name = "modal"
 
-    def __init__(self, options: ModalOptions, tell: Tell = tell_the_log) -> None:
-        self._options, self._tell = options, tell
+    def __init__(self, options: ModalOptions, notify: Notify = log_notice) -> None:
+        self._options, self._notify = options, notify
         self._lock = asyncio.Lock()
         self._modal: Any = None
         self._client: Any = None
@@ -78,7 +78,7 @@ class ModalHost:
     async def open(self) -> None:
         async with self._lock:
             if self._sandbox is None:
-                await self._make()
+                await self._connect()
 
     async def start(
         self,
@@ -90,16 +90,16 @@ class ModalHost:
     ) -> Running:
         await self.open()
         failure = self._modal.exception.Error
-        program = argv if pty else ("sh", "-c", LEADING, "hermes", *argv)
+        program = argv if pty else ("sh", "-c", LEAD_GROUP, "hermes", *argv)
         try:
             process = await self._sandbox.exec.aio(*program, text=False, pty=pty)
         except failure as error:
-            await self._make_anew(error)
+            await self._recreate(error)
             try:
                 process = await self._sandbox.exec.aio(*program, text=False, pty=pty)
             except failure as again:
                 raise ToolError(f"Modal could not start the program: {again}") from again
-        return _Process(process, failure, on_output, on_error or on_output)
+        return _ModalProcess(process, failure, on_output, on_error or on_output)
 
     async def close(self) -> None:
         async with self._lock:
@@ -111,13 +111,13 @@ class ModalHost:
                     image = await sandbox.snapshot_filesystem.aio()
                     self._snapshot.write_text(image.object_id)
             except self._modal.exception.Error as error:
-                self._tell(f"Modal could not keep the files of this session: {error}")
+                self._notify(f"Modal could not keep the files of this session: {error}")
             finally:
                 with contextlib.suppress(self._modal.exception.Error):
                     await sandbox.terminate.aio()
 
-    async def _make_anew(self, error: Exception) -> None:
-        """After a program could not be started: a new sandbox when the old one has ended."""
+    async def _recreate(self, error: Exception) -> None:
+        """Create a new sandbox if the old one has ended; else raise `error` as a `ToolError`."""
         async with self._lock:
             try:
                 ended = await self._sandbox.poll.aio() is not None
@@ -126,10 +126,10 @@ class ModalHost:
             if not ended:
                 raise ToolError(f"Modal could not start the program: {error}") from error
             self._sandbox = None
-            await self._make()
-        self._tell("the Modal sandbox had ended; a new one was made")
+            await self._connect()
+        self._notify("the Modal sandbox had ended; a new one was made")
 
-    async def _make(self) -> None:
+    async def _connect(self) -> None:
         try:
             self._modal = import_module("modal")
         except ImportError as error:
@@ -157,17 +157,17 @@ class ModalHost:
             )
         app = await modal.App.lookup.aio(options.app, client=self._client, create_if_missing=True)
         await self._reap_orphans(app)
-        if kept := self._kept_image():
+        if kept := self._snapshot_image():
             try:
-                self._sandbox = await self._sandbox_of(app, kept)
+                self._sandbox = await self._create_sandbox(app, kept)
             except modal.exception.NotFoundError:
-                self._tell("Modal no longer has the kept files; a fresh sandbox is made")
+                self._notify("Modal no longer has the kept files; a fresh sandbox is made")
         if self._sandbox is None:
             image = modal.Image.from_registry(options.image)
-            self._sandbox = await self._sandbox_of(app, image)
-        await self._sandbox.set_tags.aio({OWNER: own_mark(), TASK: options.task})
+            self._sandbox = await self._create_sandbox(app, image)
+        await self._sandbox.set_tags.aio({OWNER_TAG: owner_mark(), TASK_TAG: options.task})
 
-    async def _sandbox_of(self, app: Any, image: Any) -> Any:
+    async def _create_sandbox(self, app: Any, image: Any) -> Any:
         options, secret = self._options, self._modal.Secret
         return await self._modal.Sandbox.create.aio(
             *("sleep", "infinity"),
@@ -176,13 +176,13 @@ class ModalHost:
             secrets=[secret.from_dict(options.forward_env)] if options.forward_env else [],
             cpu=options.cpu or None,
             memory=options.memory or None,
-            timeout=LONGEST,
+            timeout=MAX_LIFETIME,
             idle_timeout=options.lifetime or None,
             client=self._client,
         )
 
-    def _kept_image(self) -> Any:
-        """The last snapshot of the task, or None. Whether Modal still has it shows in its use."""
+    def _snapshot_image(self) -> Any:
+        """Return the task's last snapshot, or None. Modal may have deleted it meanwhile."""
         if self._options.persistent and self._snapshot.exists():
             kept = self._snapshot.read_text().strip()
             return self._modal.Image.from_id(kept, client=self._client)
@@ -190,18 +190,18 @@ class ModalHost:
 
     @property
     def _snapshot(self) -> Path:
-        return kept_folder(self._options.sandbox_dir, self._options.task) / "modal-snapshot"
+        return persistent_folder(self._options.sandbox_dir, self._options.task) / "modal-snapshot"
 
     async def _reap_orphans(self, app: Any) -> None:
         async for sandbox in self._modal.Sandbox.list.aio(app_id=app.app_id, client=self._client):
             tags = await sandbox.get_tags.aio()
-            if owner_is_gone(tags.get(OWNER, "")):
+            if is_owner_gone(tags.get(OWNER_TAG, "")):
                 log.info("ending a Modal sandbox: its process is gone")
                 await sandbox.terminate.aio()
 
 
-class _Process(RemoteProcess):
-    """A program in the sandbox. Modal has no way to end it but to close its input."""
+class _ModalProcess(RemoteProcess):
+    """A program in the sandbox. Closing its input is the only way to end it through Modal."""
 
     def __init__(
         self,
@@ -216,14 +216,14 @@ class _Process(RemoteProcess):
 
     async def _send(self, data: bytes) -> None:
         try:
-            for begin in range(0, len(data), PIECE):
-                self._process.stdin.write(data[begin : begin + PIECE])
+            for begin in range(0, len(data), INPUT_CHUNK):
+                self._process.stdin.write(data[begin : begin + INPUT_CHUNK])
                 await self._process.stdin.drain.aio()
         except (self._failure, ValueError) as error:
             raise ToolError(f"the program takes no input: {error}") from error
 
     async def _send_end(self) -> None:
-        with contextlib.suppress(self._failure, ValueError):  # it has ended by itself
+        with contextlib.suppress(self._failure, ValueError):  # the program has already ended
             self._process.stdin.write_eof()
             await self._process.stdin.drain.aio()
 
@@ -239,10 +239,10 @@ class _Process(RemoteProcess):
         )
         try:
             code = int(await self._process.wait.aio())
-            with contextlib.suppress(TimeoutError):  # another program still holds its output
-                async with asyncio.timeout(PATIENCE):
+            with contextlib.suppress(TimeoutError):  # another program still holds the output
+                async with asyncio.timeout(OUTPUT_GRACE):
                     await reading
-        except self._failure as error:  # the sandbox went away, and the program with it
+        except self._failure as error:  # the sandbox has ended, and the program with it
             on_error(f"\nModal: {error}\n".encode())
             return ABANDONED
         finally:

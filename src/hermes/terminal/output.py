@@ -1,4 +1,4 @@
-"""Output of a command, bounded in memory: the beginning and the end are kept."""
+"""Command output, bounded in memory: the beginning and the end are kept."""
 
 import asyncio
 import codecs
@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 HEAD_SHARE = 0.4
-"""How much of the room goes to the beginning; the end, where errors are, gets the rest."""
+"""Share of the space used for the beginning; the end, where errors are, gets the rest."""
 
 
 class OutputLimits(msgspec.Struct, frozen=True):
@@ -20,12 +20,12 @@ class OutputLimits(msgspec.Struct, frozen=True):
 
 
 class HeadAndTail:
-    """Takes any number of bytes and keeps at most `max_bytes` of them."""
+    """Accepts any number of bytes and keeps at most `max_bytes` of them."""
 
     def __init__(self, limits: OutputLimits) -> None:
         self._max_lines = limits.max_lines
-        self._head_room = int(limits.max_bytes * HEAD_SHARE)
-        self._tail_room = limits.max_bytes - self._head_room
+        self._head_size = int(limits.max_bytes * HEAD_SHARE)
+        self._tail_size = limits.max_bytes - self._head_size
         self._head = bytearray()
         self._tail = bytearray()
         self._dropped = 0
@@ -33,30 +33,30 @@ class HeadAndTail:
 
     @property
     def total(self) -> int:
-        """Bytes that were added."""
+        """Number of bytes added so far."""
         return len(self._head) + self._dropped + len(self._tail)
 
     def add(self, data: bytes) -> None:
-        room = self._head_room - len(self._head)
+        room = self._head_size - len(self._head)
         self._head += data[:room]
         self._tail += data[room:] if room > 0 else data
-        # Trimmed now and then only, so that many small pieces stay cheap.
-        if len(self._tail) > 2 * self._tail_room + 65_536:
+        # Trim rarely, so that many small pieces stay cheap.
+        if len(self._tail) > 2 * self._tail_size + 65_536:
             self._trim()
 
     def text(self) -> tuple[str, bool]:
-        """What was kept, and whether something was left out."""
+        """Return the kept text, and whether something was omitted."""
         self._trim()
         if not self._dropped:
             kept = (bytes(self._head) + bytes(self._tail)).decode("utf-8", "replace")
-            return self._fewer_lines(kept)
+            return self._limit_lines(kept)
         head = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._head))
         tail = bytes(self._tail).lstrip(bytes(range(0x80, 0xC0))).decode("utf-8", "replace")
-        text, _ = self._fewer_lines(f"{head}\n[… {self._dropped} bytes left out …]\n{tail}")
+        text, _ = self._limit_lines(f"{head}\n[… {self._dropped} bytes left out …]\n{tail}")
         return text, True
 
     def since(self, position: int) -> tuple[bytes, int]:
-        """What was added from byte `position` on, and how many bytes of it were left out."""
+        """Return what was added since byte `position`, and how many bytes of it were omitted."""
         self._trim()
         tail_begin = len(self._head) + self._dropped
         if position >= tail_begin:
@@ -66,25 +66,25 @@ class HeadAndTail:
         note = b"\n[\xe2\x80\xa6 %d bytes left out \xe2\x80\xa6]\n" % missing if missing else b""
         return head + note + bytes(self._tail), missing
 
-    def numbered(self) -> list[tuple[int, str]]:
-        """The kept lines with their numbers; the first is 1. Lines left out leave a gap."""
+    def numbered_lines(self) -> list[tuple[int, str]]:
+        """Return the kept lines with their numbers, from 1. Omitted lines leave a gap."""
         self._trim()
         head = bytes(self._head) if self._dropped else bytes(self._head + self._tail)
-        lines = _split(head)
+        lines = _split_lines(head)
         found = list(enumerate(lines, 1))
         if self._dropped:
             first = self._head.count(b"\n") + self._dropped_lines + 1
-            found += enumerate(_split(bytes(self._tail)), first)
+            found += enumerate(_split_lines(bytes(self._tail)), first)
         return found
 
     def _trim(self) -> None:
-        excess = len(self._tail) - self._tail_room
+        excess = len(self._tail) - self._tail_size
         if excess > 0:
             self._dropped_lines += self._tail.count(b"\n", 0, excess)
             del self._tail[:excess]
             self._dropped += excess
 
-    def _fewer_lines(self, text: str) -> tuple[str, bool]:
+    def _limit_lines(self, text: str) -> tuple[str, bool]:
         lines = text.split("\n")
         excess = len(lines) - 1 - self._max_lines
         if excess <= 0:
@@ -100,35 +100,36 @@ _ESCAPES = re.compile(
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
-def plain(output: str) -> str:
-    """Output as a person would see it: no colours, no overwritten progress lines."""
+def plain_text(output: str) -> str:
+    """Return the output as a person would see it: no colours, no overwritten progress lines."""
     lines = _ESCAPES.sub("", output).split("\n")
     shown = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
     return _CONTROLS.sub("", shown).rstrip()
 
 
-def _split(data: bytes) -> list[str]:
+def _split_lines(data: bytes) -> list[str]:
     text = data.decode("utf-8", "replace")
     return text.removesuffix("\n").split("\n") if text else []
 
 
 def cut_line(text: str, longest: int, *, more: bool = False) -> str:
-    """At most `longest` characters, with a mark where the rest was left out."""
+    """Return at most `longest` characters, with a mark if the rest was omitted."""
     if len(text) <= longest and not more:
         return text
     return text[:longest] + " [… line cut]"
 
 
-# What a command prints: kept for the result, and shown to the user while it runs.
-
-SHOW_EVERY = 0.1
-"""Seconds between two pieces shown to the user."""
-SHOW_MOST = 16_384
-"""Bytes of a piece; a command that prints forever must not flood the screen."""
+SHOW_INTERVAL = 0.1
+"""Seconds between two updates shown to the user."""
+MAX_SHOWN_BYTES = 16_384
+"""Bytes per update, so that endless output does not flood the screen."""
 
 
 class Capture:
-    """Made and used in the event loop's thread."""
+    """Collects the output of a command and shows it to the user while the command runs.
+
+    Must be created and used in the event loop's thread.
+    """
 
     def __init__(self, limits: OutputLimits, show: Callable[[str], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -141,13 +142,13 @@ class Capture:
     def add(self, data: bytes) -> None:
         self._kept.add(data)
         self._pending += data
-        if len(self._pending) > 2 * SHOW_MOST:
-            del self._pending[SHOW_MOST:-SHOW_MOST]
+        if len(self._pending) > 2 * MAX_SHOWN_BYTES:
+            del self._pending[MAX_SHOWN_BYTES:-MAX_SHOWN_BYTES]
         if self._timer is None:
-            self._timer = self._loop.call_later(SHOW_EVERY, self._flush)
+            self._timer = self._loop.call_later(SHOW_INTERVAL, self._flush)
 
     def finish(self) -> tuple[str, bool]:
-        """The kept text and whether it was cut; no more comes."""
+        """Show the rest and return the kept text, and whether it was truncated."""
         self._flush()
         return self._kept.text()
 
@@ -156,7 +157,7 @@ class Capture:
             self._timer.cancel()
             self._timer = None
         if self._pending:
-            text = self._decoder.decode(bytes(self._pending[-SHOW_MOST:]))
+            text = self._decoder.decode(bytes(self._pending[-MAX_SHOWN_BYTES:]))
             self._pending.clear()
             if text:
                 self._show(text)

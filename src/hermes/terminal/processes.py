@@ -1,4 +1,4 @@
-"""Commands in the background, of any shell."""
+"""Background commands of a session, over any `Shell`."""
 
 import asyncio
 import codecs
@@ -11,27 +11,27 @@ import msgspec
 
 from hermes.core.errors import ToolError
 from hermes.terminal.base import Running, Shell
-from hermes.terminal.output import HeadAndTail, OutputLimits, cut_line, plain
+from hermes.terminal.output import HeadAndTail, OutputLimits, cut_line, plain_text
 
-# Watching the output of a background command for lines, without flooding whoever is told.
+# Watching output for matching lines, with a rate limit.
 
-LONGEST_LINE = 8_192
-"""Bytes of a line that are looked at."""
-SHOWN = 500
-"""Characters of a matching line that are told."""
+MAX_LINE_BYTES = 8_192
+"""Bytes of a line that are searched."""
+MAX_SHOWN = 500
+"""Characters of a matching line in an event."""
 
 
 class WatchLimits(msgspec.Struct, frozen=True):
     seconds: float = 10
-    """At most one match of a process is told in this time; the others are counted."""
+    """At most one match per process is reported in this time; the others are counted."""
     flood: int = 20
-    """Matches held back in that time that make it a flood."""
+    """Number of suppressed matches in that time that counts as a flood."""
     floods: int = 3
-    """After so many in a row the watch is switched off."""
+    """The watch is switched off after this many floods in a row."""
 
 
-class Watch:
-    """Tells of each line that contains one of `patterns`, once, and not too often."""
+class OutputWatch:
+    """Reports each line that contains one of `patterns`, once and at a limited rate."""
 
     def __init__(
         self,
@@ -54,95 +54,97 @@ class Watch:
         *whole, rest = data.split(b"\n")
         for line in whole:
             self._collect(line)
-            self._look()
+            self._check_line()
         self._collect(rest)
 
     def end(self) -> None:
-        """No more comes: the last line counts, and what was held back is told."""
-        self._look()
+        """Handle the end of the output: check the last line and report suppressed matches."""
+        self._check_line()
         if self._held_back:
-            self._tell()
+            self._emit()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _collect(self, data: bytes) -> None:
-        self._line += data[: LONGEST_LINE - len(self._line)]
+        self._line += data[: MAX_LINE_BYTES - len(self._line)]
 
-    def _look(self) -> None:
-        line = plain(self._line.decode("utf-8", "replace"))
+    def _check_line(self) -> None:
+        line = plain_text(self._line.decode("utf-8", "replace"))
         self._line.clear()
         if not any(pattern in line for pattern in self.patterns):
             return
-        self._latest = cut_line(line, SHOWN)
+        self._latest = cut_line(line, MAX_SHOWN)
         self._held_back += 1
         if self._timer is None:
-            self._tell()
+            self._emit()
 
-    def _tell(self) -> None:
-        """The latest line, with the number of those that were held back before it."""
+    def _emit(self) -> None:
+        """Report the latest line, with the number of suppressed ones before it."""
         before = self._held_back - 1
         self._held_back = 0
         note = f"\n[{before} more matching lines before this one]" if before else ""
-        self._timer = asyncio.get_running_loop().call_later(self._limits.seconds, self._time_is_up)
+        self._timer = asyncio.get_running_loop().call_later(self._limits.seconds, self._on_interval)
         self._matched(self._latest + note)
 
-    def _time_is_up(self) -> None:
+    def _on_interval(self) -> None:
         self._timer = None
         self._floods = self._floods + 1 if self._held_back >= self._limits.flood else 0
         if self._floods >= self._limits.floods:
             self.patterns, self._held_back = (), 0
             self._muted(f"too many lines match, the watch is off; the latest: {self._latest}")
         elif self._held_back:
-            self._tell()
+            self._emit()
 
 
-# One background command: what it printed, how it stands, and its end.
+# One background command.
 
-KEPT = OutputLimits(max_bytes=200_000)
-"""Output of each that is kept."""
+OUTPUT_LIMITS = OutputLimits(max_bytes=200_000)
+"""How much output of each process is kept."""
 LAST_LINES = 20
-"""Lines of the output that the news of its end brings along."""
-STOPPED_WITHIN = 1.0
-"""Seconds for the end of a stopped program to be reported."""
+"""Lines of output included in the event about its end."""
+STOP_TIMEOUT = 1.0
+"""Seconds to wait for the exit code of a stopped program."""
 
 
-Standing = Literal["running", "exited", "killed", "lost"]
-"""lost: the place it ran in went away."""
+ProcessStatus = Literal["running", "exited", "killed", "lost"]
+"""lost: the backend it ran in is gone."""
 
 
 class ProcessState(msgspec.Struct, frozen=True):
     id: str
     command: str
     cwd: str
-    state: Standing
+    state: ProcessStatus
     exit_code: int | None
     pid: int | None
     seconds: float
-    """How long it has run, or ran."""
+    """Run time so far, or total."""
     output_bytes: int
     pty: bool
     notify: bool
     watch_patterns: tuple[str, ...]
 
 
-class Background:
-    """A command from its start on; kept after its end for whoever asks."""
+class BackgroundProcess:
+    """A command from its start on; kept after its end for later queries."""
 
     def __init__(self, command: str, cwd: str, *, pty: bool, notify: bool) -> None:
         self.id = f"proc_{secrets.token_hex(6)}"
         self.command, self.cwd, self.pty, self.notify = command, cwd, pty, notify
-        self.output = HeadAndTail(KEPT)
+        self.output = HeadAndTail(OUTPUT_LIMITS)
         self.exit_code: int | None = None
         self.ended_at: float | None = None
         self._began_at = time.monotonic()
-        self._ended = asyncio.Event()
+        self._on_ended = asyncio.Event()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._told = 0
+        self._read_position = 0
         self._waiting = 0
-        self._killed = self._lost = False
+        self._was_killed = self._was_lost = False
 
-    def follow(self, program: Running, watch: Watch, ended: Callable[["Background"], None]) -> None:
+    def follow(
+        self, program: Running, watch: OutputWatch, ended: Callable[["BackgroundProcess"], None]
+    ) -> None:
         self.program, self.watch = program, watch
         self._following = asyncio.ensure_future(self._follow(ended))
 
@@ -151,16 +153,16 @@ class Background:
         return self.ended_at is None
 
     @property
-    def expected(self) -> bool:
-        """Whether somebody here made it end or waits for its end."""
-        return self._killed or self._waiting > 0
+    def end_expected(self) -> bool:
+        """Whether it was killed from here, or a caller is waiting for its end."""
+        return self._was_killed or self._waiting > 0
 
     def state(self) -> ProcessState:
         return ProcessState(
             id=self.id,
             command=self.command,
             cwd=self.cwd,
-            state=self._standing(),
+            state=self._status(),
             exit_code=self.exit_code,
             pid=self.program.pid,
             seconds=(self.ended_at or time.monotonic()) - self._began_at,
@@ -170,92 +172,90 @@ class Background:
             watch_patterns=self.watch.patterns,
         )
 
-    def _standing(self) -> Standing:
+    def _status(self) -> ProcessStatus:
         if self.running:
             return "running"
-        return "killed" if self._killed else "lost" if self._lost else "exited"
+        return "killed" if self._was_killed else "lost" if self._was_lost else "exited"
 
     def news(self) -> str:
-        """What was printed since this was asked last."""
-        data, _ = self.output.since(self._told)
-        self._told = self.output.total
+        """Return what was printed since the last call."""
+        data, _ = self.output.since(self._read_position)
+        self._read_position = self.output.total
         return self._decoder.decode(data, final=not self.running)
 
     def last_lines(self) -> str:
-        return plain("\n".join(text for _, text in self.output.numbered()[-LAST_LINES:]))
+        return plain_text("\n".join(text for _, text in self.output.numbered_lines()[-LAST_LINES:]))
 
     async def wait(self, timeout: float) -> None:
-        """Until it has ended, or `timeout` seconds have passed."""
+        """Wait until it has ended or `timeout` seconds have passed."""
         self._waiting += 1
         try:
             async with asyncio.timeout(timeout):
-                await self._ended.wait()
+                await self._on_ended.wait()
         except TimeoutError:
             return
         finally:
             self._waiting -= 1
 
     async def kill(self) -> None:
-        self._killed = self._killed or self.running
+        self._was_killed = self._was_killed or self.running
         await self.program.stop()
-        await asyncio.wait((self._following,), timeout=STOPPED_WITHIN)
+        await asyncio.wait((self._following,), timeout=STOP_TIMEOUT)
 
-    async def _follow(self, ended: Callable[["Background"], None]) -> None:
+    async def _follow(self, ended: Callable[["BackgroundProcess"], None]) -> None:
         try:
             self.exit_code = await self.program.wait()
         except ToolError as error:
-            self._lost = True
+            self._was_lost = True
             self.output.add(f"\n[{error}]\n".encode())
         self.ended_at = time.monotonic()
         self.watch.end()
         ended(self)
-        self._ended.set()
+        self._on_ended.set()
 
 
-# Commands in the background: started now, looked after later. Works over any `Shell`.
+MAX_RUNNING = 32
+MAX_FINISHED = 64
+"""Number of finished processes that are remembered."""
+OUTPUT_INTERVAL = 1.0
+"""Seconds between two updates while a caller waits for a process."""
 
-MOST_RUNNING = 32
-MOST_FINISHED = 64
-"""Finished ones that are remembered, the latest."""
-SHOW_EVERY = 1.0
-"""Seconds between two looks at what a process prints while somebody waits for it."""
-
-EventKind = Literal["finished", "matched", "muted"]
+ProcessEventKind = Literal["finished", "matched", "muted"]
 
 
 class ProcessEvent(msgspec.Struct, frozen=True):
     id: str
     command: str
-    kind: EventKind
-    """muted: so many lines matched that the watch was switched off."""
+    kind: ProcessEventKind
+    """muted: too many lines matched and the watch was switched off."""
     text: str
-    """The end of the output, the matching line, or why it is muted."""
+    """The end of the output, the matching line, or the reason for muting."""
     exit_code: int | None = None
 
 
-class Output(msgspec.Struct, frozen=True):
-    """What came since the last look."""
+class ProcessOutput(msgspec.Struct, frozen=True):
+    """Output since the last call."""
 
     process: ProcessState
     text: str
-    """With a note where some of it was left out."""
+    """Contains a note where output was omitted."""
 
 
-class Page(msgspec.Struct, frozen=True):
+class ProcessLogPage(msgspec.Struct, frozen=True):
     """Lines of the output so far."""
 
     process: ProcessState
     lines: tuple[tuple[int, str], ...]
-    """Each with its number, the first of all being 1; a gap in the numbers was not kept."""
+    """Each with its number, from 1; a gap in the numbers was not kept."""
     total: int
 
 
-class Processes:
-    """The background commands of a session. Made, used and closed in the event loop's thread.
+class BackgroundProcesses:
+    """The background commands of a session. Create, use and close it in the event loop's thread.
 
-    `on_event` hears of the end of a process started with `notify`, unless it was killed from here
-    or somebody was waiting for it, and of lines that match `watch_patterns`. A process has
-    `write_seconds` to take what is written to it.
+    `on_event` is called for lines that match `watch_patterns` and for the end of a process started
+    with `notify`, unless it was killed from here or a caller was waiting for it. Writing to a
+    process times out after `write_seconds`.
     """
 
     def __init__(
@@ -269,7 +269,7 @@ class Processes:
         self._shell, self._on_event = shell, on_event
         self._write_seconds = write_seconds
         self._watch_limits = watch_limits or WatchLimits()
-        self._processes: dict[str, Background] = {}
+        self._processes: dict[str, BackgroundProcess] = {}
         self._starting = 0
         self._closed = False
 
@@ -282,19 +282,19 @@ class Processes:
         notify: bool = False,
         watch_patterns: Sequence[str] = (),
     ) -> str:
-        """The id of the new process: `proc_` and 12 hexadecimal digits."""
+        """Start a process and return its id: `proc_` and 12 hexadecimal digits."""
         running = sum(process.running for process in self._processes.values())
-        if running + self._starting >= MOST_RUNNING:
+        if running + self._starting >= MAX_RUNNING:
             raise ToolError(
-                f"{MOST_RUNNING} background processes run already",
+                f"{MAX_RUNNING} background processes run already",
                 hint="end one that is not needed: process(action='kill', session_id=…)",
             )
-        process = Background(command, cwd or self._shell.cwd, pty=pty, notify=notify)
-        watch = Watch(
+        process = BackgroundProcess(command, cwd or self._shell.cwd, pty=pty, notify=notify)
+        watch = OutputWatch(
             watch_patterns,
             self._watch_limits,
-            lambda line: self._tell(process, "matched", line),
-            lambda reason: self._tell(process, "muted", reason),
+            lambda line: self._emit(process, "matched", line),
+            lambda reason: self._emit(process, "muted", reason),
         )
 
         def keep(data: bytes) -> None:
@@ -310,50 +310,50 @@ class Processes:
             await program.stop()
             raise ToolError("the session is closing: nothing more is started")
         self._processes[process.id] = process
-        process.follow(program, watch, self._ended)
+        process.follow(program, watch, self._on_ended)
         return process.id
 
     def list(self) -> list[ProcessState]:
-        """Those that run first, then the latest."""
+        """Return running processes first, then the most recent."""
         states = [process.state() for process in reversed(self._processes.values())]
         return sorted(states, key=lambda state: state.state != "running")
 
     def state(self, process_id: str) -> ProcessState:
         return self._find(process_id).state()
 
-    def poll(self, process_id: str) -> Output:
-        """What came since the last time this was asked."""
+    def poll(self, process_id: str) -> ProcessOutput:
+        """Return the output since the last call."""
         process = self._find(process_id)
-        return Output(process.state(), process.news())
+        return ProcessOutput(process.state(), process.news())
 
-    def log(self, process_id: str, *, offset: int = 0, limit: int = 200) -> Page:
-        """`limit` lines from line `offset` on; without `offset` the last ones."""
+    def log(self, process_id: str, *, offset: int = 0, limit: int = 200) -> ProcessLogPage:
+        """Return `limit` lines from line `offset` on; without `offset` the last ones."""
         process = self._find(process_id)
-        lines = process.output.numbered()
+        lines = process.output.numbered_lines()
         total = lines[-1][0] if lines else 0
         if offset > 0:
             chosen = [line for line in lines if line[0] >= offset][:limit]
         else:
             chosen = lines[-limit:]
-        return Page(process.state(), tuple(chosen), total)
+        return ProcessLogPage(process.state(), tuple(chosen), total)
 
     async def wait(
         self, process_id: str, timeout: float, on_output: Callable[[str], None] = lambda _text: None
-    ) -> Output:
-        """Like `poll`, once it has ended or `timeout` seconds have passed.
+    ) -> ProcessOutput:
+        """Like `poll`, after the process has ended or `timeout` seconds have passed.
 
-        `on_output` gets what it prints meanwhile, now and then.
+        `on_output` receives its output in the meantime.
         """
         process = self._find(process_id)
         until = time.monotonic() + timeout
         seen = process.output.total
         while process.running and (left := until - time.monotonic()) > 0:
-            await process.wait(min(left, SHOW_EVERY))
+            await process.wait(min(left, OUTPUT_INTERVAL))
             data, _ = process.output.since(seen)
             seen = process.output.total
             if data:
                 on_output(data.decode("utf-8", "replace"))
-        return Output(process.state(), process.news())
+        return ProcessOutput(process.state(), process.news())
 
     async def write(self, process_id: str, data: str) -> None:
         program = self._program(process_id)
@@ -367,7 +367,7 @@ class Processes:
             ) from error
 
     async def submit(self, process_id: str, data: str) -> None:
-        """`data` and the Enter key."""
+        """Write `data` and the Enter key."""
         enter = "\r" if self._find(process_id).pty else "\n"
         await self.write(process_id, data + enter)
 
@@ -375,17 +375,17 @@ class Processes:
         await self._program(process_id).close_input()
 
     async def kill(self, process_id: str) -> ProcessState:
-        """End it and everything it started."""
+        """Stop the process and everything it started."""
         process = self._find(process_id)
         await process.kill()
         return process.state()
 
     async def close(self) -> None:
-        """End all of them; nobody is told."""
+        """Stop all processes without reporting events."""
         self._closed = True
         await asyncio.gather(*(process.kill() for process in self._processes.values()))
 
-    def _find(self, process_id: str) -> Background:
+    def _find(self, process_id: str) -> BackgroundProcess:
         process = self._processes.get(process_id)
         if process is None:
             raise ToolError(
@@ -400,12 +400,12 @@ class Processes:
             raise ToolError(f"{process_id} has ended and takes no input")
         return process.program
 
-    def _ended(self, process: Background) -> None:
-        if process.notify and not process.expected:
-            self._tell(process, "finished", process.last_lines())
+    def _on_ended(self, process: BackgroundProcess) -> None:
+        if process.notify and not process.end_expected:
+            self._emit(process, "finished", process.last_lines())
         ended = [(each.ended_at, each.id) for each in self._processes.values() if each.ended_at]
-        for _, process_id in sorted(ended)[:-MOST_FINISHED]:
+        for _, process_id in sorted(ended)[:-MAX_FINISHED]:
             del self._processes[process_id]
 
-    def _tell(self, process: Background, kind: EventKind, text: str) -> None:
+    def _emit(self, process: BackgroundProcess, kind: ProcessEventKind, text: str) -> None:
         self._on_event(ProcessEvent(process.id, process.command, kind, text, process.exit_code))

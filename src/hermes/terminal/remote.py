@@ -1,4 +1,4 @@
-"""Containers of Docker, Podman, Apptainer and Singularity."""
+"""Parts shared by the container and cloud backends."""
 
 import asyncio
 import csv
@@ -23,20 +23,20 @@ from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.local.process import spawn
 from hermes.terminal.sync import Sync
 
-# The command-line client of a container engine, run so that it ends with us.
+# The command-line client of a container engine, started so that it ends with this process.
 
-SECONDS = 30.0
-"""The longest an engine may take for a small question."""
+ENGINE_TIMEOUT = 30.0
+"""Seconds an engine may take to answer a small request."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class EngineResult(msgspec.Struct, frozen=True):
     exit_code: int
     output: str
     errors: str
 
 
-class Client:
-    """`environment` is all the program sees: its own settings (`DOCKER_HOST`), `PATH`, `HOME`."""
+class EngineClient:
+    """Runs an engine's client; `environment` is all it sees (`DOCKER_HOST`, `PATH`, …)."""
 
     def __init__(self, program: str, environment: Mapping[str, str], lifeline: Lifeline) -> None:
         self.program = program
@@ -54,7 +54,7 @@ class Client:
         pty: bool = False,
         extra: Mapping[str, str] | None = None,
     ) -> Running:
-        """Start the program; `extra` joins its environment, where `ps` does not show it."""
+        """Start the program; `extra` is added to its environment, where `ps` does not show it."""
         return await spawn(
             [self.program, *arguments],
             environment={**self._environment, **(extra or {})},
@@ -67,12 +67,12 @@ class Client:
     async def call(
         self,
         *arguments: str,
-        timeout: float | None = SECONDS,
-        tell: Callable[[str], None] | None = None,
-    ) -> Answer:
-        """Run it to its end; with `tell` its lines are passed on as they come."""
+        timeout: float | None = ENGINE_TIMEOUT,
+        notify: Callable[[str], None] | None = None,
+    ) -> EngineResult:
+        """Run the program to its end; with `notify`, pass on its lines as they arrive."""
         output, errors = bytearray(), bytearray()
-        lines = Lines(tell) if tell else None
+        lines = LineSplitter(notify) if notify else None
 
         def heard(kept: bytearray, data: bytes) -> None:
             kept.extend(data)
@@ -96,28 +96,30 @@ class Client:
         finally:
             if running.exit_code is None:
                 await running.stop()
-        return Answer(code, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace"))
+        return EngineResult(
+            code, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace")
+        )
 
 
-class Lines:
-    """Passes on whole lines of what comes in pieces."""
+class LineSplitter:
+    """Splits a byte stream into lines and passes on the non-empty ones."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell, self._rest = tell, b""
+    def __init__(self, notify: Callable[[str], None]) -> None:
+        self._notify, self._rest = notify, b""
 
     def feed(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data.replace(b"\r", b"\n")).split(b"\n")
         for line in lines:
             if text := line.decode("utf-8", "replace").strip():
-                self._tell(text)
+                self._notify(text)
 
 
-# What containers share: what of this machine they see, and where their files are kept.
+# Mounts and persistent folders of containers.
 
 WORKSPACE = "/workspace"
 HOME = "/root"
 HERMES_HOME = f"{HOME}/.hermes"
-"""Where the credential files of our home appear inside."""
+"""Where credential files of the Hermes home appear inside."""
 
 ENGINE_SOCKETS = (
     "/run/docker.sock",
@@ -125,57 +127,59 @@ ENGINE_SOCKETS = (
     "/run/podman/podman.sock",
     "/run/crio/crio.sock",
 )
-"""Who can write to one of these is root on this machine."""
+"""Write access to one of these sockets amounts to root on this machine."""
 
 
 class Mount(msgspec.Struct, frozen=True):
-    """A file or folder of this machine that is seen inside."""
+    """A local file or folder that is visible inside."""
 
     source: str
     target: str
     read_only: bool = False
 
     def option(self) -> str:
-        """The value of `--mount`, quoted for the comma-separated form it has."""
+        """Return the value of `--mount`, quoted as comma-separated values."""
         fields = ["type=bind", f"source={self.source}", f"target={self.target}"]
         line = io.StringIO()
         csv.writer(line, lineterminator="").writerow(fields + ["readonly"] * self.read_only)
         return line.getvalue()
 
     def bind(self) -> str:
-        """The value of apptainer's `--bind`."""
+        """Return the value of apptainer's `--bind`."""
         return f"{self.source}:{self.target}" + ":ro" * self.read_only
 
 
 def parse_volume(text: str) -> Mount:
-    """A volume of the settings: `host:container[:ro|rw]`."""
+    """Parse a volume of the settings: `host:container[:ro|rw]`."""
     parts = text.split(":")
     mode = parts.pop() if len(parts) > 2 else "rw"
     if len(parts) != 2 or mode not in ("ro", "rw") or not parts[1].startswith("/"):
-        raise _refused(text, "is not of the form host:container[:ro|rw]")
+        raise _invalid_volume(text, "is not of the form host:container[:ro|rw]")
     source = Path(parts[0]).expanduser()
     if not source.is_absolute() or _mode(source) is None:
-        raise _refused(text, f"names {parts[0]}, which is not an existing absolute path")
+        raise _invalid_volume(text, f"names {parts[0]}, which is not an existing absolute path")
     if re.fullmatch(r"/+", parts[1]):
-        raise _refused(text, "would replace the container's own root")
-    return safe_mount(str(source), parts[1], read_only=mode == "ro", said=text)
+        raise _invalid_volume(text, "would replace the container's own root")
+    return safe_mount(str(source), parts[1], read_only=mode == "ro", setting=text)
 
 
-def safe_mount(source: str, target: str, *, read_only: bool = False, said: str = "") -> Mount:
-    """A mount that does not hand over this machine. Read-only does not tame a socket."""
+def safe_mount(source: str, target: str, *, read_only: bool = False, setting: str = "") -> Mount:
+    """Return a mount; refuse one that gives control of this machine, even read-only (sockets)."""
     real = Path(source).resolve()
     inside = [socket for socket in ENGINE_SOCKETS if Path(socket).resolve().is_relative_to(real)]
     if real == Path("/"):
-        raise _refused(said or source, "would hand the whole machine to the container")
+        raise _invalid_volume(setting or source, "would hand the whole machine to the container")
     if inside or stat.S_ISSOCK(_mode(real) or 0):
-        raise _refused(said or source, "would hand the container a socket that controls the host")
+        raise _invalid_volume(
+            setting or source, "would hand the container a socket that controls the host"
+        )
     return Mount(str(real), target, read_only)
 
 
 def credential_mounts(home: Path, names: Sequence[str]) -> tuple[Mount, ...]:
-    """`terminal.credential_files`, relative to our home, as read-only files inside.
+    """Return `terminal.credential_files`, relative to `home`, as read-only mounts.
 
-    A file that is not there is left out; a name that leads out of the home is refused.
+    Missing files are skipped; a name that leads out of the home raises `BackendUnavailable`.
     """
     mounts = []
     for name in names:
@@ -191,8 +195,9 @@ def credential_mounts(home: Path, names: Sequence[str]) -> tuple[Mount, ...]:
     return tuple(mounts)
 
 
-def kept_folder(sandbox_dir: str, task: str) -> Path:
-    """The folder of `terminal.sandbox_dir` that keeps the files of `task`; made when missing."""
+def persistent_folder(sandbox_dir: str, task: str) -> Path:
+    """Return the folder in `terminal.sandbox_dir` that keeps the files of `task`; create it if
+    missing."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", task).lstrip(".")[:100] or "default"
     folder = Path(sandbox_dir).expanduser().absolute() / name
     try:
@@ -206,39 +211,39 @@ def kept_folder(sandbox_dir: str, task: str) -> Path:
 
 
 def _mode(path: Path) -> int | None:
-    """None when it is not there, or not for us to see."""
+    """Return the file mode, or None if the path is missing or not accessible."""
     try:
         return path.stat().st_mode
     except OSError:
         return None
 
 
-def _refused(volume: str, why: str) -> BackendUnavailable:
+def _invalid_volume(volume: str, why: str) -> BackendUnavailable:
     return BackendUnavailable(
         f"the volume {volume!r} {why}", hint="correct terminal.docker_volumes in config.yaml"
     )
 
 
-# Whose a container is: a mark by which the next start finds what a killed process left.
+# Owner marks: how the next start finds what a killed process left behind.
 
 CLOCK_DRIFT = 5.0
-"""Seconds by which the start of one process may be told differently, when the clock was set."""
+"""Tolerated difference in seconds of a process's start time, in case the clock was changed."""
 
 
-def own_mark() -> str:
-    """The mark of this process: `place:pid:start`."""
+def owner_mark() -> str:
+    """Return the mark of this process: `machine:pid:start`."""
     psutil = import_module("psutil")  # takes a while to load; only containers need it
-    return f"{_place()}:{os.getpid()}:{int(psutil.Process().create_time())}"
+    return f"{_machine_id()}:{os.getpid()}:{int(psutil.Process().create_time())}"
 
 
-def owner_is_gone(mark: str) -> bool:
-    """Whether the process with this mark ran here and runs no more.
+def is_owner_gone(mark: str) -> bool:
+    """Return whether the process with this mark ran here and has ended.
 
-    False for a mark that is not ours to judge: another machine, another container, not a mark.
+    False for anything else: another machine, another container, or not a mark.
     """
     place, _, rest = mark.rpartition(":")
     place, _, pid = place.rpartition(":")
-    if place != _place() or not pid.isdecimal() or not rest.isdecimal():
+    if place != _machine_id() or not pid.isdecimal() or not rest.isdecimal():
         return False
     psutil = import_module("psutil")
     try:
@@ -249,8 +254,8 @@ def owner_is_gone(mark: str) -> bool:
 
 
 @cache
-def _place() -> str:
-    """The machine and, on Linux, the space of process numbers: they mean nothing elsewhere."""
+def _machine_id() -> str:
+    """Return the machine and, on Linux, the PID namespace; a PID is meaningful only within both."""
     try:
         machine = Path("/etc/machine-id").read_text().strip()
     except OSError:
@@ -265,34 +270,34 @@ def _place() -> str:
 # A program that runs behind a cloud service's API.
 
 GRACE = 0.7
-"""Seconds a program gets to end after its input was closed; a cancelled call has one in all."""
+"""Seconds to end after the input was closed; cancelling a call may take one second in total."""
 ABANDONED = 137
-"""The exit code of a program that was given up, as if it had been killed."""
+"""Exit code of a program that was given up, as if it had been killed."""
 
-LEADING = r"""
+LEAD_GROUP = r"""
 kill -0 "-$$" 2>/dev/null || ! command -v setsid >/dev/null || set -- setsid "$@"
 exec "$@"
 """
-"""Runs its arguments as leader of a process group, so that a program can end what it started."""
+"""Runs its arguments as the leader of a process group, so that a program can stop its children."""
 
 
 class RemoteProcess(ABC):
-    """What such programs share. A subclass follows its program in `_follow` and feeds it."""
+    """Base class: a subclass starts its program, calls `follow` and implements sending input."""
 
     pid = None
 
     def __init__(self) -> None:
         self.exit_code: int | None = None
         self._closed = False
-        self._over = asyncio.Event()
-        self._following: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
+        self._follow_task: asyncio.Task[None] | None = None
 
     def follow(self, until_end: Coroutine[Any, Any, int]) -> None:
-        """Begin to hand over what it prints; `until_end` returns its exit code."""
-        self._following = asyncio.create_task(self._follow(until_end))
+        """Start delivering output; `until_end` returns the exit code."""
+        self._follow_task = asyncio.create_task(self._watch_until_end(until_end))
 
     async def wait(self) -> int:
-        await self._over.wait()
+        await self._ended.wait()
         return ABANDONED if self.exit_code is None else self.exit_code
 
     async def write(self, data: bytes) -> None:
@@ -314,16 +319,16 @@ class RemoteProcess(ABC):
                 await self.wait()
         except TimeoutError:
             await self._abandon()
-            if self._following is not None:
-                self._following.cancel()
+            if self._follow_task is not None:
+                self._follow_task.cancel()
             self._end(ABANDONED)
 
     def _end(self, code: int) -> None:
         if self.exit_code is None:
             self.exit_code = code
-        self._over.set()
+        self._ended.set()
 
-    async def _follow(self, until_end: Coroutine[Any, Any, int]) -> None:
+    async def _watch_until_end(self, until_end: Coroutine[Any, Any, int]) -> None:
         self._end(await until_end)
 
     @abstractmethod
@@ -333,26 +338,26 @@ class RemoteProcess(ABC):
     async def _send_end(self) -> None: ...
 
     async def _abandon(self) -> None:
-        """It did not end when its input closed: do what the service can, which may be nothing."""
+        """Do what the service allows for a program that did not end when its input closed."""
         return
 
 
-# Hosts that add something to another host.
+# Hosts that wrap another host.
 
 
-class LaterHost:
-    """A host that is made when it is first used, so that a session that runs no command pays
-    nothing; made anew after it was closed."""
+class DeferredHost:
+    """Creates the host at first use, so that a session without commands costs nothing. It is
+    created again after `close`."""
 
     def __init__(self, name: str, make: Callable[[Lifeline], Host]) -> None:
         self.name, self._make = name, make
-        self._made: tuple[Host, Lifeline] | None = None
+        self._created: tuple[Host, Lifeline] | None = None
 
     def _host(self) -> Host:
-        if self._made is None:
+        if self._created is None:
             lifeline = Lifeline()
-            self._made = (self._make(lifeline), lifeline)
-        return self._made[0]
+            self._created = (self._make(lifeline), lifeline)
+        return self._created[0]
 
     async def open(self) -> None:
         await self._host().open()
@@ -368,7 +373,7 @@ class LaterHost:
         return await self._host().start(argv, on_output=on_output, on_error=on_error, pty=pty)
 
     async def close(self) -> None:
-        made, self._made = self._made, None
+        made, self._created = self._created, None
         if made is not None:
             host, lifeline = made
             try:
@@ -377,21 +382,21 @@ class LaterHost:
                 await lifeline.close()
 
 
-class StockedHost:
-    """A host that is brought files of this machine: whenever it was opened anew, and again before
-    a program starts when they have changed."""
+class SyncedHost:
+    """Uploads local files to a host: whenever the host was opened, and before a program starts
+    if the files have changed."""
 
     def __init__(self, host: Host) -> None:
         self.name, self._host = host.name, host
-        self._stock = {private: (Sync(host), dict[str, Path]()) for private in (False, True)}
+        self._uploads = {private: (Sync(host), dict[str, Path]()) for private in (False, True)}
 
-    def bring(self, path: Path, target: str, *, private: bool = False) -> None:
-        """From now on the file or folder `path` is at `target` there."""
-        self._stock[private][1][target] = path
+    def upload(self, path: Path, target: str, *, private: bool = False) -> None:
+        """Keep the file or folder `path` available at `target` on the host from now on."""
+        self._uploads[private][1][target] = path
 
     async def open(self) -> None:
         await self._host.open()
-        for private, (sync, files) in self._stock.items():
+        for private, (sync, files) in self._uploads.items():
             if files:
                 await sync.push([(path, to) for to, path in files.items()], private=private)
 
@@ -407,6 +412,6 @@ class StockedHost:
         return await self._host.start(argv, on_output=on_output, on_error=on_error, pty=pty)
 
     async def close(self) -> None:
-        for sync, _files in self._stock.values():
+        for sync, _files in self._uploads.values():
             sync.forget()
         await self._host.close()

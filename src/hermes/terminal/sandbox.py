@@ -1,4 +1,9 @@
-"""This machine, behind bubblewrap."""
+"""The sandbox backend: commands run on this machine inside bubblewrap.
+
+The system is read-only and the workspace writable. One `bwrap` runs while the host is open and all
+programs start inside it, so they share processes, /tmp and, without network, a private loopback. No
+program outlives it, and it does not outlive this process.
+"""
 
 import asyncio
 import itertools
@@ -19,37 +24,39 @@ from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.terminal import sandbox_init
 from hermes.terminal.base import Running
 from hermes.terminal.local.lifeline import Lifeline
-from hermes.terminal.local.process import COLUMNS, LINES, PATIENCE, Reading, Writing
+from hermes.terminal.local.process import COLUMNS, LINES, OUTPUT_GRACE, PipeReader, PipeWriter
 from hermes.util.programs import start_program
 
 # What a sandbox sees of this machine, as arguments of `bwrap`.
 
 RUN = "/run"
-"""Here are the sockets of the system's services; who reaches those is not in a sandbox."""
+"""Contains the sockets of system services, through which a program could leave the sandbox."""
 RESOLVER = "/etc/resolv.conf"
 
 
 class SandboxOptions(msgspec.Struct, frozen=True):
     workspace: tuple[str, ...]
-    """Folders that can be written, at the same path; commands begin in the first."""
+    """Writable folders, visible at the same path; commands start in the first."""
     network: bool = False
-    """`terminal.sandbox_network`: the network of this machine, with all that listens on it."""
+    """`terminal.sandbox_network`: share this machine's network, including everything listening
+    on it."""
     writable: tuple[str, ...] = ()
-    """`terminal.sandbox_writable`: more that can be written."""
+    """`terminal.sandbox_writable`: further writable paths."""
     readonly: tuple[str, ...] = ()
-    """What stays read-only although it lies in a folder that can be written."""
+    """Paths that stay read-only although they are inside a writable folder."""
     hidden: tuple[str, ...] = ()
-    """Files and folders that seem empty: keys, and our own home. Only what exists is covered."""
+    """Files and folders that appear empty: keys and the Hermes home. Only existing ones are
+    covered."""
     tmp: str = ""
-    """The folder that is /tmp inside; empty is one that vanishes with the sandbox."""
+    """The folder mounted at /tmp; empty: one that is deleted with the sandbox."""
     memory_mb: int = 0
-    """Address space of a process; 0 is no limit."""
+    """Address space limit per process; 0 means no limit."""
     processes: int = 0
-    """Processes of the user; 0 is no limit."""
+    """Process limit of the user; 0 means no limit."""
 
 
-class _Mount(msgspec.Struct, frozen=True, order=True):
-    """Of two at one place the one with the higher rank counts."""
+class _SandboxMount(msgspec.Struct, frozen=True, order=True):
+    """Of two mounts at one path, the one with the higher rank applies."""
 
     rank: int
     words: tuple[str, ...]
@@ -59,60 +66,64 @@ class _Mount(msgspec.Struct, frozen=True, order=True):
         return self.rank in (SYSTEM, HIDDEN)
 
 
-SYSTEM, OPENED, READ_ONLY, HIDDEN = range(4)
+SYSTEM, WRITABLE, READ_ONLY, HIDDEN = range(4)
 
 
 def mount_arguments(options: SandboxOptions, private: Path) -> list[str]:
-    """`private` is a folder of ours for the parts that are not of this machine."""
+    """Return the mount arguments. `private` is a folder for files that are not of this machine."""
     mounts = _mounts(options, private)
-    # Our first program inside needs the Python that we run with.
+    # The init program inside needs the Python that this process runs with.
     python = os.path.realpath(sys.base_prefix)
     if any(python.startswith(f"{path}/") for path, mount in mounts.items() if mount.hides):
-        mounts[python] = _Mount(READ_ONLY, ("--ro-bind", python))
+        mounts[python] = _SandboxMount(READ_ONLY, ("--ro-bind", python))
     arguments = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    # What lies deeper comes later, so a workspace in a hidden folder is seen.
+    # Deeper paths are mounted later, so a workspace inside a hidden folder is visible.
     for path, mount in sorted(mounts.items()):
         arguments += [*mount.words, path]
     for path, mount in sorted(mounts.items()):
-        if mount == _Mount(HIDDEN, ("--tmpfs",)):
+        if mount == _SandboxMount(HIDDEN, ("--tmpfs",)):
             arguments += ["--remount-ro", path]
-    return [*arguments, *_resolver()]
+    return [*arguments, *_resolver_mount()]
 
 
-def _mounts(options: SandboxOptions, private: Path) -> dict[str, _Mount]:
+def _mounts(options: SandboxOptions, private: Path) -> dict[str, _SandboxMount]:
     empty, tmp, other = private / "empty", Path(options.tmp or private / "tmp"), private / "var-tmp"
     empty.touch(0o444)
     for folder in (tmp, other):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    opened = _existing((*options.workspace, *options.writable))
+    opened = _existing_paths((*options.workspace, *options.writable))
     if "/" in opened:
         raise BackendUnavailable(
             "the working folder is /, so the sandbox would protect nothing",
             hint="work in a folder of your own, or set terminal.backend to local",
         )
     chosen = [
-        ("/tmp", _Mount(SYSTEM, ("--bind", str(tmp)))),
-        ("/var/tmp", _Mount(SYSTEM, ("--bind", str(other)))),
-        (RUN, _Mount(SYSTEM, ("--tmpfs",))),
-        *((path, _Mount(OPENED, ("--bind", path))) for path in opened),
-        *((path, _Mount(READ_ONLY, ("--ro-bind", path))) for path in _existing(options.readonly)),
+        ("/tmp", _SandboxMount(SYSTEM, ("--bind", str(tmp)))),
+        ("/var/tmp", _SandboxMount(SYSTEM, ("--bind", str(other)))),
+        (RUN, _SandboxMount(SYSTEM, ("--tmpfs",))),
+        *((path, _SandboxMount(WRITABLE, ("--bind", path))) for path in opened),
+        *(
+            (path, _SandboxMount(READ_ONLY, ("--ro-bind", path)))
+            for path in _existing_paths(options.readonly)
+        ),
     ]
-    for path in (*_existing(options.hidden), *sockets()):
+    for path in (*_existing_paths(options.hidden), *foreign_sockets()):
         cover = ("--tmpfs",) if Path(path).is_dir() else ("--ro-bind", str(empty))
-        chosen.append((path, _Mount(HIDDEN, cover)))
-    mounts: dict[str, _Mount] = {}
+        chosen.append((path, _SandboxMount(HIDDEN, cover)))
+    mounts: dict[str, _SandboxMount] = {}
     for path, mount in chosen:
         mounts[path] = max(mount, mounts.get(path, mount))
     return mounts
 
 
-def _existing(paths: Iterable[str]) -> list[str]:
-    """Real paths: a link is not covered but the place it leads to."""
+def _existing_paths(paths: Iterable[str]) -> list[str]:
+    """Return real paths, so that the target of a link is covered and not the link."""
     return [os.path.realpath(path) for path in paths if path and Path(path).exists()]
 
 
-def sockets() -> Iterator[str]:
-    """Sockets of other programs outside of /run and /tmp: read-only does not tame them."""
+def foreign_sockets() -> Iterator[str]:
+    """Yield sockets of other programs outside /run and /tmp; a read-only mount would not block
+    them."""
     try:
         lines = Path("/proc/net/unix").read_text("utf-8", "surrogateescape").splitlines()[1:]
     except OSError:
@@ -125,72 +136,72 @@ def sockets() -> Iterator[str]:
                 yield real
 
 
-def _resolver() -> list[str]:
-    """Where the resolver's settings are a link into /run, they are brought back."""
+def _resolver_mount() -> list[str]:
+    """Return the mount that restores resolv.conf where it is a link into /run."""
     real = os.path.realpath(RESOLVER)
     return ["--ro-bind", real, real] if real.startswith(f"{RUN}/") and Path(real).exists() else []
 
 
-# A program inside the sandbox: its descriptors were made here and handed in.
+# A program inside the sandbox; its streams are created here and passed in as descriptors.
 
 GRACE = 0.6
 """Seconds between SIGTERM and SIGKILL."""
-KILLED_WAIT = 0.3
-"""Seconds a killed program gets to be gone."""
+KILL_TIMEOUT = 0.3
+"""Seconds to wait for a killed program."""
 
 
-class Streams:
-    """Both ends of a program's standard streams; `apart` keeps its errors from its output."""
+class SandboxStreams:
+    """Both ends of a program's standard streams; `apart` separates errors from output."""
 
     def __init__(self, *, pty: bool, apart: bool) -> None:
         self.pty = pty
-        self.theirs: list[int] = []
-        """Of the program: input, output and errors, or one for all."""
-        self.reading: list[int] = []
+        self.child_ends: list[int] = []
+        """The program's ends: input, output and errors, or one terminal."""
+        self.read_ends: list[int] = []
         if pty:
             ours, theirs = os.openpty()
             termios.tcsetwinsize(theirs, (LINES, COLUMNS))
-            self.theirs, self.reading, self.writing = [theirs], [ours], os.dup(ours)
+            self.child_ends, self.read_ends, self.write_end = [theirs], [ours], os.dup(ours)
             return
-        source, self.writing = os.pipe()
-        self.theirs.append(source)
+        source, self.write_end = os.pipe()
+        self.child_ends.append(source)
         for _ in range(2 if apart else 1):
             ours, theirs = os.pipe()
-            self.reading.append(ours)
-            self.theirs.append(theirs)
+            self.read_ends.append(ours)
+            self.child_ends.append(theirs)
         if not apart:
-            self.theirs.append(os.dup(self.theirs[1]))
+            self.child_ends.append(os.dup(self.child_ends[1]))
 
-    def close_theirs(self) -> None:
-        for descriptor in self.theirs:
+    def close_child_ends(self) -> None:
+        for descriptor in self.child_ends:
             os.close(descriptor)
-        self.theirs = []
+        self.child_ends = []
 
     def close(self) -> None:
-        for descriptor in (*self.reading, self.writing):
+        for descriptor in (*self.read_ends, self.write_end):
             os.close(descriptor)
 
 
-class Inside:
-    """See `base.Running`. `tell` has a signal sent to its process group."""
+class SandboxProcess:
+    """`Running` for a program in the sandbox. `send_signal` signals its process group."""
 
     pid = None
 
     def __init__(
         self,
-        streams: Streams,
+        streams: SandboxStreams,
         on_output: Callable[[bytes], None],
         on_error: Callable[[bytes], None] | None,
-        tell: Callable[[int], Awaitable[None]],
+        send_signal: Callable[[int], Awaitable[None]],
     ) -> None:
         self.exit_code: int | None = None
-        self._tell, self._pty = tell, streams.pty
+        self._send_signal, self._pty = send_signal, streams.pty
         self._done = asyncio.get_running_loop().create_future()
-        self._writing = Writing(streams.writing, terminal=streams.pty)
+        self._writer = PipeWriter(streams.write_end, terminal=streams.pty)
         handlers = (on_output, on_error or on_output)
-        self._readings = [
-            Reading(descriptor, handler, self._look)
-            for descriptor, handler in zip(streams.reading, handlers, strict=False)
+        self._readers = [
+            PipeReader(descriptor, handler, self._check_done)
+            for descriptor, handler in zip(streams.read_ends, handlers, strict=False)
         ]
 
     async def wait(self) -> int:
@@ -199,73 +210,70 @@ class Inside:
     async def write(self, data: bytes) -> None:
         if self.exit_code is not None:
             raise ToolError("the program takes no input")
-        await self._writing.write(data)
+        await self._writer.write(data)
 
     async def close_input(self) -> None:
-        await self._writing.end()
+        await self._writer.end()
 
     async def stop(self) -> None:
         polite = [signal.SIGHUP, signal.SIGTERM] if self._pty else [signal.SIGTERM]
-        self._writing.close()
+        self._writer.close()
         try:
             if self.exit_code is None:
                 for name in polite:
-                    await self._tell(name)
+                    await self._send_signal(name)
                 await asyncio.wait((self._done,), timeout=GRACE)
         finally:
             if self.exit_code is None:
-                await self._tell(signal.SIGKILL)
-                await asyncio.wait((self._done,), timeout=KILLED_WAIT)
-            for reading in self._readings:
+                await self._send_signal(signal.SIGKILL)
+                await asyncio.wait((self._done,), timeout=KILL_TIMEOUT)
+            for reading in self._readers:
                 reading.close()
             if not self._done.done():
                 self.exit_code = 128 + signal.SIGKILL
                 self._done.set_result(self.exit_code)
 
-    def end(self, code: int) -> None:
-        """It has ended; others may still hold its output."""
+    def on_exit(self, code: int) -> None:
+        """Record the exit code; other processes may still hold the output."""
         if self.exit_code is not None:
             return
         self.exit_code = code
-        self._writing.close()
-        for reading in self._readings:
+        self._writer.close()
+        for reading in self._readers:
             reading.drain()
-        self._look()
+        self._check_done()
         if not self._done.done():
-            asyncio.get_running_loop().call_later(PATIENCE, self._finish)
+            asyncio.get_running_loop().call_later(OUTPUT_GRACE, self._finish)
 
-    def _look(self) -> None:
-        if self.exit_code is not None and all(reading.ended for reading in self._readings):
+    def _check_done(self) -> None:
+        if self.exit_code is not None and all(reading.ended for reading in self._readers):
             self._finish()
 
     def _finish(self) -> None:
-        """All output was handed over; what others still write is thrown away."""
-        for reading in self._readings:
+        """All output was delivered; discard what other processes still write."""
+        for reading in self._readers:
             reading.discard()
         if not self._done.done():
             self._done.set_result(self.exit_code)
 
 
-# A sandbox on this machine with bubblewrap: the system read-only, the workspace writable.
-#
-# One `bwrap` lives as long as the host is open. All programs are started inside it, so they share
-# processes, /tmp and, without network, a loopback of their own; none outlives it, nor it us.
+# The backend itself.
 
-START_WAIT = 15.0
-"""Seconds the sandbox gets to start."""
-END_WAIT = 2.0
-"""Seconds it gets to end."""
-RETRY_EVERY = 0.005
-MESSAGE_MOST = 200_000
-"""Bytes of the arguments of a program."""
-LOST = 137
-"""The exit code of what ended with the sandbox."""
-ELSEWHERE = "another place: terminal.backend, and gateway.terminal for chats"
-REFUSED = ("namespace", "uid map", "Operation not permitted", "Permission denied")
+START_TIMEOUT = 15.0
+"""Seconds the sandbox may take to start."""
+END_TIMEOUT = 2.0
+"""Seconds it may take to end."""
+RETRY_INTERVAL = 0.005
+MAX_MESSAGE = 200_000
+"""Maximum size in bytes of a start message, which holds the program's arguments."""
+EXIT_CODE_LOST = 137
+"""Exit code of programs that ended with the sandbox."""
+OTHER_BACKENDS = "another place: terminal.backend, and gateway.terminal for chats"
+NAMESPACE_ERRORS = ("namespace", "uid map", "Operation not permitted", "Permission denied")
 
 
-class Told(msgspec.Struct):
-    """A message of the first program inside."""
+class InitMessage(msgspec.Struct):
+    """A message from the init program."""
 
     ready: bool = False
     ended: int = 0
@@ -273,7 +281,7 @@ class Told(msgspec.Struct):
 
 
 class SandboxHost:
-    """`environment` is what programs inside see."""
+    """A sandbox as a `Host`. `environment` is what programs inside see."""
 
     name = "sandbox"
 
@@ -281,26 +289,26 @@ class SandboxHost:
         self._options = options
         self._environment = {**environment, "TMPDIR": "/tmp"}
         self._opening = asyncio.Lock()
-        self._box: _Box | None = None
+        self._running: _RunningSandbox | None = None
 
     async def open(self) -> None:
         async with self._opening:
-            if self._box is not None and self._box.alive:
+            if self._running is not None and self._running.alive:
                 return
             await self._close()
             program = shutil.which("bwrap", path=self._environment.get("PATH"))
             if program is None:
                 raise BackendUnavailable(
                     "bubblewrap is not installed, so there is no sandbox to run commands in",
-                    hint=f"apt install bubblewrap; or name {ELSEWHERE}",
+                    hint=f"apt install bubblewrap; or name {OTHER_BACKENDS}",
                 )
-            box = _Box()
+            box = _RunningSandbox()
             try:
                 await box.begin(program, self._options, self._environment)
             except BaseException:
                 await box.close()
                 raise
-            self._box = box
+            self._running = box
 
     async def start(
         self,
@@ -311,43 +319,43 @@ class SandboxHost:
         pty: bool = False,
     ) -> Running:
         await self.open()
-        if self._box is None:
+        if self._running is None:
             raise ToolError("the sandbox was closed meanwhile")
-        return await self._box.start(argv, on_output, on_error, pty=pty)
+        return await self._running.start(argv, on_output, on_error, pty=pty)
 
     async def close(self) -> None:
         async with self._opening:
             await self._close()
 
     async def _close(self) -> None:
-        box, self._box = self._box, None
+        box, self._running = self._running, None
         if box is not None:
             await box.close()
 
 
-class _Box:
-    """One running sandbox and our end of the socket to its first program."""
+class _RunningSandbox:
+    """One running sandbox, and this side of the socket to its init program."""
 
     def __init__(self) -> None:
         self._lifeline = Lifeline()
         self._numbers = itertools.count(1)
-        self._inside: dict[int, Inside] = {}
+        self._processes: dict[int, SandboxProcess] = {}
         self._ready = asyncio.Event()
-        self._gone = asyncio.Event()
-        self._link: socket.socket | None = None
+        self._exited = asyncio.Event()
+        self._socket: socket.socket | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._waiting: asyncio.Future[None] | None = None
 
     @property
     def alive(self) -> bool:
-        return self._link is not None and not self._gone.is_set()
+        return self._socket is not None and not self._exited.is_set()
 
     async def begin(
         self, program: str, options: SandboxOptions, environment: Mapping[str, str]
     ) -> None:
         folder = self._lifeline.folder
-        self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._link.setblocking(False)
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.setblocking(False)
         errors = folder / "errors"
         with theirs, errors.open("wb") as output:
             self._process = await start_program(
@@ -362,14 +370,14 @@ class _Box:
             )
         os.write(self._lifeline.descriptor, b"+ %d\n" % self._process.pid)
         self._waiting = asyncio.ensure_future(self._wait(self._process))
-        asyncio.get_running_loop().add_reader(self._link, self._hear)
+        asyncio.get_running_loop().add_reader(self._socket, self._on_message)
         ready = asyncio.ensure_future(self._ready.wait())
         await asyncio.wait(
-            (ready, self._waiting), timeout=START_WAIT, return_when=asyncio.FIRST_COMPLETED
+            (ready, self._waiting), timeout=START_TIMEOUT, return_when=asyncio.FIRST_COMPLETED
         )
         ready.cancel()
         if not self._ready.is_set():
-            raise _refused(errors.read_text("utf-8", "replace"))
+            raise _sandbox_unavailable(errors.read_text("utf-8", "replace"))
 
     async def start(
         self,
@@ -382,31 +390,33 @@ class _Box:
         number = next(self._numbers)
         words = [os.fsencode(word).decode("latin-1") for word in argv]
         message = msgspec.json.encode({"start": number, "argv": words, "pty": pty})
-        if len(message) > MESSAGE_MOST:
+        if len(message) > MAX_MESSAGE:
             raise ToolError("the arguments of the program are too long")
-        streams = Streams(pty=pty, apart=on_error is not None)
+        streams = SandboxStreams(pty=pty, apart=on_error is not None)
         try:
-            await self._say(message, streams.theirs)
+            await self._send(message, streams.child_ends)
         except BaseException:
             streams.close()
             raise
         finally:
-            streams.close_theirs()
-        inside = Inside(streams, on_output, on_error, lambda name: self._signal(number, name))
+            streams.close_child_ends()
+        process = SandboxProcess(
+            streams, on_output, on_error, lambda name: self._signal(number, name)
+        )
         if self.alive:
-            self._inside[number] = inside
+            self._processes[number] = process
         else:
-            inside.end(LOST)
-        return inside
+            process.on_exit(EXIT_CODE_LOST)
+        return process
 
     async def close(self) -> None:
-        link, self._link = self._link, None
+        link, self._socket = self._socket, None
         if link is not None:
             asyncio.get_running_loop().remove_reader(link)
-            link.close()  # the first program ends, and with it the sandbox
+            link.close()  # the init program ends, and with it the sandbox
         try:
             if self._process is not None and self._waiting is not None:
-                await asyncio.wait((self._waiting,), timeout=END_WAIT)
+                await asyncio.wait((self._waiting,), timeout=END_TIMEOUT)
                 if self._process.returncode is None:
                     self._process.kill()
                 await self._waiting
@@ -415,38 +425,38 @@ class _Box:
 
     async def _wait(self, process: asyncio.subprocess.Process) -> None:
         await process.wait()
-        self._lifeline.leader_ended(process.pid)
-        self._gone.set()
-        inside, self._inside = self._inside, {}
+        self._lifeline.on_leader_exit(process.pid)
+        self._exited.set()
+        inside, self._processes = self._processes, {}
         for program in inside.values():
-            program.end(LOST)
+            program.on_exit(EXIT_CODE_LOST)
 
-    def _hear(self) -> None:
-        if self._link is None:
+    def _on_message(self) -> None:
+        if self._socket is None:
             return
         try:
-            message = self._link.recv(MESSAGE_MOST)
+            message = self._socket.recv(MAX_MESSAGE)
         except BlockingIOError:
             return
         if not message:
-            asyncio.get_running_loop().remove_reader(self._link)
+            asyncio.get_running_loop().remove_reader(self._socket)
             return
-        told = msgspec.json.decode(message, type=Told)
-        if told.ready:
+        event = msgspec.json.decode(message, type=InitMessage)
+        if event.ready:
             self._ready.set()
-        elif inside := self._inside.pop(told.ended, None):
-            inside.end(told.code)
+        elif process := self._processes.pop(event.ended, None):
+            process.on_exit(event.code)
 
     async def _signal(self, number: int, name: int) -> None:
         if self.alive:
-            await self._say(msgspec.json.encode({"signal": number, "number": name}), ())
+            await self._send(msgspec.json.encode({"signal": number, "number": name}), ())
 
-    async def _say(self, message: bytes, descriptors: Sequence[int]) -> None:
-        while self._link is not None:
+    async def _send(self, message: bytes, descriptors: Sequence[int]) -> None:
+        while self._socket is not None:
             try:
-                socket.send_fds(self._link, [message], [*descriptors])
+                socket.send_fds(self._socket, [message], [*descriptors])
             except BlockingIOError:
-                await asyncio.sleep(RETRY_EVERY)
+                await asyncio.sleep(RETRY_INTERVAL)
             except OSError as error:
                 raise BackendUnavailable(
                     "the sandbox has ended", hint="try again; a new one is started"
@@ -457,7 +467,7 @@ class _Box:
 
 
 def bwrap_arguments(options: SandboxOptions, private: Path, descriptor: int) -> list[str]:
-    """`private` is a folder of ours, `descriptor` the socket for the first program inside."""
+    """Return the arguments of `bwrap`; `descriptor` is the socket of the init program."""
     folder = next((path for path in options.workspace if Path(path).is_dir()), "/")
     limits = (options.memory_mb * 1_048_576, options.processes)
     return [
@@ -465,54 +475,54 @@ def bwrap_arguments(options: SandboxOptions, private: Path, descriptor: int) -> 
         "--unshare-all",
         *(["--share-net"] if options.network else []),
         "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--chdir", folder,
-        os.path.realpath(sys.executable), "-I", "-S", "-B", "-c", _INIT.read_text(),
+        os.path.realpath(sys.executable), "-I", "-S", "-B", "-c", _INIT_SOURCE.read_text(),
         *map(str, (descriptor, *limits)),
     ]  # fmt: skip
 
 
-_INIT = Path(sandbox_init.__file__)
+_INIT_SOURCE = Path(sandbox_init.__file__)
 
 
-def _refused(errors: str) -> BackendUnavailable:
-    said = errors.strip().splitlines() or ["it did not start in time"]
+def _sandbox_unavailable(errors: str) -> BackendUnavailable:
+    lines = errors.strip().splitlines() or ["it did not start in time"]
     hint = "does `bwrap --ro-bind / / --unshare-all true` work?"
-    if any(word in errors for word in REFUSED):
+    if any(word in errors for word in NAMESPACE_ERRORS):
         hint = (
             "this system does not let users make namespaces: set kernel.unprivileged_userns_clone=1"
             " and user.max_user_namespaces, or kernel.apparmor_restrict_unprivileged_userns=0"
         )
-    hint += f" Or name {ELSEWHERE}"
-    return BackendUnavailable(f"no sandbox can be started: {said[-1]}", hint=hint)
+    hint += f" Or name {OTHER_BACKENDS}"
+    return BackendUnavailable(f"no sandbox can be started: {lines[-1]}", hint=hint)
 
 
-# Whether a program of this machine works.
+# Whether a program of this machine works; used by doctor and set-up.
 
-SECONDS = 5.0
-"""The longest a program may take to say how it is."""
-SANDBOX = ("bwrap", "--ro-bind", "/", "/", "--unshare-all", "--die-with-parent", "true")
-"""The smallest that bubblewrap can make."""
+PROBE_TIMEOUT = 5.0
+"""Seconds a probed program may take."""
+SANDBOX_PROBE = ("bwrap", "--ro-bind", "/", "/", "--unshare-all", "--die-with-parent", "true")
+"""The smallest sandbox that bubblewrap can create."""
 
 
 def is_installed(program: str) -> bool:
     return shutil.which(program, path=search_path()) is not None
 
 
-def fault(command: Sequence[str]) -> str:
-    """Why a program does not work; empty when it does."""
+def probe_program(command: Sequence[str]) -> str:
+    """Run a program and return why it does not work; empty if it does."""
     program = shutil.which(command[0], path=search_path()) or command[0]
     try:
         done = subprocess.run(
             [program, *command[1:]],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=SECONDS,
+            timeout=PROBE_TIMEOUT,
             env=child_environment(saved={}),
             cwd=os.sep,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"no answer in {SECONDS:g} s"
+        return f"no answer in {PROBE_TIMEOUT:g} s"
     except OSError as error:
         return (error.strerror or str(error)).lower()
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return (said[-1] if said else f"exit code {done.returncode}") if done.returncode else ""
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return (lines[-1] if lines else f"exit code {done.returncode}") if done.returncode else ""

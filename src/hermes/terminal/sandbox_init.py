@@ -1,9 +1,9 @@
-"""The first program inside the sandbox: it starts all others there.
+"""The init program of the sandbox: it starts all other programs there.
 
-Its text is handed to a bare Python, so only the standard library is used. Over a socket come
-messages `{"start": N, "argv": […], "pty": …}` with the descriptors the program gets, and
-`{"signal": N, "number": …}`; back go `{"ready": true}` and `{"ended": N, "code": …}`.
-When the socket closes it ends, and with it the whole sandbox.
+Its source is passed to a bare Python, so it uses the standard library only. It receives messages
+`{"start": N, "argv": […], "pty": …}` with the descriptors for the program, and `{"signal": N,
+"number": …}`; it sends `{"ready": true}` and `{"ended": N, "code": …}`. When the socket closes it
+ends, and with it the whole sandbox.
 """
 
 import fcntl
@@ -16,20 +16,20 @@ import socket
 import sys
 import termios
 
-MOST = 1_048_576
-"""Bytes of a message."""
+MAX_MESSAGE = 1_048_576
+"""Maximum size of a message in bytes."""
 
 
 def main(descriptor: int, memory: int, processes: int) -> None:
-    limit(resource.RLIMIT_AS, memory)
-    limit(resource.RLIMIT_NPROC, processes)
+    set_limit(resource.RLIMIT_AS, memory)
+    set_limit(resource.RLIMIT_NPROC, processes)
     link = socket.socket(fileno=descriptor)
     link.set_inheritable(False)
     woken, waking = os.pipe()
     os.set_blocking(waking, False)
     signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-    say(link, {"ready": True})
+    send_message(link, {"ready": True})
     children: dict[int, int] = {}
     watched = select.poll()
     watched.register(link, select.POLLIN)
@@ -39,29 +39,33 @@ def main(descriptor: int, memory: int, processes: int) -> None:
         if woken in ready:
             os.read(woken, 4096)
         if descriptor in ready:
-            message, descriptors, _, _ = socket.recv_fds(link, MOST, 3, socket.MSG_CMSG_CLOEXEC)
+            message, descriptors, _, _ = socket.recv_fds(
+                link, MAX_MESSAGE, 3, socket.MSG_CMSG_CLOEXEC
+            )
             if not message:
                 return
-            heed(json.loads(message), descriptors, children)
-        reap(link, children)
+            handle_message(json.loads(message), descriptors, children)
+        reap_children(link, children)
 
 
-def limit(kind: int, most: int) -> None:
+def set_limit(kind: int, most: int) -> None:
     if most:
         resource.setrlimit(kind, (most, most))
 
 
-def say(link: socket.socket, message: dict[str, object]) -> None:
+def send_message(link: socket.socket, message: dict[str, object]) -> None:
     link.send(json.dumps(message).encode())
 
 
-def heed(message: dict[str, object], descriptors: list[int], children: dict[int, int]) -> None:
+def handle_message(
+    message: dict[str, object], descriptors: list[int], children: dict[int, int]
+) -> None:
     if "start" in message:
         words = message["argv"]
         argv = [str(word).encode("latin-1") for word in words] if isinstance(words, list) else []
         process = os.fork()
         if process == 0:
-            become(argv, descriptors, terminal=bool(message["pty"]))
+            exec_program(argv, descriptors, terminal=bool(message["pty"]))
         children[process] = int(str(message["start"]))
         for descriptor in descriptors:
             os.close(descriptor)
@@ -71,8 +75,8 @@ def heed(message: dict[str, object], descriptors: list[int], children: dict[int,
             os.killpg(process, int(str(message["number"])))
 
 
-def become(argv: list[bytes], descriptors: list[int], *, terminal: bool) -> None:
-    """In the child: a session of its own, its streams, then the program."""
+def exec_program(argv: list[bytes], descriptors: list[int], *, terminal: bool) -> None:
+    """In the child: start a session, set up the streams and execute the program."""
     try:
         os.setsid()
         for number, descriptor in enumerate((descriptors * 3)[:3]):
@@ -88,14 +92,14 @@ def become(argv: list[bytes], descriptors: list[int], *, terminal: bool) -> None
         os._exit(127)
 
 
-def reap(link: socket.socket, children: dict[int, int]) -> None:
+def reap_children(link: socket.socket, children: dict[int, int]) -> None:
     while children:
         process, status = os.waitpid(-1, os.WNOHANG)
         if not process:
             return
         code = os.waitstatus_to_exitcode(status)
         number = children.pop(process)
-        say(link, {"ended": number, "code": code if code >= 0 else 128 - code})
+        send_message(link, {"ended": number, "code": code if code >= 0 else 128 - code})
 
 
 if __name__ == "__main__":

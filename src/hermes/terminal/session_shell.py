@@ -1,4 +1,4 @@
-"""A shell that is given variables while a session goes on."""
+"""Additions to any shell: environment variables set during a session, and foreground terminals."""
 
 import asyncio
 import contextlib
@@ -10,28 +10,28 @@ from hermes.core.errors import ToolError
 from hermes.terminal.base import CommandResult, Running, Shell
 from hermes.terminal.output import Capture, OutputLimits
 
-SECONDS = 30.0
-"""Longest time to set them."""
+EXPORT_TIMEOUT = 30.0
+"""Seconds that setting the variables may take."""
 
 
-class GivingShell:
-    """`inner`, with the variables that `give` was told set before the next command.
+class EnvShell:
+    """Wraps `inner` and sets the variables given to `export` before its next command.
 
-    Nothing is started for them: a session that runs no command pays nothing.
+    No command is run just for them, so a session without commands costs nothing.
     """
 
     def __init__(self, inner: Shell) -> None:
         self._inner = inner
-        self._due: dict[str, str] = {}
-        self._given: dict[str, str] = {}
-        self._giving = asyncio.Lock()
+        self._pending: dict[str, str] = {}
+        self._exported: dict[str, str] = {}
+        self._lock = asyncio.Lock()
 
-    def give(self, variables: Mapping[str, str]) -> None:
-        self._due |= {n: v for n, v in variables.items() if self._given.get(n) != v}
+    def export(self, variables: Mapping[str, str]) -> None:
+        self._pending |= {n: v for n, v in variables.items() if self._exported.get(n) != v}
 
-    def given(self) -> tuple[str, ...]:
-        """The names of all of them."""
-        return tuple(sorted({*self._given, *self._due}))
+    def exported_names(self) -> tuple[str, ...]:
+        """Return the names of all variables set or pending."""
+        return tuple(sorted({*self._exported, *self._pending}))
 
     @property
     def cwd(self) -> str:
@@ -46,7 +46,7 @@ class GivingShell:
         on_output: Callable[[str], None],
         cancel: CancelToken,
     ) -> CommandResult:
-        await self._set(cancel)
+        await self._export_pending(cancel)
         return await self._inner.run(
             command, timeout=timeout, cwd=cwd, on_output=on_output, cancel=cancel
         )
@@ -59,28 +59,29 @@ class GivingShell:
         on_output: Callable[[bytes], None],
         pty: bool = False,
     ) -> Running:
-        await self._set(CancelToken())
+        await self._export_pending(CancelToken())
         return await self._inner.start(command, cwd=cwd, on_output=on_output, pty=pty)
 
     async def close(self) -> None:
         await self._inner.close()
 
-    async def _set(self, cancel: CancelToken) -> None:
-        async with self._giving:
-            due = dict(self._due)
+    async def _export_pending(self, cancel: CancelToken) -> None:
+        async with self._lock:
+            due = dict(self._pending)
             if not due:
                 return
             words = " ".join(f"{name}={shlex.quote(value)}" for name, value in due.items())
             done = await self._inner.run(
-                f"export {words}", timeout=SECONDS, on_output=lambda _text: None, cancel=cancel
+                f"export {words}",
+                timeout=EXPORT_TIMEOUT,
+                on_output=lambda _text: None,
+                cancel=cancel,
             )
             if done.exit_code:
                 raise ToolError(f"the variables {', '.join(due)} could not be set")
-            self._given |= due
-            self._due = {n: v for n, v in self._due.items() if self._given.get(n) != v}
+            self._exported |= due
+            self._pending = {n: v for n, v in self._pending.items() if self._exported.get(n) != v}
 
-
-# A command in a terminal of its own, in the foreground.
 
 TIMED_OUT = 124
 
@@ -95,14 +96,14 @@ async def run_in_terminal(
     cancel: CancelToken,
     limits: OutputLimits,
 ) -> CommandResult:
-    """Like `Shell.run`, but in a terminal, and what it changes of the session stays its own."""
+    """Like `Shell.run`, but in a terminal; changes to folder and variables are not kept."""
     with cancel.scope():
         capture = Capture(limits, on_output)
         program = await shell.start(command, cwd=cwd, on_output=capture.add, pty=True)
         code = None
         try:
             async with asyncio.timeout(timeout):
-                with contextlib.suppress(ToolError):  # it has ended already
+                with contextlib.suppress(ToolError):  # it has already ended
                     await program.close_input()
                 code = await program.wait()
         except TimeoutError:

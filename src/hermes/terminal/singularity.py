@@ -1,8 +1,8 @@
-"""An instance of Apptainer (or Singularity) as the place where commands run.
+"""The Singularity backend: commands run in an Apptainer or Singularity instance.
 
-An instance is a process of its own that would outlive us. A small watcher holds a pipe of ours and
-stops the instance when that closes; its name carries the mark by which the next start finds one
-that was left all the same.
+An instance is a separate process that would outlive this one. A watcher holds a pipe from this
+process and stops the instance when the pipe closes. The instance's name contains the owner mark, by
+which the next start finds an instance that was left running nevertheless.
 """
 
 import asyncio
@@ -14,19 +14,27 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal.base import Running, Tell, tell_the_log
+from hermes.terminal.base import Notify, Running, log_notice
 from hermes.terminal.local.lifeline import Lifeline
-from hermes.terminal.remote import HOME, Answer, Client, Mount, kept_folder, own_mark, owner_is_gone
+from hermes.terminal.remote import (
+    HOME,
+    EngineClient,
+    EngineResult,
+    Mount,
+    is_owner_gone,
+    owner_mark,
+    persistent_folder,
+)
 
 PROGRAMS = ("apptainer", "singularity")
 PREFIX = "hermes."
-LOOK_EVERY = 5.0
-"""Seconds between two looks whether the instance still runs; each is a program started."""
+CHECK_INTERVAL = 5.0
+"""Seconds between two checks that the instance is running; each check starts a program."""
 
 WATCHER = 'cat >/dev/null; exec "$1" instance stop -t 2 "$2"'
 
-LIMITS = ("cgroup", "--cpus", "--memory")
-"""Words of the complaint when the machine cannot limit an instance."""
+LIMIT_ERRORS = ("cgroup", "--cpus", "--memory")
+"""Words in the error message when the machine cannot limit an instance."""
 
 log = logging.getLogger(__name__)
 
@@ -37,23 +45,23 @@ class SingularityOptions(msgspec.Struct, frozen=True, kw_only=True):
     image: str
     """`terminal.singularity_image`: `docker://…` or a file."""
     environment: dict[str, str] = {}
-    """What the client program sees: `PATH`, `HOME`, `APPTAINER_CACHEDIR` and the like."""
+    """Environment of the client program: `PATH`, `HOME`, `APPTAINER_CACHEDIR` and so on."""
     task: str = "default"
-    """Whose files these are; tasks of one name share what is kept."""
+    """Owner of the kept files; tasks with the same name share them."""
     forward_env: dict[str, str] = {}
-    """Variables that commands see, with their values."""
+    """Variables passed to commands, with their values."""
     cpu: float = 1
-    """`terminal.container_cpu`, where the machine can limit it; 0 is no limit."""
+    """`terminal.container_cpu`, if the machine supports a limit; 0 means no limit."""
     memory: int = 5120
-    """`terminal.container_memory` in MB, where the machine can limit it; 0 is no limit."""
+    """`terminal.container_memory` in MB, if the machine supports a limit; 0 means no limit."""
     persistent: bool = True
     """`terminal.container_persistent`: changes are kept in an overlay."""
     sandbox_dir: str = ""
     """`terminal.sandbox_dir`, never empty when `persistent`."""
     credential_files: tuple[Mount, ...] = ()
-    """`terminal.credential_files`, from `containers.credential_mounts`."""
+    """`terminal.credential_files`, from `credential_mounts`."""
     program: str = ""
-    """apptainer or singularity; empty is the first that is installed."""
+    """apptainer or singularity; empty: the first that is installed."""
 
 
 class SingularityHost:
@@ -63,18 +71,18 @@ class SingularityHost:
         self,
         options: SingularityOptions,
         lifeline: Lifeline,
-        tell: Tell = tell_the_log,
+        notify: Notify = log_notice,
     ) -> None:
-        self._options, self._lifeline, self._tell = options, lifeline, tell
+        self._options, self._lifeline, self._notify = options, lifeline, notify
         self._lock = asyncio.Lock()
-        self._client: Client | None = None
+        self._client: EngineClient | None = None
         self._instance = ""
         self._watcher: subprocess.Popen[bytes] | None = None
-        self._limited = True
-        self._looked = 0.0
+        self._limits_supported = True
+        self._checked_at = 0.0
 
     async def open(self) -> None:
-        await self._ready()
+        await self._ensure_instance()
 
     async def start(
         self,
@@ -84,7 +92,7 @@ class SingularityHost:
         on_error: Callable[[bytes], None] | None = None,
         pty: bool = False,
     ) -> Running:
-        client = await self._ready()
+        client = await self._ensure_instance()
         return await client.start(
             *("exec", "--cleanenv", "--pwd", HOME, f"instance://{self._instance}", *argv),
             on_output=on_output,
@@ -97,41 +105,41 @@ class SingularityHost:
         async with self._lock:
             watcher, self._watcher = self._watcher, None
             if watcher is not None:
-                await _release(watcher)
+                await _close_watcher(watcher)
 
     def _variables(self) -> dict[str, str]:
-        """Variables for the inside, under the names both programs take them by."""
+        """Return variables for the inside, under the names that both programs read."""
         prefixes = [f"{program.upper()}ENV_" for program in PROGRAMS]
         variables = self._options.forward_env.items()
         return {prefix + name: value for prefix in prefixes for name, value in variables}
 
-    async def _ready(self) -> Client:
-        """The client, once the instance runs; one that has ended is made anew, which is told."""
+    async def _ensure_instance(self) -> EngineClient:
+        """Return the client of the instance; start a new one, and say so, if it has ended."""
         async with self._lock:
-            client = self._client = self._client or self._find()
+            client = self._client = self._client or self._find_client()
             if self._watcher is None:
                 await self._reap_orphans(client)
-                await self._begin(client)
-            elif not await self._seen(client):
+                await self._start(client)
+            elif not await self._is_running(client):
                 ended = self._instance
-                await _release(self._watcher)
-                await self._begin(client)
-                self._tell(f"the instance {ended} had ended; a new one was made")
+                await _close_watcher(self._watcher)
+                await self._start(client)
+                self._notify(f"the instance {ended} had ended; a new one was made")
             return client
 
-    async def _seen(self, client: Client) -> bool:
-        """Whether the instance runs, as far as was looked a moment ago."""
+    async def _is_running(self, client: EngineClient) -> bool:
+        """Return whether the instance is running, checked every `CHECK_INTERVAL` seconds."""
         now = asyncio.get_running_loop().time()
-        if now - self._looked > LOOK_EVERY:
-            if self._instance not in await self._instances(client):
+        if now - self._checked_at > CHECK_INTERVAL:
+            if self._instance not in await self._list_instances(client):
                 return False
-            self._looked = now
+            self._checked_at = now
         return True
 
-    def _find(self) -> Client:
+    def _find_client(self) -> EngineClient:
         programs = (self._options.program,) if self._options.program else PROGRAMS
         for program in programs:
-            client = Client(program, self._options.environment, self._lifeline)
+            client = EngineClient(program, self._options.environment, self._lifeline)
             if client.installed():
                 return client
         raise BackendUnavailable(
@@ -139,23 +147,27 @@ class SingularityHost:
             hint="install Apptainer, or choose another terminal.backend",
         )
 
-    async def _begin(self, client: Client) -> None:
-        self._instance = f"{PREFIX}{own_mark().replace(':', '.')}.{secrets.token_hex(4)}"
+    async def _start(self, client: EngineClient) -> None:
+        self._instance = f"{PREFIX}{owner_mark().replace(':', '.')}.{secrets.token_hex(4)}"
         answer = await self._start_instance(client)
-        if answer.exit_code and self._limited and any(word in answer.errors for word in LIMITS):
+        if (
+            answer.exit_code
+            and self._limits_supported
+            and any(word in answer.errors for word in LIMIT_ERRORS)
+        ):
             log.warning("%s cannot limit processor and memory here", client.program)
-            self._limited = False
+            self._limits_supported = False
             answer = await self._start_instance(client)
         if answer.exit_code:
             raise self._unavailable(client.program, answer.errors)
-        self._watcher = _watch(client.program, self._instance, self._options.environment)
+        self._watcher = _start_watcher(client.program, self._instance, self._options.environment)
 
-    async def _start_instance(self, client: Client) -> Answer:
-        """Fetching and converting an image takes minutes: its lines are shown, no time limit."""
+    async def _start_instance(self, client: EngineClient) -> EngineResult:
+        """Start the instance without a timeout: pulling and converting an image takes minutes."""
         options = self._options
         arguments = ["instance", "start", "--containall", "--no-privs"]
         if options.persistent:
-            kept = kept_folder(options.sandbox_dir, options.task)
+            kept = persistent_folder(options.sandbox_dir, options.task)
             overlay = kept / "overlay"
             overlay.mkdir(mode=0o700, exist_ok=True)
             arguments += ["--overlay", str(overlay)]
@@ -165,41 +177,43 @@ class SingularityHost:
         home = kept / "home"
         home.mkdir(mode=0o700, exist_ok=True)
         arguments += ["--home", f"{home}:{HOME}"]
-        if self._limited and options.cpu:
+        if self._limits_supported and options.cpu:
             arguments += ["--cpus", f"{options.cpu:g}"]
-        if self._limited and options.memory:
+        if self._limits_supported and options.memory:
             arguments += ["--memory", f"{options.memory}M"]
         for mount in options.credential_files:
             arguments += ["--bind", mount.bind()]
         arguments += [options.image, self._instance]
-        return await client.call(*arguments, timeout=None, tell=self._tell)
+        return await client.call(*arguments, timeout=None, notify=self._notify)
 
-    async def _instances(self, client: Client) -> list[str]:
+    async def _list_instances(self, client: EngineClient) -> list[str]:
         answer = await client.call("instance", "list", "--json")
         if answer.exit_code:
             raise self._unavailable(client.program, answer.errors)
         found = msgspec.json.decode(answer.output or "{}").get("instances") or []
         return [instance["instance"] for instance in found]
 
-    async def _reap_orphans(self, client: Client) -> None:
-        for name in await self._instances(client):
+    async def _reap_orphans(self, client: EngineClient) -> None:
+        for name in await self._list_instances(client):
             *mark, _ = name.removeprefix(PREFIX).rsplit(".", 3)
-            if name.startswith(PREFIX) and owner_is_gone(":".join(mark)):
+            if name.startswith(PREFIX) and is_owner_gone(":".join(mark)):
                 log.info("stopping %s: its process is gone", name)
                 await client.call("instance", "stop", "-t", "2", name)
 
     def _unavailable(self, program: str, complaint: str) -> BackendUnavailable:
         lines = [line.strip() for line in complaint.splitlines() if line.strip()]
         fatal = [line for line in lines if line.startswith("FATAL")]
-        said = (fatal or lines or ["it gave no reason"])[-1].removeprefix("FATAL:").strip()
+        reason = (fatal or lines or ["it gave no reason"])[-1].removeprefix("FATAL:").strip()
         hint = f"try `{program} exec {self._options.image} true`"
         if "overlay" in complaint.lower():
             hint = "this machine cannot keep an overlay: set terminal.container_persistent to false"
-        return BackendUnavailable(f"{program} could not start the instance: {said}", hint=hint)
+        return BackendUnavailable(f"{program} could not start the instance: {reason}", hint=hint)
 
 
-def _watch(program: str, instance: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """Not under the lifeline, which would kill it at its work, and in a session of its own."""
+def _start_watcher(
+    program: str, instance: str, environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start the watcher in its own session: the lifeline would kill it too early."""
     return subprocess.Popen(
         ["/bin/sh", "-c", WATCHER, "hermes-watcher", program, instance],
         stdin=subprocess.PIPE,
@@ -211,8 +225,8 @@ def _watch(program: str, instance: str, environment: dict[str, str]) -> subproce
     )
 
 
-async def _release(watcher: subprocess.Popen[bytes]) -> None:
-    """Let it stop its instance; returns when that is done."""
+async def _close_watcher(watcher: subprocess.Popen[bytes]) -> None:
+    """Let the watcher stop its instance; returns when that is done."""
     if watcher.stdin is not None:
         watcher.stdin.close()
     await asyncio.to_thread(watcher.wait)

@@ -1,4 +1,9 @@
-"""Another machine, over SSH."""
+"""The SSH backend: commands run on another machine, over the system's `ssh`.
+
+There is one connection, with a session for each program. The connection is a foreground child (`ssh
+-M -N`), so it ends with this process. Host keys, jump hosts and agents follow the user's ssh
+configuration; nothing in it is weakened.
+"""
 
 import asyncio
 import shlex
@@ -13,10 +18,9 @@ from hermes.terminal.base import Running
 from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.local.process import spawn
 
-# What the messages of `ssh` mean, and what to do next.
+# Known messages of `ssh`, and what to do about each. The first match is reported.
 
-# The first that fits is told.
-CAUSES = (
+SSH_ERRORS = (
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
         "the host key of {host} is not the one that is known",
@@ -58,30 +62,25 @@ CAUSES = (
 )
 
 
-def unavailable(host: str, errors: str) -> BackendUnavailable:
-    for sign, message, hint in CAUSES:
+def ssh_unavailable(host: str, errors: str) -> BackendUnavailable:
+    for sign, message, hint in SSH_ERRORS:
         if sign in errors:
             return BackendUnavailable(message.format(host=host), hint=hint.format(host=host))
-    said = errors.strip().splitlines() or ["no connection came about in time"]
+    lines = errors.strip().splitlines() or ["no connection came about in time"]
     return BackendUnavailable(
-        f"no SSH connection to {host}: {said[-1]}", hint=f"does `ssh {host} true` work?"
+        f"no SSH connection to {host}: {lines[-1]}", hint=f"does `ssh {host} true` work?"
     )
 
 
-# A machine behind SSH: the system's `ssh`, one connection, a session for each program.
-#
-# The connection is a child of ours in the foreground (`ssh -M -N`), so it dies with us. Host keys,
-# jump hosts and agents are as the user's own ssh configuration says; nothing there is weakened.
-
 SOCKET = "ctl"
-"""Of the connection, relative to our private folder: the path of a socket must be short."""
-LOOK_EVERY = 0.02
-"""Seconds between two looks whether the connection stands."""
-ERRORS_KEPT = 10_000
+"""Socket of the connection, relative to the private folder, because socket paths must be short."""
+POLL_INTERVAL = 0.02
+"""Seconds between two checks that the connection is up."""
+MAX_ERROR_BYTES = 10_000
 
-# Only what a terminal needs: nothing of the user's configuration shall forward ports or agents,
-# run other commands or share a connection made elsewhere.
-FIXED = (
+# Only what a terminal needs: the user's configuration must not forward ports or agents, run other
+# commands, or share a connection made elsewhere.
+FIXED_OPTIONS = (
     "BatchMode=yes", "ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no",
     "PermitLocalCommand=no", "RemoteCommand=none", "EscapeChar=none", "ControlPersist=no",
     "LogLevel=ERROR",
@@ -92,21 +91,21 @@ class SshOptions(msgspec.Struct, frozen=True):
     host: str
     """`terminal.ssh_host`: a name, an address, or a Host of the user's ssh configuration."""
     user: str = ""
-    """`terminal.ssh_user`; empty is what ssh takes by itself."""
+    """`terminal.ssh_user`; empty: ssh's default."""
     port: int = 22
     """`terminal.ssh_port`; 22 leaves the choice to the ssh configuration."""
     key: str = ""
-    """`terminal.ssh_key`: a file with the private key; empty is what ssh finds by itself."""
+    """`terminal.ssh_key`: a private key file; empty: ssh's default."""
     connect_seconds: int = 15
-    """How long a connection may take."""
+    """Timeout of a connection attempt."""
     alive_seconds: int = 10
-    """Silence after which the other side is asked; the third time the connection is given up."""
+    """Seconds of silence before a keep-alive; the connection is dropped after three."""
     options: tuple[str, ...] = ()
     """Further `-o` options."""
 
 
 class SshHost:
-    """`environment` is what `ssh` itself sees: HOME, PATH, SSH_AUTH_SOCK and such."""
+    """Another machine as a `Host`; `ssh` itself sees `environment` (HOME, SSH_AUTH_SOCK, …)."""
 
     name = "ssh"
 
@@ -122,12 +121,12 @@ class SshHost:
                 "no machine is set for the ssh backend", hint="set terminal.ssh_host"
             )
         self._options, self._environment = options, dict(environment)
-        self._opening = asyncio.Lock()
+        self._open_lock = asyncio.Lock()
         self._lifeline: Lifeline | None = None
         self._master: Running | None = None
 
     async def open(self) -> None:
-        async with self._opening:
+        async with self._open_lock:
             if self._master is not None and self._master.exit_code is None:
                 return
             if shutil.which("ssh", path=self._environment.get("PATH")) is None:
@@ -144,7 +143,7 @@ class SshHost:
         on_error: Callable[[bytes], None] | None = None,
         pty: bool = False,
     ) -> Running:
-        """Connects again when the connection is gone. The program is asked for once only."""
+        """Start a program, once, after reconnecting if the connection is lost."""
         await self.open()
         if self._lifeline is None:
             raise ToolError("the ssh backend was closed meanwhile")
@@ -153,7 +152,7 @@ class SshHost:
         return await self._spawn(self._lifeline, arguments, on_output, on_error)
 
     async def close(self) -> None:
-        async with self._opening:
+        async with self._open_lock:
             lifeline, self._lifeline, self._master = self._lifeline, None, None
             if lifeline is not None:
                 await lifeline.close()
@@ -166,26 +165,26 @@ class SshHost:
             lifeline,
             ["-M", "-N", "-T", "--", self._target()],
             lambda _data: None,
-            lambda data: errors.extend(data[: ERRORS_KEPT - len(errors)]),
+            lambda data: errors.extend(data[: MAX_ERROR_BYTES - len(errors)]),
         )
         connected = False
         try:
-            connected = await self._stands(master, socket)
+            connected = await self._wait_connected(master, socket)
         finally:
             if not connected:
                 await master.stop()
         if not connected:
-            raise unavailable(self._options.host, errors.decode("utf-8", "replace"))
+            raise ssh_unavailable(self._options.host, errors.decode("utf-8", "replace"))
         return master
 
-    async def _stands(self, master: Running, socket: Path) -> bool:
-        """ssh makes the socket when it has logged in."""
+    async def _wait_connected(self, master: Running, socket: Path) -> bool:
+        """Wait for the control socket, which ssh creates after the login."""
         try:
             async with asyncio.timeout(2 * self._options.connect_seconds):
                 while master.exit_code is None:
                     if socket.exists():
                         return True
-                    await asyncio.sleep(LOOK_EVERY)
+                    await asyncio.sleep(POLL_INTERVAL)
                 await master.wait()
         except TimeoutError:
             return False
@@ -198,7 +197,7 @@ class SshHost:
         on_output: Callable[[bytes], None],
         on_error: Callable[[bytes], None] | None,
     ) -> Running:
-        # In our private folder, so that the socket's path is one word.
+        # In the private folder, so that the socket's path is one word.
         return await spawn(
             ["ssh", *self._arguments(), *arguments],
             environment=self._environment,
@@ -212,7 +211,7 @@ class SshHost:
         options = self._options
         home = self._environment.get("HOME", "")
         settings = [
-            *FIXED,
+            *FIXED_OPTIONS,
             f"ControlPath={SOCKET}",
             f"ConnectTimeout={options.connect_seconds}",
             f"ServerAliveInterval={options.alive_seconds}",
@@ -238,14 +237,15 @@ class SshHost:
 
 
 def remote_command(argv: Sequence[str]) -> str:
-    """`argv` as a line for the login shell there, whichever it is.
+    """Return `argv` as a command line for the remote login shell, whichever that is.
 
-    ssh hands one text to that shell, and fish and csh read quotes otherwise than `sh`. Between the
-    quotes stand only characters that all of them leave alone; `printf` makes the text of them.
+    ssh passes one string to that shell, and fish and csh parse quotes differently from `sh`. The
+    quotes therefore enclose only characters that all of them leave unchanged; `printf` restores the
+    text.
     """
     text = f"exec {shlex.join(argv)}".encode("utf-8", "surrogateescape")
-    safe = "".join(chr(byte) if byte in _PLAIN else f"\\0{byte:03o}" for byte in text)
+    safe = "".join(chr(byte) if byte in _UNESCAPED else f"\\0{byte:03o}" for byte in text)
     return f"""exec sh -c 'eval "$(printf %b "$1")"' sh '{safe}'"""
 
 
-_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-+=.,:/@%")
+_UNESCAPED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-+=.,:/@%")

@@ -20,9 +20,7 @@ from hermes.core.model import ToolSpec
 from hermes.core.ports import Attachments, Auxiliary, Clarifier, Outbox, Scheduler, Spawner
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.base import Workplace
-from hermes.terminal.output import OutputLimits
-from hermes.terminal.processes import Processes
+from hermes.terminal import BackgroundProcesses, OutputLimits, Workspace
 from hermes.tools.tool_search import tool_search_tool
 from hermes.tools.toolsets import TOOLSETS, Toolset, ToolsetMap, expand, is_rare
 from hermes.util.threads import in_thread
@@ -64,9 +62,9 @@ class ToolDeps(msgspec.Struct, frozen=True):
     """What the tools of one session are made from."""
 
     settings: Settings
-    place: Workplace
+    place: Workspace
     guard: Guard
-    processes: Processes
+    processes: BackgroundProcesses
     reads: "FileReads"
     todos: "TodoList"
     variables: Callable[[str], str | None] = lambda _name: None

@@ -12,7 +12,7 @@ import msgspec
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool
-from hermes.terminal.base import Files
+from hermes.terminal import Files
 from hermes.util.text import clean
 
 if TYPE_CHECKING:

@@ -12,10 +12,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolDenied, ToolUnknown
 from hermes.core.tool import Concern, Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.base import Shell
-from hermes.terminal.local.files import LocalFiles
-from hermes.terminal.local.shell import LocalShell
-from hermes.terminal.processes import Processes
+from hermes.terminal import BackgroundProcesses, LocalFiles, LocalShell, Shell
 from hermes.tools.builtin.execute_code import CodeOptions, execute_code_tool
 from hermes.tools.builtin.read_file import read_file_tool
 from hermes.tools.builtin.terminal import terminal_tool
@@ -103,7 +100,7 @@ def bench(shell: LocalShell, guard: Guard, files: LocalFiles) -> Bench:
     tools = [
         read_file_tool(files, guard, reads),
         write_file_tool(files, guard, reads),
-        terminal_tool(shell, Processes(shell), guard),
+        terminal_tool(shell, BackgroundProcesses(shell), guard),
     ]
     return Bench(shell, guard, tools)
 

@@ -13,7 +13,7 @@ import pytest
 
 from hermes.core.errors import Interrupted, ToolError
 from hermes.core.tool import Effect
-from hermes.terminal.local.shell import LocalShell
+from hermes.terminal import LocalShell
 
 
 async def test_what_is_printed_comes_back(bench: Any) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from hermes.core.cancel import CancelToken
-from hermes.terminal.base import CommandResult
-from hermes.terminal.local.shell import LocalShell
+from hermes.terminal import CommandResult, LocalShell
 
 Run = Callable[..., Awaitable[CommandResult]]
 

@@ -14,17 +14,23 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal.docker import DockerHost, DockerOptions, qualified, run_arguments, unavailable
-from hermes.terminal.local.lifeline import Lifeline
+from hermes.terminal import Lifeline
+from hermes.terminal.docker import (
+    DockerHost,
+    DockerOptions,
+    engine_unavailable,
+    qualified_name,
+    run_arguments,
+)
 from hermes.terminal.remote import (
     HERMES_HOME,
-    Lines,
+    LineSplitter,
     Mount,
     credential_mounts,
-    kept_folder,
-    own_mark,
-    owner_is_gone,
+    is_owner_gone,
+    owner_mark,
     parse_volume,
+    persistent_folder,
 )
 
 # `run` answers "ready" and waits for the end of its input, as the real container does.
@@ -144,7 +150,7 @@ def test_no_limit_is_no_option() -> None:
     ],
 )
 def test_podman_is_told_where_docker_would_fetch(image: str, expected: str) -> None:
-    assert qualified(image) == expected
+    assert qualified_name(image) == expected
 
 
 def test_a_volume_is_host_container_and_mode(tmp_path: Path) -> None:
@@ -199,29 +205,29 @@ def test_credential_files_come_from_the_home_only(tmp_path: Path) -> None:
 
 
 def test_a_task_keeps_its_files_in_one_private_folder(tmp_path: Path) -> None:
-    folder = kept_folder(str(tmp_path), "../../etc/x y")
+    folder = persistent_folder(str(tmp_path), "../../etc/x y")
     assert folder.parent == tmp_path
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert kept_folder(str(tmp_path), "..") == tmp_path / "default"
+    assert persistent_folder(str(tmp_path), "..") == tmp_path / "default"
     (tmp_path / "file").write_text("")
     with pytest.raises(BackendUnavailable, match="cannot be kept"):
-        kept_folder(str(tmp_path / "file"), "x")
+        persistent_folder(str(tmp_path / "file"), "x")
 
 
 def test_an_owner_is_gone_when_its_process_ended_here() -> None:
     ended = subprocess.Popen(["true"])
-    place, pid, start = own_mark().rsplit(":", 2)
+    place, pid, start = owner_mark().rsplit(":", 2)
     ended.wait()
-    assert not owner_is_gone(own_mark())
-    assert owner_is_gone(f"{place}:{ended.pid}:{start}")
-    assert owner_is_gone(f"{place}:{pid}:{int(start) - 100}")
+    assert not is_owner_gone(owner_mark())
+    assert is_owner_gone(f"{place}:{ended.pid}:{start}")
+    assert is_owner_gone(f"{place}:{pid}:{int(start) - 100}")
     for other in (f"elsewhere:{ended.pid}:{start}", "", "x", f"{place}:x:y"):
-        assert not owner_is_gone(other)
+        assert not is_owner_gone(other)
 
 
 def test_progress_comes_line_by_line() -> None:
     told: list[str] = []
-    lines = Lines(told.append)
+    lines = LineSplitter(told.append)
     for piece in (b"one\ntw", b"o\r", b"\n\xe2", b"\x9c\x93 three\n"):
         lines.feed(piece)
     assert told == ["one", "two", "✓ three"]
@@ -246,7 +252,7 @@ def test_progress_comes_line_by_line() -> None:
     ],
 )
 def test_each_complaint_has_a_reason_and_advice(complaint: str, message: str, hint: str) -> None:
-    error = unavailable("docker", complaint, "box")
+    error = engine_unavailable("docker", complaint, "box")
     assert message in str(error)
     assert hint in error.hint
     assert "\n" not in str(error)

@@ -3,15 +3,14 @@
 from pathlib import Path
 
 from hermes.core.cancel import CancelToken
-from hermes.terminal.local.shell import LocalShell
-from hermes.terminal.session_shell import GivingShell
+from hermes.terminal import EnvShell, LocalShell
 
 
-def shell_in(folder: Path) -> GivingShell:
-    return GivingShell(LocalShell({"PATH": "/usr/bin:/bin", "HOME": str(folder)}, folder))
+def shell_in(folder: Path) -> EnvShell:
+    return EnvShell(LocalShell({"PATH": "/usr/bin:/bin", "HOME": str(folder)}, folder))
 
 
-async def output(shell: GivingShell, command: str) -> str:
+async def output(shell: EnvShell, command: str) -> str:
     result = await shell.run(
         command, timeout=10, on_output=lambda _text: None, cancel=CancelToken()
     )
@@ -21,25 +20,25 @@ async def output(shell: GivingShell, command: str) -> str:
 async def test_a_command_sees_what_was_given_before_it(tmp_path) -> None:
     shell = shell_in(tmp_path)
     assert await output(shell, "echo [$NOTION_KEY]") == "[]"
-    shell.give({"NOTION_KEY": "it's $HOME `x`"})
+    shell.export({"NOTION_KEY": "it's $HOME `x`"})
     assert await output(shell, 'echo "[$NOTION_KEY]"') == "[it's $HOME `x`]"
-    shell.give({"NOTION_KEY": "newer"})
+    shell.export({"NOTION_KEY": "newer"})
     assert await output(shell, "echo [$NOTION_KEY]") == "[newer]"
-    assert shell.given() == ("NOTION_KEY",)
+    assert shell.exported_names() == ("NOTION_KEY",)
     await shell.close()
 
 
 async def test_nothing_is_started_for_what_no_command_needs(tmp_path) -> None:
     shell = shell_in(tmp_path)
-    shell.give({"NOTION_KEY": "x"})
-    assert shell.given() == ("NOTION_KEY",)
+    shell.export({"NOTION_KEY": "x"})
+    assert shell.exported_names() == ("NOTION_KEY",)
     assert shell._inner._session is None
     await shell.close()
 
 
 async def test_a_program_in_the_background_sees_them_too(tmp_path) -> None:
     shell, heard = shell_in(tmp_path), bytearray()
-    shell.give({"NOTION_KEY": "secret"})
+    shell.export({"NOTION_KEY": "secret"})
     running = await shell.start("echo $NOTION_KEY", on_output=heard.extend)
     await running.wait()
     assert heard.decode().strip() == "secret"

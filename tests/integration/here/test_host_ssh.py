@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal.ssh import SshHost, SshOptions, remote_command, unavailable
+from hermes.terminal.ssh import SshHost, SshOptions, remote_command, ssh_unavailable
 
 ODD = [
     "printf", "<%s>", "a b", "it's", 'say "x"', "new\nline", "\\n\\\\", "$HOME `x` !!", "",
@@ -46,6 +46,6 @@ def test_what_is_no_name_is_refused(host: str, user: str) -> None:
     ],
 )
 def test_messages_of_ssh_are_explained(said: str, told: str) -> None:
-    error = unavailable("h", said)
+    error = ssh_unavailable("h", said)
     assert told in str(error)
     assert error.hint

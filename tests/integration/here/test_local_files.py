@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.terminal.base import Lines
-from hermes.terminal.local.files import LocalFiles, Place, _compared
+from hermes.terminal import LocalFiles, TextPage
+from hermes.terminal.local.files import _check_path, _FileTarget
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def write_raw(path: bytes, data: bytes) -> None:
     Path(os.fsdecode(path)).write_bytes(data)
 
 
-async def lines(files: LocalFiles, path: Path, offset: int = 1, limit: int = 10) -> Lines:
+async def lines(files: LocalFiles, path: Path, offset: int = 1, limit: int = 10) -> TextPage:
     return await files.lines(str(path), offset=offset, limit=limit, longest=20)
 
 
@@ -37,33 +37,33 @@ async def test_a_page_of_a_file(files: LocalFiles, tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("".join(f"line {n}\n" for n in range(1, 101)))
     page = await lines(files, path, offset=5, limit=2)
-    assert page == Lines(("line 5", "line 6"), 100)
-    assert await lines(files, path, offset=100) == Lines(("line 100",), 100)
-    assert await lines(files, path, offset=101) == Lines((), 100)
+    assert page == TextPage(("line 5", "line 6"), 100)
+    assert await lines(files, path, offset=100) == TextPage(("line 100",), 100)
+    assert await lines(files, path, offset=101) == TextPage((), 100)
 
 
 async def test_a_last_line_without_an_end_counts(files: LocalFiles, tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("one\ntwo\nthree")
-    assert await lines(files, path, limit=1) == Lines(("one",), 3)
+    assert await lines(files, path, limit=1) == TextPage(("one",), 3)
     assert (await lines(files, path)).lines == ("one", "two", "three")
 
 
 async def test_an_empty_file(files: LocalFiles, tmp_path: Path) -> None:
     (tmp_path / "a").touch()
-    assert await lines(files, tmp_path / "a") == Lines((), 0)
+    assert await lines(files, tmp_path / "a") == TextPage((), 0)
 
 
 async def test_crlf_and_byte_order_mark_are_taken_off(files: LocalFiles, tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
-    assert await lines(files, path) == Lines(("one", "two"), 2, crlf=True)
+    assert await lines(files, path) == TextPage(("one", "two"), 2, crlf=True)
 
 
 async def test_other_encodings_are_readable_and_marked(files: LocalFiles, tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes("caf\xe9\n".encode("latin-1"))
-    assert await lines(files, path) == Lines(("caf�",), 1, undecodable=True)
+    assert await lines(files, path) == TextPage(("caf�",), 1, undecodable=True)
 
 
 async def test_binary_is_recognised(files: LocalFiles, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ async def test_a_huge_line_is_cut_on_a_character(files: LocalFiles, tmp_path: Pa
     path = tmp_path / "a"
     path.write_text("é" * 3_000_000 + "\nshort\n")
     page = await lines(files, path)
-    assert page == Lines(("é" * 20 + " [… line cut]", "short"), 2)
+    assert page == TextPage(("é" * 20 + " [… line cut]", "short"), 2)
 
 
 async def test_paths_are_resolved(files: LocalFiles, tmp_path: Path) -> None:
@@ -328,9 +328,9 @@ async def test_folders_that_may_only_be_passed_are_passed(
 
 def test_without_descriptors_the_path_must_lead_to_itself(tmp_path: Path) -> None:
     """The way of systems that lack the calls."""
-    place = _compared(str(tmp_path / "new/a"), make=True)
-    assert place == Place(None, str(tmp_path / "new/a"))
-    assert place.beside("b") == str(tmp_path / "new/b")
+    place = _check_path(str(tmp_path / "new/a"), make=True)
+    assert place == _FileTarget(None, str(tmp_path / "new/a"))
+    assert place.sibling("b") == str(tmp_path / "new/b")
     (tmp_path / "link").symlink_to("new")
     with pytest.raises(OSError, match="become a link"):
-        _compared(str(tmp_path / "link/a"), make=True)
+        _check_path(str(tmp_path / "link/a"), make=True)

@@ -9,9 +9,7 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError
-from hermes.terminal.base import CommandResult
-from hermes.terminal.local.shell import LocalShell
-from hermes.terminal.output import OutputLimits
+from hermes.terminal import CommandResult, LocalShell, OutputLimits
 
 Run = Callable[..., Awaitable[CommandResult]]
 Gone = Callable[[int], Awaitable[None]]
@@ -314,8 +312,8 @@ async def test_the_keeper_of_the_lifeline_may_be_killed(
 ) -> None:
     await run("export KEPT=yes; sleep 600 & echo $! > pid")
     assert shell._session is not None
-    shell._session.lifeline._keeper.kill()
-    shell._session.lifeline._keeper.wait()
+    shell._session.lifeline._supervisor.kill()
+    shell._session.lifeline._supervisor.wait()
     assert (await run("echo $KEPT")).output == "yes\n"
     await shell.close()
     await gone(int((tmp_path / "pid").read_text()))

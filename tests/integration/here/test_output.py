@@ -1,6 +1,6 @@
 """What is kept of long output."""
 
-from hermes.terminal.output import HeadAndTail, OutputLimits, cut_line, plain
+from hermes.terminal import HeadAndTail, OutputLimits, cut_line, plain_text
 
 
 def kept(data: bytes, limits: OutputLimits, piece: int = 7) -> tuple[str, bool]:
@@ -63,24 +63,24 @@ def test_lines_keep_their_numbers_over_a_gap() -> None:
     window = HeadAndTail(OutputLimits(max_bytes=1_000))
     for number in range(1, 1_001):
         window.add(b"line %d\n" % number)
-    numbered = window.numbered()
+    numbered = window.numbered_lines()
     assert numbered[0] == (1, "line 1")
     assert numbered[-1] == (1_000, "line 1000")
     whole = [text for number, text in numbered if text == f"line {number}"]
     assert len(whole) >= len(numbered) - 2  # one at each side of the gap may be cut
-    assert HeadAndTail(OutputLimits()).numbered() == []
+    assert HeadAndTail(OutputLimits()).numbered_lines() == []
 
 
 def test_colours_and_progress_bars_are_taken_out() -> None:
-    assert plain("\x1b[1;31mred\x1b[0m\r\n") == "red"
-    assert plain("10%\r50%\r100%\ndone\n") == "100%\ndone"
-    assert plain("\x1b]0;title\x07text\x00\x08") == "text"
-    assert plain("\x1b(B\x1b[mtext\x1b7") == "text"
-    assert plain("a\tb\n") == "a\tb"
-    assert plain("broken \x1b]0;title\nnext line") == "broken \nnext line"
+    assert plain_text("\x1b[1;31mred\x1b[0m\r\n") == "red"
+    assert plain_text("10%\r50%\r100%\ndone\n") == "100%\ndone"
+    assert plain_text("\x1b]0;title\x07text\x00\x08") == "text"
+    assert plain_text("\x1b(B\x1b[mtext\x1b7") == "text"
+    assert plain_text("a\tb\n") == "a\tb"
+    assert plain_text("broken \x1b]0;title\nnext line") == "broken \nnext line"
 
 
 def test_one_very_long_line_is_read_once() -> None:
     # Takes minutes when every position is looked at from every other one.
-    assert len(plain("x" * 1_000_000)) == 1_000_000
-    assert plain("\x1b]x" * 100_000) == ""
+    assert len(plain_text("x" * 1_000_000)) == 1_000_000
+    assert plain_text("\x1b]x" * 100_000) == ""

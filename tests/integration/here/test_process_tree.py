@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from hermes.terminal.local.lifeline import (
-    Process,
+    ProcessEntry,
     _from_proc,
     _from_psutil,
-    _send,
-    family,
+    _send_signal,
+    process_family,
     stop_family,
 )
 
@@ -25,7 +25,7 @@ def parent() -> Iterator["subprocess.Popen[bytes]"]:
         ["bash", "-c", script], stdout=subprocess.PIPE, start_new_session=True
     )
     yield process
-    for member in family(process.pid):
+    for member in process_family(process.pid):
         os.kill(member.pid, 9)
     process.communicate()
 
@@ -39,13 +39,13 @@ def test_a_child_in_a_session_of_its_own_belongs_to_the_family(
     parent: "subprocess.Popen[bytes]",
 ) -> None:
     child = child_of(parent)
-    assert {member.pid for member in family(parent.pid)} == {parent.pid, child}
+    assert {member.pid for member in process_family(parent.pid)} == {parent.pid, child}
 
 
 def test_both_ways_of_looking_see_the_same(parent: "subprocess.Popen[bytes]") -> None:
     pids = {parent.pid, child_of(parent), os.getpid()}
     seen = [
-        {(each.pid, each.parent, each.group, each.ended) for each in look() if each.pid in pids}
+        {(each.pid, each.parent, each.group, each.is_zombie) for each in look() if each.pid in pids}
         for look in (_from_proc, _from_psutil)
     ]
     assert seen[0] == seen[1]
@@ -57,10 +57,10 @@ def test_a_number_that_now_belongs_to_another_process_is_not_taken_for_the_old_o
 ) -> None:
     child_of(parent)
     (me,) = [each for each in _from_proc() if each.pid == os.getpid()]
-    assert me in family(parent.pid, [me])
-    earlier = type(me)(me.pid, me.parent, me.group, me.ended, me.began - 1)
-    assert earlier not in family(parent.pid, [earlier])
-    assert me not in family(parent.pid, [earlier])
+    assert me in process_family(parent.pid, [me])
+    earlier = type(me)(me.pid, me.parent, me.group, me.is_zombie, me.started - 1)
+    assert earlier not in process_family(parent.pid, [earlier])
+    assert me not in process_family(parent.pid, [earlier])
 
 
 @pytest.fixture
@@ -91,9 +91,9 @@ async def test_a_family_that_is_gone_is_no_problem(stubborn: "subprocess.Popen[b
 
 
 def test_parents_hear_of_the_end_before_their_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    shell = Process(9_000_003, 1, 9_000_003, False, 1.0)
-    child = Process(9_000_001, shell.pid, 9_000_001, False, 2.0)
+    shell = ProcessEntry(9_000_003, 1, 9_000_003, False, 1.0)
+    child = ProcessEntry(9_000_001, shell.pid, 9_000_001, False, 2.0)
     told: list[int] = []
     monkeypatch.setattr(os, "killpg", lambda group, _number: told.append(group))
-    _send(15, [shell, child], shell.pid)
+    _send_signal(15, [shell, child], shell.pid)
     assert told == [shell.pid, child.pid]

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.base import Running
-from hermes.terminal.local.shell import LocalShell
-from hermes.terminal.processes import MOST_FINISHED, MOST_RUNNING, Processes, ProcessEvent
+from hermes.terminal import BackgroundProcesses, LocalShell, ProcessEvent, Running
+from hermes.terminal.processes import MAX_FINISHED, MAX_RUNNING
 
 Gone = Callable[[int], Awaitable[None]]
 
@@ -22,13 +21,15 @@ def events() -> list[ProcessEvent]:
 
 
 @pytest.fixture
-async def processes(shell: LocalShell, events: list[ProcessEvent]) -> AsyncIterator[Processes]:
-    processes = Processes(shell, events.append)
+async def processes(
+    shell: LocalShell, events: list[ProcessEvent]
+) -> AsyncIterator[BackgroundProcesses]:
+    processes = BackgroundProcesses(shell, events.append)
     yield processes
     await processes.close()
 
 
-async def printed(processes: Processes, process_id: str, text: str) -> str:
+async def printed(processes: BackgroundProcesses, process_id: str, text: str) -> str:
     """Polls until `text` was printed."""
     seen = ""
     while text not in seen:
@@ -37,7 +38,7 @@ async def printed(processes: Processes, process_id: str, text: str) -> str:
     return seen
 
 
-async def test_a_process_is_started_polled_and_waited_for(processes: Processes) -> None:
+async def test_a_process_is_started_polled_and_waited_for(processes: BackgroundProcesses) -> None:
     name = await processes.start("echo one; read -r line; echo two; exit 3")
     assert re.fullmatch(r"proc_[0-9a-f]{12}", name)
     assert await printed(processes, name, "one\n") == "one\n"
@@ -49,14 +50,16 @@ async def test_a_process_is_started_polled_and_waited_for(processes: Processes) 
     assert processes.poll(name).text == ""
 
 
-async def test_waiting_has_a_limit(processes: Processes) -> None:
+async def test_waiting_has_a_limit(processes: BackgroundProcesses) -> None:
     name = await processes.start("echo hello; sleep 600")
     await printed(processes, name, "hello\n")
     output = await processes.wait(name, 0.05)
     assert (output.process.state, output.text) == ("running", "")
 
 
-async def test_what_is_printed_while_somebody_waits_is_shown(processes: Processes) -> None:
+async def test_what_is_printed_while_somebody_waits_is_shown(
+    processes: BackgroundProcesses,
+) -> None:
     shown: list[str] = []
     name = await processes.start("read -r line; echo hello")
     waiting = asyncio.ensure_future(processes.wait(name, 60, shown.append))
@@ -66,7 +69,7 @@ async def test_what_is_printed_while_somebody_waits_is_shown(processes: Processe
     assert shown == ["hello\n"]
 
 
-async def test_the_log_has_pages(processes: Processes) -> None:
+async def test_the_log_has_pages(processes: BackgroundProcesses) -> None:
     name = await processes.start("seq 50000; printf last")
     await processes.wait(name, 60)
     last = processes.log(name, limit=2)
@@ -77,7 +80,7 @@ async def test_the_log_has_pages(processes: Processes) -> None:
     assert first_kept > 25_000  # the middle was not kept
 
 
-async def test_input_is_written_and_closed(processes: Processes) -> None:
+async def test_input_is_written_and_closed(processes: BackgroundProcesses) -> None:
     name = await processes.start("cat; echo end")
     await processes.write(name, "a")
     await processes.write(name, "b\n")
@@ -88,14 +91,14 @@ async def test_input_is_written_and_closed(processes: Processes) -> None:
 
 
 async def test_a_process_that_does_not_read_does_not_hold_the_writer(shell: LocalShell) -> None:
-    processes = Processes(shell, write_seconds=0.05)
+    processes = BackgroundProcesses(shell, write_seconds=0.05)
     name = await processes.start("sleep 600")
     with pytest.raises(ToolError, match="does not read"):
         await processes.write(name, "x" * 1_000_000)
     await processes.close()
 
 
-async def test_enter_in_a_terminal_is_the_key(processes: Processes) -> None:
+async def test_enter_in_a_terminal_is_the_key(processes: BackgroundProcesses) -> None:
     raw = "stty raw -echo; echo ready; dd bs=1 count=3 2>/dev/null | od -An -c"
     name = await processes.start(raw, pty=True)
     await printed(processes, name, "ready")
@@ -104,7 +107,7 @@ async def test_enter_in_a_terminal_is_the_key(processes: Processes) -> None:
 
 
 async def test_kill_ends_it_with_its_children_and_tells_nobody(
-    processes: Processes, events: list[ProcessEvent], gone: Gone
+    processes: BackgroundProcesses, events: list[ProcessEvent], gone: Gone
 ) -> None:
     name = await processes.start("setsid sleep 600 & echo $!; wait", notify=True)
     child = int(await printed(processes, name, "\n"))
@@ -115,7 +118,7 @@ async def test_kill_ends_it_with_its_children_and_tells_nobody(
 
 
 async def test_the_end_is_told_once_when_asked_for(
-    processes: Processes, events: list[ProcessEvent]
+    processes: BackgroundProcesses, events: list[ProcessEvent]
 ) -> None:
     name = await processes.start("seq 100; exit 2", notify=True)
     quiet = await processes.start("true")
@@ -127,7 +130,7 @@ async def test_the_end_is_told_once_when_asked_for(
 
 
 async def test_whoever_waits_for_the_end_is_not_told_twice(
-    processes: Processes, events: list[ProcessEvent]
+    processes: BackgroundProcesses, events: list[ProcessEvent]
 ) -> None:
     name = await processes.start("read -r line", notify=True)
     waiting = asyncio.ensure_future(processes.wait(name, 60))
@@ -137,7 +140,9 @@ async def test_whoever_waits_for_the_end_is_not_told_twice(
     assert events == []
 
 
-async def test_a_matching_line_is_told(processes: Processes, events: list[ProcessEvent]) -> None:
+async def test_a_matching_line_is_told(
+    processes: BackgroundProcesses, events: list[ProcessEvent]
+) -> None:
     script = "echo starting; printf '\\033[32mready on\\033[0m 80'; echo 80; echo more"
     name = await processes.start(script, watch_patterns=["ready on 8080", "error"])
     await processes.wait(name, 60)
@@ -145,7 +150,7 @@ async def test_a_matching_line_is_told(processes: Processes, events: list[Proces
     assert (event.id, event.kind, event.text) == (name, "matched", "ready on 8080")
 
 
-async def test_the_list_shows_running_ones_first(processes: Processes) -> None:
+async def test_the_list_shows_running_ones_first(processes: BackgroundProcesses) -> None:
     running = await processes.start("sleep 600", watch_patterns=["x"], cwd="/")
     ended = await processes.start("true")
     await processes.wait(ended, 60)
@@ -156,20 +161,20 @@ async def test_the_list_shows_running_ones_first(processes: Processes) -> None:
 
 
 async def test_there_are_limits(shell: LocalShell) -> None:
-    processes = Processes(shell)
-    names = [await processes.start("read -r line") for _ in range(MOST_RUNNING)]
+    processes = BackgroundProcesses(shell)
+    names = [await processes.start("read -r line") for _ in range(MAX_RUNNING)]
     with pytest.raises(ToolError, match="run already"):
         await processes.start("true")
     for name in names:
         await processes.close_input(name)
         await processes.wait(name, 60)
-    names += [await processes.start("true") for _ in range(MOST_RUNNING)]
-    for name in names[MOST_RUNNING:]:
+    names += [await processes.start("true") for _ in range(MAX_RUNNING)]
+    for name in names[MAX_RUNNING:]:
         await processes.wait(name, 60)
     latest = await processes.start("true")
     await processes.wait(latest, 60)
     kept = {state.id for state in processes.list()}
-    assert len(kept) == MOST_FINISHED
+    assert len(kept) == MAX_FINISHED
     assert latest in kept
     assert names[0] not in kept
     with pytest.raises(ToolError, match="no background process"):
@@ -180,7 +185,7 @@ async def test_there_are_limits(shell: LocalShell) -> None:
 async def test_closing_ends_all_of_them_and_starts_no_more(
     shell: LocalShell, gone: Gone, events: list[ProcessEvent]
 ) -> None:
-    processes = Processes(shell, events.append)
+    processes = BackgroundProcesses(shell, events.append)
     names = [await processes.start("sleep 600", notify=True, pty=pty) for pty in (False, True)]
     pids = [processes.state(name).pid for name in names]
     await processes.close()
@@ -193,7 +198,7 @@ async def test_closing_ends_all_of_them_and_starts_no_more(
         await processes.start("true")
 
 
-async def test_a_character_printed_in_two_pieces_is_one(processes: Processes) -> None:
+async def test_a_character_printed_in_two_pieces_is_one(processes: BackgroundProcesses) -> None:
     name = await processes.start(r"printf 'a\xc3'; read -r line; printf '\xa9'")
     assert await printed(processes, name, "a") == "a"
     await processes.submit(name, "go")
@@ -224,7 +229,7 @@ class LostShell(LocalShell):
 async def test_a_process_whose_place_went_away_is_lost(
     events: list[ProcessEvent], tmp_path: Path
 ) -> None:
-    processes = Processes(LostShell({}, tmp_path), events.append)
+    processes = BackgroundProcesses(LostShell({}, tmp_path), events.append)
     name = await processes.start("sleep 600", notify=True)
     while not events:
         await asyncio.sleep(0.01)

@@ -2,14 +2,14 @@
 
 import asyncio
 
-from hermes.terminal.processes import Watch, WatchLimits
+from hermes.terminal.processes import OutputWatch, WatchLimits
 
 
 class Told:
     def __init__(self, *patterns: str, **limits: float) -> None:
         self.matched: list[str] = []
         self.muted: list[str] = []
-        self.watch = Watch(
+        self.watch = OutputWatch(
             patterns,
             WatchLimits(**limits),  # type: ignore[arg-type]
             self.matched.append,

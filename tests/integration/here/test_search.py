@@ -12,15 +12,14 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid
-from hermes.terminal.base import Grep, Grepped
+from hermes.terminal import GrepQuery, GrepResult, LocalFiles
 from hermes.terminal.local import search
-from hermes.terminal.local.files import LocalFiles
 from hermes.terminal.local.search import (
     NameGlob,
-    Stopped,
+    SearchStopped,
     find_files,
     grep_files,
-    ignored,
+    is_ignored,
     parse_gitignore,
 )
 
@@ -57,8 +56,8 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def grep(files: LocalFiles, tree: Path, pattern: str, **options: object) -> Grepped:
-    return await files.grep(Grep(pattern, str(tree), **options), CancelToken())  # type: ignore[arg-type]
+async def grep(files: LocalFiles, tree: Path, pattern: str, **options: object) -> GrepResult:
+    return await files.grep(GrepQuery(pattern, str(tree), **options), CancelToken())  # type: ignore[arg-type]
 
 
 def relative(paths: Iterable[str], tree: Path) -> list[str]:
@@ -69,7 +68,7 @@ def write_raw(path: bytes, data: bytes) -> None:
     Path(os.fsdecode(path)).write_bytes(data)
 
 
-def short(grepped: Grepped, tree: Path) -> list[str]:
+def short(grepped: GrepResult, tree: Path) -> list[str]:
     return [
         f"{os.path.relpath(hit.path, tree)}{':' if hit.match else '-'}{hit.line} {hit.text}"
         for hit in grepped.hits
@@ -141,7 +140,7 @@ async def test_a_wrong_expression_is_explained(files: LocalFiles, tree: Path, pa
 
 async def test_a_set_token_stops_the_search(files: LocalFiles, tree: Path) -> None:
     cancel = CancelToken()
-    searching = asyncio.ensure_future(files.grep(Grep("value", str(tree)), cancel))
+    searching = asyncio.ensure_future(files.grep(GrepQuery("value", str(tree)), cancel))
     await asyncio.sleep(0)
     cancel.cancel("enough")
     with pytest.raises(Interrupted):
@@ -151,11 +150,11 @@ async def test_a_set_token_stops_the_search(files: LocalFiles, tree: Path) -> No
 def test_the_walk_looks_at_its_stop_flag(tree: Path) -> None:
     stop = threading.Event()
     stop.set()
-    with pytest.raises(Stopped):
+    with pytest.raises(SearchStopped):
         find_files("*", str(tree), stop)
     (tree / "many.txt").write_text("x\n" * 10_000)
-    with pytest.raises(Stopped):
-        grep_files(Grep("y", str(tree / "many.txt")), stop)
+    with pytest.raises(SearchStopped):
+        grep_files(GrepQuery("y", str(tree / "many.txt")), stop)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +215,7 @@ async def test_links_do_not_make_the_walk_endless(tmp_path: Path) -> None:
     ],
 )
 def test_gitignore_rules(rule: str, path: str, is_folder: bool, expected: bool) -> None:
-    assert bool(ignored(parse_gitignore(rule, ""), path, is_folder=is_folder)) is expected
+    assert bool(is_ignored(parse_gitignore(rule, ""), path, is_folder=is_folder)) is expected
 
 
 def test_a_bare_word_matches_anywhere_in_a_name() -> None:
@@ -274,7 +273,7 @@ async def test_rules_of_other_programs_do_not_hide_files(files: LocalFiles, tmp_
 async def test_much_output_can_be_stopped(files: LocalFiles, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x\n" * 2_000_000)
     cancel = CancelToken()
-    searching = asyncio.ensure_future(files.grep(Grep("x", str(tmp_path)), cancel))
+    searching = asyncio.ensure_future(files.grep(GrepQuery("x", str(tmp_path)), cancel))
     await asyncio.sleep(0.05)
     assert not searching.done()
     cancel.cancel("enough")
@@ -288,7 +287,7 @@ async def test_a_line_too_long_for_memory_is_left_out(
     program = shutil.which("rg")
     if program is None:
         pytest.skip("ripgrep is not installed")
-    monkeypatch.setattr(search, "LINE_LIMIT", 100_000)
+    monkeypatch.setattr(search, "MAX_JSON_LINE", 100_000)
     (tmp_path / "a.txt").write_text("needle\n")
     (tmp_path / "b.txt").write_text("needle" + "x" * 500_000 + "\n")
     (tmp_path / "c.txt").write_text("needle\n")

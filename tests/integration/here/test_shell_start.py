@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.terminal.base import CommandResult, Running
-from hermes.terminal.local.shell import LocalShell
+from hermes.terminal import CommandResult, LocalShell, Running
 
 Run = Callable[..., Awaitable[CommandResult]]
 Gone = Callable[[int], Awaitable[None]]

@@ -10,7 +10,7 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted
-from hermes.terminal.local.shell import LocalShell, ShellOptions
+from hermes.terminal import LocalShell, ShellOptions
 
 Open = Callable[..., LocalShell]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.cancel import CancelToken
-from hermes.terminal.local.shell import LocalShell
+from hermes.terminal import LocalShell
 
 PASSWORD = "p4ss 'w\"ord$HOME"
 

@@ -10,9 +10,7 @@ import psutil
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.terminal.base import Running
-from hermes.terminal.local.lifeline import Lifeline
-from hermes.terminal.local.process import spawn
+from hermes.terminal import Lifeline, Running, spawn
 
 Gone = Callable[[int], Awaitable[None]]
 Start = Callable[..., Awaitable[Running]]

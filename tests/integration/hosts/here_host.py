@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.terminal.base import Running
-from hermes.terminal.local.lifeline import Lifeline
-from hermes.terminal.local.process import spawn
+from hermes.terminal import Lifeline, Running, spawn
 
 POSIX = (
     "sh", "cat", "cmp", "cut", "env", "find", "grep", "head", "ls", "mkdir", "mkfifo", "mktemp",

@@ -15,11 +15,11 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.base import CommandResult
+from hermes.terminal import CommandResult
 from hermes.terminal.daytona import DaytonaHost, DaytonaOptions
 from hermes.terminal.host.files import HostFiles
 from hermes.terminal.host.shell import HostShell
-from hermes.terminal.remote import own_mark
+from hermes.terminal.remote import owner_mark
 
 Make = Callable[..., DaytonaHost]
 
@@ -49,7 +49,7 @@ async def make(sdk: Any) -> AsyncIterator[Make]:
 async def gone_mark() -> str:
     ended = await asyncio.create_subprocess_exec("true")
     await ended.wait()
-    place, _, start = own_mark().rsplit(":", 2)
+    place, _, start = owner_mark().rsplit(":", 2)
     return f"{place}:{ended.pid}:{start}"
 
 
@@ -61,7 +61,7 @@ async def test_a_sandbox_is_made_with_the_settings(make: Make, sdk: Any) -> None
     (sandbox,) = sdk.STATE.sandboxes
     labels = {
         "hermes": "1",
-        "hermes.owner": own_mark(),
+        "hermes.owner": owner_mark(),
         "hermes.task": "t",
         "hermes.keep": "yes",
     }
@@ -220,7 +220,7 @@ async def test_the_next_start_puts_away_what_dead_processes_left(make: Make, sdk
         "elsewhere": [],
         "same task": [],
     }
-    assert made["same task"].labels["hermes.owner"] == own_mark()
+    assert made["same task"].labels["hermes.owner"] == owner_mark()
 
 
 async def test_a_shell_on_top_keeps_its_state_and_ends_what_runs_too_long(

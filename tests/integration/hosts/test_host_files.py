@@ -13,10 +13,9 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, Interrupted, ToolArgumentsInvalid, ToolError
-from hermes.terminal.base import Files, Grep, Grepped, Lines
-from hermes.terminal.host.files import HostFiles, extended
+from hermes.terminal import Files, GrepQuery, GrepResult, LocalFiles, TextPage
+from hermes.terminal.host.files import HostFiles, to_extended_regex
 from hermes.terminal.host.shell import HostShell
-from hermes.terminal.local.files import LocalFiles
 from tests.integration.hosts.here_host import HereHost, programs
 
 ODD = ["with space", "new\nline", "-dash", "quote'\"", "star*", "back\\slash", "$(touch x)", "é"]
@@ -53,33 +52,35 @@ def write_raw(folder: Path, name: bytes, data: bytes) -> str:
     return path
 
 
-async def lines(files: Files, path: Path, offset: int = 1, limit: int = 10) -> Lines:
+async def lines(files: Files, path: Path, offset: int = 1, limit: int = 10) -> TextPage:
     return await files.lines(str(path), offset=offset, limit=limit, longest=20)
 
 
 async def test_a_page_of_a_file(files: Files, work: Path) -> None:
     path = work / "a"
     path.write_text("".join(f"line {n}\n" for n in range(1, 101)))
-    assert await lines(files, path, offset=5, limit=2) == Lines(("line 5", "line 6"), 100)
-    assert await lines(files, path, offset=100) == Lines(("line 100",), 100)
-    assert await lines(files, path, offset=101) == Lines((), 100)
+    assert await lines(files, path, offset=5, limit=2) == TextPage(("line 5", "line 6"), 100)
+    assert await lines(files, path, offset=100) == TextPage(("line 100",), 100)
+    assert await lines(files, path, offset=101) == TextPage((), 100)
 
 
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (b"", Lines((), 0)),
-        (b"\n", Lines(("",), 1)),
-        (b"one\ntwo\nthree", Lines(("one", "two", "three"), 3)),
-        (b"\xef\xbb\xbfone\r\ntwo\r\n", Lines(("one", "two"), 2, crlf=True)),
-        ("caf\xe9\n".encode("latin-1"), Lines(("caf�",), 1, undecodable=True)),
-        (b"\x7fELF\0\0", Lines((), 0, binary=True)),
-        ("text".encode("utf-16"), Lines((), 0, binary=True)),
-        ("é".encode() * 300_000 + b"\nshort\n", Lines(("é" * 20 + " [… line cut]", "short"), 2)),
-        (b"\\n %s $HOME\n", Lines(("\\n %s $HOME",), 1)),
+        (b"", TextPage((), 0)),
+        (b"\n", TextPage(("",), 1)),
+        (b"one\ntwo\nthree", TextPage(("one", "two", "three"), 3)),
+        (b"\xef\xbb\xbfone\r\ntwo\r\n", TextPage(("one", "two"), 2, crlf=True)),
+        ("caf\xe9\n".encode("latin-1"), TextPage(("caf�",), 1, undecodable=True)),
+        (b"\x7fELF\0\0", TextPage((), 0, binary=True)),
+        ("text".encode("utf-16"), TextPage((), 0, binary=True)),
+        ("é".encode() * 300_000 + b"\nshort\n", TextPage(("é" * 20 + " [… line cut]", "short"), 2)),
+        (b"\\n %s $HOME\n", TextPage(("\\n %s $HOME",), 1)),
     ],
 )
-async def test_what_lines_look_like(files: Files, work: Path, data: bytes, expected: Lines) -> None:
+async def test_what_lines_look_like(
+    files: Files, work: Path, data: bytes, expected: TextPage
+) -> None:
     (work / "a").write_bytes(data)
     assert await lines(files, work / "a") == expected
 
@@ -299,15 +300,15 @@ def tree(work: Path) -> Path:
     return work
 
 
-async def grep(files: Files, tree: Path, pattern: str, **options: object) -> Grepped:
-    return await files.grep(Grep(pattern, str(tree), **options), CancelToken())  # type: ignore[arg-type]
+async def grep(files: Files, tree: Path, pattern: str, **options: object) -> GrepResult:
+    return await files.grep(GrepQuery(pattern, str(tree), **options), CancelToken())  # type: ignore[arg-type]
 
 
 def relative(paths: Iterable[str], tree: Path) -> list[str]:
     return [os.path.relpath(path, tree) for path in paths]
 
 
-def short(grepped: Grepped, tree: Path) -> list[str]:
+def short(grepped: GrepResult, tree: Path) -> list[str]:
     return [
         f"{os.path.relpath(hit.path, tree)}{':' if hit.match else '-'}{hit.line} {hit.text}"
         for hit in grepped.hits
@@ -427,7 +428,7 @@ async def test_a_wrong_expression_is_explained(files: Files, tree: Path, pattern
 
 async def test_a_set_token_stops_the_search(files: Files, tree: Path) -> None:
     cancel = CancelToken()
-    searching = asyncio.ensure_future(files.grep(Grep("value", str(tree)), cancel))
+    searching = asyncio.ensure_future(files.grep(GrepQuery("value", str(tree)), cancel))
     await asyncio.sleep(0)
     cancel.cancel("enough")
     with pytest.raises(Interrupted):
@@ -447,7 +448,7 @@ async def test_a_set_token_stops_the_search(files: Files, tree: Path) -> None:
     ],
 )
 def test_expressions_for_a_plain_grep(pattern: str, expected: str) -> None:
-    assert extended(pattern) == expected
+    assert to_extended_regex(pattern) == expected
 
 
 async def test_an_expression_the_grep_of_the_host_cannot_do_is_told(

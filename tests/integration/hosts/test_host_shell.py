@@ -12,11 +12,10 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, Interrupted, ToolArgumentsInvalid, ToolError
-from hermes.terminal.base import CommandResult
-from hermes.terminal.host.call import Marked
+from hermes.terminal import CommandResult, OutputLimits
+from hermes.terminal.host.call import MarkedStream
 from hermes.terminal.host.files import HostFiles
 from hermes.terminal.host.shell import HostShell
-from hermes.terminal.output import OutputLimits
 from tests.integration.hosts.here_host import HereHost, programs
 
 Run = Callable[..., Awaitable[CommandResult]]
@@ -349,7 +348,7 @@ async def test_a_killed_keeper_is_replaced_and_nothing_is_forgotten(
 ) -> None:
     run = runner(plain)
     await run("export A=1; sleep 600 & echo $! > pid")
-    keeper = plain._keeper
+    keeper = plain._supervisor
     assert keeper is not None
     assert keeper._running.pid is not None
     psutil.Process(keeper._running.pid).kill()
@@ -404,7 +403,7 @@ async def test_a_host_without_a_shell_is_told(tmp_path: Path) -> None:
 def test_marks_are_found_however_the_stream_is_cut(size: int) -> None:
     mark, found = b"\x01mark\x01", bytearray()
     stream = b"noise\x01ma" + mark + b"a\x01mar" + b"\x01\x01b\x01" + mark + b"rest"
-    marked = Marked(mark, found.extend)
+    marked = MarkedStream(mark, found.extend)
     for start in range(0, len(stream), size):
         marked.feed(stream[start : start + size])
     assert (bytes(found), bytes(marked.after)) == (b"a\x01mar\x01\x01b\x01", b"rest")

@@ -15,11 +15,11 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.base import CommandResult
+from hermes.terminal import CommandResult
 from hermes.terminal.host.files import HostFiles
 from hermes.terminal.host.shell import HostShell
 from hermes.terminal.modal import ModalHost, ModalOptions
-from hermes.terminal.remote import own_mark
+from hermes.terminal.remote import owner_mark
 
 Make = Callable[..., ModalHost]
 
@@ -57,7 +57,7 @@ async def test_a_sandbox_is_made_with_the_settings(make: Make, sdk: Any) -> None
     assert [secret.values for secret in sandbox.options["secrets"]] == [{"A": "b"}]
     limits = {name: sandbox.options[name] for name in ("cpu", "memory", "timeout", "idle_timeout")}
     assert limits == {"cpu": 2, "memory": 512, "timeout": 86_400, "idle_timeout": 60}
-    assert sandbox.tags == {"hermes-owner": own_mark(), "hermes-task": "t"}
+    assert sandbox.tags == {"hermes-owner": owner_mark(), "hermes-task": "t"}
     assert sdk.STATE.clients == []
 
 
@@ -150,8 +150,13 @@ async def test_a_program_that_cannot_start_is_not_tried_twice(make: Make, sdk: A
 async def test_the_next_start_ends_what_dead_processes_left(make: Make, sdk: Any) -> None:
     ended = await asyncio.create_subprocess_exec("true")
     await ended.wait()
-    place, _, start = own_mark().rsplit(":", 2)
-    for mark in (f"{place}:{ended.pid}:{start}", f"elsewhere:{ended.pid}:{start}", own_mark(), ""):
+    place, _, start = owner_mark().rsplit(":", 2)
+    for mark in (
+        f"{place}:{ended.pid}:{start}",
+        f"elsewhere:{ended.pid}:{start}",
+        owner_mark(),
+        "",
+    ):
         sandbox = sdk.Sandbox((), {})
         sandbox.tags = {"hermes-owner": mark}
         sdk.STATE.sandboxes.append(sandbox)

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal.local.lifeline import Lifeline
-from hermes.terminal.remote import Mount, own_mark
+from hermes.terminal import Lifeline
+from hermes.terminal.remote import Mount, owner_mark
 from hermes.terminal.singularity import SingularityHost, SingularityOptions
 
 FAKE = r"""#!/bin/sh
@@ -190,7 +190,7 @@ async def test_limits_the_machine_cannot_set_are_given_up(
 async def test_the_next_start_stops_what_dead_processes_left(make: Make, fake: Fake) -> None:
     ended = await asyncio.create_subprocess_exec("true")
     await ended.wait()
-    place, _, start = own_mark().rsplit(":", 2)
+    place, _, start = owner_mark().rsplit(":", 2)
     left, others = f"hermes.{place}.{ended.pid}.{start}.0a", ("mine", "hermes.x", "hermes.a.1.2.3")
     (fake.folder / "instances").mkdir()
     for name in (left, *others):

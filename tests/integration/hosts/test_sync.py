@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.sync import Pushed, Sync, unpack
+from hermes.terminal.sync import PushResult, Sync, unpack
 from tests.integration.hosts.here_host import HereHost, programs
 
 
@@ -67,9 +67,9 @@ async def test_only_what_changed_is_sent(host: Counting, here: Path, tmp_path: P
     pairs = [(here, str(there))]
     await sync.push(pairs)
     started = host.started
-    assert await sync.push(pairs) == Pushed()
+    assert await sync.push(pairs) == PushResult()
     os.utime(here / "a.txt", ns=(1, 1))  # a new time, the same contents
-    assert await sync.push(pairs) == Pushed()
+    assert await sync.push(pairs) == PushResult()
     assert host.started == started
     (here / "a.txt").write_text("b")
     assert (await sync.push(pairs)).sent == (str(there / "a.txt"),)

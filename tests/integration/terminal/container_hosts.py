@@ -14,9 +14,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from hermes.terminal.base import Host, Running
+from hermes.terminal import Host, Lifeline, Running
 from hermes.terminal.docker import DockerHost, DockerOptions
-from hermes.terminal.local.lifeline import Lifeline
 from tests.integration.terminal.docker_engine import IMAGE, Engine
 
 ROOT = Path(__file__).resolve().parents[3]

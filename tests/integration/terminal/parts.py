@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from hermes.core.cancel import CancelToken
-from hermes.terminal.base import CommandResult, Shell
+from hermes.terminal import CommandResult, Shell
 
 Run = Callable[..., Awaitable[CommandResult]]
 

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal.remote import credential_mounts, own_mark
+from hermes.terminal.remote import credential_mounts, owner_mark
 from tests.integration.terminal.container_hosts import (
     Hosts,
     died,
@@ -184,12 +184,12 @@ async def test_a_killed_process_leaves_no_container(hosts: Hosts, tmp_path: Path
 async def test_the_next_start_removes_what_dead_processes_left(hosts: Hosts) -> None:
     """An engine that was down when the owner died could not see its input close."""
     ended = await anyio.open_process(["true"])
-    place, pid, start = own_mark().rsplit(":", 2)
+    place, pid, start = owner_mark().rsplit(":", 2)
     await ended.wait()
     marks = {
         "left": f"{place}:{ended.pid}:{start}",
         "reused": f"{place}:{pid}:{int(start) - 1000}",
-        "ours": own_mark(),
+        "ours": owner_mark(),
         "elsewhere": f"another-machine:{ended.pid}:{start}",
     }
     for name, mark in marks.items():

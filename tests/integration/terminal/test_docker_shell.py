@@ -9,7 +9,7 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted
-from hermes.terminal.base import CommandResult, Grep
+from hermes.terminal import CommandResult, GrepQuery
 from hermes.terminal.docker import DockerHost
 from hermes.terminal.host.files import HostFiles
 from hermes.terminal.host.shell import HostShell
@@ -109,7 +109,7 @@ async def test_files_are_read_written_and_searched(place: Place) -> None:
     await place.files.write("/opt/new/notes.txt", "alpha\nbeta ✓\n".encode())
     page = await place.files.lines("/opt/new/notes.txt", offset=1, limit=10, longest=100)
     assert page.lines == ("alpha", "beta ✓")
-    found = await place.files.grep(Grep("beta", "/opt/new"), CancelToken())
+    found = await place.files.grep(GrepQuery("beta", "/opt/new"), CancelToken())
     assert found.counts == {"/opt/new/notes.txt": 1}
 
 

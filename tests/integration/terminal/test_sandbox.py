@@ -15,7 +15,7 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, Interrupted, ToolError
-from hermes.terminal.base import CommandResult, Grep
+from hermes.terminal import CommandResult, GrepQuery
 from hermes.terminal.host.files import HostFiles
 from hermes.terminal.host.shell import HostShell
 from hermes.terminal.sandbox import SandboxHost, SandboxOptions
@@ -215,7 +215,7 @@ async def test_files(make: Make, work: Path, home: Path) -> None:
     await runner(shell)("true")
     await files.write(await files.locate("a/b.txt"), b"needle\n")
     assert (work / "a/b.txt").read_bytes() == b"needle\n"
-    found = await files.grep(Grep("needle", str(work)), CancelToken())
+    found = await files.grep(GrepQuery("needle", str(work)), CancelToken())
     assert list(found.counts) == [f"{work}/a/b.txt"]
     with pytest.raises(OSError, match="Read-only file system"):
         await files.write(f"{home}/x", b"")

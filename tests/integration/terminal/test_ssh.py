@@ -12,10 +12,9 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, Interrupted
-from hermes.terminal.base import Grep
+from hermes.terminal import GrepQuery, OutputLimits
 from hermes.terminal.host.files import HostFiles
 from hermes.terminal.host.shell import HostShell
-from hermes.terminal.output import OutputLimits
 from hermes.terminal.ssh import SshHost
 from hermes.terminal.sync import Sync
 from tests.integration.terminal.conftest import Sshd
@@ -120,7 +119,7 @@ async def test_files(ssh: SshHost, shell: HostShell, tmp_path: Path) -> None:
     page = await files.lines(f"{tmp_path}/text.py", offset=2, limit=5, longest=80)
     assert (page.lines, page.total) == (("two",), 2)
     assert await files.find("*.py", str(tmp_path), CancelToken()) == [f"{tmp_path}/text.py"]
-    found = await files.grep(Grep("t[w]o", str(tmp_path), file_glob="*.py"), CancelToken())
+    found = await files.grep(GrepQuery("t[w]o", str(tmp_path), file_glob="*.py"), CancelToken())
     assert [(hit.path, hit.line) for hit in found.hits] == [(f"{tmp_path}/text.py", 2)]
     with pytest.raises(FileNotFoundError):
         await files.read(f"{tmp_path}/missing", most=10)
@@ -171,7 +170,7 @@ async def test_many_programs_at_once(shell: HostShell) -> None:
 async def test_nothing_of_ours_is_left(sshd: Sshd, ssh: SshHost) -> None:
     shell, sleep = HostShell(ssh), unique_sleep()
     await runner(shell)(f"{sleep} >/dev/null 2>&1 & :")
-    folder = shell._keeper and shell._keeper.folder
+    folder = shell._supervisor and shell._supervisor.folder
     assert folder is not None
     assert ssh._lifeline is not None
     ours = ssh._lifeline.folder

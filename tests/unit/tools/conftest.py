@@ -9,7 +9,7 @@ import pytest
 
 from hermes.core.cancel import CancelToken
 from hermes.core.tool import Tool, ToolContext
-from hermes.terminal.local.shell import LocalShell
+from hermes.terminal import LocalShell
 
 
 @pytest.fixture

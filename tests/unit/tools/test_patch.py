@@ -11,8 +11,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolDenied, ToolError
 from hermes.core.tool import Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.base import FileInfo
-from hermes.terminal.local.files import LocalFiles
+from hermes.terminal import FileInfo, LocalFiles
 from hermes.tools.builtin.patch import patch_tool
 from hermes.tools.builtin.read_file import read_file_tool
 from hermes.tools.editing.files import FileReads

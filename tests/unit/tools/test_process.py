@@ -11,23 +11,21 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.local.shell import LocalShell
-from hermes.terminal.output import OutputLimits
-from hermes.terminal.processes import Processes
+from hermes.terminal import BackgroundProcesses, LocalShell, OutputLimits
 from hermes.tools.builtin.process import process_tool
 
 Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-async def processes(shell: LocalShell) -> AsyncIterator[Processes]:
-    processes = Processes(shell)
+async def processes(shell: LocalShell) -> AsyncIterator[BackgroundProcesses]:
+    processes = BackgroundProcesses(shell)
     yield processes
     await processes.close()
 
 
 @pytest.fixture
-def tool(processes: Processes, guard: Guard) -> Tool:
+def tool(processes: BackgroundProcesses, guard: Guard) -> Tool:
     return process_tool(processes, guard)
 
 
@@ -45,7 +43,9 @@ async def test_what_the_model_sees(tool: Tool) -> None:
     assert len(msgspec.json.encode(tool.spec)) < 700
 
 
-async def test_a_conversation_with_a_process(tool: Tool, use: Use, processes: Processes) -> None:
+async def test_a_conversation_with_a_process(
+    tool: Tool, use: Use, processes: BackgroundProcesses
+) -> None:
     name = await processes.start("echo ready; while read -r x; do echo got $x; done; exit 3")
     while "ready" not in await use(tool, action="log", session_id=name):
         await asyncio.sleep(0.01)
@@ -60,7 +60,9 @@ async def test_a_conversation_with_a_process(tool: Tool, use: Use, processes: Pr
     assert again.startswith("[no new output]\n[ended")
 
 
-async def test_the_log_is_read_in_pages(tool: Tool, use: Use, processes: Processes) -> None:
+async def test_the_log_is_read_in_pages(
+    tool: Tool, use: Use, processes: BackgroundProcesses
+) -> None:
     name = await processes.start("seq 60000")
     await processes.wait(name, 60)
     page = await use(tool, action="log", session_id=name, offset=5, limit=2)
@@ -75,13 +77,15 @@ async def test_the_log_is_read_in_pages(tool: Tool, use: Use, processes: Process
     assert (await use(tool, action="log", session_id=silent)).startswith("[no output]")
 
 
-async def test_much_new_output_is_cut(use: Use, processes: Processes, guard: Guard) -> None:
+async def test_much_new_output_is_cut(
+    use: Use, processes: BackgroundProcesses, guard: Guard
+) -> None:
     tool = process_tool(processes, guard, limits=OutputLimits(max_bytes=100))
     name = await processes.start("seq 1000")
     assert "bytes left out" in await use(tool, action="wait", session_id=name)
 
 
-async def test_the_list(tool: Tool, use: Use, processes: Processes) -> None:
+async def test_the_list(tool: Tool, use: Use, processes: BackgroundProcesses) -> None:
     assert await use(tool, action="list") == "[no background processes]"
     name = await processes.start(
         "sleep 600\n# " + "x" * 500, pty=True, notify=True, watch_patterns=["done"], cwd="/"
@@ -97,7 +101,7 @@ async def test_the_list(tool: Tool, use: Use, processes: Processes) -> None:
 
 
 async def test_a_wait_ends_with_a_cancel_and_shows_what_comes(
-    tool: Tool, processes: Processes, workspace: Path
+    tool: Tool, processes: BackgroundProcesses, workspace: Path
 ) -> None:
     name = await processes.start("until [ -e go ]; do sleep 0.01; done; echo came; sleep 600")
     cancel = CancelToken()
@@ -126,7 +130,7 @@ async def test_mistakes_are_told(tool: Tool, use: Use) -> None:
 
 
 async def test_what_is_typed_is_examined_like_a_command(
-    tool: Tool, use: Use, processes: Processes
+    tool: Tool, use: Use, processes: BackgroundProcesses
 ) -> None:
     name = await processes.start("cat")
 
@@ -156,7 +160,7 @@ async def test_what_is_typed_is_examined_like_a_command(
 
 
 async def test_in_a_container_only_the_hard_floor_is_left(
-    processes: Processes, guard: Guard
+    processes: BackgroundProcesses, guard: Guard
 ) -> None:
     tool = process_tool(processes, guard, isolated=True)
     name = await processes.start("cat")

@@ -9,8 +9,7 @@ import pytest
 from hermes.core.errors import ToolError
 from hermes.core.tool import Tool
 from hermes.security.paths import Guard
-from hermes.terminal.local.files import LocalFiles
-from hermes.terminal.output import OutputLimits
+from hermes.terminal import LocalFiles, OutputLimits
 from hermes.tools.builtin.read_file import read_file_tool
 from hermes.tools.editing.files import FileReads
 

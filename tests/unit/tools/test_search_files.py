@@ -8,7 +8,7 @@ import pytest
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Tool
 from hermes.security.paths import Guard
-from hermes.terminal.local.files import LocalFiles
+from hermes.terminal import LocalFiles
 from hermes.tools.builtin.search_files import search_files_tool
 
 Use = Callable[..., Awaitable[str]]

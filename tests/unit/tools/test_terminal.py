@@ -11,21 +11,19 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolError, ToolTimedOut
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.local.shell import LocalShell
-from hermes.terminal.output import OutputLimits
-from hermes.terminal.processes import Processes
+from hermes.terminal import BackgroundProcesses, LocalShell, OutputLimits
 from hermes.tools.builtin.terminal import terminal_tool
 
 Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def processes(shell: LocalShell) -> Processes:
-    return Processes(shell)
+def processes(shell: LocalShell) -> BackgroundProcesses:
+    return BackgroundProcesses(shell)
 
 
 @pytest.fixture
-def tool(shell: LocalShell, processes: Processes, guard: Guard) -> Tool:
+def tool(shell: LocalShell, processes: BackgroundProcesses, guard: Guard) -> Tool:
     return terminal_tool(shell, processes, guard)
 
 
@@ -66,7 +64,7 @@ async def test_long_output_says_that_it_was_cut(
     user_home: Path, workspace: Path, guard: Guard, use: Use
 ) -> None:
     shell = LocalShell({"HOME": str(user_home)}, workspace, OutputLimits(max_bytes=100))
-    tool = terminal_tool(shell, Processes(shell), guard)
+    tool = terminal_tool(shell, BackgroundProcesses(shell), guard)
     result = await use(tool, command="seq 1000")
     assert result.startswith("1\n2\n")
     assert "bytes left out" in result
@@ -83,7 +81,7 @@ async def test_a_timeout_tells_what_was_printed_and_what_to_do(tool: Tool, use: 
 
 
 async def test_plugins_may_change_the_output(
-    shell: LocalShell, processes: Processes, guard: Guard, use: Use
+    shell: LocalShell, processes: BackgroundProcesses, guard: Guard, use: Use
 ) -> None:
     async def shout(text: str) -> str:
         return text.upper()
@@ -93,7 +91,7 @@ async def test_plugins_may_change_the_output(
 
 
 async def test_a_background_command_gives_its_id_at_once(
-    tool: Tool, use: Use, processes: Processes, workspace: Path
+    tool: Tool, use: Use, processes: BackgroundProcesses, workspace: Path
 ) -> None:
     result = await use(
         tool,
@@ -152,7 +150,7 @@ async def test_danger_is_seen_from_where_the_command_would_run(
 
 
 async def test_in_a_container_only_the_hard_floor_is_left(
-    shell: LocalShell, processes: Processes, guard: Guard
+    shell: LocalShell, processes: BackgroundProcesses, guard: Guard
 ) -> None:
     tool = terminal_tool(shell, processes, guard, isolated=True)
     assert await tool.examine({"command": "sudo rm -rf build"}) is None

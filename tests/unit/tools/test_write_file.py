@@ -9,7 +9,7 @@ import pytest
 from hermes.core.errors import ToolArgumentsInvalid, ToolDenied, ToolError
 from hermes.core.tool import Tool
 from hermes.security.paths import Guard
-from hermes.terminal.local.files import LocalFiles
+from hermes.terminal import LocalFiles
 from hermes.tools.builtin.read_file import read_file_tool
 from hermes.tools.builtin.write_file import write_file_tool
 from hermes.tools.editing.files import FileReads

@@ -6,7 +6,7 @@ from hermes.core.errors import UsageError
 from hermes.core.events import Compacted
 from hermes.core.messages import Message, User
 from hermes.store.rows import repair
-from hermes.terminal.processes import ProcessState
+from hermes.terminal import ProcessState
 from hermes.tools.checkpoints import checkpoints
 from hermes.util.session_ids import new_session_id
 from hermes.util.text import many

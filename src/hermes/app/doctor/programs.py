@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hermes.app.doctor.findings import Found, fine, problem, warning
 from hermes.app.doctor.scene import Scene
 from hermes.config.home import tilde
-from hermes.terminal.sandbox import SANDBOX, fault, is_installed
+from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
 
 
 class Program(NamedTuple):
@@ -65,12 +65,12 @@ def backend(scene: Scene) -> Found:
 def _engine(name: str, there: list[str]) -> Found:
     """Whether the container engine answers, or bubblewrap may make a sandbox here."""
     if name == "docker":
-        faults = {program: fault([program, "ps", "-q"]) for program in there}
+        faults = {program: probe_program([program, "ps", "-q"]) for program in there}
         if all(faults.values()):
             program, why = next(iter(faults.items()))
             text = f"{program} is installed but does not answer: {why}"
             return [problem(text, f"start it, and see what `{program} info` says")]
-    if name == "sandbox" and (why := fault(SANDBOX)):
+    if name == "sandbox" and (why := probe_program(SANDBOX_PROBE)):
         text = f"bubblewrap cannot make a sandbox here: {why}"
         return [problem(text, "allow user namespaces, or choose another terminal.backend")]
     return []

@@ -3,7 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from hermes.terminal.local.search import IgnoreRule, ignored, parse_gitignore, repository_of
+from hermes.terminal.local.search import IgnoreRule, find_repository, is_ignored, parse_gitignore
 
 LONGEST = 200_000
 """Characters of one file of rules."""
@@ -14,7 +14,7 @@ class Ignoring:
     whoever looks into it wants to see what is there."""
 
     def __init__(self, folder: str) -> None:
-        top = repository_of(folder)
+        top = find_repository(folder)
         self._top = "" if top is None else top.rstrip("/") + "/"
         self._rules: dict[str, list[IgnoreRule]] = {}
         if self._top and self._is_inside_ignored(folder):
@@ -25,7 +25,9 @@ class Ignoring:
         if not self._top or not path.startswith(self._top):
             return False
         relative = path[len(self._top) :]
-        return bool(ignored(self._for(relative.rpartition("/")[0]), relative, is_folder=is_folder))
+        return bool(
+            is_ignored(self._for(relative.rpartition("/")[0]), relative, is_folder=is_folder)
+        )
 
     def _is_inside_ignored(self, folder: str) -> bool:
         parts = folder[len(self._top) :].split("/") if folder.startswith(self._top) else []

@@ -1,1 +1,1 @@
-"""A shell and files on any host that has a POSIX shell."""
+"""A shell and files for any host that has a POSIX shell."""

@@ -1,7 +1,7 @@
-"""One small POSIX script on a host: arguments and data go in, bytes and an exit code come out.
+"""Runs one small POSIX script on a host: arguments and data in, bytes and an exit code out.
 
-The output stands between two marks nobody else knows. What a login file prints before the first is
-dropped, and an answer without the second was cut off.
+The output is enclosed by two random marks. What a login file prints before the first mark is
+dropped, and output without the second was cut off.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ import msgspec
 from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.terminal.base import Host, Running
 
-CHUNK = 262_144
-"""Bytes written at once."""
-ERRORS_KEPT = 10_000
+CHUNK_BYTES = 262_144
+"""Bytes per write."""
+MAX_ERROR_BYTES = 10_000
 """Bytes of standard error that are kept."""
-LAST_WAIT = 0.5
-"""Seconds a program that has said its last word gets to end."""
+EXIT_TIMEOUT = 0.5
+"""Seconds a program may take to exit after its result is complete."""
 
-# While it works, its standard input is its leash: when our side goes away, all of it is ended. It
-# must lead its process group for that, or the signal would hit others.
-LEASHED = r"""
+# While the script works, its standard input is watched: when this side goes away, the whole process
+# group is stopped. The script must lead that group, or the signal would hit others.
+WATCH_INPUT = r"""
 exec 3<&0 </dev/null
 watcher=
 if kill -0 "-$$" 2>/dev/null; then
@@ -52,23 +52,23 @@ printf '%s%s\0' "$mark" "$code"
 """
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ScriptResult(msgspec.Struct, frozen=True):
     code: int
     output: bytes
     errors: bytes
 
 
-class Excess(Exception):
-    """More came than was asked for."""
+class OutputTooLong(Exception):
+    """The output exceeds the requested limit."""
 
 
 def new_mark() -> bytes:
-    """Begins with a byte that text does not hold, so that searching for it is cheap."""
+    """Return a mark that starts with a byte which text does not contain, so searching is cheap."""
     return b"\x01hermes-%s\x01" % secrets.token_hex(12).encode()
 
 
-class Marked:
-    """Hands on what stands between the first and the second mark of a stream."""
+class MarkedStream:
+    """Passes on what is between the first and the second mark of a stream."""
 
     def __init__(self, mark: bytes, on_data: Callable[[bytes], None]) -> None:
         self._mark, self._on_data = mark, on_data
@@ -79,36 +79,36 @@ class Marked:
 
     def feed(self, data: bytes) -> None:
         if self.ended:
-            self.after += data[: ERRORS_KEPT - len(self.after)]
+            self.after += data[: MAX_ERROR_BYTES - len(self.after)]
             return
         data = self._held + data
         before, found, rest = data.partition(self._mark)
         if found:
             self._held = b""
             if self.begun:
-                self._hand(before)
+                self._emit(before)
                 self.ended = True
             self.begun = True
             if rest:
                 self.feed(rest)
             return
-        keep = self._possible_start(data)
+        keep = self._partial_mark(data)
         self._held = data[keep:]
         if self.begun:
-            self._hand(data[:keep])
+            self._emit(data[:keep])
 
-    def _possible_start(self, data: bytes) -> int:
-        """Where a mark may begin whose rest has not come yet."""
+    def _partial_mark(self, data: bytes) -> int:
+        """Return where an incomplete mark may begin."""
         last = data.rfind(self._mark[:1], max(0, len(data) - len(self._mark) + 1))
         return last if last >= 0 and self._mark.startswith(data[last:]) else len(data)
 
-    def _hand(self, data: bytes) -> None:
+    def _emit(self, data: bytes) -> None:
         if data:
             self._on_data(data)
 
 
-class _Bounded:
-    """Hands on at most `most` bytes."""
+class _BoundedOutput:
+    """Passes on at most `most` bytes."""
 
     def __init__(self, most: int | None, on_data: Callable[[bytes], None]) -> None:
         self._most, self._size, self._on_data = most, 0, on_data
@@ -122,38 +122,40 @@ class _Bounded:
             self._on_data(data)
 
 
-async def call(
+async def call_script(
     host: Host,
     script: str,
     *arguments: str,
     data: bytes | AsyncIterable[bytes] | None = None,
     most: int | None = None,
     on_output: Callable[[bytes], None] | None = None,
-) -> Answer:
+) -> ScriptResult:
     """Run `script` with `arguments`, and with `data` as its standard input, if any.
 
-    More than `most` bytes of output raise `Excess`; with `on_output` it is handed over as it comes.
-    An answer that was cut off raises `BackendUnavailable`.
+    With `on_output` the output is delivered as it arrives. Raises `OutputTooLong` for more than
+    `most` bytes of output and `BackendUnavailable` if the connection was lost.
     """
     mark = new_mark()
     chunks: list[bytes] = []
-    bounded = _Bounded(most, on_output or chunks.append)
+    bounded = _BoundedOutput(most, on_output or chunks.append)
     ended = asyncio.Event()
-    marked = Marked(mark, bounded.add)
+    marked = MarkedStream(mark, bounded.add)
 
     def on_data(piece: bytes) -> None:
         marked.feed(piece)
         if marked.after.endswith(b"\0"):
             ended.set()
 
-    errors, said = bytearray(), bytearray()
-    complaints = Marked(mark, lambda piece: errors.extend(piece[: ERRORS_KEPT - len(errors)]))
+    errors, all_errors = bytearray(), bytearray()
+    error_stream = MarkedStream(
+        mark, lambda piece: errors.extend(piece[: MAX_ERROR_BYTES - len(errors)])
+    )
 
     def on_error(piece: bytes) -> None:
-        complaints.feed(piece)
-        said[:] = (said + piece)[-ERRORS_KEPT:]
+        error_stream.feed(piece)
+        all_errors[:] = (all_errors + piece)[-MAX_ERROR_BYTES:]
 
-    text = FRAME.format(leash=LEASHED if data is None else "", script=script)
+    text = FRAME.format(leash=WATCH_INPUT if data is None else "", script=script)
     await host.open()
     running = await host.start(
         ["sh", "-c", text, "hermes", mark.decode(), *arguments],
@@ -161,33 +163,33 @@ async def call(
         on_error=on_error,
     )
     try:
-        await _converse(running, data, ended, bounded.excess)
+        await _exchange(running, data, ended, bounded.excess)
         if bounded.excess.is_set():
-            raise Excess
+            raise OutputTooLong
         if ended.is_set():
-            await finish(running)
+            await _wait_briefly(running)
     finally:
         await running.stop()
     if not ended.is_set():
-        raise cut_off(host, said.replace(mark, b""))
-    return Answer(int(marked.after[:-1]), b"".join(chunks), bytes(errors))
+        raise connection_lost(host, all_errors.replace(mark, b""))
+    return ScriptResult(int(marked.after[:-1]), b"".join(chunks), bytes(errors))
 
 
-async def _converse(
+async def _exchange(
     running: Running,
     data: bytes | AsyncIterable[bytes] | None,
     ended: asyncio.Event,
     excess: asyncio.Event,
 ) -> None:
-    """Until the answer is complete, too long, or the program is gone."""
-    sending = asyncio.ensure_future(send(running, data)) if data is not None else None
+    """Send `data` and wait until the result is complete or too long, or the program has ended."""
+    sending = asyncio.ensure_future(send_input(running, data)) if data is not None else None
     waiting = {
         asyncio.ensure_future(work) for work in (running.wait(), ended.wait(), excess.wait())
     }
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if sending is not None and sending.done():
-            await sending  # what failed while the data was made is told here
+            await sending  # raises what failed while the data was produced
     finally:
         tasks: list[asyncio.Future[Any]] = [*waiting, *([sending] if sending else [])]
         for task in tasks:
@@ -195,8 +197,8 @@ async def _converse(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def send(running: Running, data: bytes | AsyncIterable[bytes]) -> None:
-    """All of `data`, then the end. A program that reads no more says why by other means."""
+async def send_input(running: Running, data: bytes | AsyncIterable[bytes]) -> None:
+    """Send all of `data` and close the input. A program that stops reading reports why itself."""
     with contextlib.suppress(ToolError):
         try:
             async for chunk in _chunks(data) if isinstance(data, bytes) else data:
@@ -207,20 +209,20 @@ async def send(running: Running, data: bytes | AsyncIterable[bytes]) -> None:
 
 async def _chunks(data: bytes) -> AsyncIterator[bytes]:
     view = memoryview(data)
-    for start in range(0, len(data), CHUNK):
-        yield bytes(view[start : start + CHUNK])
+    for start in range(0, len(data), CHUNK_BYTES):
+        yield bytes(view[start : start + CHUNK_BYTES])
 
 
-async def finish(running: Running) -> None:
-    """Let a program end by itself that has nothing left to do."""
+async def _wait_briefly(running: Running) -> None:
+    """Give a program that has nothing left to do time to exit by itself."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(LAST_WAIT):
+        async with asyncio.timeout(EXIT_TIMEOUT):
             await running.wait()
 
 
-def cut_off(host: Host, errors: bytes | bytearray) -> BackendUnavailable:
-    said = errors.decode("utf-8", "replace").strip().splitlines()
-    reason = f": {said[-1]}" if said else ""
+def connection_lost(host: Host, errors: bytes | bytearray) -> BackendUnavailable:
+    lines = errors.decode("utf-8", "replace").strip().splitlines()
+    reason = f": {lines[-1]}" if lines else ""
     return BackendUnavailable(
         f"the connection to the {host.name} backend was lost{reason}",
         hint="try again; the connection is made anew",

@@ -1,4 +1,4 @@
-"""The files of any host that has a POSIX shell. Each operation is one small script there."""
+"""Files of any host that has a POSIX shell; each operation is one small script there."""
 
 import asyncio
 import base64
@@ -16,8 +16,8 @@ import msgspec
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
-from hermes.terminal.base import FileInfo, Grep, Grepped, Host, Lines, Shell
-from hermes.terminal.host.call import Answer, Excess, call
+from hermes.terminal.base import FileInfo, GrepQuery, GrepResult, Host, Shell, TextPage
+from hermes.terminal.host.call import OutputTooLong, ScriptResult, call_script
 from hermes.terminal.host.scripts import (
     FILES,
     GREP,
@@ -32,23 +32,24 @@ from hermes.terminal.host.scripts import (
     WRITE,
 )
 from hermes.terminal.host.shell import HostShell
-from hermes.terminal.local.files import COUNT_MOST, Line, line_text
+from hermes.terminal.local.files import MAX_COUNTED_BYTES, RawLine, line_text
 from hermes.terminal.local.search import (
-    OPTIONS,
-    SNIFF,
+    RIPGREP_OPTIONS,
+    SNIFF_BYTES,
     IgnoreRule,
     NameGlob,
-    Page,
-    ignored,
-    only,
+    RipgrepResults,
+    glob_options,
+    is_ignored,
     parse_gitignore,
     search_failure,
 )
 from hermes.util.paths import unescaped
 
-# Searching the files of a host: with `rg` where it is installed there, else with find and grep.
+# Search: with `rg` where the host has it, else with find and grep.
 #
-# The rules of .gitignore files are applied here, as our own walk does, so that it needs no git.
+# The rules of .gitignore files are applied on this side, as in the local walk, so the host needs no
+# git.
 
 _NUMBERED = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
 
@@ -57,12 +58,12 @@ class HostSearch:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._has_ripgrep = True
-        """Until it turns out that it is not there."""
+        """False once `rg` was not found there."""
 
     async def find(self, glob: str, folder: str) -> list[str]:
         return await self._files(folder, NameGlob(glob))
 
-    async def grep(self, query: Grep) -> Grepped:
+    async def grep(self, query: GrepQuery) -> GrepResult:
         if self._has_ripgrep:
             found = await self._with_ripgrep(query)
             if found is not None:
@@ -70,13 +71,13 @@ class HostSearch:
             self._has_ripgrep = False
         return await self._with_grep(query)
 
-    async def _with_ripgrep(self, query: Grep) -> Grepped | None:
-        """None when it is not installed there."""
+    async def _with_ripgrep(self, query: GrepQuery) -> GrepResult | None:
+        """Return None if it is not installed there."""
         names = NameGlob(query.file_glob) if query.file_glob else None
-        page = Page(query, names)
-        pieces = Pieces(b"\n", lambda line: page.add(msgspec.json.decode(line)))
-        options = [*OPTIONS, f"--context={query.context}", *only(names)]
-        answer = await call(
+        page = RipgrepResults(query, names)
+        pieces = StreamSplitter(b"\n", lambda line: page.add(msgspec.json.decode(line)))
+        options = [*RIPGREP_OPTIONS, f"--context={query.context}", *glob_options(names)]
+        answer = await call_script(
             self._host,
             RIPGREP,
             query.path,
@@ -91,44 +92,44 @@ class HostSearch:
         complaint = answer.errors.decode("utf-8", "replace").strip()
         if answer.code == 2 and not page.counts and complaint:
             raise search_failure(query.pattern, complaint)
-        return Grepped(page.counts, tuple(page.hits))
+        return GrepResult(page.counts, tuple(page.hits))
 
-    async def _with_grep(self, query: Grep) -> Grepped:
-        _check(query.pattern)
+    async def _with_grep(self, query: GrepQuery) -> GrepResult:
+        _check_pattern(query.pattern)
         names = NameGlob(query.file_glob) if query.file_glob else None
         paths = await self._files(query.path, names)
-        page = Page(query, None)
+        page = RipgrepResults(query, None)
         if paths:
             texts = (
                 query.pattern,
-                extended(query.pattern),
+                to_extended_regex(query.pattern),
                 query.context,
                 query.longest * 4,
-                SNIFF,
+                SNIFF_BYTES,
             )
-            answer = await call(
+            answer = await call_script(
                 self._host,
                 GREP,
                 *map(str, texts),
                 data=b"\0".join(map(os.fsencode, [*paths, ""])),
-                on_output=Pieces(b"\0", _Matches(page).add).feed,
+                on_output=StreamSplitter(b"\0", _GrepOutput(page).add).feed,
             )
-            _require_found(answer, query.pattern)
-        return Grepped(page.counts, tuple(page.hits))
+            _raise_on_grep_failure(answer, query.pattern)
+        return GrepResult(page.counts, tuple(page.hits))
 
     async def _files(self, folder: str, names: NameGlob | None) -> list[str]:
-        """The files below `folder` in the order of their paths, without what git ignores."""
+        """Return the files below `folder` in path order, without those that git ignores."""
         hidden = names is not None and names.hidden
-        answer = await call(self._host, FILES, folder, "hidden" if hidden else "")
-        listing = _Listing(answer.output, folder)
+        answer = await call_script(self._host, FILES, folder, "hidden" if hidden else "")
+        listing = _FolderListing(answer.output, folder)
         if not hidden and listing.shows_hidden:
-            answer = await call(self._host, FILES, folder, "hidden")
-            listing = _Listing(answer.output, folder)
+            answer = await call_script(self._host, FILES, folder, "hidden")
+            listing = _FolderListing(answer.output, folder)
         return await asyncio.to_thread(listing.wanted, names, hidden=hidden)
 
 
-class Pieces:
-    """Cuts a stream at `end`; a piece may come in any number of chunks."""
+class StreamSplitter:
+    """Splits a stream at `end`; a piece may arrive in any number of chunks."""
 
     def __init__(self, end: bytes, on_piece: Callable[[bytes], None]) -> None:
         self._end, self._on_piece = end, on_piece
@@ -142,23 +143,23 @@ class Pieces:
             self._begun = [piece]
 
 
-class _Matches:
-    """Takes in turn a path and the lines `grep -n` found there."""
+class _GrepOutput:
+    """Takes alternately a path and the lines that `grep -n` found there."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: RipgrepResults) -> None:
         self._page = page
         self._path: dict[str, str] | None = None
 
     def add(self, piece: bytes) -> None:
         if self._path is None:
-            self._path = _packed(piece)
+            self._path = _encode_field(piece)
             self._page.add({"type": "begin", "data": {"path": self._path}})
             return
         for line in piece.split(b"\n"):
             if found := _NUMBERED.fullmatch(line):
                 data: dict[str, Any] = {
                     "path": self._path,
-                    "lines": _packed(found[3]),
+                    "lines": _encode_field(found[3]),
                     "line_number": int(found[1]),
                 }
                 kind = "match" if found[2] == b":" else "context"
@@ -166,12 +167,12 @@ class _Matches:
         self._path = None
 
 
-def _packed(data: bytes) -> dict[str, str]:
+def _encode_field(data: bytes) -> dict[str, str]:
     return {"bytes": base64.b64encode(data).decode()}
 
 
-class _Ignoring:
-    """What git ignores in a tree, as `walk.Walk` sees it; paths are relative to its top."""
+class _IgnoreTree:
+    """What git ignores in a tree, by the rules of `FileWalk`; paths are relative to its top."""
 
     def __init__(self, *, hidden: bool) -> None:
         self._hidden = hidden
@@ -181,7 +182,7 @@ class _Ignoring:
         self._skipped: dict[str, bool] = {}
 
     def read(self, file: str, text: str) -> None:
-        """A .git with the text of its info/exclude, or a .gitignore, which has the last word."""
+        """Add a .git with the text of its info/exclude, or a .gitignore, which takes precedence."""
         folder, _, name = file.rpartition("/")
         rules, own = (
             parse_gitignore(text, f"{folder}/" if folder else ""),
@@ -192,7 +193,7 @@ class _Ignoring:
             self._repositories.add(folder)
 
     def enter(self, root: str) -> None:
-        """Nothing above `root` is left out, whatever the rules say about it."""
+        """Never skip `root` or a folder above it, whatever the rules say."""
         parts = root.split("/") if root else []
         self._skipped |= {"/".join(parts[:count]): False for count in range(len(parts) + 1)}
 
@@ -200,7 +201,7 @@ class _Ignoring:
         folder, _, name = path.rpartition("/")
         if self._skips_folder(folder):
             return True
-        verdict = ignored(self._rules_in(folder), path, is_folder=is_folder)
+        verdict = is_ignored(self._rules_in(folder), path, is_folder=is_folder)
         return name.startswith(".") and not self._hidden if verdict is None else verdict
 
     def _skips_folder(self, folder: str) -> bool:
@@ -216,8 +217,8 @@ class _Ignoring:
         return self._rules[folder]
 
 
-class _Listing:
-    """What `FILES` told about the folder `root`."""
+class _FolderListing:
+    """The output of `FILES` for the folder `root`."""
 
     def __init__(self, listing: bytes, root: str) -> None:
         self._root = root.rstrip("/")
@@ -235,14 +236,14 @@ class _Listing:
 
     @property
     def shows_hidden(self) -> bool:
-        """Whether a rule such as `!.github` may bring back what is hidden."""
-        return any(_SHOWN.search(text) for _, text in self._rules)
+        """Whether a rule such as `!.github` may include hidden files."""
+        return any(_UNHIDING_RULE.search(text) for _, text in self._rules)
 
     def wanted(self, names: NameGlob | None, *, hidden: bool) -> list[str]:
         if self._found is None:
             alone = self._root.rpartition("/")[2]
             return [self._root] if names is None or names.matches(alone) else []
-        ignoring = _Ignoring(hidden=hidden)
+        ignoring = _IgnoreTree(hidden=hidden)
         for file, text in self._rules:
             ignoring.read(file, text)
         below = self._below_top("./")
@@ -261,14 +262,14 @@ class _Listing:
         return whole.removeprefix(self._top).removeprefix("/")
 
 
-_SHOWN = re.compile(r"^!(?:.*/)?[.*?\[]", re.MULTILINE)
+_UNHIDING_RULE = re.compile(r"^!(?:.*/)?[.*?\[]", re.MULTILINE)
 
 
-def _check(pattern: str) -> None:
+def _check_pattern(pattern: str) -> None:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise _invalid(pattern, str(error)) from error
+        raise _invalid_pattern(pattern, str(error)) from error
 
 
 _CLASSES = {"d": "[0-9]", "D": "[^0-9]", "s": "[[:space:]]", "S": "[^[:space:]]"}
@@ -277,15 +278,15 @@ _ONLY_PERL = re.compile(r"\(\?|[*+?}][?+]|\\[AzZGKQEpPx0-9]")
 _BRACKETED = re.compile(r"\[\^?\]?(?:\[:\w+:\]|[^\]])*\]|\\.", re.DOTALL)
 
 
-def extended(pattern: str) -> str:
-    """The expression for `grep -E`, or "" when that has no such thing."""
+def to_extended_regex(pattern: str) -> str:
+    """Return the expression for `grep -E`, or "" if it cannot be expressed."""
     brackets = [text for text in _BRACKETED.findall(pattern) if text.startswith("[")]
     if _ONLY_PERL.search(pattern) or any("\\" in text for text in brackets):
         return ""
     return _BRACKETED.sub(lambda found: _CLASSES.get(found[0][1:], found[0]), pattern)
 
 
-def _require_found(answer: Answer, pattern: str) -> None:
+def _raise_on_grep_failure(answer: ScriptResult, pattern: str) -> None:
     complaint = answer.errors.decode("utf-8", "replace").strip()
     if complaint == "!ENOSYS":
         raise ToolError(
@@ -293,10 +294,10 @@ def _require_found(answer: Answer, pattern: str) -> None:
             hint="use a simpler expression, or install ripgrep there",
         )
     if answer.code == 2:
-        raise _invalid(pattern, complaint.removeprefix("grep: "))
+        raise _invalid_pattern(pattern, complaint.removeprefix("grep: "))
 
 
-def _invalid(pattern: str, reason: str) -> ToolArgumentsInvalid:
+def _invalid_pattern(pattern: str, reason: str) -> ToolArgumentsInvalid:
     return ToolArgumentsInvalid(
         f"{pattern!r} is not a valid regular expression: {reason}",
         hint="escape special characters with a backslash to search for them as they are",
@@ -308,7 +309,11 @@ _KINDS: dict[int, Literal["file", "folder"]] = {stat.S_IFREG: "file", stat.S_IFD
 
 
 class HostFiles:
-    """`shell` gives the folder relative paths start from. A `HostShell` is kept awake meanwhile."""
+    """`Files` of a host.
+
+    `shell` provides the base of relative paths. A `HostShell` is kept from closing when idle during
+    a call.
+    """
 
     def __init__(self, host: Host, shell: Shell) -> None:
         self._host, self._shell = host, shell
@@ -323,33 +328,33 @@ class HostFiles:
 
     async def stat(self, path: str) -> FileInfo | None:
         answer = await self._call(STAT, path)
-        _require(answer, path)
+        _raise_on_failure(answer, path)
         if not answer.output:
             return None
         mode, size, modified = answer.output.decode().split()
         kind = stat.S_IFMT(int(mode, 16))
-        return FileInfo(_KINDS.get(kind, "other"), int(size), _nanoseconds(modified))
+        return FileInfo(_KINDS.get(kind, "other"), int(size), _parse_mtime(modified))
 
     async def names(self, folder: str) -> list[str]:
         answer = await self._call(NAMES, folder)
-        _require(answer, folder)
+        _raise_on_failure(answer, folder)
         return sorted(os.fsdecode(name) for name in answer.output.split(b"\0")[:-1])
 
-    async def lines(self, path: str, *, offset: int, limit: int, longest: int) -> Lines:
+    async def lines(self, path: str, *, offset: int, limit: int, longest: int) -> TextPage:
         keep = longest * 4
-        counts = (offset, offset + limit - 1, keep + len(_BOM), COUNT_MOST, SNIFF)
+        counts = (offset, offset + limit - 1, keep + len(_BOM), MAX_COUNTED_BYTES, SNIFF_BYTES)
         answer = await self._call(LINES, path, *map(str, counts))
-        _require(answer, path)
+        _raise_on_failure(answer, path)
         if answer.output == b"binary":
-            return Lines((), 0, binary=True)
+            return TextPage((), 0, binary=True)
         head, _, body = answer.output.partition(b"\0")
         total, complete = head.decode().split()
         raw = body.split(b"\n")[:-1]
         if offset == 1 and raw:
             raw[0] = raw[0].removeprefix(_BOM)
-        page = [_line(line, keep) for line in raw]
+        page = [_raw_line(line, keep) for line in raw]
         texts = [line_text(line, longest) for line in page]
-        return Lines(
+        return TextPage(
             tuple(text for text, _ in texts),
             int(total),
             complete=complete == "yes",
@@ -360,51 +365,51 @@ class HostFiles:
     async def read(self, path: str, *, most: int) -> bytes:
         try:
             answer = await self._call(READ, path, str(most), most=most)
-        except Excess:
+        except OutputTooLong:
             raise OSError(errno.EFBIG, f"it has more than {most} bytes", path) from None
-        _require(answer, path)
+        _raise_on_failure(answer, path)
         return answer.output
 
     async def write(self, path: str, data: bytes) -> None:
         _require_absolute(path)
         name = f".hermes-{secrets.token_hex(8)}.tmp"
-        _require(await self._call(WRITE, path, str(len(data)), name, data=data), path)
+        _raise_on_failure(await self._call(WRITE, path, str(len(data)), name, data=data), path)
 
     async def remove(self, path: str) -> None:
         _require_absolute(path)
-        _require(await self._call(REMOVE, path), path)
+        _raise_on_failure(await self._call(REMOVE, path), path)
 
     async def find(self, glob: str, folder: str, cancel: CancelToken) -> list[str]:
         with cancel.scope():
-            async with self._at_work():
+            async with self._keep_open():
                 return await self._search.find(glob, folder)
 
-    async def grep(self, query: Grep, cancel: CancelToken) -> Grepped:
+    async def grep(self, query: GrepQuery, cancel: CancelToken) -> GrepResult:
         with cancel.scope():
-            async with self._at_work():
+            async with self._keep_open():
                 return await self._search.grep(query)
 
     async def _call(
         self, script: str, *arguments: str, data: bytes | None = None, most: int | None = None
-    ) -> Answer:
-        async with self._at_work():
-            return await call(self._host, script, *arguments, data=data, most=most)
+    ) -> ScriptResult:
+        async with self._keep_open():
+            return await call_script(self._host, script, *arguments, data=data, most=most)
 
     @contextlib.asynccontextmanager
-    async def _at_work(self) -> AsyncIterator[None]:
+    async def _keep_open(self) -> AsyncIterator[None]:
         if isinstance(self._shell, HostShell):
-            async with self._shell.at_work():
+            async with self._shell.keep_open():
                 yield
         else:
             yield
 
 
-def _line(raw: bytes, keep: int) -> Line:
-    """Of a line that was cut the end is not known; its CRLF is then not seen."""
-    return Line(raw[:keep].rstrip(b"\r"), cut=len(raw) >= keep, crlf=raw.endswith(b"\r"))
+def _raw_line(raw: bytes, keep: int) -> RawLine:
+    """The end of a truncated line is unknown, so its CRLF is not detected."""
+    return RawLine(raw[:keep].rstrip(b"\r"), cut=len(raw) >= keep, crlf=raw.endswith(b"\r"))
 
 
-def _nanoseconds(text: str) -> int:
+def _parse_mtime(text: str) -> int:
     seconds, _, fraction = text.partition(".")
     return int(seconds) * 1_000_000_000 + int(fraction.ljust(9, "0")[:9] or 0)
 
@@ -414,8 +419,8 @@ def _require_absolute(path: str) -> None:
         raise OSError(errno.EINVAL, "not an absolute path of a file", path)
 
 
-_TOLD = re.compile(rb"!(E[A-Z]+)\Z")
-_MEANT = {
+_ERRNO_NAME = re.compile(rb"!(E[A-Z]+)\Z")
+_ERRNO_BY_TEXT = {
     os.strerror(number): number
     for number in (
         errno.ENOENT, errno.EACCES, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ENOSPC,
@@ -430,16 +435,16 @@ _REASONS = {
 }
 
 
-def _require(answer: Answer, path: str) -> None:
-    """Raise what the script failed with; `OSError` makes the right class of the number."""
+def _raise_on_failure(answer: ScriptResult, path: str) -> None:
+    """Raise the failure of the script; `OSError` selects the right subclass by its number."""
     if answer.code == 0:
         return
-    if told := _TOLD.search(answer.errors):
-        number = getattr(errno, told[1].decode())
+    if name := _ERRNO_NAME.search(answer.errors):
+        number = getattr(errno, name[1].decode())
         raise OSError(number, _REASONS.get(number) or os.strerror(number), path)
-    said = answer.errors.decode("utf-8", "replace").strip()
-    for text, number in _MEANT.items():
-        if text in said:
+    message = answer.errors.decode("utf-8", "replace").strip()
+    for text, number in _ERRNO_BY_TEXT.items():
+        if text in message:
             raise OSError(number, text, path)
-    last = said.splitlines()[-1] if said else f"exit code {answer.code}"
+    last = message.splitlines()[-1] if message else f"exit code {answer.code}"
     raise ToolError(f"the host could not do it: {last}")

@@ -1,22 +1,22 @@
-"""What a shell on another machine is told to do around a command. POSIX `sh`, few other programs.
+"""The POSIX `sh` scripts that run on a host, as data: the session shell, then file operations.
 
-The commands of a session share a private folder there: `exports` holds the variables the last one
-left, `leash` is a pipe to the keeper, which ends what is left when our side goes away.
+The commands of a session share a private folder there: `exports` holds the variables that the last
+one left, `leash` is a pipe to the supervisor, which stops what is left when this side goes away.
 """
 
 import shlex
 
-from hermes.terminal.local.lifeline import FAMILY
+from hermes.terminal.local.lifeline import FAMILY_FUNCTIONS
 
-GRACE_LOOKS = 6
+GRACE_TENTHS = 6
 """Tenths of a second between SIGTERM and SIGKILL."""
 
-# `+ TAG GROUP` comes from the commands, `kill TAG` from us; both arrive through the one pipe. A tag
-# that is to be killed before it is known is remembered. A keeper that was killed leaves its list
-# behind, and the next one ($3 is the old folder) takes it over. At the end the folder gets another
-# name, so that no command can begin any more, and what was said before is still heard. `look`
-# finds descendants, as the lifeline does; without /proc the groups alone are stopped.
-KEEPER = r"""
+# Commands write `+ TAG GROUP`, this side writes `kill TAG`; both arrive through one pipe. A kill
+# for an unknown tag is remembered. If the supervisor was killed, its list remains and the next one
+# ($3 is the old folder) takes it over. At the end the folder is renamed, so that no command can
+# start any more while earlier messages are still read. `look` finds descendants, as in the
+# lifeline; without /proc only the groups are stopped.
+SUPERVISOR = r"""
 trap '' HUP INT QUIT TERM PIPE
 umask 077
 folder=$(mktemp -d "${TMPDIR:-/tmp}/hermes-shell-XXXXXXXX") && mkfifo "$folder/leash" || exit 1
@@ -64,12 +64,13 @@ for each in $known; do left="$left${each#*:} "; done
 [ "$left" = ' ' ] || finish "$left"
 rm -rf -- "$folder"
 [ -z "$3" ] || rm -rf -- "$3"
-""".replace("LOOKS", str(GRACE_LOOKS)).replace("FAMILY", FAMILY)
+""".replace("LOOKS", str(GRACE_TENTHS)).replace("FAMILY", FAMILY_FUNCTIONS)
 
 
-# The wrapper is not of the command's process group and so outlives its `kill 0`. It enters the
-# folder, since `~` is the host's; the command gets the logical name. Half a command must never
-# run: `take` compares sizes. The report goes to standard error, which the command does not have.
+# The wrapper is not in the command's process group and so survives its `kill 0`. It changes the
+# folder, because `~` is the host's; the command gets the logical name. An incomplete command must
+# never run: `take` compares sizes. The report goes to standard error, which the command does not
+# have.
 WRAPPER = r"""
 mark=$1 state=$2 tag=$3 size=$7 inner=$8
 printf %s "$mark"
@@ -123,8 +124,8 @@ over
 """
 )
 
-# In a terminal the wrapper leads the session, and its end is the end of the terminal. It outlives a
-# Ctrl-C so that the exit code is told: ssh does not tell which signal ended a program.
+# In a terminal the wrapper leads the session, and its end is the end of the terminal. It survives a
+# Ctrl-C in order to report the exit code: ssh does not report which signal ended a program.
 START_TERMINAL = (
     WRAPPER
     + r"""
@@ -137,9 +138,9 @@ exit "$?"
 
 UPLOAD = 'cat >"$1" && [ "$(($(wc -c <"$1")))" = "$2" ]'
 
-# Redirected here and not by the wrapper, whose remarks on a killed command nobody shall see.
-# The group is the command's own where there is `setsid`, else the wrapper's. `cd` comes before the
-# saved variables, which put OLDPWD back.
+# Redirected here and not by the wrapper, whose messages about a killed command must not be shown.
+# The group is the command's own where `setsid` exists, else the wrapper's. `cd` comes before the
+# saved variables, which restore OLDPWD.
 BEGIN = r"""
 if kill -0 "-$$" 2>/dev/null; then set -- "$1" "$$"; else set -- "$1" "$PPID"; fi
 printf '+ %s %s\n' {tag} "$2" 1<>{leash} || exit 126
@@ -152,8 +153,8 @@ set --
 
 FOREGROUND = "exec </dev/null 2>&1\n" + BEGIN + "trap {trap} EXIT\n. {command}\n"
 
-# It survives `exit`, `set -e` and a syntax error; `command` and `>|` keep it working after
-# functions of those names and `set -C`.
+# It survives `exit`, `set -e` and a syntax error; `command` and `>|` keep it working despite
+# functions with those names and `set -C`.
 TRAP = 'command export -p >|{command}.exports; command printf "%s\\n" "$PWD" >|{command}.cwd'
 
 # Read into memory, so that messages do not begin with the name of a private file.
@@ -174,13 +175,13 @@ TERMINAL = "case ${TERM:-dumb} in dumb) export TERM=xterm-256color ;; esac"
 
 
 def foreground(folder: str, tag: str) -> str:
-    """The script of a command whose folder and variables are kept."""
+    """Return the script of a command whose folder and variables are kept."""
     names = _names(folder, tag)
     return FOREGROUND.format(trap=shlex.quote(TRAP.format(**names)), **names)
 
 
 def background(folder: str, tag: str, *, terminal: bool) -> str:
-    """The script of a command that changes nothing for others."""
+    """Return the script of a command whose changes are not kept."""
     return BACKGROUND.format(terminal=TERMINAL if terminal else "", **_names(folder, tag))
 
 
@@ -197,9 +198,9 @@ def _names(folder: str, tag: str) -> dict[str, str]:
     return {"tag": tag, **files}
 
 
-# What `sh` does on a host for each operation on files. Arguments are paths as they are.
+# File operations. Arguments are paths, unquoted.
 #
-# A known failure is told as `!ENAME` on standard error; others as the programs put it.
+# A known failure is reported as `!ENAME` on standard error; others in the words of the programs.
 
 FAIL = r"""
 fail() {
@@ -224,7 +225,8 @@ all=$(stat -L -c %s "$1" 2>/dev/null || stat -L -f %z "$1" 2>/dev/null || echo 0
 """
 )
 
-# By hand, since `realpath -m` is not everywhere. Sets `real`; what is missing stays as it is.
+# Written by hand, because `realpath -m` is not available everywhere. Sets `real`; missing parts are
+# kept as they are.
 RESOLVE = r"""
 resolve() {
   real= rest=$1 links=0
@@ -250,7 +252,7 @@ resolve() {
 }
 """
 
-# $1 is the shell's folder, $2 the path, $3 what else it may mean.
+# $1 is the shell's folder, $2 the path, $3 an alternative reading of it.
 LOCATE = (
     RESOLVE
     + r"""
@@ -276,7 +278,7 @@ printf %s "$found"
 """
 )
 
-# GNU and busybox know -c, BSD -f; where there is neither, the shell itself can tell the kind.
+# GNU and busybox support -c, BSD -f; without either, the shell itself determines the kind.
 STAT = (
     FAIL
     + r"""
@@ -306,9 +308,9 @@ done
 """
 )
 
-# $2 and $3 are the first and the last line of the page, $4 the bytes kept of a line, $5 the bytes
-# after the page that are counted, $6 those looked at to tell text from binary. No program here
-# holds more than a line, and none but `cut` that.
+# $2 and $3 are the first and last line of the page, $4 the bytes kept of a line, $5 the bytes after
+# the page that are counted, $6 those inspected to distinguish text from binary. No program here
+# holds more than a line, and only `cut` holds that.
 LINES = (
     REGULAR
     + r"""
@@ -337,7 +339,8 @@ head -c "$(($2 + 1))" "$1"
 """
 )
 
-# The folder is entered and only then compared: from there on a link put in its way leads nowhere.
+# The folder is entered first and compared afterwards: a link placed in its path later has no
+# effect.
 REACH = (
     FAIL
     + RESOLVE
@@ -360,8 +363,8 @@ here=$(pwd -P; printf x)
 [ ! -e "./$name" ] || [ -f "./$name" ] || fail EINVAL
 """
 
-# $2 is the size of what comes, $3 a name for the new file until it takes its place. A file in a
-# folder that is closed to us is written where it is. Owner first: a new owner takes mode bits away.
+# $2 is the size of the data, $3 a temporary name for the new file. If the folder is not writable,
+# the file is overwritten in place. The owner is set first, because that clears mode bits.
 WRITE = (
     REACH
     + r"""
@@ -407,7 +410,7 @@ rm -f "./$name"
 """
 )
 
-# The top of the git repository that $1 is in; empty when it is in none.
+# Prints the top of the git repository that contains $1; nothing if there is none.
 TOP = r"""
 top= up=${1%/}
 while :; do
@@ -417,9 +420,9 @@ while :; do
 done
 """
 
-# First that top, or the folder itself; then each .git (with its info/exclude) and .gitignore from
-# there down, as path and text; an empty path; then the files below the folder. With $2 those in
-# hidden folders too.
+# Prints that top or the folder itself; then each .git (with its info/exclude) and .gitignore below
+# it, as path and text; an empty path; then the files below the folder. With $2, also those in
+# hidden folders.
 FILES = (
     TOP
     + r"""
@@ -447,8 +450,9 @@ find . -name .git -prune -o -type d -name "$skip" -prune \
 """
 )
 
-# $1 the expression for grep -P, $2 for grep -E or empty, $3 lines of context, $4 bytes kept of a
-# line, $5 bytes looked at to tell text from binary; paths come on standard input.
+# $1 is the expression for grep -P, $2 for grep -E or empty, $3 the lines of context, $4 the bytes
+# kept of a line, $5 the bytes inspected to distinguish text from binary; paths come on standard
+# input.
 GREP = (
     FAIL
     + r"""
@@ -470,8 +474,8 @@ done
 """
 )
 
-# $1 is the place that is searched, the rest what rg gets. Outside of a repository the rules of
-# folders above do not count.
+# $1 is the place that is searched, the rest are arguments of rg. Outside a repository the rules of
+# folders above do not apply.
 RIPGREP = (
     r"""
 command -v rg >/dev/null 2>&1 || exit 97

@@ -1,4 +1,4 @@
-"""A shell on any host: each command is a program there that takes over what the last one left."""
+"""A shell on any host: each command is a program there that restores the state of the last one."""
 
 import asyncio
 import contextlib
@@ -12,33 +12,41 @@ import msgspec
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import BackendUnavailable, ToolArgumentsInvalid, ToolError
 from hermes.terminal.base import CommandResult, Host, Running
-from hermes.terminal.host.call import ERRORS_KEPT, Marked, call, cut_off, new_mark, send
+from hermes.terminal.host.call import (
+    MAX_ERROR_BYTES,
+    MarkedStream,
+    call_script,
+    connection_lost,
+    new_mark,
+    send_input,
+)
 from hermes.terminal.host.scripts import (
-    KEEPER,
     RUN,
     START,
     START_TERMINAL,
+    SUPERVISOR,
     UPLOAD,
     background,
     foreground,
 )
 from hermes.terminal.output import Capture, OutputLimits
 
-# Our side of the keeper: the one program on the host that lives as long as the shell does.
+# This side of the supervisor: the one program on the host that lives as long as the shell.
 
-OPEN_WAIT = 60.0
-"""Seconds the host gets to start its first program."""
-CLOSE_WAIT = 3.0
-"""Seconds the keeper gets to end what is left."""
-NOTICE_WAIT = 0.5
-"""Seconds in which a lost connection shows on the keeper too."""
+OPEN_TIMEOUT = 60.0
+"""Seconds the host may take to start its first program."""
+CLOSE_TIMEOUT = 3.0
+"""Seconds the supervisor may take to stop what is left."""
+LOSS_TIMEOUT = 0.5
+"""Seconds in which a lost connection becomes visible on the supervisor too."""
 
 
-class Keeper:
-    """`folder` is private to the user there and vanishes with the keeper; `cwd` is where it began.
+class HostSupervisor:
+    """The supervisor of a session on the host.
 
-    When its input closes, because we closed it, the connection broke or we were killed, it ends
-    every process group that commands announced to it, with their descendants.
+    `folder` is private to the remote user and is deleted with the supervisor; `cwd` is the initial
+    folder. When its input closes, because this side closed it, the connection broke or this process
+    was killed, it stops every process group that commands announced to it, with their descendants.
     """
 
     def __init__(self, host: Host, running: Running, folder: str, cwd: str) -> None:
@@ -50,42 +58,43 @@ class Keeper:
         return self._running.exit_code is None
 
     async def kill(self, tag: str) -> None:
-        """End the command of that tag: politely, then surely."""
+        """Stop the command with that tag: SIGTERM, then SIGKILL."""
         await self._running.write(f"kill {tag}\n".encode())
 
-    async def lost(self) -> bool:
-        """Whether the connection is gone: a moment is given for it to show."""
+    async def is_lost(self) -> bool:
+        """Wait briefly, then return whether the connection is lost."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(NOTICE_WAIT):
+            async with asyncio.timeout(LOSS_TIMEOUT):
                 await self._running.wait()
         return not self.alive
 
-    async def put(self, name: str, data: bytes) -> None:
-        """Write a file of its folder."""
-        answer = await call(
+    async def upload(self, name: str, data: bytes) -> None:
+        """Write a file in its folder."""
+        answer = await call_script(
             self._host, UPLOAD, f"{self.folder}/{name}", str(len(data)), data=data, most=0
         )
         if answer.code:
-            raise cut_off(self._host, answer.errors)
+            raise connection_lost(self._host, answer.errors)
 
     async def close(self) -> None:
         try:
             with contextlib.suppress(TimeoutError, ToolError):
-                async with asyncio.timeout(CLOSE_WAIT):
+                async with asyncio.timeout(CLOSE_TIMEOUT):
                     await self._running.close_input()
                     await self._running.wait()
         finally:
             await self._running.stop()
 
 
-async def open_keeper(host: Host, cwd: str, old_folder: str = "") -> Keeper:
-    """Start it in the folder `cwd`, or where the host begins if that is empty or not there.
+async def start_supervisor(host: Host, cwd: str, old_folder: str = "") -> HostSupervisor:
+    """Start it in the folder `cwd`, or in the host's default if that is empty or missing.
 
-    `old_folder` is that of a keeper that is gone; what it had to end is this one's task then.
+    `old_folder` belongs to an earlier supervisor that is exited; this one then stops what that one
+    could not.
     """
     hello, errors = bytearray(), bytearray()
     mark = new_mark()
-    marked = Marked(mark, hello.extend)
+    marked = MarkedStream(mark, hello.extend)
     greeted = asyncio.Event()
 
     def on_output(data: bytes) -> None:
@@ -94,31 +103,33 @@ async def open_keeper(host: Host, cwd: str, old_folder: str = "") -> Keeper:
             greeted.set()
 
     running = await host.start(
-        ["sh", "-c", KEEPER, "hermes-keeper", mark.decode(), cwd, old_folder],
+        ["sh", "-c", SUPERVISOR, "hermes-keeper", mark.decode(), cwd, old_folder],
         on_output=on_output,
-        on_error=lambda data: errors.extend(data[: ERRORS_KEPT - len(errors)]),
+        on_error=lambda data: errors.extend(data[: MAX_ERROR_BYTES - len(errors)]),
     )
-    gone = asyncio.ensure_future(running.wait())
-    told = asyncio.ensure_future(greeted.wait())
+    exited = asyncio.ensure_future(running.wait())
+    ready = asyncio.ensure_future(greeted.wait())
     try:
-        await asyncio.wait((gone, told), timeout=OPEN_WAIT, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            (exited, ready), timeout=OPEN_TIMEOUT, return_when=asyncio.FIRST_COMPLETED
+        )
     finally:
-        gone.cancel()
-        told.cancel()
+        exited.cancel()
+        ready.cancel()
         if not greeted.is_set():
             await running.stop()
     if not greeted.is_set():
-        said = errors.decode("utf-8", "replace").strip().splitlines() or ["it does not answer"]
+        lines = errors.decode("utf-8", "replace").strip().splitlines() or ["it does not answer"]
         raise BackendUnavailable(
-            f"no shell can be started on the {host.name} backend: {said[-1]}",
+            f"no shell can be started on the {host.name} backend: {lines[-1]}",
             hint="it needs a POSIX sh with mktemp and mkfifo, and a temporary folder to write to",
         )
     folder, start = bytes(hello).split(b"\0")[:2]
-    return Keeper(host, running, os.fsdecode(folder), os.fsdecode(start))
+    return HostSupervisor(host, running, os.fsdecode(folder), os.fsdecode(start))
 
 
 def export_text(variables: Mapping[str, str]) -> bytes:
-    """Shell text that exports `variables`; what is no shell name cannot be."""
+    """Return shell text that exports `variables`, skipping names that the shell does not allow."""
     lines = [
         f"export {name}={shlex.quote(value)}\n"
         for name, value in variables.items()
@@ -127,30 +138,30 @@ def export_text(variables: Mapping[str, str]) -> bytes:
     return "".join(lines).encode("utf-8", "surrogateescape")
 
 
-# A command on a host: its output between two marks, and the report its wrapper gives.
+# A command on a host: its output between two marks, and the report of its wrapper.
 
-STOP_WAIT = 0.9
-"""Seconds a stopped command gets to be gone; a network that is stuck must not hold us longer."""
+STOP_TIMEOUT = 0.9
+"""Seconds a stopped command may take to end; a stuck network must not delay us longer."""
 KILLED = 137
 
 
-class Report(msgspec.Struct, frozen=True):
-    """What the wrapper says: `verdict` is the exit code, or why the command did not run."""
+class CommandReport(msgspec.Struct, frozen=True):
+    """The wrapper's report: `verdict` is the exit code, or why the command did not run."""
 
     verdict: str
     cwd: bytes
     exports: bytes
-    """Empty when they are the same as before."""
+    """Empty if unchanged."""
 
 
-class Program:
-    """Watches the streams of one wrapper; `attach` tells which program they come from."""
+class HostProgram:
+    """Reads the streams of one wrapper; `attach` sets the program they belong to."""
 
     def __init__(self, on_output: Callable[[bytes], None]) -> None:
         self.mark = new_mark()
         self._reported = bytearray()
-        self._output = Marked(self.mark, on_output)
-        self._errors = Marked(self.mark, self._reported.extend)
+        self._output = MarkedStream(self.mark, on_output)
+        self._errors = MarkedStream(self.mark, self._reported.extend)
         self._over = asyncio.Event()
         self._running: Running | None = None
 
@@ -172,44 +183,44 @@ class Program:
         self._look()
 
     @property
-    def report(self) -> Report | None:
-        """None until it has come whole."""
+    def report(self) -> CommandReport | None:
+        """The report, or None while it is incomplete."""
         if not self._errors.ended:
             return None
         verdict, cwd, exports, *_ = [*bytes(self._reported).split(b"\0"), b"", b""]
-        return Report(verdict.decode(), cwd, exports)
+        return CommandReport(verdict.decode(), cwd, exports)
 
-    async def over(self) -> None:
-        """Until the command has ended; what it left behind may still hold its streams."""
-        gone = asyncio.ensure_future(self.running.wait())
-        told = asyncio.ensure_future(self._over.wait())
+    async def wait_over(self) -> None:
+        """Wait until the command has ended; what it left behind may still hold its streams."""
+        exited = asyncio.ensure_future(self.running.wait())
+        ready = asyncio.ensure_future(self._over.wait())
         try:
-            await asyncio.wait((gone, told), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((exited, ready), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            gone.cancel()
-            told.cancel()
-            await asyncio.gather(gone, told, return_exceptions=True)
+            exited.cancel()
+            ready.cancel()
+            await asyncio.gather(exited, ready, return_exceptions=True)
 
     def _look(self) -> None:
         if self._output.ended and self._errors.ended:
             self._over.set()
 
 
-async def end(program: Program, kill: Callable[[], Awaitable[None]]) -> None:
-    """Have the command killed where it runs, then let go of our end of it."""
+async def stop_program(program: HostProgram, kill: Callable[[], Awaitable[None]]) -> None:
+    """Have the command killed on the host, then stop the client."""
     try:
         with contextlib.suppress(TimeoutError, ToolError):
-            async with asyncio.timeout(STOP_WAIT):
+            async with asyncio.timeout(STOP_TIMEOUT):
                 await kill()
-                await program.over()
+                await program.wait_over()
     finally:
         await program.running.stop()
 
 
-class Started:
-    """A command in the background (see `base.Running`)."""
+class HostProcess:
+    """`Running` for a background command."""
 
-    def __init__(self, program: Program, kill: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, program: HostProgram, kill: Callable[[], Awaitable[None]]) -> None:
         self._program, self._kill = program, kill
         self._code: int | None = None
         self._ending = asyncio.ensure_future(self._end())
@@ -234,11 +245,11 @@ class Started:
         await self._program.running.close_input()
 
     async def stop(self) -> None:
-        await end(self._program, self._kill)
+        await stop_program(self._program, self._kill)
         await self.wait()
 
     async def _end(self) -> int:
-        await self._program.over()
+        await self._program.wait_over()
         report, code = self._program.report, self._program.running.exit_code
         if report is not None:
             code = int(report.verdict) if report.verdict.isdigit() else 126
@@ -248,16 +259,17 @@ class Started:
 
 TIMED_OUT = 124
 """The exit code `timeout(1)` uses."""
-LEFT_MOST = 4
-"""Clients kept for what commands left running. Its output is read and thrown away; the oldest are
-given up first, since a server may allow only ten at once."""
+MAX_LINGERING = 4
+"""Clients kept for processes that commands left running. Their output is discarded. The oldest
+are stopped first, because a server may allow only ten sessions."""
 
 
 class HostShell:
-    """`cwd` is where commands begin, empty for the host's own choice; `exports` are set for them.
+    """`Shell` of a host.
 
-    After `lifetime` idle seconds (0: never) the host is closed and with it what commands left
-    running. The next use opens it again, with folder and variables as they were.
+    `cwd` is the initial folder, empty for the host's default; `exports` are set for commands. After
+    `lifetime` idle seconds (0: never) the host is closed, with what commands left running. The next
+    use opens it again with the same folder and variables.
     """
 
     def __init__(
@@ -273,22 +285,22 @@ class HostShell:
         self._cwd = self._first_cwd = cwd
         self._first_exports = export_text(exports or {})
         self._exports = b""
-        """All variables, once a command has told them."""
+        """All variables, once a command has reported them."""
         self._limits = limits or OutputLimits()
         self._lifetime = lifetime
-        self._turn = asyncio.Lock()
-        """Held by the command that runs: commands change one state."""
-        self._opening = asyncio.Lock()
-        self._keeper: Keeper | None = None
+        self._command_lock = asyncio.Lock()
+        """Held by the running command, because commands share one state."""
+        self._open_lock = asyncio.Lock()
+        self._supervisor: HostSupervisor | None = None
         self._numbers = itertools.count(1)
-        self._left: list[Running] = []
+        self._lingering: list[Running] = []
         self._busy = 0
-        self._idle: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Future[None]] = set()
 
     @property
     def cwd(self) -> str:
-        """Empty as long as the host's own choice is not known."""
+        """Empty until the host's default is known."""
         return self._cwd
 
     async def run(
@@ -300,11 +312,11 @@ class HostShell:
         on_output: Callable[[str], None],
         cancel: CancelToken,
     ) -> CommandResult:
-        source = _source(command)
+        source = _encode_command(command)
         with cancel.scope():
-            async with self._turn, self.at_work():
-                keeper = await self._opened()
-                return await self._run(keeper, source, timeout, cwd, on_output)
+            async with self._command_lock, self.keep_open():
+                supervisor = await self._ensure_open()
+                return await self._run(supervisor, source, timeout, cwd, on_output)
 
     async def start(
         self,
@@ -314,46 +326,46 @@ class HostShell:
         on_output: Callable[[bytes], None],
         pty: bool = False,
     ) -> Running:
-        source = _source(command)
-        async with self.at_work():
-            keeper = await self._opened()
+        source = _encode_command(command)
+        async with self.keep_open():
+            supervisor = await self._ensure_open()
             tag = f"b{next(self._numbers)}"
-            await keeper.put(tag, source)
-            program = Program(on_output)
-            inner = background(keeper.folder, tag, terminal=pty)
+            await supervisor.upload(tag, source)
+            program = HostProgram(on_output)
+            inner = background(supervisor.folder, tag, terminal=pty)
             script = START_TERMINAL if pty else START
-            await self._begin(program, keeper, script, tag, cwd, "", inner, pty=pty)
-            started = Started(program, lambda: keeper.kill(tag))
-            self._in_background(self._accompany(started))
+            await self._start_program(program, supervisor, script, tag, cwd, "", inner, pty=pty)
+            started = HostProcess(program, lambda: supervisor.kill(tag))
+            self._spawn_task(self._keep_open_until_exit(started))
             return started
 
     async def close(self) -> None:
-        async with self._turn, self._opening:
-            await self._shut()
+        async with self._command_lock, self._open_lock:
+            await self._close_host()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._stop_clock()
+        self._cancel_idle_timer()
 
     @contextlib.asynccontextmanager
-    async def at_work(self) -> AsyncIterator[None]:
-        """Within it the host is not idle."""
+    async def keep_open(self) -> AsyncIterator[None]:
+        """Keep the host from being closed as idle."""
         self._busy += 1
-        self._stop_clock()
+        self._cancel_idle_timer()
         try:
             yield
         finally:
             self._busy -= 1
             if not self._busy and self._lifetime:
                 loop = asyncio.get_running_loop()
-                self._stop_clock()
-                self._idle = loop.call_later(
-                    self._lifetime, lambda: self._in_background(self._rest())
+                self._cancel_idle_timer()
+                self._idle_timer = loop.call_later(
+                    self._lifetime, lambda: self._spawn_task(self._close_if_idle())
                 )
 
     async def _run(
         self,
-        keeper: Keeper,
+        supervisor: HostSupervisor,
         source: bytes,
         timeout: float,
         cwd: str | None,
@@ -361,33 +373,33 @@ class HostShell:
     ) -> CommandResult:
         tag = f"f{next(self._numbers)}"
         capture = Capture(self._limits, on_output)
-        program = Program(capture.add)
+        program = HostProgram(capture.add)
         timed_out = ended = False
-        inner = foreground(keeper.folder, tag)
-        await self._begin(program, keeper, RUN, tag, cwd, str(len(source)), inner)
+        inner = foreground(supervisor.folder, tag)
+        await self._start_program(program, supervisor, RUN, tag, cwd, str(len(source)), inner)
         try:
             async with asyncio.timeout(timeout):
-                await send(program.running, source)
-                await program.over()
+                await send_input(program.running, source)
+                await program.wait_over()
             ended = True
         except TimeoutError:
             timed_out = True
         finally:
             try:
                 if not ended:
-                    await end(program, lambda: keeper.kill(tag))
+                    await stop_program(program, lambda: supervisor.kill(tag))
             finally:
                 output, truncated = capture.finish()
-                self._adopt_state(program, keep_cwd=cwd is not None)
-        await self._let_go(program.running)
-        output = output.replace(f"{keeper.folder}/{tag}: ", "shell: ")
-        code = TIMED_OUT if timed_out else await self._exit_code(program, keeper, cwd)
+                self._load_report(program, keep_cwd=cwd is not None)
+        await self._track_client(program.running)
+        output = output.replace(f"{supervisor.folder}/{tag}: ", "shell: ")
+        code = TIMED_OUT if timed_out else await self._exit_code(program, supervisor, cwd)
         return CommandResult(code, output, timed_out, truncated)
 
-    async def _begin(
+    async def _start_program(
         self,
-        program: Program,
-        keeper: Keeper,
+        program: HostProgram,
+        supervisor: HostSupervisor,
         script: str,
         tag: str,
         cwd: str | None,
@@ -397,7 +409,7 @@ class HostShell:
         pty: bool = False,
     ) -> None:
         folders = (self._cwd, self._first_cwd, cwd or "")
-        arguments = (program.mark.decode(), keeper.folder, tag, *folders, size, inner)
+        arguments = (program.mark.decode(), supervisor.folder, tag, *folders, size, inner)
         running = await self._host.start(
             ["sh", "-c", script, "hermes", *arguments],
             on_output=program.on_output,
@@ -406,11 +418,13 @@ class HostShell:
         )
         program.attach(running)
 
-    async def _exit_code(self, program: Program, keeper: Keeper, cwd: str | None) -> int:
+    async def _exit_code(
+        self, program: HostProgram, supervisor: HostSupervisor, cwd: str | None
+    ) -> int:
         report = program.report
         if report is None:
-            if await keeper.lost():
-                raise cut_off(self._host, b"")
+            if await supervisor.is_lost():
+                raise connection_lost(self._host, b"")
             return program.running.exit_code or 0
         if report.verdict == "folder":
             raise ToolError(f"the working folder {cwd} does not exist")
@@ -421,8 +435,8 @@ class HostShell:
             )
         return int(report.verdict)
 
-    def _adopt_state(self, program: Program, *, keep_cwd: bool) -> None:
-        """Take over what the command left, when it told all of it."""
+    def _load_report(self, program: HostProgram, *, keep_cwd: bool) -> None:
+        """Adopt the state that the command left, if its report is complete."""
         report = program.report
         if report is None or not report.cwd.endswith(b"\n"):
             return
@@ -430,66 +444,66 @@ class HostShell:
         if not keep_cwd:
             self._cwd = os.fsdecode(report.cwd[:-1])
 
-    async def _let_go(self, client: Running) -> None:
-        """What the command left running may hold the client; it is not waited for."""
-        self._left = [each for each in (*self._left, client) if each.exit_code is None]
-        while len(self._left) > LEFT_MOST:
-            await self._left.pop(0).stop()
+    async def _track_client(self, client: Running) -> None:
+        """Keep the client, which processes left by the command may hold; do not wait for it."""
+        self._lingering = [each for each in (*self._lingering, client) if each.exit_code is None]
+        while len(self._lingering) > MAX_LINGERING:
+            await self._lingering.pop(0).stop()
 
-    async def _opened(self) -> Keeper:
-        async with self._opening:
-            if self._keeper is not None and self._keeper.alive:
-                return self._keeper
+    async def _ensure_open(self) -> HostSupervisor:
+        async with self._open_lock:
+            if self._supervisor is not None and self._supervisor.alive:
+                return self._supervisor
             await self._host.open()
-            old = self._keeper.folder if self._keeper is not None else ""
-            keeper = await open_keeper(self._host, self._cwd, old)
+            old = self._supervisor.folder if self._supervisor is not None else ""
+            supervisor = await start_supervisor(self._host, self._cwd, old)
             try:
                 if not self._cwd:
-                    self._cwd = self._first_cwd = keeper.cwd
+                    self._cwd = self._first_cwd = supervisor.cwd
                 if self._exports:
-                    await keeper.put("exports", self._exports)
+                    await supervisor.upload("exports", self._exports)
                 elif self._first_exports:
-                    await keeper.put("first", self._first_exports)
+                    await supervisor.upload("first", self._first_exports)
             except BaseException:
-                await keeper.close()
+                await supervisor.close()
                 raise
-            self._keeper = keeper
-            return keeper
+            self._supervisor = supervisor
+            return supervisor
 
-    async def _rest(self) -> None:
-        """The idle time is over."""
-        async with self._turn, self._opening:
+    async def _close_if_idle(self) -> None:
+        """Close the host unless it became busy again."""
+        async with self._command_lock, self._open_lock:
             if not self._busy:
-                await self._shut()
+                await self._close_host()
 
-    async def _shut(self) -> None:
-        self._stop_clock()
-        keeper, self._keeper = self._keeper, None
-        left, self._left = self._left, []
+    async def _close_host(self) -> None:
+        self._cancel_idle_timer()
+        supervisor, self._supervisor = self._supervisor, None
+        left, self._lingering = self._lingering, []
         try:
-            if keeper is not None:
-                await keeper.close()
+            if supervisor is not None:
+                await supervisor.close()
             for client in left:
                 await client.stop()
         finally:
             await self._host.close()
 
-    def _stop_clock(self) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None
+    def _cancel_idle_timer(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
 
-    async def _accompany(self, started: Started) -> None:
-        async with self.at_work():
+    async def _keep_open_until_exit(self, started: HostProcess) -> None:
+        async with self.keep_open():
             await started.wait()
 
-    def _in_background(self, work: Awaitable[None]) -> None:
+    def _spawn_task(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
-def _source(command: str) -> bytes:
+def _encode_command(command: str) -> bytes:
     if "\0" in command:
         raise ToolArgumentsInvalid("a command cannot contain a NUL character")
     try:

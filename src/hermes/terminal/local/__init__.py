@@ -1,1 +1,1 @@
-"""This machine: its shell, its processes and its files."""
+"""The local backend: shell, processes and files of this machine."""

@@ -1,4 +1,4 @@
-"""The files of this machine, in-process: no child process for a read or a write."""
+"""Files of this machine, read and written in-process without a child process."""
 
 import asyncio
 import codecs
@@ -16,30 +16,30 @@ from typing import BinaryIO, Literal, TypeVar
 import msgspec
 
 from hermes.core.cancel import CancelToken
-from hermes.terminal.base import FileInfo, Grep, Grepped, Lines
-from hermes.terminal.local.search import SNIFF, find_files, grep_files, grep_with_ripgrep
+from hermes.terminal.base import FileInfo, GrepQuery, GrepResult, TextPage
+from hermes.terminal.local.search import SNIFF_BYTES, find_files, grep_files, grep_with_ripgrep
 from hermes.terminal.output import cut_line
 from hermes.util.paths import real_path
 
-# Replacing and removing a file so that a link put in its way meanwhile leads nowhere.
+# Replacing and removing a file without following links placed in its path meanwhile.
 #
-# A path is walked folder by folder through open descriptors, none of which may be a link. What was
-# judged is therefore what is written: a folder swapped for a link after the check is an error.
+# A path is walked folder by folder through open descriptors, none of which may be a link. So what
+# was approved is what is written: a folder swapped for a link after the check is an error.
 
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_PATH", 0)
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_USED = {os.open, os.stat, os.mkdir, os.unlink, os.rename, os.symlink}
-BY_DESCRIPTOR = os.supports_dir_fd >= _USED
-"""False where the system has no such calls; paths are then only compared before they are used."""
+_DIR_FD_CALLS = {os.open, os.stat, os.mkdir, os.unlink, os.rename, os.symlink}
+HAS_DIR_FD = os.supports_dir_fd >= _DIR_FD_CALLS
+"""False where the system lacks these calls; paths are then only compared right before use."""
 
 
-class Place(msgspec.Struct, frozen=True):
-    """A file by its name in an open folder, or by its whole path where there is no descriptor."""
+class _FileTarget(msgspec.Struct, frozen=True):
+    """A file by its name in an open folder, or by its whole path where descriptors are missing."""
 
     folder: int | None
     name: str
 
-    def beside(self, name: str) -> str:
+    def sibling(self, name: str) -> str:
         return name if self.folder is not None else str(Path(self.name).with_name(name))
 
     def stat(self) -> os.stat_result | None:
@@ -49,17 +49,17 @@ class Place(msgspec.Struct, frozen=True):
             return None
 
 
-def replace(path: str, data: bytes) -> None:
-    """Write beside the file and put it in its place, so that nobody sees half of it.
+def replace_file(path: str, data: bytes) -> None:
+    """Write a temporary file and rename it into place, so that no reader sees half of it.
 
-    Missing folders are made; permissions and owner of an existing file are kept. A file in a
-    folder that is closed to us is written where it is.
+    Missing folders are created; permissions and owner of an existing file are kept. If the folder
+    is not writable, the existing file is overwritten in place.
     """
-    with _reach(path, make=True) as place:
+    with _open_parent(path, make=True) as place:
         old = place.stat()
         if old is not None:
             _require_file(old, path)
-        temporary = place.beside(f".hermes-{secrets.token_hex(8)}.tmp")
+        temporary = place.sibling(f".hermes-{secrets.token_hex(8)}.tmp")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
         try:
             descriptor = os.open(temporary, flags, 0o666, dir_fd=place.folder)
@@ -72,16 +72,16 @@ def replace(path: str, data: bytes) -> None:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 if old is not None:
-                    _like(file.fileno(), old)
+                    _copy_owner_and_mode(file.fileno(), old)
             _rename(place, temporary)
         finally:
             with contextlib.suppress(FileNotFoundError):  # after a success it has its new name
                 os.unlink(temporary, dir_fd=place.folder)
 
 
-def remove(path: str, *, link: bool = False) -> None:
-    """Delete one file; with `link` also one that is a link, itself."""
-    with _reach(path, make=False) as place:
+def remove_file(path: str, *, link: bool = False) -> None:
+    """Delete one file; with `link`, also a symbolic link itself."""
+    with _open_parent(path, make=False) as place:
         old = place.stat()
         if old is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -91,13 +91,13 @@ def remove(path: str, *, link: bool = False) -> None:
 
 
 def make_link(path: str, goal: bytes) -> None:
-    """A symbolic link to `goal` where nothing is yet; missing folders are made."""
-    with _reach(path, make=True) as place:
+    """Create a symbolic link to `goal` at an unused path, with missing folders."""
+    with _open_parent(path, make=True) as place:
         os.symlink(os.fsdecode(goal), place.name, dir_fd=place.folder)
 
 
 def require_regular(found: os.stat_result) -> None:
-    """A pipe would block and a device never end: only files are read and written."""
+    """Raise unless it is a regular file: a pipe would block, and a device may never end."""
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(found.st_mode):
@@ -106,19 +106,19 @@ def require_regular(found: os.stat_result) -> None:
 
 def _require_file(found: os.stat_result, path: str) -> None:
     if stat.S_ISLNK(found.st_mode):
-        raise _a_link(path)
+        raise _link_error(path)
     require_regular(found)
 
 
-def _rename(place: Place, temporary: str) -> None:
-    # A link that took the place in the last instant is itself replaced, not followed.
+def _rename(place: _FileTarget, temporary: str) -> None:
+    # A link that took the place in the last instant is replaced, not followed.
     if place.folder is None:
         Path(temporary).replace(place.name)
     else:
         os.rename(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
 
 
-def _overwrite(place: Place, data: bytes) -> None:
+def _overwrite(place: _FileTarget, data: bytes) -> None:
     descriptor = os.open(place.name, os.O_WRONLY | _FILE, dir_fd=place.folder)
     with os.fdopen(descriptor, "wb") as file:
         require_regular(os.fstat(file.fileno()))
@@ -126,8 +126,8 @@ def _overwrite(place: Place, data: bytes) -> None:
         file.write(data)
 
 
-def _like(descriptor: int, old: os.stat_result) -> None:
-    """Owner first: a change of owner takes special bits of the mode away."""
+def _copy_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
+    """Copy the owner first, because a change of owner clears special mode bits."""
     if hasattr(os, "fchown"):
         with contextlib.suppress(PermissionError):
             os.fchown(descriptor, old.st_uid, old.st_gid)
@@ -135,9 +135,9 @@ def _like(descriptor: int, old: os.stat_result) -> None:
 
 
 @contextlib.contextmanager
-def _reach(path: str, *, make: bool) -> Iterator[Place]:
-    if not BY_DESCRIPTOR:
-        yield _compared(path, make=make)
+def _open_parent(path: str, *, make: bool) -> Iterator[_FileTarget]:
+    if not HAS_DIR_FD:
+        yield _check_path(path, make=make)
         return
     *folders, name = path.strip("/").split("/")
     if not path.startswith("/") or not name or ".." in folders:
@@ -145,15 +145,15 @@ def _reach(path: str, *, make: bool) -> Iterator[Place]:
     descriptor = os.open("/", _FOLDER)
     try:
         for folder in folders:
-            below = _enter(descriptor, folder, path, make=make)
+            below = _open_folder(descriptor, folder, path, make=make)
             os.close(descriptor)
             descriptor = below
-        yield Place(descriptor, name)
+        yield _FileTarget(descriptor, name)
     finally:
         os.close(descriptor)
 
 
-def _enter(folder: int, name: str, path: str, *, make: bool) -> int:
+def _open_folder(folder: int, name: str, path: str, *, make: bool) -> int:
     try:
         return os.open(name, _FOLDER, dir_fd=folder)
     except FileNotFoundError:
@@ -161,40 +161,40 @@ def _enter(folder: int, name: str, path: str, *, make: bool) -> int:
             raise
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, dir_fd=folder)
-        return _enter(folder, name, path, make=False)
+        return _open_folder(folder, name, path, make=False)
     except NotADirectoryError:
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            raise _a_link(path) from None
+            raise _link_error(path) from None
         raise
 
 
-def _compared(path: str, *, make: bool) -> Place:
-    """The next best thing without descriptors: the path must lead to itself just before its use."""
+def _check_path(path: str, *, make: bool) -> _FileTarget:
+    """Fallback without descriptors: the path must resolve to itself right before its use."""
     if os.path.realpath(path) != path:
-        raise _a_link(path)
+        raise _link_error(path)
     if make:
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
-    return Place(None, path)
+    return _FileTarget(None, path)
 
 
-def _a_link(path: str) -> OSError:
+def _link_error(path: str) -> OSError:
     return OSError(errno.ELOOP, "a part of the path has become a link", path)
 
 
-# Reading a file of this machine: a page of its lines, or all of its bytes.
+# Reading a page of lines, or all bytes.
 
-COUNT_MOST = 64 * 1_048_576
+MAX_COUNTED_BYTES = 64 * 1_048_576
 """Bytes after the page that are read to count the lines of the file."""
 BLOCK = 1_048_576
-SMALL = 262_144
-"""A file with fewer bytes is read as a whole."""
+SMALL_FILE = 262_144
+"""Smaller files are read as a whole."""
 
 
 def open_file(path: str) -> BinaryIO:
-    """Opened without waiting: a pipe without a writer would never answer."""
+    """Open a regular file without blocking, because a pipe without a writer would wait forever."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
     file = os.fdopen(descriptor, "rb")
     try:
@@ -211,27 +211,27 @@ _BINARY = getattr(os, "O_BINARY", 0)
 def read_bytes(path: str, most: int) -> bytes:
     with open_file(path) as file:
         if os.fstat(file.fileno()).st_size <= most:
-            data = file.read(most + 1)  # files of /proc say that they are empty
+            data = file.read(most + 1)  # files of /proc report a size of zero
             if len(data) <= most:
                 return data
     raise OSError(errno.EFBIG, f"it has more than {most} bytes", path)
 
 
-class Line(msgspec.Struct, frozen=True):
+class RawLine(msgspec.Struct, frozen=True):
     start: bytes
-    """As much of the line as was asked for, without its end."""
+    """The beginning of the line, without its line ending."""
     cut: bool
     crlf: bool
 
 
-def read_lines(path: str, offset: int, limit: int, longest: int) -> Lines:
-    page: list[Line] = []
+def read_lines(path: str, offset: int, limit: int, longest: int) -> TextPage:
+    page: list[RawLine] = []
     number = 0
     with open_file(path) as file:
-        start = file.read(SMALL)
-        if b"\0" in start[:SNIFF]:
-            return Lines((), 0, binary=True)
-        if len(start) < SMALL and (small := _page(start, offset, limit, longest)):
+        start = file.read(SMALL_FILE)
+        if b"\0" in start[:SNIFF_BYTES]:
+            return TextPage((), 0, binary=True)
+        if len(start) < SMALL_FILE and (small := _read_small_page(start, offset, limit, longest)):
             return small
         file.seek(len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0)
         while number < offset - 1 + limit:
@@ -243,7 +243,7 @@ def read_lines(path: str, offset: int, limit: int, longest: int) -> Lines:
                 page.append(line)
         rest, complete = _count_rest(file)
     texts = [line_text(line, longest) for line in page]
-    return Lines(
+    return TextPage(
         tuple(text for text, _ in texts),
         number + rest,
         complete=complete,
@@ -252,8 +252,8 @@ def read_lines(path: str, offset: int, limit: int, longest: int) -> Lines:
     )
 
 
-def _page(data: bytes, offset: int, limit: int, longest: int) -> Lines | None:
-    """The page of a small file, in one go; None when a line needs more care."""
+def _read_small_page(data: bytes, offset: int, limit: int, longest: int) -> TextPage | None:
+    """Return the page of a small file in one step; None when a line needs special treatment."""
     data = data.removeprefix(codecs.BOM_UTF8)
     lines = data.split(b"\n")
     if not lines[-1]:
@@ -266,11 +266,11 @@ def _page(data: bytes, offset: int, limit: int, longest: int) -> Lines | None:
         text = b"\n".join(page).decode()
     except UnicodeDecodeError:
         return None
-    return Lines(tuple(text.split("\n")) if page else (), len(lines))
+    return TextPage(tuple(text.split("\n")) if page else (), len(lines))
 
 
-def _next_line(file: BinaryIO, keep: int) -> Line | None:
-    """The next line, of which only `keep` bytes stay in memory."""
+def _next_line(file: BinaryIO, keep: int) -> RawLine | None:
+    """Read the next line, of which only `keep` bytes stay in memory."""
     piece = file.readline(BLOCK)
     if not piece:
         return None
@@ -280,13 +280,13 @@ def _next_line(file: BinaryIO, keep: int) -> Line | None:
         if not more:
             break
         piece, length = more, length + len(more)
-    return Line(start.rstrip(b"\r\n"), cut=length > keep, crlf=piece.endswith(b"\r\n"))
+    return RawLine(start.rstrip(b"\r\n"), cut=length > keep, crlf=piece.endswith(b"\r\n"))
 
 
-def line_text(line: Line, longest: int) -> tuple[str, bool]:
-    """The line as text, and whether all of it was UTF-8."""
+def line_text(line: RawLine, longest: int) -> tuple[str, bool]:
+    """Return the line as text, and whether all of it was UTF-8."""
     try:
-        # A cut may have gone through a character; the decoder leaves such a rest out.
+        # The cut may have split a character; the incremental decoder omits the remainder.
         text = codecs.getincrementaldecoder("utf-8")().decode(line.start, final=not line.cut)
         whole = True
     except UnicodeDecodeError:
@@ -295,9 +295,9 @@ def line_text(line: Line, longest: int) -> tuple[str, bool]:
 
 
 def _count_rest(file: BinaryIO) -> tuple[int, bool]:
-    """Lines from here to the end, and whether the end was reached."""
+    """Return the number of lines up to the end, and whether the end was reached."""
     count, last = 0, b"\n"
-    for _ in range(COUNT_MOST // BLOCK):
+    for _ in range(MAX_COUNTED_BYTES // BLOCK):
         block = file.read(BLOCK)
         if not block:
             return count + (last != b"\n"), True
@@ -309,9 +309,10 @@ T = TypeVar("T")
 
 
 class LocalFiles:
-    """`folder` gives the folder relative paths start from; `home` is what `~` means.
+    """`Files` of this machine.
 
-    `ripgrep` is the path of `rg`, looked up when not given; "" means do without.
+    `folder` returns the base of relative paths; `home` is the meaning of `~`. `ripgrep` is the path
+    of `rg`, searched for if None; "" disables it.
     """
 
     def __init__(
@@ -323,7 +324,9 @@ class LocalFiles:
     async def locate(self, path: str) -> str:
         if "\0" in path:
             raise OSError(errno.EINVAL, "a path cannot contain a null byte")
-        return real_path(path, self._folder(), self._home)  # microseconds; a thread costs more
+        return real_path(
+            path, self._folder(), self._home
+        )  # takes microseconds; a thread costs more
 
     async def stat(self, path: str) -> FileInfo | None:
         return _stat(path)
@@ -331,29 +334,29 @@ class LocalFiles:
     async def names(self, folder: str) -> list[str]:
         return sorted(await asyncio.to_thread(os.listdir, folder))
 
-    async def lines(self, path: str, *, offset: int, limit: int, longest: int) -> Lines:
+    async def lines(self, path: str, *, offset: int, limit: int, longest: int) -> TextPage:
         return await asyncio.to_thread(read_lines, path, offset, limit, longest)
 
     async def read(self, path: str, *, most: int) -> bytes:
         return await asyncio.to_thread(read_bytes, path, most)
 
     async def write(self, path: str, data: bytes) -> None:
-        await asyncio.to_thread(replace, path, data)
+        await asyncio.to_thread(replace_file, path, data)
 
     async def remove(self, path: str) -> None:
-        await asyncio.to_thread(remove, path)
+        await asyncio.to_thread(remove_file, path)
 
     async def find(self, glob: str, folder: str, cancel: CancelToken) -> list[str]:
-        return await _stoppable(lambda stop: find_files(glob, folder, stop), cancel)
+        return await _run_stoppable(lambda stop: find_files(glob, folder, stop), cancel)
 
-    async def grep(self, query: Grep, cancel: CancelToken) -> Grepped:
+    async def grep(self, query: GrepQuery, cancel: CancelToken) -> GrepResult:
         if self._ripgrep:
             return await grep_with_ripgrep(self._ripgrep, query, cancel)
-        return await _stoppable(lambda stop: grep_files(query, stop), cancel)
+        return await _run_stoppable(lambda stop: grep_files(query, stop), cancel)
 
 
-async def _stoppable(work: Callable[[threading.Event], T], cancel: CancelToken) -> T:
-    """`work` in a thread; it is told to stop when this call is cancelled."""
+async def _run_stoppable(work: Callable[[threading.Event], T], cancel: CancelToken) -> T:
+    """Run `work` in a thread; its event is set when this call is cancelled."""
     stop = threading.Event()
     try:
         with cancel.scope():

@@ -1,9 +1,9 @@
-"""Makes sure that nothing we started outlives this process, however this process ends.
+"""Ensures that no started program outlives this process, however this process ends.
 
-A small `sh` reads from a pipe the numbers of the process groups we start. When the pipe closes,
-because we closed it or because we were killed, it stops the groups that are left with all their
-descendants, as `process_tree` does, and removes the private folder. It runs in a session of its
-own, so a Ctrl-C or a closed terminal does not reach it.
+A supervisor (`sh`) reads the numbers of started process groups from a pipe. When the pipe closes,
+because it was closed or this process was killed, the supervisor stops the remaining groups with all
+their descendants and removes the private folder. It runs in its own session, so that a Ctrl-C or a
+closed terminal does not reach it.
 """
 
 import asyncio
@@ -20,70 +20,68 @@ from typing import Protocol
 
 import msgspec
 
-# Who descends from whom among the processes of this machine, and stopping a whole family.
+# The process tree of this machine, and stopping a whole family.
 #
-# A command's processes are those of its process group and every descendant, so a child that began
-# a
-# session of its own (`setsid`) is stopped too. A process that took itself out of the tree on
-# purpose,
-# as a daemon does by forking twice, is nobody's descendant any more and is left alone.
+# A command's family is its process group and every descendant, so a child in its own session
+# (`setsid`) is stopped too. A process that left the tree on purpose, as a daemon does by forking
+# twice, is no longer a descendant and is left running.
 
 GRACE = 0.6
-"""Seconds between SIGTERM and SIGKILL; a cancelled call must be over within one."""
-FIRST_LOOK = 0.005
-"""Seconds until we look for the first time whether all have gone; the pauses double."""
-LAST_ROUNDS = 5
-"""How often SIGKILL is sent: a member may start another while it is sent to the others."""
+"""Seconds between SIGTERM and SIGKILL; cancelling a call must take less than one second."""
+FIRST_PAUSE = 0.005
+"""Seconds before the first check that all have ended; the pauses double."""
+KILL_ROUNDS = 5
+"""How often SIGKILL is sent: a member may fork while the others are being signalled."""
 
 PROC = Path("/proc")
 
 
-class Process(msgspec.Struct, frozen=True):
+class ProcessEntry(msgspec.Struct, frozen=True):
     pid: int
     parent: int
     group: int
-    ended: bool
-    """A zombie: it does nothing any more, but nobody took its exit code yet."""
-    began: float
-    """When it started, in some unit: tells it from a later process of the same number."""
+    is_zombie: bool
+    """It has ended, but its parent has not collected the exit code yet."""
+    started: float
+    """Start time in some unit; distinguishes it from a later process with the same number."""
 
 
-def running() -> dict[int, Process]:
-    """All processes of this machine that have not ended."""
+def running_processes() -> dict[int, ProcessEntry]:
+    """Return all processes of this machine that have not ended."""
     found = _from_proc() if (PROC / "self/stat").exists() else _from_psutil()
-    return {process.pid: process for process in found if not process.ended}
+    return {process.pid: process for process in found if not process.is_zombie}
 
 
-def _from_proc() -> Iterator[Process]:
-    # Hundreds of entries: a Path each costs too much.
+def _from_proc() -> Iterator[ProcessEntry]:
+    # Hundreds of entries: creating a Path for each costs too much.
     for name in os.listdir(PROC):  # noqa: PTH208 - see above
         if not name.isdigit():
             continue
         with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - as above
-            # The name stands in parentheses and may hold any character.
+            # The name is in parentheses and may contain any character.
             fields = file.read().rpartition(b")")[2].split()
             state, parent, group = fields[0], int(fields[1]), int(fields[2])
-            yield Process(int(name), parent, group, state in b"ZX", float(fields[19]))
+            yield ProcessEntry(int(name), parent, group, state in b"ZX", float(fields[19]))
 
 
-def _from_psutil() -> Iterator[Process]:
-    """The same where there is no /proc; loaded on demand, since that takes a while."""
+def _from_psutil() -> Iterator[ProcessEntry]:
+    """The same without /proc. psutil is imported here because that takes a while."""
     psutil = import_module("psutil")
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError), process.oneshot():
             ended = process.status() == psutil.STATUS_ZOMBIE
             group = os.getpgid(process.pid)
-            yield Process(process.pid, process.ppid(), group, ended, process.create_time())
+            yield ProcessEntry(process.pid, process.ppid(), group, ended, process.create_time())
 
 
-def family(group: int, known: Iterable[Process] = ()) -> list[Process]:
-    """The living of `group` and of `known` and all their descendants, parents before children."""
-    processes = running()
-    children: dict[int, list[Process]] = {}
+def process_family(group: int, known: Iterable[ProcessEntry] = ()) -> list[ProcessEntry]:
+    """Return live members of `group` and `known` with all descendants, parents before children."""
+    processes = running_processes()
+    children: dict[int, list[ProcessEntry]] = {}
     for process in processes.values():
         children.setdefault(process.parent, []).append(process)
     found = {process.pid: process for process in processes.values() if process.group == group}
-    found |= {old.pid: processes[old.pid] for old in known if _still(old, processes)}
+    found |= {old.pid: processes[old.pid] for old in known if _is_same_process(old, processes)}
     unseen = deque(found)
     while unseen:
         for child in children.get(unseen.popleft(), ()):
@@ -93,38 +91,39 @@ def family(group: int, known: Iterable[Process] = ()) -> list[Process]:
     return list(found.values())
 
 
-def _still(old: Process, processes: dict[int, Process]) -> bool:
+def _is_same_process(old: ProcessEntry, processes: dict[int, ProcessEntry]) -> bool:
     now = processes.get(old.pid)
-    return now is not None and now.began == old.began
+    return now is not None and now.started == old.started
 
 
 async def stop_family(group: int, *, polite: Iterable[int] = (signal.SIGTERM,)) -> None:
-    """End the whole family: politely, then surely. When cancelled meanwhile, surely at once."""
-    members, pause = family(group), FIRST_LOOK
+    """Stop the whole family: `polite` signals first, then SIGKILL; SIGKILL at once if cancelled."""
+    members, pause = process_family(group), FIRST_PAUSE
     asked: set[tuple[int, float]] = set()
     try:
         while members and pause < GRACE:
-            # A shell that was just starting a program heeds a signal when that has ended: what is
-            # new is asked too, but nobody twice, since that means haste to some programs.
-            new = [each for each in members if (each.pid, each.began) not in asked]
+            # A shell that is just starting a program handles a signal only after that program ends,
+            # so new members are signalled too. None is signalled twice: some programs take that as
+            # a demand to quit at once.
+            new = [each for each in members if (each.pid, each.started) not in asked]
             for number in polite:
-                _send(number, new, 0 if asked else group)
-            asked.update((each.pid, each.began) for each in new)
+                _send_signal(number, new, 0 if asked else group)
+            asked.update((each.pid, each.started) for each in new)
             await asyncio.sleep(pause)
-            members, pause = family(group, members), pause * 2
+            members, pause = process_family(group, members), pause * 2
     finally:
-        for _ in range(LAST_ROUNDS):
+        for _ in range(KILL_ROUNDS):
             if not members:
                 break
-            _send(signal.SIGKILL, members, group)
-            members = family(group, members)
+            _send_signal(signal.SIGKILL, members, group)
+            members = process_family(group, members)
 
 
-def _send(number: int, members: Sequence[Process], group: int) -> None:
-    """To whole groups at once and parents first, lest a shell goes on to its next command when
-    its child ends.
+def _send_signal(number: int, members: Sequence[ProcessEntry], group: int) -> None:
+    """Signal whole groups at once and parents first, so that a shell does not run its next command
+    when its child ends.
 
-    A group belongs to the members when its leader does, or when it is `group`.
+    A group belongs to the members if its leader does, or if it is `group`.
     """
     pids = {group, *(process.pid for process in members)}
     groups = list(dict.fromkeys(each.group for each in members if each.group in pids))
@@ -142,19 +141,18 @@ def group_alive(group: int) -> bool:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # it runs as somebody else: macOS says so for zombies as well
+    except PermissionError:  # it runs as another user; macOS also reports this for zombies
         return True
     return True
 
 
 # Functions for `sh` that find and signal processes with all their descendants.
 #
-# Only what the shell itself can do, and forms of `kill` on which BusyBox, dash and bash agree. A
-# line
-# of /proc/N/stat is `N (any name) state parent group …`; zombies do not count. Without /proc there
-# are only groups. `groups` and `members` are lists with a blank at both ends.
+# They use only shell builtins, and forms of `kill` on which BusyBox, dash and bash agree. A line of
+# /proc/N/stat is `N (any name) state parent group …`; zombies do not count. Without /proc only
+# groups are known. `groups` and `members` are lists with a blank at both ends.
 
-FAMILY = r"""
+FAMILY_FUNCTIONS = r"""
 look() {
   table= living=' ' known=$members members=' ' grown=yes
   for file in /proc/[0-9]*/stat; do
@@ -193,8 +191,8 @@ signal() {
 """
 
 
-# Only what the shell itself can do, but for `sleep` and `rm`.
-KEEPER = r"""
+# Only shell builtins, apart from `sleep` and `rm`.
+SUPERVISOR = r"""
 trap '' HUP INT TERM
 groups=' ' members=' '
 while read -r sign group; do
@@ -213,10 +211,10 @@ if alive; then
   signal KILL
 fi
 rm -rf -- "$1"
-""".replace("FAMILY", FAMILY)
+""".replace("FAMILY", FAMILY_FUNCTIONS)
 
 
-class Held(Protocol):
+class LifelineProcess(Protocol):
     """A program whose process and pipes end with the lifeline."""
 
     @property
@@ -226,19 +224,22 @@ class Held(Protocol):
 
 
 class Lifeline:
-    """`folder` is private to this user and vanishes with the lifeline."""
+    """Stops what was started when this process ends.
+
+    `folder` is private to this user and is deleted with the lifeline.
+    """
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="hermes-shell-"))
-        self._left: set[int] = set()
-        self._held: set[Held] = set()
-        self._begin()
+        self._leaderless: set[int] = set()
+        self._members: set[LifelineProcess] = set()
+        self._start_supervisor()
 
-    def _begin(self) -> None:
+    def _start_supervisor(self) -> None:
         reading, self._descriptor = os.pipe()
         try:
-            self._keeper = subprocess.Popen(
-                ["/bin/sh", "-c", KEEPER, "hermes-lifeline", str(self.folder)],
+            self._supervisor = subprocess.Popen(
+                ["/bin/sh", "-c", SUPERVISOR, "hermes-lifeline", str(self.folder)],
                 stdin=reading,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -250,45 +251,45 @@ class Lifeline:
 
     @property
     def descriptor(self) -> int:
-        """The pipe to the keeper, for a program that writes `+ GROUP` there before all else."""
+        """The pipe to the supervisor; a started program writes `+ GROUP` to it first."""
         if self._descriptor < 0:
             raise RuntimeError("the lifeline is closed")
-        if self._keeper.poll() is not None:  # somebody killed it
+        if self._supervisor.poll() is not None:  # it was killed
             os.close(self._descriptor)
-            self._begin()
-            for group in {held.pid for held in self._held} | self._left:
-                self._tell(b"+ %d\n" % group)
+            self._start_supervisor()
+            for group in {held.pid for held in self._members} | self._leaderless:
+                self._send_line(b"+ %d\n" % group)
         return self._descriptor
 
-    def hold(self, held: Held) -> None:
-        """`held` is released when the lifeline closes, if not dropped before."""
-        self._held.add(held)
+    def register(self, held: LifelineProcess) -> None:
+        """Release `held` when the lifeline closes, unless it is unregistered before."""
+        self._members.add(held)
 
-    def drop(self, held: Held) -> None:
-        self._held.discard(held)
+    def unregister(self, held: LifelineProcess) -> None:
+        self._members.discard(held)
 
-    def leader_ended(self, group: int) -> None:
-        """Its number may be used again as soon as nothing of the group is left."""
-        self._left.add(group)
-        for each in [each for each in self._left if not group_alive(each)]:
-            self._left.remove(each)
-            self._tell(b"- %d\n" % each)
+    def on_leader_exit(self, group: int) -> None:
+        """Forget groups without members, because their numbers may be reused."""
+        self._leaderless.add(group)
+        for each in [each for each in self._leaderless if not group_alive(each)]:
+            self._leaderless.remove(each)
+            self._send_line(b"- %d\n" % each)
 
-    def is_left(self, group: int) -> bool:
-        """Whether members of the group outlived its leader."""
-        return group in self._left
+    def has_survivors(self, group: int) -> bool:
+        """Return whether members of the group outlived its leader."""
+        return group in self._leaderless
 
     async def close(self) -> None:
-        """Stop every group that is left; returns when that is done."""
+        """Stop every remaining group; returns when that is done."""
         if self._descriptor < 0:
             return
         os.close(self._descriptor)
         self._descriptor = -1
-        await asyncio.to_thread(self._keeper.wait)
-        for held in tuple(self._held):
+        await asyncio.to_thread(self._supervisor.wait)
+        for held in tuple(self._members):
             await held.release()
 
-    def _tell(self, line: bytes) -> None:
+    def _send_line(self, line: bytes) -> None:
         if self._descriptor >= 0:
             with contextlib.suppress(BrokenPipeError):
                 os.write(self._descriptor, line)

@@ -1,4 +1,9 @@
-"""A child process: started without copying this one, its end seen by the event loop."""
+"""Child processes of this machine: spawned without fork, watched by the event loop.
+
+The lifeline learns of a process group before the program can start anything, so the group ends if
+this process is killed: descriptor 3 of a started program is the lifeline's pipe, and its first
+action is to write its own number there and close it.
+"""
 
 import asyncio
 import contextlib
@@ -17,12 +22,12 @@ from hermes.core.errors import ToolError
 from hermes.terminal.base import Running
 from hermes.terminal.local.lifeline import Lifeline, stop_family
 
-LOST = 255
-"""The exit code when somebody else took it."""
+EXIT_CODE_UNKNOWN = 255
+"""Exit code if another part of the process has already collected it."""
 
-# A shell complains when it begins in a folder that was deleted, and ours may have been. This one's
-# complaint is not heard; 4 is the standard error of what it leads to.
-SOMEWHERE = ("/bin/sh", "-c", 'cd / && exec "$@" 2>&4 4>&-', "hermes")
+# A shell complains when it starts in a deleted folder, and the current one may be deleted. That
+# complaint is discarded; descriptor 4 is the standard error of the program itself.
+START_IN_ROOT = ("/bin/sh", "-c", 'cd / && exec "$@" 2>&4 4>&-', "hermes")
 
 
 def start_child(
@@ -31,21 +36,23 @@ def start_child(
     descriptors: Mapping[int, int],
     terminal: str = "",
 ) -> int:
-    """The process id of a program in a session of its own.
+    """Start a program in its own session and return its process id.
 
-    `descriptors` says which of the child's are which of ours; it gets no others, and ours must lie
-    above all of the child's. `terminal` is the path of a pseudo-terminal that becomes its standard
-    streams and its controlling terminal.
+    `descriptors` maps the child's descriptors to ours; the child gets no others, and ours must have
+    higher numbers than all of the child's. `terminal` is the path of a pseudo-terminal that becomes
+    its standard streams and its controlling terminal.
     """
-    files: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_CLOSE, inherited) for inherited in _inherited()]
+    files: list[tuple[Any, ...]] = [
+        (os.POSIX_SPAWN_CLOSE, inherited) for inherited in _inheritable_descriptors()
+    ]
     if terminal:
         # A session leader without a terminal gets the first one it opens.
         files.append((os.POSIX_SPAWN_OPEN, 0, terminal, os.O_RDWR, 0))
         files += [(os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
     files += [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in descriptors.items()]
     command = [*argv]
-    if not _folder_exists():
-        command = [*SOMEWHERE, *argv]
+    if not _cwd_exists():
+        command = [*START_IN_ROOT, *argv]
         files += [(os.POSIX_SPAWN_DUP2, 2, 4), (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
     try:
         return os.posix_spawn(
@@ -59,21 +66,21 @@ def start_child(
         )
     except OSError as error:
         raise ToolError(f"{argv[0]} cannot be started: {error.strerror}") from error
-    except ValueError as error:  # a null byte somewhere, or a `=` in the name of a variable
+    except ValueError as error:  # a null byte, or a `=` in the name of a variable
         raise ToolError(f"{argv[0]} cannot be started: {error}") from error
 
 
-def _inherited() -> list[int]:
-    """What whoever started us left open for our children; all that Python opens is not."""
+def _inheritable_descriptors() -> list[int]:
+    """Return descriptors that our parent left inheritable; those that Python opens are not."""
     found = []
     for name in os.listdir("/dev/fd"):  # noqa: PTH208 - before every command; a Path each is slow
-        with contextlib.suppress(OSError):  # the listing itself
+        with contextlib.suppress(OSError):  # the descriptor of the listing itself
             if int(name) > 2 and os.get_inheritable(int(name)):
                 found.append(int(name))
     return found
 
 
-def _folder_exists() -> bool:
+def _cwd_exists() -> bool:
     try:
         Path.cwd()
     except FileNotFoundError:
@@ -86,43 +93,45 @@ def watch_child(pid: int, ended: Callable[[int], None]) -> None:
     loop = asyncio.get_running_loop()
     try:
         watched = os.pidfd_open(pid)
-    except (AttributeError, OSError):  # not Linux, or an old one
-        threading.Thread(target=_wait, args=(pid, ended, loop), daemon=True).start()
+    except (AttributeError, OSError):  # not Linux, or an old kernel
+        threading.Thread(target=_wait_in_thread, args=(pid, ended, loop), daemon=True).start()
         return
 
     def reap() -> None:
         loop.remove_reader(watched)
         os.close(watched)
-        ended(exit_code(pid))
+        ended(wait_for_exit(pid))
 
     loop.add_reader(watched, reap)
 
 
-def _wait(pid: int, ended: Callable[[int], None], loop: asyncio.AbstractEventLoop) -> None:
-    code = exit_code(pid)
-    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know
+def _wait_in_thread(
+    pid: int, ended: Callable[[int], None], loop: asyncio.AbstractEventLoop
+) -> None:
+    code = wait_for_exit(pid)
+    with contextlib.suppress(RuntimeError):  # the loop is closed, so the result is not needed
         loop.call_soon_threadsafe(ended, code)
 
 
-def exit_code(pid: int) -> int:
-    """Waits until the process has ended."""
+def wait_for_exit(pid: int) -> int:
+    """Block until the process has ended; return its exit code."""
     try:
         _, status = os.waitpid(pid, 0)
     except ChildProcessError:
-        return LOST
+        return EXIT_CODE_UNKNOWN
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 
 
-# Ends of pipes and terminals that the event loop reads from and writes to without ever waiting.
+# Non-blocking ends of pipes and terminals.
 
 CHUNK = 65_536
-LAST_READS = 16
+MAX_FINAL_READS = 16
 """Chunks read after a program ended: what a full pipe can hold, even if others still write."""
 
 
-class Reading:
-    """Hands over what comes; made, used and closed in the event loop's thread."""
+class PipeReader:
+    """Delivers data as it arrives. Create, use and close it in the event loop's thread."""
 
     def __init__(
         self, descriptor: int, on_data: Callable[[bytes], None], on_end: Callable[[], None]
@@ -135,13 +144,13 @@ class Reading:
         self._loop.add_reader(descriptor, self._read)
 
     def drain(self) -> None:
-        """Take what is there now."""
-        for _ in range(LAST_READS):
+        """Read what is available now."""
+        for _ in range(MAX_FINAL_READS):
             if self.ended or not self._read():
                 break
 
     def discard(self) -> None:
-        """Read on but throw away, so that nobody who still writes dies of a closed pipe."""
+        """Keep reading but discard the data, so that remaining writers do not get a broken pipe."""
         self._discarding = True
 
     def close(self) -> None:
@@ -151,7 +160,7 @@ class Reading:
             os.close(self._descriptor)
 
     def _read(self) -> bool:
-        """Take one chunk; False when there is none now."""
+        """Read one chunk; False if there is none now."""
         try:
             data = os.read(self._descriptor, CHUNK)
         except BlockingIOError:
@@ -166,8 +175,8 @@ class Reading:
         return bool(data)
 
 
-class Writing:
-    """Writes in the order of the calls; `close` is the end of the other side's input."""
+class PipeWriter:
+    """Writes in the order of the calls; `close` ends the program's input."""
 
     def __init__(self, descriptor: int, *, terminal: bool = False) -> None:
         self._loop = asyncio.get_running_loop()
@@ -185,13 +194,13 @@ class Writing:
                 try:
                     data = data[os.write(self._descriptor, data) :]
                 except BlockingIOError:
-                    await self._room()
+                    await self._wait_writable()
                 except OSError as error:
                     self.close()
                     raise ToolError("the program takes no more input") from error
 
     async def end(self) -> None:
-        """Tell the program that no more comes. A terminal stays open; it is told by Ctrl-D."""
+        """Signal the end of input: Ctrl-D in a terminal, which stays open; otherwise close."""
         if self._terminal and not self._closed:
             await self.write(b"\x04")
         else:
@@ -204,7 +213,7 @@ class Writing:
             os.close(self._descriptor)
             self._writable.set()
 
-    async def _room(self) -> None:
+    async def _wait_writable(self) -> None:
         self._writable.clear()
         self._loop.add_writer(self._descriptor, self._writable.set)
         try:
@@ -214,22 +223,17 @@ class Writing:
                 self._loop.remove_writer(self._descriptor)
 
 
-# Starting programs on this machine so that the event loop never waits and nothing is left behind.
-#
-# The lifeline hears of a process group before the program can start anything, so it dies when we
-# are
-# killed: descriptor 3 of what is started is the lifeline's, and its first act is to write its own
-# number there and close it.
+# Starting programs.
 
 COLUMNS, LINES = 120, 40
 """Size of a terminal."""
-PATIENCE = 0.05
-"""Seconds we read on when the program has ended but another still holds its output."""
-UNSTOPPABLE = 0.2
-"""Seconds a killed program gets to end; one that runs as another user may not."""
+OUTPUT_GRACE = 0.05
+"""Seconds to keep reading when the program has ended but another still holds its output."""
+KILL_TIMEOUT = 0.2
+"""Seconds a killed program may take to end; one that runs as another user may not end."""
 KILLED = 137
-LOWEST = 10
-"""Our descriptors lie above those the child shall have."""
+LOWEST_DESCRIPTOR = 10
+"""Our descriptors are numbered above those of the child."""
 
 ANNOUNCE = r"""printf '+ %s\n' "$$" >&3 && exec 3>&-"""
 EXECUTE = ANNOUNCE + r""" && cd -- "$1" && shift && exec "$@" """
@@ -245,11 +249,11 @@ async def spawn(
     pty: bool = False,
     lifeline: Lifeline,
 ) -> Running:
-    """Start a program in a session of its own, with its standard input open.
+    """Start a program in its own session, with its standard input open.
 
-    Its environment is `environment` and nothing else. Without `on_error` standard error joins the
-    output; a terminal (`pty`) has only one stream. The callbacks run in the event loop. A program
-    that does not exist ends with 127 and a message, as in a shell.
+    Its environment is exactly `environment`. Without `on_error`, standard error joins the output; a
+    terminal (`pty`) has one stream only. The callbacks run in the event loop. A program that does
+    not exist ends with 127 and a message, as in a shell.
     """
     if cwd is not None and not Path(cwd).is_dir():
         raise ToolError(f"the working folder {cwd} does not exist")
@@ -272,16 +276,16 @@ def launch(
     on_error: Callable[[bytes], None] | None = None,
     pty: bool = False,
     takes_input: bool = True,
-) -> "Launched":
-    """Start a program that writes itself to the lifeline, as `ANNOUNCE` does."""
-    opened = _Opened()
+) -> "LocalProcess":
+    """Start a program that registers itself with the lifeline, as `ANNOUNCE` does."""
+    opened = _Descriptors()
     try:
         streams = (
-            _terminal(opened, on_output)
+            _open_terminal(opened, on_output)
             if pty
-            else _pipes(opened, on_output, on_error, takes_input=takes_input)
+            else _open_pipes(opened, on_output, on_error, takes_input=takes_input)
         )
-        streams.child[3] = opened.high(lifeline.descriptor)
+        streams.child[3] = opened.duplicate(lifeline.descriptor)
         pid = start_child(argv, environment, streams.child, streams.terminal)
     except OSError as error:
         opened.close()
@@ -290,38 +294,38 @@ def launch(
         opened.close()
         raise
     opened.close(keep={streams.writing, *streams.reading})
-    return Launched(pid, lifeline, streams)
+    return LocalProcess(pid, lifeline, streams)
 
 
 class _Streams(msgspec.Struct):
-    """The descriptors of a program that is about to start."""
+    """Descriptors of a program that is about to start."""
 
     child: dict[int, int] = {}
-    """The child's number of each, and ours of the same."""
+    """Maps the child's descriptors to ours."""
     reading: dict[int, Callable[[bytes], None]] = {}
     writing: int = -1
     terminal: str = ""
-    """The path of its pseudo-terminal."""
+    """Path of its pseudo-terminal."""
 
 
-class _Opened:
-    """Descriptors to close again, all above those a child gets."""
+class _Descriptors:
+    """Open descriptors, all numbered above those of a child."""
 
     def __init__(self) -> None:
         self._descriptors: list[int] = []
 
-    def high(self, descriptor: int) -> int:
-        """A copy above those the child shall have, so that none is overwritten."""
-        copy = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, LOWEST)
+    def duplicate(self, descriptor: int) -> int:
+        """Duplicate a descriptor above those of the child, so that none is overwritten."""
+        copy = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, LOWEST_DESCRIPTOR)
         self._descriptors.append(copy)
         return copy
 
     def add(self, *descriptors: int) -> list[int]:
-        if min(descriptors) >= LOWEST:
+        if min(descriptors) >= LOWEST_DESCRIPTOR:
             self._descriptors += descriptors
             return [*descriptors]
         try:
-            return [self.high(descriptor) for descriptor in descriptors]
+            return [self.duplicate(descriptor) for descriptor in descriptors]
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -332,8 +336,8 @@ class _Opened:
                 os.close(descriptor)
 
 
-def _pipes(
-    opened: _Opened,
+def _open_pipes(
+    opened: _Descriptors,
     on_output: Callable[[bytes], None],
     on_error: Callable[[bytes], None] | None,
     *,
@@ -354,15 +358,15 @@ def _pipes(
     return streams
 
 
-def _terminal(opened: _Opened, on_output: Callable[[bytes], None]) -> _Streams:
+def _open_terminal(opened: _Descriptors, on_output: Callable[[bytes], None]) -> _Streams:
     ours, theirs = opened.add(*os.openpty())
     termios.tcsetwinsize(theirs, (LINES, COLUMNS))
-    writing = opened.high(ours)
+    writing = opened.duplicate(ours)
     return _Streams(reading={ours: on_output}, writing=writing, terminal=os.ttyname(theirs))
 
 
-class Launched:
-    """A started program (see `base.Running`)."""
+class LocalProcess:
+    """`Running` for a program on this machine."""
 
     def __init__(self, pid: int, lifeline: Lifeline, streams: _Streams) -> None:
         self.pid = pid
@@ -370,67 +374,67 @@ class Launched:
         self._lifeline = lifeline
         self._done = asyncio.get_running_loop().create_future()
         self._terminal = bool(streams.terminal)
-        self._writing = (
-            Writing(streams.writing, terminal=self._terminal) if streams.writing >= 0 else None
+        self._writer = (
+            PipeWriter(streams.writing, terminal=self._terminal) if streams.writing >= 0 else None
         )
-        self._readings = [
-            Reading(descriptor, handler, self._look)
+        self._readers = [
+            PipeReader(descriptor, handler, self._check_done)
             for descriptor, handler in streams.reading.items()
         ]
-        lifeline.hold(self)
-        watch_child(pid, self._ended)
+        lifeline.register(self)
+        watch_child(pid, self._on_exit)
 
     async def wait(self) -> int:
         return await asyncio.shield(self._done)
 
     async def write(self, data: bytes) -> None:
-        if self._writing is None or self.exit_code is not None:
+        if self._writer is None or self.exit_code is not None:
             raise ToolError("the program takes no input")
-        await self._writing.write(data)
+        await self._writer.write(data)
 
     async def close_input(self) -> None:
-        if self._writing is not None:
-            await self._writing.end()
+        if self._writer is not None:
+            await self._writer.end()
 
     async def stop(self) -> None:
-        # An interactive shell does not heed SIGTERM, but it does when its terminal goes away.
+        # An interactive shell ignores SIGTERM but not the loss of its terminal.
         polite = (signal.SIGHUP, signal.SIGTERM) if self._terminal else (signal.SIGTERM,)
         try:
-            if self.exit_code is None or self._lifeline.is_left(self.pid):
+            if self.exit_code is None or self._lifeline.has_survivors(self.pid):
                 await stop_family(self.pid, polite=polite)
         finally:
             await self.release()
 
     async def release(self) -> None:
-        """It was killed: take its exit code if it comes, and free what is held."""
-        await asyncio.wait((self._done,), timeout=UNSTOPPABLE)
+        """After a kill: wait briefly for the exit code and free all resources."""
+        await asyncio.wait((self._done,), timeout=KILL_TIMEOUT)
         if self.exit_code is None:
             self.exit_code = KILLED
         self._finish()
-        for reading in self._readings:
+        for reading in self._readers:
             reading.close()
-        self._lifeline.drop(self)
+        self._lifeline.unregister(self)
 
-    def _ended(self, code: int) -> None:
+    def _on_exit(self, code: int) -> None:
         self.exit_code = code
-        self._lifeline.leader_ended(self.pid)
-        if self._writing is not None:
-            self._writing.close()
-        for reading in self._readings:
+        self._lifeline.on_leader_exit(self.pid)
+        if self._writer is not None:
+            self._writer.close()
+        for reading in self._readers:
             reading.drain()
-        self._look()
+        self._check_done()
         if not self._done.done():
-            asyncio.get_running_loop().call_later(PATIENCE, self._finish)
+            asyncio.get_running_loop().call_later(OUTPUT_GRACE, self._finish)
 
-    def _look(self) -> None:
-        """Done when the program has ended and each stream has too."""
-        if self.exit_code is not None and all(reading.ended for reading in self._readings):
+    def _check_done(self) -> None:
+        """Finish when the program and all its streams have ended."""
+        if self.exit_code is not None and all(reading.ended for reading in self._readers):
             self._finish()
-            self._lifeline.drop(self)
+            self._lifeline.unregister(self)
 
     def _finish(self) -> None:
-        """All output was handed over; what others still write is thrown away."""
-        for reading in self._readings:
+        """All output was delivered; discard what other processes still write."""
+        for reading in self._readers:
             reading.discard()
         if not self._done.done():
             self._done.set_result(self.exit_code)

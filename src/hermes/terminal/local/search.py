@@ -1,4 +1,7 @@
-"""Our own search through a folder, for machines without ripgrep. Runs in a worker thread."""
+"""Search of local files: globs, .gitignore rules, a walk in Python, and ripgrep.
+
+The Python search runs in a worker thread and is used where ripgrep is not installed.
+"""
 
 import asyncio
 import base64
@@ -17,7 +20,7 @@ import msgspec
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
-from hermes.terminal.base import Grep, Grepped, Hit
+from hermes.terminal.base import GrepLine, GrepQuery, GrepResult
 from hermes.terminal.output import cut_line
 
 # Globs and .gitignore rules as regular expressions over `/`-separated relative paths.
@@ -27,7 +30,7 @@ _CLASS = re.compile(r"\[(!?)(\]?[^\]/]*)\]")
 
 @lru_cache(maxsize=512)
 def glob_pattern(glob: str) -> re.Pattern[str]:
-    """`*` and `?` stop at a slash, `**` does not; `[a-z]` and `{a,b}` as in a shell."""
+    """Compile a glob: `*`, `?` stop at a slash, `**` does not; `[a-z]`, `{a,b}` as in a shell."""
     return re.compile(_translate(glob) + r"\Z", re.DOTALL)
 
 
@@ -36,7 +39,7 @@ def _translate(glob: str) -> str:
     position = depth = 0
     while position < len(glob):
         rest = glob[position:]
-        taken, piece, depth = _piece(rest, at_start=position == 0, depth=depth)
+        taken, piece, depth = _translate_piece(rest, at_start=position == 0, depth=depth)
         parts.append(piece)
         position += taken
     return "".join(parts) + ")" * depth
@@ -45,8 +48,8 @@ def _translate(glob: str) -> str:
 _LITERAL = {"?": "[^/]", "*": "[^/]*"}
 
 
-def _piece(rest: str, *, at_start: bool, depth: int) -> tuple[int, str, int]:
-    """How many characters the next piece takes, its expression, and the depth of braces after."""
+def _translate_piece(rest: str, *, at_start: bool, depth: int) -> tuple[int, str, int]:
+    """Return the length of the next piece, its expression, and the brace depth after it."""
     if rest.startswith("/**/"):
         return 4, "/(?:.*/)?", depth
     if at_start and rest.startswith("**/"):
@@ -60,10 +63,10 @@ def _piece(rest: str, *, at_start: bool, depth: int) -> tuple[int, str, int]:
     if found := _CLASS.match(rest):
         body = found[2].replace("\\", "\\\\").replace("[", "\\[")
         return found.end(), f"[{'^' if found[1] else ''}{body}]", depth
-    return 1, *_brace(rest, depth)
+    return 1, *_translate_brace(rest, depth)
 
 
-def _brace(rest: str, depth: int) -> tuple[str, int]:
+def _translate_brace(rest: str, depth: int) -> tuple[str, int]:
     if rest[0] == "{" and "}" in rest:
         return "(?:", depth + 1
     if depth and rest[0] == "}":
@@ -74,15 +77,15 @@ def _brace(rest: str, depth: int) -> tuple[str, int]:
 
 
 class NameGlob:
-    """The glob of a search, as models write it: `*.py`, `.py`, `py`, `src/**/*.py`, `./src/*`."""
+    """The glob of a search as models write it: `*.py`, `.py`, `py`, `src/**/*.py`, `./src/*`."""
 
     def __init__(self, glob: str) -> None:
-        glob = _without_braces(glob.strip().removeprefix("./"))
+        glob = _escape_unbalanced_braces(glob.strip().removeprefix("./"))
         self.whole_path = "/" in glob
-        """Matched against the path below the folder, not against the name alone."""
+        """True: match the path below the folder instead of the name."""
         self.globs = [glob]
         if not self.whole_path and not re.search(r"[*?\[{]", glob):
-            # A bare ending or word: `.py` means `*.py`, `conf` means `*conf*`.
+            # A plain suffix or word: `.py` means `*.py`, `conf` means `*conf*`.
             self.globs.append(f"*{glob}" if glob.startswith(".") else f"*{glob}*")
         self.hidden = any(part.startswith(".") for part in glob.split("/"))
         """The glob itself names hidden files."""
@@ -90,13 +93,13 @@ class NameGlob:
     def matches(self, relative: str) -> bool:
         folder, _, name = relative.rpartition("/")
         if not self.whole_path and re.search(r"(^|/)\.", folder):
-            return False  # a name alone does not reach into hidden folders
+            return False  # a name does not match inside hidden folders
         subject = relative if self.whole_path else name
         return any(glob_pattern(glob).match(subject) for glob in self.globs)
 
 
-def _without_braces(glob: str) -> str:
-    """A glob with unbalanced braces, taken literally."""
+def _escape_unbalanced_braces(glob: str) -> str:
+    """Escape the braces of a glob if they are unbalanced."""
     if glob.count("{") == glob.count("}"):
         return glob
     return glob.replace("{", "\\{").replace("}", "\\}")
@@ -107,7 +110,7 @@ class IgnoreRule(msgspec.Struct, frozen=True):
     negated: bool
     folders_only: bool
     base: str
-    """Folder of the .gitignore, relative to the root of the walk, "" or ending in a slash."""
+    """Folder of the .gitignore, relative to the root of the walk; "" or ending in a slash."""
 
     def matches(self, relative: str, is_folder: bool) -> bool:
         if (self.folders_only and not is_folder) or not relative.startswith(self.base):
@@ -125,17 +128,17 @@ def parse_gitignore(text: str, base: str) -> list[IgnoreRule]:
         line = line[1:] if negated else line
         folders_only = line.endswith("/")
         line = line.rstrip("/")
-        # A slash at the start or in the middle ties the rule to its own folder.
+        # A slash at the start or in the middle anchors the rule to its folder.
         glob = line.lstrip("/") if "/" in line else f"**/{line}"
         if glob:
-            # git knows no braces
+            # git does not support braces
             pattern = glob_pattern(glob.replace("{", "\\{").replace("}", "\\}"))
             rules.append(IgnoreRule(pattern, negated, folders_only, base))
     return rules
 
 
-def ignored(rules: Sequence[IgnoreRule], relative: str, *, is_folder: bool) -> bool | None:
-    """The last rule that matches decides; None when none does."""
+def is_ignored(rules: Sequence[IgnoreRule], relative: str, *, is_folder: bool) -> bool | None:
+    """Return the decision of the last matching rule; None if none matches."""
     for rule in reversed(rules):
         if rule.matches(relative, is_folder):
             return not rule.negated
@@ -143,70 +146,70 @@ def ignored(rules: Sequence[IgnoreRule], relative: str, *, is_folder: bool) -> b
 
 
 def relative_to(path: str, folder: str) -> str:
-    """`path` below `folder` with slashes, or unchanged when it is elsewhere."""
+    """Return `path` relative to `folder` with slashes, or unchanged if it is elsewhere."""
     prefix = folder if folder.endswith(os.sep) else folder + os.sep
     return path[len(prefix) :].replace(os.sep, "/") if path.startswith(prefix) else path
 
 
-SNIFF = 8_192
-"""Bytes looked at to tell text from binary."""
-LONGEST = 1_048_576
+SNIFF_BYTES = 8_192
+"""Bytes inspected to distinguish text from binary."""
+MAX_LINE_BYTES = 1_048_576
 """Bytes of a line that are searched; the rest of a longer one counts as a new line."""
-CHECK_EVERY = 2_000
-"""Lines between two looks at the stop flag."""
+STOP_CHECK_LINES = 2_000
+"""Lines between two checks of the stop flag."""
 
 
-class Stopped(Exception):
-    """The search was told to stop."""
+class SearchStopped(Exception):
+    """The caller stopped the search."""
 
 
-class Walk:
-    """The files under `root` in the order of their paths, without what git ignores."""
+class FileWalk:
+    """Yields the files under `root` in path order, without those that git ignores."""
 
     def __init__(self, root: str, stop: threading.Event, *, hidden: bool = False) -> None:
         self._root, self._stop, self._hidden = root, stop, hidden
 
     def files(self) -> Iterator[tuple[str, str]]:
-        """Absolute and relative path of each file."""
+        """Yield the absolute and relative path of each file."""
         if not Path(self._root).is_dir():
             yield self._root, Path(self._root).name
             return
-        yield from self._folder(self._root, "", self._rules_above())
+        yield from self._folder(self._root, "", self._parent_rules())
 
     def _folder(
         self, folder: str, relative: str, rules: list[IgnoreRule]
     ) -> Iterator[tuple[str, str]]:
         if self._stop.is_set():
-            raise Stopped
+            raise SearchStopped
         try:
             with os.scandir(folder) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
         except OSError:
-            return  # a folder we may not read has nothing to show
+            return  # skip folders that cannot be read
         names = {entry.name for entry in entries}
         if ".git" in names and relative:
-            rules = []  # a repository within: what is above says nothing about it
+            rules = []  # a nested repository: rules from above do not apply
         if not names.isdisjoint({".git", ".gitignore"}):
-            rules = rules + _rules_in(folder, relative)
+            rules = rules + _read_ignore_rules(folder, relative)
         for entry in entries:
             path = relative + entry.name
             is_folder = entry.is_dir(follow_symlinks=False)
-            if self._skipped(entry.name, ignored(rules, path, is_folder=is_folder)):
+            if self._is_skipped(entry.name, is_ignored(rules, path, is_folder=is_folder)):
                 continue
             if is_folder:
                 yield from self._folder(entry.path, path + "/", rules)
             elif entry.is_file():
                 yield entry.path, path
 
-    def _skipped(self, name: str, verdict: bool | None) -> bool:
-        """A rule such as `!.github` also brings back what is hidden, as it does for ripgrep."""
+    def _is_skipped(self, name: str, verdict: bool | None) -> bool:
+        """A rule such as `!.github` also includes hidden files, as in ripgrep."""
         if verdict is None:
             return name == ".git" or (name.startswith(".") and not self._hidden)
         return verdict or name == ".git"
 
-    def _rules_above(self) -> list[IgnoreRule]:
-        """Rules of the folders above `root`, up to the top of its git repository."""
-        top = repository_of(self._root)
+    def _parent_rules(self) -> list[IgnoreRule]:
+        """Return the rules of folders above `root`, up to the top of its git repository."""
+        top = find_repository(self._root)
         rules: list[IgnoreRule] = []
         above = [] if top in (None, self._root) else list(Path(self._root).parents)
         for folder in reversed(above):
@@ -214,20 +217,20 @@ class Walk:
                 continue
             inside = relative_to(self._root, str(folder)) + "/"
             rules += [
-                _Shifted(rule.pattern, rule.negated, rule.folders_only, inside)
-                for rule in _rules_in(str(folder), "")
+                _ParentIgnoreRule(rule.pattern, rule.negated, rule.folders_only, inside)
+                for rule in _read_ignore_rules(str(folder), "")
             ]
         return rules
 
 
-def repository_of(folder: str) -> str | None:
-    """The top of the git repository that `folder` is in."""
+def find_repository(folder: str) -> str | None:
+    """Return the top of the git repository that contains `folder`."""
     path = Path(folder)
     return next((str(each) for each in (path, *path.parents) if (each / ".git").exists()), None)
 
 
-class _Shifted(IgnoreRule, frozen=True):
-    """A rule of a folder above: `base` is what leads from there to the root of the walk."""
+class _ParentIgnoreRule(IgnoreRule, frozen=True):
+    """A rule of a folder above: `base` is the path from there to the root of the walk."""
 
     def matches(self, relative: str, is_folder: bool) -> bool:
         if self.folders_only and not is_folder:
@@ -235,8 +238,8 @@ class _Shifted(IgnoreRule, frozen=True):
         return self.pattern.match(self.base + relative) is not None
 
 
-def _rules_in(folder: str, base: str) -> list[IgnoreRule]:
-    """Of .git/info/exclude, then of .gitignore, which has the last word."""
+def _read_ignore_rules(folder: str, base: str) -> list[IgnoreRule]:
+    """Read .git/info/exclude, then .gitignore, whose rules take precedence."""
     rules: list[IgnoreRule] = []
     for name in (".git/info/exclude", ".gitignore"):
         with contextlib.suppress(OSError):
@@ -247,11 +250,11 @@ def _rules_in(folder: str, base: str) -> list[IgnoreRule]:
 
 def find_files(glob: str, folder: str, stop: threading.Event) -> list[str]:
     names = NameGlob(glob)
-    walk = Walk(folder, stop, hidden=names.hidden)
+    walk = FileWalk(folder, stop, hidden=names.hidden)
     return [path for path, relative in walk.files() if names.matches(relative)]
 
 
-def grep_files(query: Grep, stop: threading.Event) -> Grepped:
+def grep_files(query: GrepQuery, stop: threading.Event) -> GrepResult:
     try:
         pattern = re.compile(query.pattern)
     except re.error as error:
@@ -260,45 +263,45 @@ def grep_files(query: Grep, stop: threading.Event) -> Grepped:
             hint="escape special characters with a backslash to search for them as they are",
         ) from error
     names = NameGlob(query.file_glob) if query.file_glob else None
-    search = _Search(query, pattern, stop)
-    for path, relative in Walk(query.path, stop, hidden=bool(names and names.hidden)).files():
+    search = _LineSearch(query, pattern, stop)
+    for path, relative in FileWalk(query.path, stop, hidden=bool(names and names.hidden)).files():
         if names is None or names.matches(relative):
-            search.file(path)
-    return Grepped(search.counts, tuple(search.hits))
+            search.search_file(path)
+    return GrepResult(search.counts, tuple(search.hits))
 
 
-class _Search:
-    """Counts every match and keeps the page that was asked for."""
+class _LineSearch:
+    """Counts every match and keeps the requested page."""
 
-    def __init__(self, query: Grep, pattern: re.Pattern[str], stop: threading.Event) -> None:
+    def __init__(self, query: GrepQuery, pattern: re.Pattern[str], stop: threading.Event) -> None:
         self._query, self._pattern, self._stop = query, pattern, stop
-        self._seen = 0
+        self._match_count = 0
         self.counts: dict[str, int] = {}
-        self.hits: list[Hit] = []
+        self.hits: list[GrepLine] = []
 
-    def file(self, path: str) -> None:
+    def search_file(self, path: str) -> None:
         try:
             with Path(path).open("rb") as file:
-                if b"\0" not in file.read(SNIFF):
+                if b"\0" not in file.read(SNIFF_BYTES):
                     file.seek(0)
                     self._lines(path, file)
         except OSError:
-            return  # gone or not ours to read: nothing to show
+            return  # skip files that are gone or cannot be read
 
     def _lines(self, path: str, file: BinaryIO) -> None:
-        before: deque[Hit] = deque(maxlen=self._query.context)
+        before: deque[GrepLine] = deque(maxlen=self._query.context)
         after = 0
         for number in itertools.count(1):
-            raw = file.readline(LONGEST)
+            raw = file.readline(MAX_LINE_BYTES)
             if not raw:
                 return
-            if number % CHECK_EVERY == 0 and self._stop.is_set():
-                raise Stopped
+            if number % STOP_CHECK_LINES == 0 and self._stop.is_set():
+                raise SearchStopped
             text = raw.decode("utf-8", "replace").rstrip("\r\n")
             if self._pattern.search(text):
                 self.counts[path] = self.counts.get(path, 0) + 1
-                wanted = 0 <= self._seen - self._query.offset < self._query.limit
-                self._seen += 1
+                wanted = 0 <= self._match_count - self._query.offset < self._query.limit
+                self._match_count += 1
                 if wanted:
                     self.hits += [*before, self._hit(path, number, text)]
                     before.clear()
@@ -311,25 +314,25 @@ class _Search:
             else:
                 before.append(line)
 
-    def _hit(self, path: str, number: int, text: str, *, match: bool = True) -> Hit:
-        return Hit(path, number, cut_line(text, self._query.longest), match)
+    def _hit(self, path: str, number: int, text: str, *, match: bool = True) -> GrepLine:
+        return GrepLine(path, number, cut_line(text, self._query.longest), match)
 
 
-# Searching file contents with `rg`, where it is installed.
+# Search with `rg`, where it is installed.
 
-OPTIONS = (
+RIPGREP_OPTIONS = (
     "--json", "--sort=path", "--no-config", "--no-require-git", "--no-messages", "--glob=!.git",
     "--no-ignore-dot", "--no-ignore-global",
 )  # fmt: skip
-"""Only what git ignores is left out, as by our own walk."""
-LINE_LIMIT = 64 * 1_048_576
-"""Bytes of one JSON line; a longer one would be a file that is one huge line, and is left out."""
+"""Only what git ignores is left out, as in our own walk."""
+MAX_JSON_LINE = 64 * 1_048_576
+"""Maximum size of a JSON line; a longer one means a file with one huge line, which is skipped."""
 
 
-async def grep_with_ripgrep(program: str, query: Grep, cancel: CancelToken) -> Grepped:
+async def grep_with_ripgrep(program: str, query: GrepQuery, cancel: CancelToken) -> GrepResult:
     names = NameGlob(query.file_glob) if query.file_glob else None
-    alone = [] if repository_of(query.path) else ["--no-ignore-parent"]
-    arguments = [*OPTIONS, *alone, f"--context={query.context}", *only(names)]
+    alone = [] if find_repository(query.path) else ["--no-ignore-parent"]
+    arguments = [*RIPGREP_OPTIONS, *alone, f"--context={query.context}", *glob_options(names)]
     with cancel.scope():
         process = await asyncio.create_subprocess_exec(
             program,
@@ -342,15 +345,15 @@ async def grep_with_ripgrep(program: str, query: Grep, cancel: CancelToken) -> G
             stderr=asyncio.subprocess.PIPE,
         )
         try:
-            return await _collect(process, Page(query, names))
+            return await _collect(process, RipgrepResults(query, names))
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-            await process.communicate()  # what it left unread would keep it from being gone
+            await process.communicate()  # unread output would keep it from exiting
 
 
-def only(names: NameGlob | None) -> list[str]:
-    """Files by name as a type of our own: `--glob` would bring back what git ignores."""
+def glob_options(names: NameGlob | None) -> list[str]:
+    """Return options that select files by a custom type; `--glob` would include ignored files."""
     if names is None:
         return []
     hidden = ["--hidden"] if names.hidden else []
@@ -359,7 +362,7 @@ def only(names: NameGlob | None) -> list[str]:
     return [*hidden, *(f"--type-add=wanted:{glob}" for glob in names.globs), "--type=wanted"]
 
 
-async def _collect(process: asyncio.subprocess.Process, page: "Page") -> Grepped:
+async def _collect(process: asyncio.subprocess.Process, page: "RipgrepResults") -> GrepResult:
     if process.stdout is None or process.stderr is None:
         raise RuntimeError("rg was started without pipes")
     errors = asyncio.ensure_future(process.stderr.read(10_000))
@@ -368,24 +371,24 @@ async def _collect(process: asyncio.subprocess.Process, page: "Page") -> Grepped
             page.add(msgspec.json.decode(line))
         complaint = (await errors).decode("utf-8", "replace").strip()
     finally:
-        # Not awaited here: who stops us has not ended rg yet, which still waits for a reader.
+        # Do not await it here: when we are cancelled, rg still runs and waits for a reader.
         errors.cancel()
     if await process.wait() == 2 and not page.counts and complaint:
         raise search_failure(page.query.pattern, complaint)
-    return Grepped(page.counts, tuple(page.hits))
+    return GrepResult(page.counts, tuple(page.hits))
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """Piece by piece, so that others get their turn however much comes."""
+    """Yield lines; reading in pieces lets other tasks run, however much arrives."""
     kept: list[bytes] = []
     size = 0
     while piece := await stream.read(65_536):
         first, *more = piece.split(b"\n")
         size += len(first)
-        kept = [*kept, first] if size <= LINE_LIMIT else []
+        kept = [*kept, first] if size <= MAX_JSON_LINE else []
         if not more:
             continue
-        if size <= LINE_LIMIT:
+        if size <= MAX_JSON_LINE:
             yield b"".join(kept)
         for line in more[:-1]:
             yield line
@@ -402,50 +405,50 @@ def search_failure(pattern: str, complaint: str) -> ToolError:
     return ToolError(f"the search failed: {reason}")
 
 
-class Page:
-    """Counts every match and keeps the page that was asked for."""
+class RipgrepResults:
+    """Counts every match and keeps the requested page."""
 
-    def __init__(self, query: Grep, names: NameGlob | None) -> None:
+    def __init__(self, query: GrepQuery, names: NameGlob | None) -> None:
         self.query, self._names = query, names
-        self._skip = False
-        self._seen = 0
+        self._skip_file = False
+        self._match_count = 0
         self._last_wanted = 0
-        self._before: list[Hit] = []
+        self._before: list[GrepLine] = []
         self.counts: dict[str, int] = {}
-        self.hits: list[Hit] = []
+        self.hits: list[GrepLine] = []
 
     def add(self, event: dict[str, Any]) -> None:
         data = event["data"]
         match event["type"]:
             case "begin":
                 self._before, self._last_wanted = [], 0
-                self._skip = not self._wanted(os.fsdecode(_bytes(data["path"])))
-            case "context" if not self._skip:
-                self._context(self._hit(data, match=False))
-            case "match" if not self._skip:
-                self._match(self._hit(data))
+                self._skip_file = not self._is_wanted(os.fsdecode(_decode_field(data["path"])))
+            case "context" if not self._skip_file:
+                self._add_context(self._hit(data, match=False))
+            case "match" if not self._skip_file:
+                self._add_match(self._hit(data))
 
-    def _wanted(self, path: str) -> bool:
+    def _is_wanted(self, path: str) -> bool:
         if self._names is None:
             return True
         alone = path == self.query.path
         relative = path.rpartition("/")[2] if alone else relative_to(path, self.query.path)
         return self._names.matches(relative)
 
-    def _match(self, hit: Hit) -> None:
+    def _add_match(self, hit: GrepLine) -> None:
         self.counts[hit.path] = self.counts.get(hit.path, 0) + 1
-        wanted = 0 <= self._seen - self.query.offset < self.query.limit
-        self._seen += 1
+        wanted = 0 <= self._match_count - self.query.offset < self.query.limit
+        self._match_count += 1
         if not wanted:
-            self._context(Hit(hit.path, hit.line, hit.text, match=False))
+            self._add_context(GrepLine(hit.path, hit.line, hit.text, match=False))
             return
         first = hit.line - self.query.context
         self.hits += [line for line in self._before if line.line >= first]
         self.hits.append(hit)
         self._before, self._last_wanted = [], hit.line
 
-    def _context(self, line: Hit) -> None:
-        """A line around a match, shown when a match of the page is near enough."""
+    def _add_context(self, line: GrepLine) -> None:
+        """Keep a context line if it is near enough to a match of the page."""
         if not self.query.context:
             return
         if self._last_wanted and line.line <= self._last_wanted + self.query.context:
@@ -453,12 +456,12 @@ class Page:
         else:
             self._before = [*self._before[-self.query.context :], line]
 
-    def _hit(self, data: dict[str, Any], *, match: bool = True) -> Hit:
-        text = _bytes(data["lines"]).decode("utf-8", "replace").rstrip("\r\n")
-        path = os.fsdecode(_bytes(data["path"]))
-        return Hit(path, data["line_number"], cut_line(text, self.query.longest), match)
+    def _hit(self, data: dict[str, Any], *, match: bool = True) -> GrepLine:
+        text = _decode_field(data["lines"]).decode("utf-8", "replace").rstrip("\r\n")
+        path = os.fsdecode(_decode_field(data["path"]))
+        return GrepLine(path, data["line_number"], cut_line(text, self.query.longest), match)
 
 
-def _bytes(value: dict[str, str]) -> bytes:
-    """rg writes `{"text": …}`, or `{"bytes": base64}` for what is not UTF-8."""
+def _decode_field(value: dict[str, str]) -> bytes:
+    """Decode a field: rg writes `{"text": …}`, or `{"bytes": base64}` for what is not UTF-8."""
     return value["text"].encode() if "text" in value else base64.b64decode(value["bytes"])

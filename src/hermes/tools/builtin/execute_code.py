@@ -14,7 +14,7 @@ from hermes.core.errors import Interrupted, ToolDenied, ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Concern, Effect, Tool, ToolContext, no_concern
 from hermes.security.paths import Guard
-from hermes.terminal.base import Shell
+from hermes.terminal import Shell
 from hermes.tools.code.script import (
     OMITTED_PARAMETERS,
     SERIAL_TOOLS,
@@ -209,7 +209,7 @@ def make(deps: ToolDeps) -> Tool:
         settings.mode,
         settings.timeout,
         settings.max_tool_calls,
-        lambda: (*always, *deps.place.given()),
+        lambda: (*always, *deps.place.exported_names()),
         sys.executable if deps.place.name == "local" else "",
         isolated=deps.place.isolated,
     )

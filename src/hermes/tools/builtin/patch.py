@@ -8,7 +8,7 @@ import msgspec
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.base import Files
+from hermes.terminal import Files
 from hermes.tools.editing.document import (
     Document,
     is_binary,

@@ -6,8 +6,15 @@ from typing import Any, Literal, assert_never
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.output import HeadAndTail, OutputLimits, cut_line, plain
-from hermes.terminal.processes import MOST_RUNNING, Output, Page, Processes, ProcessState
+from hermes.terminal import (
+    BackgroundProcesses,
+    HeadAndTail,
+    OutputLimits,
+    ProcessState,
+    cut_line,
+    plain_text,
+)
+from hermes.terminal.processes import MAX_RUNNING, ProcessLogPage, ProcessOutput
 from hermes.tools.builtin.terminal import command_concern
 from hermes.tools.registry import ToolDeps, ToolEntry
 
@@ -23,7 +30,7 @@ _KEYS = re.compile(r"[\r\n\x03\x04\x1a\x1c]*")
 
 
 def process_tool(
-    processes: Processes,
+    processes: BackgroundProcesses,
     guard: Guard,
     *,
     isolated: bool = False,
@@ -91,7 +98,7 @@ def process_tool(
 class _ProcessInput:
     """Examines input like a terminal command, because the process may be a shell."""
 
-    def __init__(self, processes: Processes, guard: Guard, *, isolated: bool) -> None:
+    def __init__(self, processes: BackgroundProcesses, guard: Guard, *, isolated: bool) -> None:
         self._processes, self._guard, self._isolated = processes, guard, isolated
         self._unfinished: dict[str, str] = {}
         """Unfinished input line by process: a command may be written in several calls."""
@@ -129,7 +136,7 @@ def _format_list(states: list[ProcessState]) -> str:
     if not states:
         return "[no background processes]"
     running = sum(state.state == "running" for state in states)
-    lines = [f"{running} running, at most {MOST_RUNNING}; the latest ended ones are kept"]
+    lines = [f"{running} running, at most {MAX_RUNNING}; the latest ended ones are kept"]
     for state in states:
         marks = [f"pid {state.pid}"] if state.pid and state.state == "running" else []
         marks += ["pty"] if state.pty else []
@@ -156,14 +163,14 @@ def _format_state(state: ProcessState) -> str:
             assert_never(state.state)
 
 
-def _format_output(output: Output, limits: OutputLimits) -> str:
+def _format_output(output: ProcessOutput, limits: OutputLimits) -> str:
     window = HeadAndTail(limits)
     window.add(output.text.encode("utf-8", "replace"))
     text, _ = window.text()
-    return f"{plain(text) or '[no new output]'}\n{_format_state(output.process)}"
+    return f"{plain_text(text) or '[no new output]'}\n{_format_state(output.process)}"
 
 
-def _format_log(page: Page, limits: OutputLimits) -> str:
+def _format_log(page: ProcessLogPage, limits: OutputLimits) -> str:
     if not page.lines:
         nothing = f"[there are {page.total} lines]" if page.total else "[no output]"
         return f"{nothing}\n{_format_state(page.process)}"
@@ -172,7 +179,7 @@ def _format_log(page: Page, limits: OutputLimits) -> str:
     for number, text in page.lines:
         if number > expected:
             lines.append(f"[… lines {expected} to {number - 1} were not kept …]")
-        lines.append(cut_line(plain(text), limits.max_line_length))
+        lines.append(cut_line(plain_text(text), limits.max_line_length))
         expected = number + 1
     shown = f"[lines {page.lines[0][0]} to {page.lines[-1][0]} of {page.total}]"
     return "\n".join([*lines, shown, _format_state(page.process)])

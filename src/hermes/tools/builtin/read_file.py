@@ -9,8 +9,7 @@ from typing import Any
 from hermes.core.errors import ToolError
 from hermes.core.tool import Concern, Effect, Tool
 from hermes.security.paths import Guard
-from hermes.terminal.base import FileInfo, Files, Lines
-from hermes.terminal.output import OutputLimits
+from hermes.terminal import FileInfo, Files, OutputLimits, TextPage
 from hermes.tools.editing.files import FileReads, ReadPage, display_path, file_error
 from hermes.tools.registry import ToolDeps, ToolEntry
 
@@ -112,11 +111,11 @@ async def _similar_names(files: Files, real: str) -> list[str]:
     return [display_path(os.path.join(folder, name)) for name in list(found)[:3]]  # noqa: PTH118 - text
 
 
-def _number_lines(page: Lines, offset: int) -> str:
+def _number_lines(page: TextPage, offset: int) -> str:
     return "\n".join(f"{number}|{line}" for number, line in enumerate(page.lines, offset))
 
 
-def _notes(page: Lines, offset: int) -> list[str]:
+def _notes(page: TextPage, offset: int) -> list[str]:
     notes = []
     last = offset + len(page.lines) - 1
     if last < page.total or not page.complete:
@@ -129,7 +128,7 @@ def _notes(page: Lines, offset: int) -> list[str]:
     return notes
 
 
-def _empty_note(page: Lines, offset: int) -> str:
+def _empty_note(page: TextPage, offset: int) -> str:
     if page.total == 0:
         return "[the file is empty]"
     return f"[the file has {page.total} lines; line {offset} is past its end]"

@@ -8,9 +8,8 @@ import msgspec
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.base import Files, Grep, Grepped, Hit
+from hermes.terminal import Files, GrepLine, GrepQuery, GrepResult, OutputLimits
 from hermes.terminal.local.search import relative_to
-from hermes.terminal.output import OutputLimits
 from hermes.tools.builtin.read_file import read_concern
 from hermes.tools.editing.files import display_path, file_error, plural
 from hermes.tools.registry import ToolDeps, ToolEntry
@@ -76,7 +75,7 @@ def search_files_tool(
                 return _format_files(found, pattern, path, page)
             if not pattern:
                 raise ToolArgumentsInvalid("pattern is empty")
-            query = Grep(
+            query = GrepQuery(
                 pattern, root, file_glob, min(max(context, 0), 20), page.offset, page.limit, longest
             )
             grepped = await files.grep(query, call.cancel)
@@ -99,7 +98,7 @@ def _format_files(found: list[str], pattern: str, path: str, page: ResultPage) -
     return "\n".join([head, *names, *page.note(len(found))])
 
 
-def _format_matches(grepped: Grepped, query: Grep, mode: str, page: ResultPage) -> str:
+def _format_matches(grepped: GrepResult, query: GrepQuery, mode: str, page: ResultPage) -> str:
     counts = grepped.counts
     total = sum(counts.values())
     head = f"{plural(total, 'match')} in {plural(len(counts), 'file')}"
@@ -115,10 +114,10 @@ def _format_matches(grepped: Grepped, query: Grep, mode: str, page: ResultPage) 
     return "\n".join([f"{head}:", *page.cut(names), *page.note(len(names))])
 
 
-def _format_hits(hits: Sequence[Hit], query: Grep, page: ResultPage) -> list[str]:
+def _format_hits(hits: Sequence[GrepLine], query: GrepQuery, page: ResultPage) -> list[str]:
     """Format like grep: `path:line:text` for matches, `path-line-text` for context, `--` gaps."""
     lines: list[str] = []
-    last: Hit | None = None
+    last: GrepLine | None = None
     for hit in hits:
         distant = last is not None and (last.path != hit.path or hit.line > last.line + 1)
         if query.context and distant:

@@ -8,10 +8,14 @@ from hermes.core.errors import ToolTimedOut
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security import examine_command, one_concern, only_looks
 from hermes.security.paths import Guard
-from hermes.terminal.base import CommandResult, Shell
-from hermes.terminal.output import OutputLimits, plain
-from hermes.terminal.processes import Processes
-from hermes.terminal.session_shell import run_in_terminal
+from hermes.terminal import (
+    BackgroundProcesses,
+    CommandResult,
+    OutputLimits,
+    Shell,
+    plain_text,
+    run_in_terminal,
+)
 from hermes.tools.registry import ToolDeps, ToolEntry
 
 # Exit codes that look like failures but are not, or that hide what failed.
@@ -56,7 +60,7 @@ Transform = Callable[[str], Awaitable[str]]
 
 def terminal_tool(
     shell: Shell,
-    processes: Processes,
+    processes: BackgroundProcesses,
     guard: Guard,
     *,
     timeout: int = 180,
@@ -114,7 +118,7 @@ def terminal_tool(
             result = await shell.run(
                 command, timeout=seconds, cwd=cwd, on_output=call.output, cancel=call.cancel
             )
-        output = plain(result.output)
+        output = plain_text(result.output)
         if transform is not None:
             output = await transform(output)
         if result.timed_out:

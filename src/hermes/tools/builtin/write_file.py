@@ -4,7 +4,7 @@ from typing import Any
 
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.base import Files
+from hermes.terminal import Files
 from hermes.tools.editing.document import (
     Document,
     encode_text,

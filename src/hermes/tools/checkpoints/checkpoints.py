@@ -19,7 +19,7 @@ from hermes.core.events import Notice
 from hermes.core.tool import ToolContext
 from hermes.security.paths import below
 from hermes.store.git import SETTINGS, Git, GitFailed, TooMuch
-from hermes.terminal.local.search import Walk
+from hermes.terminal.local.search import FileWalk
 from hermes.tools.checkpoints.restore import (
     MAX_SKIPPED,
     CheckpointRecord,
@@ -142,7 +142,7 @@ class WorkspaceSnapshots:
         """Return the files of nested repositories, which git lists as one entry each."""
         found: list[str] = []
         for folder in folders:
-            walk = Walk(str(self._workspace / folder), threading.Event(), hidden=True)
+            walk = FileWalk(str(self._workspace / folder), threading.Event(), hidden=True)
             for _, relative in walk.files():
                 found.append(folder + relative)
                 if len(found) > self._limits.files:

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from hermes.store.git import Git, GitFailed
-from hermes.terminal.local.files import make_link, remove, replace
+from hermes.terminal.local.files import make_link, remove_file, replace_file
 from hermes.tools.editing.files import display_path
 from hermes.util.atomic import write_bytes
 
@@ -337,7 +337,7 @@ class Restorer:
         for name in paths:
             path = os.path.join(self._workspace, name)  # noqa: PTH118 - the same
             try:
-                remove(path, link=True)
+                remove_file(path, link=True)
                 done.append(name)
             except FileNotFoundError:
                 done.append(name)
@@ -358,11 +358,11 @@ class Restorer:
 def _write_entry(path: str, mode: str, content: bytes) -> None:
     if mode == LINK_MODE or os.path.islink(path):  # noqa: PTH114 - bytes that are no text
         with contextlib.suppress(FileNotFoundError):
-            remove(path, link=True)
+            remove_file(path, link=True)
     if mode == LINK_MODE:
         make_link(path, content)
         return
-    replace(path, content)
+    replace_file(path, content)
     current = stat.S_IMODE(os.lstat(path).st_mode)
     wanted = current | (current & 0o444) >> 2 if mode == EXECUTABLE_MODE else current & ~0o111
     if wanted != current:

@@ -21,7 +21,7 @@ from hermes.core.model import ToolSpec
 from hermes.core.tool import Concern
 from hermes.security import examine_command, one_concern
 from hermes.security.paths import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDENTIALS, Guard, below
-from hermes.terminal.base import Running, Shell
+from hermes.terminal import Running, Shell
 
 SHELL = ("/bin/sh", "-c")
 """How Python starts a command line: what follows is judged as one."""

@@ -13,7 +13,7 @@ import msgspec
 from hermes.core.errors import ToolArgumentsInvalid, ToolDenied, ToolError
 from hermes.core.tool import Concern, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.base import FileInfo, Files
+from hermes.terminal import FileInfo, Files
 
 # What this session has seen of the files it works on.
 

@@ -19,7 +19,7 @@ from hermes.context.facts import (
 from hermes.context.notes import CONSTRAINTS, FILES, Notes, Summary
 from hermes.core.marks import STEERED
 from hermes.core.tokens import text_tokens
-from hermes.terminal.processes import ProcessEvent
+from hermes.terminal import ProcessEvent
 from tests.unit.context.compressor.talking import asks, call, reads, says, user
 
 

@@ -12,9 +12,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolError
 from hermes.core.tool import Tool, ToolContext
 from hermes.security.paths import Guard
-from hermes.terminal.local.files import LocalFiles
-from hermes.terminal.local.shell import LocalShell
-from hermes.terminal.processes import Processes
+from hermes.terminal import BackgroundProcesses, LocalFiles, LocalShell
 from hermes.tools.builtin.execute_code import format_outcome
 from hermes.tools.builtin.patch import patch_tool
 from hermes.tools.builtin.read_file import read_file_tool
@@ -54,7 +52,7 @@ def run(show: Show) -> Run:
 
 @pytest.fixture
 async def terminal(shell: LocalShell, guard: Guard) -> AsyncIterator[Tool]:
-    processes = Processes(shell)
+    processes = BackgroundProcesses(shell)
     yield terminal_tool(shell, processes, guard)
     await processes.close()
 
