@@ -189,7 +189,7 @@ def platforms() -> Iterator[str]:
 def memory_services() -> Iterator[ServiceInfo]:
     for _, bundled in sorted(BUNDLED_PROVIDERS.items()):
         module, _, name = bundled.target.partition(":")
-        about = getattr(getattr(import_module(module), name), "about", None)
+        about = getattr(getattr(import_module(module), name), "info", None)
         if isinstance(about, ServiceInfo) and about.key:
             yield about
 

@@ -122,7 +122,7 @@ def test_status_shows_what_is_set_and_whether_it_answers(run: Run, honcho: HttpS
     manager = honcho.begin()
     manager.sync_all(CAT, "Nice.")
     manager.shutdown_all()
-    assert "answers, 2 things to think about" in run()[1]
+    assert "answers, 2 units queued" in run()[1]
     honcho.site.misbehave(Fault(401))
     code, said = run("status")
     assert code == 1
@@ -154,7 +154,7 @@ def test_names_and_levels_are_saved(run: Run, honcho: HttpStage) -> None:
     assert "you pat, the agent hermes\nreasoning high" in run("peer")[1]
     code, said = run("peer", "--ai", "pat")
     assert code != 0
-    assert "one name" in said
+    assert "the same name" in said
     assert "ai_peer" not in options(honcho)
 
 
@@ -211,8 +211,8 @@ def test_sync_tells_notes_that_are_not_known(run: Run, honcho: HttpStage) -> Non
     notes.mkdir()
     (notes / "USER.md").write_text("Likes green tea.\n§\nHas a dog.\n")
     (notes / "users").mkdir()
-    assert run("sync")[1] == "2 notes told, 0 known already\n"
-    assert run("sync")[1] == "0 notes told, 2 known already\n"
+    assert run("sync")[1] == "2 notes sent, 0 already known\n"
+    assert run("sync")[1] == "0 notes sent, 2 already known\n"
     assert set(honcho.fake.kept.of("hermes/owner").values()) == {"Likes green tea.", "Has a dog."}
 
 
@@ -229,14 +229,14 @@ def test_migrate_tells_the_facts_of_the_local_provider(run: Run, honcho: HttpSta
     local.sync_turn("My editor is vim. I live in Berlin.", "Fine.")
     local.sync_turn("My editor is nano.", "Fine.")
     local.shutdown()
-    assert run("migrate")[1] == "2 facts told, 0 known already\n"
-    assert run("migrate")[1] == "0 facts told, 2 known already\n"
+    assert run("migrate")[1] == "2 facts sent, 0 already known\n"
+    assert run("migrate")[1] == "0 facts sent, 2 already known\n"
     kept = set(honcho.fake.kept.of("hermes/owner").values())
     assert kept == {"My editor is nano.", "I live in Berlin."}
 
 
 def test_setup_says_where_it_is_done(run: Run) -> None:
-    assert run("setup") == (0, "`hermes memory setup honcho` asks for the key and the address\n")
+    assert run("setup") == (0, "to set the key and the address: hermes memory setup honcho\n")
 
 
 def test_a_refused_key_is_one_line_with_one_remedy(run: Run, honcho: HttpStage) -> None:

@@ -122,7 +122,7 @@ def test_certificates_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("address", ["", "localhost:8000", "ftp://x", "http://", "file:///etc"])
 def test_an_address_that_is_none_is_an_error_of_the_settings(address: str) -> None:
-    with pytest.raises(ConfigError, match="no http address"):
+    with pytest.raises(ConfigError, match="not an HTTP address"):
         ServiceClient("Thing", address, {})
 
 

@@ -1,6 +1,5 @@
-"""Memory services: each module is a thin adapter over the public interface of one service.
+"""Memory providers over external services, one module per service.
 
-What they share: `common` (a provider over a service), `about` (facts and tools), `http`
-(requests), `circuit` (rests after failures), `options` (their files and keys), `scope` (whose
-memory), `text` (what is sent and shown).
+`base` has the common provider classes, options and text handling; `http` the HTTP client and its
+circuit breaker. `hermes.memory.discovery` names the provider classes.
 """

@@ -1,4 +1,7 @@
-"""A memory provider over a service: an adapter adds how the service is asked and told."""
+"""Base classes of memory providers over a service, with their options, scopes and texts.
+
+A subclass implements how facts are searched, stored and removed at its service.
+"""
 
 import json
 import logging
@@ -6,7 +9,6 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -24,20 +26,34 @@ from hermes.memory.services.http import ServiceClient, ServiceError, ServicePaus
 from hermes.util import atomic
 from hermes.util.text import clean, many
 
-# `<home>/<provider>.json`, and keys: what can be set of a service.
+log = logging.getLogger(__name__)
 
-HINT = "correct the file or delete it"
+MAX_SENT_CHARS = 20_000
+"""Longest message; services accept at most 25,000 characters."""
+MAX_QUERY_CHARS = 2_000
+MAX_FOUND = 10
+"""Number of results of a search tool."""
+MAX_LISTED = 1000
+"""Largest number of entries requested at once."""
+MIRRORED_TARGETS = ("memory", "user", "project")
+"""Notes that are passed on to the service; those on a chat belong to several users."""
+OWNER = "owner"
+"""Name of the user who set Hermes up; `safe_name` never returns it for an id."""
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class ServiceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Contents of `<home>/<provider>.json`."""
+
     base_url: str = ""
-    """Address of a server of one's own; empty: the vendor's."""
+    """Address of a self-hosted server; empty for the vendor's."""
     namespace: str = ""
-    """What all of this profile is kept under; empty: `hermes`, or `hermes-<profile>`."""
+    """Namespace of this profile; empty for `hermes` or `hermes-<profile>`."""
     recall_limit: int = 6
-    """Most memories recalled into one turn."""
+    """Maximum number of memories recalled into one turn."""
     recall_chars: int = 1200
-    """Most characters of them."""
+    """Maximum number of characters recalled into one turn."""
     timeout: float = 4
     """How many seconds a turn waits for the service."""
 
@@ -50,22 +66,24 @@ def options_file(home: Home, name: str) -> Path:
 
 
 def read_options(home: Home, name: str, kind: type[Kind]) -> Kind:
-    """Raises `ConfigError` when the file is there and cannot be used."""
+    """Return the options, or defaults without a file. Raises `ConfigError` for an invalid file."""
     path = options_file(home, name)
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         return kind()
     except (OSError, msgspec.DecodeError) as error:
-        raise ConfigError(str(error), where=tilde(path), hint=HINT) from error
+        raise ConfigError(
+            str(error), where=tilde(path), hint="fix the file or delete it"
+        ) from error
 
 
 def change_options(home: Home, name: str, kind: type[Kind], **values: Any) -> Kind:
-    """Put `values` into the file; the rest of it stays. Raises `ConfigError`."""
-    held = msgspec.to_builtins(read_options(home, name, kind))
+    """Update `values` in the file and return all options. Raises `ConfigError`."""
+    present = msgspec.to_builtins(read_options(home, name, kind))
     path = options_file(home, name)
     try:
-        changed = msgspec.convert({**held, **values}, kind, strict=False)
+        changed = msgspec.convert({**present, **values}, kind, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigError(str(error), where=tilde(path), hint="give another value") from error
     text = msgspec.json.format(msgspec.json.encode(changed), indent=2)
@@ -78,65 +96,54 @@ def change_options(home: Home, name: str, kind: type[Kind], **values: Any) -> Ki
 
 
 def read_variable(name: str, home: Home) -> str:
-    """A variable saved in the home's .env, else that of the process; empty when it is not set."""
+    """Return a variable from the home's .env, else from the process, else ""."""
     if not name:
         return ""
     saved = read_dotenv(home.env_file, environment.variables())
     return (saved.get(name) or environment.variable(name) or "").strip()
 
 
-# Under which names the memory of a user is kept by a service.
-#
-# A profile has a namespace of its own, and each user in it a name of their own: what one of them
-# said
-# is never found for another.
-
-OWNER = "owner"
-"""Whoever set Hermes up; `safe_name` never makes this of an id."""
-
-_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
-
-
 class ServiceScope(msgspec.Struct, frozen=True):
+    """The names under which a service stores the memory of a user.
+
+    Each profile has its own namespace and each user their own name in it, so that no user's
+    statements are recalled for another.
+    """
+
     namespace: str
     """Of the profile."""
     user: str
 
     @property
     def flat(self) -> str:
-        """Both in one, for services that know users only."""
+        """Namespace and user in one, for services without namespaces."""
         return f"{self.namespace}-{self.user}"
 
 
 def service_scope(home: Home, namespace: str, user_id: str) -> ServiceScope:
-    """`namespace` is what the options say, empty for the usual one. Raises `ConfigError`."""
+    """Return the scope of a user. An empty `namespace` stands for the default one.
+
+    Raises `ConfigError` for an invalid namespace.
+    """
     if namespace and not _ID.fullmatch(namespace):
         raise ConfigError(
             f"the namespace {namespace!r} cannot be used",
             hint="use letters, digits, - and _, at most 100",
         )
-    usual = "hermes" if home.is_default else f"hermes-{home.profile}"
-    return ServiceScope(namespace or usual, safe_name(user_id) if user_id else OWNER)
+    default = "hermes" if home.is_default else f"hermes-{home.profile}"
+    return ServiceScope(namespace or default, safe_name(user_id) if user_id else OWNER)
 
 
 def safe_id(text: str) -> str:
-    """`text` where it can be an id of a service, else a name made of it."""
+    """Return `text` if it is a valid id, else an id derived from it."""
     return text if _ID.fullmatch(text) else safe_name(text)
 
 
-# What is sent to a service, and what is shown of its answers.
-
-MAX_SENT_CHARS = 20_000
-"""Characters of one message; services take no more than 25,000."""
-MAX_QUERY_CHARS = 2_000
-"""Characters of a search."""
-
-
 def redact_outgoing(text: str, limit: int = MAX_SENT_CHARS) -> str:
-    """`text` as it may leave this machine: without what was recalled into it, without keys."""
-    own = clean(strip_fences(text)).strip()
-    kept: str = import_module("hermes.security.redaction").Redactor().redact(own)
-    return kept[:limit]
+    """Return `text` as it may leave this machine: without recalled blocks and without secrets."""
+    from hermes.security.redaction import Redactor  # compiles many patterns; not needed to list
+
+    return Redactor().redact(clean(strip_fences(text)).strip())[:limit]
 
 
 def redact_query(text: str) -> str:
@@ -144,23 +151,27 @@ def redact_query(text: str) -> str:
 
 
 def bullet_list(lines: Iterable[str], limit: int) -> str:
-    """Each line once, as a list of at most `limit` characters. What does not fit is left out; of
-    the first line, what fits is kept."""
-    shown: list[str] = []
+    """Return distinct lines as a list of at most `limit` characters.
+
+    Lines that do not fit are left out; only the first one is shortened.
+    """
+    bullets: list[str] = []
     size = 0
     for line in dict.fromkeys(" ".join(line.split()) for line in lines):
         bullet = f"- {line}"
-        if not shown and len(bullet) > limit:
+        if not bullets and len(bullet) > limit:
             bullet = f"{bullet[: max(limit - 1, 0)].rstrip()}…"
         if line and size + len(bullet) <= limit:
-            shown.append(bullet)
+            bullets.append(bullet)
             size += len(bullet) + 1
-    return "\n".join(shown)
+    return "\n".join(bullets)
 
 
 def objects_in(answer: Any, *keys: str) -> Dicts:
-    """The list of objects below `keys` of an answer; none when there was no answer. Raises
-    `ServiceError` when the answer has another form."""
+    """Return the list of objects below `keys` of an answer; empty for None.
+
+    Raises `ServiceError` when the answer has another form.
+    """
     for key in keys:
         answer = answer.get(key) if isinstance(answer, dict) else answer
     if answer is None:
@@ -170,27 +181,21 @@ def objects_in(answer: Any, *keys: str) -> Dicts:
     return [each for each in answer if isinstance(each, dict)]
 
 
-def to_entry(said: Dict, *keys: str, name: str = "id") -> Dict:
-    """`{"id", "text"}` of an object, the text from the first of `keys` that holds one."""
-    texts = (said.get(key) for key in keys)
+def to_entry(raw: Dict, *keys: str, name: str = "id") -> Dict:
+    """Return `{"id", "text"}` of an object, with the text of the first non-empty key."""
+    texts = (raw.get(key) for key in keys)
     text = next((text for text in texts if isinstance(text, str) and text.strip()), "")
-    return {"id": str(said.get(name) or ""), "text": text.strip()}
-
-
-# The facts about a service, and the tools it brings.
-
-MAX_FOUND = 10
-"""By a tool."""
+    return {"id": str(raw.get(name) or ""), "text": text.strip()}
 
 
 class ServiceTool(msgspec.Struct, frozen=True):
-    """A tool with one text to say."""
+    """A tool with one text argument."""
 
     name: str
     description: str
     argument: str
     run: Callable[[Any, str], Dict]
-    """Takes the provider and the text; returns what is told to the model. May raise
+    """Takes the provider and the text; returns the result for the model. May raise
     `ServiceError`."""
 
     def schema(self) -> Dict:
@@ -200,18 +205,20 @@ class ServiceTool(msgspec.Struct, frozen=True):
 
 
 class ServiceInfo(msgspec.Struct, frozen=True):
+    """Constants of a service."""
+
     name: str
     title: str
     tools: tuple[ServiceTool, ...]
     key: str = ""
-    """The variable of its key."""
+    """Environment variable of the API key."""
     key_url: str = ""
-    """Where to get one."""
+    """Where the user gets a key."""
     address: str = ""
-    """Of the vendor's server."""
+    """Address of the vendor's server."""
     address_variable: str = ""
     own_server: bool = False
-    """Whether people run their own, which may need no key."""
+    """Whether the service can be self-hosted; then it may need no key."""
 
 
 def search_tool(name: str) -> ServiceTool:
@@ -223,36 +230,31 @@ def search_tool(name: str) -> ServiceTool:
 
 def store_tool(name: str) -> ServiceTool:
     def run(service: Any, fact: str) -> Dict:
-        service.learn(fact)
+        service.store_fact(fact)
         return {"kept": fact}
 
     return ServiceTool(name, "Keep a lasting fact about the user.", "fact", run)
 
 
-log = logging.getLogger(__name__)
-
-MAX_LISTED = 1000
-"""No service is asked for more at once."""
-MIRRORED_TARGETS = ("memory", "user", "project")
-"""Notes on a chat belong to all in it, not to the user."""
-
-
 class ServiceProvider(MemoryProvider):
-    """What does not depend on how the service is reached. Failures raise `ServiceError`, which the
-    manager tells once; while the service rests, nothing is raised."""
+    """A provider over a service, independent of how the service is reached.
 
-    about: ClassVar[ServiceInfo]
-    kind: ClassVar[type[ServiceOptions]] = ServiceOptions
+    Failures raise `ServiceError`, which the manager reports once. While the circuit breaker pauses
+    the service, calls do nothing instead.
+    """
+
+    info: ClassVar[ServiceInfo]
+    options_type: ClassVar[type[ServiceOptions]] = ServiceOptions
 
     def __init__(self) -> None:
-        self.options: Any = self.kind()
+        self.options: Any = self.options_type()
         self._scope: ServiceScope | None = None
         self.session = ""
         self._queued: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        return self.about.name
+        return self.info.name
 
     @property
     def scope(self) -> ServiceScope:
@@ -262,7 +264,7 @@ class ServiceProvider(MemoryProvider):
 
     def initialize(self, session_id: str, **kwargs: Any) -> None:
         home = Home(Path(kwargs["hermes_home"]))
-        self.options = read_options(home, self.name, self.kind)
+        self.options = read_options(home, self.name, self.options_type)
         scope = service_scope(home, self.options.namespace, str(kwargs.get("user_id") or ""))
         self.session = safe_id(session_id)
         self.connect(home, scope, str(kwargs.get("platform") or ""))
@@ -270,32 +272,32 @@ class ServiceProvider(MemoryProvider):
 
     @abstractmethod
     def connect(self, home: Home, scope: ServiceScope, platform: str) -> None:
-        """Get ready; nothing is sent yet."""
+        """Prepare the client without sending anything."""
 
     @abstractmethod
     def search(self, query: str, limit: int) -> Dicts:
-        """What is kept about a question, the best first: `{"id", "text"}`."""
+        """Return entries that match a query, best first: `{"id", "text"}`."""
 
     @abstractmethod
-    def learn_turn(self, session: str, user: str, assistant: str) -> None: ...
+    def store_turn(self, session: str, user: str, assistant: str) -> None: ...
 
     @abstractmethod
-    def learn(self, text: str) -> None:
-        """Keep one fact."""
+    def store_fact(self, text: str) -> None:
+        """Store one fact."""
 
-    def unlearn(self, text: str) -> None:
-        """Forget a fact that was learnt word by word, where the service lets us."""
+    def remove_fact(self, text: str) -> None:
+        """Remove a fact that was stored verbatim, if the service supports it."""
 
     def recall(self, query: str) -> Sequence[str]:
-        """What belongs to a message of the user."""
+        """Return stored texts that are relevant to a message of the user."""
         return [each["text"] for each in self.search(query, self.options.recall_limit)]
 
-    def ponder(self, query: str) -> Sequence[str]:
-        """What may matter after a message; nobody waits for it."""
+    def recall_ahead(self, query: str) -> Sequence[str]:
+        """Return texts for the turn after this message; runs in the background."""
         return self.recall(query)
 
     def tools(self) -> tuple[ServiceTool, ...]:
-        return self.about.tools
+        return self.info.tools
 
     def get_tool_schemas(self) -> Dicts:
         return [tool.schema() for tool in self.tools()]
@@ -304,30 +306,32 @@ class ServiceProvider(MemoryProvider):
         tool = next((tool for tool in self.tools() if tool.name == name), None)
         if tool is None:
             return super().handle_tool_call(name, args)
-        said = str(args.get(tool.argument) or "").strip()
-        if not said:
+        text = str(args.get(tool.argument) or "").strip()
+        if not text:
             return json.dumps({"error": f"{tool.argument} is empty"})
         try:
-            told = tool.run(self, redact_outgoing(said))
+            result = tool.run(self, redact_outgoing(text))
         except ServiceError as error:
-            told = {"error": describe_error(error)}
-        return json.dumps(told, ensure_ascii=False)
+            result = {"error": describe_error(error)}
+        return json.dumps(result, ensure_ascii=False)
 
     def system_prompt_block(self) -> str:
         names = [tool.name for tool in self.tools()]
         more = f" {names[0]} finds more." if names else ""
-        return f"{self.about.title} remembers the user over sessions; what fits is recalled.{more}"
+        return f"{self.info.title} remembers the user over sessions; what fits is recalled.{more}"
 
     def prefetch(self, query: str, **_kwargs: Any) -> str:
-        """What fits the message, and then what fitted the turn before: "and the second one?" finds
-        nothing by itself."""
+        """Recall for the message, then add what was recalled ahead after the previous turn.
+
+        A follow-up such as "and the second one?" finds nothing by itself.
+        """
         queued, self._queued = self._queued, ()
         lines: Sequence[str] = ()
-        if asked := redact_query(query):
+        if redacted := redact_query(query):
             try:
-                lines = self.recall(asked)
+                lines = self.recall(redacted)
             except ServicePaused:
-                log.debug("memory provider %s rests", self.name)
+                log.debug("memory provider %s is paused", self.name)
             except ServiceError as error:
                 if not queued:
                     raise
@@ -336,78 +340,76 @@ class ServiceProvider(MemoryProvider):
 
     def queue_prefetch(self, query: str, **_kwargs: Any) -> None:
         self._queued = ()
-        asked = redact_query(query)
+        redacted = redact_query(query)
         with suppress(ServicePaused):
-            self._queued = tuple(self.ponder(asked)) if asked else ()
+            self._queued = tuple(self.recall_ahead(redacted)) if redacted else ()
 
     def sync_turn(self, user: str, assistant: str, **kwargs: Any) -> None:
         session = safe_id(str(kwargs.get("session_id") or self.session))
-        said, answered = redact_outgoing(user), redact_outgoing(assistant)
-        if said or answered:
+        user, assistant = redact_outgoing(user), redact_outgoing(assistant)
+        if user or assistant:
             with suppress(ServicePaused):
-                self.learn_turn(session, said, answered)
+                self.store_turn(session, user, assistant)
 
     def on_memory_write(self, action: str, target: str, content: str) -> None:
         if target in MIRRORED_TARGETS and (text := redact_outgoing(content)):
             with suppress(ServicePaused):
-                (self.unlearn if action == "remove" else self.learn)(text)
+                (self.remove_fact if action == "remove" else self.store_fact)(text)
 
     def save_config(self, values: Dict, hermes_home: str) -> None:
         if address := values.get("base_url"):
-            parse_address(self.about.title, str(address))
+            parse_address(self.info.title, str(address))
         if values:
-            change_options(Home(Path(hermes_home)), self.name, self.kind, **values)
+            change_options(Home(Path(hermes_home)), self.name, self.options_type, **values)
 
 
 class HttpServiceProvider(ServiceProvider):
-    """A service at an address. It can show what it holds: see `Inspectable`."""
+    """A service with an HTTP interface. It implements `Inspectable`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._api: ServiceClient | None = None
+        self._client: ServiceClient | None = None
 
     @property
-    def api(self) -> ServiceClient:
-        if self._api is None:
+    def client(self) -> ServiceClient:
+        if self._client is None:
             raise not_initialized(self.name)
-        return self._api
+        return self._client
 
     def is_available(self) -> bool:
         home = current_home()
-        if read_variable(self.about.key, home):
+        if read_variable(self.info.key, home):
             return True
-        own = read_options(home, self.name, self.kind).base_url
-        return self.about.own_server and bool(
-            own or read_variable(self.about.address_variable, home)
-        )
+        own = read_options(home, self.name, self.options_type).base_url
+        return self.info.own_server and bool(own or read_variable(self.info.address_variable, home))
 
     def connect(self, home: Home, scope: ServiceScope, platform: str) -> None:  # noqa: ARG002 - for adapters
-        self._api = open_client(self.about, self.options, home, self.headers)
+        self._client = open_client(self.info, self.options, home, self.headers)
 
     def headers(self, key: str) -> Mapping[str, str]:
         return bearer_headers(key)
 
     def get_config_schema(self) -> Dicts:
-        about = self.about
-        key: Dict = {"key": "api_key", "description": f"Key for {about.title}", "secret": True}
-        key |= {"env_var": about.key, "url": about.key_url, "required": not about.own_server}
-        if not about.own_server:
+        info = self.info
+        key: Dict = {"key": "api_key", "description": f"Key for {info.title}", "secret": True}
+        key |= {"env_var": info.key, "url": info.key_url, "required": not info.own_server}
+        if not info.own_server:
             return [key]
         description = "Address of a server of your own; empty for the vendor's"
         return [key, {"key": "base_url", "description": description, "default": ""}]
 
     def shutdown(self) -> None:
-        if self._api is not None:
-            self._api.close()
+        if self._client is not None:
+            self._client.close()
 
-    def unlearn(self, text: str) -> None:
+    def remove_fact(self, text: str) -> None:
         for each in self.search(redact_query(text), MAX_FOUND):
             if each["text"] == text:
                 self.forget(each["id"])
 
     @abstractmethod
-    def listed(self, limit: int) -> Dicts:
-        """What is kept, the newest first as far as the service sorts it."""
+    def list_entries(self, limit: int) -> Dicts:
+        """Return stored entries, newest first if the service sorts them."""
 
     @abstractmethod
     def edit(self, entry_id: str, text: str) -> bool: ...
@@ -416,15 +418,15 @@ class HttpServiceProvider(ServiceProvider):
     def forget(self, entry_id: str) -> bool: ...
 
     def entries(self, query: str = "", limit: int = 100) -> Dicts:
-        most = min(limit, MAX_LISTED)
-        found = self.search(redact_query(query), most) if query else self.listed(most)
-        return [each for each in found if each["text"]][:most]
+        limit = min(limit, MAX_LISTED)
+        found = self.search(redact_query(query), limit) if query else self.list_entries(limit)
+        return [each for each in found if each["text"]][:limit]
 
     def summary(self) -> str:
         limit = 100
         count = len(self.entries("", limit))
         number = f"{count} facts or more" if count >= limit else many(count, "fact")
-        return f"{number} of {self.scope.flat} at {self.api.host}"
+        return f"{number} of {self.scope.flat} at {self.client.host}"
 
 
 def not_initialized(name: str) -> ConfigError:
@@ -436,25 +438,28 @@ def bearer_headers(key: str) -> Mapping[str, str]:
 
 
 def open_client(
-    about: ServiceInfo,
+    info: ServiceInfo,
     options: ServiceOptions,
     home: Home,
     headers: Callable[[str], Mapping[str, str]] = bearer_headers,
 ) -> ServiceClient:
-    """`headers` makes them from the key. Raises `ConfigError`."""
-    key = read_variable(about.key, home)
-    address = options.base_url or read_variable(about.address_variable, home) or about.address
+    """Return a client for the service; `headers` derives the headers from the key.
+
+    Raises `ConfigError` for a missing or invalid address or key.
+    """
+    key = read_variable(info.key, home)
+    address = options.base_url or read_variable(info.address_variable, home) or info.address
     if not address:
         raise ConfigError(
-            f"{about.title} has no address",
-            where=str(options_file(home, about.name)),
+            f"{info.title} has no address",
+            where=str(options_file(home, info.name)),
             hint="set base_url",
         )
     return ServiceClient(
-        about.title,
+        info.title,
         address,
         headers(key),
         secret=key,
         seconds=options.timeout,
-        remedy=f"set {about.key} with `hermes memory setup {about.name}`",
+        remedy=f"set {info.key} with `hermes memory setup {info.name}`",
     )

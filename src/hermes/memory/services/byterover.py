@@ -1,11 +1,11 @@
 """ByteRover, by its program `brv` on this machine (docs.byterover.dev, and the curate protocol of
 the program).
 
-Each user has a project of their own in `<home>/byterover/`, so no key is asked for; whoever wants
-the cloud runs `brv login` and `brv vc push` there. `brv search` finds without a model, `brv curate`
-keeps: newer versions want the topic written by the caller, which is done here without a model. The
-documentation does not show what `brv search --format json` prints; any list of objects in it that
-hold an excerpt is understood. There is no command that deletes a topic.
+Each user has a project in `<home>/byterover/`, so no key is needed; to use the cloud, run
+`brv login` and `brv vc push` there. `brv search` searches without a model and `brv curate` stores:
+newer versions expect the caller to write the topic, which happens here without a model. The
+documentation does not show the output of `brv search --format json`; any list of objects with an
+excerpt is accepted. There is no command that deletes a topic.
 """
 
 import html
@@ -57,7 +57,7 @@ QUERY = ServiceTool(
 
 
 class ByteRoverProvider(ServiceProvider):
-    about = ServiceInfo(
+    info = ServiceInfo(
         "byterover",
         "ByteRover",
         (QUERY, store_tool("brv_curate")),
@@ -80,19 +80,19 @@ class ByteRoverProvider(ServiceProvider):
         return [hit for hit in hits if hit["text"]]
 
     def query(self, question: str) -> Dict:
-        """Older versions answer the question, newer ones list the topics that fit."""
+        """Return an answer (older versions) or a list of matching topics (newer ones)."""
         data = self._run("query", question, seconds=SLOW_SECONDS)
         said = data.get("result") or data.get("content")
         if isinstance(said, str):
             return {"answer": said}
         return {"found": [to_entry(each, *TEXTS)["text"] for each in _objects(data)]}
 
-    def learn_turn(self, session: str, user: str, assistant: str) -> None:
+    def store_turn(self, session: str, user: str, assistant: str) -> None:
         said = {"User": user, "Assistant": assistant}
         paragraphs = [f"{who}: {text}" for who, text in said.items() if text]
         self._curate(f"conversations/{_snake(session)}", user or assistant, paragraphs)
 
-    def learn(self, text: str) -> None:
+    def store_fact(self, text: str) -> None:
         self._curate("notes", text, [text])
 
     def _curate(self, path: str, summary: str, paragraphs: list[str]) -> None:
@@ -106,20 +106,20 @@ class ByteRoverProvider(ServiceProvider):
             raise ServiceError(f"{PROGRAM} curate did not keep it ({data['status']})")
 
     def _run(self, verb: str, text: str, *options: str, seconds: float) -> Dict:
-        # A text that begins with a dash would be an option.
+        # A text that begins with a dash would be parsed as an option.
         words = (f" {text}" if text.startswith("-") else text,) if text else ()
         command = (verb, *words, *options, "--format", "json")
-        return self._circuit.run(lambda: _answered(self._folder, command, seconds))
+        return self._circuit.run(lambda: _run_program(self._folder, command, seconds))
 
 
 def _program() -> str | None:
     return shutil.which(PROGRAM, path=environment.search_path())
 
 
-def _answered(folder: Path, command: tuple[str, ...], seconds: float) -> Dict:
-    """`data` of what the program prints. Raises `ServiceError`."""
+def _run_program(folder: Path, command: tuple[str, ...], seconds: float) -> Dict:
+    """Run `brv` and return `data` of its JSON output. Raises `ServiceError`."""
     what = f"{PROGRAM} {command[0]}"
-    code, printed = _printed(folder, command, seconds)
+    code, printed = _program_output(folder, command, seconds)
     answer = next(_envelopes(printed), None)
     if answer is None:
         raise ServiceError(f"{what} ended with code {code} and no answer")
@@ -133,9 +133,11 @@ def _answered(folder: Path, command: tuple[str, ...], seconds: float) -> Dict:
     return data
 
 
-def _printed(folder: Path, command: tuple[str, ...], seconds: float) -> tuple[int, bytes]:
-    """The exit code and the output, which goes to a file: a process that the program leaves behind
-    would hold a pipe open."""
+def _program_output(folder: Path, command: tuple[str, ...], seconds: float) -> tuple[int, bytes]:
+    """Return the exit code and the output.
+
+    The output goes to a file, because a background process of the program would keep a pipe open.
+    """
     program = _program()
     if program is None:
         hint = "npm install -g byterover-cli"
@@ -163,7 +165,7 @@ def _printed(folder: Path, command: tuple[str, ...], seconds: float) -> tuple[in
 
 
 def _envelopes(printed: bytes) -> Iterator[Dict]:
-    """The JSON objects in the output, the last first: one in all, or one in each line."""
+    """Yield the JSON objects of the output, last first: the whole output or one per line."""
     for text in (printed, *reversed(printed.splitlines())):
         try:
             answer = msgspec.json.decode(text)
@@ -174,13 +176,13 @@ def _envelopes(printed: bytes) -> Iterator[Dict]:
 
 
 def _objects(data: Dict) -> Dicts:
-    """The first list of objects in an answer."""
+    """Return the first list of objects in an answer."""
     lists: Iterator[Any] = (value for value in data.values() if isinstance(value, list))
     return [each for each in next(lists, ()) if isinstance(each, dict)]
 
 
 def _topic(path: str, summary: str, paragraphs: list[str]) -> str:
-    """What `brv curate --response` takes: a topic in its HTML, and why it is written."""
+    """Return the input of `brv curate --response`: a topic as HTML, and its metadata."""
     line = " ".join(summary.split())[:_SUMMARY]
     title = html.escape(line)
     body = "".join(f"<p>{html.escape(text, quote=False)}</p>" for text in paragraphs)

@@ -1,8 +1,8 @@
-"""Hindsight by Vectorize: the cloud, or a server of one's own (hindsight.vectorize.io, API).
+"""Hindsight by Vectorize: the cloud or a self-hosted server (hindsight.vectorize.io, API).
 
-A user is a memory bank, which comes into being with the first thing retained. A conversation is one
-document that grows. Forgetting invalidates a fact: it is never recalled again, and stays in the
-bank for audits. Observations, which the service derives, cannot be changed.
+A user is a memory bank, created when the first item is stored. A conversation is one growing
+document. Forgetting invalidates a fact: it is never recalled again but stays in the bank for
+audits. Observations, which the service derives, cannot be changed.
 """
 
 from contextlib import suppress
@@ -21,7 +21,7 @@ from hermes.memory.services.base import (
 from hermes.memory.services.http import SLOW_SECONDS, ServiceNotFound, quote_segment
 
 TOKENS = 512
-"""Of recalled facts; what is too much for a turn is cut afterwards."""
+"""Limit of recalled facts; the result is also cut to the limit of a turn."""
 
 REFLECT = ServiceTool(
     "hindsight_reflect",
@@ -32,7 +32,7 @@ REFLECT = ServiceTool(
 
 
 class HindsightProvider(HttpServiceProvider):
-    about = ServiceInfo(
+    info = ServiceInfo(
         "hindsight",
         "Hindsight",
         (search_tool("hindsight_recall"), REFLECT),
@@ -45,21 +45,21 @@ class HindsightProvider(HttpServiceProvider):
 
     def search(self, query: str, limit: int) -> Dicts:
         body = {"query": query, "budget": "low", "max_tokens": TOKENS}
-        answer = self.api.read("POST", f"{self._bank}/memories/recall", body)
+        answer = self.client.read("POST", f"{self._bank}/memories/recall", body)
         return [to_entry(each, "text") for each in objects_in(answer, "results")][:limit]
 
     def reflect(self, query: str) -> str | None:
         body = {"query": query, "budget": "low"}
         path = f"{self._bank}/reflect"
-        answer: Any = self.api.read("POST", path, body, seconds=SLOW_SECONDS)
+        answer: Any = self.client.read("POST", path, body, seconds=SLOW_SECONDS)
         return answer.get("text") if isinstance(answer, dict) else None
 
-    def listed(self, limit: int) -> Dicts:
+    def list_entries(self, limit: int) -> Dicts:
         params = {"limit": limit, "state": "valid"}
-        answer = self.api.read("GET", f"{self._bank}/memories/list", params=params)
+        answer = self.client.read("GET", f"{self._bank}/memories/list", params=params)
         return [to_entry(each, "text") for each in objects_in(answer, "items")]
 
-    def learn_turn(self, session: str, user: str, assistant: str) -> None:
+    def store_turn(self, session: str, user: str, assistant: str) -> None:
         text = f"user: {user}\nassistant: {assistant}\n"
         self._retain(
             {
@@ -70,15 +70,15 @@ class HindsightProvider(HttpServiceProvider):
             }
         )
 
-    def learn(self, text: str) -> None:
+    def store_fact(self, text: str) -> None:
         self._retain(
             {"content": text, "context": "note about the user", "document_id": _note(text)}
         )
 
-    def unlearn(self, text: str) -> None:
-        """The service puts facts into its own words, so the document they came from goes."""
+    def remove_fact(self, text: str) -> None:
+        """Delete the document of the note, because the service rephrases its facts."""
         with suppress(ServiceNotFound):
-            self.api.write("DELETE", f"{self._bank}/documents/{_note(text)}")
+            self.client.write("DELETE", f"{self._bank}/documents/{_note(text)}")
 
     def edit(self, entry_id: str, text: str) -> bool:
         return self._curate(entry_id, {"text": text})
@@ -91,11 +91,11 @@ class HindsightProvider(HttpServiceProvider):
         return f"/v1/default/banks/{quote_segment(self.scope.flat)}"
 
     def _retain(self, item: Dict) -> None:
-        self.api.write("POST", f"{self._bank}/memories", {"items": [item], "async": True})
+        self.client.write("POST", f"{self._bank}/memories", {"items": [item], "async": True})
 
     def _curate(self, entry_id: str, body: Dict) -> bool:
         try:
-            self.api.write("PATCH", f"{self._bank}/memories/{quote_segment(entry_id)}", body)
+            self.client.write("PATCH", f"{self._bank}/memories/{quote_segment(entry_id)}", body)
         except ServiceNotFound:
             return False
         return True

@@ -1,7 +1,7 @@
 """Honcho, a service that reasons about its users (docs.honcho.dev, API v3).
 
-A profile is a workspace, a user and the agent are peers in it, a conversation is a session of both.
-What Honcho concludes about the user is recalled.
+A profile is a workspace, the user and the agent are peers in it, a conversation is a session of
+both. Conclusions of Honcho about the user are recalled. Options are in `<home>/honcho.json`.
 """
 
 from collections.abc import Sequence
@@ -33,8 +33,6 @@ from hermes.memory.services.base import (
 )
 from hermes.memory.services.http import SLOW_SECONDS, ServiceClient, quote_segment
 
-# `<home>/honcho.json`, and what is fixed about the service.
-
 Mode = Literal["hybrid", "context", "tools"]
 Level = Literal["minimal", "low", "medium", "high", "max"]
 MODES: tuple[str, ...] = get_args(Mode)
@@ -44,20 +42,19 @@ CHARS_PER_TOKEN = 4
 
 class HonchoOptions(ServiceOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     enabled: bool = True
-    """Otherwise nothing is sent, recalled or offered."""
+    """When false, nothing is sent or recalled and there are no tools."""
     user_peer: str = ""
-    """What the owner is called; empty: `owner`. Other users have names of their own."""
+    """Peer name of the owner; empty for `owner`. Names of other users are derived."""
     ai_peer: str = "hermes"
-    """What the agent is called."""
+    """Peer name of the agent."""
     mode: Mode = "hybrid"
-    """Whether what fits is recalled (context), looked for with tools (tools), or both."""
+    """Recall into turns (context), search with tools (tools), or both (hybrid)."""
     reasoning: Level = "low"
-    """How hard Honcho thinks when it is asked."""
+    """Reasoning effort of Honcho's answers."""
     dialectic_chars: int = 0
-    """Most characters of what Honcho is asked to think about between turns, which it charges for;
-    0: it is not asked."""
+    """Longest answer Honcho generates between turns, which it charges for; 0 disables this."""
     sessions: dict[str, str] = msgspec.field(default_factory=dict)
-    """Folder: the session that conversations begun there belong to."""
+    """Maps a working folder to the session of conversations started there."""
 
 
 ASK = ServiceTool(
@@ -66,7 +63,7 @@ ASK = ServiceTool(
     "question",
     lambda service, question: {"answer": service.ask(question)},
 )
-ABOUT = ServiceInfo(
+HONCHO = ServiceInfo(
     "honcho",
     "Honcho",
     (search_tool("honcho_search"), ASK),
@@ -78,92 +75,93 @@ ABOUT = ServiceInfo(
 )
 
 
-# A workspace of Honcho and the two peers we care about, over its HTTP interface.
-
-PAGE = 100
-"""The most the service lists at once."""
+PAGE_SIZE = 100
+"""Largest number of items the service lists at once."""
 
 
 class HonchoWorkspace:
-    def __init__(self, api: ServiceClient, workspace: str, user: str, ai: str) -> None:
-        self.api, self.name, self.user, self.ai = api, workspace, user, ai
-        self._path = f"/v3/workspaces/{quote_segment(workspace)}"
-        self._known: set[str] = set()
+    """HTTP calls for one workspace and its two peers, the user and the agent."""
 
-    def say(self, session: str, said: str, answered: str) -> None:
-        self.ensure(session)
-        texts = ((self.user, said), (self.ai, answered))
+    def __init__(self, client: ServiceClient, workspace: str, user: str, ai: str) -> None:
+        self.client, self.name, self.user, self.ai = client, workspace, user, ai
+        self._path = f"/v3/workspaces/{quote_segment(workspace)}"
+        self._created: set[str] = set()
+        """Sessions that are known to exist."""
+
+    def add_turn(self, session: str, user: str, assistant: str) -> None:
+        self.ensure_session(session)
+        texts = ((self.user, user), (self.ai, assistant))
         messages = [{"peer_id": peer, "content": text} for peer, text in texts if text]
         path = f"{self._path}/sessions/{quote_segment(session)}/messages"
-        self.api.write("POST", path, {"messages": messages})
+        self.client.write("POST", path, {"messages": messages})
 
     def conclude(self, text: str, session: str) -> None:
-        self.ensure(session)
+        self.ensure_session(session)
         body = {"conclusions": [{"content": text, **self._about_user}]}
-        self.api.write("POST", f"{self._path}/conclusions", body)
+        self.client.write("POST", f"{self._path}/conclusions", body)
 
-    def ensure(self, session: str) -> None:
-        """Get or create the workspace and the session with both peers; Honcho reasons about the
-        user only."""
-        if session in self._known:
+    def ensure_session(self, session: str) -> None:
+        """Get or create the workspace and the session with both peers; Honcho reasons only about
+        the user."""
+        if session in self._created:
             return
-        self.api.read("POST", "/v3/workspaces", {"id": self.name})
+        self.client.read("POST", "/v3/workspaces", {"id": self.name})
         peers = {
             self.user: {"observe_me": True, "observe_others": False},
             self.ai: {"observe_me": False, "observe_others": False},
         }
-        self.api.read("POST", f"{self._path}/sessions", {"id": session, "peers": peers})
-        self._known.add(session)
+        self.client.read("POST", f"{self._path}/sessions", {"id": session, "peers": peers})
+        self._created.add(session)
 
     def query(self, question: str, limit: int) -> Dicts:
-        body = {"query": question, "top_k": min(limit, PAGE), "filters": self._about_user}
-        answer = self.api.read("POST", f"{self._path}/conclusions/query", body)
+        body = {"query": question, "top_k": min(limit, PAGE_SIZE), "filters": self._about_user}
+        answer = self.client.read("POST", f"{self._path}/conclusions/query", body)
         return [to_entry(each, "content") for each in objects_in(answer)]
 
     def conclusions(self, limit: int) -> Dicts:
         answer = self._list("conclusions", {"filters": self._about_user}, limit)
         return [to_entry(each, "content") for each in answer]
 
-    def holds(self, conclusion: str) -> bool:
-        """Whether there is such a conclusion about the user."""
-        held: Any = self.api.read("GET", self._conclusion(conclusion)) if conclusion else None
+    def has_conclusion(self, conclusion: str) -> bool:
+        """Return whether the conclusion exists and concerns the user."""
+        held: Any = self.client.read("GET", self._conclusion(conclusion)) if conclusion else None
         return isinstance(held, dict) and held.get("observed_id") == self.user
 
     def delete(self, conclusion: str) -> bool:
-        if not self.holds(conclusion):
+        if not self.has_conclusion(conclusion):
             return False
-        self.api.write("DELETE", self._conclusion(conclusion))
+        self.client.write("DELETE", self._conclusion(conclusion))
         return True
 
     def representation(self, peer: str, query: str, limit: int) -> str:
-        """What Honcho holds of a peer, all or what fits a question."""
+        """Return Honcho's text about a peer: all of it, or what matches a query."""
         body: dict[str, Any] = {"max_conclusions": limit}
         if query:
             body |= {"search_query": query, "search_top_k": limit}
-        answer = self.api.read(
+        answer = self.client.read(
             "POST", f"{self._path}/peers/{quote_segment(peer)}/representation", body
         )
         return _text(answer, "representation")
 
     def card(self, peer: str) -> list[str]:
-        answer: Any = self.api.read("GET", f"{self._path}/peers/{quote_segment(peer)}/card")
+        answer: Any = self.client.read("GET", f"{self._path}/peers/{quote_segment(peer)}/card")
         lines = answer.get("peer_card") if isinstance(answer, dict) else None
         return [str(line) for line in lines or ()]
 
     def ask(self, question: str, level: str) -> str:
         body = {"query": question, "reasoning_level": level}
         path = f"{self._path}/peers/{quote_segment(self.user)}/chat"
-        return _text(self.api.read("POST", path, body, seconds=SLOW_SECONDS), "content")
+        return _text(self.client.read("POST", path, body, seconds=SLOW_SECONDS), "content")
 
     def peers(self) -> Dicts:
-        return self._list("peers", {}, PAGE)
+        return self._list("peers", {}, PAGE_SIZE)
 
     def sessions(self) -> Dicts:
-        return self._list("sessions", {}, PAGE)
+        return self._list("sessions", {}, PAGE_SIZE)
 
     def pending(self) -> int | None:
-        """How much Honcho still has to think about; None when there is no such workspace."""
-        answer: Any = self.api.read("GET", f"{self._path}/queue/status")
+        """Return the number of queued work units; None if there is no such workspace."""
+        answer: Any = self.client.read("GET", f"{self._path}/queue/status")
         if not isinstance(answer, dict):
             return None
         counts = (answer.get(key) for key in ("pending_work_units", "in_progress_work_units"))
@@ -177,9 +175,9 @@ class HonchoWorkspace:
         return f"{self._path}/conclusions/{quote_segment(name)}"
 
     def _list(self, what: str, body: dict[str, Any], limit: int) -> Dicts:
-        size = {"size": min(limit, PAGE)}
+        size = {"size": min(limit, PAGE_SIZE)}
         return objects_in(
-            self.api.read("POST", f"{self._path}/{what}/list", body, params=size), "items"
+            self.client.read("POST", f"{self._path}/{what}/list", body, params=size), "items"
         )
 
 
@@ -190,12 +188,12 @@ def _text(answer: Any, key: str) -> str:
 
 # The memory provider over Honcho.
 
-PONDERED = "In one or two sentences: what about the user matters for answering this? "
+AHEAD_QUESTION = "In one or two sentences: what about the user matters for answering this? "
 
 
 class HonchoProvider(HttpServiceProvider):
-    about = ABOUT
-    kind = HonchoOptions
+    info = HONCHO
+    options_type = HonchoOptions
 
     def __init__(self) -> None:
         super().__init__()
@@ -204,13 +202,13 @@ class HonchoProvider(HttpServiceProvider):
 
     def connect(self, home: Home, scope: ServiceScope, platform: str) -> None:
         self._opened = open_workspace(home, self.options, scope)
-        self._api = self._opened.api
+        self._client = self._opened.client
         if platform == "cli":
-            with suppress(FileNotFoundError):  # the folder may be gone
+            with suppress(FileNotFoundError):  # the folder may have been deleted
                 self._mapped = self.options.sessions.get(str(Path.cwd()), "")
 
     def tools(self) -> tuple[ServiceTool, ...]:
-        return ABOUT.tools if self.options.enabled and self.options.mode != "context" else ()
+        return HONCHO.tools if self.options.enabled and self.options.mode != "context" else ()
 
     def system_prompt_block(self) -> str:
         return super().system_prompt_block() if self.options.enabled else ""
@@ -235,10 +233,10 @@ class HonchoProvider(HttpServiceProvider):
         lines = (line.strip().removeprefix("- ") for line in text.splitlines())
         return [line for line in lines if line and not line.startswith("#")]
 
-    def ponder(self, query: str) -> Sequence[str]:
+    def recall_ahead(self, query: str) -> Sequence[str]:
         if not self.options.dialectic_chars:
             return self.recall(query)
-        thought = self.workspace.ask(f"{PONDERED}{query}", self.options.reasoning)
+        thought = self.workspace.ask(f"{AHEAD_QUESTION}{query}", self.options.reasoning)
         return [thought[: self.options.dialectic_chars]]
 
     def search(self, query: str, limit: int) -> Dicts:
@@ -247,20 +245,20 @@ class HonchoProvider(HttpServiceProvider):
     def ask(self, text: str) -> str:
         return self.workspace.ask(redact_query(text), self.options.reasoning)
 
-    def learn_turn(self, session: str, user: str, assistant: str) -> None:
-        self.workspace.say(self._named(session), user, assistant)
+    def store_turn(self, session: str, user: str, assistant: str) -> None:
+        self.workspace.add_turn(self._session_name(session), user, assistant)
 
-    def learn(self, text: str) -> None:
-        self.workspace.conclude(text, self._named(self.session))
+    def store_fact(self, text: str) -> None:
+        self.workspace.conclude(text, self._session_name(self.session))
 
-    def listed(self, limit: int) -> Dicts:
+    def list_entries(self, limit: int) -> Dicts:
         return self.workspace.conclusions(limit)
 
     def edit(self, entry_id: str, text: str) -> bool:
-        """Honcho changes no conclusion: a new one comes, the old one goes."""
-        if not self.workspace.holds(entry_id):
+        """Add a new conclusion and delete the old one, because conclusions are immutable."""
+        if not self.workspace.has_conclusion(entry_id):
             return False
-        self.learn(text)
+        self.store_fact(text)
         return self.forget(entry_id)
 
     def forget(self, entry_id: str) -> bool:
@@ -272,8 +270,8 @@ class HonchoProvider(HttpServiceProvider):
             raise not_initialized(self.name)
         return self._opened
 
-    def _named(self, session: str) -> str:
-        """A session in the workspace, which users share: theirs are never the same."""
+    def _session_name(self, session: str) -> str:
+        """Return the session's name in the workspace. Users share it, so the name has a prefix."""
         if self.scope.user == OWNER:
             return self._mapped or session
         return f"{self.scope.user}-{session}"
@@ -286,14 +284,14 @@ class HonchoProvider(HttpServiceProvider):
 def open_workspace(
     home: Home, options: HonchoOptions, scope: ServiceScope | None = None
 ) -> HonchoWorkspace:
-    """Of the owner, when nobody else is named. Raises `ConfigError`."""
+    """Return the workspace for `scope`, by default the owner's. Raises `ConfigError`."""
     scope = scope or service_scope(home, options.namespace, "")
     own = options.user_peer if scope.user == OWNER else ""
     user, ai = safe_id(own) if own else scope.user, safe_id(options.ai_peer)
     if user == ai:
         raise ConfigError(
             f"the user and the agent are both called {user!r}",
-            where=str(options_file(home, ABOUT.name)),
+            where=str(options_file(home, HONCHO.name)),
             hint="hermes honcho peer --ai NAME",
         )
-    return HonchoWorkspace(open_client(ABOUT, options, home), scope.namespace, user, ai)
+    return HonchoWorkspace(open_client(HONCHO, options, home), scope.namespace, user, ai)

@@ -1,4 +1,4 @@
-"""`hermes honcho …`: what is set, and what the service holds. There only while it is in use."""
+"""`hermes honcho …`: options and stored data. Available only while Honcho is the provider."""
 
 import argparse
 import sys
@@ -23,11 +23,11 @@ from hermes.memory.services.base import (
     safe_id,
 )
 from hermes.memory.services.honcho import (
-    ABOUT,
     CHARS_PER_TOKEN,
+    HONCHO,
     LEVELS,
     MODES,
-    PAGE,
+    PAGE_SIZE,
     HonchoOptions,
     HonchoWorkspace,
     open_workspace,
@@ -36,15 +36,15 @@ from hermes.util.text import many
 
 LOCK_SECONDS = 10
 SYNCED = "notes"
-"""The session of notes and facts that were told by `sync` and `migrate`."""
+"""Session of the notes and facts sent by `sync` and `migrate`."""
 
 Act = Callable[[argparse.Namespace, Home], int | None]
 
 
 def register_cli(parser: argparse.ArgumentParser) -> None:
-    parser.description = "See what Honcho holds of you, and set how it is used."
+    parser.description = "Show what Honcho stores about you, and change how it is used."
     parser.add_argument(
-        "--target-profile", metavar="NAME", help="of another profile than the one in use"
+        "--target-profile", metavar="NAME", help="another profile than the active one"
     )
     parser.set_defaults(func=lambda args: _status(args, _home(args)))
     actions = parser.add_subparsers(title="actions", metavar="ACTION")
@@ -54,38 +54,38 @@ def register_cli(parser: argparse.ArgumentParser) -> None:
         action.set_defaults(func=lambda args: act(args, _home(args)))
         return action
 
-    add("setup", _setup, "how the key and the address are set")
-    status = add("status", _status, "what is set, and whether Honcho answers")
-    status.add_argument("--all", action="store_true", help="of all profiles")
-    add("peers", _peers, "who is known in the workspace")
-    add("sessions", _sessions, "the conversations of the workspace")
-    at = add("map", _map, "let conversations in this folder be one session")
-    at.add_argument("name", nargs="?", default="", metavar="NAME", help="of the session")
-    at.add_argument("--remove", action="store_true", help="no more")
-    peer = add("peer", _peer, "names, and how hard Honcho thinks")
-    peer.add_argument("--user", metavar="NAME", help="what you are called")
-    peer.add_argument("--ai", metavar="NAME", help="what the agent is called")
-    peer.add_argument("--reasoning", choices=LEVELS, help="when Honcho is asked")
+    add("setup", _setup, "show how to set the key and the address")
+    status = add("status", _status, "show the options and whether Honcho answers")
+    status.add_argument("--all", action="store_true", help="for all profiles")
+    add("peers", _peers, "list the peers of the workspace")
+    add("sessions", _sessions, "list the conversations of the workspace")
+    at = add("map", _map, "use one session for all conversations in this folder")
+    at.add_argument("name", nargs="?", default="", metavar="NAME", help="name of the session")
+    at.add_argument("--remove", action="store_true", help="remove the mapping")
+    peer = add("peer", _peer, "show or set peer names and reasoning effort")
+    peer.add_argument("--user", metavar="NAME", help="your peer name")
+    peer.add_argument("--ai", metavar="NAME", help="the agent's peer name")
+    peer.add_argument("--reasoning", choices=LEVELS, help="reasoning effort of answers")
     mode = add("mode", _mode, "recall into turns (context), tools, or both (hybrid)")
     mode.add_argument("mode", nargs="?", choices=MODES)
-    tokens = add("tokens", _tokens, "how much is recalled into a turn")
-    tokens.add_argument("--context", type=int, metavar="N", help="of what fits your message")
+    tokens = add("tokens", _tokens, "show or set how much is recalled into a turn")
+    tokens.add_argument("--context", type=int, metavar="N", help="tokens recalled per message")
     tokens.add_argument(
-        "--dialectic", type=int, metavar="N", help="of what Honcho thinks between turns; 0 is none"
+        "--dialectic", type=int, metavar="N", help="tokens generated between turns; 0 for none"
     )
-    identity = add("identity", _identity, "who is who, and with --show what is known")
+    identity = add("identity", _identity, "show the peers, and with --show what is known of them")
     identity.add_argument("--show", action="store_true", help="ask Honcho")
     add("enable", lambda _args, home: _set(home, enabled=True), "use Honcho")
     add("disable", lambda _args, home: _set(home, enabled=False), "send and recall nothing")
-    add("sync", _sync, "tell Honcho the notes on you that it does not know yet")
-    add("migrate", _migrate, "tell Honcho the facts that the local provider holds of you")
+    add("sync", _sync, "send your notes that Honcho does not know yet")
+    add("migrate", _migrate, "send the facts that the local provider stores about you")
 
 
 def _home(args: argparse.Namespace) -> Home:
     return Home.resolve(args.target_profile) if args.target_profile else current_home()
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 
@@ -95,16 +95,16 @@ def _workspace(home: Home) -> Iterator[HonchoWorkspace]:
     try:
         yield workspace
     finally:
-        workspace.api.close()
+        workspace.client.close()
 
 
 def _options(home: Home) -> HonchoOptions:
-    return read_options(home, ABOUT.name, HonchoOptions)
+    return read_options(home, HONCHO.name, HonchoOptions)
 
 
 def _set(home: Home, **values: Any) -> int:
-    change_options(home, ABOUT.name, HonchoOptions, **values)
-    _say(f"saved in {tilde(options_file(home, ABOUT.name))}")
+    change_options(home, HONCHO.name, HonchoOptions, **values)
+    _print(f"saved in {tilde(options_file(home, HONCHO.name))}")
     return 0
 
 
@@ -119,46 +119,46 @@ def _status(args: argparse.Namespace, home: Home) -> int:
 def _status_of(home: Home) -> int:
     options = _options(home)
     with _workspace(home) as workspace:
-        _say(f"profile    {home.profile}{'' if options.enabled else ' (disabled)'}")
-        _say(f"workspace  {workspace.name} at {workspace.api.host}")
-        _say(f"peers      {workspace.user} and {workspace.ai}")
-        _say(f"mode       {options.mode}, reasoning {options.reasoning}")
+        _print(f"profile    {home.profile}{'' if options.enabled else ' (disabled)'}")
+        _print(f"workspace  {workspace.name} at {workspace.client.host}")
+        _print(f"peers      {workspace.user} and {workspace.ai}")
+        _print(f"mode       {options.mode}, reasoning {options.reasoning}")
         try:
             pending = workspace.pending()
         except HermesError as error:
-            _say(f"service    {error}")
+            _print(f"service    {error}")
             return 1
-    waits = "no workspace yet" if pending is None else f"{many(pending, 'thing')} to think about"
-    _say(f"service    answers, {waits}")
+    queue = "no workspace yet" if pending is None else f"{many(pending, 'unit')} queued"
+    _print(f"service    answers, {queue}")
     return 0
 
 
 def _peers(_args: argparse.Namespace, home: Home) -> None:
     with _workspace(home) as workspace:
-        _say_names(workspace.peers(), "peers")
+        _print_names(workspace.peers(), "peers")
 
 
 def _sessions(_args: argparse.Namespace, home: Home) -> None:
     with _workspace(home) as workspace:
-        _say_names(workspace.sessions(), "sessions")
+        _print_names(workspace.sessions(), "sessions")
 
 
-def _say_names(found: list[Dict], what: str) -> None:
+def _print_names(found: list[Dict], what: str) -> None:
     for each in found:
-        _say(f"{str(each.get('created_at') or '')[:10]}  {each.get('id')}")
+        _print(f"{str(each.get('created_at') or '')[:10]}  {each.get('id')}")
     if not found:
-        _say(f"no {what} yet")
-    if len(found) == PAGE:
-        _say(f"(the first {PAGE})")
+        _print(f"no {what} yet")
+    if len(found) == PAGE_SIZE:
+        _print(f"(the first {PAGE_SIZE})")
 
 
 def _map(args: argparse.Namespace, home: Home) -> int:
     mapped, folder = dict(_options(home).sessions), str(Path.cwd())
     if not args.name and not args.remove:
         for place, session in mapped.items():
-            _say(f"{tilde(Path(place))}: {session}")
+            _print(f"{tilde(Path(place))}: {session}")
         if not mapped:
-            _say("no folder is mapped: each conversation is a session of its own")
+            _print("no folder is mapped: each conversation has its own session")
         return 0
     mapped.pop(folder, None)
     if args.name:
@@ -167,62 +167,62 @@ def _map(args: argparse.Namespace, home: Home) -> int:
 
 
 def _peer(args: argparse.Namespace, home: Home) -> int:
-    said = {"user_peer": args.user, "ai_peer": args.ai, "reasoning": args.reasoning}
-    values = {key: value for key, value in said.items() if value is not None}
+    given = {"user_peer": args.user, "ai_peer": args.ai, "reasoning": args.reasoning}
+    values = {key: value for key, value in given.items() if value is not None}
     options = _options(home)
     if not values:
-        _say(f"you {options.user_peer or 'owner'}, the agent {options.ai_peer}")
-        _say(f"reasoning {options.reasoning}")
+        _print(f"you {options.user_peer or 'owner'}, the agent {options.ai_peer}")
+        _print(f"reasoning {options.reasoning}")
         return 0
     names = {key: safe_id(value) if key != "reasoning" else value for key, value in values.items()}
     user, ai = names.get("user_peer", options.user_peer), names.get("ai_peer", options.ai_peer)
     if (user or "owner") == ai:
-        raise UsageError("you and the agent cannot have one name", hint="choose another")
+        raise UsageError("you and the agent cannot have the same name", hint="choose another")
     return _set(home, **names)
 
 
 def _mode(args: argparse.Namespace, home: Home) -> int:
     if args.mode:
         return _set(home, mode=args.mode)
-    _say(_options(home).mode)
+    _print(_options(home).mode)
     return 0
 
 
 def _tokens(args: argparse.Namespace, home: Home) -> int:
-    said = {"recall_chars": args.context, "dialectic_chars": args.dialectic}
-    values = {key: count * CHARS_PER_TOKEN for key, count in said.items() if count is not None}
+    given = {"recall_chars": args.context, "dialectic_chars": args.dialectic}
+    values = {key: count * CHARS_PER_TOKEN for key, count in given.items() if count is not None}
     if any(count < 0 for count in values.values()):
-        raise UsageError("there is no negative number of tokens", hint="0 is none")
+        raise UsageError("a number of tokens cannot be negative", hint="use 0 for none")
     if values:
         return _set(home, **values)
     options = _options(home)
-    _say(f"context    {options.recall_chars // CHARS_PER_TOKEN}")
-    _say(f"dialectic  {options.dialectic_chars // CHARS_PER_TOKEN}")
+    _print(f"context    {options.recall_chars // CHARS_PER_TOKEN}")
+    _print(f"dialectic  {options.dialectic_chars // CHARS_PER_TOKEN}")
     return 0
 
 
 def _identity(args: argparse.Namespace, home: Home) -> None:
     with _workspace(home) as workspace:
         for who, peer in (("you", workspace.user), ("the agent", workspace.ai)):
-            _say(f"{who}: {peer}")
+            _print(f"{who}: {peer}")
             if args.show:
                 known = [*workspace.card(peer), *_lines(workspace, peer)]
-                _say("\n".join(f"  {line}" for line in known) or "  nothing is known")
+                _print("\n".join(f"  {line}" for line in known) or "  nothing is known")
 
 
 def _lines(workspace: HonchoWorkspace, peer: str) -> list[str]:
-    text = workspace.representation(peer, "", PAGE)
+    text = workspace.representation(peer, "", PAGE_SIZE)
     return [line for line in text.splitlines() if line.strip()]
 
 
 def _setup(_args: argparse.Namespace, _home: Home) -> None:
-    _say(f"`hermes memory setup {ABOUT.name}` asks for the key and the address")
+    _print(f"to set the key and the address: hermes memory setup {HONCHO.name}")
 
 
 def _sync(_args: argparse.Namespace, home: Home) -> None:
     own = note_locations(home.memories, Notes())
     files = (NoteFile(home.memories, own[target], LOCK_SECONDS) for target in ("memory", "user"))
-    _tell(home, {note for file in files for note in file.read()}, "note")
+    _send(home, {note for file in files for note in file.read()}, "note")
 
 
 def _migrate(_args: argparse.Namespace, home: Home) -> None:
@@ -232,17 +232,17 @@ def _migrate(_args: argparse.Namespace, home: Home) -> None:
         facts = local.entries("", MAX_FACTS)
     finally:
         local.shutdown()
-    _tell(home, {fact["text"] for fact in facts if "outdated_by" not in fact}, "fact")
+    _send(home, {fact["text"] for fact in facts if "outdated_by" not in fact}, "fact")
 
 
-def _tell(home: Home, texts: set[str], kind: str) -> None:
-    """Each of the texts, unless it is known."""
-    said = {redact_outgoing(text) for text in texts}
+def _send(home: Home, texts: set[str], kind: str) -> None:
+    """Send each text that Honcho does not know yet."""
+    redacted = {redact_outgoing(text) for text in texts}
     known = 0
     with _workspace(home) as workspace:
-        for text in sorted(said):
-            if any(each["text"] == text for each in workspace.query(redact_query(text), PAGE)):
+        for text in sorted(redacted):
+            if any(each["text"] == text for each in workspace.query(redact_query(text), PAGE_SIZE)):
                 known += 1
             else:
                 workspace.conclude(text, SYNCED)
-    _say(f"{many(len(said) - known, kind)} told, {known} known already")
+    _print(f"{many(len(redacted) - known, kind)} sent, {known} already known")

@@ -1,9 +1,11 @@
-"""Requests to a service: with time limits, and failures as one line without secrets."""
+"""The HTTP client of memory services: bounded in time and size, with a circuit breaker.
+
+Failures raise `ServiceError` with one line that contains no secrets.
+"""
 
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from importlib import import_module
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, quote, urlsplit
 
@@ -12,19 +14,30 @@ import msgspec
 from hermes.core.errors import ConfigError, ToolError
 from hermes.memory.isolation import describe_error
 
-# A service that fails again and again is left alone for a while.
-
 T = TypeVar("T")
 
 MAX_FAILURES = 3
-"""After so many in a row it rests."""
+"""Consecutive failures after which the service is paused."""
 PAUSE, MAX_PAUSE = 60.0, 600.0
-"""Seconds. Each further failure doubles the pause."""
+"""Seconds; each further failure doubles the pause."""
+WRITE_SECONDS = 30.0
+"""Timeout for background writes."""
+SLOW_SECONDS = 25.0
+"""Timeout for answers that a model of the service generates; a tool call waits 30 s."""
+MAX_BYTES = 4 * 1024**2
+RATE_PAUSE = 30.0
+REFUSED_PAUSE = 600.0
+_MAX_REASON_CHARS = 160
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_RETRY_STATUSES = frozenset({502, 503, 504})
 
 
 class ServiceError(ToolError):
-    """A service refused or failed. `pause` is how many seconds it is to be left alone at once; None
-    when it may be asked again."""
+    """A service refused or failed.
+
+    `pause` is the number of seconds for which it must not be called; None counts as an ordinary
+    failure.
+    """
 
     def __init__(self, message: str, *, pause: float | None = None, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -32,15 +45,15 @@ class ServiceError(ToolError):
 
 
 class ServiceNotFound(ServiceError):
-    """What was asked about is not there; the service works."""
+    """The requested object does not exist; the service works."""
 
 
 class ServicePaused(ServiceError):
-    """The service was not asked, because it failed a moment ago."""
+    """The service was not called, because its circuit breaker is open."""
 
 
 class ServiceCircuitBreaker:
-    """Counts failures of `service` in a row. It is used from one thread."""
+    """Pauses a service after consecutive failures. Not thread-safe."""
 
     def __init__(self, service: str, now: Callable[[], float] = time.monotonic) -> None:
         self._service, self._now = service, now
@@ -49,7 +62,7 @@ class ServiceCircuitBreaker:
         self._reason = ""
 
     def run(self, work: Callable[[], T]) -> T:
-        """What `work` returns. Raises `Resting` instead of doing it while the service rests."""
+        """Run `work` and return its result. Raises `ServicePaused` while the service is paused."""
         left = self._until - self._now()
         if left > 0:
             raise ServicePaused(f"{self._service} is asked again in {left:.0f} s; {self._reason}")
@@ -59,12 +72,12 @@ class ServiceCircuitBreaker:
             self._failures = 0
             raise
         except ServiceError as error:
-            self._rest(error)
+            self._record_failure(error)
             raise
         self._failures = 0
         return result
 
-    def _rest(self, error: ServiceError) -> None:
+    def _record_failure(self, error: ServiceError) -> None:
         self._failures += 1
         self._reason = describe_error(error)
         pause = error.pause
@@ -74,21 +87,11 @@ class ServiceCircuitBreaker:
             self._until = self._now() + min(pause, MAX_PAUSE)
 
 
-WRITE_SECONDS = 30.0
-"""For what nobody waits for."""
-SLOW_SECONDS = 25.0
-"""For answers that a model of the service thinks about; a tool waits 30 s."""
-MAX_BYTES = 4 * 1024**2
-RATE_PAUSE = 30.0
-REFUSED_PAUSE = 600.0
-_MAX_REASON_CHARS = 160
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_RETRY_STATUSES = frozenset({502, 503, 504})
-
-
 class ServiceClient:
-    """One service at one address. `secret` never appears in an error; `remedy` is the hint when it
-    is refused."""
+    """Client of one service at one address.
+
+    `secret` never appears in an error; `remedy` is the hint when the service refuses it.
+    """
 
     def __init__(
         self,
@@ -103,17 +106,21 @@ class ServiceClient:
         base = parse_address(service, base_url)
         if not (secret.isascii() and secret.isprintable()):
             raise ConfigError(
-                f"the key of {service} has characters that no key has", hint=remedy or "set it anew"
+                f"the key of {service} contains invalid characters", hint=remedy or "set it again"
             )
         self.host = base.netloc.rpartition("@")[2]
         self._service, self._secret, self._remedy = service, secret, remedy
         self._seconds = seconds
         self._circuit = ServiceCircuitBreaker(service)
-        self._http: Any = import_module("httpx2")  # slow to load, and so are certificates
-        late_tls: Any = import_module("hermes.util.late_tls")
+        # Imported here because both are slow to load, and so are certificates.
+        import httpx2
+
+        from hermes.util.late_tls import LateTls
+
+        self._http: Any = httpx2
         secure = base.scheme == "https"
-        tls = self._http.create_ssl_context() if secure else late_tls.LateTls()
-        self._client: Any = self._http.Client(
+        tls: Any = httpx2.create_ssl_context() if secure else LateTls()
+        self._client = httpx2.Client(
             base_url=base.geturl(),
             headers={"Accept": "application/json", **headers},
             trust_env=base.hostname not in _LOOPBACK,
@@ -129,25 +136,27 @@ class ServiceClient:
         params: Mapping[str, Any] | None = None,
         seconds: float | None = None,
     ) -> Any:
-        """What the service answers; None when what was asked about is not there. Tried a second
-        time when the service could not be reached or was busy. Raises `ServiceError`."""
+        """Return the decoded answer; None if the object does not exist.
+
+        A transient failure is retried once within the timeout. Raises `ServiceError`.
+        """
         limit = seconds or self._seconds
         try:
-            return self._circuit.run(lambda: self._twice(method, path, body, params, limit))
+            return self._circuit.run(lambda: self._retry_once(method, path, body, params, limit))
         except ServiceNotFound:
             return None
 
     def write(
         self, method: str, path: str, body: Any = None, *, params: Mapping[str, Any] | None = None
     ) -> Any:
-        """Like `read`, but tried once: what was done must not be done again. Raises `NotFound`
-        too."""
+        """Like `read`, but never retried, because a write may have succeeded before the failure.
+        Also raises `ServiceNotFound`."""
         return self._circuit.run(lambda: self._once(method, path, body, params, WRITE_SECONDS))
 
     def close(self) -> None:
         self._client.close()
 
-    def _twice(self, method: str, path: str, body: Any, params: Any, limit: float) -> Any:
+    def _retry_once(self, method: str, path: str, body: Any, params: Any, limit: float) -> Any:
         begin = time.monotonic()
         try:
             return self._once(method, path, body, params, limit)
@@ -200,29 +209,30 @@ class ServiceClient:
         return ServiceError(f"{self._who} did not answer within {limit:g} s")
 
     def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> ServiceError:
-        said = self._said(data)
+        reason = self._reason(data)
         if status in (401, 403):
-            text = f"{self._who} refused the key ({status}{said})"
+            text = f"{self._who} refused the key ({status}{reason})"
             return ServiceError(text, pause=REFUSED_PAUSE, hint=self._remedy)
-        text = f"{self._who} answered {status}{said}"
+        text = f"{self._who} answered {status}{reason}"
         if status == 404:
             return ServiceNotFound(text)
         if status == 429:
             return ServiceError(text, pause=_parse_retry_after(headers.get("retry-after", "")))
         if 300 <= status < 400:
-            return ServiceError(text, hint="set base_url to where the service really is")
+            return ServiceError(text, hint="set base_url to the address of the service itself")
         return _TransientError(text) if status in _RETRY_STATUSES else ServiceError(text)
 
-    def _said(self, data: bytes) -> str:
-        """The beginning of what the service says about a failure."""
+    def _reason(self, data: bytes) -> str:
+        """Return the beginning of the service's error message, redacted, for the end of a text."""
         try:
             answer = msgspec.json.decode(data)
         except (msgspec.DecodeError, RecursionError):
             return ""
         text = " ".join(_message(answer).split())
-        redaction = import_module("hermes.security.redaction")
-        kept: str = redaction.Redactor([self._secret]).redact(text)
-        return f": {kept[:_MAX_REASON_CHARS]}" if kept else ""
+        from hermes.security.redaction import Redactor  # compiles many patterns
+
+        redacted = Redactor([self._secret]).redact(text)
+        return f": {redacted[:_MAX_REASON_CHARS]}" if redacted else ""
 
     @property
     def _who(self) -> str:
@@ -230,28 +240,28 @@ class ServiceClient:
 
 
 class _TransientError(ServiceError):
-    """Trying once more may help."""
+    """A failure that a retry may solve."""
 
 
 def parse_address(service: str, text: str) -> SplitResult:
-    """Raises `ConfigError`."""
+    """Return the parsed address. Raises `ConfigError` unless it is an HTTP address."""
     with suppress(ValueError):
         base = urlsplit(text.strip().rstrip("/"))
         if base.scheme in ("http", "https") and base.hostname and base.port != 0:
             return base
     raise ConfigError(
-        f"the address of {service} is no http address",
+        f"the address of {service} is not an HTTP address",
         hint="set base_url to something like http://localhost:8000",
     )
 
 
 def quote_segment(text: str) -> str:
-    """`text` as one part of a path."""
+    """Quote `text` as one segment of a path."""
     return quote(text, safe="")
 
 
 def _message(answer: Any, depth: int = 3) -> str:
-    """Services say it under one of these names, perhaps one inside the other."""
+    """Find the error message: services use different keys, sometimes nested."""
     if isinstance(answer, str):
         return answer
     if isinstance(answer, dict) and depth:

@@ -1,10 +1,10 @@
-"""Mem0: the platform, or a server of one's own.
+"""Mem0: the platform or a self-hosted server.
 
 Platform (docs.mem0.ai, API reference): `POST /v3/memories/add/`, `/v3/memories/search/` and
 `/v3/memories/` with the user inside `filters`; one memory at `/v1/memories/{id}/`;
-`Authorization: Token`. The open-source server has the same without versions, takes the user at the
-top level and its key in `X-API-Key`; the body of its `PUT` is not documented and taken to be the
-platform's.
+`Authorization: Token`. The open-source server has the same paths without versions, expects the user
+at the top level and the key in `X-API-Key`. The body of its `PUT` is not documented and assumed to
+be that of the platform.
 """
 
 from collections.abc import Mapping
@@ -28,12 +28,12 @@ ORIGIN = {"source": "hermes"}
 
 class Mem0Options(ServiceOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     api: Literal["", "platform", "server"] = ""
-    """Which of the two is at `base_url`; empty: the platform at its own address, else a server."""
+    """Kind of server at `base_url`; empty means the platform at its own address, else a server."""
 
 
 class Mem0Provider(HttpServiceProvider):
-    kind = Mem0Options
-    about = ServiceInfo(
+    options_type = Mem0Options
+    info = ServiceInfo(
         "mem0",
         "Mem0",
         (search_tool("mem0_search"), store_tool("mem0_add")),
@@ -56,48 +56,50 @@ class Mem0Provider(HttpServiceProvider):
 
     def search(self, query: str, limit: int) -> Dicts:
         if self._platform:
-            body = {"query": query, "filters": self._mine, "top_k": limit}
-            answer = self.api.read("POST", "/v3/memories/search/", body)
+            body = {"query": query, "filters": self._owner, "top_k": limit}
+            answer = self.client.read("POST", "/v3/memories/search/", body)
         else:
-            answer = self.api.read("POST", "/search", {"query": query, **self._mine})
+            answer = self.client.read("POST", "/search", {"query": query, **self._owner})
         return _entries(answer)[:limit]
 
-    def listed(self, limit: int) -> Dicts:
+    def list_entries(self, limit: int) -> Dicts:
         if self._platform:
             pages = {"page": 1, "page_size": limit}
-            answer = self.api.read("POST", "/v3/memories/", {"filters": self._mine}, params=pages)
+            answer = self.client.read(
+                "POST", "/v3/memories/", {"filters": self._owner}, params=pages
+            )
         else:
-            answer = self.api.read("GET", "/memories", params=self._mine)
+            answer = self.client.read("GET", "/memories", params=self._owner)
         return _entries(answer)
 
-    def learn_turn(self, session: str, user: str, assistant: str) -> None:
+    def store_turn(self, session: str, user: str, assistant: str) -> None:
         messages = [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
         said = [message for message in messages if message["content"]]
         self._add({"messages": said, "metadata": {**ORIGIN, "session": session}})
 
-    def learn(self, text: str) -> None:
+    def store_fact(self, text: str) -> None:
         messages = [{"role": "user", "content": text}]
         self._add({"messages": messages, "metadata": ORIGIN, "infer": False})
 
     def edit(self, entry_id: str, text: str) -> bool:
-        if not self._is_mine(entry_id):
+        if not self._belongs_to_user(entry_id):
             return False
-        self.api.write("PUT", self._one(entry_id), {"text": text})
+        self.client.write("PUT", self._one(entry_id), {"text": text})
         return True
 
     def forget(self, entry_id: str) -> bool:
-        if not self._is_mine(entry_id):
+        if not self._belongs_to_user(entry_id):
             return False
-        self.api.write("DELETE", self._one(entry_id))
+        self.client.write("DELETE", self._one(entry_id))
         return True
 
     @property
-    def _mine(self) -> Dict:
+    def _owner(self) -> Dict:
         return {"user_id": self.scope.flat}
 
     def _add(self, body: Dict) -> None:
         path = "/v3/memories/add/" if self._platform else "/memories"
-        self.api.write("POST", path, {**self._mine, **body})
+        self.client.write("POST", path, {**self._owner, **body})
 
     def _one(self, entry_id: str) -> str:
         return (
@@ -106,9 +108,9 @@ class Mem0Provider(HttpServiceProvider):
             else f"/memories/{quote_segment(entry_id)}"
         )
 
-    def _is_mine(self, entry_id: str) -> bool:
-        """The key opens the memories of all users, so the id alone is not enough."""
-        held: Any = self.api.read("GET", self._one(entry_id)) if entry_id else None
+    def _belongs_to_user(self, entry_id: str) -> bool:
+        """Check the owner, because the key gives access to the memories of all users."""
+        held: Any = self.client.read("GET", self._one(entry_id)) if entry_id else None
         return isinstance(held, dict) and held.get("user_id") == self.scope.flat
 
 

@@ -1,9 +1,10 @@
 """OpenViking: a context database with an HTTP server (docs.openviking.ai, API).
 
-A conversation is a session of the server; when it is left it is committed, and the server makes
-memories of it. Whose they are, the key says. With `account` in `openviking.json` (a root key, or a
-server in trusted mode) the headers `X-OpenViking-Account` and `X-OpenViking-User` say it; without
-it only the owner of the default profile can be served, because nothing would keep others apart.
+A conversation is a session of the server. When the user leaves it, it is committed and the server
+derives memories from it. The key decides to which user they belong. With `account` in
+`openviking.json` (a root key, or a server in trusted mode) the headers `X-OpenViking-Account` and
+`X-OpenViking-User` decide. Without it only the owner of the default profile is served, because
+memories of other users could not be separated.
 """
 
 from collections.abc import Mapping
@@ -52,8 +53,8 @@ class OpenVikingOptions(
 
 
 class OpenVikingProvider(HttpServiceProvider):
-    kind = OpenVikingOptions
-    about = ServiceInfo(
+    options_type = OpenVikingOptions
+    info = ServiceInfo(
         "openviking",
         "OpenViking",
         (SEARCH, READ),
@@ -88,40 +89,40 @@ class OpenVikingProvider(HttpServiceProvider):
 
     def search(self, query: str, limit: int) -> Dicts:
         body = {"query": query, "limit": limit, "context_type": KINDS}
-        answer = self.api.read("POST", "/api/v1/search/find", body)
+        answer = self.client.read("POST", "/api/v1/search/find", body)
         memories = objects_in(answer, "result", "memories")
         return [to_entry(each, "overview", "abstract", name="uri") for each in memories]
 
     def read(self, uri: str) -> str | None:
-        answer: Any = self.api.read("GET", "/api/v1/content/read", params={"uri": uri})
+        answer: Any = self.client.read("GET", "/api/v1/content/read", params={"uri": uri})
         text = answer.get("result") if isinstance(answer, dict) else None
         return text[:MOST_READ] if isinstance(text, str) else None
 
-    def listed(self, limit: int) -> Dicts:
+    def list_entries(self, limit: int) -> Dicts:
         params = {"uri": MEMORIES, "recursive": "true", "node_limit": limit}
-        answer = self.api.read("GET", "/api/v1/fs/ls", params=params)
+        answer = self.client.read("GET", "/api/v1/fs/ls", params=params)
         files = [each for each in objects_in(answer, "result") if not each.get("isDir")]
         return [to_entry(each, "abstract", "uri", name="uri") for each in files]
 
-    def learn_turn(self, session: str, user: str, assistant: str) -> None:
+    def store_turn(self, session: str, user: str, assistant: str) -> None:
         for role, text in (("user", user), ("assistant", assistant)):
             if text:
                 self._say(session, role, text)
 
-    def learn(self, text: str) -> None:
+    def store_fact(self, text: str) -> None:
         self._say(self.session, "user", text)
 
     def edit(self, entry_id: str, text: str) -> bool:
         if not self._is_memory(entry_id):
             return False
         body = {"uri": entry_id, "content": text, "mode": "replace"}
-        self.api.write("POST", "/api/v1/content/write", body)
+        self.client.write("POST", "/api/v1/content/write", body)
         return True
 
     def forget(self, entry_id: str) -> bool:
         if not self._is_memory(entry_id):
             return False
-        self.api.write("DELETE", "/api/v1/fs", params={"uri": entry_id})
+        self.client.write("DELETE", "/api/v1/fs", params={"uri": entry_id})
         return True
 
     def on_session_end(self, messages: Dicts) -> None:  # noqa: ARG002 - the server has them
@@ -136,19 +137,19 @@ class OpenVikingProvider(HttpServiceProvider):
     def _say(self, session: str, role: str, text: str) -> None:
         path = f"/api/v1/sessions/{quote_segment(session)}"
         if session not in self._known:
-            self.api.read("GET", path, params={"auto_create": "true"})
+            self.client.read("GET", path, params={"auto_create": "true"})
             self._known.add(session)
-        self.api.write("POST", f"{path}/messages", {"role": role, "content": text})
+        self.client.write("POST", f"{path}/messages", {"role": role, "content": text})
         self._uncommitted.add(session)
 
     def _commit(self) -> None:
         with suppress(ServicePaused):
             for session in sorted(self._uncommitted):
-                self.api.write("POST", f"/api/v1/sessions/{quote_segment(session)}/commit")
+                self.client.write("POST", f"/api/v1/sessions/{quote_segment(session)}/commit")
                 self._uncommitted.remove(session)
 
     def _is_memory(self, uri: str) -> bool:
-        """Removing succeeds for what is not there, so it is looked for first."""
+        """Check first, because the server reports success for removing a missing file too."""
         if not uri.startswith("viking://") or "/memories/" not in uri:
             return False
-        return self.api.read("GET", "/api/v1/fs/stat", params={"uri": uri}) is not None
+        return self.client.read("GET", "/api/v1/fs/stat", params={"uri": uri}) is not None

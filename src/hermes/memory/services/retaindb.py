@@ -1,9 +1,9 @@
 """RetainDB (retaindb.com/docs, API v1).
 
-`POST /v1/memory` keeps one fact, `/v1/memory/ingest/session` a conversation, `/v1/memory/search`
-finds. The documentation shows the answers of writes and of the search only; what `GET
-/v1/memory/profile/{user}` answers is taken to be a list called `memories` or `results`, of objects
-as in the search, and the body of `PUT /v1/memory/{id}` to be that of the write.
+`POST /v1/memory` stores one fact, `/v1/memory/ingest/session` a conversation, `/v1/memory/search`
+searches. The documentation shows only the answers of writes and searches. The answer of `GET
+/v1/memory/profile/{user}` is assumed to be a list named `memories` or `results` with objects as in
+a search, and the body of `PUT /v1/memory/{id}` to be that of a write.
 """
 
 import time
@@ -25,12 +25,12 @@ from hermes.memory.services.http import quote_segment
 
 class RetainDbOptions(ServiceOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     project: str = "hermes"
-    """Of the account."""
+    """Project of the account."""
 
 
 class RetainDbProvider(HttpServiceProvider):
-    kind = RetainDbOptions
-    about = ServiceInfo(
+    options_type = RetainDbOptions
+    info = ServiceInfo(
         "retaindb",
         "RetainDB",
         (search_tool("retaindb_search"), store_tool("retaindb_add")),
@@ -44,48 +44,53 @@ class RetainDbProvider(HttpServiceProvider):
         return [*super().get_config_schema(), project]
 
     def search(self, query: str, limit: int) -> Dicts:
-        body = {"query": query, "top_k": limit, "include_pending": True, **self._mine}
-        return _entries(self.api.read("POST", "/v1/memory/search", body))
+        body = {"query": query, "top_k": limit, "include_pending": True, **self._owner}
+        return _entries(self.client.read("POST", "/v1/memory/search", body))
 
-    def listed(self, limit: int) -> Dicts:
+    def list_entries(self, limit: int) -> Dicts:
         params = {"project": self.options.project, "include_pending": "true"}
         path = f"/v1/memory/profile/{quote_segment(self.scope.flat)}"
-        return _entries(self.api.read("GET", path, params=params))[:limit]
+        return _entries(self.client.read("GET", path, params=params))[:limit]
 
-    def learn_turn(self, session: str, user: str, assistant: str) -> None:
+    def store_turn(self, session: str, user: str, assistant: str) -> None:
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         said = (("user", user), ("assistant", assistant))
         messages = [
             {"role": role, "content": text, "timestamp": now} for role, text in said if text
         ]
-        body = {"session_id": session, "messages": messages, **self._mine}
-        self.api.write("POST", "/v1/memory/ingest/session", body)
+        body = {"session_id": session, "messages": messages, **self._owner}
+        self.client.write("POST", "/v1/memory/ingest/session", body)
 
-    def learn(self, text: str) -> None:
-        self.api.write("POST", "/v1/memory", self._fact(text))
+    def store_fact(self, text: str) -> None:
+        self.client.write("POST", "/v1/memory", self._fact(text))
 
     def edit(self, entry_id: str, text: str) -> bool:
-        if not self._is_mine(entry_id):
+        if not self._belongs_to_user(entry_id):
             return False
-        self.api.write("PUT", f"/v1/memory/{quote_segment(entry_id)}", self._fact(text))
+        self.client.write("PUT", f"/v1/memory/{quote_segment(entry_id)}", self._fact(text))
         return True
 
     def forget(self, entry_id: str) -> bool:
-        if not self._is_mine(entry_id):
+        if not self._belongs_to_user(entry_id):
             return False
-        self.api.write("DELETE", f"/v1/memory/{quote_segment(entry_id)}")
+        self.client.write("DELETE", f"/v1/memory/{quote_segment(entry_id)}")
         return True
 
     @property
-    def _mine(self) -> Dict:
+    def _owner(self) -> Dict:
         return {"project": self.options.project, "user_id": self.scope.flat}
 
     def _fact(self, text: str) -> Dict:
-        return {"content": text, "memory_type": "factual", "write_mode": "async", **self._mine}
+        return {
+            "content": text,
+            "memory_type": "factual",
+            "write_mode": "async",
+            **self._owner,
+        }
 
-    def _is_mine(self, entry_id: str) -> bool:
-        """The key opens the memories of all users, so the id alone is not enough."""
-        return any(each["id"] == entry_id for each in self.listed(MAX_LISTED))
+    def _belongs_to_user(self, entry_id: str) -> bool:
+        """Check the owner, because the key gives access to the memories of all users."""
+        return any(each["id"] == entry_id for each in self.list_entries(MAX_LISTED))
 
 
 def _entries(answer: Any) -> Dicts:
